@@ -1,0 +1,1 @@
+"""Dictionaries: atoms to start from, and signals cut from images."""

@@ -1,0 +1,22 @@
+"""Spiking neural networks, simulated exactly: neurons, weights, spikes, time."""
+
+from snn.analog import AnalogResult, simulate_analog
+from snn.clock_driven import simulate_clocked
+from snn.event_driven import simulate
+from snn.network import SpikingNetwork
+from snn.result import RunawayError, SimulationResult, SpikeTrain
+from snn.state import NetworkState
+from snn.weights import MirroredWeights
+
+__all__ = [
+    "AnalogResult",
+    "MirroredWeights",
+    "NetworkState",
+    "RunawayError",
+    "SimulationResult",
+    "SpikeTrain",
+    "SpikingNetwork",
+    "simulate",
+    "simulate_analog",
+    "simulate_clocked",
+]

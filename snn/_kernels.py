@@ -1,0 +1,723 @@
+"""Everything in `snn` that is compiled.
+
+A kernel takes contiguous arrays that the caller allocated and filled, and returns integers.
+It checks nothing, raises nothing and draws no random numbers; `inf` means "never fires".
+
+All of them rest on one closed form.  A neuron with soma bias c and synaptic current h, seen a
+time t after the last event, with no further spike arriving, has (theory.md, equations 1-3)
+
+    mu(t) = c + h e^-t        v(t) = v + c t + h (1 - e^-t).
+
+They stay in one file because Numba's disk cache does not notice a change made in another file.
+"""
+
+import math
+
+import numpy as np
+from numba import njit
+
+PAUSED = 0
+"""The event budget is spent; call again with the same arrays."""
+REACHED = 1
+"""Every network asked for stands at the stop time."""
+
+# Columns of the `clock` array, one row a network.  Time is a sum of millions of small intervals,
+# so its rounding error is carried along (two-sum); the horizon is how far the search for the next
+# spike looks at first, kept so that pausing changes no bit of the result.
+TIME, TIME_ERROR, HORIZON = 0, 1, 2
+CLOCK_COLUMNS = 3
+
+SEARCH_SLACK = 1e-9
+"""Share of the threshold by which a potential may look too low and still be examined exactly."""
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def crossing_time(gap, bias, current, horizon):
+    """Return the first t >= 0 with bias t + current (1 - e^-t) = gap; inf if past the horizon.
+
+    With current <= 0 the left side is convex: a crossing exists iff bias > 0, and Newton from the
+    right is monotone.  With current > 0 it is concave: the first crossing is the one below the
+    maximum, and Newton from the left is monotone.  Newton stops when the step after the next, a
+    square of the last one, is below rounding.
+    """
+    if gap <= 0.0:
+        return 0.0
+    if current <= 0.0:
+        if bias <= 0.0:
+            return math.inf
+        time = (gap - current) / bias  # right of the root, since e^-t >= 0
+        if horizon < time:
+            time = horizon
+        for iteration in range(100):
+            decay_minus_one = math.expm1(-time)
+            curvature = current * (1.0 + decay_minus_one)
+            slope = bias + curvature
+            excess = bias * time - current * decay_minus_one - gap
+            if excess <= 0.0:
+                return math.inf if iteration == 0 and excess < 0.0 and time == horizon else time
+            step = excess / slope
+            time -= step
+            if -curvature * step * step <= 1e-16 * time * slope:
+                break
+        return time
+    if bias + current <= 0.0:
+        return math.inf
+    if bias <= 0.0:
+        if bias == 0.0:
+            # The limit of the maximum below: bias t + current (1 - e^-t) tends to current.
+            return -math.log1p(-gap / current) if gap < current else math.inf
+        peak_time = math.log(-current / bias)
+        if bias * peak_time - current * math.expm1(-peak_time) < gap:
+            return math.inf
+    time = gap / (bias + current)
+    for _ in range(100):
+        if time > horizon:
+            return math.inf
+        decay_minus_one = math.expm1(-time)
+        curvature = current * (1.0 + decay_minus_one)
+        slope = bias + curvature
+        shortfall = gap - bias * time + current * decay_minus_one
+        if shortfall <= 0.0 or slope <= 0.0:
+            break
+        step = shortfall / slope
+        time += step
+        if curvature * step * step <= 1e-16 * time * slope:
+            break
+    return time
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _advance_clock(clock, interval):
+    """Add `interval` to the compensated time."""
+    time = clock[TIME]
+    addend = interval + clock[TIME_ERROR]
+    total = time + addend
+    clock[TIME_ERROR] = addend - (total - time) if time >= addend else time - (total - addend)
+    clock[TIME] = total
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _remaining_time(clock, stop_time):
+    return (stop_time - clock[TIME]) - clock[TIME_ERROR]
+
+
+# ---------------------------------------------------------------------------------------------
+# Dense weights: a spike touches every neuron, in one fused pass
+# ---------------------------------------------------------------------------------------------
+#
+# The pass brings every potential and current to the time of the spike, adds the weights, and, while
+# the numbers are in registers, asks which neurons could fire within the horizon T.  For t <= T
+#
+#     v + max(c, 0) T + h (1 - e^-T)  >=  v(t)   wherever v(t) reaches the threshold,
+#
+# because v(t) is convex for h <= 0 (its maximum over [0, T] is at an end) and every term of the left
+# side grows with t for h > 0.  No division, no exponential and no root in the pass: the exact
+# crossing is computed for the few neurons it names.
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _probe_dense(bias, threshold, potential, current, horizon, may_fire):
+    """Mark the neurons that could fire within the horizon."""
+    rise = -math.expm1(-horizon)
+    for i in range(potential.shape[0]):
+        may_fire[i] = potential[i] + max(bias[i], 0.0) * horizon + current[i] * rise >= threshold[i]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _pass_dense(bias, threshold, potential, current, weights_row, interval, horizon, may_fire):
+    """Advance all neurons by `interval`, deliver one spike, and probe the next horizon."""
+    rise = -math.expm1(-interval)
+    decay = 1.0 - rise
+    probe_rise = -math.expm1(-horizon)
+    for i in range(potential.shape[0]):
+        v = potential[i] + bias[i] * interval + current[i] * rise
+        h = current[i] * decay + weights_row[i]
+        potential[i] = v
+        current[i] = h
+        may_fire[i] = v + max(bias[i], 0.0) * horizon + h * probe_rise >= threshold[i]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _coast_dense(bias, potential, current, interval):
+    """Advance all neurons by `interval` with no spike."""
+    rise = -math.expm1(-interval)
+    decay = 1.0 - rise
+    for i in range(potential.shape[0]):
+        potential[i] += bias[i] * interval + current[i] * rise
+        current[i] *= decay
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _could_fire(bias, threshold, potential, current, horizon, rise):
+    return potential + max(bias, 0.0) * horizon + current * rise >= threshold - SEARCH_SLACK * threshold
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _first_crossing_dense(bias, threshold, potential, current, horizon, may_fire, tied):
+    """Return (interval, n_tied) of the first crossing within the horizon; inf when there is none.
+
+    `tied` receives the neurons that cross at exactly that time, in the order of their indices.
+    """
+    best = math.inf
+    n_tied = 0
+    reach = horizon
+    rise = -math.expm1(-horizon)
+    words = may_fire.view(np.uint64)
+    for word in range(words.shape[0]):
+        if words[word] == 0:
+            continue
+        for i in range(8 * word, 8 * word + 8):
+            if not may_fire[i]:
+                continue
+            if not _could_fire(bias[i], threshold[i], potential[i], current[i], reach, rise):
+                continue
+            time = crossing_time(threshold[i] - potential[i], bias[i], current[i], horizon)
+            if time > horizon:
+                continue
+            if time < best:
+                best = time
+                reach = time
+                rise = -math.expm1(-time)
+                tied[0] = i
+                n_tied = 1
+            elif time == best:
+                tied[n_tied] = i
+                n_tied += 1
+    return best, n_tied
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _advance_dense(
+    weights, bias, threshold, potential, current, spike_counts, clock, stop_time, max_events,
+    may_fire, tied, record, spike_times, spike_neurons,
+):  # fmt: skip
+    """Advance one network; return (status, number of spikes)."""
+    n_events = 0
+    probed = False
+    while True:
+        if n_events >= max_events:
+            return PAUSED, n_events
+        remaining = _remaining_time(clock, stop_time)
+        if remaining <= 0.0:
+            return REACHED, n_events
+        horizon = min(clock[HORIZON], remaining)
+        if not probed:
+            _probe_dense(bias, threshold, potential, current, horizon, may_fire)
+        interval, n_tied = _first_crossing_dense(bias, threshold, potential, current, horizon, may_fire, tied)
+        probed = False
+        if n_tied == 0:
+            if horizon < remaining:
+                clock[HORIZON] = 2.0 * horizon
+                continue
+            _coast_dense(bias, potential, current, remaining)
+            clock[TIME] = stop_time
+            clock[TIME_ERROR] = 0.0
+            return REACHED, n_events
+
+        _advance_clock(clock, interval)
+        # Twice a running mean of the intervals: about two candidates a search, and rarely none.
+        clock[HORIZON] += 0.125 * (2.0 * interval - clock[HORIZON])
+        for k in range(n_tied):
+            neuron = tied[k]
+            spike_counts[neuron] += 1
+            if record:
+                spike_times[n_events] = clock[TIME]
+                spike_neurons[n_events] = neuron
+            n_events += 1
+        if n_tied == 1:
+            neuron = tied[0]
+            next_horizon = min(clock[HORIZON], _remaining_time(clock, stop_time))
+            potential[neuron] = -math.inf  # cannot be a hit; its reset follows
+            _pass_dense(
+                bias, threshold, potential, current, weights[neuron], interval, next_horizon, may_fire
+            )
+            potential[neuron] = 0.0
+            rise = -math.expm1(-next_horizon)
+            if _could_fire(bias[neuron], threshold[neuron], 0.0, current[neuron], next_horizon, rise):
+                may_fire[neuron] = True
+            probed = True
+        else:
+            _coast_dense(bias, potential, current, interval)
+            for k in range(n_tied):
+                neuron = tied[k]
+                potential[neuron] = 0.0
+                row = weights[neuron]
+                for i in range(row.shape[0]):
+                    current[i] += row[i]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def advance_dense(
+    weights, bias, threshold, potential, current, spike_counts, clock, active, first, stop_time, max_events,
+    record, spike_times, spike_neurons,
+):  # fmt: skip
+    """Advance the networks active[first:] to `stop_time`, one row of the arrays each.
+
+    Returns (status, position in `active` to go on from, number of spikes).  The spike arrays
+    must hold max_events + n_neurons entries: neurons that fire together are never split.
+    """
+    n_neurons = weights.shape[0]
+    may_fire = np.zeros((n_neurons + 7) // 8 * 8, dtype=np.bool_)
+    tied = np.empty(n_neurons, dtype=np.int64)
+    n_events = 0
+    for position in range(first, active.shape[0]):
+        k = active[position]
+        status, n_new = _advance_dense(
+            weights, bias[k], threshold, potential[k], current[k], spike_counts[k], clock[k], stop_time,
+            max_events - n_events, may_fire, tied, record, spike_times[n_events:], spike_neurons[n_events:],
+        )  # fmt: skip
+        n_events += n_new
+        if status == PAUSED:
+            return PAUSED, position, n_events
+    return REACHED, active.shape[0], n_events
+
+
+# ---------------------------------------------------------------------------------------------
+# Mirrored pairs: two neurons a pair that see one lateral current with opposite signs
+# ---------------------------------------------------------------------------------------------
+#
+# Of n pairs, neuron i is the positive half of pair i and neuron n + i its negative half.  A spike
+# of sign s in pair j adds s L_ji to the lateral current l_i of every other pair, and the constant
+# g_j to the current of the other half of its own pair.  The halves' synaptic currents
+#
+#     h+ = l + e        h- = e - l        (e: the exchange trace)
+#
+# therefore follow from two numbers a pair, of which a spike changes the second in its own pair
+# only: l_j -= s g_j / 2, e_j += g_j / 2.  Rows of `current` hold l, then e.
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _probe_mirrored(bias, threshold, potential, current, horizon, may_fire):
+    """Mark the pairs of which a half could fire within the horizon."""
+    rise = -math.expm1(-horizon)
+    n_pairs = current.shape[0] // 2
+    for i in range(n_pairs):
+        positive = potential[i] + max(bias[i], 0.0) * horizon + (current[n_pairs + i] + current[i]) * rise
+        negative = (
+            potential[n_pairs + i]
+            + max(bias[n_pairs + i], 0.0) * horizon
+            + (current[n_pairs + i] - current[i]) * rise
+        )
+        may_fire[i] = (positive >= threshold[i]) | (negative >= threshold[n_pairs + i])
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _pass_mirrored(
+    positive_bias, negative_bias, positive_threshold, negative_threshold, positive_potential,
+    negative_potential, lateral, exchange, weights_row, sign, interval, horizon, may_fire,
+):  # fmt: skip
+    """Advance all pairs by `interval`, deliver one spike to the lateral currents, and probe."""
+    rise = -math.expm1(-interval)
+    decay = 1.0 - rise
+    probe_rise = -math.expm1(-horizon)
+    for i in range(lateral.shape[0]):
+        e = exchange[i]
+        l = lateral[i]  # noqa: E741 - the symbol of the equation above
+        v_positive = positive_potential[i] + positive_bias[i] * interval + (e + l) * rise
+        v_negative = negative_potential[i] + negative_bias[i] * interval + (e - l) * rise
+        e = e * decay
+        l = l * decay + sign * weights_row[i]  # noqa: E741
+        positive_potential[i] = v_positive
+        negative_potential[i] = v_negative
+        exchange[i] = e
+        lateral[i] = l
+        may_fire[i] = (
+            v_positive + max(positive_bias[i], 0.0) * horizon + (e + l) * probe_rise >= positive_threshold[i]
+        ) | (
+            v_negative + max(negative_bias[i], 0.0) * horizon + (e - l) * probe_rise >= negative_threshold[i]
+        )
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _coast_mirrored(bias, potential, current, interval):
+    """Advance all pairs by `interval` with no spike."""
+    rise = -math.expm1(-interval)
+    decay = 1.0 - rise
+    n_pairs = current.shape[0] // 2
+    for i in range(n_pairs):
+        lateral = current[i]
+        exchange = current[n_pairs + i]
+        potential[i] += bias[i] * interval + (exchange + lateral) * rise
+        potential[n_pairs + i] += bias[n_pairs + i] * interval + (exchange - lateral) * rise
+        current[i] = lateral * decay
+        current[n_pairs + i] = exchange * decay
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _half_current(current, neuron):
+    """Return the synaptic current of one half, e + l or e - l."""
+    n_pairs = current.shape[0] // 2
+    if neuron < n_pairs:
+        return current[n_pairs + neuron] + current[neuron]
+    return current[neuron] - current[neuron - n_pairs]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _first_crossing_mirrored(bias, threshold, potential, current, horizon, may_fire, tied):
+    """As `_first_crossing_dense`, over both halves of the marked pairs."""
+    best = math.inf
+    n_tied = 0
+    reach = horizon
+    rise = -math.expm1(-horizon)
+    n_pairs = current.shape[0] // 2
+    words = may_fire.view(np.uint64)
+    for word in range(words.shape[0]):
+        if words[word] == 0:
+            continue
+        for pair in range(8 * word, 8 * word + 8):
+            if not may_fire[pair]:
+                continue
+            for i in (pair, n_pairs + pair):
+                h = _half_current(current, i)
+                if not _could_fire(bias[i], threshold[i], potential[i], h, reach, rise):
+                    continue
+                time = crossing_time(threshold[i] - potential[i], bias[i], h, horizon)
+                if time > horizon:
+                    continue
+                if time < best:
+                    best = time
+                    reach = time
+                    rise = -math.expm1(-time)
+                    tied[0] = i
+                    n_tied = 1
+                elif time == best:
+                    tied[n_tied] = i
+                    n_tied += 1
+    if n_tied > 1:
+        tied[:n_tied].sort()
+    return best, n_tied
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _advance_mirrored(
+    lateral_weights, exchange_weights, bias, threshold, potential, current, spike_counts, clock, stop_time,
+    max_events, may_fire, tied, record, spike_times, spike_neurons,
+):  # fmt: skip
+    """As `_advance_dense`, for mirrored pairs."""
+    n_pairs = lateral_weights.shape[0]
+    n_events = 0
+    probed = False
+    while True:
+        if n_events >= max_events:
+            return PAUSED, n_events
+        remaining = _remaining_time(clock, stop_time)
+        if remaining <= 0.0:
+            return REACHED, n_events
+        horizon = min(clock[HORIZON], remaining)
+        if not probed:
+            _probe_mirrored(bias, threshold, potential, current, horizon, may_fire)
+        interval, n_tied = _first_crossing_mirrored(
+            bias, threshold, potential, current, horizon, may_fire, tied
+        )
+        probed = False
+        if n_tied == 0:
+            if horizon < remaining:
+                clock[HORIZON] = 2.0 * horizon
+                continue
+            _coast_mirrored(bias, potential, current, remaining)
+            clock[TIME] = stop_time
+            clock[TIME_ERROR] = 0.0
+            return REACHED, n_events
+
+        _advance_clock(clock, interval)
+        clock[HORIZON] += 0.125 * (2.0 * interval - clock[HORIZON])
+        for k in range(n_tied):
+            neuron = tied[k]
+            spike_counts[neuron] += 1
+            if record:
+                spike_times[n_events] = clock[TIME]
+                spike_neurons[n_events] = neuron
+            n_events += 1
+        neuron = tied[0]
+        pair = neuron if neuron < n_pairs else neuron - n_pairs
+        sign = 1.0 if neuron < n_pairs else -1.0
+        next_horizon = min(clock[HORIZON], _remaining_time(clock, stop_time))
+        _pass_mirrored(
+            bias[:n_pairs], bias[n_pairs:], threshold[:n_pairs], threshold[n_pairs:], potential[:n_pairs],
+            potential[n_pairs:], current[:n_pairs], current[n_pairs:], lateral_weights[pair], sign, interval,
+            next_horizon, may_fire,
+        )  # fmt: skip
+        potential[neuron] = 0.0
+        current[pair] -= 0.5 * sign * exchange_weights[pair]
+        current[n_pairs + pair] += 0.5 * exchange_weights[pair]
+        may_fire[pair] = True  # its potentials and currents were not final in the pass
+        probed = n_tied == 1
+        for k in range(1, n_tied):
+            neuron = tied[k]
+            pair = neuron if neuron < n_pairs else neuron - n_pairs
+            sign = 1.0 if neuron < n_pairs else -1.0
+            potential[neuron] = 0.0
+            row = lateral_weights[pair]
+            for i in range(n_pairs):
+                current[i] += sign * row[i]
+            current[pair] -= 0.5 * sign * exchange_weights[pair]
+            current[n_pairs + pair] += 0.5 * exchange_weights[pair]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def advance_mirrored(
+    lateral_weights, exchange_weights, bias, threshold, potential, current, spike_counts, clock, active,
+    first, stop_time, max_events, record, spike_times, spike_neurons,
+):  # fmt: skip
+    """As `advance_dense`, for mirrored pairs."""
+    n_pairs = lateral_weights.shape[0]
+    may_fire = np.zeros((n_pairs + 7) // 8 * 8, dtype=np.bool_)
+    tied = np.empty(2 * n_pairs, dtype=np.int64)
+    n_events = 0
+    for position in range(first, active.shape[0]):
+        k = active[position]
+        status, n_new = _advance_mirrored(
+            lateral_weights, exchange_weights, bias[k], threshold, potential[k], current[k], spike_counts[k],
+            clock[k], stop_time, max_events - n_events, may_fire, tied, record, spike_times[n_events:],
+            spike_neurons[n_events:],
+        )  # fmt: skip
+        n_events += n_new
+        if status == PAUSED:
+            return PAUSED, position, n_events
+    return REACHED, active.shape[0], n_events
+
+
+# ---------------------------------------------------------------------------------------------
+# Sparse weights: a spike touches its targets only
+# ---------------------------------------------------------------------------------------------
+#
+# Time is cut into windows.  With tau the time since the window began,
+#
+#     v = w + c tau - p e^-tau        h = p e^-tau        (at its start w = v + h, p = h)
+#
+# so a spike at tau_s adds W_ji to w_i and W_ji e^tau_s to p_i of its targets, and nothing at all to
+# anybody else.  The neurons that could fire before the window ends (the bound of the dense kernel)
+# are its candidates, each with its exact crossing time; a neuron becomes one when the window begins
+# or when a spike touches it.  The end of a window brings all neurons up to date.  Its length adapts,
+# so that this share of the work stays a fraction of the spikes'.
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _crossing_in_window(i, now, end, bias, threshold, base_potential, base_current):
+    """Return the window time at which neuron i crosses its threshold, inf if after the window."""
+    current = base_current[i] * math.exp(-now)
+    potential = base_potential[i] + bias[i] * now - current
+    return now + crossing_time(threshold[i] - potential, bias[i], current, end - now)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _advance_sparse(
+    row_starts, targets, weights, bias, threshold, potential, current, spike_counts, clock, stop_time,
+    max_events, events_per_window, candidates, crossing, tied, record, spike_times, spike_neurons,
+):  # fmt: skip
+    """As `_advance_dense`, for weights in compressed sparse rows."""
+    n_neurons = threshold.shape[0]
+    n_events = 0
+    while True:
+        if n_events >= max_events:
+            return PAUSED, n_events
+        remaining = _remaining_time(clock, stop_time)
+        if remaining <= 0.0:
+            return REACHED, n_events
+        end = min(clock[HORIZON], remaining)
+        rise = -math.expm1(-end)
+        decay = 1.0 - rise
+
+        # Open the window: potential becomes w, current stays p (tau = 0).
+        n_candidates = 0
+        for i in range(n_neurons):
+            v = potential[i]
+            h = current[i]
+            potential[i] = v + h
+            crossing[i] = math.nan  # not a candidate
+            if v + max(bias[i], 0.0) * end + h * rise >= threshold[i]:
+                crossing[i] = crossing_time(threshold[i] - v, bias[i], h, end)
+                candidates[n_candidates] = i
+                n_candidates += 1
+
+        n_before = n_events
+        last_spike = 0.0
+        while n_events < max_events:
+            now = math.inf
+            n_tied = 0
+            for k in range(n_candidates):
+                i = candidates[k]
+                if crossing[i] < now:
+                    now = crossing[i]
+                    tied[0] = i
+                    n_tied = 1
+                elif crossing[i] == now and n_tied > 0:
+                    tied[n_tied] = i
+                    n_tied += 1
+            if n_tied == 0 or now > end:
+                break
+            if n_tied > 1:
+                tied[:n_tied].sort()
+            last_spike = now
+            growth = math.exp(now)
+            for k in range(n_tied):
+                neuron = tied[k]
+                spike_counts[neuron] += 1
+                potential[neuron] -= threshold[neuron]
+                if record:
+                    spike_times[n_events] = clock[TIME] + (now + clock[TIME_ERROR])
+                    spike_neurons[n_events] = neuron
+                n_events += 1
+            for k in range(n_tied):
+                neuron = tied[k]
+                for entry in range(row_starts[neuron], row_starts[neuron + 1]):
+                    i = targets[entry]
+                    w = potential[i] + weights[entry]
+                    p = current[i] + weights[entry] * growth
+                    potential[i] = w
+                    current[i] = p
+                    if crossing[i] == crossing[i]:
+                        if n_tied == 1:
+                            crossing[i] = _crossing_in_window(
+                                i, now, end, bias, threshold, potential, current
+                            )
+                    elif w + max(bias[i] * now, bias[i] * end) - p * decay >= threshold[i]:
+                        crossing[i] = _crossing_in_window(i, now, end, bias, threshold, potential, current)
+                        candidates[n_candidates] = i
+                        n_candidates += 1
+            if n_tied == 1:
+                crossing[tied[0]] = _crossing_in_window(
+                    tied[0], now, end, bias, threshold, potential, current
+                )
+            else:
+                for k in range(n_candidates):
+                    i = candidates[k]
+                    crossing[i] = _crossing_in_window(i, now, end, bias, threshold, potential, current)
+
+        # Close it: at its end, or at the last spike when the budget is spent.
+        length = last_spike if n_events >= max_events else end
+        decay = math.exp(-length)
+        for i in range(n_neurons):
+            h = current[i] * decay
+            potential[i] += bias[i] * length - h
+            current[i] = h
+        if length == remaining:
+            clock[TIME] = stop_time
+            clock[TIME_ERROR] = 0.0
+        else:
+            _advance_clock(clock, length)
+        n_new = n_events - n_before
+        if n_new > 2 * events_per_window:
+            clock[HORIZON] = 0.5 * end
+        elif length == end and end == clock[HORIZON] and 2 * n_new < events_per_window:
+            clock[HORIZON] = min(2.0 * end, 16.0)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def advance_sparse(
+    row_starts, targets, weights, bias, threshold, potential, current, spike_counts, clock, active, first,
+    stop_time, max_events, record, spike_times, spike_neurons,
+):  # fmt: skip
+    """As `advance_dense`, for weights in compressed sparse rows (row: source, column: target)."""
+    n_neurons = threshold.shape[0]
+    candidates = np.empty(n_neurons, dtype=np.int64)
+    crossing = np.empty(n_neurons)
+    tied = np.empty(n_neurons, dtype=np.int64)
+    mean_row = targets.shape[0] // max(n_neurons, 1) + 1
+    events_per_window = min(8 + n_neurons // mean_row, 256)
+    n_events = 0
+    for position in range(first, active.shape[0]):
+        k = active[position]
+        status, n_new = _advance_sparse(
+            row_starts, targets, weights, bias[k], threshold, potential[k], current[k], spike_counts[k],
+            clock[k], stop_time, max_events - n_events, events_per_window, candidates, crossing, tied, record,
+            spike_times[n_events:], spike_neurons[n_events:],
+        )  # fmt: skip
+        n_events += n_new
+        if status == PAUSED:
+            return PAUSED, position, n_events
+    return REACHED, active.shape[0], n_events
+
+
+# ---------------------------------------------------------------------------------------------
+# On a clock
+# ---------------------------------------------------------------------------------------------
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _clock_membranes(
+    bias, threshold, potential, current, spike_counts, charge, time_step, subtract, fired, record, step,
+    n_events, spike_steps, spike_neurons,
+):  # fmt: skip
+    """Integrate one step from the currents at its start, and find who fires at its end."""
+    n_fired = 0
+    for i in range(potential.shape[0]):
+        addend = (bias[i] + current[i]) * time_step
+        charge[i] += addend
+        potential[i] += addend
+        if potential[i] >= threshold[i]:
+            potential[i] = potential[i] - threshold[i] if subtract else 0.0
+            spike_counts[i] += 1
+            fired[n_fired] = i
+            if record:
+                spike_steps[n_events + n_fired] = step
+                spike_neurons[n_events + n_fired] = i
+            n_fired += 1
+    return n_fired
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def step_dense(
+    weights, mirrored, exchange_weights, bias, threshold, potential, current, spike_counts, charge,
+    first_step, stop_step, time_step, subtract, max_events, record, spike_steps, spike_neurons,
+):  # fmt: skip
+    """Run clock steps first_step .. stop_step - 1; return (next step, number of spikes).
+
+    Returns early once max_events spikes have been emitted.  With `mirrored`, the weights are the
+    lateral weights of pairs, delivered with both signs.
+    """
+    fired = np.empty(potential.shape[0], dtype=np.int64)
+    decay = math.exp(-time_step)
+    n_rows = weights.shape[0]
+    n_events = 0
+    for step in range(first_step, stop_step):
+        if n_events >= max_events:
+            return step, n_events
+        n_fired = _clock_membranes(
+            bias, threshold, potential, current, spike_counts, charge, time_step, subtract, fired, record,
+            step, n_events, spike_steps, spike_neurons,
+        )  # fmt: skip
+        n_events += n_fired
+        for i in range(current.shape[0]):
+            current[i] *= decay
+        for k in range(n_fired):
+            neuron = fired[k]
+            if not mirrored:
+                row = weights[neuron]
+                for i in range(n_rows):
+                    current[i] += row[i]
+                continue
+            pair = neuron % n_rows
+            sign = 1.0 if neuron < n_rows else -1.0
+            row = weights[pair]
+            for i in range(n_rows):
+                current[i] += sign * row[i]
+                current[n_rows + i] -= sign * row[i]
+            current[(neuron + n_rows) % (2 * n_rows)] += exchange_weights[pair]
+    return stop_step, n_events
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def step_sparse(
+    row_starts, targets, weights, bias, threshold, potential, current, spike_counts, charge, first_step,
+    stop_step, time_step, subtract, max_events, record, spike_steps, spike_neurons,
+):  # fmt: skip
+    """As `step_dense`, for weights in compressed sparse rows."""
+    fired = np.empty(potential.shape[0], dtype=np.int64)
+    decay = math.exp(-time_step)
+    n_events = 0
+    for step in range(first_step, stop_step):
+        if n_events >= max_events:
+            return step, n_events
+        n_fired = _clock_membranes(
+            bias, threshold, potential, current, spike_counts, charge, time_step, subtract, fired, record,
+            step, n_events, spike_steps, spike_neurons,
+        )  # fmt: skip
+        n_events += n_fired
+        for i in range(current.shape[0]):
+            current[i] *= decay
+        for k in range(n_fired):
+            neuron = fired[k]
+            for entry in range(row_starts[neuron], row_starts[neuron + 1]):
+                current[targets[entry]] += weights[entry]
+    return stop_step, n_events

@@ -1,0 +1,155 @@
+"""The analog flow that spiking networks of this kind approach in their averages."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.integrate import solve_ivp
+
+from snn import checks
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class AnalogResult:
+    """What `simulate_analog` returns.
+
+    Attributes
+    ----------
+    times : ndarray, shape (n_times,)
+        In time constants of the flow; the first is 0.
+    potentials : ndarray, shape (n_times, n_neurons)
+        u at those times.
+    activities : ndarray, shape (n_times, n_neurons)
+        a = T(u) / gain.
+    n_evaluations : int
+        How often the integrator evaluated the flow.
+    """
+
+    times: np.ndarray
+    potentials: np.ndarray
+    activities: np.ndarray
+    n_evaluations: int
+
+    def __post_init__(self) -> None:
+        for name in ("times", "potentials", "activities"):
+            object.__setattr__(self, name, checks.read_only(getattr(self, name)))
+
+
+def simulate_analog(
+    weights: np.ndarray,
+    drive: np.ndarray,
+    *,
+    activation_threshold: float | np.ndarray,
+    duration: float,
+    two_sided: bool = False,
+    divisor: float | np.ndarray = 1.0,
+    initial_potential: np.ndarray | None = None,
+    n_times: int = 101,
+    relative_tolerance: float = 1e-8,
+) -> AnalogResult:
+    """Integrate the flow of the locally competitive algorithm (LCA).
+
+    Neuron i has the potential u_i and the activity a_i, a thresholded potential::
+
+        du_i/dt = b_i - u_i + sum_j W_ji a_j        a_i = T(u_i) / g_i
+        T(u) = max(u - lambda, 0)                   one-sided
+        T(u) = sign(u) max(|u| - lambda, 0)         two-sided
+
+    With W = -(G - diag G), b = Phi^T s and g = diag G, the activities descend the LASSO objective and
+    come to rest at its optimum: dE/dt = -sum over active neurons of (du_i/dt)^2 / g_i.
+
+    Parameters
+    ----------
+    weights : array_like, shape (n_neurons, n_neurons)
+        W: `weights[source, target]`, zero diagonal.
+    drive : array_like, shape (n_neurons,)
+        b.
+    activation_threshold : float or array_like, shape (n_neurons,)
+        lambda, positive.
+    duration : float
+        How long, in the time constant of the flow.
+    two_sided : bool, default False
+        Whether activities may be negative.
+    divisor : float or array_like, shape (n_neurons,), default 1.0
+        g, positive: squared norms of the atoms.
+    initial_potential : array_like, shape (n_neurons,), optional
+        u(0); by default zero.
+    n_times : int, default 101
+        Samples returned, evenly spaced from 0 to `duration`.
+    relative_tolerance : float, default 1e-8
+        Of the integrator, an adaptive Runge-Kutta method of order 5(4).
+
+    Returns
+    -------
+    AnalogResult
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is of the wrong kind, shape or value.
+    RuntimeError
+        If the integrator gives up, as it does on a flow that blows up.
+
+    References
+    ----------
+    Rozell, Johnson, Baraniuk and Olshausen (2008), Neural Computation 20; Tang, Lin and Davies (2017),
+    arXiv:1705.05475, section 2.
+    """
+    weights = checks.real_array("weights", weights, shape=(None, None), meaning="(source, target)")
+    n_neurons = weights.shape[0]
+    if weights.shape[1] != n_neurons:
+        raise ValueError(f"weights must be square, (source, target); got shape {weights.shape}")
+    if np.diagonal(weights).any():
+        raise ValueError("weights must have a zero diagonal (no neuron connects to itself)")
+    drive = checks.real_array("drive", drive, shape=(n_neurons,), meaning="one drive a neuron")
+    threshold = checks.positive_array(
+        "activation_threshold", activation_threshold, n_neurons, meaning="one threshold a neuron"
+    )
+    divisor = checks.positive_array("divisor", divisor, n_neurons, meaning="one divisor a neuron")
+    duration = checks.positive_number("duration", duration)
+    two_sided = checks.flag("two_sided", two_sided)
+    n_times = checks.positive_integer("n_times", n_times)
+    relative_tolerance = checks.positive_number("relative_tolerance", relative_tolerance)
+    if n_times < 2:
+        raise ValueError(f"n_times must be at least 2; got {n_times}")
+    if initial_potential is None:
+        initial_potential = np.zeros(n_neurons)
+    else:
+        initial_potential = checks.real_array(
+            "initial_potential", initial_potential, shape=(n_neurons,), meaning="one potential a neuron"
+        )
+
+    activity = activity_function(threshold, divisor, two_sided=two_sided)
+
+    def flow(_: float, potential: np.ndarray) -> np.ndarray:
+        return drive - potential + activity(potential) @ weights
+
+    times = np.linspace(0.0, duration, n_times)
+    solution = solve_ivp(
+        flow,
+        (0.0, duration),
+        initial_potential,
+        t_eval=times,
+        rtol=relative_tolerance,
+        atol=relative_tolerance * max(float(np.abs(drive).max()), float(threshold.min())),
+    )
+    if not solution.success or not np.isfinite(solution.y).all():
+        raise RuntimeError(f"the analog flow could not be integrated to time {duration}: {solution.message}")
+    potentials = np.ascontiguousarray(solution.y.T)
+    return AnalogResult(
+        times=times,
+        potentials=potentials,
+        activities=activity(potentials),
+        n_evaluations=int(solution.nfev),
+    )
+
+
+def activity_function(
+    threshold: np.ndarray, divisor: np.ndarray, *, two_sided: bool
+) -> Callable[[np.ndarray], np.ndarray]:
+    """Return the map from potentials u to activities T(u) / g."""
+    if two_sided:
+        return lambda potential: (potential - np.clip(potential, -threshold, threshold)) / divisor
+    return lambda potential: np.maximum(potential - threshold, 0.0) / divisor

@@ -1,0 +1,158 @@
+"""Turn what a user passes into the arrays the kernels need, or say in one sentence what is wrong.
+
+`TypeError` is for the wrong kind of thing, `ValueError` for a wrong value or shape.  A message names
+the argument, the rule, and what came.  Nothing is repaired silently.
+"""
+
+from __future__ import annotations
+
+import numbers
+import operator
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+
+def real_array(name: str, value: Any, *, shape: tuple[int | None, ...], meaning: str = "") -> np.ndarray:
+    """Return `value` as a finite float64 array in C order; a copy only where one is needed.
+
+    Parameters
+    ----------
+    name : str
+        What the user calls it.
+    value : array_like
+        Numbers, of any real type and memory order, read-only or not.
+    shape : tuple of int or None
+        The shape wanted; None stands for any length of at least one.
+    meaning : str, optional
+        What the axes are, for the message.
+
+    Raises
+    ------
+    TypeError
+        If `value` does not hold real numbers.
+    ValueError
+        If its shape is wrong, or a number is NaN or infinite.
+    """
+    if sparse.issparse(value):
+        raise TypeError(f"{name} must be a dense array; got a {type(value).__name__}")
+    try:
+        array = np.asarray(value)
+    except (TypeError, ValueError):
+        raise TypeError(f"{name} must be an array of real numbers; got {type(value).__name__}") from None
+    if array.dtype.kind not in "fiub":
+        raise TypeError(f"{name} must be an array of real numbers; got dtype {array.dtype}")
+    wanted = (
+        "("
+        + ", ".join("any" if n is None else str(n) for n in shape)
+        + ("," if len(shape) == 1 else "")
+        + ")"
+    )
+    hint = f", {meaning}" if meaning else ""
+    if array.ndim != len(shape) or any(
+        n is not None and n != m for n, m in zip(shape, array.shape, strict=True)
+    ):
+        raise ValueError(f"{name} must have shape {wanted}{hint}; got shape {array.shape}")
+    if array.size == 0:
+        raise ValueError(f"{name} must not be empty; got shape {array.shape}")
+    array = np.ascontiguousarray(array, dtype=np.float64)
+    require_finite(name, array)
+    return array
+
+
+def require_finite(name: str, array: np.ndarray) -> None:
+    """Raise ValueError naming the first entry of `array` that is NaN or infinite."""
+    # The sum is finite unless an entry is not, or it overflows: only then look at each.
+    with np.errstate(over="ignore", invalid="ignore"):
+        total = array.sum()
+    if np.isfinite(total):
+        return
+    wrong = np.argwhere(~np.isfinite(array))
+    if len(wrong):
+        where = ", ".join(str(int(i)) for i in wrong[0])
+        value = float(array[tuple(wrong[0])])
+        raise ValueError(f"{name} must be finite; got {value} at [{where}]")
+
+
+def read_only(array: np.ndarray) -> np.ndarray:
+    """Return a view of `array` through which it cannot be written."""
+    view = array.view()
+    view.flags.writeable = False
+    return view
+
+
+def positive_array(name: str, value: Any, length: int, *, meaning: str) -> np.ndarray:
+    """Return one positive number for each of `length` things; a single number is for all of them."""
+    if np.ndim(value) == 0 and not sparse.issparse(value):
+        return np.full(length, positive_number(name, value))
+    array = real_array(name, value, shape=(length,), meaning=meaning)
+    if array.min() <= 0.0:
+        first = int(np.argmax(array <= 0.0))
+        raise ValueError(f"{name} must be positive; got {array[first]} at [{first}]")
+    return array
+
+
+def real_number(name: str, value: Any) -> float:
+    """Return `value` as a finite float."""
+    if isinstance(value, np.ndarray) and value.ndim == 0:
+        value = value.item()
+    if isinstance(value, (bool, np.bool_)) or not isinstance(value, numbers.Real):
+        raise TypeError(f"{name} must be a real number; got {type(value).__name__}")
+    number = float(value)
+    if not np.isfinite(number):
+        raise ValueError(f"{name} must be finite; got {number}")
+    return number
+
+
+def positive_number(name: str, value: Any) -> float:
+    """Return `value` as a finite float > 0."""
+    number = real_number(name, value)
+    if number <= 0.0:
+        raise ValueError(f"{name} must be positive; got {number}")
+    return number
+
+
+def non_negative_number(name: str, value: Any) -> float:
+    """Return `value` as a finite float >= 0."""
+    number = real_number(name, value)
+    if number < 0.0:
+        raise ValueError(f"{name} must not be negative; got {number}")
+    return number
+
+
+def positive_integer(name: str, value: Any) -> int:
+    """Return `value` as an int > 0."""
+    if isinstance(value, (bool, np.bool_)):
+        raise TypeError(f"{name} must be an integer; got bool")
+    try:
+        number = operator.index(value)
+    except TypeError:
+        raise TypeError(f"{name} must be an integer; got {type(value).__name__}") from None
+    if number <= 0:
+        raise ValueError(f"{name} must be positive; got {number}")
+    return number
+
+
+def flag(name: str, value: Any) -> bool:
+    """Return `value` if it is True or False."""
+    if not isinstance(value, (bool, np.bool_)):
+        raise TypeError(f"{name} must be True or False; got {value!r}")
+    return bool(value)
+
+
+def one_of(name: str, value: Any, choices: tuple[str, ...]) -> str:
+    """Return `value` if it is one of `choices`."""
+    listed = ", ".join(repr(choice) for choice in choices)
+    if not isinstance(value, str):
+        raise TypeError(f"{name} must be one of {listed}; got {type(value).__name__}")
+    if value not in choices:
+        raise ValueError(f"{name} must be one of {listed}; got {value!r}")
+    return value
+
+
+def instance_of(name: str, value: Any, kind: type) -> Any:
+    """Return `value` if it is a `kind`."""
+    if not isinstance(value, kind):
+        raise TypeError(f"{name} must be a {kind.__name__}; got {type(value).__name__}")
+    return value

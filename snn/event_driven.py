@@ -1,0 +1,287 @@
+"""Exact simulation: from spike to spike, with no time step."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from tqdm import tqdm
+
+from snn import _kernels, checks
+from snn.network import SpikingNetwork
+from snn.result import RunawayError, SimulationResult, SpikeTrain
+from snn.state import NetworkState
+from snn.weights import MirroredWeights
+
+# A kernel returns to Python after about this many neuron updates (a tenth of a second or so), so
+# that Ctrl-C and a progress bar work.
+UPDATES_PER_CALL = 30_000_000
+MOST_SPIKES_PER_CALL = 65_536
+LEAST_SPIKE_LIMIT = 1_000_000
+# Currents below this are as good as zero, and would slow the processor down as subnormal numbers.
+NEGLIGIBLE_CURRENT = 1e-290
+
+
+def simulate(
+    network: SpikingNetwork,
+    duration: float,
+    *,
+    state: NetworkState | None = None,
+    record_spikes: bool = False,
+    max_spikes: int | None = None,
+    progress: bool = False,
+) -> SimulationResult:
+    """Run a spiking network exactly, from event to event.
+
+    Between spikes potentials and currents follow a closed form, and the next spike is a root of it:
+    spike times are exact to rounding, whatever the duration.  Neurons that reach their thresholds at
+    exactly the same time fire in the order of their indices.
+
+    Parameters
+    ----------
+    network : SpikingNetwork
+        What to run.
+    duration : float
+        How long, in synaptic time constants; positive.
+    state : NetworkState, optional
+        Where to start; by default at rest at time 0.
+    record_spikes : bool, default False
+        Keep every spike's time and neuron.
+    max_spikes : int, optional
+        Stop with an error after so many spikes.  By default 1,000,000, or a hundred times what the
+        drive alone could cause if that is more; a network that only inhibits never comes near.
+    progress : bool, default False
+        Show a progress bar.
+
+    Returns
+    -------
+    SimulationResult
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is of the wrong kind, shape or value.
+    RunawayError
+        If the network emits more than `max_spikes` spikes.  The error carries the run up to there.
+
+    References
+    ----------
+    Tang, Lin and Davies (2017), arXiv:1705.05475, section 2; Lin and Tang (2018), arXiv:1805.08952,
+    equations 1-5.
+    """
+    checks.instance_of("network", network, SpikingNetwork)
+    duration = checks.positive_number("duration", duration)
+    state = starting_state(network, state)
+    record_spikes = checks.flag("record_spikes", record_spikes)
+    if max_spikes is not None:
+        max_spikes = checks.positive_integer("max_spikes", max_spikes)
+
+    run = EventDrivenRun(network, network.soma_bias[np.newaxis], state)
+    if max_spikes is None:
+        max_spikes = default_max_spikes(network, duration, state)
+    times, neurons = run.advance(
+        duration, record_spikes=record_spikes, max_spikes=max_spikes, progress=progress
+    )
+
+    final = run.state(0, start_time=state.time)
+    elapsed = float(run.clock[0, _kernels.TIME])
+    spikes = None
+    if record_spikes:
+        spikes = SpikeTrain(
+            times=state.time + times,
+            neurons=neurons,
+            n_neurons=network.n_neurons,
+            start=state.time,
+            stop=max(final.time, state.time + times[-1]) if len(times) else final.time,
+        )
+    result = SimulationResult(
+        network=network,
+        duration=elapsed,
+        spike_counts=run.spike_counts[0],
+        # Identity (i): the charge that came in is what the spikes took and what is left.
+        average_soma_current=(
+            network.firing_threshold * run.spike_counts[0]
+            + (final.membrane_potential - state.membrane_potential)
+        )
+        / elapsed,
+        state=final,
+        spikes=spikes,
+    )
+    if elapsed < duration:
+        raise RunawayError(describe_runaway(result, max_spikes), result)
+    return result
+
+
+class EventDrivenRun:
+    """Copies of one network, each with its own drive, advanced together and exactly.
+
+    This is what `simulate` runs one of and batch solvers many of.  It checks nothing.
+
+    Parameters
+    ----------
+    network : SpikingNetwork
+        Weights and thresholds; its soma bias is not used.
+    soma_bias : ndarray, shape (n_copies, n_neurons)
+        The drive of each copy.
+    state : NetworkState, optional
+        Where every copy starts; by default at rest.  Times of the run count from there.
+
+    Attributes
+    ----------
+    spike_counts : ndarray of int, shape (n_copies, n_neurons)
+        Spikes so far.
+    clock : ndarray, shape (n_copies, 3)
+        Columns `_kernels.TIME`, `TIME_ERROR`, `HORIZON`.
+    """
+
+    def __init__(
+        self, network: SpikingNetwork, soma_bias: np.ndarray, state: NetworkState | None = None
+    ) -> None:
+        self.network = network
+        self._bias = soma_bias
+        self._potential = np.zeros(soma_bias.shape)
+        self._current = np.zeros(soma_bias.shape)
+        self.spike_counts = np.zeros(soma_bias.shape, dtype=np.int64)
+        self.clock = np.zeros((len(soma_bias), _kernels.CLOCK_COLUMNS))
+        if state is not None:
+            self._potential[:] = state.membrane_potential
+            self._current[:] = self._to_kernel(state.synaptic_current)
+        # First guess of the interval between spikes: from the drive alone.
+        drive = np.maximum(soma_bias, 0.0) @ (1.0 / network.firing_threshold)
+        self.clock[:, _kernels.HORIZON] = np.minimum(1.0, 2.0 / np.maximum(drive, 2.0))
+
+        weights = network.weights
+        if isinstance(weights, MirroredWeights):
+            self._kernel = _kernels.advance_mirrored
+            self._weights = (weights.lateral, weights.exchange)
+        elif isinstance(weights, np.ndarray):
+            self._kernel = _kernels.advance_dense
+            self._weights = (weights,)
+        else:
+            self._kernel = _kernels.advance_sparse
+            self._weights = (weights.indptr, weights.indices, weights.data)
+        self._spikes_per_call = int(np.clip(UPDATES_PER_CALL // network.n_neurons, 16, MOST_SPIKES_PER_CALL))
+
+    def advance(
+        self,
+        time: float,
+        *,
+        active: np.ndarray | None = None,
+        record_spikes: bool = False,
+        max_spikes: int | None = None,
+        progress: bool = False,
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Advance the copies `active` (default: all) to `time`, counted from where they started.
+
+        Stops early, with clocks behind `time`, once more than `max_spikes` spikes were emitted.
+        Returns the times and neurons of the spikes, empty unless recorded.
+        """
+        if active is None:
+            active = np.arange(len(self._bias))
+        budget = self._spikes_per_call
+        capacity = budget + self.network.n_neurons if record_spikes else 0
+        spike_times = np.empty(capacity)
+        spike_neurons = np.empty(capacity, dtype=np.int64)
+        recorded_times, recorded_neurons = [np.empty(0)], [np.empty(0, dtype=np.int64)]
+        position, n_spikes = 0, 0
+        with tqdm(
+            total=time,
+            disable=not progress,
+            unit="tau",
+            bar_format="{l_bar}{bar}| {n:.1f}/{total:.1f} tau{postfix}",
+        ) as bar:
+            while position < len(active):
+                if max_spikes is not None:
+                    budget = min(budget, max_spikes - n_spikes + 1)
+                    if budget <= 0:
+                        break
+                self._current[np.abs(self._current) < NEGLIGIBLE_CURRENT] = 0.0
+                _, position, n_new = self._kernel(
+                    *self._weights,
+                    self._bias,
+                    self.network.firing_threshold,
+                    self._potential,
+                    self._current,
+                    self.spike_counts,
+                    self.clock,
+                    active,
+                    position,
+                    time,
+                    budget,
+                    record_spikes,
+                    spike_times,
+                    spike_neurons,
+                )
+                n_spikes += n_new
+                if record_spikes:
+                    recorded_times.append(spike_times[:n_new].copy())
+                    recorded_neurons.append(spike_neurons[:n_new].copy())
+                if progress:
+                    bar.set_postfix_str(f"{n_spikes:,} spikes", refresh=False)
+                    bar.update(float(self.clock[active, _kernels.TIME].min()) - bar.n)
+        return np.concatenate(recorded_times), np.concatenate(recorded_neurons)
+
+    @property
+    def membrane_potential(self) -> np.ndarray:
+        """Potentials, shape (n_copies, n_neurons)."""
+        return self._potential
+
+    @property
+    def synaptic_current(self) -> np.ndarray:
+        """Synaptic currents, shape (n_copies, n_neurons)."""
+        if not isinstance(self.network.weights, MirroredWeights):
+            return self._current
+        lateral, exchange = np.split(self._current, 2, axis=1)
+        return np.hstack([exchange + lateral, exchange - lateral])
+
+    def _to_kernel(self, synaptic_current: np.ndarray) -> np.ndarray:
+        """Return the two numbers a pair that the kernel keeps; see `synaptic_current`."""
+        if not isinstance(self.network.weights, MirroredWeights):
+            return synaptic_current
+        positive, negative = np.split(synaptic_current, 2)
+        return np.concatenate([0.5 * (positive - negative), 0.5 * (positive + negative)])
+
+    def state(self, copy: int, *, start_time: float = 0.0) -> NetworkState:
+        """Return the state of one copy."""
+        return NetworkState(
+            membrane_potential=self.membrane_potential[copy].copy(),
+            synaptic_current=self.synaptic_current[copy].copy(),
+            time=start_time + float(self.clock[copy, _kernels.TIME]),
+        )
+
+
+def starting_state(network: SpikingNetwork, state: NetworkState | None) -> NetworkState:
+    """Return `state`, or rest when it is None, having checked that the network can be in it."""
+    if state is None:
+        return NetworkState.at_rest(network.n_neurons)
+    checks.instance_of("state", state, NetworkState)
+    if state.n_neurons != network.n_neurons:
+        raise ValueError(f"state has {state.n_neurons} neurons but the network has {network.n_neurons}")
+    above = state.membrane_potential > network.firing_threshold
+    if above.any():
+        neuron = int(np.argmax(above))
+        raise ValueError(
+            f"state must have potentials at most the firing threshold; got "
+            f"{state.membrane_potential[neuron]} above {network.firing_threshold[neuron]} for neuron {neuron}"
+        )
+    return state
+
+
+def default_max_spikes(network: SpikingNetwork, duration: float, state: NetworkState) -> int:
+    """Return the default of `max_spikes`: far above what the drive alone can cause."""
+    charge = np.maximum(network.soma_bias, 0.0) * duration + np.maximum(state.synaptic_current, 0.0)
+    by_drive = float((charge / network.firing_threshold + 1.0).sum())
+    return max(LEAST_SPIKE_LIMIT, math.ceil(min(100.0 * by_drive, 1e18)))
+
+
+def describe_runaway(result: SimulationResult, max_spikes: int) -> str:
+    """Return the sentence of a RunawayError."""
+    busiest = np.argsort(-result.spike_counts, kind="stable")[:3]
+    named = ", ".join(
+        f"{int(i)} ({int(result.spike_counts[i]):,} spikes)" for i in busiest if result.spike_counts[i]
+    )
+    return (
+        f"the network emitted more than max_spikes = {max_spikes:,} spikes by time {result.state.time:.6g}; "
+        f"most active are neurons {named}: lateral excitation outruns the firing thresholds, "
+        "or max_spikes is too small for this duration"
+    )

@@ -1,0 +1,92 @@
+"""Read-outs: from spikes to rates.
+
+All of them tend to the same limit; they differ in how, and in which entries are exactly zero on the way.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+
+from snn import checks
+from snn.result import SimulationResult, SpikeTrain
+
+
+def spike_rate(spikes: SpikeTrain, *, start: float | None = None, stop: float | None = None) -> np.ndarray:
+    """Return spikes per unit of time in (start, stop], shape (n_neurons,).
+
+    From the beginning of the run the error falls like 1/t, with a trace of every early spike; over a
+    later window, neurons that fired only early are exactly zero.
+
+    Parameters
+    ----------
+    spikes : SpikeTrain
+        What was recorded.
+    start, stop : float, optional
+        The window; by default all that was observed.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If the window is empty or was not observed.
+    """
+    start, stop = _window(spikes, start, stop)
+    # A spike at the very start of the record belongs to it.
+    first = None if start == spikes.start else start
+    return spikes.counts(start=first, stop=stop) / (stop - start)
+
+
+def rate_curve(spikes: SpikeTrain, times: np.ndarray, *, start: float | None = None) -> np.ndarray:
+    """Return the rates over (start, t] for each t in `times`, shape (n_times, n_neurons)."""
+    start, _ = _window(spikes, start, None)
+    times = checks.real_array("times", times, shape=(None,), meaning="ends of the windows")
+    if (np.diff(times) < 0.0).any() or times[0] <= start or times[-1] > spikes.stop:
+        raise ValueError(
+            f"times must not decrease and lie in ({start}, {spikes.stop}]; got {times[0]} to {times[-1]}"
+        )
+    first = 0 if start == spikes.start else np.searchsorted(spikes.times, start, side="right")
+    edges = np.concatenate([[first], np.searchsorted(spikes.times, times, side="right")])
+    counts = np.zeros((len(times), spikes.n_neurons))
+    for row, (begin, end) in enumerate(pairwise(edges)):
+        counts[row] = np.bincount(spikes.neurons[begin:end], minlength=spikes.n_neurons)
+    return np.cumsum(counts, axis=0) / (times - start)[:, np.newaxis]
+
+
+def thresholded_average_current(result: SimulationResult) -> np.ndarray:
+    """Return max(u, 0) / theta, shape (n_neurons,), with u the average soma current of the run.
+
+    The sparsest read-out: neurons whose drive is negative on average are exactly zero, whatever they
+    fired at first.  It differs from the rate by at most C / t (Tang, Lin and Davies, equation 8).
+    """
+    checks.instance_of("result", result, SimulationResult)
+    return np.maximum(result.average_soma_current, 0.0) / result.network.firing_threshold
+
+
+def exponential_rate(spikes: SpikeTrain, *, time_constant: float, stop: float | None = None) -> np.ndarray:
+    """Return the exponentially weighted rate at `stop`, shape (n_neurons,).
+
+    With T the time constant and t0 the start of the record::
+
+        a_i = sum_k e^-(stop - t_ik)/T / (T (1 - e^-(stop - t0)/T))
+
+    The denominator is the weight of the window, so a neuron that fires steadily shows its rate at once.
+    It forgets early spikes, and never settles: its error stays of the order of 1 / T.
+    """
+    start, stop = _window(spikes, None, stop)
+    time_constant = checks.positive_number("time_constant", time_constant)
+    last = np.searchsorted(spikes.times, stop, side="right")
+    kernel = np.exp((spikes.times[:last] - stop) / time_constant)
+    weighted = np.bincount(spikes.neurons[:last], weights=kernel, minlength=spikes.n_neurons)
+    return weighted / (-time_constant * np.expm1((start - stop) / time_constant))
+
+
+def _window(spikes: SpikeTrain, start: float | None, stop: float | None) -> tuple[float, float]:
+    checks.instance_of("spikes", spikes, SpikeTrain)
+    start = spikes.start if start is None else checks.real_number("start", start)
+    stop = spikes.stop if stop is None else checks.real_number("stop", stop)
+    if not spikes.start <= start < stop <= spikes.stop:
+        raise ValueError(
+            f"start and stop must bound a window in [{spikes.start}, {spikes.stop}]; got {start} and {stop}"
+        )
+    return start, stop

@@ -1,0 +1,132 @@
+"""What a run leaves behind."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from snn import checks
+from snn.network import SpikingNetwork
+from snn.state import NetworkState
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class SpikeTrain:
+    """The spikes of n neurons in a window of time.
+
+    Parameters
+    ----------
+    times : array_like, shape (n_spikes,)
+        In synaptic time constants, not decreasing.
+    neurons : array_like of int, shape (n_spikes,)
+        Who fired.
+    n_neurons : int
+        How many neurons could have.
+    start, stop : float
+        The window that was observed.
+    """
+
+    times: np.ndarray
+    neurons: np.ndarray
+    n_neurons: int
+    start: float
+    stop: float
+
+    def __post_init__(self) -> None:
+        times = np.ascontiguousarray(self.times, dtype=np.float64)
+        neurons = np.ascontiguousarray(self.neurons, dtype=np.int64)
+        n_neurons = checks.positive_integer("n_neurons", self.n_neurons)
+        start, stop = checks.real_number("start", self.start), checks.real_number("stop", self.stop)
+        if times.ndim != 1 or neurons.shape != times.shape:
+            raise ValueError(
+                f"times and neurons must be 1-D, of one length; got shapes {times.shape} and {neurons.shape}"
+            )
+        if stop < start:
+            raise ValueError(f"stop must not be before start; got {stop} and {start}")
+        if len(times):
+            if not (np.diff(times) >= 0.0).all() or not (start <= times[0] and times[-1] <= stop):
+                raise ValueError(f"times must not decrease and lie in [start, stop] = [{start}, {stop}]")
+            if neurons.min() < 0 or neurons.max() >= n_neurons:
+                raise ValueError(
+                    f"neurons must lie in [0, {n_neurons}); got {neurons.min()} to {neurons.max()}"
+                )
+        object.__setattr__(self, "times", checks.read_only(times))
+        object.__setattr__(self, "neurons", checks.read_only(neurons))
+        object.__setattr__(self, "n_neurons", n_neurons)
+        object.__setattr__(self, "start", start)
+        object.__setattr__(self, "stop", stop)
+
+    def __len__(self) -> int:
+        return len(self.times)
+
+    def of(self, neuron: int) -> np.ndarray:
+        """Return the spike times of one neuron."""
+        return self.times[self.neurons == neuron]
+
+    def counts(self, *, start: float | None = None, stop: float | None = None) -> np.ndarray:
+        """Return how often each neuron fired in (start, stop], shape (n_neurons,)."""
+        first = 0 if start is None else np.searchsorted(self.times, start, side="right")
+        last = len(self) if stop is None else np.searchsorted(self.times, stop, side="right")
+        return np.bincount(self.neurons[first:last], minlength=self.n_neurons)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class SimulationResult:
+    """What `simulate` and `simulate_clocked` return.
+
+    Attributes
+    ----------
+    network : SpikingNetwork
+        What ran.
+    duration : float
+        How long this run lasted, in synaptic time constants.
+    spike_counts : ndarray of int, shape (n_neurons,)
+        Spikes of each neuron in this run.
+    average_soma_current : ndarray, shape (n_neurons,)
+        u: the mean of the soma current mu over this run.
+    state : NetworkState
+        Where the network stands at the end; pass it to the next run.
+    spikes : SpikeTrain or None
+        Every spike, when they were recorded.
+    """
+
+    network: SpikingNetwork
+    duration: float
+    spike_counts: np.ndarray
+    average_soma_current: np.ndarray
+    state: NetworkState
+    spikes: SpikeTrain | None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "spike_counts", checks.read_only(self.spike_counts))
+        object.__setattr__(self, "average_soma_current", checks.read_only(self.average_soma_current))
+
+    @property
+    def spike_rate(self) -> np.ndarray:
+        """a: spikes per unit of time over this run, shape (n_neurons,)."""
+        return self.spike_counts / self.duration
+
+    @property
+    def n_spikes(self) -> int:
+        """Spikes of all neurons."""
+        return int(self.spike_counts.sum())
+
+    @property
+    def n_synaptic_events(self) -> int:
+        """Deliveries of a spike to a target: the sum over spikes of the source's out-degree."""
+        return int(self.spike_counts @ self.network.out_degree)
+
+
+class RunawayError(RuntimeError):
+    """A network emitted more spikes than `max_spikes` before its run ended.
+
+    Attributes
+    ----------
+    result : SimulationResult
+        The run up to the last spike.
+    """
+
+    def __init__(self, message: str, result: SimulationResult) -> None:
+        super().__init__(message)
+        self.result = result

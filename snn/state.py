@@ -1,0 +1,91 @@
+"""The state of a network between two runs."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from dataclasses import dataclass, fields
+from pathlib import Path
+
+import numpy as np
+
+from snn import checks
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class NetworkState:
+    """All that a run needs to go on: potentials, synaptic currents, and the time.
+
+    Parameters
+    ----------
+    membrane_potential : array_like, shape (n_neurons,)
+        v, at most the firing threshold (a neuron at its threshold fires at once).
+    synaptic_current : array_like, shape (n_neurons,)
+        The part of the soma current that spikes brought, mu - beta.
+    time : float, default 0.0
+        In synaptic time constants.
+    """
+
+    membrane_potential: np.ndarray
+    synaptic_current: np.ndarray
+    time: float = 0.0
+
+    def __post_init__(self) -> None:
+        potential = checks.real_array(
+            "membrane_potential", self.membrane_potential, shape=(None,), meaning="one potential a neuron"
+        )
+        current = checks.real_array(
+            "synaptic_current", self.synaptic_current, shape=potential.shape, meaning="one current a neuron"
+        )
+        object.__setattr__(self, "membrane_potential", checks.read_only(potential))
+        object.__setattr__(self, "synaptic_current", checks.read_only(current))
+        object.__setattr__(self, "time", checks.real_number("time", self.time))
+
+    @classmethod
+    def at_rest(cls, n_neurons: int) -> NetworkState:
+        """Return the state of `n_neurons` neurons at time 0, all potentials and currents zero."""
+        n_neurons = checks.positive_integer("n_neurons", n_neurons)
+        return cls(membrane_potential=np.zeros(n_neurons), synaptic_current=np.zeros(n_neurons))
+
+    @property
+    def n_neurons(self) -> int:
+        """Number of neurons."""
+        return len(self.membrane_potential)
+
+    def save(self, path: str | os.PathLike) -> None:
+        """Write the state to `path` (npz), whole or not at all.
+
+        A process killed, or a disk found full, while it writes leaves what was at `path` before.
+        """
+        path = Path(path)
+        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name + ".", suffix=".part")
+        try:
+            with os.fdopen(handle, "wb") as file:
+                np.savez(file, **{field.name: getattr(self, field.name) for field in fields(self)})
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(temporary, path)
+        except BaseException:
+            Path(temporary).unlink(missing_ok=True)
+            raise
+
+    @classmethod
+    def load(cls, path: str | os.PathLike) -> NetworkState:
+        """Read a state that `save` wrote.
+
+        Raises
+        ------
+        ValueError
+            If the file is not one of a network state.
+        """
+        names = {field.name for field in fields(cls)}
+        try:
+            with np.load(path, allow_pickle=False) as archive:
+                entries = {name: archive[name] for name in names}
+        except FileNotFoundError:
+            raise
+        except Exception as error:
+            raise ValueError(
+                f"path must name a saved NetworkState; got {os.fspath(path)!r} ({error})"
+            ) from None
+        return cls(**{**entries, "time": float(entries["time"])})

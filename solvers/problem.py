@@ -1,0 +1,163 @@
+"""The LASSO as a problem: signals, a dictionary, a penalty."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from snn import checks
+
+
+@dataclass(frozen=True, eq=False, init=False)
+class LassoProblem:
+    """Sparse coding of signals in a dictionary with an l1 penalty.
+
+    For each signal s (a row of `signals`), with the atoms d_i (the rows of `dictionary`), find the
+    code a that minimises::
+
+        E(a) = 1/2 ||s - sum_i a_i d_i||^2 + sum_i lambda_i |a_i|
+
+    over all a (LASSO), or, with ``positive=True``, over a >= 0 (CLASSO).  Nothing is divided by the
+    number of features.
+
+    Parameters
+    ----------
+    dictionary : array_like, shape (n_atoms, n_features)
+        Atoms of any norm but zero.
+    signals : array_like, shape (n_signals, n_features)
+        One signal a row; for a single signal pass ``signal[np.newaxis]``.
+    penalty : float or array_like, shape (n_atoms,)
+        lambda, positive; one number for all atoms, or one each.
+    positive : bool, default False
+        Whether codes must not be negative.
+    gram : array_like, shape (n_atoms, n_atoms), optional
+        ``dictionary @ dictionary.T``, where it is at hand already; otherwise computed when a solver
+        asks for it.
+
+    Raises
+    ------
+    TypeError
+        If an argument does not hold real numbers.
+    ValueError
+        If shapes do not fit, a number is not finite, a penalty is not positive, an atom is zero, or
+        `gram` is not the dictionary's.
+
+    Notes
+    -----
+    Arrays are float64, in C order and read-only once they are in; those that fit already are not
+    copied.
+    """
+
+    dictionary: np.ndarray
+    signals: np.ndarray
+    penalty: np.ndarray
+    positive: bool
+    squared_norms: np.ndarray
+    """||d_i||^2, shape (n_atoms,)."""
+
+    def __init__(
+        self,
+        dictionary: np.ndarray,
+        signals: np.ndarray,
+        penalty: float | np.ndarray,
+        *,
+        positive: bool = False,
+        gram: np.ndarray | None = None,
+    ) -> None:
+        dictionary = checks.real_array(
+            "dictionary", dictionary, shape=(None, None), meaning="(n_atoms, n_features)"
+        )
+        signals = checks.real_array("signals", signals, shape=(None, None), meaning="(n_signals, n_features)")
+        n_atoms, n_features = dictionary.shape
+        if signals.shape[1] != n_features:
+            raise ValueError(f"dictionary has {n_features} features but signals have {signals.shape[1]}")
+        squared_norms = np.einsum("ij,ij->i", dictionary, dictionary)
+        if not np.isfinite(squared_norms).all() or squared_norms.min() < np.finfo(float).tiny:
+            zero = squared_norms < np.finfo(float).tiny
+            atom = int(np.argmax(zero | ~np.isfinite(squared_norms)))
+            raise ValueError(
+                f"dictionary must have atoms of positive, finite norm; got squared norm "
+                f"{squared_norms[atom]} for atom {atom}"
+            )
+        penalty = checks.positive_array("penalty", penalty, n_atoms, meaning="one penalty an atom")
+        for name, array in (
+            ("dictionary", dictionary),
+            ("signals", signals),
+            ("penalty", penalty),
+            ("squared_norms", squared_norms),
+        ):
+            self.__dict__[name] = checks.read_only(array)
+        self.__dict__["positive"] = checks.flag("positive", positive)
+        if gram is not None:
+            self.__dict__["gram"] = checks.read_only(_checked_gram(gram, dictionary, squared_norms))
+
+    @cached_property
+    def gram(self) -> np.ndarray:
+        """G = dictionary @ dictionary.T, shape (n_atoms, n_atoms)."""
+        return checks.read_only(self.dictionary @ self.dictionary.T)
+
+    @property
+    def n_signals(self) -> int:
+        """Number of signals."""
+        return self.signals.shape[0]
+
+    @property
+    def n_atoms(self) -> int:
+        """Number of atoms."""
+        return self.dictionary.shape[0]
+
+    @property
+    def n_features(self) -> int:
+        """Number of features."""
+        return self.dictionary.shape[1]
+
+    @cached_property
+    def correlations(self) -> np.ndarray:
+        """b = signals @ dictionary.T, shape (n_signals, n_atoms)."""
+        return checks.read_only(self.correlate(self.signals))
+
+    @cached_property
+    def energies(self) -> np.ndarray:
+        """1/2 ||s||^2, shape (n_signals,): the objective of the zero code, and the scale of `tol`."""
+        return checks.read_only(0.5 * np.einsum("ij,ij->i", self.signals, self.signals))
+
+    def correlate(self, signals: np.ndarray) -> np.ndarray:
+        """Return the inner products of signals with all atoms, shape (n_signals, n_atoms).
+
+        One matrix-vector product a signal: a product of matrices rounds a row differently with the
+        number of rows beside it, and a code must not depend on its batch mates.
+        """
+        return np.matmul(signals[:, np.newaxis, :], self.dictionary.T)[:, 0, :]
+
+    def reconstruct(self, codes: np.ndarray) -> np.ndarray:
+        """Return codes @ dictionary, shape (n_signals, n_features)."""
+        return codes @ self.dictionary
+
+    def subset(self, which: np.ndarray | slice) -> LassoProblem:
+        """Return the problem of some of the signals; the dictionary is shared, not checked again."""
+        problem = object.__new__(LassoProblem)
+        problem.__dict__.update(self.__dict__)
+        for name in ("correlations", "energies"):
+            if name in problem.__dict__:
+                problem.__dict__[name] = checks.read_only(problem.__dict__[name][which])
+        problem.__dict__["signals"] = checks.read_only(self.signals[which])
+        return problem
+
+
+def _checked_gram(value: np.ndarray, dictionary: np.ndarray, squared_norms: np.ndarray) -> np.ndarray:
+    n_atoms = len(dictionary)
+    gram = checks.real_array("gram", value, shape=(n_atoms, n_atoms), meaning="(n_atoms, n_atoms)")
+    # Exact on the diagonal, and on one combination of all columns: O(n_atoms^2), never the product.
+    scale = squared_norms.max()
+    mixture = np.cos(np.arange(n_atoms))
+    errors = np.abs(gram @ mixture - dictionary @ (dictionary.T @ mixture))
+    worst = max(
+        float(np.abs(np.diagonal(gram) - squared_norms).max()), float(errors.max()) / np.sqrt(n_atoms)
+    )
+    if worst > 1e-8 * scale:
+        raise ValueError(
+            f"gram must be dictionary @ dictionary.T; got a matrix that differs by about {worst:.2g}"
+        )
+    return gram

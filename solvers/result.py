@@ -1,0 +1,107 @@
+"""What every solver returns."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from enum import IntEnum
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+
+from snn import checks
+from solvers.optimality import judge
+from solvers.problem import LassoProblem
+
+
+class Status(IntEnum):
+    """How the solution of one signal ended."""
+
+    CONVERGED = 0
+    """duality_gap <= tol * 1/2 ||signal||^2, by the judge's reckoning."""
+    LIMIT_REACHED = 1
+    """The solver stopped at its limit of steps or time with a larger gap."""
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class SparseCodingResult:
+    """Codes, and what the independent judge says of them.
+
+    Attributes
+    ----------
+    method : str
+        Who solved it.
+    tol : float
+        What was asked for: ``duality_gap <= tol * 1/2 ||signal||^2``.
+    codes : ndarray, shape (n_signals, n_atoms)
+    objective : ndarray, shape (n_signals,)
+        E(a).
+    duality_gap : ndarray, shape (n_signals,)
+        Upper bound on E(a) - min E.
+    kkt_violation : ndarray, shape (n_signals,)
+        Largest violation of the optimality conditions, in the units of the correlations.
+    status : ndarray of int, shape (n_signals,)
+        A `Status` each.
+    n_steps : ndarray of int, shape (n_signals,)
+        Spikes of the spiking solver, iterations of the others.
+    """
+
+    method: str
+    tol: float
+    codes: np.ndarray
+    objective: np.ndarray
+    duality_gap: np.ndarray
+    kkt_violation: np.ndarray
+    status: np.ndarray
+    n_steps: np.ndarray
+
+    def __post_init__(self) -> None:
+        for name, value in self.__dict__.items():
+            if isinstance(value, np.ndarray):
+                object.__setattr__(self, name, checks.read_only(value))
+
+    @property
+    def converged(self) -> bool:
+        """Whether every signal did."""
+        return bool((self.status == Status.CONVERGED).all())
+
+    @property
+    def support_size(self) -> np.ndarray:
+        """Number of non-zero entries of each code, shape (n_signals,)."""
+        return np.count_nonzero(self.codes, axis=1)
+
+
+def judged(
+    problem: LassoProblem,
+    codes: np.ndarray,
+    *,
+    method: str,
+    tol: float,
+    n_steps: np.ndarray,
+    limit: str,
+    kind: type[SparseCodingResult] = SparseCodingResult,
+    **more: object,
+) -> SparseCodingResult:
+    """Return the result for `codes`, judged; warn of signals that missed `tol` at the `limit` named."""
+    optimality = judge(problem, codes)
+    missed = optimality.duality_gap > tol * problem.energies
+    if missed.any():
+        with np.errstate(divide="ignore", invalid="ignore"):
+            worst = np.max((optimality.duality_gap / problem.energies)[missed])
+        warnings.warn(
+            f"{method}: {int(missed.sum())} of {problem.n_signals} signals did not reach "
+            f"duality_gap <= {tol:g} * 1/2 ||signal||^2 within {limit}; the worst has {worst:.2g}",
+            ConvergenceWarning,
+            stacklevel=3,
+        )
+    return kind(
+        method=method,
+        tol=tol,
+        codes=codes,
+        objective=optimality.objective,
+        duality_gap=optimality.duality_gap,
+        kkt_violation=optimality.kkt_violation,
+        status=np.where(missed, Status.LIMIT_REACHED, Status.CONVERGED),
+        n_steps=n_steps,
+        **more,
+    )
