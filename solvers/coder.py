@@ -1,0 +1,145 @@
+"""Sparse coding by spikes as a scikit-learn transformer."""
+
+from __future__ import annotations
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils import Tags
+from sklearn.utils.validation import check_array, validate_data
+
+from solvers.problem import LassoProblem
+from solvers.result import SparseCodingResult
+from solvers.spiking import solve_spiking
+
+
+class SpikingSparseCoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+    """Code signals in a fixed dictionary with a spiking network.
+
+    Each code minimises ``1/2 ||signal - code @ dictionary||^2 + alpha ||code||_1``, to within the
+    duality gap that `tol` allows.  The dictionary is given, so there is nothing to fit.
+
+    Parameters
+    ----------
+    dictionary : array_like, shape (n_atoms, n_features)
+        Atoms of any positive norm.
+    alpha : float or array_like, shape (n_atoms,)
+        The penalty, positive.
+    positive : bool, default False
+        Whether codes must not be negative.
+    readout : {"exact", "current", "rate"}, default "exact"
+        How codes are read from the network; see `solve_spiking`.
+    tol : float, default 1e-6
+        Largest duality gap, as a share of 1/2 ||signal||^2.
+    n_jobs : int, optional
+        Number of joblib workers.
+
+    Attributes
+    ----------
+    n_features_in_ : int
+        Number of features of a signal.
+
+    References
+    ----------
+    Tang, Lin and Davies (2017), arXiv:1705.05475.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> coder = SpikingSparseCoder(np.eye(3), alpha=0.5)
+    >>> coder.transform(np.array([[2.0, 0.1, -1.0]]))
+    array([[ 1.5,  0. , -0.5]])
+    """
+
+    def __init__(
+        self,
+        dictionary: np.ndarray,
+        *,
+        alpha: float | np.ndarray,
+        positive: bool = False,
+        readout: str = "exact",
+        tol: float = 1e-6,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.dictionary = dictionary
+        self.alpha = alpha
+        self.positive = positive
+        self.readout = readout
+        self.tol = tol
+        self.n_jobs = n_jobs
+
+    def fit(self, X: np.ndarray, y: None = None) -> SpikingSparseCoder:
+        """Check the parameters and that signals fit the dictionary; nothing is learned.
+
+        Parameters
+        ----------
+        X : array_like, shape (n_signals, n_features)
+        y : ignored
+        """
+        self._problem(self._signals(X))
+        return self
+
+    def transform(self, X: np.ndarray, y: None = None) -> np.ndarray:
+        """Return the codes of signals, shape (n_signals, n_atoms).
+
+        Parameters
+        ----------
+        X : array_like, shape (n_signals, n_features)
+        y : ignored
+        """
+        return np.array(self.encode(X).codes)
+
+    def encode(self, X: np.ndarray) -> SparseCodingResult:
+        """Return the codes of signals with their certificates: the result of `solve_spiking`.
+
+        Parameters
+        ----------
+        X : array_like, shape (n_signals, n_features)
+        """
+        problem = self._problem(self._signals(X))
+        return solve_spiking(problem, tol=self.tol, readout=self.readout, n_jobs=self.n_jobs)
+
+    def inverse_transform(self, X: np.ndarray) -> np.ndarray:
+        """Return the signals that codes stand for, codes @ dictionary.
+
+        Parameters
+        ----------
+        X : array_like, shape (n_signals, n_atoms)
+        """
+        codes = check_array(X)
+        dictionary = check_array(self.dictionary, dtype=np.float64)
+        if codes.shape[1] != len(dictionary):
+            raise ValueError(f"dictionary has {len(dictionary)} atoms but codes have {codes.shape[1]}")
+        return codes @ dictionary
+
+    def score(self, X: np.ndarray, y: None = None) -> float:
+        """Return minus the mean objective over the signals: the larger, the better.
+
+        Parameters
+        ----------
+        X : array_like, shape (n_signals, n_features)
+        y : ignored
+        """
+        return -float(self.encode(X).objective.mean())
+
+    @property
+    def n_features_in_(self) -> int:
+        """Number of features of a signal."""
+        return np.shape(self.dictionary)[1]
+
+    @property
+    def _n_features_out(self) -> int:
+        return np.shape(self.dictionary)[0]
+
+    def _signals(self, X: np.ndarray) -> np.ndarray:
+        return validate_data(self, X, reset=False, dtype=np.float64, order="C")
+
+    def _problem(self, signals: np.ndarray) -> LassoProblem:
+        return LassoProblem(self.dictionary, signals, self.alpha, positive=self.positive)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return True
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.requires_fit = False
+        return tags
