@@ -27,8 +27,14 @@ REACHED = 1
 TIME, TIME_ERROR, HORIZON = 0, 1, 2
 CLOCK_COLUMNS = 3
 
+SHORTEST_HORIZON = 1e-290
+"""Horizons are doubled and halved, and must never be zero."""
+
+MOST_EVENTS_PER_WINDOW = 512
+"""Spikes in one window of the sparse kernel, apart from those that share the time of the last."""
+
 SEARCH_SLACK = 1e-9
-"""Share of the threshold by which a potential may look too low and still be examined exactly."""
+"""Share of the numbers it is made of by which a bound may look too low and still be examined exactly."""
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -46,6 +52,8 @@ def crossing_time(gap, bias, current, horizon):
         if bias <= 0.0:
             return math.inf
         time = (gap - current) / bias  # right of the root, since e^-t >= 0
+        if bias + current > 0.0:
+            time = min(time, gap / (bias + current))  # the tangent at 0 lies below
         if horizon < time:
             time = horizon
         for iteration in range(100):
@@ -66,7 +74,8 @@ def crossing_time(gap, bias, current, horizon):
         if bias == 0.0:
             # The limit of the maximum below: bias t + current (1 - e^-t) tends to current.
             return -math.log1p(-gap / current) if gap < current else math.inf
-        peak_time = math.log(-current / bias)
+        # Past 745 e^-t is zero; the quotient overflows only where the peak lies beyond that.
+        peak_time = min(math.log(-current / bias), 800.0)
         if bias * peak_time - current * math.expm1(-peak_time) < gap:
             return math.inf
     time = gap / (bias + current)
@@ -108,10 +117,11 @@ def _remaining_time(clock, stop_time):
 # The pass brings every potential and current to the time of the spike, adds the weights, and, while
 # the numbers are in registers, asks which neurons could fire within the horizon T.  For t <= T
 #
-#     v + max(c, 0) T + h (1 - e^-T)  >=  v(t)   wherever v(t) reaches the threshold,
+#     v + max(max(c, 0) T + h (1 - e^-T), 0)  >=  v(t)
 #
-# because v(t) is convex for h <= 0 (its maximum over [0, T] is at an end) and every term of the left
-# side grows with t for h > 0.  No division, no exponential and no root in the pass: the exact
+# because v(t) is convex for h <= 0 (its maximum over [0, T] is at an end) and every term of the sum
+# grows with t for h > 0.  The outer max is for a neuron that stands at its threshold already: it fires,
+# even if the net current inhibits it.  No division, no exponential and no root in the pass: the exact
 # crossing is computed for the few neurons it names.
 
 
@@ -120,7 +130,8 @@ def _probe_dense(bias, threshold, potential, current, horizon, may_fire):
     """Mark the neurons that could fire within the horizon."""
     rise = -math.expm1(-horizon)
     for i in range(potential.shape[0]):
-        may_fire[i] = potential[i] + max(bias[i], 0.0) * horizon + current[i] * rise >= threshold[i]
+        growth = max(bias[i], 0.0) * horizon + current[i] * rise
+        may_fire[i] = potential[i] + max(growth, 0.0) >= threshold[i]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -134,7 +145,8 @@ def _pass_dense(bias, threshold, potential, current, weights_row, interval, hori
         h = current[i] * decay + weights_row[i]
         potential[i] = v
         current[i] = h
-        may_fire[i] = v + max(bias[i], 0.0) * horizon + h * probe_rise >= threshold[i]
+        growth = max(bias[i], 0.0) * horizon + h * probe_rise
+        may_fire[i] = v + max(growth, 0.0) >= threshold[i]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -149,7 +161,9 @@ def _coast_dense(bias, potential, current, interval):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _could_fire(bias, threshold, potential, current, horizon, rise):
-    return potential + max(bias, 0.0) * horizon + current * rise >= threshold - SEARCH_SLACK * threshold
+    growth = max(bias, 0.0) * horizon + current * rise
+    slack = SEARCH_SLACK * (threshold + abs(potential) + abs(current) * rise)
+    return potential + max(growth, 0.0) >= threshold - slack
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -292,13 +306,12 @@ def _probe_mirrored(bias, threshold, potential, current, horizon, may_fire):
     rise = -math.expm1(-horizon)
     n_pairs = current.shape[0] // 2
     for i in range(n_pairs):
-        positive = potential[i] + max(bias[i], 0.0) * horizon + (current[n_pairs + i] + current[i]) * rise
-        negative = (
-            potential[n_pairs + i]
-            + max(bias[n_pairs + i], 0.0) * horizon
-            + (current[n_pairs + i] - current[i]) * rise
+        k = n_pairs + i
+        positive_growth = max(bias[i], 0.0) * horizon + (current[k] + current[i]) * rise
+        negative_growth = max(bias[k], 0.0) * horizon + (current[k] - current[i]) * rise
+        may_fire[i] = (potential[i] + max(positive_growth, 0.0) >= threshold[i]) | (
+            potential[k] + max(negative_growth, 0.0) >= threshold[k]
         )
-        may_fire[i] = (positive >= threshold[i]) | (negative >= threshold[n_pairs + i])
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -321,10 +334,10 @@ def _pass_mirrored(
         negative_potential[i] = v_negative
         exchange[i] = e
         lateral[i] = l
-        may_fire[i] = (
-            v_positive + max(positive_bias[i], 0.0) * horizon + (e + l) * probe_rise >= positive_threshold[i]
-        ) | (
-            v_negative + max(negative_bias[i], 0.0) * horizon + (e - l) * probe_rise >= negative_threshold[i]
+        positive_growth = max(positive_bias[i], 0.0) * horizon + (e + l) * probe_rise
+        negative_growth = max(negative_bias[i], 0.0) * horizon + (e - l) * probe_rise
+        may_fire[i] = (v_positive + max(positive_growth, 0.0) >= positive_threshold[i]) | (
+            v_negative + max(negative_growth, 0.0) >= negative_threshold[i]
         )
 
 
@@ -489,7 +502,8 @@ def advance_mirrored(
 # anybody else.  The neurons that could fire before the window ends (the bound of the dense kernel)
 # are its candidates, each with its exact crossing time; a neuron becomes one when the window begins
 # or when a spike touches it.  The end of a window brings all neurons up to date.  Its length adapts,
-# so that this share of the work stays a fraction of the spikes'.
+# so that this share of the work stays a fraction of the spikes'; a window that turns out crowded ends
+# at its last spike.  Runs pause between windows only, so that pausing changes no bit of the result.
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -505,18 +519,20 @@ def _advance_sparse(
     row_starts, targets, weights, bias, threshold, potential, current, spike_counts, clock, stop_time,
     max_events, events_per_window, candidates, crossing, tied, record, spike_times, spike_neurons,
 ):  # fmt: skip
-    """As `_advance_dense`, for weights in compressed sparse rows."""
+    """As `_advance_dense`, for weights in compressed sparse rows; a window counts as an event."""
     n_neurons = threshold.shape[0]
     n_events = 0
+    n_windows = 0
     while True:
-        if n_events >= max_events:
+        if n_events >= max_events or n_windows >= max_events:
             return PAUSED, n_events
         remaining = _remaining_time(clock, stop_time)
         if remaining <= 0.0:
             return REACHED, n_events
+        n_windows += 1
         end = min(clock[HORIZON], remaining)
         rise = -math.expm1(-end)
-        decay = 1.0 - rise
+        decay = math.exp(-end)
 
         # Open the window: potential becomes w, current stays p (tau = 0).
         n_candidates = 0
@@ -525,14 +541,15 @@ def _advance_sparse(
             h = current[i]
             potential[i] = v + h
             crossing[i] = math.nan  # not a candidate
-            if v + max(bias[i], 0.0) * end + h * rise >= threshold[i]:
+            if v + max(max(bias[i], 0.0) * end + h * rise, 0.0) >= threshold[i]:
                 crossing[i] = crossing_time(threshold[i] - v, bias[i], h, end)
                 candidates[n_candidates] = i
                 n_candidates += 1
 
+        most_events = n_events + 2 * events_per_window
         n_before = n_events
         last_spike = 0.0
-        while n_events < max_events:
+        while n_events < most_events:
             now = math.inf
             n_tied = 0
             for k in range(n_candidates):
@@ -584,8 +601,9 @@ def _advance_sparse(
                     i = candidates[k]
                     crossing[i] = _crossing_in_window(i, now, end, bias, threshold, potential, current)
 
-        # Close it: at its end, or at the last spike when the budget is spent.
-        length = last_spike if n_events >= max_events else end
+        # Close it: at its end, or at the last spike when it is crowded.
+        crowded = n_events >= most_events
+        length = last_spike if crowded else end
         decay = math.exp(-length)
         for i in range(n_neurons):
             h = current[i] * decay
@@ -596,10 +614,9 @@ def _advance_sparse(
             clock[TIME_ERROR] = 0.0
         else:
             _advance_clock(clock, length)
-        n_new = n_events - n_before
-        if n_new > 2 * events_per_window:
-            clock[HORIZON] = 0.5 * end
-        elif length == end and end == clock[HORIZON] and 2 * n_new < events_per_window:
+        if crowded:
+            clock[HORIZON] = max(0.5 * end, SHORTEST_HORIZON)
+        elif end == clock[HORIZON] and 2 * (n_events - n_before) < events_per_window:
             clock[HORIZON] = min(2.0 * end, 16.0)
 
 
@@ -608,13 +625,16 @@ def advance_sparse(
     row_starts, targets, weights, bias, threshold, potential, current, spike_counts, clock, active, first,
     stop_time, max_events, record, spike_times, spike_neurons,
 ):  # fmt: skip
-    """As `advance_dense`, for weights in compressed sparse rows (row: source, column: target)."""
+    """As `advance_dense`, for weights in compressed sparse rows (row: source, column: target).
+
+    The spike arrays must hold MOST_EVENTS_PER_WINDOW entries more: windows are never split.
+    """
     n_neurons = threshold.shape[0]
     candidates = np.empty(n_neurons, dtype=np.int64)
     crossing = np.empty(n_neurons)
     tied = np.empty(n_neurons, dtype=np.int64)
     mean_row = targets.shape[0] // max(n_neurons, 1) + 1
-    events_per_window = min(8 + n_neurons // mean_row, 256)
+    events_per_window = min(8 + n_neurons // mean_row, MOST_EVENTS_PER_WINDOW // 2)
     n_events = 0
     for position in range(first, active.shape[0]):
         k = active[position]

@@ -10,6 +10,9 @@ from scipy.integrate import solve_ivp
 
 from snn import checks
 
+# The integrator replaces what is below 100 times the rounding unit by that, with a warning.
+LEAST_RELATIVE_TOLERANCE = 2.5e-14
+
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class AnalogResult:
@@ -112,6 +115,10 @@ def simulate_analog(
     two_sided = checks.flag("two_sided", two_sided)
     n_times = checks.positive_integer("n_times", n_times)
     relative_tolerance = checks.positive_number("relative_tolerance", relative_tolerance)
+    if not LEAST_RELATIVE_TOLERANCE <= relative_tolerance < 1.0:
+        raise ValueError(
+            f"relative_tolerance must lie in [{LEAST_RELATIVE_TOLERANCE}, 1); got {relative_tolerance}"
+        )
     if n_times < 2:
         raise ValueError(f"n_times must be at least 2; got {n_times}")
     if initial_potential is None:
@@ -127,14 +134,15 @@ def simulate_analog(
         return drive - potential + activity(potential) @ weights
 
     times = np.linspace(0.0, duration, n_times)
-    solution = solve_ivp(
-        flow,
-        (0.0, duration),
-        initial_potential,
-        t_eval=times,
-        rtol=relative_tolerance,
-        atol=relative_tolerance * max(float(np.abs(drive).max()), float(threshold.min())),
-    )
+    with np.errstate(over="ignore", invalid="ignore"):  # of a flow that blows up, reported below
+        solution = solve_ivp(
+            flow,
+            (0.0, duration),
+            initial_potential,
+            t_eval=times,
+            rtol=relative_tolerance,
+            atol=relative_tolerance * max(float(np.abs(drive).max()), float(threshold.min())),
+        )
     if not solution.success or not np.isfinite(solution.y).all():
         raise RuntimeError(f"the analog flow could not be integrated to time {duration}: {solution.message}")
     potentials = np.ascontiguousarray(solution.y.T)

@@ -84,7 +84,7 @@ def read_only(array: np.ndarray) -> np.ndarray:
 
 def positive_array(name: str, value: Any, length: int, *, meaning: str) -> np.ndarray:
     """Return one positive number for each of `length` things; a single number is for all of them."""
-    if np.ndim(value) == 0 and not sparse.issparse(value):
+    if isinstance(value, numbers.Real) or (isinstance(value, np.ndarray) and value.ndim == 0):
         return np.full(length, positive_number(name, value))
     array = real_array(name, value, shape=(length,), meaning=meaning)
     if array.min() <= 0.0:
@@ -99,7 +99,10 @@ def real_number(name: str, value: Any) -> float:
         value = value.item()
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, numbers.Real):
         raise TypeError(f"{name} must be a real number; got {type(value).__name__}")
-    number = float(value)
+    try:
+        number = float(value)
+    except OverflowError:
+        raise ValueError(f"{name} must be finite; got an integer too large for a float") from None
     if not np.isfinite(number):
         raise ValueError(f"{name} must be finite; got {number}")
     return number
@@ -121,16 +124,29 @@ def non_negative_number(name: str, value: Any) -> float:
     return number
 
 
-def positive_integer(name: str, value: Any) -> int:
-    """Return `value` as an int > 0."""
+def integer(name: str, value: Any) -> int:
+    """Return `value` as an int."""
     if isinstance(value, (bool, np.bool_)):
         raise TypeError(f"{name} must be an integer; got bool")
     try:
-        number = operator.index(value)
+        return operator.index(value)
     except TypeError:
         raise TypeError(f"{name} must be an integer; got {type(value).__name__}") from None
+
+
+def positive_integer(name: str, value: Any) -> int:
+    """Return `value` as an int > 0."""
+    number = integer(name, value)
     if number <= 0:
         raise ValueError(f"{name} must be positive; got {number}")
+    return number
+
+
+def index(name: str, value: Any, length: int) -> int:
+    """Return `value` as an int in [0, length)."""
+    number = integer(name, value)
+    if not 0 <= number < length:
+        raise ValueError(f"{name} must lie in [0, {length}); got {number}")
     return number
 
 

@@ -18,6 +18,9 @@ from snn.result import RunawayError, SimulationResult, SpikeTrain
 from snn.state import NetworkState
 from snn.weights import MirroredWeights
 
+# Steps are counted in 64-bit integers, and must be whole numbers as floats.
+MOST_STEPS = 2**53
+
 
 def simulate_clocked(
     network: SpikingNetwork,
@@ -78,7 +81,8 @@ def simulate_clocked(
     subtract = checks.one_of("reset", reset, ("zero", "subtract")) == "subtract"
     state = starting_state(network, state)
     record_spikes = checks.flag("record_spikes", record_spikes)
-    n_steps = round(duration / time_step)
+    progress = checks.flag("progress", progress)
+    n_steps = round(min(duration / time_step, MOST_STEPS))
     if n_steps < 1 or abs(n_steps * time_step - duration) > 1e-9 * duration:
         raise ValueError(
             f"duration must be a whole number of time steps; got {duration} and a time_step of {time_step}"

@@ -63,6 +63,8 @@ def simulate(
         If an argument is of the wrong kind, shape or value.
     RunawayError
         If the network emits more than `max_spikes` spikes.  The error carries the run up to there.
+    OverflowError
+        If numbers grow beyond the range of float64, about 1e308.
 
     References
     ----------
@@ -73,6 +75,7 @@ def simulate(
     duration = checks.positive_number("duration", duration)
     state = starting_state(network, state)
     record_spikes = checks.flag("record_spikes", record_spikes)
+    progress = checks.flag("progress", progress)
     if max_spikes is not None:
         max_spikes = checks.positive_integer("max_spikes", max_spikes)
 
@@ -82,6 +85,8 @@ def simulate(
     times, neurons = run.advance(
         duration, record_spikes=record_spikes, max_spikes=max_spikes, progress=progress
     )
+    if not (np.isfinite(run.membrane_potential).all() and np.isfinite(run.synaptic_current).all()):
+        raise OverflowError("potentials or currents of the network have left the range of float64 numbers")
 
     final = run.state(0, start_time=state.time)
     elapsed = float(run.clock[0, _kernels.TIME])
@@ -94,20 +99,21 @@ def simulate(
             start=state.time,
             stop=max(final.time, state.time + times[-1]) if len(times) else final.time,
         )
+    if elapsed > 0.0:
+        # Identity (i): the charge that came in is what the spikes took and what is left.
+        taken = network.firing_threshold * run.spike_counts[0]
+        average_soma_current = (taken + (final.membrane_potential - state.membrane_potential)) / elapsed
+    else:  # a runaway within its first instant
+        average_soma_current = network.soma_bias + state.synaptic_current
     result = SimulationResult(
         network=network,
         duration=elapsed,
         spike_counts=run.spike_counts[0],
-        # Identity (i): the charge that came in is what the spikes took and what is left.
-        average_soma_current=(
-            network.firing_threshold * run.spike_counts[0]
-            + (final.membrane_potential - state.membrane_potential)
-        )
-        / elapsed,
+        average_soma_current=average_soma_current,
         state=final,
         spikes=spikes,
     )
-    if elapsed < duration:
+    if result.n_spikes > max_spikes:
         raise RunawayError(describe_runaway(result, max_spikes), result)
     return result
 
@@ -147,8 +153,11 @@ class EventDrivenRun:
             self._potential[:] = state.membrane_potential
             self._current[:] = self._to_kernel(state.synaptic_current)
         # First guess of the interval between spikes: from the drive alone.
-        drive = np.maximum(soma_bias, 0.0) @ (1.0 / network.firing_threshold)
-        self.clock[:, _kernels.HORIZON] = np.minimum(1.0, 2.0 / np.maximum(drive, 2.0))
+        with np.errstate(over="ignore"):
+            drive = (np.maximum(soma_bias, 0.0) / network.firing_threshold).sum(axis=1)
+        self.clock[:, _kernels.HORIZON] = np.clip(
+            2.0 / np.maximum(drive, 2.0), _kernels.SHORTEST_HORIZON, 1.0
+        )
 
         weights = network.weights
         if isinstance(weights, MirroredWeights):
@@ -179,7 +188,9 @@ class EventDrivenRun:
         if active is None:
             active = np.arange(len(self._bias))
         budget = self._spikes_per_call
-        capacity = budget + self.network.n_neurons if record_spikes else 0
+        # What a call may overshoot by: neurons that fire together, and a window of the sparse kernel.
+        slack = self.network.n_neurons + _kernels.MOST_EVENTS_PER_WINDOW
+        capacity = budget + slack if record_spikes else 0
         spike_times = np.empty(capacity)
         spike_neurons = np.empty(capacity, dtype=np.int64)
         recorded_times, recorded_neurons = [np.empty(0)], [np.empty(0, dtype=np.int64)]
@@ -244,7 +255,8 @@ class EventDrivenRun:
     def state(self, copy: int, *, start_time: float = 0.0) -> NetworkState:
         """Return the state of one copy."""
         return NetworkState(
-            membrane_potential=self.membrane_potential[copy].copy(),
+            # Rounding may leave a neuron that is about to fire a hair above its threshold.
+            membrane_potential=np.minimum(self.membrane_potential[copy], self.network.firing_threshold),
             synaptic_current=self.synaptic_current[copy].copy(),
             time=start_time + float(self.clock[copy, _kernels.TIME]),
         )
@@ -269,8 +281,9 @@ def starting_state(network: SpikingNetwork, state: NetworkState | None) -> Netwo
 
 def default_max_spikes(network: SpikingNetwork, duration: float, state: NetworkState) -> int:
     """Return the default of `max_spikes`: far above what the drive alone can cause."""
-    charge = np.maximum(network.soma_bias, 0.0) * duration + np.maximum(state.synaptic_current, 0.0)
-    by_drive = float((charge / network.firing_threshold + 1.0).sum())
+    with np.errstate(over="ignore"):
+        charge = np.maximum(network.soma_bias, 0.0) * duration + np.maximum(state.synaptic_current, 0.0)
+        by_drive = float((charge / network.firing_threshold + 1.0).sum())
     return max(LEAST_SPIKE_LIMIT, math.ceil(min(100.0 * by_drive, 1e18)))
 
 

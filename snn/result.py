@@ -34,8 +34,13 @@ class SpikeTrain:
     stop: float
 
     def __post_init__(self) -> None:
-        times = np.ascontiguousarray(self.times, dtype=np.float64)
-        neurons = np.ascontiguousarray(self.neurons, dtype=np.int64)
+        times, neurons = np.asarray(self.times), np.asarray(self.neurons)
+        if times.size and times.dtype.kind not in "fiu":
+            raise TypeError(f"times must be an array of real numbers; got dtype {times.dtype}")
+        if neurons.size and neurons.dtype.kind not in "iu":
+            raise TypeError(f"neurons must be an array of integers; got dtype {neurons.dtype}")
+        times = np.ascontiguousarray(times, dtype=np.float64)
+        neurons = np.ascontiguousarray(neurons, dtype=np.int64)
         n_neurons = checks.positive_integer("n_neurons", self.n_neurons)
         start, stop = checks.real_number("start", self.start), checks.real_number("stop", self.stop)
         if times.ndim != 1 or neurons.shape != times.shape:
@@ -62,12 +67,15 @@ class SpikeTrain:
 
     def of(self, neuron: int) -> np.ndarray:
         """Return the spike times of one neuron."""
-        return self.times[self.neurons == neuron]
+        return self.times[self.neurons == checks.index("neuron", neuron, self.n_neurons)]
 
     def counts(self, *, start: float | None = None, stop: float | None = None) -> np.ndarray:
         """Return how often each neuron fired in (start, stop], shape (n_neurons,)."""
-        first = 0 if start is None else np.searchsorted(self.times, start, side="right")
-        last = len(self) if stop is None else np.searchsorted(self.times, stop, side="right")
+        first, last = 0, len(self)
+        if start is not None:
+            first = np.searchsorted(self.times, checks.real_number("start", start), side="right")
+        if stop is not None:
+            last = np.searchsorted(self.times, checks.real_number("stop", stop), side="right")
         return np.bincount(self.neurons[first:last], minlength=self.n_neurons)
 
 
@@ -105,6 +113,8 @@ class SimulationResult:
     @property
     def spike_rate(self) -> np.ndarray:
         """a: spikes per unit of time over this run, shape (n_neurons,)."""
+        if self.duration == 0.0:  # a runaway within its first instant
+            return np.where(self.spike_counts > 0, np.inf, 0.0)
         return self.spike_counts / self.duration
 
     @property

@@ -80,12 +80,13 @@ class NetworkState:
         """
         names = {field.name for field in fields(cls)}
         try:
-            with np.load(path, allow_pickle=False) as archive:
+            # Opened here, because np.load leaves a file it cannot read open.
+            with open(path, "rb") as file, np.load(file, allow_pickle=False) as archive:
                 entries = {name: archive[name] for name in names}
+            return cls(**entries)
         except FileNotFoundError:
             raise
         except Exception as error:
             raise ValueError(
                 f"path must name a saved NetworkState; got {os.fspath(path)!r} ({error})"
             ) from None
-        return cls(**{**entries, "time": float(entries["time"])})

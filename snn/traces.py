@@ -131,4 +131,8 @@ def _check(
     if initial_state is None:
         initial_state = NetworkState.at_rest(network.n_neurons)
     checks.instance_of("initial_state", initial_state, NetworkState)
+    if initial_state.n_neurons != network.n_neurons:
+        raise ValueError(
+            f"initial_state has {initial_state.n_neurons} neurons but the network has {network.n_neurons}"
+        )
     return times, initial_state

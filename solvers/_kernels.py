@@ -66,7 +66,7 @@ def _append(factor, gram, active, sign, size, atom, atom_sign):
         row[i] = gram_row[active[i]] * sign[i] * atom_sign
     _forward(factor, row, size)
     rest = gram_row[atom] - _dot(row, row, size)
-    if rest <= INDEPENDENT * gram_row[atom]:
+    if size == active.shape[0] or rest <= INDEPENDENT * gram_row[atom]:
         return False
     row[size] = math.sqrt(rest)
     active[size] = atom
@@ -101,7 +101,6 @@ def _finish(
 ):
     """Turn `code` into the optimum; return (rounds, atoms dropped, atoms added, whether it ended)."""
     n_atoms = gram.shape[0]
-    capacity = active.shape[0]
     tolerance = 0.0
     for i in range(n_atoms):
         tolerance = max(tolerance, abs(correlations[i]))
@@ -115,9 +114,7 @@ def _finish(
         atom = order[k]
         if code[atom] == 0.0:
             break
-        if size < capacity and _append(
-            factor, gram, active, sign, size, atom, math.copysign(1.0, code[atom])
-        ):
+        if _append(factor, gram, active, sign, size, atom, math.copysign(1.0, code[atom])):
             value[size] = abs(code[atom])
             size += 1
         else:
@@ -171,7 +168,7 @@ def _finish(
             break
         atom_sign = math.copysign(1.0, residual[atom])
         added += 1
-        if size < capacity and _append(factor, gram, active, sign, size, atom, atom_sign):
+        if _append(factor, gram, active, sign, size, atom, atom_sign):
             value[size] = 0.0
             size += 1
             continue

@@ -36,7 +36,7 @@ class SpikingSparseCoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
     Attributes
     ----------
     n_features_in_ : int
-        Number of features of a signal.
+        Number of features of the signals seen by `fit`.
 
     References
     ----------
@@ -75,7 +75,8 @@ class SpikingSparseCoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         X : array_like, shape (n_signals, n_features)
         y : ignored
         """
-        self._problem(self._signals(X))
+        signals = validate_data(self, X, dtype=np.float64)
+        self._problem(signals)
         return self
 
     def transform(self, X: np.ndarray, y: None = None) -> np.ndarray:
@@ -95,7 +96,7 @@ class SpikingSparseCoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         ----------
         X : array_like, shape (n_signals, n_features)
         """
-        problem = self._problem(self._signals(X))
+        problem = self._problem(validate_data(self, X, reset=False, dtype=np.float64))
         return solve_spiking(problem, tol=self.tol, readout=self.readout, n_jobs=self.n_jobs)
 
     def inverse_transform(self, X: np.ndarray) -> np.ndarray:
@@ -122,16 +123,8 @@ class SpikingSparseCoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         return -float(self.encode(X).objective.mean())
 
     @property
-    def n_features_in_(self) -> int:
-        """Number of features of a signal."""
-        return np.shape(self.dictionary)[1]
-
-    @property
     def _n_features_out(self) -> int:
         return np.shape(self.dictionary)[0]
-
-    def _signals(self, X: np.ndarray) -> np.ndarray:
-        return validate_data(self, X, reset=False, dtype=np.float64, order="C")
 
     def _problem(self, signals: np.ndarray) -> LassoProblem:
         return LassoProblem(self.dictionary, signals, self.alpha, positive=self.positive)

@@ -13,6 +13,9 @@ import numpy as np
 from snn import checks
 from solvers.problem import LassoProblem
 
+# Judged together: a few buffers of 8 MB, however many signals there are.
+BLOCK_ENTRIES = 2**20
+
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Optimality:
@@ -73,7 +76,11 @@ def kkt_violation(problem: LassoProblem, codes: np.ndarray) -> np.ndarray:
 
 
 def judge(problem: LassoProblem, codes: np.ndarray) -> Optimality:
-    """Return objective, duality gap and KKT violation of each code from one pass over the data."""
+    """Return objective, duality gap and KKT violation of each code from one pass over the data.
+
+    The figures of a code are the same to the last bit whatever codes are judged with it.  Parameters
+    and errors as `objective`.
+    """
     checks.instance_of("problem", problem, LassoProblem)
     codes = checks.real_array(
         "codes", codes, shape=(problem.n_signals, problem.n_atoms), meaning="(n_signals, n_atoms)"
@@ -81,21 +88,11 @@ def judge(problem: LassoProblem, codes: np.ndarray) -> Optimality:
     if problem.positive and codes.min() < 0.0:
         raise ValueError(f"codes must not be negative for a positive problem; got {codes.min()}")
 
-    residuals = problem.signals - problem.reconstruct(codes)
-    correlations = problem.correlate(residuals)
-    squared_residual = np.einsum("ij,ij->i", residuals, residuals)
-    penalties = np.abs(codes) @ problem.penalty
-
-    kappa = _dual_scale(problem, residuals, correlations, squared_residual)
-    gap = 0.5 * (1.0 - kappa) ** 2 * squared_residual + (
-        np.abs(codes) * problem.penalty - kappa[:, np.newaxis] * codes * correlations
-    ).sum(axis=1)
-
-    stepped = problem.squared_norms * codes + correlations
-    lower = -np.inf if problem.positive else -problem.penalty
-    fixed_point = stepped - np.clip(stepped, lower, problem.penalty)
-    violation = np.abs(problem.squared_norms * codes - fixed_point).max(axis=1)
-    return Optimality(objective=0.5 * squared_residual + penalties, duality_gap=gap, kkt_violation=violation)
+    size = max(1, BLOCK_ENTRIES // max(problem.n_atoms, problem.n_features))
+    blocks = [slice(start, start + size) for start in range(0, problem.n_signals, size)]
+    figures = [_figures(problem.subset(block), codes[block]) for block in blocks]
+    objectives, gaps, violations = (np.concatenate(column) for column in zip(*figures, strict=True))
+    return Optimality(objective=objectives, duality_gap=gaps, kkt_violation=violations)
 
 
 def penalty_max(dictionary: np.ndarray, signals: np.ndarray, *, positive: bool = False) -> np.ndarray:
@@ -117,6 +114,25 @@ def penalty_max(dictionary: np.ndarray, signals: np.ndarray, *, positive: bool =
     problem = LassoProblem(dictionary, signals, 1.0, positive=positive)
     correlations = problem.correlations if problem.positive else np.abs(problem.correlations)
     return np.maximum(correlations.max(axis=1), 0.0)
+
+
+def _figures(problem: LassoProblem, codes: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return objective, duality gap and KKT violation, unchecked."""
+    residuals = problem.signals - problem.reconstruct(codes)
+    correlations = problem.correlate(residuals)
+    squared_residual = np.einsum("ij,ij->i", residuals, residuals)
+    costs = np.abs(codes) * problem.penalty
+
+    kappa = _dual_scale(problem, residuals, correlations, squared_residual)
+    slacks = costs - kappa[:, np.newaxis] * codes * correlations
+    gap = 0.5 * (1.0 - kappa) ** 2 * squared_residual + slacks.sum(axis=1)
+
+    scaled = problem.squared_norms * codes
+    stepped = scaled + correlations
+    lower = -np.inf if problem.positive else -problem.penalty
+    fixed_point = stepped - np.clip(stepped, lower, problem.penalty)
+    violation = np.abs(scaled - fixed_point).max(axis=1)
+    return 0.5 * squared_residual + costs.sum(axis=1), gap, violation
 
 
 def _dual_scale(

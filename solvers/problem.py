@@ -6,8 +6,12 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+from scipy import sparse
 
 from snn import checks
+
+# Smaller squared norms are refused: relative to them, duality gaps would sink into denormal numbers.
+SMALLEST_SQUARED_NORM = np.finfo(float).tiny / np.finfo(float).eps
 
 
 @dataclass(frozen=True, eq=False, init=False)
@@ -41,8 +45,9 @@ class LassoProblem:
     TypeError
         If an argument does not hold real numbers.
     ValueError
-        If shapes do not fit, a number is not finite, a penalty is not positive, an atom is zero, or
-        `gram` is not the dictionary's.
+        If shapes do not fit, a number is not finite, a penalty is not positive, an atom is zero, the
+        squared norm of a non-zero atom or signal overflows or is below 1e-292, or `gram` is not the
+        dictionary's.
 
     Notes
     -----
@@ -56,6 +61,8 @@ class LassoProblem:
     positive: bool
     squared_norms: np.ndarray
     """||d_i||^2, shape (n_atoms,)."""
+    energies: np.ndarray
+    """1/2 ||s||^2, shape (n_signals,): the objective of the zero code, and the scale of `tol`."""
 
     def __init__(
         self,
@@ -73,20 +80,18 @@ class LassoProblem:
         n_atoms, n_features = dictionary.shape
         if signals.shape[1] != n_features:
             raise ValueError(f"dictionary has {n_features} features but signals have {signals.shape[1]}")
-        squared_norms = np.einsum("ij,ij->i", dictionary, dictionary)
-        if not np.isfinite(squared_norms).all() or squared_norms.min() < np.finfo(float).tiny:
-            zero = squared_norms < np.finfo(float).tiny
-            atom = int(np.argmax(zero | ~np.isfinite(squared_norms)))
-            raise ValueError(
-                f"dictionary must have atoms of positive, finite norm; got squared norm "
-                f"{squared_norms[atom]} for atom {atom}"
-            )
+        squared_norms = _squared_norms("dictionary", "atom", dictionary)
+        if squared_norms.min() == 0.0:
+            atom = int(np.argmin(squared_norms))
+            raise ValueError(f"dictionary must have atoms of positive norm; got zeros for atom {atom}")
+        energies = 0.5 * _squared_norms("signals", "signal", signals)
         penalty = checks.positive_array("penalty", penalty, n_atoms, meaning="one penalty an atom")
         for name, array in (
             ("dictionary", dictionary),
             ("signals", signals),
             ("penalty", penalty),
             ("squared_norms", squared_norms),
+            ("energies", energies),
         ):
             self.__dict__[name] = checks.read_only(array)
         self.__dict__["positive"] = checks.flag("positive", positive)
@@ -118,11 +123,6 @@ class LassoProblem:
         """b = signals @ dictionary.T, shape (n_signals, n_atoms)."""
         return checks.read_only(self.correlate(self.signals))
 
-    @cached_property
-    def energies(self) -> np.ndarray:
-        """1/2 ||s||^2, shape (n_signals,): the objective of the zero code, and the scale of `tol`."""
-        return checks.read_only(0.5 * np.einsum("ij,ij->i", self.signals, self.signals))
-
     def correlate(self, signals: np.ndarray) -> np.ndarray:
         """Return the inner products of signals with all atoms, shape (n_signals, n_atoms).
 
@@ -132,32 +132,50 @@ class LassoProblem:
         return np.matmul(signals[:, np.newaxis, :], self.dictionary.T)[:, 0, :]
 
     def reconstruct(self, codes: np.ndarray) -> np.ndarray:
-        """Return codes @ dictionary, shape (n_signals, n_features)."""
-        return codes @ self.dictionary
+        """Return codes @ dictionary, shape (n_signals, n_features).
+
+        Codes are sparse, and a sparse product adds up each row by itself, for the reason above.
+        """
+        return sparse.csr_array(codes) @ self.dictionary
 
     def subset(self, which: np.ndarray | slice) -> LassoProblem:
         """Return the problem of some of the signals; the dictionary is shared, not checked again."""
         problem = object.__new__(LassoProblem)
         problem.__dict__.update(self.__dict__)
-        for name in ("correlations", "energies"):
-            if name in problem.__dict__:
-                problem.__dict__[name] = checks.read_only(problem.__dict__[name][which])
-        problem.__dict__["signals"] = checks.read_only(self.signals[which])
+        for name in ("signals", "energies", "correlations"):
+            if name in self.__dict__:
+                chosen = np.ascontiguousarray(self.__dict__[name][which])
+                problem.__dict__[name] = checks.read_only(chosen)
         return problem
+
+
+def _squared_norms(name: str, row: str, array: np.ndarray) -> np.ndarray:
+    """Return the squared norm of each row; refuse those that floating point cannot hold."""
+    with np.errstate(over="ignore", under="ignore"):
+        squared_norms = np.einsum("ij,ij->i", array, array)
+    lost = (squared_norms < SMALLEST_SQUARED_NORM) & array.any(axis=1)
+    if lost.any() or not np.isfinite(squared_norms).all():
+        first = int(np.argmax(lost | ~np.isfinite(squared_norms)))
+        raise ValueError(
+            f"{name} must have rows of squared norm between {SMALLEST_SQUARED_NORM:.1g} and "
+            f"{np.finfo(float).max:.1g}; got {squared_norms[first]:.3g} for {row} {first}: rescale"
+        )
+    return squared_norms
 
 
 def _checked_gram(value: np.ndarray, dictionary: np.ndarray, squared_norms: np.ndarray) -> np.ndarray:
     n_atoms = len(dictionary)
     gram = checks.real_array("gram", value, shape=(n_atoms, n_atoms), meaning="(n_atoms, n_atoms)")
-    # Exact on the diagonal, and on one combination of all columns: O(n_atoms^2), never the product.
-    scale = squared_norms.max()
-    mixture = np.cos(np.arange(n_atoms))
-    errors = np.abs(gram @ mixture - dictionary @ (dictionary.T @ mixture))
+    # The diagonal, and one combination of the columns, scaled to atoms of norm one: O(n_atoms^2), never
+    # the product.
+    norms = np.sqrt(squared_norms)
+    mixture = np.cos(np.arange(n_atoms)) / norms
+    errors = np.abs(gram @ mixture - dictionary @ (dictionary.T @ mixture)) / norms
     worst = max(
-        float(np.abs(np.diagonal(gram) - squared_norms).max()), float(errors.max()) / np.sqrt(n_atoms)
+        float(np.abs(np.diagonal(gram) / squared_norms - 1.0).max()), float(errors.max()) / np.sqrt(n_atoms)
     )
-    if worst > 1e-8 * scale:
+    if not worst <= 1e-8:
         raise ValueError(
-            f"gram must be dictionary @ dictionary.T; got a matrix that differs by about {worst:.2g}"
+            f"gram must be dictionary @ dictionary.T; got a matrix that differs by about {worst:.2g} of it"
         )
     return gram

@@ -84,7 +84,8 @@ def judged(
 ) -> SparseCodingResult:
     """Return the result for `codes`, judged; warn of signals that missed `tol` at the `limit` named."""
     optimality = judge(problem, codes)
-    missed = optimality.duality_gap > tol * problem.energies
+    # Written so that a gap that is not a number has missed.
+    missed = ~(optimality.duality_gap <= tol * problem.energies)
     if missed.any():
         with np.errstate(divide="ignore", invalid="ignore"):
             worst = np.max((optimality.duality_gap / problem.energies)[missed])

@@ -173,6 +173,7 @@ def lasso_network(problem: LassoProblem, signal: int = 0) -> SpikingNetwork:
     Tang, Lin and Davies (2017), arXiv:1705.05475, equations 5-7.
     """
     checks.instance_of("problem", problem, LassoProblem)
+    signal = checks.integer("signal", signal)
     if not 0 <= signal < problem.n_signals:
         raise ValueError(f"signal must lie in [0, {problem.n_signals}); got {signal}")
     lateral = -problem.gram
@@ -250,16 +251,15 @@ def _finish_batch(
         duration[active] = time
         currents = np.maximum(_charge(run)[active], 0.0) / (time * network.firing_threshold)
         guess = _signed(problem, np.where(run.spike_counts[active] > 0, currents, 0.0))
-        codes[active], n_corrections[active] = _finish(problem.subset(active), guess)
-        gap = judge(problem.subset(active), codes[active]).duality_gap
-        unfinished = gap > tol * problem.energies[active]
-        active = active[unfinished] if time < max_duration else active[:0]
+        codes[active], n_corrections[active], ended = _finish(problem.subset(active), guess)
+        # Where the method ended, all that is left is rounding, and no spike can improve on it.
+        active = active[~ended] if time < max_duration else active[:0]
         time = min(4.0 * time, max_duration)
     return _outcome(problem, run, codes, duration, n_corrections)
 
 
-def _finish(problem: LassoProblem, guess: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the exact codes reached from a guess of the supports, and how many corrections it took."""
+def _finish(problem: LassoProblem, guess: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return the exact codes reached from a guess, the corrections it took, and whether it ended."""
     n_signals, n_atoms = guess.shape
     codes = np.ascontiguousarray(guess)
     capacity = min(problem.dictionary.shape)
@@ -281,7 +281,7 @@ def _finish(problem: LassoProblem, guess: np.ndarray) -> tuple[np.ndarray, np.nd
             counters[2, part],
             ended[part],
         )
-    return codes, counters[1] + counters[2]
+    return codes, counters[1] + counters[2], ended
 
 
 def _outcome(

@@ -1,0 +1,78 @@
+# Each target creates what it needs, from nothing: a virtual environment in .venv, and in it the
+# project with the extras the target asks for.  A second run finds it there.
+#
+#   make demo                       the two pictures of the README, and a short report
+#   make test                       everything that must hold
+#   make test PYTHON=python3.13     with another Python (after `make clean`)
+#   make test ARGS="-k golden"      some of the tests
+
+PYTHON ?= python3
+ARGS ?=
+OUTPUT ?= out
+
+VENV := .venv
+RUN := $(VENV)/bin/python
+INSTALL := $(RUN) -m pip install --quiet --disable-pip-version-check
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help demo test lint benchmark clean
+
+help:
+	@echo "make demo       sparse-code a photograph with a spiking network; pictures go to $(OUTPUT)/"
+	@echo "make test       run the tests"
+	@echo "make lint       run the style and import checks only"
+	@echo "make benchmark  time the solvers beside their peers"
+	@echo "make clean      remove the virtual environment, caches and $(OUTPUT)/"
+
+demo: $(VENV)/.installed
+	@$(RUN) -m examples.three_neurons --output $(OUTPUT)
+	@$(RUN) -m examples.photograph --output $(OUTPUT)
+
+test: $(VENV)/.installed-test
+	@cat $<
+	@$(RUN) -m pytest $(ARGS)
+
+lint: $(VENV)/.installed-test
+	@$(VENV)/bin/ruff check
+	@$(VENV)/bin/ruff format --check
+	@$(VENV)/bin/lint-imports
+
+benchmark: $(VENV)/.installed-benchmark
+	@$(RUN) -m tests.benchmarks.spiking_lasso $(ARGS)
+
+clean:
+	rm -rf $(VENV) $(OUTPUT) build dist *.egg-info .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# ----------------------------------------------------------------------------------------------
+# What was installed is remembered in stamps, which a change of pyproject.toml makes old.
+
+$(VENV)/pyvenv.cfg:
+	@$(PYTHON) -c 'import sys; v = sys.version_info; sys.exit(0 if (3, 11) <= v < (3, 14) else \
+		"Python 3.11, 3.12 or 3.13 is needed; $(PYTHON) is %d.%d. Name another: make PYTHON=python3.12" % v[:2])'
+	@echo "creating $(VENV)"
+	@$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); \
+		echo "$(PYTHON) -m venv failed: on Debian and Ubuntu, install python3-venv"; exit 1; }
+
+$(VENV)/.installed: pyproject.toml | $(VENV)/pyvenv.cfg
+	@echo "installing sparsespike"
+	@$(INSTALL) --editable .
+	@touch $@
+
+# Brian2 judges the simulator in a few tests.  Where it cannot be had, those tests are skipped.
+$(VENV)/.installed-test: pyproject.toml | $(VENV)/pyvenv.cfg
+	@echo "installing sparsespike with what its tests need"
+	@if $(INSTALL) --editable '.[test,brian2]' && $(RUN) -W ignore -c 'import brian2'; then \
+		: > $@; \
+	else \
+		$(RUN) -m pip uninstall --quiet --yes brian2 2>/dev/null; \
+		$(INSTALL) --editable '.[test]' && \
+		echo "Brian2 could not be installed (see above, or run: $(RUN) -m pip install brian2): its tests are skipped" > $@; \
+	fi
+	@touch $(VENV)/.installed
+
+$(VENV)/.installed-benchmark: pyproject.toml | $(VENV)/.installed-test
+	@echo "installing what the benchmarks run beside"
+	@$(INSTALL) --editable '.[test,benchmark]'
+	@touch $@

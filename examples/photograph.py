@@ -1,0 +1,252 @@
+"""A photograph in sparse code, found by spikes and certified.
+
+Patches of 8 x 8 pixels, without their means, are coded in an overcomplete cosine dictionary by networks
+of two spiking neurons an atom.  Every code comes with a duality gap: how far from the LASSO optimum it
+can be at most, whoever found it.
+
+    python -m examples.photograph [--output DIR] [--height PIXELS] [--width PIXELS]
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+import numpy as np
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+
+from dictlearn import extract_patches, overcomplete_dct, plot_atoms, reconstruct_from_patches, remove_mean
+from examples._common import (
+    BLUE,
+    GREEN,
+    GREY,
+    ORANGE,
+    figure,
+    parser,
+    photograph,
+    save,
+    signal_to_noise,
+    table,
+)
+from snn import SpikeTrain, plotting, simulate
+from solvers import LassoProblem, SpikingCodingResult, Status, lasso_network, solve_spiking
+from solvers.compare import compare
+
+PATCH_SIZE = 8
+N_ATOMS = 256
+PENALTY = 0.05  # in units of the signals, whose pixels run from 0 to 1
+# Signal and penalty times a factor: the code times that factor, so spikes come that much faster.
+LOUDNESS = 5.0
+RATE_TOL = 1e-2
+FINISHED_TOL = 1e-9
+METHODS = ("spiking", "spiking_exact", "fista", "coordinate_descent", "lars")
+COMPARED_TOL = 1e-3
+SHOWN = 60.0  # of the raster, in synaptic time constants
+
+
+def draw(
+    image: np.ndarray,
+    approximation: np.ndarray,
+    problem: LassoProblem,
+    finished: SpikingCodingResult,
+    rates: SpikingCodingResult,
+) -> Figure:
+    picture = figure(13.0, 7.5)
+    top, bottom = picture.subfigures(2, 1, height_ratios=(1.0, 0.95))
+
+    original, coded, atoms = top.subplots(1, 3, width_ratios=(1.5, 1.5, 1.0))
+    original.imshow(image, cmap="gray", vmin=0.0, vmax=1.0)
+    original.set(title=f"Photograph, {image.shape[0]} x {image.shape[1]} pixels")
+    coded.imshow(approximation, cmap="gray", vmin=0.0, vmax=1.0)
+    coded.set(
+        title=f"From {finished.support_size.mean():.1f} atoms a patch: "
+        f"{signal_to_noise(image, approximation):.1f} dB"
+    )
+    for panel in (original, coded):
+        panel.set_axis_off()
+    plot_atoms(problem.dictionary, PATCH_SIZE, ax=atoms)
+    atoms.set(title=f"{problem.n_atoms} cosine atoms")
+
+    raster, gaps = bottom.subplots(1, 2, width_ratios=(1.3, 1.0))
+    _draw_raster(raster, problem, finished)
+    _draw_gaps(gaps, problem, finished, rates)
+    return picture
+
+
+def _draw_raster(ax, problem: LassoProblem, finished: SpikingCodingResult) -> None:
+    """Draw one patch's network: neurons of the certified code above those that fire in vain."""
+    signal = _patch_to_show(problem, finished)
+    spikes = simulate(lasso_network(problem, signal), SHOWN, record_spikes=True).spikes
+    code = finished.codes[signal]
+    active = np.concatenate([code > 0.0, code < 0.0])
+    fired = np.flatnonzero(spikes.counts())
+    order = fired[np.lexsort((-spikes.counts()[fired], ~active[fired]))]
+    row_of = np.full(spikes.n_neurons, -1)
+    row_of[order] = np.arange(len(order))
+    ordered = SpikeTrain(
+        times=spikes.times,
+        neurons=row_of[spikes.neurons],
+        n_neurons=len(order),
+        start=spikes.start,
+        stop=spikes.stop,
+    )
+    plotting.raster(ordered, ax=ax)
+    colours = np.where(active[spikes.neurons], BLUE, ORANGE)
+    ax.collections[0].set(color=colours, sizes=[min(60.0, 4e4 / len(order) ** 2)], linewidths=0.9)
+    ax.set(
+        ylabel="neurons that fire",
+        yticks=[],
+    )
+    ax.set_title(f"Spikes for one patch: {len(order)} of {spikes.n_neurons} neurons fire", loc="left")
+    ax.legend(
+        handles=[
+            Line2D([], [], color=BLUE, marker="|", linestyle="", label="in the optimal code"),
+            Line2D([], [], color=ORANGE, marker="|", linestyle="", label="silent in it"),
+        ],
+        loc="lower right",
+        bbox_to_anchor=(1.0, 1.0),
+        ncols=2,
+        frameon=False,
+        fontsize="small",
+    )
+
+
+def _patch_to_show(problem: LassoProblem, finished: SpikingCodingResult) -> int:
+    """Return a patch with a code of the median size, and of the upper quartile of energy among those."""
+    size = finished.support_size
+    alike = np.flatnonzero(size == np.sort(size)[len(size) // 2])
+    return int(alike[np.argsort(problem.energies[alike])[3 * len(alike) // 4]])
+
+
+def _draw_gaps(ax, problem: LassoProblem, finished: SpikingCodingResult, rates: SpikingCodingResult) -> None:
+    """Draw histograms of the certified gaps, of patches whose code is not zero."""
+    coded = finished.support_size > 0
+    stop = f"t = {np.median(finished.duration):g}"
+    groups = (
+        (finished.rate_duality_gap, ORANGE, f"spike rates at {stop}"),
+        (rates.duality_gap, BLUE, f"spike rates, run on to {RATE_TOL:g}"),
+        (finished.duality_gap, GREEN, f"finished codes, from the spikes at {stop}"),
+    )
+    bins = np.geomspace(1e-17, 10.0, 91)
+    for gap, colour, label in groups:
+        relative = np.clip(relative_gap(problem, gap)[coded], bins[0], bins[-1])
+        ax.hist(relative, bins=bins, color=colour, alpha=0.75, label=label)
+    ax.axvline(RATE_TOL, color=GREY, linestyle=":", linewidth=1.0)
+    ax.set(
+        xscale="log",
+        title="Certified distance from the optimum",
+        xlabel="duality gap / (1/2 ||signal||²)",
+        ylabel="patches",
+    )
+    ax.legend(loc="upper center", fontsize="small")
+
+
+def relative_gap(problem: LassoProblem, gap: np.ndarray) -> np.ndarray:
+    """Return gaps in units of 1/2 ||signal||^2; zero for a signal that is zero."""
+    return np.divide(gap, problem.energies, out=np.zeros_like(gap), where=problem.energies > 0.0)
+
+
+def timed(problem: LassoProblem, **options) -> tuple[float, SpikingCodingResult]:
+    """Solve a problem and return the seconds it took, compilation not counted, and the result."""
+    solve_spiking(problem.subset(slice(0, 1)), **options)
+    started = time.perf_counter()
+    result = solve_spiking(problem, **options)
+    return time.perf_counter() - started, result
+
+
+def network_table(problem: LassoProblem, runs: dict[str, tuple[float, SpikingCodingResult]]) -> str:
+    rows = [
+        (
+            name,
+            f"{seconds:.2f}",
+            f"{result.duration.mean():.3g}",
+            f"{result.n_steps.mean():,.1f}",
+            f"{result.n_synaptic_events.mean():,.0f}",
+            f"{result.n_corrections.mean():.1f}",
+            f"{relative_gap(problem, result.duality_gap).max():.1e}",
+        )
+        for name, (seconds, result) in runs.items()
+    ]
+    heads = (
+        "mean of a patch",
+        "seconds in all",
+        "time constants",
+        "spikes",
+        "synaptic events",
+        "corrections",
+    )
+    return table((*heads, "largest gap"), rows)
+
+
+def solver_table(problem: LassoProblem) -> str:
+    rows = [
+        (
+            record["method"],
+            f"{record['seconds']:.3f}",
+            f"{record['n_steps'] / record['n_signals']:,.1f}",
+            f"{record['mean_support']:.1f}",
+            f"{record['mean_objective']:.6f}",
+            f"{record['largest_relative_gap']:.1e}",
+        )
+        for record in compare(problem, METHODS, tol=COMPARED_TOL)
+    ]
+    return table(
+        ("method", "seconds in all", "steps a patch", "atoms a patch", "mean objective", "largest gap"), rows
+    )
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    command = parser(__doc__.splitlines()[0])
+    command.add_argument("--height", type=int, default=424, help="of the middle of the photograph, in pixels")
+    command.add_argument("--width", type=int, default=640, help="likewise")
+    command.add_argument("--compared", type=int, default=200, help="patches in the table of solvers")
+    options = command.parse_args(arguments)
+    if min(options.height, options.width) < 1 or options.height % PATCH_SIZE or options.width % PATCH_SIZE:
+        command.error(f"height and width must be positive multiples of {PATCH_SIZE}")
+    if options.compared < 1:
+        command.error("compared must be positive")
+
+    image = photograph(options.height, options.width)
+    patches, means = remove_mean(extract_patches(image, PATCH_SIZE, stride=PATCH_SIZE))
+    problem = LassoProblem(overcomplete_dct(PATCH_SIZE, N_ATOMS), LOUDNESS * patches, LOUDNESS * PENALTY)
+    print("A photograph in sparse code, found by spikes and certified")
+    print(
+        f"{image.shape[0]} x {image.shape[1]} pixels; {problem.n_signals:,} patches of "
+        f"{PATCH_SIZE} x {PATCH_SIZE}; {problem.n_atoms} cosine atoms; {2 * problem.n_atoms} neurons a patch"
+    )
+    print()
+
+    seconds, finished = timed(problem, readout="exact", tol=FINISHED_TOL)
+    rates_seconds, rates = timed(problem, readout="rate", tol=RATE_TOL)
+    approximation = reconstruct_from_patches(
+        problem.reconstruct(finished.codes) / LOUDNESS + means, image.shape, PATCH_SIZE, stride=PATCH_SIZE
+    )
+    print("Gaps are certified, in units of 1/2 ||signal||^2.")
+    print(
+        network_table(
+            problem,
+            {
+                f"spike rates to {RATE_TOL:g}": (rates_seconds, rates),
+                "finished codes": (seconds, finished),
+            },
+        )
+    )
+    n_certified = int((finished.status == Status.CONVERGED).sum())
+    print(f"{n_certified:,} of {problem.n_signals:,} finished codes are certified to {FINISHED_TOL:g}")
+    print(
+        f"reconstruction: {signal_to_noise(image, approximation):.1f} dB "
+        f"from {finished.support_size.mean():.1f} atoms a patch"
+    )
+    print()
+
+    compared = problem.subset(slice(None, None, max(1, problem.n_signals // options.compared)))
+    print(f"{compared.n_signals} of the patches, every solver asked for a gap of {COMPARED_TOL:g}")
+    print(solver_table(compared))
+    print()
+    save(draw(image, approximation, problem, finished, rates), options.output, "photograph.png")
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

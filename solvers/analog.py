@@ -1,0 +1,117 @@
+"""The LASSO solved by the analog flow of the locally competitive algorithm (LCA)."""
+
+from __future__ import annotations
+
+import numpy as np
+from tqdm import tqdm
+
+from snn import checks, simulate_analog
+from solvers.optimality import judge
+from solvers.problem import LassoProblem
+from solvers.result import SparseCodingResult, judged
+
+# The gap is looked at after one time constant, and again whenever the time has grown by a quarter.
+FIRST_CHECK = 1.0
+CHECK_PART = 0.25
+# Relative tolerance of the integrator, as a part of `tol`, and the range it is kept in: a coarse one
+# costs stability, and no integrator in double precision keeps a finer one.
+INTEGRATOR_PART = 0.1
+INTEGRATOR_RANGE = (1e-13, 1e-4)
+
+
+def solve_analog(
+    problem: LassoProblem, *, tol: float = 1e-3, max_duration: float = 1000.0, progress: bool = False
+) -> SparseCodingResult:
+    """Solve by integrating the analog LCA, one signal after the other, from rest.
+
+    With T the soft threshold, one-sided if the problem is `positive`, and atoms scaled to norm one::
+
+        du/dt = b - u - (G - 1) a      a = T(u)
+
+    along which the objective never increases, dE/dt = - sum over active of (du_i/dt)^2; where the flow
+    comes to rest, the code is optimal.
+
+    Parameters
+    ----------
+    problem : LassoProblem
+        The problem.
+    tol : float, default 1e-3
+        The flow ends when ``duality_gap <= tol * 1/2 ||signal||^2``.
+    max_duration : float, default 1000.0
+        Time after which a signal is given up, in time constants of the flow.
+    progress : bool, default False
+        Whether to show a progress bar, in signals.
+
+    Returns
+    -------
+    SparseCodingResult
+        `n_steps` counts evaluations of the flow.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is of the wrong kind or value.
+
+    Warns
+    -----
+    ConvergenceWarning
+        If a signal has not reached `tol` by `max_duration`.
+
+    References
+    ----------
+    Rozell, Johnson, Baraniuk and Olshausen (2008), Neural Computation 20, eq 3.2; Tang, Lin and Davies
+    (2017), arXiv:1705.05475, section 2.
+    """
+    checks.instance_of("problem", problem, LassoProblem)
+    tol = checks.positive_number("tol", tol)
+    max_duration = checks.positive_number("max_duration", max_duration)
+    progress = checks.flag("progress", progress)
+
+    norms = np.sqrt(problem.squared_norms)
+    weights = -(problem.gram / norms / norms[:, np.newaxis])
+    np.fill_diagonal(weights, 0.0)
+    codes = np.zeros((problem.n_signals, problem.n_atoms))
+    n_steps = np.zeros(problem.n_signals, dtype=np.int64)
+
+    for signal in tqdm(range(problem.n_signals), desc="analog", unit="signal", disable=not progress):
+        one = problem.subset(slice(signal, signal + 1))
+        codes[signal], n_steps[signal] = _solve_one(one, weights, norms, tol, max_duration)
+
+    return judged(
+        problem, codes, method="analog", tol=tol, n_steps=n_steps, limit=f"max_duration={max_duration:g}"
+    )
+
+
+def _solve_one(
+    problem: LassoProblem, weights: np.ndarray, norms: np.ndarray, tol: float, max_duration: float
+) -> tuple[np.ndarray, int]:
+    """Return the code of a single signal, and the evaluations of the flow."""
+    code = np.zeros(problem.n_atoms)
+    if judge(problem, code[np.newaxis]).duality_gap[0] <= tol * problem.energies[0]:
+        return code, 0
+    # In units in which atoms and signal have norm one.
+    length = np.sqrt(2.0 * problem.energies[0])
+    drive = problem.correlations[0] / (norms * length)
+    threshold = problem.penalty / (norms * length)
+    potential = np.zeros(problem.n_atoms)
+    time = 0.0
+    n_evaluations = 0
+    while time < max_duration:
+        segment = min(max(FIRST_CHECK, CHECK_PART * time), max_duration - time)
+        run = simulate_analog(
+            weights,
+            drive,
+            activation_threshold=threshold,
+            duration=segment,
+            two_sided=not problem.positive,
+            initial_potential=potential,
+            n_times=2,
+            relative_tolerance=float(np.clip(INTEGRATOR_PART * tol, *INTEGRATOR_RANGE)),
+        )
+        time += segment
+        n_evaluations += run.n_evaluations
+        potential = run.potentials[-1]
+        code = run.activities[-1] * length / norms
+        if judge(problem, code[np.newaxis]).duality_gap[0] <= tol * problem.energies[0]:
+            break
+    return code, n_evaluations

@@ -1,0 +1,188 @@
+"""Several solvers on one problem, side by side."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+
+import matplotlib.pyplot as plt
+import numpy as np
+from matplotlib.axes import Axes
+from sklearn.exceptions import ConvergenceWarning
+
+from snn import checks
+from solvers.analog import solve_analog
+from solvers.fista import solve_fista
+from solvers.problem import LassoProblem
+from solvers.reference import solve_coordinate_descent, solve_lars
+from solvers.result import SparseCodingResult, Status
+from solvers.spiking import solve_spiking
+
+Solver = Callable[..., SparseCodingResult]
+
+METHODS: Mapping[str, Solver] = {
+    "spiking": solve_spiking,
+    "spiking_exact": partial(solve_spiking, readout="exact"),
+    "fista": solve_fista,
+    "coordinate_descent": solve_coordinate_descent,
+    "lars": solve_lars,
+    "analog": solve_analog,
+}
+"""The solvers that `compare` knows by name."""
+
+COLUMNS = {
+    "method": "{}",
+    "n_signals": "{:d}",
+    "n_converged": "{:d}",
+    "objective": "{:.9g}",
+    "mean_objective": "{:.6g}",
+    "largest_relative_gap": "{:.1e}",
+    "mean_support": "{:.1f}",
+    "n_steps": "{:d}",
+    "seconds": "{:.4f}",
+}
+"""The fields of a record, and how `comparison_table` writes them."""
+
+
+def compare(
+    problem: LassoProblem, methods: Sequence[str] | Mapping[str, Solver], *, tol: float = 1e-3
+) -> list[dict[str, object]]:
+    """Solve a problem by several methods and return a record of each.
+
+    Each method first solves the first signal alone, outside the clock, so that compilation is not
+    counted.  Then it is timed once on all signals.  What a method needs of the problem and the problem
+    does not hold yet, such as the Gram matrix, it computes on the clock.
+
+    Parameters
+    ----------
+    problem : LassoProblem
+        The problem.
+    methods : sequence of str, or mapping of str to callable
+        Names in `METHODS`, or labels with functions called as ``solve(problem, tol=tol)`` that return a
+        `SparseCodingResult`.
+    tol : float, default 1e-3
+        What each is asked for, ``duality_gap <= tol * 1/2 ||signal||^2``.
+
+    Returns
+    -------
+    list of dict
+        One a method, in order, with the keys
+
+        - ``method``: its name or label;
+        - ``n_signals``, ``n_converged``: signals, and those of them that reached `tol`;
+        - ``objective``, ``mean_objective``: total over the signals, and mean;
+        - ``largest_relative_gap``: of ``duality_gap / (1/2 ||signal||^2)``;
+        - ``mean_support``: non-zero entries of a code;
+        - ``n_steps``: in total, spikes of the spiking solver, iterations of the others;
+        - ``seconds``: wall-clock time.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is of the wrong kind or value, or a method is not known.
+
+    Warns
+    -----
+    ConvergenceWarning
+        As the solvers do.
+    """
+    checks.instance_of("problem", problem, LassoProblem)
+    tol = checks.positive_number("tol", tol)
+    solvers = _solvers(methods)
+    return [_record(label, solve, problem, tol) for label, solve in solvers.items()]
+
+
+def comparison_table(records: Sequence[Mapping[str, object]]) -> str:
+    """Return the records of `compare` as a Markdown table, aligned to be read as plain text too."""
+    records = _checked_records(records)
+    rows = [list(COLUMNS)]
+    rows += [[form.format(record[name]) for name, form in COLUMNS.items()] for record in records]
+    widths = [max(len(cell) for cell in column) for column in zip(*rows, strict=True)]
+
+    def line(cells: Sequence[str]) -> str:
+        # Names to the left, numbers to the right.
+        padded = [cells[0].ljust(widths[0])]
+        padded += [cell.rjust(width) for cell, width in zip(cells[1:], widths[1:], strict=True)]
+        return "| " + " | ".join(padded) + " |"
+
+    rule = [":" + "-" * (widths[0] - 1)] + ["-" * (width - 1) + ":" for width in widths[1:]]
+    return "\n".join([line(rows[0]), line(rule), *(line(row) for row in rows[1:])])
+
+
+def plot_comparison(records: Sequence[Mapping[str, object]], *, ax: Axes | None = None) -> Axes:
+    """Draw seconds against the largest relative gap of each record, and return the axes.
+
+    Gaps below 1e-16, which is rounding, are drawn there.
+    """
+    records = _checked_records(records)
+    ax = plt.gca() if ax is None else checks.instance_of("ax", ax, Axes)
+    for record in records:
+        gap = max(float(record["largest_relative_gap"]), 1e-16)
+        ax.loglog([gap], [float(record["seconds"])], "o", label=str(record["method"]))
+    ax.set(xlabel="largest duality gap / (½‖signal‖²)", ylabel="seconds")
+    ax.legend()
+    return ax
+
+
+def _solvers(methods: Sequence[str] | Mapping[str, Solver]) -> Mapping[str, Solver]:
+    if isinstance(methods, Mapping):
+        for label, solve in methods.items():
+            if not isinstance(label, str):
+                raise TypeError(f"methods must have str for labels; got {type(label).__name__}")
+            if not callable(solve):
+                raise TypeError(f"methods must map labels to callables; got {type(solve).__name__}")
+        solvers = dict(methods)
+    elif isinstance(methods, Sequence) and not isinstance(methods, str):
+        names = [checks.one_of("methods", name, tuple(METHODS)) for name in methods]
+        if len(set(names)) < len(names):
+            raise ValueError(f"methods must not repeat a name; got {names}")
+        solvers = {name: METHODS[name] for name in names}
+    else:
+        raise TypeError(
+            f"methods must be a sequence of names or a mapping to callables; got {type(methods).__name__}"
+        )
+    if not solvers:
+        raise ValueError("methods must not be empty")
+    return solvers
+
+
+def _record(label: str, solve: Solver, problem: LassoProblem, tol: float) -> dict[str, object]:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        solve(problem.subset(slice(0, 1)), tol=tol)
+    # A copy, so that what one method makes the problem compute is not there already for the next.
+    fresh = problem.subset(slice(None))
+    start = time.perf_counter()
+    result = solve(fresh, tol=tol)
+    seconds = time.perf_counter() - start
+    if not isinstance(result, SparseCodingResult):
+        raise TypeError(f"method {label!r} must return a SparseCodingResult; got {type(result).__name__}")
+    # A signal of zeros has the code zero, and no gap.
+    scale = np.where(problem.energies > 0.0, problem.energies, 1.0)
+    return {
+        "method": label,
+        "n_signals": problem.n_signals,
+        "n_converged": int((result.status == Status.CONVERGED).sum()),
+        "objective": float(result.objective.sum()),
+        "mean_objective": float(result.objective.mean()),
+        "largest_relative_gap": float((result.duality_gap / scale).max()),
+        "mean_support": float(result.support_size.mean()),
+        "n_steps": int(result.n_steps.sum()),
+        "seconds": seconds,
+    }
+
+
+def _checked_records(records: Sequence[Mapping[str, object]]) -> list[Mapping[str, object]]:
+    if isinstance(records, (str, Mapping)) or not isinstance(records, Sequence):
+        raise TypeError(f"records must be a sequence of dicts; got {type(records).__name__}")
+    if not records:
+        raise ValueError("records must not be empty")
+    for record in records:
+        if not isinstance(record, Mapping):
+            raise TypeError(f"records must hold dicts; got {type(record).__name__}")
+        for name in COLUMNS:
+            if name not in record:
+                raise ValueError(f"records must have the key {name!r}; got {sorted(record)}")
+    return list(records)

@@ -1,0 +1,279 @@
+"""scikit-learn's solvers behind the same door: what the others are compared with."""
+
+from __future__ import annotations
+
+import threading
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import NamedTuple
+
+import numpy as np
+from joblib import Parallel, delayed, effective_n_jobs
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.linear_model import Lasso, lars_path
+from tqdm import tqdm
+
+from snn import checks
+from solvers.optimality import judge
+from solvers.problem import LassoProblem
+from solvers.result import SparseCodingResult, judged
+
+# With several workers: tasks for each, so that they end together and the progress bar moves.
+TASKS_PER_WORKER = 8
+# lars_path compares its alphas with the absolute tolerance 1.2e-7: signals are scaled to end the path at
+# this alpha, where that is nothing.
+LARS_ALPHA = 1e6
+
+
+def solve_coordinate_descent(
+    problem: LassoProblem,
+    *,
+    tol: float = 1e-3,
+    max_iter: int = 10_000,
+    n_jobs: int | None = None,
+    progress: bool = False,
+) -> SparseCodingResult:
+    """Solve by cyclic coordinate descent, scikit-learn's `Lasso` with a precomputed Gram matrix.
+
+    Parameters
+    ----------
+    problem : LassoProblem
+        The problem.
+    tol : float, default 1e-3
+        ``duality_gap <= tol * 1/2 ||signal||^2`` is aimed at, by the judge's reckoning; see Notes.
+    max_iter : int, default 10000
+        Sweeps over all atoms at most, for each signal.
+    n_jobs : int, optional
+        Workers of joblib, each with signals of its own.  None is one, unless a
+        `joblib.parallel_config` says otherwise; -1 is one for each processor.
+    progress : bool, default False
+        Whether to show a progress bar.
+
+    Returns
+    -------
+    SparseCodingResult
+        `n_steps` counts sweeps.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is of the wrong kind or value.
+
+    Warns
+    -----
+    ConvergenceWarning
+        If a signal misses `tol`.
+
+    Notes
+    -----
+    `Lasso` divides the objective by n_features, so its alpha is ``penalty / n_features``, and it stops
+    at a gap, not divided, of its own tol times ``||signal||^2``: that is ``tol / 2``.  Where the judge
+    still finds the gap too large, it goes on from there with a tol ten times smaller.
+
+    Penalties that differ are made equal by rescaling the atoms, ``lambda_i |a_i| = |lambda_i a_i|``, and
+    signals are scaled to norm one.
+
+    References
+    ----------
+    Friedman, Hastie and Tibshirani (2010), Journal of Statistical Software 33(1), section 2.
+    """
+    checks.instance_of("problem", problem, LassoProblem)
+    tol = checks.positive_number("tol", tol)
+    max_iter = checks.positive_integer("max_iter", max_iter)
+
+    solve_one = partial(_descend, tol=tol, max_iter=max_iter)
+    codes, n_steps = _solve_each(problem, solve_one, n_jobs, progress, "coordinate descent")
+
+    return judged(
+        problem,
+        codes,
+        method="coordinate_descent",
+        tol=tol,
+        n_steps=n_steps,
+        limit=f"max_iter={max_iter} sweeps",
+    )
+
+
+def solve_lars(
+    problem: LassoProblem,
+    *,
+    tol: float = 1e-3,
+    max_iter: int = 10_000,
+    n_jobs: int | None = None,
+    progress: bool = False,
+) -> SparseCodingResult:
+    """Solve by least angle regression, scikit-learn's `lars_path`: follow the solution as lambda falls.
+
+    Parameters
+    ----------
+    problem : LassoProblem
+        The problem.
+    tol : float, default 1e-3
+        What ``duality_gap <= tol * 1/2 ||signal||^2`` is judged by.  The path does not depend on it.
+    max_iter : int, default 10000
+        Steps along the path at most; in each an atom joins or leaves the support.
+    n_jobs, progress
+        As `solve_coordinate_descent`.
+
+    Returns
+    -------
+    SparseCodingResult
+        `n_steps` counts steps along the path.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is of the wrong kind or value.
+
+    Warns
+    -----
+    ConvergenceWarning
+        If a signal misses `tol`.
+
+    Notes
+    -----
+    The end of the path is exact up to rounding, unless atoms are (nearly) linearly dependent: then
+    `lars_path` leaves out atoms, or stops before it is there, and the gap of the result says so.
+
+    Scaling as in `solve_coordinate_descent`.
+
+    References
+    ----------
+    Efron, Hastie, Johnstone and Tibshirani (2004), Annals of Statistics 32, section 3.1.
+    """
+    checks.instance_of("problem", problem, LassoProblem)
+    tol = checks.positive_number("tol", tol)
+    max_iter = checks.positive_integer("max_iter", max_iter)
+
+    solve_one = partial(_follow_path, max_iter=max_iter)
+    codes, n_steps = _solve_each(problem, solve_one, n_jobs, progress, "lars")
+
+    return judged(
+        problem,
+        codes,
+        method="lars",
+        tol=tol,
+        n_steps=n_steps,
+        limit=f"max_iter={max_iter} steps, or the path ended early",
+    )
+
+
+class _ScaledAtoms(NamedTuple):
+    """Atoms d_i * penalty / lambda_i, of norm one at most, all with one penalty."""
+
+    design: np.ndarray
+    """scikit-learn's X, shape (n_features, n_atoms), in Fortran order."""
+    factors: np.ndarray
+    """penalty / lambda_i: a code of the problem is factors times a code of the scaled one."""
+    penalty: float
+    gram: np.ndarray
+
+
+def _scaled_atoms(problem: LassoProblem) -> _ScaledAtoms:
+    penalty = float((problem.penalty / np.sqrt(problem.squared_norms)).min())
+    factors = penalty / problem.penalty
+    atoms = problem.dictionary * factors[:, np.newaxis]
+    gram = problem.gram * factors * factors[:, np.newaxis]
+    return _ScaledAtoms(design=atoms.T, factors=factors, penalty=penalty, gram=gram)
+
+
+_SolveOne = Callable[[LassoProblem, _ScaledAtoms], tuple[np.ndarray, int]]
+
+
+def _solve_each(
+    problem: LassoProblem, solve_one: _SolveOne, n_jobs: int | None, progress: bool, description: str
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the codes and steps of all signals, solved one by one."""
+    n_jobs = None if n_jobs is None else checks.integer("n_jobs", n_jobs)
+    if n_jobs == 0:
+        raise ValueError("n_jobs must not be 0; -1 is one worker for each processor")
+    progress = checks.flag("progress", progress)
+
+    scaled = _scaled_atoms(problem)
+    n_workers = effective_n_jobs(n_jobs)
+    size = 1 if n_workers == 1 else -(-problem.n_signals // (TASKS_PER_WORKER * n_workers))
+    starts = range(0, problem.n_signals, size)
+    with _without_convergence_warnings():
+        solved = Parallel(n_jobs=n_jobs)(
+            delayed(_solve_chunk)(problem.subset(slice(start, start + size)), scaled, solve_one)
+            for start in tqdm(starts, desc=description, unit="task", disable=not progress)
+        )
+    codes, n_steps = zip(*solved, strict=True)
+    return np.concatenate(codes), np.concatenate(n_steps)
+
+
+def _solve_chunk(
+    problem: LassoProblem, scaled: _ScaledAtoms, solve_one: _SolveOne
+) -> tuple[np.ndarray, np.ndarray]:
+    codes = np.zeros((problem.n_signals, problem.n_atoms))
+    n_steps = np.zeros(problem.n_signals, dtype=np.int64)
+    gaps_at_zero = judge(problem, codes).duality_gap
+    with _without_convergence_warnings():
+        # Where the zero code is optimal there is nothing to do; scikit-learn would divide by its norm.
+        for signal in np.flatnonzero(gaps_at_zero > 0.0):
+            one = problem.subset(slice(signal, signal + 1))
+            codes[signal], n_steps[signal] = solve_one(one, scaled)
+    return codes, n_steps
+
+
+@contextmanager
+def _without_convergence_warnings() -> Iterator[None]:
+    """Keep scikit-learn's warnings in: the judge has the last word, and gives its own.
+
+    Filters belong to the process.  They are set by whoever called the solver, and by the main thread
+    of another process, but not by worker threads: those would restore them in each other's way.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        yield
+
+
+def _descend(
+    problem: LassoProblem, scaled: _ScaledAtoms, *, tol: float, max_iter: int
+) -> tuple[np.ndarray, int]:
+    length = np.sqrt(2.0 * problem.energies[0])
+    model = Lasso(
+        alpha=scaled.penalty / length / problem.n_features,
+        fit_intercept=False,
+        precompute=scaled.gram,
+        positive=problem.positive,
+        copy_X=False,
+        warm_start=True,
+    )
+    sklearn_tol = 0.5 * tol
+    n_sweeps = 0
+    while True:
+        model.set_params(tol=sklearn_tol, max_iter=max_iter - n_sweeps)
+        model.fit(scaled.design, problem.signals[0] / length, check_input=False)
+        n_sweeps += int(model.n_iter_)
+        code = model.coef_ * scaled.factors * length
+        gap = judge(problem, code[np.newaxis]).duality_gap[0]
+        sklearn_tol *= 0.1
+        # Below this scikit-learn's gap, a difference of numbers near one, is rounding.
+        if gap <= tol * problem.energies[0] or n_sweeps >= max_iter or sklearn_tol < 1e-17:
+            return code, n_sweeps
+
+
+def _follow_path(problem: LassoProblem, scaled: _ScaledAtoms, *, max_iter: int) -> tuple[np.ndarray, int]:
+    scale = LARS_ALPHA * problem.n_features / scaled.penalty
+    _, _, solution, n_steps = lars_path(
+        scaled.design,
+        problem.signals[0] * scale,
+        Gram=scaled.gram if problem.n_features > problem.n_atoms else None,
+        alpha_min=LARS_ALPHA,
+        max_iter=max_iter,
+        method="lasso",
+        positive=problem.positive,
+        return_path=False,
+        return_n_iter=True,
+    )
+    code = solution * scaled.factors / scale
+    if problem.positive:
+        # An atom that leaves the support may be left at minus a rounding error.
+        code = np.maximum(code, 0.0)
+    return code, int(n_steps)

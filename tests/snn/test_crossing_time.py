@@ -1,0 +1,144 @@
+"""The closed form everything rests on, against 50-digit arithmetic."""
+
+import math
+
+import mpmath
+import numpy as np
+import pytest
+
+from snn._kernels import crossing_time
+from tests.reference.simulator import crossing_exists
+
+EPS = np.finfo(float).eps
+FOREVER = 1e300
+
+
+def exact_crossing(gap, bias, current):
+    """Newton in 50 digits from the side on which it is monotone; None without a crossing."""
+    gap, bias, current = (mpmath.mpf(float(x)) for x in (gap, bias, current))
+    if not crossing_exists(gap, bias, current):
+        return None
+    time = (gap - current) / bias if current <= 0 else mpmath.mpf(0)
+    for _ in range(2000):
+        decay = mpmath.exp(-time)
+        slope = bias + current * decay
+        if slope <= 0:
+            break
+        step = (gap - bias * time - current * (1 - decay)) / slope
+        time += step
+        if abs(step) <= mpmath.mpf(10) ** -40 * time:
+            break
+    return time
+
+
+def potential(time, bias, current):
+    return mpmath.mpf(bias) * time - mpmath.mpf(current) * mpmath.expm1(-time)
+
+
+def scale_of(gap, time, bias, current):
+    """Size of the numbers added up in the potential at `time`: rounding errors are EPS times this."""
+    return abs(bias) * time + abs(current) * -math.expm1(-time) + gap
+
+
+def random_cases(seed, n_cases):
+    rng = np.random.default_rng(seed)
+    for _ in range(n_cases):
+        gap = 10.0 ** rng.uniform(-15, 6)
+        bias, current = rng.choice([-1, 1], 2) * 10.0 ** rng.uniform(-9, 6, 2)
+        yield gap, bias * rng.choice([0, 1], p=[0.1, 0.9]), current * rng.choice([0, 1], p=[0.1, 0.9])
+    for _ in range(n_cases):  # one size, where crossings come and go
+        yield rng.uniform(0.0, 2.0), rng.uniform(-1.0, 1.0), rng.uniform(-4.0, 4.0)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_first_crossing_over_a_wide_grid(seed):
+    """A crossing is found iff there is one, is the first one, and is exact to rounding."""
+    n_crossings = 0
+    with mpmath.workdps(50):
+        for gap, bias, current in random_cases(seed, 500):
+            exact = exact_crossing(gap, bias, current)
+            found = crossing_time(gap, bias, current, FOREVER)
+            if exact is None:
+                assert found == math.inf, (gap, bias, current)
+                continue
+            n_crossings += 1
+            assert math.isfinite(found), (gap, bias, current)
+            rounding = EPS * scale_of(gap, found, bias, current)
+            residual = float(potential(found, bias, current) - mpmath.mpf(gap))
+            slope = float(bias + current * mpmath.exp(-exact))
+            # A time can be no better than its own last bits, which the slope turns into potential.
+            assert abs(residual) <= 4 * rounding + 4 * EPS * found * abs(slope), (gap, bias, current)
+            # What a potential's rounding error does to the time; near a tangency, a square root.
+            error = abs(float(found - exact))
+            assert error <= 4 * EPS * found + 8 * rounding / slope, (gap, bias, current)
+    assert n_crossings > 400
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_horizon(seed):
+    """Past the horizon nothing is reported; a horizon that lies later changes the answer by rounding."""
+    for gap, bias, current in random_cases(seed + 10, 500):
+        found = crossing_time(gap, bias, current, FOREVER)
+        if found == math.inf:
+            assert crossing_time(gap, bias, current, 7.0) == math.inf
+            continue
+        early = crossing_time(gap, bias, current, 0.99 * found)
+        assert early > 0.99 * found
+        slope = bias + current * math.exp(-found)
+        tolerance = 4 * EPS * found + 8 * EPS * scale_of(gap, found, bias, current) / slope
+        if tolerance > 1e-3 * found:  # the time itself is all rounding
+            continue
+        for factor in (1.01, 2.0, 1e6):
+            later = crossing_time(gap, bias, current, factor * found)
+            assert abs(later - found) <= 2 * tolerance, (gap, bias, current, factor)
+
+
+@pytest.mark.parametrize("gap", [0.0, -0.0, -1e-300, -5.0])
+@pytest.mark.parametrize("bias", [-1.0, 0.0, 1.0])
+@pytest.mark.parametrize("current", [-3.0, 0.0, 3.0])
+def test_at_or_above_the_threshold_the_crossing_is_now(gap, bias, current):
+    assert crossing_time(gap, bias, current, 1.0) == 0.0
+
+
+def test_first_of_two_crossings():
+    """Net excitation with a negative bias crosses upwards, then downwards: the first one counts."""
+    gap, bias, current = 0.5, -0.1, 1.0
+    peak = math.log(10.0)
+    found = crossing_time(gap, bias, current, FOREVER)
+    assert found < peak
+    assert bias * found - current * math.expm1(-found) == pytest.approx(gap, abs=4 * EPS)
+
+
+@pytest.mark.parametrize("bias", [-0.3, -1e-3, -1e-12])
+def test_peak_just_below_and_just_above_the_gap(bias):
+    peak = math.log(1.0 / -bias)
+    height = bias * peak - math.expm1(-peak)
+    margin = 1e-12
+    assert crossing_time(height + margin, bias, 1.0, FOREVER) == math.inf
+    found = crossing_time(height - margin, bias, 1.0, FOREVER)
+    # v is -bias (peak - t)^2 / 2 below its peak, to second order.
+    assert peak - found == pytest.approx(math.sqrt(2 * margin / -bias), rel=0.01 + 1e-12 / -bias)
+
+
+@pytest.mark.parametrize("tiny", [5e-324, 1e-320, 1e-308])
+def test_a_bias_next_to_nothing_is_as_good_as_none(tiny):
+    without = crossing_time(1.0, 0.0, 10.0, FOREVER)
+    for bias in (-tiny, tiny):
+        assert crossing_time(1.0, bias, 10.0, FOREVER) == pytest.approx(without, rel=8 * EPS)
+    assert crossing_time(1.0, tiny, -1.0, 1e3) == math.inf
+    assert crossing_time(1.0, -tiny, 1.0 - 1e-9, FOREVER) == math.inf
+
+
+@pytest.mark.parametrize(
+    ("gap", "bias", "current"),
+    [
+        (5e-324, 1.0, 0.0),
+        (1e-310, 0.5, -1.0),
+        (1e-310, 0.5, 3.0),
+        (1e300, 1e300, 1e300),
+        (1.0, 1e-310, -1e-310),
+    ],
+)
+def test_no_nan_at_the_ends_of_the_number_range(gap, bias, current):
+    for horizon in (1e-300, 1.0, 1e300):
+        assert not math.isnan(crossing_time(gap, bias, current, horizon))

@@ -1,0 +1,78 @@
+"""Figure 1 of Tang, Lin and Davies (2017): three atoms, spike for spike."""
+
+import numpy as np
+import pytest
+
+from snn import rates, simulate
+from tests.reference.networks import (
+    FIGURE_1_PENALTY,
+    FIGURE_1_SIGNAL,
+    PRINTED_DICTIONARY,
+    UNIT_DICTIONARY,
+    classo_network,
+    golden_network,
+    in_form,
+)
+
+# Computed by two independent programs, to the digits given (theory.md, section 2); neurons counted from 0.
+FIRST_SPIKES = [
+    (0.607629, 2), (0.748468, 0), (1.248547, 1), (1.563859, 2),
+    (2.290987, 0), (2.634709, 2), (3.506289, 2), (3.695049, 0),
+]  # fmt: skip
+STATED_OPTIMUM = np.array([0.68306, 0.0, 1.21779])
+
+
+def optimum(dictionary):
+    """The optimum, its support {0, 2} known: normal equations there, slack elsewhere."""
+    gram, drive = dictionary @ dictionary.T, dictionary @ FIGURE_1_SIGNAL - FIGURE_1_PENALTY
+    codes = np.zeros(3)
+    codes[[0, 2]] = np.linalg.solve(gram[np.ix_([0, 2], [0, 2])], drive[[0, 2]])
+    assert (codes[[0, 2]] > 0).all()
+    assert (drive - gram @ codes)[1] < 0
+    return codes
+
+
+@pytest.mark.parametrize("form", ["dense", "sparse"])
+def test_spikes_to_the_digits_given(form):
+    run = simulate(in_form(golden_network(), form), 4.0, record_spikes=True)
+    times, neurons = zip(*FIRST_SPIKES, strict=True)
+    np.testing.assert_array_equal(run.spikes.neurons, neurons)
+    np.testing.assert_allclose(run.spikes.times, times, rtol=0, atol=0.5e-6)
+
+
+@pytest.mark.parametrize("form", ["dense", "sparse"])
+def test_nineteen_thousand_and_nine_spikes(form):
+    """19,009 spikes by t = 10,000, of which neuron 2 (here 1) fires one."""
+    run = simulate(in_form(golden_network(), form), 10_000.0, record_spikes=True)
+    assert run.n_spikes == 19_009
+    assert run.spike_counts[1] == 1
+    assert run.spikes.of(1)[0] == pytest.approx(1.248547, abs=0.5e-6)
+
+
+def test_correlations_objective_and_optimum():
+    """The digits stated are those of the unit-norm atoms; the printed ones differ in the fifth."""
+    np.testing.assert_allclose(UNIT_DICTIONARY @ FIGURE_1_SIGNAL, [1.54603, 1.44858, 1.74574], atol=0.6e-5)
+    codes = optimum(UNIT_DICTIONARY)
+    np.testing.assert_allclose(codes, STATED_OPTIMUM, atol=0.6e-5)
+    np.testing.assert_allclose(optimum(PRINTED_DICTIONARY), codes, atol=5e-5)
+    residual = FIGURE_1_SIGNAL - codes @ UNIT_DICTIONARY
+    assert 0.5 * residual @ residual + FIGURE_1_PENALTY * codes.sum() == pytest.approx(0.254054, abs=0.6e-6)
+
+
+@pytest.mark.parametrize("dictionary", [PRINTED_DICTIONARY, UNIT_DICTIONARY], ids=["printed", "unit norm"])
+def test_rates_tend_to_the_optimum_like_one_over_t(dictionary):
+    """t max|a - a*| stays bounded over three decades; read both from the rate and from the current.
+
+    By identity (iii), t G_SS (a* - a) = v + mu - mu(0) + G_S1 n_1 on the support S: with |v|, |mu - mu(0)|
+    at most about 2, and n_1 = 1, t |a - a*| <= |G_SS^-1| (2 + 2 + 1).
+    """
+    network = classo_network(dictionary, FIGURE_1_SIGNAL, FIGURE_1_PENALTY)
+    gram = dictionary @ dictionary.T
+    bound = 5.0 * np.abs(np.linalg.inv(gram[np.ix_([0, 2], [0, 2])])).sum(axis=1).max()
+    for time in (10.0, 100.0, 1_000.0, 10_000.0):
+        run = simulate(network, time)
+        assert time * np.abs(run.spike_rate - optimum(dictionary)).max() < bound
+        read = rates.thresholded_average_current(run)
+        assert time * np.abs(read - optimum(dictionary)).max() < bound
+    assert np.abs(run.spike_rate - optimum(dictionary)).max() < 1e-3
+    assert read[1] == 0.0

@@ -1,0 +1,75 @@
+"""Pictures: drawn where asked, with as many artists as there are things to show."""
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pytest
+
+from snn import SpikeTrain, plotting, simulate
+from tests.reference.networks import golden_network
+
+
+@pytest.fixture
+def ax():
+    figure, axes = plt.subplots()
+    yield axes
+    plt.close(figure)
+    assert not plt.get_fignums()
+
+
+@pytest.fixture(scope="module")
+def spikes():
+    return simulate(golden_network(), 20.0, record_spikes=True).spikes
+
+
+def test_raster_shows_every_spike_of_the_neurons_asked_for(ax, spikes):
+    assert plotting.raster(spikes, ax=ax) is ax
+    (marks,) = ax.collections
+    np.testing.assert_array_equal(marks.get_offsets(), np.column_stack([spikes.times, spikes.neurons]))
+    assert ax.get_xlim() == (0.0, 20.0)
+
+
+def test_raster_of_some_neurons_in_their_own_order(ax, spikes):
+    plotting.raster(spikes, neurons=[2, 0], ax=ax)
+    (marks,) = ax.collections
+    offsets = np.asarray(marks.get_offsets())
+    np.testing.assert_array_equal(offsets[offsets[:, 1] == 0, 0], spikes.of(2))
+    np.testing.assert_array_equal(offsets[offsets[:, 1] == 1, 0], spikes.of(0))
+    assert [label.get_text() for label in ax.get_yticklabels()] == ["2", "0"]
+
+
+def test_raster_of_silence(ax):
+    plotting.raster(SpikeTrain(times=[], neurons=[], n_neurons=30, start=0.0, stop=1.0), ax=ax)
+    assert len(ax.collections[0].get_offsets()) == 0
+
+
+def test_potentials_reach_the_threshold_at_each_spike_and_start_again_at_zero(ax, spikes):
+    network = golden_network()
+    assert plotting.potentials(network, spikes, neurons=[0, 2], n_times=200, ax=ax) is ax
+    assert len(ax.lines) == 2
+    for line, neuron in zip(ax.lines, [0, 2], strict=True):
+        times, values = line.get_data()
+        own = spikes.of(neuron)
+        assert len(times) == 200 + 2 * len(own)
+        for t in own:
+            before, after = values[times == t]
+            assert before == network.firing_threshold[neuron]
+            assert after == pytest.approx(0.0, abs=1e-9)
+        assert values.max() <= network.firing_threshold[neuron] + 1e-9
+    assert [text.get_text() for text in ax.get_legend().get_texts()] == ["neuron 0", "neuron 2"]
+
+
+def test_rates_and_their_limits(ax, spikes):
+    limits = np.array([0.7, 0.0, 1.2])
+    assert plotting.rates_against_time(spikes, limits=limits, n_times=50, ax=ax) is ax
+    assert len(ax.lines) == 6
+    assert ax.lines[0].get_ydata()[-1] == pytest.approx(len(spikes.of(0)) / 20.0)
+    assert list(ax.lines[5].get_ydata()) == [1.2, 1.2]
+    assert ax.lines[4].get_color() == ax.lines[5].get_color()
+
+
+def test_without_ax_the_current_axes_are_used(ax, spikes):
+    network = golden_network()
+    assert plotting.raster(spikes) is ax
+    assert plotting.potentials(network, spikes, neurons=[1]) is ax
+    assert plotting.rates_against_time(spikes, neurons=[1]) is ax
+    assert len(plt.get_fignums()) == 1

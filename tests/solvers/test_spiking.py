@@ -1,0 +1,276 @@
+"""The spiking solver: its network, its three read-outs, its stopping rule, its independence of company."""
+
+import warnings
+
+import joblib
+import numpy as np
+import pytest
+from sklearn.exceptions import ConvergenceWarning
+
+from snn import simulate
+from solvers import LassoProblem, Status, lasso_network, solve_spiking
+from solvers import _kernels as kernels
+from solvers.optimality import judge, penalty_max
+
+READOUTS = ("rate", "current", "exact")
+
+
+def random_problem(
+    n_atoms=40, n_features=20, n_signals=3, *, positive=False, share=0.2, seed=0, unit_norm=True
+):
+    rng = np.random.default_rng(seed)
+    dictionary = rng.standard_normal((n_atoms, n_features))
+    if unit_norm:
+        dictionary /= np.linalg.norm(dictionary, axis=1, keepdims=True)
+    signals = rng.standard_normal((n_signals, n_features))
+    penalty = share * penalty_max(dictionary, signals, positive=positive).min()
+    return LassoProblem(dictionary, signals, penalty, positive=positive)
+
+
+# -- the network ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("unit_norm", [True, False])
+def test_signed_network_spikes_like_the_positive_network_of_both_signs(unit_norm):
+    signed = random_problem(unit_norm=unit_norm)
+    both_signs = LassoProblem(
+        np.vstack([signed.dictionary, -signed.dictionary]), signed.signals, signed.penalty[0], positive=True
+    )
+    for signal in range(signed.n_signals):
+        compact = simulate(lasso_network(signed, signal), 200.0, record_spikes=True)
+        explicit = simulate(lasso_network(both_signs, signal), 200.0, record_spikes=True)
+        np.testing.assert_array_equal(compact.spikes.neurons, explicit.spikes.neurons)
+        np.testing.assert_allclose(compact.spikes.times, explicit.spikes.times, rtol=0, atol=1e-10)
+
+
+@pytest.mark.parametrize("positive", [True, False])
+def test_network_state_is_the_kkt_residual(positive):
+    """Identity (iii): t (b - lambda - G a) = v + h from rest, for either half of a pair."""
+    problem = random_problem(positive=positive, unit_norm=False)
+    duration = 73.0
+    result = simulate(lasso_network(problem, 1), duration)
+    rates = result.spike_rate
+    code = rates if positive else rates[: problem.n_atoms] - rates[problem.n_atoms :]
+    residual_correlations = problem.dictionary @ (problem.signals[1] - code @ problem.dictionary)
+    slack = residual_correlations - problem.penalty
+    if not positive:
+        slack = np.concatenate([slack, -residual_correlations - problem.penalty])
+    state = result.state
+    # Rounding: potentials of silent neurons are of the order of 100, so 1e-11 is a thousand ulps.
+    np.testing.assert_allclose(
+        duration * slack, state.membrane_potential + state.synaptic_current, rtol=0, atol=1e-11
+    )
+
+
+@pytest.mark.parametrize("positive", [True, False])
+def test_kkt_violation_of_the_rates_falls_like_one_over_time(positive):
+    problem = random_problem(positive=positive, n_signals=1)
+    network = lasso_network(problem)
+    durations = 2.0 ** np.arange(4, 13)
+    violations = []
+    for duration in durations:
+        rates = simulate(network, duration).spike_rate
+        code = rates if positive else rates[: problem.n_atoms] - rates[problem.n_atoms :]
+        violations.append(judge(problem, code[np.newaxis]).kkt_violation[0])
+    slope = np.polyfit(np.log(durations), np.log(violations), 1)[0]
+    assert -1.2 < slope < -0.8
+    # The bound of identity (iii): |v + h| <= theta + the currents of a few spikes.
+    assert (violations * durations < 5.0).all()
+
+
+def test_network_is_refused_for_a_signal_that_is_not_there():
+    with pytest.raises(ValueError, match=r"signal must lie in \[0, 3\); got 3"):
+        lasso_network(random_problem(), 3)
+    with pytest.raises(TypeError, match="signal must be an integer; got float"):
+        lasso_network(random_problem(), 0.5)
+
+
+# -- the read-outs -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("readout", READOUTS)
+@pytest.mark.parametrize("positive", [True, False])
+@pytest.mark.parametrize("tol", [1e-1, 1e-2, 1e-3])
+def test_every_readout_reaches_tol_and_says_what_it_did(readout, positive, tol):
+    problem = random_problem(positive=positive)
+    result = solve_spiking(problem, tol=tol, readout=readout)
+    assert result.converged
+    assert (result.status == Status.CONVERGED).all()
+    assert (result.duality_gap <= tol * problem.energies).all()
+    np.testing.assert_array_equal(result.duality_gap, judge(problem, result.codes).duality_gap)
+    np.testing.assert_array_equal(result.n_steps, result.spike_counts.sum(axis=1))
+    assert result.readout == readout
+    if readout == "rate":
+        np.testing.assert_array_equal(result.rate_duality_gap, result.duality_gap)
+    if readout != "exact":
+        assert (result.n_corrections == 0).all()
+
+
+@pytest.mark.parametrize("positive", [True, False])
+def test_counts_and_events_are_those_of_the_simulation(positive):
+    problem = random_problem(positive=positive)
+    result = solve_spiking(problem, tol=1e-2)
+    for signal in range(problem.n_signals):
+        run = simulate(lasso_network(problem, signal), result.duration[signal])
+        np.testing.assert_array_equal(result.spike_counts[signal], run.spike_counts)
+        assert result.n_synaptic_events[signal] == run.n_synaptic_events
+        rates = run.spike_rate
+        code = rates if positive else rates[: problem.n_atoms] - rates[problem.n_atoms :]
+        np.testing.assert_array_equal(result.codes[signal], code)
+
+
+def test_average_current_of_the_second_half_beats_the_rate():
+    """The claim in the docstring of solve_spiking: much closer at the same time."""
+    problem = random_problem(n_atoms=256, n_features=64, n_signals=10)
+    by_rate = solve_spiking(problem, tol=1e-3, readout="rate")
+    by_current = solve_spiking(problem, tol=1e-3, readout="current")
+    assert np.median(by_rate.duration / by_current.duration) > 1.5
+    optimum = solve_spiking(problem, readout="exact").objective
+    early = solve_spiking_quietly(problem, max_duration=32.0, tol=1e-9, readout="current")
+    rates = solve_spiking_quietly(problem, max_duration=32.0, tol=1e-9, readout="rate")
+    assert np.median((rates.objective - optimum) / (early.objective - optimum)) > 5.0  # about 10 here
+
+
+def solve_spiking_quietly(problem, **arguments):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        return solve_spiking(problem, **arguments)
+
+
+@pytest.mark.parametrize("positive", [True, False])
+@pytest.mark.parametrize("share", [1e-3, 0.03, 0.3, 0.99])
+def test_exact_readout_ends_at_machine_precision(positive, share):
+    problem = random_problem(n_atoms=128, n_features=64, positive=positive, share=share)
+    result = solve_spiking(problem, tol=1e-12, readout="exact")
+    assert (result.duality_gap <= 1e-12 * problem.energies).all()
+    scale = np.abs(problem.correlations).max(axis=1)
+    assert (result.kkt_violation <= 1e-13 * scale).all()
+
+
+def test_exact_readout_shows_the_share_of_the_network():
+    problem = random_problem(n_atoms=128, n_features=64, share=0.05)
+    result = solve_spiking(problem, readout="exact")
+    assert (result.rate_duality_gap > 100.0 * result.duality_gap).all()
+    # The spikes had found most of the support: fewer corrections than it has atoms.
+    assert (result.n_corrections < result.support_size).all()
+    assert result.n_corrections.sum() > 0
+
+
+def test_exact_readout_corrects_any_guess():
+    """The active-set method ends at the optimum from supports that are empty, full, or random."""
+    problem = random_problem(n_atoms=50, n_features=30, n_signals=1, share=0.1)
+    expected = solve_spiking(problem, readout="exact").codes[0]
+    rng = np.random.default_rng(3)
+    guesses = [np.zeros(50), np.ones(50), -np.ones(50)]
+    guesses += [rng.standard_normal(50) * (rng.random(50) < share) for share in (0.1, 0.5, 1.0) * 5]
+    for guess in guesses:
+        codes = guess[np.newaxis].copy()
+        rounds, dropped, added = np.zeros((3, 1), dtype=np.int64)
+        ended = np.zeros(1, dtype=bool)
+        kernels.finish_codes(
+            problem.gram, problem.correlations, problem.penalty, False, codes, 30, 1000, rounds, dropped, added,
+            ended,
+        )  # fmt: skip
+        assert ended[0]
+        np.testing.assert_allclose(codes[0], expected, rtol=0, atol=1e-13)
+        change = np.count_nonzero(expected) - np.count_nonzero(guess)
+        assert added[0] - dropped[0] == change
+
+
+@pytest.mark.parametrize("positive", [True, False])
+def test_duplicated_and_dependent_atoms(positive):
+    rng = np.random.default_rng(2)
+    atoms = rng.standard_normal((8, 6))
+    dictionary = np.vstack([atoms, atoms, -atoms, 2.0 * atoms, atoms[:4] + atoms[4:]])
+    signals = rng.standard_normal((20, 6))
+    for share in (1e-3, 0.1, 0.7):
+        penalty = share * penalty_max(dictionary, signals, positive=positive).min()
+        problem = LassoProblem(dictionary, signals, penalty, positive=positive)
+        assert solve_spiking(problem, tol=1e-11, readout="exact").converged
+        assert solve_spiking(problem, tol=1e-2, readout="current").converged
+        assert solve_spiking(problem, tol=1e-2, readout="rate").converged
+
+
+def test_penalty_of_each_atom_and_norms_of_each_atom():
+    """Scaling atom i by c_i and its penalty likewise divides its coefficient by c_i."""
+    problem = random_problem(n_atoms=30, n_features=20)
+    scales = np.random.default_rng(4).uniform(0.3, 3.0, 30)
+    scaled = LassoProblem(
+        problem.dictionary * scales[:, np.newaxis], problem.signals, problem.penalty * scales
+    )
+    plain = solve_spiking(problem, readout="exact")
+    rescaled = solve_spiking(scaled, readout="exact")
+    np.testing.assert_allclose(rescaled.codes * scales, plain.codes, rtol=0, atol=1e-12)
+    assert solve_spiking(scaled, tol=1e-2, readout="rate").converged
+
+
+# -- limits and zeros ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("readout", ["rate", "current"])
+def test_a_signal_given_up_keeps_its_best_code_and_true_gap(readout):
+    problem = random_problem()
+    with pytest.warns(
+        ConvergenceWarning, match=r"spiking: 3 of 3 signals .* within max_duration = 5; the worst"
+    ):
+        result = solve_spiking(problem, tol=1e-6, max_duration=5.0, readout=readout)
+    assert not result.converged
+    assert (result.status == Status.LIMIT_REACHED).all()
+    assert (result.duration == 5.0).all()
+    np.testing.assert_array_equal(result.duality_gap, judge(problem, result.codes).duality_gap)
+    assert (result.duality_gap > 1e-6 * problem.energies).all()
+    assert (result.support_size > 0).all()
+
+
+@pytest.mark.parametrize("readout", READOUTS)
+@pytest.mark.parametrize("positive", [True, False])
+def test_zero_signals_and_penalties_above_the_maximum_give_zero_codes(readout, positive):
+    problem = random_problem(positive=positive)
+    signals = np.vstack([problem.signals, np.zeros(20)])
+    penalty = penalty_max(problem.dictionary, signals, positive=positive).max()
+    silent = LassoProblem(problem.dictionary, signals, 1.000001 * penalty, positive=positive)
+    result = solve_spiking(silent, tol=1e-12, readout=readout)
+    assert not result.codes.any()
+    assert not result.spike_counts.any()
+    assert result.converged
+
+
+# -- company -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("readout", READOUTS)
+def test_a_code_depends_on_neither_batch_mates_nor_workers(readout):
+    # More signals than a batch holds, so that workers get several.
+    problem = random_problem(n_atoms=64, n_features=32, n_signals=300)
+    together = solve_spiking(problem, tol=1e-2, readout=readout, n_jobs=1)
+    spread = solve_spiking(problem, tol=1e-2, readout=readout, n_jobs=2)
+    for name in ("codes", "spike_counts", "duration", "duality_gap"):
+        np.testing.assert_array_equal(getattr(spread, name), getattr(together, name))
+    for signal in (0, 7, 299):
+        alone = solve_spiking(problem.subset([signal]), tol=1e-2, readout=readout)
+        np.testing.assert_array_equal(alone.spike_counts[0], together.spike_counts[signal])
+        np.testing.assert_array_equal(alone.codes[0], together.codes[signal])
+
+
+def test_joblib_chooses_the_backend():
+    problem = random_problem(n_signals=300)
+    expected = solve_spiking(problem, readout="exact")
+    with joblib.parallel_config(backend="loky", n_jobs=2):
+        result = solve_spiking(problem, readout="exact")
+    np.testing.assert_array_equal(result.codes, expected.codes)
+
+
+def test_progress_is_shown_on_request_and_changes_nothing(capsys):
+    problem = random_problem()
+    quiet = solve_spiking(problem, readout="current")
+    assert capsys.readouterr().err == ""
+    shown = solve_spiking(problem, readout="current", progress=True)
+    assert "spiking" in capsys.readouterr().err
+    np.testing.assert_array_equal(quiet.codes, shown.codes)
+
+
+def test_results_are_read_only():
+    result = solve_spiking(random_problem(), readout="exact")
+    for array in (result.codes, result.duality_gap, result.spike_counts, result.duration):
+        with pytest.raises(ValueError, match="read-only"):
+            array[0] = 1.0

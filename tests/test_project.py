@@ -1,0 +1,110 @@
+"""The project as a stranger finds it: what is packaged, what is documented, what an import costs."""
+
+import enum
+import importlib
+import importlib.metadata
+import inspect
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import matplotlib
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+PACKAGES = ("snn", "solvers", "dictlearn")
+PUBLIC = [(package, name) for package in PACKAGES for name in importlib.import_module(package).__all__]
+
+
+def test_packages_are_listed_by_name_and_exist():
+    listed = PROJECT["tool"]["setuptools"]["packages"]
+    found = [
+        ".".join(file.parent.relative_to(ROOT).parts)
+        for package in PACKAGES
+        for file in (ROOT / package).rglob("__init__.py")
+    ]
+    assert sorted(listed) == sorted(found)
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_types_are_declared(package):
+    assert (ROOT / package / "py.typed").is_file()
+    assert "py.typed" in PROJECT["tool"]["setuptools"]["package-data"][package]
+
+
+def test_installed_version_is_the_one_in_the_sources():
+    try:
+        installed = importlib.metadata.version("sparsespike")
+    except importlib.metadata.PackageNotFoundError:
+        pytest.skip("sparsespike is not installed: the tests run from the checkout")
+    assert installed == PROJECT["project"]["version"]
+
+
+def test_changelog_knows_the_version():
+    changelog = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    assert re.search(rf"^## {re.escape(PROJECT['project']['version'])}\b", changelog, flags=re.MULTILINE)
+
+
+def test_readme_code_runs(tmp_path, monkeypatch):
+    blocks = re.findall(
+        r"^```python\n(.*?)^```",
+        (ROOT / "README.md").read_text(encoding="utf-8"),
+        flags=re.MULTILINE | re.DOTALL,
+    )
+    assert blocks
+    monkeypatch.chdir(tmp_path)
+    backend = matplotlib.get_backend()
+    matplotlib.use("Agg")
+    namespace = {"__name__": "readme"}
+    try:
+        # One after the other in one namespace, as a reader would type them.
+        for block in blocks:
+            exec(compile(block, "README.md", "exec"), namespace)
+    finally:
+        matplotlib.use(backend)
+
+
+@pytest.mark.parametrize(("package", "name"), PUBLIC, ids=".".join)
+def test_public_names_are_documented(package, name):
+    thing = getattr(importlib.import_module(package), name)
+    if not callable(thing):
+        return
+    described = inspect.getdoc(thing)
+    assert described
+    assert described.splitlines()[0].endswith(".")
+    if isinstance(thing, type) and issubclass(thing, (Exception, enum.Enum)):
+        return
+    # A result that adds to another is described by both.
+    kinds = thing.__mro__ if isinstance(thing, type) else (thing,)
+    text = "\n".join(inspect.cleandoc(kind.__doc__ or "") for kind in kinds if kind is not object)
+    parameters = [p for p in inspect.signature(thing).parameters if not p.startswith("_")]
+    if parameters:
+        assert re.search(r"^(Parameters|Attributes)\n-{10}$", text, flags=re.MULTILINE)
+    undescribed = [
+        p for p in parameters if not re.search(rf"^(\w+, )*{p}(, \w+)*( :.*)?$", text, re.MULTILINE)
+    ]
+    assert not undescribed
+
+
+def test_import_compiles_and_draws_nothing():
+    program = """
+import importlib, pkgutil, sys
+packages = [importlib.import_module(name) for name in ("snn", "solvers", "dictlearn")]
+assert "matplotlib.pyplot" not in sys.modules, "pyplot is imported"
+names = [f"{p.__name__}.{m.name}" for p in packages for m in pkgutil.iter_modules(p.__path__)]
+modules = [importlib.import_module(name) for name in names]
+from numba.core.dispatcher import Dispatcher
+kernels = {id(k): k for m in modules for k in vars(m).values() if isinstance(k, Dispatcher)}.values()
+compiled = [k.__name__ for k in kernels if k.signatures]
+print(len(kernels), compiled)
+"""
+    answer = subprocess.run(
+        [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, timeout=120, check=False
+    )
+    assert answer.returncode == 0, answer.stderr
+    n_kernels, compiled = answer.stdout.split(maxsplit=1)
+    assert int(n_kernels) > 5
+    assert compiled.strip() == "[]"
