@@ -6,10 +6,11 @@ from snn.event_driven import simulate
 from snn.network import SpikingNetwork
 from snn.result import RunawayError, SimulationResult, SpikeTrain
 from snn.state import NetworkState
-from snn.weights import MirroredWeights
+from snn.weights import LateralInhibition, MirroredWeights
 
 __all__ = [
     "AnalogResult",
+    "LateralInhibition",
     "MirroredWeights",
     "NetworkState",
     "RunawayError",

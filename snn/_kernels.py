@@ -135,14 +135,13 @@ def _probe_dense(bias, threshold, potential, current, horizon, may_fire):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _pass_dense(bias, threshold, potential, current, weights_row, interval, horizon, may_fire):
+def _pass_dense(bias, threshold, potential, current, weights_row, factor, interval, rise, horizon, may_fire):
     """Advance all neurons by `interval`, deliver one spike, and probe the next horizon."""
-    rise = -math.expm1(-interval)
     decay = 1.0 - rise
     probe_rise = -math.expm1(-horizon)
     for i in range(potential.shape[0]):
         v = potential[i] + bias[i] * interval + current[i] * rise
-        h = current[i] * decay + weights_row[i]
+        h = current[i] * decay + factor * weights_row[i]
         potential[i] = v
         current[i] = h
         growth = max(bias[i], 0.0) * horizon + h * probe_rise
@@ -202,7 +201,7 @@ def _first_crossing_dense(bias, threshold, potential, current, horizon, may_fire
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _advance_dense(
-    weights, bias, threshold, potential, current, spike_counts, clock, stop_time, max_events,
+    weights, factor, bias, threshold, potential, current, spike_counts, clock, stop_time, max_events,
     may_fire, tied, record, spike_times, spike_neurons,
 ):  # fmt: skip
     """Advance one network; return (status, number of spikes)."""
@@ -241,11 +240,15 @@ def _advance_dense(
         if n_tied == 1:
             neuron = tied[0]
             next_horizon = min(clock[HORIZON], _remaining_time(clock, stop_time))
+            rise = -math.expm1(-interval)
+            own_current = current[neuron] * (1.0 - rise)
             potential[neuron] = -math.inf  # cannot be a hit; its reset follows
             _pass_dense(
-                bias, threshold, potential, current, weights[neuron], interval, next_horizon, may_fire
-            )
+                bias, threshold, potential, current, weights[neuron], factor, interval, rise, next_horizon,
+                may_fire,
+            )  # fmt: skip
             potential[neuron] = 0.0
+            current[neuron] = own_current
             rise = -math.expm1(-next_horizon)
             if _could_fire(bias[neuron], threshold[neuron], 0.0, current[neuron], next_horizon, rise):
                 may_fire[neuron] = True
@@ -255,17 +258,21 @@ def _advance_dense(
             for k in range(n_tied):
                 neuron = tied[k]
                 potential[neuron] = 0.0
+                own_current = current[neuron]
                 row = weights[neuron]
                 for i in range(row.shape[0]):
-                    current[i] += row[i]
+                    current[i] += factor * row[i]
+                current[neuron] = own_current
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def advance_dense(
-    weights, bias, threshold, potential, current, spike_counts, clock, active, first, stop_time, max_events,
-    record, spike_times, spike_neurons,
+    weights, factor, bias, threshold, potential, current, spike_counts, clock, active, first, stop_time,
+    max_events, record, spike_times, spike_neurons,
 ):  # fmt: skip
     """Advance the networks active[first:] to `stop_time`, one row of the arrays each.
+
+    The synaptic weights are `factor` times `weights`, whose diagonal is not looked at.
 
     Returns (status, position in `active` to go on from, number of spikes).  The spike arrays
     must hold max_events + n_neurons entries: neurons that fire together are never split.
@@ -277,8 +284,9 @@ def advance_dense(
     for position in range(first, active.shape[0]):
         k = active[position]
         status, n_new = _advance_dense(
-            weights, bias[k], threshold, potential[k], current[k], spike_counts[k], clock[k], stop_time,
-            max_events - n_events, may_fire, tied, record, spike_times[n_events:], spike_neurons[n_events:],
+            weights, factor, bias[k], threshold, potential[k], current[k], spike_counts[k], clock[k],
+            stop_time, max_events - n_events, may_fire, tied, record, spike_times[n_events:],
+            spike_neurons[n_events:],
         )  # fmt: skip
         n_events += n_new
         if status == PAUSED:
@@ -317,10 +325,9 @@ def _probe_mirrored(bias, threshold, potential, current, horizon, may_fire):
 @njit(cache=True, nogil=True, error_model="numpy")
 def _pass_mirrored(
     positive_bias, negative_bias, positive_threshold, negative_threshold, positive_potential,
-    negative_potential, lateral, exchange, weights_row, sign, interval, horizon, may_fire,
+    negative_potential, lateral, exchange, weights_row, factor, interval, rise, horizon, may_fire,
 ):  # fmt: skip
     """Advance all pairs by `interval`, deliver one spike to the lateral currents, and probe."""
-    rise = -math.expm1(-interval)
     decay = 1.0 - rise
     probe_rise = -math.expm1(-horizon)
     for i in range(lateral.shape[0]):
@@ -329,7 +336,7 @@ def _pass_mirrored(
         v_positive = positive_potential[i] + positive_bias[i] * interval + (e + l) * rise
         v_negative = negative_potential[i] + negative_bias[i] * interval + (e - l) * rise
         e = e * decay
-        l = l * decay + sign * weights_row[i]  # noqa: E741
+        l = l * decay + factor * weights_row[i]  # noqa: E741
         positive_potential[i] = v_positive
         negative_potential[i] = v_negative
         exchange[i] = e
@@ -403,8 +410,8 @@ def _first_crossing_mirrored(bias, threshold, potential, current, horizon, may_f
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _advance_mirrored(
-    lateral_weights, exchange_weights, bias, threshold, potential, current, spike_counts, clock, stop_time,
-    max_events, may_fire, tied, record, spike_times, spike_neurons,
+    lateral_weights, factor, exchange_weights, bias, threshold, potential, current, spike_counts, clock,
+    stop_time, max_events, may_fire, tied, record, spike_times, spike_neurons,
 ):  # fmt: skip
     """As `_advance_dense`, for mirrored pairs."""
     n_pairs = lateral_weights.shape[0]
@@ -445,13 +452,15 @@ def _advance_mirrored(
         pair = neuron if neuron < n_pairs else neuron - n_pairs
         sign = 1.0 if neuron < n_pairs else -1.0
         next_horizon = min(clock[HORIZON], _remaining_time(clock, stop_time))
+        rise = -math.expm1(-interval)
+        own_lateral = current[pair] * (1.0 - rise)
         _pass_mirrored(
             bias[:n_pairs], bias[n_pairs:], threshold[:n_pairs], threshold[n_pairs:], potential[:n_pairs],
-            potential[n_pairs:], current[:n_pairs], current[n_pairs:], lateral_weights[pair], sign, interval,
-            next_horizon, may_fire,
+            potential[n_pairs:], current[:n_pairs], current[n_pairs:], lateral_weights[pair], sign * factor,
+            interval, rise, next_horizon, may_fire,
         )  # fmt: skip
         potential[neuron] = 0.0
-        current[pair] -= 0.5 * sign * exchange_weights[pair]
+        current[pair] = own_lateral - 0.5 * sign * exchange_weights[pair]
         current[n_pairs + pair] += 0.5 * exchange_weights[pair]
         may_fire[pair] = True  # its potentials and currents were not final in the pass
         probed = n_tied == 1
@@ -460,17 +469,18 @@ def _advance_mirrored(
             pair = neuron if neuron < n_pairs else neuron - n_pairs
             sign = 1.0 if neuron < n_pairs else -1.0
             potential[neuron] = 0.0
+            own_lateral = current[pair]
             row = lateral_weights[pair]
             for i in range(n_pairs):
-                current[i] += sign * row[i]
-            current[pair] -= 0.5 * sign * exchange_weights[pair]
+                current[i] += sign * factor * row[i]
+            current[pair] = own_lateral - 0.5 * sign * exchange_weights[pair]
             current[n_pairs + pair] += 0.5 * exchange_weights[pair]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def advance_mirrored(
-    lateral_weights, exchange_weights, bias, threshold, potential, current, spike_counts, clock, active,
-    first, stop_time, max_events, record, spike_times, spike_neurons,
+    lateral_weights, factor, exchange_weights, bias, threshold, potential, current, spike_counts, clock,
+    active, first, stop_time, max_events, record, spike_times, spike_neurons,
 ):  # fmt: skip
     """As `advance_dense`, for mirrored pairs."""
     n_pairs = lateral_weights.shape[0]
@@ -480,9 +490,9 @@ def advance_mirrored(
     for position in range(first, active.shape[0]):
         k = active[position]
         status, n_new = _advance_mirrored(
-            lateral_weights, exchange_weights, bias[k], threshold, potential[k], current[k], spike_counts[k],
-            clock[k], stop_time, max_events - n_events, may_fire, tied, record, spike_times[n_events:],
-            spike_neurons[n_events:],
+            lateral_weights, factor, exchange_weights, bias[k], threshold, potential[k], current[k],
+            spike_counts[k], clock[k], stop_time, max_events - n_events, may_fire, tied, record,
+            spike_times[n_events:], spike_neurons[n_events:],
         )  # fmt: skip
         n_events += n_new
         if status == PAUSED:
@@ -678,7 +688,7 @@ def _clock_membranes(
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def step_dense(
-    weights, mirrored, exchange_weights, bias, threshold, potential, current, spike_counts, charge,
+    weights, factor, mirrored, exchange_weights, bias, threshold, potential, current, spike_counts, charge,
     first_step, stop_step, time_step, subtract, max_events, record, spike_steps, spike_neurons,
 ):  # fmt: skip
     """Run clock steps first_step .. stop_step - 1; return (next step, number of spikes).
@@ -702,18 +712,23 @@ def step_dense(
             current[i] *= decay
         for k in range(n_fired):
             neuron = fired[k]
+            own_current = current[neuron]
             if not mirrored:
                 row = weights[neuron]
                 for i in range(n_rows):
-                    current[i] += row[i]
+                    current[i] += factor * row[i]
+                current[neuron] = own_current
                 continue
             pair = neuron % n_rows
-            sign = 1.0 if neuron < n_rows else -1.0
+            other = (neuron + n_rows) % (2 * n_rows)
+            other_current = current[other]
+            signed_factor = factor if neuron < n_rows else -factor
             row = weights[pair]
             for i in range(n_rows):
-                current[i] += sign * row[i]
-                current[n_rows + i] -= sign * row[i]
-            current[(neuron + n_rows) % (2 * n_rows)] += exchange_weights[pair]
+                current[i] += signed_factor * row[i]
+                current[n_rows + i] -= signed_factor * row[i]
+            current[neuron] = own_current
+            current[other] = other_current + exchange_weights[pair]
     return stop_step, n_events
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from scipy import sparse
 from tqdm import tqdm
 
 from snn import _kernels, checks
@@ -16,7 +17,7 @@ from snn.event_driven import (
 from snn.network import SpikingNetwork
 from snn.result import RunawayError, SimulationResult, SpikeTrain
 from snn.state import NetworkState
-from snn.weights import MirroredWeights
+from snn.weights import MirroredWeights, scaled_rows
 
 # Steps are counted in 64-bit integers, and must be whole numbers as floats.
 MOST_STEPS = 2**53
@@ -160,7 +161,7 @@ def _kernel_for(network: SpikingNetwork) -> tuple:
     """Return the kernel for the network's form of weights, and its first arguments."""
     weights = network.weights
     if isinstance(weights, MirroredWeights):
-        return _kernels.step_dense, (weights.lateral, True, weights.exchange)
-    if isinstance(weights, np.ndarray):
-        return _kernels.step_dense, (weights, False, np.empty(0))
-    return _kernels.step_sparse, (weights.indptr, weights.indices, weights.data)
+        return _kernels.step_dense, (*scaled_rows(weights.lateral), True, weights.exchange)
+    if isinstance(weights, sparse.csr_array):
+        return _kernels.step_sparse, (weights.indptr, weights.indices, weights.data)
+    return _kernels.step_dense, (*scaled_rows(weights), False, np.empty(0))

@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 
 import numpy as np
+from scipy import sparse
 from tqdm import tqdm
 
 from snn import _kernels, checks
 from snn.network import SpikingNetwork
 from snn.result import RunawayError, SimulationResult, SpikeTrain
 from snn.state import NetworkState
-from snn.weights import MirroredWeights
+from snn.weights import MirroredWeights, scaled_rows
 
 # A kernel returns to Python after about this many neuron updates (a tenth of a second or so), so
 # that Ctrl-C and a progress bar work.
@@ -162,13 +163,13 @@ class EventDrivenRun:
         weights = network.weights
         if isinstance(weights, MirroredWeights):
             self._kernel = _kernels.advance_mirrored
-            self._weights = (weights.lateral, weights.exchange)
-        elif isinstance(weights, np.ndarray):
-            self._kernel = _kernels.advance_dense
-            self._weights = (weights,)
-        else:
+            self._weights = (*scaled_rows(weights.lateral), weights.exchange)
+        elif isinstance(weights, sparse.csr_array):
             self._kernel = _kernels.advance_sparse
             self._weights = (weights.indptr, weights.indices, weights.data)
+        else:
+            self._kernel = _kernels.advance_dense
+            self._weights = scaled_rows(weights)
         self._spikes_per_call = int(np.clip(UPDATES_PER_CALL // network.n_neurons, 16, MOST_SPIKES_PER_CALL))
 
     def advance(

@@ -26,8 +26,8 @@ class SpikingNetwork:
 
     Parameters
     ----------
-    weights : array_like or scipy.sparse matrix or MirroredWeights, shape (n_neurons, n_neurons)
-        W: `weights[source, target]`, of any sign, with a zero diagonal.
+    weights : array_like, scipy.sparse matrix, LateralInhibition or MirroredWeights
+        W: `weights[source, target]`, shape (n_neurons, n_neurons), of any sign, with a zero diagonal.
     soma_bias : array_like, shape (n_neurons,)
         beta, the constant drive.
     firing_threshold : float or array_like, shape (n_neurons,), default 1.0
@@ -73,7 +73,7 @@ class SpikingNetwork:
     @cached_property
     def out_degree(self) -> np.ndarray:
         """Number of targets of each neuron, shape (n_neurons,): its non-zero weights."""
-        return out_degrees(self.weights)
+        return out_degrees(self.weights, np.arange(self.n_neurons))
 
     def with_soma_bias(self, soma_bias: np.ndarray) -> SpikingNetwork:
         """Return the network with another drive; its weights are shared, not checked again."""

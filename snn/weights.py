@@ -1,8 +1,8 @@
 """Synaptic weights: who excites or inhibits whom, and by how much.
 
-Everywhere `weights[source, target]`; positive excites.  Three forms serve the same purpose: a dense
-array, a SciPy sparse matrix, and `MirroredWeights`, a structure that a dense array would store four
-times over.
+Everywhere `weights[source, target]`; positive excites.  Four forms serve the same purpose: a dense
+array, a SciPy sparse matrix, and two structures that need not be built in full: `LateralInhibition`, a
+symmetric matrix as it is, and `MirroredWeights`, which a dense array would store four times over.
 """
 
 from __future__ import annotations
@@ -14,6 +14,51 @@ import numpy as np
 from scipy import sparse
 
 from snn import checks
+
+
+@dataclass(frozen=True, eq=False)
+class LateralInhibition:
+    """Weights minus a matrix of strengths, its diagonal left out: W = -(S - diag S).
+
+    A Gram matrix serves as it is; nothing is copied.
+
+    Parameters
+    ----------
+    strength : array_like, shape (n_neurons, n_neurons)
+        S: `strength[source, target]`, positive inhibits; the diagonal is not looked at.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If `strength` does not hold finite real numbers, or is not square.
+    """
+
+    strength: np.ndarray
+
+    def __post_init__(self) -> None:
+        strength = checks.real_array(
+            "strength", self.strength, shape=(None, None), meaning="(source, target)"
+        )
+        _require_square("strength", strength.shape)
+        object.__setattr__(self, "strength", checks.read_only(strength))
+
+    @classmethod
+    def unchecked(cls, strength: np.ndarray) -> LateralInhibition:
+        """Return the weights of a square float64 array in C order that was checked before."""
+        weights = object.__new__(cls)
+        object.__setattr__(weights, "strength", strength)
+        return weights
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(n_neurons, n_neurons)."""
+        return self.strength.shape
+
+    def toarray(self) -> np.ndarray:
+        """Return the weights in full."""
+        array = -self.strength
+        np.fill_diagonal(array, 0.0)
+        return array
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,7 +75,7 @@ class MirroredWeights:
 
     Parameters
     ----------
-    lateral : array_like, shape (n_pairs, n_pairs)
+    lateral : array_like or LateralInhibition, shape (n_pairs, n_pairs)
         Weights [source pair, target pair] between halves of one sign; zero diagonal.
     exchange : array_like, shape (n_pairs,)
         Weight from either half of a pair to the other half.
@@ -41,11 +86,13 @@ class MirroredWeights:
         If an array does not hold finite real numbers, has a wrong shape, or the diagonal is not zero.
     """
 
-    lateral: np.ndarray
+    lateral: np.ndarray | LateralInhibition
     exchange: np.ndarray
 
     def __post_init__(self) -> None:
-        lateral = _dense("lateral", self.lateral)
+        lateral = self.lateral
+        if not isinstance(lateral, LateralInhibition):
+            lateral = _dense("lateral", lateral)
         exchange = checks.real_array(
             "exchange", self.exchange, shape=(lateral.shape[0],), meaning="one weight a pair"
         )
@@ -60,24 +107,25 @@ class MirroredWeights:
 
     def toarray(self) -> np.ndarray:
         """Return the 2n x 2n weights in full, for small networks and tests."""
-        crossed = np.diag(self.exchange) - self.lateral
-        return np.block([[self.lateral, crossed], [crossed, self.lateral]])
+        lateral = in_full(self.lateral)
+        crossed = np.diag(self.exchange) - lateral
+        return np.block([[lateral, crossed], [crossed, lateral]])
 
 
-Weights = np.ndarray | sparse.csr_array | MirroredWeights
+Weights = np.ndarray | sparse.csr_array | LateralInhibition | MirroredWeights
 
 
 def as_weights(weights: Any) -> Weights:
-    """Return checked, read-only weights in one of the three forms.
+    """Return checked, read-only weights in one of the four forms.
 
     Raises
     ------
     TypeError
-        If they are not an array, a sparse matrix or `MirroredWeights` of real numbers.
+        If they are not an array or a sparse matrix of real numbers, or one of the structures.
     ValueError
         If they are not square, not finite, or a neuron is connected to itself.
     """
-    if isinstance(weights, MirroredWeights):
+    if isinstance(weights, (LateralInhibition, MirroredWeights)):
         return weights
     if sparse.issparse(weights):
         return _sparse("weights", weights)
@@ -123,23 +171,46 @@ def _require_zero_diagonal(name: str, diagonal: np.ndarray) -> None:
         )
 
 
+def in_full(weights: Weights) -> np.ndarray:
+    """Return the weights as a dense array."""
+    return weights if isinstance(weights, np.ndarray) else weights.toarray()
+
+
+def scaled_rows(weights: np.ndarray | LateralInhibition) -> tuple[np.ndarray, float]:
+    """Return a matrix and the factor that makes it the weights, its diagonal apart."""
+    if isinstance(weights, LateralInhibition):
+        return weights.strength, -1.0
+    return weights, 1.0
+
+
 def delivered(weights: Weights, amounts: np.ndarray) -> np.ndarray:
     """Return W^T amounts: what each target receives when source j sends `amounts[..., j]`."""
+    if isinstance(weights, LateralInhibition):
+        return amounts * np.diagonal(weights.strength) - amounts @ weights.strength
     if isinstance(weights, MirroredWeights):
         n_pairs = len(weights.exchange)
         positive, negative = amounts[..., :n_pairs], amounts[..., n_pairs:]
-        lateral = (positive - negative) @ weights.lateral
+        lateral = delivered(weights.lateral, positive - negative)
         return np.concatenate(
             [lateral + weights.exchange * negative, weights.exchange * positive - lateral], axis=-1
         )
     return amounts @ weights
 
 
-def out_degrees(weights: Weights) -> np.ndarray:
-    """Return, for each source, to how many targets its spikes go (the non-zero weights of its row)."""
+def out_degrees(weights: Weights, sources: np.ndarray) -> np.ndarray:
+    """Return to how many targets the spikes of each source go: the non-zero weights of its row."""
+    if isinstance(weights, LateralInhibition):
+        own = weights.strength[sources, sources] != 0.0
+        return np.count_nonzero(weights.strength[sources], axis=1) - own
     if isinstance(weights, MirroredWeights):
-        lateral = 2 * np.count_nonzero(weights.lateral, axis=1) + (weights.exchange != 0)
-        return np.concatenate([lateral, lateral])
+        pairs = sources % len(weights.exchange)
+        return 2 * out_degrees(weights.lateral, pairs) + (weights.exchange[pairs] != 0.0)
     if isinstance(weights, np.ndarray):
-        return np.count_nonzero(weights, axis=1)
-    return np.diff(weights.indptr)
+        return np.count_nonzero(weights[sources], axis=1)
+    return np.diff(weights.indptr)[sources]
+
+
+def n_deliveries(weights: Weights, spike_counts: np.ndarray) -> np.ndarray:
+    """Return how many times a spike reached a target, the sum over the last axis of `spike_counts`."""
+    fired = np.flatnonzero(spike_counts.reshape(-1, spike_counts.shape[-1]).any(axis=0))
+    return spike_counts[..., fired] @ out_degrees(weights, fired)

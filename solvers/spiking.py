@@ -8,8 +8,9 @@ import numpy as np
 from joblib import Parallel, delayed
 from tqdm import tqdm
 
-from snn import MirroredWeights, SpikingNetwork, checks
+from snn import LateralInhibition, MirroredWeights, SpikingNetwork, checks
 from snn.event_driven import EventDrivenRun
+from snn.weights import n_deliveries
 from solvers import _kernels
 from solvers.optimality import judge
 from solvers.problem import LassoProblem
@@ -145,7 +146,7 @@ def solve_spiking(
         limit=f"max_duration = {max_duration:g}",
         kind=SpikingCodingResult,
         readout=readout,
-        n_synaptic_events=gathered["spike_counts"] @ network.out_degree,
+        n_synaptic_events=n_deliveries(network.weights, gathered["spike_counts"]),
         **gathered,
     )
 
@@ -176,13 +177,10 @@ def lasso_network(problem: LassoProblem, signal: int = 0) -> SpikingNetwork:
     signal = checks.integer("signal", signal)
     if not 0 <= signal < problem.n_signals:
         raise ValueError(f"signal must lie in [0, {problem.n_signals}); got {signal}")
-    lateral = -problem.gram
-    threshold = np.diagonal(problem.gram).copy()
-    np.fill_diagonal(lateral, 0.0)
-    if problem.positive:
-        weights = lateral
-    else:
-        weights = MirroredWeights(lateral=lateral, exchange=threshold)
+    weights = LateralInhibition.unchecked(problem.gram)
+    threshold = problem.squared_norms
+    if not problem.positive:
+        weights = MirroredWeights(lateral=weights, exchange=threshold)
         threshold = np.concatenate([threshold, threshold])
     return SpikingNetwork(weights, _soma_bias(problem)[signal], threshold)
 
