@@ -60,11 +60,15 @@ def read_outs(run: SimulationResult, times: np.ndarray) -> dict[str, np.ndarray]
     since_settled = np.full((len(times), spikes.n_neurons), np.nan)
     since_settled[late] = rates.rate_curve(spikes, times[late], start=SETTLED)
     currents = traces.average_soma_current(run.network, spikes, times)
+    # The mean over [t/2, t] from the means over [0, t] and [0, t/2].
+    late_currents = 2.0 * currents - traces.average_soma_current(run.network, spikes, times / 2.0)
+    threshold = run.network.firing_threshold
     fading = [rates.exponential_rate(spikes, time_constant=MEMORY, stop=time) for time in times]
     return {
         "spike rate since 0": rates.rate_curve(spikes, times),
         f"spike rate since {SETTLED:g}": since_settled,
-        "thresholded average current": np.maximum(currents, 0.0) / run.network.firing_threshold,
+        "thresholded average current": np.maximum(currents, 0.0) / threshold,
+        "the same since t/2": np.maximum(late_currents, 0.0) / threshold,
         f"exponentially weighted rate (memory {MEMORY:g})": np.array(fading),
     }
 
@@ -122,7 +126,7 @@ def draw(errors: dict, times: np.ndarray) -> Figure:
     clocks.set(title="Time steps, read out by the spike rate since 0")
 
     names = [name for name in errors if isinstance(name, str)]
-    for name, colour in zip(names, ("black", PURPLE, BLUE, GREY), strict=True):
+    for name, colour in zip(names, ("black", PURPLE, BLUE, GREEN, GREY), strict=True):
         readings.loglog(times, typical(errors[name]), color=colour, linewidth=1.4, label=name)
     readings.set(title="Read-outs of the exact, event-driven run")
     for panel in (clocks, readings):

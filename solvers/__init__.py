@@ -1,7 +1,12 @@
 """Sparse coding: the LASSO as a problem, several ways to solve it, one judge."""
 
+from solvers.analog import solve_analog
 from solvers.coder import SpikingSparseCoder
+from solvers.compare import compare, comparison_table, plot_comparison
+from solvers.fista import solve_fista
+from solvers.optimality import duality_gap, kkt_violation, objective, penalty_max
 from solvers.problem import LassoProblem
+from solvers.reference import solve_coordinate_descent, solve_lars
 from solvers.result import SparseCodingResult, Status
 from solvers.spiking import SpikingCodingResult, lasso_network, solve_spiking
 
@@ -11,6 +16,17 @@ __all__ = [
     "SpikingCodingResult",
     "SpikingSparseCoder",
     "Status",
+    "compare",
+    "comparison_table",
+    "duality_gap",
+    "kkt_violation",
     "lasso_network",
+    "objective",
+    "penalty_max",
+    "plot_comparison",
+    "solve_analog",
+    "solve_coordinate_descent",
+    "solve_fista",
+    "solve_lars",
     "solve_spiking",
 ]

@@ -7,7 +7,6 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
-import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
 from sklearn.exceptions import ConvergenceWarning
@@ -117,6 +116,8 @@ def plot_comparison(records: Sequence[Mapping[str, object]], *, ax: Axes | None 
     Gaps below 1e-16, which is rounding, are drawn there.
     """
     records = _checked_records(records)
+    import matplotlib.pyplot as plt  # here, because it takes longer to import than all else
+
     ax = plt.gca() if ax is None else checks.instance_of("ax", ax, Axes)
     for record in records:
         gap = max(float(record["largest_relative_gap"]), 1e-16)

@@ -20,6 +20,7 @@ import numpy as np  # noqa: E402
 from sklearn.exceptions import ConvergenceWarning  # noqa: E402
 
 from snn import simulate  # noqa: E402
+from snn.weights import in_full  # noqa: E402
 from solvers import (  # noqa: E402
     LassoProblem,
     lasso_network,
@@ -67,9 +68,10 @@ def brian2_run(network, duration: float) -> tuple[np.ndarray, float, float]:
         network.n_neurons, model, threshold="v >= theta", reset="v = 0", method="rk4", name="neurons"
     )
     synapses = brian2.Synapses(group, group, "w : 1", on_pre="h_post += w", name="synapses")
-    sources, targets = np.nonzero(network.weights)
+    weights = in_full(network.weights)
+    sources, targets = np.nonzero(weights)
     synapses.connect(i=sources, j=targets)
-    synapses.w = network.weights[sources, targets]
+    synapses.w = weights[sources, targets]
     group.bias = network.soma_bias
     group.theta = network.firing_threshold
     monitor = brian2.SpikeMonitor(group, record=False, name="spikes")

@@ -168,8 +168,8 @@ def test_exact_readout_corrects_any_guess():
         rounds, dropped, added = np.zeros((3, 1), dtype=np.int64)
         ended = np.zeros(1, dtype=bool)
         kernels.finish_codes(
-            problem.gram, problem.correlations, problem.penalty, False, codes, 30, 1000, rounds, dropped, added,
-            ended,
+            problem.gram, problem.correlations, problem.penalty, False, codes, 30, 1000, rounds, dropped,
+            added, ended,
         )  # fmt: skip
         assert ended[0]
         np.testing.assert_allclose(codes[0], expected, rtol=0, atol=1e-13)
