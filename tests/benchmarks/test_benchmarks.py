@@ -1,0 +1,19 @@
+"""The benchmark runs at a small size, so that it cannot rot; it verifies its answers itself."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+
+def test_spiking_lasso_benchmark_runs(tmp_path):
+    report = tmp_path / "report.md"
+    subprocess.run(
+        [sys.executable, "-m", "tests.benchmarks.spiking_lasso", "--quick", "--output", str(report)],
+        cwd=Path(__file__).parents[2],
+        check=True,
+        capture_output=True,
+        timeout=300,
+    )
+    text = report.read_text()
+    for name in ("FISTA", "scikit-learn LARS", "spikes, exact finish", "synaptic events/s"):
+        assert name in text

@@ -1,0 +1,84 @@
+"""Runs that would never end: excitation without bounds, and an impatient user."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+from snn import RunawayError, SpikingNetwork, simulate, simulate_clocked
+from tests.reference.networks import in_form
+
+
+def runaway_network():
+    """Neurons 2 and 5 excite each other by more than a threshold; the others are bystanders."""
+    weights = np.zeros((8, 8))
+    weights[2, 5] = weights[5, 2] = 1.5
+    return SpikingNetwork(weights, np.full(8, 0.1))
+
+
+@pytest.mark.parametrize("form", ["dense", "sparse"])
+def test_runaway_names_the_neurons_and_carries_the_run(form):
+    network = in_form(runaway_network(), form)
+    with pytest.raises(
+        RunawayError, match=r"more than max_spikes = 5,000 .*neurons [25] \(.*, [25] \("
+    ) as caught:
+        simulate(network, 1e6, max_spikes=5_000, record_spikes=True)
+    result = caught.value.result
+    assert result.n_spikes == len(result.spikes) > 5_000
+    np.testing.assert_array_equal(result.spikes.counts(), result.spike_counts)
+    assert set(np.argsort(result.spike_counts)[-2:]) == {2, 5}
+    assert 0.0 < result.state.time < 1e6
+
+
+def test_runaway_on_a_clock():
+    # One spike a step is all a clock allows: it runs away by never stopping.
+    with pytest.raises(RunawayError, match=r"more than max_spikes = 5,000 .*neurons [25] "):
+        simulate_clocked(runaway_network(), 1e6, time_step=0.01, reset="subtract", max_spikes=5_000)
+
+
+@pytest.mark.parametrize("form", ["dense", "sparse"])
+def test_default_limit_ends_a_runaway(form):
+    with pytest.raises(RunawayError, match="more than max_spikes = "):
+        simulate(in_form(runaway_network(), form), 100.0)
+
+
+def test_inhibition_alone_never_meets_the_default_limit():
+    """Nobody fires more often than its drive alone would have it; the limit is a hundred times that."""
+    network = SpikingNetwork(-1e-6 * (np.ones((5, 5)) - np.eye(5)), np.full(5, 50.0), 0.001)
+    assert simulate(network, 25.0).n_spikes > 1_000_000
+
+
+SLOW_RUN = """
+import sys
+import numpy as np
+from snn import SpikingNetwork, simulate, simulate_clocked
+rng = np.random.default_rng(0)
+weights = -rng.uniform(0.0, 0.01, (300, 300))
+np.fill_diagonal(weights, 0.0)
+network = SpikingNetwork(weights, np.ones(300))
+run = {{"exact": simulate, "clocked": lambda n, t: simulate_clocked(n, t, time_step=0.01)}}["{kind}"]
+run(network, 1.0)
+print("ready", flush=True)
+try:
+    run(network, 1e6)
+except KeyboardInterrupt:
+    print("interrupted", flush=True)
+"""
+
+
+@pytest.mark.skipif(os.name != "posix", reason="sends SIGINT")
+@pytest.mark.parametrize("kind", ["exact", "clocked"])
+def test_ctrl_c_ends_a_run(kind):
+    with subprocess.Popen(
+        [sys.executable, "-c", SLOW_RUN.format(kind=kind)], stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout.readline() == "ready\n"
+        time.sleep(0.5)
+        process.send_signal(signal.SIGINT)
+        out, _ = process.communicate(timeout=5.0)  # it takes a fraction of a second
+    assert out == "interrupted\n"
+    assert process.returncode == 0
