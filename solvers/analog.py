@@ -20,7 +20,7 @@ INTEGRATOR_RANGE = (1e-13, 1e-4)
 
 
 def solve_analog(
-    problem: LassoProblem, *, tol: float = 1e-3, max_duration: float = 1000.0, progress: bool = False
+    problem: LassoProblem, *, tol: float = 1e-3, max_duration: float = 10_000.0, progress: bool = False
 ) -> SparseCodingResult:
     """Solve by integrating the analog LCA, one signal after the other, from rest.
 
@@ -37,7 +37,7 @@ def solve_analog(
         The problem.
     tol : float, default 1e-3
         The flow ends when ``duality_gap <= tol * 1/2 ||signal||^2``.
-    max_duration : float, default 1000.0
+    max_duration : float, default 10000
         Time after which a signal is given up, in time constants of the flow.
     progress : bool, default False
         Whether to show a progress bar, in signals.
