@@ -1,0 +1,100 @@
+"""The problem: what it keeps, what it refuses, what it computes."""
+
+import pickle
+
+import numpy as np
+import pytest
+
+from solvers import LassoProblem, solve_fista
+from tests.reference.problems import random_codes, random_problem
+
+
+def test_derived_values_are_those_of_the_notation():
+    problem = random_problem(unit_norm=False)
+    dictionary, signals = problem.dictionary, problem.signals
+    assert (problem.n_signals, problem.n_atoms, problem.n_features) == (3, 40, 20)
+    np.testing.assert_allclose(problem.gram, dictionary @ dictionary.T, rtol=0, atol=1e-13)
+    np.testing.assert_allclose(problem.squared_norms, np.diagonal(problem.gram), rtol=1e-14)
+    np.testing.assert_allclose(problem.correlations, signals @ dictionary.T, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(problem.energies, 0.5 * (signals**2).sum(axis=1), rtol=1e-14)
+    codes = random_codes(problem)
+    np.testing.assert_allclose(problem.reconstruct(codes), codes @ dictionary, rtol=0, atol=1e-13)
+
+
+def test_arrays_that_fit_are_not_copied_and_none_can_be_written():
+    dictionary, signals = np.eye(4), np.ones((2, 4))
+    problem = LassoProblem(dictionary, signals, 0.1)
+    assert np.shares_memory(problem.dictionary, dictionary)
+    assert np.shares_memory(problem.signals, signals)
+    for name in ("dictionary", "signals", "penalty", "squared_norms", "energies", "gram", "correlations"):
+        assert not getattr(problem, name).flags.writeable
+    assert dictionary.flags.writeable
+
+
+def test_one_penalty_stands_for_all_atoms():
+    np.testing.assert_array_equal(LassoProblem(np.eye(3), np.eye(3), 0.5).penalty, [0.5, 0.5, 0.5])
+    each = LassoProblem(np.eye(3), np.eye(3), [0.1, 0.2, 0.3])
+    np.testing.assert_array_equal(each.penalty, [0.1, 0.2, 0.3])
+
+
+@pytest.mark.parametrize("made_before", [False, True])
+@pytest.mark.parametrize("which", [slice(1, 3), slice(None, None, 2), np.array([3, 0])])
+def test_subset_is_the_problem_of_some_signals(which, made_before):
+    problem = random_problem(n_signals=4)
+    if made_before:
+        _ = problem.gram, problem.correlations
+    part = problem.subset(which)
+    assert part.dictionary is problem.dictionary
+    for name in ("signals", "energies", "correlations"):
+        np.testing.assert_array_equal(getattr(part, name), getattr(problem, name)[which])
+        assert getattr(part, name).flags.c_contiguous
+        assert not getattr(part, name).flags.writeable
+
+
+def test_products_of_a_row_do_not_depend_on_the_other_rows():
+    problem = random_problem(n_features=77, n_atoms=301, n_signals=20)
+    codes = random_codes(problem)
+    for rows in (slice(0, 1), slice(3, 5), slice(4, 11)):
+        np.testing.assert_array_equal(problem.correlations[rows], problem.subset(rows).correlations)
+        np.testing.assert_array_equal(problem.reconstruct(codes)[rows], problem.reconstruct(codes[rows]))
+
+
+def test_gram_at_hand_is_used():
+    dictionary = np.random.default_rng(0).standard_normal((5, 8))
+    gram = dictionary @ dictionary.T
+    problem = LassoProblem(dictionary, np.ones((1, 8)), 0.1, gram=gram)
+    assert np.shares_memory(problem.gram, gram)
+
+
+@pytest.mark.parametrize("atom", [0, 4])
+def test_wrong_gram_is_refused_whatever_the_norm_of_the_atom_it_is_wrong_for(atom):
+    dictionary = np.random.default_rng(0).standard_normal((5, 8))
+    dictionary[4] *= 1e-6
+    gram = dictionary @ dictionary.T
+    other = (atom + 1) % 5
+    wrong = gram.copy()
+    wrong[atom, other] *= 1.001
+    wrong[other, atom] = wrong[atom, other]
+    LassoProblem(dictionary, np.ones((1, 8)), 0.1, gram=gram)
+    with pytest.raises(ValueError, match="gram must be dictionary @ dictionary.T"):
+        LassoProblem(dictionary, np.ones((1, 8)), 0.1, gram=wrong)
+
+
+def test_scale_that_floating_point_cannot_hold_is_refused():
+    for scale in (1e-150, 1e160):
+        with pytest.raises(ValueError, match="signals must have rows of squared norm between 1e-292"):
+            LassoProblem(np.eye(3), scale * np.ones((2, 3)), 1.0)
+        with pytest.raises(ValueError, match="dictionary must have rows of squared norm between 1e-292"):
+            LassoProblem(scale * np.eye(3), np.ones((2, 3)), 1.0)
+    with pytest.raises(ValueError, match="dictionary must have atoms of positive norm; got zeros for atom 1"):
+        LassoProblem(np.diag([1.0, 0.0, 1.0]), np.ones((2, 3)), 1.0)
+    LassoProblem(np.eye(3), np.zeros((2, 3)), 1.0)
+
+
+def test_problem_survives_a_pickle():
+    problem = random_problem(positive=True)
+    _ = problem.gram
+    copy = pickle.loads(pickle.dumps(problem))
+    assert copy.positive
+    assert "gram" in vars(copy)
+    np.testing.assert_array_equal(solve_fista(copy).codes, solve_fista(problem).codes)
