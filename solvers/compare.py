@@ -94,7 +94,13 @@ def compare(
 
 
 def comparison_table(records: Sequence[Mapping[str, object]]) -> str:
-    """Return the records of `compare` as a Markdown table, aligned to be read as plain text too."""
+    """Return the records of `compare` as a Markdown table, aligned to be read as plain text too.
+
+    Parameters
+    ----------
+    records : sequence of dict
+        What `compare` returned.
+    """
     records = _checked_records(records)
     rows = [list(COLUMNS)]
     rows += [[form.format(record[name]) for name, form in COLUMNS.items()] for record in records]
@@ -114,6 +120,13 @@ def plot_comparison(records: Sequence[Mapping[str, object]], *, ax: Axes | None 
     """Draw seconds against the largest relative gap of each record, and return the axes.
 
     Gaps below 1e-16, which is rounding, are drawn there.
+
+    Parameters
+    ----------
+    records : sequence of dict
+        What `compare` returned.
+    ax : matplotlib.axes.Axes, optional
+        Where to draw; by default the current axes.
     """
     records = _checked_records(records)
     import matplotlib.pyplot as plt  # here, because it takes longer to import than all else

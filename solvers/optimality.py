@@ -56,7 +56,19 @@ def duality_gap(problem: LassoProblem, codes: np.ndarray) -> np.ndarray:
         1/2 (1 - kappa)^2 ||r||^2 + sum_i (lambda_i |a_i| - kappa a_i d_i.r)
 
     of terms that cannot be negative, evaluated in that form because the difference itself would
-    lose every digit of a small gap.  Parameters and errors as `objective`.
+    lose every digit of a small gap.
+
+    Parameters
+    ----------
+    problem : LassoProblem
+        The problem.
+    codes : array_like, shape (n_signals, n_atoms)
+        The codes; not negative where the problem is `positive`.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If the codes are of the wrong kind or shape, not finite, or not feasible.
     """
     return judge(problem, codes).duality_gap
 
@@ -70,7 +82,19 @@ def kkt_violation(problem: LassoProblem, codes: np.ndarray) -> np.ndarray:
         ||d_i||^2 a_i = T_i(||d_i||^2 a_i + d_i.r)       T_i: by lambda_i, one-sided if `positive`
 
     The violation is the largest difference of the two sides, in the units of the correlations.  It
-    is continuous in the code, and zero exactly at the optimum.  Parameters and errors as `objective`.
+    is continuous in the code, and zero exactly at the optimum.
+
+    Parameters
+    ----------
+    problem : LassoProblem
+        The problem.
+    codes : array_like, shape (n_signals, n_atoms)
+        The codes; not negative where the problem is `positive`.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If the codes are of the wrong kind or shape, not finite, or not feasible.
     """
     return judge(problem, codes).kkt_violation
 

@@ -38,7 +38,11 @@ def random_problem(
     if positive:
         codes = np.abs(codes)
     signals = codes @ dictionary + 0.01 * rng.standard_normal((n_signals, n_features))
-    signals /= share * penalty_max(dictionary, signals, positive=positive)[:, np.newaxis]
+    largest = penalty_max(dictionary, signals, positive=positive)
+    # A signal with no atom along it is turned round, and has one.
+    signals[largest == 0.0] *= -1.0
+    largest = penalty_max(dictionary, signals, positive=positive)
+    signals /= share * largest[:, np.newaxis]
     return LassoProblem(dictionary, signals, penalty, positive=positive)
 
 

@@ -76,7 +76,7 @@ def test_wrong_gram_is_refused_whatever_the_norm_of_the_atom_it_is_wrong_for(ato
     wrong[atom, other] *= 1.001
     wrong[other, atom] = wrong[atom, other]
     LassoProblem(dictionary, np.ones((1, 8)), 0.1, gram=gram)
-    with pytest.raises(ValueError, match="gram must be dictionary @ dictionary.T"):
+    with pytest.raises(ValueError, match=r"gram must be dictionary @ dictionary\.T"):
         LassoProblem(dictionary, np.ones((1, 8)), 0.1, gram=wrong)
 
 
