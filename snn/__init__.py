@@ -6,10 +6,12 @@ from snn.event_driven import simulate
 from snn.network import SpikingNetwork
 from snn.result import RunawayError, SimulationResult, SpikeTrain
 from snn.state import NetworkState
-from snn.weights import LateralInhibition, MirroredWeights
+from snn.weights import Block, BlockWeights, LateralInhibition, MirroredWeights
 
 __all__ = [
     "AnalogResult",
+    "Block",
+    "BlockWeights",
     "LateralInhibition",
     "MirroredWeights",
     "NetworkState",

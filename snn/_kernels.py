@@ -30,6 +30,9 @@ CLOCK_COLUMNS = 3
 SHORTEST_HORIZON = 1e-290
 """Horizons are doubled and halved, and must never be zero."""
 
+EVENTS_PER_SEGMENT_WINDOW = 8
+"""Spikes wanted in a window of the segment kernel: more candidates against fewer openings."""
+
 MOST_EVENTS_PER_WINDOW = 512
 """Spikes in one window of the sparse kernel, apart from those that share the time of the last."""
 
@@ -652,6 +655,207 @@ def advance_sparse(
             row_starts, targets, weights, bias[k], threshold, potential[k], current[k], spike_counts[k],
             clock[k], stop_time, max_events - n_events, events_per_window, candidates, crossing, tied, record,
             spike_times[n_events:], spike_neurons[n_events:],
+        )  # fmt: skip
+        n_events += n_new
+        if status == PAUSED:
+            return PAUSED, position, n_events
+    return REACHED, active.shape[0], n_events
+
+
+# ---------------------------------------------------------------------------------------------
+# Segmented weights: a spike touches contiguous ranges of targets
+# ---------------------------------------------------------------------------------------------
+#
+# The rows of a matrix, of blocks of a matrix, or of a stencil that many sources share: each source
+# has segments (first target, length, where its weights begin in `values`, a factor).  Time is cut into
+# windows, as above, but what is kept of each neuron is what a spike changes by multiples of its
+# weight: with tau the time since the window began and T its length,
+#
+#     p = h e^tau              the synaptic current, referred to the beginning of the window
+#     y = v(T) - c T           the potential that its end will find without further spikes
+#
+# A spike at tau adds W e^tau to p and W (1 - e^-(T - tau)) to y of its targets; a spike of its own
+# takes the threshold from y.  Whoever could fire before the end has y + max(c, 0) T >= theta (the
+# bound of the dense kernel), so that one comparison with a number fixed for the window finds the
+# candidates while the spike is delivered.
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _open_window(bias, threshold, potential, current, length, foreseen, limit, may_fire):
+    rise = -math.expm1(-length)
+    for i in range(potential.shape[0]):
+        end = potential[i] + current[i] * rise
+        bound = threshold[i] - max(bias[i], 0.0) * length
+        foreseen[i] = end
+        limit[i] = bound
+        may_fire[i] = (end >= bound) | (potential[i] >= threshold[i])
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _close_window(bias, potential, current, now, length, foreseen):
+    """Bring potentials and currents to `now`, at the end of the window or before it."""
+    decay = math.exp(-now)
+    rest = decay - math.exp(-length)
+    for i in range(potential.shape[0]):
+        potential[i] = foreseen[i] + bias[i] * now - current[i] * rest
+        current[i] *= decay
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _deliver(foreseen, current, weights, to_foreseen, to_current, limit, may_fire):
+    for i in range(foreseen.shape[0]):
+        end = foreseen[i] + to_foreseen * weights[i]
+        foreseen[i] = end
+        current[i] += to_current * weights[i]
+        may_fire[i] |= end >= limit[i]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _gather_candidates(may_fire, is_candidate, candidates, n_candidates):
+    words = may_fire.view(np.uint64)
+    known = is_candidate.view(np.uint64)
+    for word in range(words.shape[0]):
+        if words[word] & ~known[word] == 0:
+            continue
+        for i in range(8 * word, 8 * word + 8):
+            if may_fire[i] and not is_candidate[i]:
+                is_candidate[i] = True
+                candidates[n_candidates] = i
+                n_candidates += 1
+    return n_candidates
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _first_crossing_segments(bias, threshold, foreseen, current, now, length, candidates, n_candidates, tied):
+    """Return (interval from `now`, n_tied) of the first crossing before the window ends."""
+    fade = math.exp(-now)
+    end_fade = math.exp(-length)
+    horizon = length - now
+    best = math.inf
+    n_tied = 0
+    reach = horizon
+    rise = -math.expm1(-horizon)
+    for k in range(n_candidates):
+        i = candidates[k]
+        h = current[i] * fade
+        v = foreseen[i] + bias[i] * now - current[i] * (fade - end_fade)
+        if not _could_fire(bias[i], threshold[i], v, h, reach, rise):
+            continue
+        time = crossing_time(threshold[i] - v, bias[i], h, horizon)
+        if time > horizon:
+            continue
+        if time < best:
+            best = time
+            reach = time
+            rise = -math.expm1(-time)
+            tied[0] = i
+            n_tied = 1
+        elif time == best:
+            tied[n_tied] = i
+            n_tied += 1
+    if n_tied > 1:
+        tied[:n_tied].sort()
+    return best, n_tied
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _advance_segments(
+    segment_starts, segment_targets, segment_lengths, segment_offsets, segment_factors, values, bias,
+    threshold, potential, current, spike_counts, clock, stop_time, max_events, events_per_window, foreseen,
+    limit, may_fire, is_candidate, candidates, tied, record, spike_times, spike_neurons,
+):  # fmt: skip
+    """As `_advance_dense`, for segmented weights; a window counts as an event."""
+    n_events = 0
+    n_windows = 0
+    while True:
+        if n_events >= max_events or n_windows >= max_events:
+            return PAUSED, n_events
+        remaining = _remaining_time(clock, stop_time)
+        if remaining <= 0.0:
+            return REACHED, n_events
+        n_windows += 1
+        length = min(clock[HORIZON], remaining)
+        _open_window(bias, threshold, potential, current, length, foreseen, limit, may_fire)
+        n_candidates = _gather_candidates(may_fire, is_candidate, candidates, 0)
+        now = 0.0
+        n_before = n_events
+        most_events = n_events + 2 * events_per_window
+        crowded = False
+        while True:
+            interval, n_tied = _first_crossing_segments(
+                bias, threshold, foreseen, current, now, length, candidates, n_candidates, tied
+            )
+            if n_tied == 0:
+                break
+            now += interval
+            growth = math.exp(now)
+            for k in range(n_tied):
+                neuron = tied[k]
+                foreseen[neuron] -= threshold[neuron]
+                spike_counts[neuron] += 1
+                if record:
+                    spike_times[n_events] = clock[TIME] + (now + clock[TIME_ERROR])
+                    spike_neurons[n_events] = neuron
+                n_events += 1
+            to_foreseen = -math.expm1(now - length)
+            for k in range(n_tied):
+                for segment in range(segment_starts[tied[k]], segment_starts[tied[k] + 1]):
+                    first = segment_targets[segment]
+                    last = first + segment_lengths[segment]
+                    offset = segment_offsets[segment]
+                    factor = segment_factors[segment]
+                    _deliver(
+                        foreseen[first:last], current[first:last],
+                        values[offset : offset + segment_lengths[segment]], factor * to_foreseen,
+                        factor * growth, limit[first:last], may_fire[first:last],
+                    )  # fmt: skip
+            if n_events >= most_events:
+                crowded = True
+                break
+            n_candidates = _gather_candidates(may_fire, is_candidate, candidates, n_candidates)
+        for k in range(n_candidates):
+            is_candidate[candidates[k]] = False
+
+        closing = now if crowded else length
+        _close_window(bias, potential, current, closing, length, foreseen)
+        if closing == remaining:
+            clock[TIME] = stop_time
+            clock[TIME_ERROR] = 0.0
+        else:
+            _advance_clock(clock, closing)
+        if crowded:
+            clock[HORIZON] = max(0.5 * length, SHORTEST_HORIZON)
+        elif length == clock[HORIZON]:
+            wanted = events_per_window / (n_events - n_before + 0.5)
+            clock[HORIZON] = min(length * min(max(wanted, 0.5), 2.0), 16.0)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def advance_segments(
+    segment_starts, segment_targets, segment_lengths, segment_offsets, segment_factors, values, bias,
+    threshold, potential, current, spike_counts, clock, active, first, stop_time, max_events, record,
+    spike_times, spike_neurons,
+):  # fmt: skip
+    """As `advance_dense`, for segmented weights.
+
+    The spike arrays must hold MOST_EVENTS_PER_WINDOW entries more: windows are never split.
+    """
+    n_neurons = threshold.shape[0]
+    padded = (n_neurons + 7) // 8 * 8
+    foreseen = np.empty(n_neurons)
+    limit = np.empty(n_neurons)
+    may_fire = np.zeros(padded, dtype=np.bool_)
+    is_candidate = np.zeros(padded, dtype=np.bool_)
+    candidates = np.empty(n_neurons, dtype=np.int64)
+    tied = np.empty(n_neurons, dtype=np.int64)
+    n_events = 0
+    for position in range(first, active.shape[0]):
+        k = active[position]
+        status, n_new = _advance_segments(
+            segment_starts, segment_targets, segment_lengths, segment_offsets, segment_factors, values,
+            bias[k], threshold, potential[k], current[k], spike_counts[k], clock[k], stop_time,
+            max_events - n_events, EVENTS_PER_SEGMENT_WINDOW, foreseen, limit, may_fire, is_candidate,
+            candidates, tied, record, spike_times[n_events:], spike_neurons[n_events:],
         )  # fmt: skip
         n_events += n_new
         if status == PAUSED:

@@ -17,7 +17,7 @@ from snn.event_driven import (
 from snn.network import SpikingNetwork
 from snn.result import RunawayError, SimulationResult, SpikeTrain
 from snn.state import NetworkState
-from snn.weights import MirroredWeights, scaled_rows
+from snn.weights import BlockWeights, MirroredWeights, scaled_rows
 
 # Steps are counted in 64-bit integers, and must be whole numbers as floats.
 MOST_STEPS = 2**53
@@ -42,9 +42,9 @@ def simulate_clocked(
         2.  where v >= theta: one spike, and v <- 0 (reset "zero") or v <- v - theta ("subtract")
         3.  h <- e^-dt h + W^T spikes          the spikes of 2 act from t + dt on
 
-    A neuron fires at most once a step.  As dt goes to 0 the run approaches that of `simulate`; at any
-    dt, resetting to zero loses the overshoot over the threshold, which leaves the rates with an
-    error that does not vanish with time.
+    A neuron fires at most once a step.  As dt goes to 0 the run approaches that of `simulate`.  Two
+    errors of the rates do not vanish with time: a spike brings dt / (1 - e^-dt) times its weight, about
+    1 + dt / 2, and resetting to zero loses the overshoot over the threshold.
 
     Parameters
     ----------
@@ -164,4 +164,6 @@ def _kernel_for(network: SpikingNetwork) -> tuple:
         return _kernels.step_dense, (*scaled_rows(weights.lateral), True, weights.exchange)
     if isinstance(weights, sparse.csr_array):
         return _kernels.step_sparse, (weights.indptr, weights.indices, weights.data)
+    if isinstance(weights, BlockWeights):
+        weights = weights.toarray()
     return _kernels.step_dense, (*scaled_rows(weights), False, np.empty(0))

@@ -12,7 +12,7 @@ from snn import _kernels, checks
 from snn.network import SpikingNetwork
 from snn.result import RunawayError, SimulationResult, SpikeTrain
 from snn.state import NetworkState
-from snn.weights import MirroredWeights, scaled_rows
+from snn.weights import BlockWeights, MirroredWeights, scaled_rows
 
 # A kernel returns to Python after about this many neuron updates (a tenth of a second or so), so
 # that Ctrl-C and a progress bar work.
@@ -167,6 +167,9 @@ class EventDrivenRun:
         elif isinstance(weights, sparse.csr_array):
             self._kernel = _kernels.advance_sparse
             self._weights = (weights.indptr, weights.indices, weights.data)
+        elif isinstance(weights, BlockWeights):
+            self._kernel = _kernels.advance_segments
+            self._weights = weights.segments()
         else:
             self._kernel = _kernels.advance_dense
             self._weights = scaled_rows(weights)

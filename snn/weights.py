@@ -1,8 +1,9 @@
 """Synaptic weights: who excites or inhibits whom, and by how much.
 
-Everywhere `weights[source, target]`; positive excites.  Four forms serve the same purpose: a dense
-array, a SciPy sparse matrix, and two structures that need not be built in full: `LateralInhibition`, a
-symmetric matrix as it is, and `MirroredWeights`, which a dense array would store four times over.
+Everywhere `weights[source, target]`; positive excites.  Five forms serve the same purpose: a dense
+array, a SciPy sparse matrix, and three structures that need not be built in full: `LateralInhibition`, a
+symmetric matrix as it is; `MirroredWeights`, which a dense array would store four times over; and
+`BlockWeights`, dense blocks between layers.
 """
 
 from __future__ import annotations
@@ -112,11 +113,129 @@ class MirroredWeights:
         return np.block([[lateral, crossed], [crossed, lateral]])
 
 
-Weights = np.ndarray | sparse.csr_array | LateralInhibition | MirroredWeights
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Block:
+    """Dense weights from one range of neurons to another.
+
+    Parameters
+    ----------
+    first_source, first_target : int
+        Where the two ranges begin; their lengths are those of `values`.
+    values : array_like, shape (n_sources, n_targets)
+        Values [source, target]; where a neuron would meet itself they are not looked at.
+    factor : float, default 1.0
+        What multiplies the values.
+    """
+
+    first_source: int
+    first_target: int
+    values: np.ndarray
+    factor: float = 1.0
+
+    def __post_init__(self) -> None:
+        values = checks.real_array("values", self.values, shape=(None, None), meaning="(source, target)")
+        object.__setattr__(self, "values", checks.read_only(values))
+        object.__setattr__(self, "factor", checks.real_number("factor", self.factor))
+        for name in ("first_source", "first_target"):
+            first = checks.integer(name, getattr(self, name))
+            if first < 0:
+                raise ValueError(f"{name} must not be negative; got {first}")
+            object.__setattr__(self, name, first)
+
+
+@dataclass(frozen=True, eq=False)
+class BlockWeights:
+    """Weights made of dense blocks between ranges of neurons, such as layers.
+
+    A spike costs what its source's blocks are long, not what the network is.
+
+    Parameters
+    ----------
+    n_neurons : int
+        Number of neurons.
+    blocks : sequence of Block
+        Where they overlap, they add up.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If a block is none, or reaches beyond the neurons.
+    """
+
+    n_neurons: int
+    blocks: tuple[Block, ...]
+
+    def __post_init__(self) -> None:
+        n_neurons = checks.positive_integer("n_neurons", self.n_neurons)
+        blocks = tuple(self.blocks)
+        for block in blocks:
+            checks.instance_of("blocks", block, Block)
+            last = (block.first_source + block.values.shape[0], block.first_target + block.values.shape[1])
+            if max(last) > n_neurons:
+                raise ValueError(
+                    f"blocks must lie within the {n_neurons} neurons; got one that ends at source {last[0]}, "
+                    f"target {last[1]}"
+                )
+        object.__setattr__(self, "n_neurons", n_neurons)
+        object.__setattr__(self, "blocks", blocks)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(n_neurons, n_neurons)."""
+        return self.n_neurons, self.n_neurons
+
+    def toarray(self) -> np.ndarray:
+        """Return the weights in full."""
+        array = np.zeros(self.shape)
+        for block in self.blocks:
+            n_sources, n_targets = block.values.shape
+            sources = slice(block.first_source, block.first_source + n_sources)
+            targets = slice(block.first_target, block.first_target + n_targets)
+            array[sources, targets] += block.factor * block.values
+        np.fill_diagonal(array, 0.0)
+        return array
+
+    def segments(self) -> tuple[np.ndarray, ...]:
+        """Return the rows as the kernel takes them.
+
+        Six arrays: for each source where its segments begin (one entry more than sources); for each
+        segment its first target, length, place in `values`, and factor; `values`.
+        """
+        sources, targets, lengths, offsets, factors = [], [], [], [], []
+        place = 0
+        for block in self.blocks:
+            n_sources, n_targets = block.values.shape
+            source = block.first_source + np.arange(n_sources)
+            row = place + n_targets * np.arange(n_sources)
+            # A row that passes the source itself is cut in two there.
+            own = source - block.first_target
+            passes = (own >= 0) & (own < n_targets)
+            before = np.where(passes, own, n_targets)
+            after = np.where(passes, n_targets - own - 1, 0)
+            sources += [source, source]
+            targets += [np.full(n_sources, block.first_target), source + 1]
+            lengths += [before, after]
+            offsets += [row, row + own + 1]
+            factors += [np.full(2 * n_sources, block.factor)]
+            place += block.values.size
+        if not self.blocks:
+            empty = np.empty(0, dtype=np.int64)
+            return np.zeros(self.n_neurons + 1, dtype=np.int64), empty, empty, empty, np.empty(0), np.empty(0)
+        sources, targets, lengths, offsets, factors = (
+            np.concatenate(pieces) for pieces in (sources, targets, lengths, offsets, factors)
+        )
+        order = np.argsort(sources, kind="stable")
+        order = order[(lengths > 0)[order] & (factors != 0.0)[order]]
+        starts = np.searchsorted(sources[order], np.arange(self.n_neurons + 1))
+        values = np.concatenate([block.values.ravel() for block in self.blocks])
+        return starts, targets[order], lengths[order], offsets[order], factors[order], values
+
+
+Weights = np.ndarray | sparse.csr_array | LateralInhibition | MirroredWeights | BlockWeights
 
 
 def as_weights(weights: Any) -> Weights:
-    """Return checked, read-only weights in one of the four forms.
+    """Return checked, read-only weights in one of the five forms.
 
     Raises
     ------
@@ -125,7 +244,7 @@ def as_weights(weights: Any) -> Weights:
     ValueError
         If they are not square, not finite, or a neuron is connected to itself.
     """
-    if isinstance(weights, (LateralInhibition, MirroredWeights)):
+    if isinstance(weights, (LateralInhibition, MirroredWeights, BlockWeights)):
         return weights
     if sparse.issparse(weights):
         return _sparse("weights", weights)
@@ -187,6 +306,8 @@ def delivered(weights: Weights, amounts: np.ndarray) -> np.ndarray:
     """Return W^T amounts: what each target receives when source j sends `amounts[..., j]`."""
     if isinstance(weights, LateralInhibition):
         return amounts * np.diagonal(weights.strength) - amounts @ weights.strength
+    if isinstance(weights, BlockWeights):
+        return amounts @ weights.toarray()
     if isinstance(weights, MirroredWeights):
         n_pairs = len(weights.exchange)
         positive, negative = amounts[..., :n_pairs], amounts[..., n_pairs:]
@@ -205,8 +326,8 @@ def out_degrees(weights: Weights, sources: np.ndarray) -> np.ndarray:
     if isinstance(weights, MirroredWeights):
         pairs = sources % len(weights.exchange)
         return 2 * out_degrees(weights.lateral, pairs) + (weights.exchange[pairs] != 0.0)
-    if isinstance(weights, np.ndarray):
-        return np.count_nonzero(weights[sources], axis=1)
+    if isinstance(weights, (np.ndarray, BlockWeights)):
+        return np.count_nonzero(in_full(weights)[sources], axis=1)
     return np.diff(weights.indptr)[sources]
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 from scipy import sparse
 
-from snn import MirroredWeights, SpikingNetwork
+from snn import Block, BlockWeights, MirroredWeights, SpikingNetwork
 
 # Figure 1 of Tang, Lin and Davies (2017), atoms in rows; as printed, and with unit norms.
 PRINTED_DICTIONARY = np.array([[0.3313, 0.8835, 0.3313], [0.8148, 0.3621, 0.4527], [0.4364, 0.2182, 0.8729]])
@@ -73,8 +73,20 @@ def dense_weights(network):
 
 
 def in_form(network, form):
-    """The same network with its weights stored densely or sparsely."""
+    """The same network with its weights stored densely, sparsely or in blocks."""
     weights = dense_weights(network)
     if form == "sparse":
         weights = sparse.csr_array(weights)
+    if form == "blocks":
+        # Cut into four, so that rows have several segments and the diagonal cuts some of them.
+        n, half = len(weights), len(weights) // 2
+        ranges = [(0, half), (half, n)] if half else [(0, n)]
+        weights = BlockWeights(
+            n,
+            [
+                Block(first_source=i, first_target=k, values=-2.0 * weights[i:j, k:m], factor=-0.5)
+                for i, j in ranges
+                for k, m in ranges
+            ],
+        )
     return SpikingNetwork(weights, network.soma_bias, network.firing_threshold)

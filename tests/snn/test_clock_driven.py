@@ -55,7 +55,7 @@ def test_equals_the_rules_written_out(form, reset):
     assert result.state.time == 53.0
 
 
-@pytest.mark.parametrize("form", ["dense", "sparse"])
+@pytest.mark.parametrize("form", ["dense", "sparse", "blocks"])
 def test_charge_balance_holds_when_the_threshold_is_subtracted(form):
     """Identity (i): exact with subtraction, short of the accumulated overshoot with reset to zero."""
     network = in_form(random_network(np.random.default_rng(6), 30), form)

@@ -18,7 +18,7 @@ from tests.reference.networks import (
     random_network,
 )
 
-FORMS = ["dense", "sparse"]
+FORMS = ["dense", "sparse", "blocks"]
 
 
 def one_neuron(bias, threshold=1.0, form="dense"):

@@ -32,7 +32,7 @@ def optimum(dictionary):
     return codes
 
 
-@pytest.mark.parametrize("form", ["dense", "sparse"])
+@pytest.mark.parametrize("form", ["dense", "sparse", "blocks"])
 def test_spikes_to_the_digits_given(form):
     run = simulate(in_form(golden_network(), form), 4.0, record_spikes=True)
     times, neurons = zip(*FIRST_SPIKES, strict=True)
@@ -40,7 +40,7 @@ def test_spikes_to_the_digits_given(form):
     np.testing.assert_allclose(run.spikes.times, times, rtol=0, atol=0.5e-6)
 
 
-@pytest.mark.parametrize("form", ["dense", "sparse"])
+@pytest.mark.parametrize("form", ["dense", "sparse", "blocks"])
 def test_nineteen_thousand_and_nine_spikes(form):
     """19,009 spikes by t = 10,000, of which neuron 2 (here 1) fires one."""
     run = simulate(in_form(golden_network(), form), 10_000.0, record_spikes=True)

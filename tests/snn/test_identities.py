@@ -116,7 +116,7 @@ def test_identity_i_over_any_window(network):
         state = run.state
 
 
-@pytest.mark.parametrize("form", ["dense", "sparse"])
+@pytest.mark.parametrize("form", ["dense", "sparse", "blocks"])
 def test_no_drift_over_a_million_spikes(form):
     """Charge summed independently, with exact summation, against counts and final potentials.
 

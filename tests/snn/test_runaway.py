@@ -20,7 +20,7 @@ def runaway_network():
     return SpikingNetwork(weights, np.full(8, 0.1))
 
 
-@pytest.mark.parametrize("form", ["dense", "sparse"])
+@pytest.mark.parametrize("form", ["dense", "sparse", "blocks"])
 def test_runaway_names_the_neurons_and_carries_the_run(form):
     network = in_form(runaway_network(), form)
     with pytest.raises(
@@ -40,7 +40,7 @@ def test_runaway_on_a_clock():
         simulate_clocked(runaway_network(), 1e6, time_step=0.01, reset="subtract", max_spikes=5_000)
 
 
-@pytest.mark.parametrize("form", ["dense", "sparse"])
+@pytest.mark.parametrize("form", ["dense", "sparse", "blocks"])
 def test_default_limit_ends_a_runaway(form):
     with pytest.raises(RunawayError, match="more than max_spikes = "):
         simulate(in_form(runaway_network(), form), 100.0)

@@ -39,7 +39,7 @@ def random_state(rng, network):
     )
 
 
-@pytest.mark.parametrize("form", ["dense", "sparse"])
+@pytest.mark.parametrize("form", ["dense", "sparse", "blocks"])
 @pytest.mark.parametrize("sign", [1, -1, 0], ids=["excitatory", "inhibitory", "mixed"])
 @pytest.mark.parametrize("seed", range(14))
 def test_random_networks(seed, sign, form):
@@ -55,7 +55,7 @@ def test_random_networks(seed, sign, form):
     assert_same_run(in_form(network, form), 12.0, state)
 
 
-@pytest.mark.parametrize("form", ["mirrored", "dense", "sparse"])
+@pytest.mark.parametrize("form", ["mirrored", "dense", "sparse", "blocks"])
 @pytest.mark.parametrize("seed", range(10))
 def test_mirrored_pairs(seed, form):
     rng = np.random.default_rng([1, seed])
@@ -64,7 +64,7 @@ def test_mirrored_pairs(seed, form):
     assert_same_run(network if form == "mirrored" else in_form(network, form), 15.0, state)
 
 
-@pytest.mark.parametrize("form", ["dense", "sparse"])
+@pytest.mark.parametrize("form", ["dense", "sparse", "blocks"])
 @pytest.mark.parametrize("seed", range(10))
 def test_without_drive_only_the_initial_currents_fire(seed, form):
     """Bias 0: a spike needs a current larger than what is left to the threshold."""
@@ -75,7 +75,7 @@ def test_without_drive_only_the_initial_currents_fire(seed, form):
     assert run.n_spikes > 0
 
 
-@pytest.mark.parametrize("form", ["dense", "sparse"])
+@pytest.mark.parametrize("form", ["dense", "sparse", "blocks"])
 @pytest.mark.parametrize("seed", range(5))
 def test_networks_that_never_fire(seed, form):
     rng = np.random.default_rng([3, seed])
@@ -85,7 +85,7 @@ def test_networks_that_never_fire(seed, form):
     assert run.n_spikes == 0
 
 
-@pytest.mark.parametrize("form", ["dense", "sparse"])
+@pytest.mark.parametrize("form", ["dense", "sparse", "blocks"])
 @pytest.mark.parametrize("seed", range(10))
 def test_identical_neurons_fire_together_in_the_order_of_their_indices(seed, form):
     """Groups of neurons with one drive, one threshold and one column of weights are exactly tied.
@@ -124,7 +124,7 @@ def test_both_halves_of_a_pair_tied(seed):
         np.testing.assert_array_equal(run.spikes.of(pair), run.spikes.of(n_pairs + pair))
 
 
-@pytest.mark.parametrize("form", ["dense", "sparse"])
+@pytest.mark.parametrize("form", ["dense", "sparse", "blocks"])
 @pytest.mark.parametrize("seed", range(5))
 def test_thresholds_of_very_different_sizes(seed, form):
     """Thresholds over four decades; the weights a neuron receives are of the size of its threshold."""
@@ -137,7 +137,7 @@ def test_thresholds_of_very_different_sizes(seed, form):
 
 
 @pytest.mark.parametrize("scale", [1e-280, 1e-100, 1e100, 1e280])
-@pytest.mark.parametrize("form", ["dense", "sparse"])
+@pytest.mark.parametrize("form", ["dense", "sparse", "blocks"])
 def test_a_change_of_units_changes_no_spike(form, scale):
     """Weights, drives and thresholds in other units: the same spikes at the same times."""
     rng = np.random.default_rng(7)

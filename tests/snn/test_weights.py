@@ -3,7 +3,15 @@
 import numpy as np
 import pytest
 
-from snn import LateralInhibition, MirroredWeights, SpikingNetwork, simulate, simulate_clocked
+from snn import (
+    Block,
+    BlockWeights,
+    LateralInhibition,
+    MirroredWeights,
+    SpikingNetwork,
+    simulate,
+    simulate_clocked,
+)
 from snn.weights import delivered, in_full, n_deliveries, out_degrees
 from tests.reference.networks import random_dictionary
 
@@ -17,7 +25,7 @@ def gram():
     return gram
 
 
-@pytest.fixture(params=["inhibition", "mirrored", "mirrored inhibition"])
+@pytest.fixture(params=["inhibition", "mirrored", "mirrored inhibition", "blocks"])
 def weights(request, gram):
     inhibition = LateralInhibition(gram)
     exchange = np.diagonal(gram).copy()
@@ -26,7 +34,42 @@ def weights(request, gram):
         "inhibition": inhibition,
         "mirrored": MirroredWeights(inhibition.toarray(), exchange),
         "mirrored inhibition": MirroredWeights(inhibition, exchange),
+        "blocks": two_layers(gram),
     }[request.param]
+
+
+def two_layers(gram):
+    """Ten neurons that drive 24 others, which inhibit each other and feed back; some blocks overlap."""
+    forward = np.random.default_rng(6).uniform(0.0, 0.1, (10, 24))
+    return BlockWeights(
+        34,
+        [
+            Block(first_source=0, first_target=10, values=forward),
+            Block(first_source=10, first_target=10, values=gram, factor=-1.0),
+            Block(first_source=10, first_target=0, values=forward.T, factor=0.5),
+            Block(first_source=12, first_target=12, values=np.full((3, 5), 0.01)),
+            Block(first_source=0, first_target=0, values=np.ones((10, 10)), factor=0.0),
+        ],
+    )
+
+
+def test_blocks_must_fit():
+    block = Block(first_source=1, first_target=0, values=np.ones((2, 2)))
+    with pytest.raises(
+        ValueError, match="blocks must lie within the 2 neurons; got one that ends at source 3"
+    ):
+        BlockWeights(2, [block])
+    with pytest.raises(TypeError, match="blocks must be a Block; got ndarray"):
+        BlockWeights(2, [np.ones((2, 2))])
+    with pytest.raises(ValueError, match="first_source must not be negative; got -1"):
+        Block(first_source=-1, first_target=0, values=np.ones((2, 2)))
+    with pytest.raises(ValueError, match="values must be finite; got nan"):
+        Block(first_source=0, first_target=0, values=[[np.nan]])
+
+
+def test_no_blocks_at_all():
+    result = simulate(SpikingNetwork(BlockWeights(2, []), [1.0, 0.5]), 2.5)
+    np.testing.assert_array_equal(result.spike_counts, [2, 1])
 
 
 def test_lateral_inhibition_in_full(gram):

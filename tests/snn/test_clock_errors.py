@@ -1,0 +1,73 @@
+"""What a clock costs, exactly; and what must not change a bit of its runs."""
+
+import numpy as np
+import pytest
+
+from snn import RunawayError, SpikingNetwork, simulate, simulate_clocked
+from tests.reference.networks import golden_network, in_form, random_mirrored_network, random_network
+
+
+def networks():
+    rng = np.random.default_rng(51)
+    mixed = random_network(rng, 24, density=0.4)
+    return [mixed, in_form(mixed, "sparse"), random_mirrored_network(rng, 12)]
+
+
+def test_overshoot_lost_by_hand():
+    """A rise of 0.4 a step: reset to zero fires every third step, subtraction twice in five."""
+    network = SpikingNetwork([[0.0]], [4.0], 1.0)
+    kept = simulate_clocked(network, 1.5, time_step=0.1, reset="subtract", record_spikes=True)
+    lost = simulate_clocked(network, 1.5, time_step=0.1, reset="zero", record_spikes=True)
+    np.testing.assert_allclose(lost.spikes.times, [0.3, 0.6, 0.9, 1.2, 1.5])
+    np.testing.assert_allclose(kept.spikes.times[:5], [0.3, 0.5, 0.8, 1.0, 1.3])
+
+
+def test_a_spike_brings_a_little_more_than_its_weight():
+    """W dt (1 + e^-dt + e^-2dt + ...) = W dt / (1 - e^-dt)."""
+    network = SpikingNetwork([[0.0, 0.5], [0.0, 0.0]], [1.0, 0.0], [1.0, 100.0])
+    first = simulate_clocked(network, 1.0, time_step=0.125)
+    assert first.spike_counts[0] == 1
+    silent = network.with_soma_bias([-1.0, 0.0])
+    after = simulate_clocked(silent, 60.0, time_step=0.125, state=first.state)
+    assert after.state.membrane_potential[1] == pytest.approx(0.5 * 0.125 / -np.expm1(-0.125), rel=1e-12)
+
+
+def test_errors_of_the_rates_that_time_does_not_remove():
+    """Keeping the overshoot, the rates tend to those of the exact network with weights so much larger.
+
+    Identity (i), which is exact with subtraction, bounds the distance by a constant over t; resetting
+    to zero loses the overshoot besides.
+    """
+    network, time_step, time = golden_network(), 0.1, 4000.0
+    swollen = SpikingNetwork(
+        network.weights * time_step / -np.expm1(-time_step), network.soma_bias, network.firing_threshold
+    )
+    limit = simulate(swollen, time).spike_rate
+    kept = simulate_clocked(network, time, time_step=time_step, reset="subtract").spike_rate
+    lost = simulate_clocked(network, time, time_step=time_step, reset="zero").spike_rate
+    assert np.abs(kept - limit).max() < 8.0 / time
+    assert np.abs(lost - limit).max() > 0.02
+    assert np.abs(simulate(network, time).spike_rate - limit).max() > 0.02
+
+
+def test_recording_progress_and_pausing_change_no_bit(monkeypatch, capsys):
+    for network in networks():
+        plain = simulate_clocked(network, 20.0, time_step=0.1)
+        recorded = simulate_clocked(network, 20.0, time_step=0.1, record_spikes=True, progress=True)
+        with monkeypatch.context() as patched:
+            patched.setattr("snn.clock_driven.UPDATES_PER_CALL", 1)
+            paused = simulate_clocked(network, 20.0, time_step=0.1, record_spikes=True)
+        for run in (recorded, paused):
+            np.testing.assert_array_equal(run.spike_counts, plain.spike_counts)
+            np.testing.assert_array_equal(run.average_soma_current, plain.average_soma_current)
+            np.testing.assert_array_equal(run.state.membrane_potential, plain.state.membrane_potential)
+            np.testing.assert_array_equal(run.spikes.counts(), plain.spike_counts)
+    assert "step" in capsys.readouterr().err
+
+
+def test_exactly_max_spikes_spikes_are_allowed():
+    network = SpikingNetwork(np.zeros((2, 2)), [1.0, 0.5])
+    assert simulate_clocked(network, 10.0, time_step=0.125, max_spikes=15).n_spikes == 15
+    with pytest.raises(RunawayError, match="more than max_spikes = 14 spikes") as caught:
+        simulate_clocked(network, 10.0, time_step=0.125, max_spikes=14)
+    assert caught.value.result.n_spikes == 15

@@ -1,0 +1,138 @@
+"""FISTA: its steps, its stopping rule, its batches."""
+
+import warnings
+
+import numpy as np
+import pytest
+from sklearn.exceptions import ConvergenceWarning
+
+from solvers import LassoProblem, Status, fista, solve_fista
+from solvers.optimality import judge, objective
+from tests.reference.problems import optimal_codes, random_problem
+
+
+@pytest.mark.parametrize("positive", [True, False])
+def test_orthonormal_dictionary_takes_one_step(positive):
+    """L = 1, and the first step lands on the soft threshold of b."""
+    problem = LassoProblem(np.eye(3), [[2.0, -1.0, 0.3]], 0.5, positive=positive)
+    result = solve_fista(problem, tol=1e-14, max_iter=1)
+    np.testing.assert_allclose(result.codes, [[1.5, 0.0 if positive else -0.5, 0.0]], rtol=0, atol=1e-15)
+    assert result.n_steps == 1
+    assert result.method == "fista"
+
+
+@pytest.mark.parametrize("shape", [(1, 5), (7, 1), (40, 40), (100, 300), (300, 100)])
+@pytest.mark.parametrize("unit_norm", [True, False])
+def test_largest_eigenvalue_is_not_below_the_true_one_nor_much_above(shape, unit_norm):
+    dictionary = random_problem(shape[1], shape[0], unit_norm=unit_norm).dictionary
+    norms = np.linalg.norm(dictionary, axis=1)
+    largest = np.linalg.norm(dictionary / norms[:, np.newaxis], ord=2) ** 2
+    found = fista._largest_eigenvalue(dictionary, norms)
+    assert largest * (1 - 1e-12) <= found <= largest * 1.002
+
+
+@pytest.mark.parametrize("share", [0.01, 0.3])
+@pytest.mark.parametrize("max_iter", [1, 3, 10, 30, 100])
+def test_objective_falls_as_fast_as_the_theory_says(share, max_iter):
+    """Beck and Teboulle, Theorem 4.4: E(a_k) - E* <= 2 L ||a*||^2 / (k + 1)^2 from a_0 = 0."""
+    problem = random_problem(share=share)
+    best = optimal_codes(problem)
+    lipschitz = np.linalg.norm(problem.dictionary, ord=2) ** 2
+    bound = 2 * lipschitz * (best**2).sum(axis=1) / (max_iter + 1) ** 2
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        result = solve_fista(problem, tol=1e-13, max_iter=max_iter)
+    assert (result.objective - objective(problem, best) <= bound).all()
+
+
+def test_limit_of_iterations_is_kept_and_told():
+    problem = random_problem(share=0.01)
+    with pytest.warns(ConvergenceWarning, match="fista: 3 of 3 .* within max_iter=7 iterations") as caught:
+        result = solve_fista(problem, tol=1e-9, max_iter=7)
+    assert caught[0].filename == __file__
+    assert (result.n_steps == 7).all()
+    assert (result.status == Status.LIMIT_REACHED).all()
+    assert not result.converged
+    np.testing.assert_array_equal(result.duality_gap, judge(problem, result.codes).duality_gap)
+
+
+def test_tol_below_rounding_ends_at_the_limit_with_the_true_gap():
+    problem = random_problem()
+    with pytest.warns(ConvergenceWarning):
+        result = solve_fista(problem, tol=1e-30, max_iter=2000)
+    # As good as double precision gets, and honest about it.
+    assert (result.duality_gap <= 1e-13 * problem.energies).all()
+    assert (result.duality_gap > 1e-30 * problem.energies).all()
+
+
+def test_signals_whose_zero_code_will_do_take_no_step():
+    problem = random_problem(n_signals=4)
+    signals = problem.signals.copy()
+    signals[1] = 0.0
+    signals[2] *= 1e-3
+    result = solve_fista(LassoProblem(problem.dictionary, signals, 1.0))
+    assert (result.n_steps[[1, 2]] == 0).all()
+    assert not result.codes[[1, 2]].any()
+    assert (result.n_steps[[0, 3]] > 0).all()
+    assert result.converged
+
+
+@pytest.mark.parametrize("positive", [True, False])
+def test_batches_change_nothing_but_rounding(positive, monkeypatch):
+    problem = random_problem(n_signals=20, positive=positive, unit_norm=False)
+    together = solve_fista(problem, tol=1e-6)
+    alone = [solve_fista(problem.subset(slice(i, i + 1)), tol=1e-6) for i in range(20)]
+    monkeypatch.setattr(fista, "BLOCK_ENTRIES", 7 * problem.n_atoms)
+    in_blocks = solve_fista(problem, tol=1e-6)
+    scale = np.abs(together.codes).max()
+    for other in (np.vstack([one.codes for one in alone]), in_blocks.codes):
+        np.testing.assert_allclose(other, together.codes, rtol=0, atol=1e-12 * scale)
+    np.testing.assert_array_equal(np.concatenate([one.n_steps for one in alone]), together.n_steps)
+    np.testing.assert_array_equal(in_blocks.n_steps, together.n_steps)
+
+
+@pytest.mark.parametrize("positive", [True, False])
+def test_gram_and_dictionary_lead_the_same_way(positive):
+    problem = random_problem(n_atoms=100, positive=positive, unit_norm=False)
+    assert not fista._gradient_step(problem).through_gram
+    through_dictionary = solve_fista(problem, tol=1e-6)
+    monotone = LassoProblem(
+        problem.dictionary[:30],
+        problem.signals,
+        1.0,
+        positive=positive,
+        gram=problem.dictionary[:30] @ problem.dictionary[:30].T,
+    )
+    assert fista._gradient_step(monotone).through_gram
+    # The same step either way, whatever the choice would have been.
+    step = fista._gradient_step(problem)
+    norms, largest = step.norms, step.largest_eigenvalue
+    gram_step = step._replace(
+        matrix=np.eye(100) - problem.gram / norms / norms[:, np.newaxis] / largest, through_gram=True
+    )
+    outs = []
+    for codes in (through_dictionary.codes, through_dictionary.codes[:1]):
+        for one in (step, gram_step):
+            correlations = problem.correlations[: len(codes)] / norms / largest
+            out = np.empty_like(codes)
+            one(codes, correlations, out)
+            outs.append(out)
+    np.testing.assert_allclose(outs[1], outs[0], rtol=0, atol=1e-12 * np.abs(outs[0]).max())
+    np.testing.assert_allclose(outs[3], outs[2], rtol=0, atol=1e-12 * np.abs(outs[2]).max())
+
+
+def test_atoms_of_any_norm_cost_no_iterations():
+    """Scaling atom and penalty together is a change of units, and the steps do not see it."""
+    problem = random_problem(n_atoms=60)
+    factors = 10.0 ** np.random.default_rng(0).uniform(-6, 6, 60)
+    scaled = LassoProblem(problem.dictionary * factors[:, np.newaxis], problem.signals, factors)
+    plain, result = solve_fista(problem, tol=1e-8), solve_fista(scaled, tol=1e-8)
+    np.testing.assert_array_equal(result.n_steps, plain.n_steps)
+    np.testing.assert_allclose(result.codes * factors, plain.codes, rtol=0, atol=1e-9)
+
+
+def test_progress_bar_counts_signals(capsys):
+    solve_fista(random_problem(), progress=True)
+    shown = capsys.readouterr()
+    assert "3/3" in shown.err
+    assert shown.out == ""
