@@ -37,6 +37,8 @@ def real_array(name: str, value: Any, *, shape: tuple[int | None, ...], meaning:
     """
     if sparse.issparse(value):
         raise TypeError(f"{name} must be a dense array; got a {type(value).__name__}")
+    if np.ma.is_masked(value):
+        raise TypeError(f"{name} must not have masked entries")
     try:
         array = np.asarray(value)
     except (TypeError, ValueError):
@@ -147,6 +149,16 @@ def index(name: str, value: Any, length: int) -> int:
     number = integer(name, value)
     if not 0 <= number < length:
         raise ValueError(f"{name} must lie in [0, {length}); got {number}")
+    return number
+
+
+def worker_count(name: str, value: Any) -> int | None:
+    """Return a number of joblib workers: None, or any integer but 0."""
+    if value is None:
+        return None
+    number = integer(name, value)
+    if number == 0:
+        raise ValueError(f"{name} must not be 0; -1 is one worker for each processor")
     return number
 
 

@@ -12,6 +12,7 @@ from snn.event_driven import (
     UPDATES_PER_CALL,
     default_max_spikes,
     describe_runaway,
+    require_range,
     starting_state,
 )
 from snn.network import SpikingNetwork
@@ -71,6 +72,8 @@ def simulate_clocked(
         If an argument is of the wrong kind, shape or value.
     RunawayError
         If the network emits more than `max_spikes` spikes.
+    OverflowError
+        If numbers grow beyond the range of float64, about 1e308.
 
     References
     ----------
@@ -132,6 +135,7 @@ def simulate_clocked(
                 recorded_neurons.append(spike_neurons[:n_new].copy())
             bar.update(step - before)
 
+    require_range(potential, current)
     elapsed = duration if step == n_steps else step * time_step
     final = NetworkState(membrane_potential=potential, synaptic_current=current, time=state.time + elapsed)
     spikes = None

@@ -19,8 +19,8 @@ from snn.weights import BlockWeights, MirroredWeights, scaled_rows
 UPDATES_PER_CALL = 30_000_000
 MOST_SPIKES_PER_CALL = 65_536
 LEAST_SPIKE_LIMIT = 1_000_000
-# Currents below this are as good as zero, and would slow the processor down as subnormal numbers.
-NEGLIGIBLE_CURRENT = 1e-290
+# Currents below this are subnormal numbers, which slow the processor down.
+NEGLIGIBLE_CURRENT = np.finfo(float).tiny
 
 
 def simulate(
@@ -86,8 +86,7 @@ def simulate(
     times, neurons = run.advance(
         duration, record_spikes=record_spikes, max_spikes=max_spikes, progress=progress
     )
-    if not (np.isfinite(run.membrane_potential).all() and np.isfinite(run.synaptic_current).all()):
-        raise OverflowError("potentials or currents of the network have left the range of float64 numbers")
+    require_range(run.membrane_potential, run.synaptic_current)
 
     final = run.state(0, start_time=state.time)
     elapsed = float(run.clock[0, _kernels.TIME])
@@ -101,7 +100,7 @@ def simulate(
             stop=max(final.time, state.time + times[-1]) if len(times) else final.time,
         )
     if elapsed > 0.0:
-        # Identity (i): the charge that came in is what the spikes took and what is left.
+        # The charge that came in is what the spikes took and what is left (docs/theory.md, equation 4).
         taken = network.firing_threshold * run.spike_counts[0]
         average_soma_current = (taken + (final.membrane_potential - state.membrane_potential)) / elapsed
     else:  # a runaway within its first instant
@@ -130,8 +129,9 @@ class EventDrivenRun:
         Weights and thresholds; its soma bias is not used.
     soma_bias : ndarray, shape (n_copies, n_neurons)
         The drive of each copy.
-    state : NetworkState, optional
-        Where every copy starts; by default at rest.  Times of the run count from there.
+    state : NetworkState or EventDrivenRun, optional
+        Where every copy starts, or each where that of another run stands; by default at rest.  Times
+        of the run count from there.
 
     Attributes
     ----------
@@ -142,7 +142,10 @@ class EventDrivenRun:
     """
 
     def __init__(
-        self, network: SpikingNetwork, soma_bias: np.ndarray, state: NetworkState | None = None
+        self,
+        network: SpikingNetwork,
+        soma_bias: np.ndarray,
+        state: NetworkState | EventDrivenRun | None = None,
     ) -> None:
         self.network = network
         self._bias = soma_bias
@@ -253,8 +256,8 @@ class EventDrivenRun:
         """Return the two numbers a pair that the kernel keeps; see `synaptic_current`."""
         if not isinstance(self.network.weights, MirroredWeights):
             return synaptic_current
-        positive, negative = np.split(synaptic_current, 2)
-        return np.concatenate([0.5 * (positive - negative), 0.5 * (positive + negative)])
+        positive, negative = np.split(synaptic_current, 2, axis=-1)
+        return np.concatenate([0.5 * (positive - negative), 0.5 * (positive + negative)], axis=-1)
 
     def state(self, copy: int, *, start_time: float = 0.0) -> NetworkState:
         """Return the state of one copy."""
@@ -281,6 +284,12 @@ def starting_state(network: SpikingNetwork, state: NetworkState | None) -> Netwo
             f"{state.membrane_potential[neuron]} above {network.firing_threshold[neuron]} for neuron {neuron}"
         )
     return state
+
+
+def require_range(membrane_potential: np.ndarray, synaptic_current: np.ndarray) -> None:
+    """Raise OverflowError if the state of a run has left the range of float64 numbers."""
+    if not (np.isfinite(membrane_potential).all() and np.isfinite(synaptic_current).all()):
+        raise OverflowError("potentials or currents of the network have left the range of float64 numbers")
 
 
 def default_max_spikes(network: SpikingNetwork, duration: float, state: NetworkState) -> int:

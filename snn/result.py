@@ -141,3 +141,7 @@ class RunawayError(RuntimeError):
     def __init__(self, message: str, result: SimulationResult) -> None:
         super().__init__(message)
         self.result = result
+
+    def __reduce__(self) -> tuple:
+        # Exceptions are pickled with their message alone; a worker's must arrive whole.
+        return type(self), (self.args[0], self.result)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from dataclasses import dataclass, fields
 from pathlib import Path
 
@@ -58,15 +57,16 @@ class NetworkState:
         A process killed, or a disk found full, while it writes leaves what was at `path` before.
         """
         path = Path(path)
-        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name + ".", suffix=".part")
+        # Not a temporary file of the library's: those are readable by their owner alone.
+        temporary = path.with_name(f"{path.name}.{os.getpid()}.part")
         try:
-            with os.fdopen(handle, "wb") as file:
+            with open(temporary, "wb") as file:
                 np.savez(file, **{field.name: getattr(self, field.name) for field in fields(self)})
                 file.flush()
                 os.fsync(file.fileno())
             os.replace(temporary, path)
         except BaseException:
-            Path(temporary).unlink(missing_ok=True)
+            temporary.unlink(missing_ok=True)
             raise
 
     @classmethod

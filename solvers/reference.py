@@ -82,9 +82,12 @@ def solve_coordinate_descent(
     checks.instance_of("problem", problem, LassoProblem)
     tol = checks.positive_number("tol", tol)
     max_iter = checks.positive_integer("max_iter", max_iter)
+    n_jobs = checks.worker_count("n_jobs", n_jobs)
+    progress = checks.flag("progress", progress)
 
     solve_one = partial(_descend, tol=tol, max_iter=max_iter)
-    codes, n_steps = _solve_each(problem, solve_one, n_jobs, progress, "coordinate descent")
+    scaled = _scaled_atoms(problem, with_gram=True)
+    codes, n_steps = _solve_each(problem, scaled, solve_one, n_jobs, progress, "coordinate descent")
 
     return judged(
         problem,
@@ -146,9 +149,12 @@ def solve_lars(
     checks.instance_of("problem", problem, LassoProblem)
     tol = checks.positive_number("tol", tol)
     max_iter = checks.positive_integer("max_iter", max_iter)
+    n_jobs = checks.worker_count("n_jobs", n_jobs)
+    progress = checks.flag("progress", progress)
 
     solve_one = partial(_follow_path, max_iter=max_iter)
-    codes, n_steps = _solve_each(problem, solve_one, n_jobs, progress, "lars")
+    scaled = _scaled_atoms(problem, with_gram=False)
+    codes, n_steps = _solve_each(problem, scaled, solve_one, n_jobs, progress, "lars")
 
     return judged(
         problem,
@@ -168,14 +174,15 @@ class _ScaledAtoms(NamedTuple):
     factors: np.ndarray
     """penalty / lambda_i: a code of the problem is factors times a code of the scaled one."""
     penalty: float
-    gram: np.ndarray
+    gram: np.ndarray | None
+    """Of the scaled atoms; None for a solver that does not use it."""
 
 
-def _scaled_atoms(problem: LassoProblem) -> _ScaledAtoms:
+def _scaled_atoms(problem: LassoProblem, *, with_gram: bool) -> _ScaledAtoms:
     penalty = float((problem.penalty / np.sqrt(problem.squared_norms)).min())
     factors = penalty / problem.penalty
     atoms = problem.dictionary * factors[:, np.newaxis]
-    gram = problem.gram * factors * factors[:, np.newaxis]
+    gram = problem.gram * factors * factors[:, np.newaxis] if with_gram else None
     return _ScaledAtoms(design=atoms.T, factors=factors, penalty=penalty, gram=gram)
 
 
@@ -183,15 +190,14 @@ _SolveOne = Callable[[LassoProblem, _ScaledAtoms], tuple[np.ndarray, int]]
 
 
 def _solve_each(
-    problem: LassoProblem, solve_one: _SolveOne, n_jobs: int | None, progress: bool, description: str
+    problem: LassoProblem,
+    scaled: _ScaledAtoms,
+    solve_one: _SolveOne,
+    n_jobs: int | None,
+    progress: bool,
+    description: str,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the codes and steps of all signals, solved one by one."""
-    n_jobs = None if n_jobs is None else checks.integer("n_jobs", n_jobs)
-    if n_jobs == 0:
-        raise ValueError("n_jobs must not be 0; -1 is one worker for each processor")
-    progress = checks.flag("progress", progress)
-
-    scaled = _scaled_atoms(problem)
     n_workers = effective_n_jobs(n_jobs)
     size = 1 if n_workers == 1 else -(-problem.n_signals // (TASKS_PER_WORKER * n_workers))
     starts = range(0, problem.n_signals, size)
@@ -260,19 +266,28 @@ def _descend(
 
 
 def _follow_path(problem: LassoProblem, scaled: _ScaledAtoms, *, max_iter: int) -> tuple[np.ndarray, int]:
-    scale = LARS_ALPHA * problem.n_features / scaled.penalty
+    # One more feature, and an atom along it whose correlation with the signal is half the penalty.  It
+    # stays out of the code, and lets the last segment of the path end at a known alpha: lars_path takes
+    # the largest correlation outside the support for alpha, which is wrong once none of these is positive.
+    n_features, n_atoms = scaled.design.shape
+    design = np.zeros((n_features + 1, n_atoms + 1), order="F")
+    design[:-1, :-1] = scaled.design
+    design[-1, -1] = 1.0
+    scale = LARS_ALPHA * (n_features + 1) / scaled.penalty
+    signal = np.append(problem.signals[0] * scale, 0.5 * LARS_ALPHA * (n_features + 1))
     _, _, solution, n_steps = lars_path(
-        scaled.design,
-        problem.signals[0] * scale,
-        Gram=scaled.gram if problem.n_features > problem.n_atoms else None,
+        design,
+        signal,
+        Gram=None,
         alpha_min=LARS_ALPHA,
         max_iter=max_iter,
         method="lasso",
         positive=problem.positive,
+        copy_X=False,
         return_path=False,
         return_n_iter=True,
     )
-    code = solution * scaled.factors / scale
+    code = solution[:-1] * scaled.factors / scale
     if problem.positive:
         # An atom that leaves the support may be left at minus a rounding error.
         code = np.maximum(code, 0.0)

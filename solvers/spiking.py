@@ -47,6 +47,8 @@ class SpikingCodingResult(SparseCodingResult):
         Deliveries of a spike to a target.
     duration : ndarray, shape (n_signals,)
         Simulated time, in synaptic time constants.
+    scale : ndarray, shape (n_signals,)
+        What one unit of spike rate stands for: the network ran on the signal divided by this.
     rate_duality_gap : ndarray, shape (n_signals,)
         Duality gap of the plain spike rates at that time: what the network did by itself.
     n_corrections : ndarray of int, shape (n_signals,)
@@ -57,6 +59,7 @@ class SpikingCodingResult(SparseCodingResult):
     spike_counts: np.ndarray
     n_synaptic_events: np.ndarray
     duration: np.ndarray
+    scale: np.ndarray
     rate_duality_gap: np.ndarray
     n_corrections: np.ndarray
 
@@ -76,6 +79,10 @@ def solve_spiking(
     good enough::
 
         duality_gap <= tol * 1/2 ||signal||^2
+
+    Signal and penalty are first divided by a `scale` at which the busiest neuron, left alone, would
+    fire once in a synaptic time constant; codes are multiplied by it.  The unit of the signals is then
+    of no consequence, nor is it to the number of spikes.
 
     Parameters
     ----------
@@ -125,6 +132,7 @@ def solve_spiking(
     tol = checks.positive_number("tol", tol)
     max_duration = checks.positive_number("max_duration", max_duration)
     readout = checks.one_of("readout", readout, READOUTS)
+    n_jobs = checks.worker_count("n_jobs", n_jobs)
     progress = checks.flag("progress", progress)
 
     network = lasso_network(problem)
@@ -151,13 +159,13 @@ def solve_spiking(
     )
 
 
-def lasso_network(problem: LassoProblem, signal: int = 0) -> SpikingNetwork:
-    """Return the spiking network whose rates tend to the code of one signal.
+def lasso_network(problem: LassoProblem, signal: int = 0, *, scale: float = 1.0) -> SpikingNetwork:
+    """Return the spiking network whose rates, times `scale`, tend to the code of one signal.
 
     With G the Gram matrix and b the correlations of the signal, one neuron an atom solves the
     CLASSO::
 
-        W = -(G - diag G)        beta = b - lambda        theta = diag G
+        W = -(G - diag G)        beta = (b - lambda) / scale        theta = diag G
 
     The LASSO takes two neurons an atom: the same network for the dictionary [D, -D], whose halves
     share one lateral current (`MirroredWeights`).  Neuron i < n_atoms is then the positive half of
@@ -168,6 +176,8 @@ def lasso_network(problem: LassoProblem, signal: int = 0) -> SpikingNetwork:
     problem : LassoProblem
     signal : int, default 0
         Which signal drives the network.
+    scale : float, default 1.0
+        What one unit of spike rate stands for; a smaller one brings more spikes.
 
     References
     ----------
@@ -177,12 +187,13 @@ def lasso_network(problem: LassoProblem, signal: int = 0) -> SpikingNetwork:
     signal = checks.integer("signal", signal)
     if not 0 <= signal < problem.n_signals:
         raise ValueError(f"signal must lie in [0, {problem.n_signals}); got {signal}")
+    scale = checks.positive_number("scale", scale)
     weights = LateralInhibition.unchecked(problem.gram)
     threshold = problem.squared_norms
     if not problem.positive:
         weights = MirroredWeights(lateral=weights, exchange=threshold)
         threshold = np.concatenate([threshold, threshold])
-    return SpikingNetwork(weights, _soma_bias(problem)[signal], threshold)
+    return SpikingNetwork(weights, _soma_bias(problem)[signal] / scale, threshold)
 
 
 def _soma_bias(problem: LassoProblem) -> np.ndarray:
@@ -192,11 +203,25 @@ def _soma_bias(problem: LassoProblem) -> np.ndarray:
     return np.hstack([problem.correlations - problem.penalty, -problem.correlations - problem.penalty])
 
 
+def _scale(problem: LassoProblem, soma_bias: np.ndarray) -> np.ndarray:
+    """Return the largest rate that a neuron's drive would cause alone, 1 where nobody is driven."""
+    thresholds = problem.squared_norms if problem.positive else np.tile(problem.squared_norms, 2)
+    largest = (soma_bias / thresholds).max(axis=1)
+    return np.where(largest > 0.0, largest, 1.0)
+
+
 def _signed(problem: LassoProblem, values: np.ndarray) -> np.ndarray:
     """Return one value an atom from one a neuron: a = a+ - a-."""
     if problem.positive:
         return values
     return values[:, : problem.n_atoms] - values[:, problem.n_atoms :]
+
+
+def _start(problem: LassoProblem, network: SpikingNetwork) -> tuple[EventDrivenRun, np.ndarray]:
+    """Return the networks of all signals at rest, and their scales, a column."""
+    soma_bias = _soma_bias(problem)
+    scale = _scale(problem, soma_bias)[:, np.newaxis]
+    return EventDrivenRun(network, soma_bias / scale), scale
 
 
 def _charge(run: EventDrivenRun) -> np.ndarray:
@@ -208,7 +233,7 @@ def _read_batch(
     problem: LassoProblem, network: SpikingNetwork, tol: float, max_duration: float, readout: str
 ) -> dict[str, np.ndarray]:
     """Run until the rates, or the average currents of the second half, are good enough."""
-    run = EventDrivenRun(network, _soma_bias(problem))
+    run, scale = _start(problem, network)
     codes = np.zeros((problem.n_signals, problem.n_atoms))
     duration = np.zeros(problem.n_signals)
     active = np.arange(problem.n_signals)
@@ -220,25 +245,26 @@ def _read_batch(
         run.advance(time, active=active)
         duration[active] = time
         if readout == "rate":
-            codes[active] = _signed(problem, run.spike_counts[active] / time)
+            rates = run.spike_counts[active] / time
         else:
             charge = _charge(run)
             start, charge_then = history.pop(0)
             average = (charge[active] - charge_then[active]) / (time - start)
-            codes[active] = _signed(problem, np.maximum(average, 0.0) / network.firing_threshold)
+            rates = np.maximum(average, 0.0) / network.firing_threshold
             history.append((time, charge))
+        codes[active] = _signed(problem, rates) * scale[active]
         gap = judge(problem.subset(active), codes[active]).duality_gap
         unfinished = gap > tol * problem.energies[active]
         active = active[unfinished] if time < max_duration else active[:0]
         check += 1
-    return _outcome(problem, run, codes, duration, np.zeros(problem.n_signals, dtype=np.int64))
+    return _outcome(problem, run, scale, codes, duration, np.zeros(problem.n_signals, dtype=np.int64))
 
 
 def _finish_batch(
     problem: LassoProblem, network: SpikingNetwork, tol: float, max_duration: float, readout: str
 ) -> dict[str, np.ndarray]:
     """Run until the support is nearly right, then solve the optimality equations on it."""
-    run = EventDrivenRun(network, _soma_bias(problem))
+    run, scale = _start(problem, network)
     codes = np.zeros((problem.n_signals, problem.n_atoms))
     duration = np.zeros(problem.n_signals)
     n_corrections = np.zeros(problem.n_signals, dtype=np.int64)
@@ -248,12 +274,12 @@ def _finish_batch(
         run.advance(time, active=active)
         duration[active] = time
         currents = np.maximum(_charge(run)[active], 0.0) / (time * network.firing_threshold)
-        guess = _signed(problem, np.where(run.spike_counts[active] > 0, currents, 0.0))
+        guess = _signed(problem, np.where(run.spike_counts[active] > 0, currents, 0.0)) * scale[active]
         codes[active], n_corrections[active], ended = _finish(problem.subset(active), guess)
         # Where the method ended, all that is left is rounding, and no spike can improve on it.
         active = active[~ended] if time < max_duration else active[:0]
         time = min(4.0 * time, max_duration)
-    return _outcome(problem, run, codes, duration, n_corrections)
+    return _outcome(problem, run, scale, codes, duration, n_corrections)
 
 
 def _finish(problem: LassoProblem, guess: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -285,15 +311,17 @@ def _finish(problem: LassoProblem, guess: np.ndarray) -> tuple[np.ndarray, np.nd
 def _outcome(
     problem: LassoProblem,
     run: EventDrivenRun,
+    scale: np.ndarray,
     codes: np.ndarray,
     duration: np.ndarray,
     n_corrections: np.ndarray,
 ) -> dict[str, np.ndarray]:
-    rates = _signed(problem, run.spike_counts / duration[:, np.newaxis])
+    by_rate = _signed(problem, run.spike_counts / duration[:, np.newaxis]) * scale
     return {
         "codes": codes,
         "spike_counts": run.spike_counts,
         "duration": duration,
-        "rate_duality_gap": judge(problem, rates).duality_gap,
+        "scale": scale[:, 0],
+        "rate_duality_gap": judge(problem, by_rate).duality_gap,
         "n_corrections": n_corrections,
     }

@@ -72,35 +72,53 @@ def test_the_spikes_are_those_of_the_model(network, from_rest):
     np.testing.assert_allclose(run.average_soma_current, average, atol=TOLERANCE)
 
 
+def at_every_spike(network, duration):
+    """The simulator's own account right after each spike: times, counts, v and mu, and the spikes.
+
+    The run is cut half way to the next spike, and v and mu are what `simulate` says there.
+    """
+    spikes = simulate(network, duration, record_spikes=True).spikes
+    distinct = np.unique(spikes.times)
+    times = 0.5 * (distinct[:-1] + distinct[1:])
+    state, counts = NetworkState.at_rest(network.n_neurons), np.zeros(network.n_neurons)
+    rows = []
+    for time in times:
+        run = simulate(network, time - state.time, state=state)
+        state, counts = run.state, counts + run.spike_counts
+        rows.append((counts, state.membrane_potential, network.soma_bias + state.synaptic_current))
+    counts, potential, current = (np.array(column) for column in zip(*rows, strict=True))
+    np.testing.assert_array_equal(counts, counts_at(spikes, times))
+    return times[:, np.newaxis], counts, potential, current, spikes
+
+
 def test_identity_i_and_ii_at_every_spike(network):
-    """(i) t (u - theta a) = v(t) - v(0);  (ii) t (u - beta - W^T a) = mu(0) - mu(t)."""
-    spikes = simulate(network, 60.0, record_spikes=True).spikes
-    times = spikes.times
-    charge = times[:, np.newaxis] * traces.average_soma_current(network, spikes, times)
-    counts = counts_at(spikes, times)
-    potential = traces.membrane_potential(network, spikes, times)
-    current = traces.soma_current(network, spikes, times)
+    """(i) t (u - theta a) = v(t) - v(0);  (ii) t (u - beta - W^T a) = mu(0) - mu(t).
+
+    Counts, v and mu are the simulator's; t u is summed from the spike times alone.
+    """
+    times, counts, potential, current, spikes = at_every_spike(network, 60.0)
+    charge = times * traces.average_soma_current(network, spikes, times[:, 0])
     np.testing.assert_allclose(charge - network.firing_threshold * counts, potential, atol=TOLERANCE)
     received = counts @ dense_weights(network)
-    driven = times[:, np.newaxis] * network.soma_bias
     # From rest mu(0) = beta.
-    np.testing.assert_allclose(charge - driven - received, network.soma_bias - current, atol=TOLERANCE)
+    np.testing.assert_allclose(
+        charge - times * network.soma_bias - received, network.soma_bias - current, atol=TOLERANCE
+    )
 
 
 @pytest.mark.parametrize("unit_norm", [True, False])
 def test_identity_iii_the_kkt_residual_at_every_spike(unit_norm):
-    """t (b - lambda - G a) = v(t) + mu(t) - mu(0) for a CLASSO network, atoms of any norm."""
+    """t (b - lambda - G a) = v(t) + mu(t) - mu(0) for a CLASSO network, atoms of any norm.
+
+    All of it from the simulator's counts and states.
+    """
     rng = np.random.default_rng(22)
     dictionary = random_dictionary(rng, 40, 20) * (1 if unit_norm else rng.uniform(0.5, 2.0, (40, 1)))
     signal, penalty = rng.standard_normal(20), 0.05
     network = classo_network(dictionary, signal, penalty)
-    spikes = simulate(network, 100.0, record_spikes=True).spikes
-    times = spikes.times
-    residual = times[:, np.newaxis] * (dictionary @ signal - penalty)
-    residual -= counts_at(spikes, times) @ (dictionary @ dictionary.T)
-    potential = traces.membrane_potential(network, spikes, times)
-    current = traces.soma_current(network, spikes, times)
-    assert len(spikes) > 100
+    times, counts, potential, current, _ = at_every_spike(network, 100.0)
+    residual = times * (dictionary @ signal - penalty) - counts @ (dictionary @ dictionary.T)
+    assert len(times) > 100
     np.testing.assert_allclose(residual, potential + current - network.soma_bias, atol=TOLERANCE)
 
 

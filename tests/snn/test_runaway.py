@@ -1,6 +1,7 @@
 """Runs that would never end: excitation without bounds, and an impatient user."""
 
 import os
+import pickle
 import signal
 import subprocess
 import sys
@@ -32,6 +33,14 @@ def test_runaway_names_the_neurons_and_carries_the_run(form):
     np.testing.assert_array_equal(result.spikes.counts(), result.spike_counts)
     assert set(np.argsort(result.spike_counts)[-2:]) == {2, 5}
     assert 0.0 < result.state.time < 1e6
+
+
+def test_a_runaway_survives_the_way_back_from_a_worker():
+    with pytest.raises(RunawayError) as caught:
+        simulate(runaway_network(), 1e6, max_spikes=100)
+    error = pickle.loads(pickle.dumps(caught.value))
+    assert str(error) == str(caught.value)
+    np.testing.assert_array_equal(error.result.spike_counts, caught.value.result.spike_counts)
 
 
 def test_runaway_on_a_clock():
@@ -79,6 +88,6 @@ def test_ctrl_c_ends_a_run(kind):
         assert process.stdout.readline() == "ready\n"
         time.sleep(0.5)
         process.send_signal(signal.SIGINT)
-        out, _ = process.communicate(timeout=5.0)  # it takes a fraction of a second
+        out, _ = process.communicate(timeout=1.0)
     assert out == "interrupted\n"
     assert process.returncode == 0

@@ -4,6 +4,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from scipy.integrate import trapezoid
 
 from snn import MirroredWeights, NetworkState, SpikeTrain, SpikingNetwork, simulate, traces
 from tests.reference.networks import in_form, random_mirrored_network, random_network
@@ -57,7 +58,7 @@ def test_average_soma_current_is_the_mean_of_the_soma_current():
         grid = np.linspace(begin, end, 401)
         grid[-1] = np.nextafter(end, begin) if end < 6.0 else end
         values = traces.soma_current(network, spikes, grid)
-        total += np.trapezoid(values, grid, axis=0)
+        total += trapezoid(values, grid, axis=0)
     # Trapezoidal error: h^2 / 12 times the length times mu'' (about 1), with h below 1/400.
     np.testing.assert_allclose(traces.average_soma_current(network, spikes, [6.0])[0], total / 6.0, atol=1e-6)
 

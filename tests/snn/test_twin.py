@@ -41,9 +41,9 @@ def random_state(rng, network):
 
 @pytest.mark.parametrize("form", ["dense", "sparse", "blocks"])
 @pytest.mark.parametrize("sign", [1, -1, 0], ids=["excitatory", "inhibitory", "mixed"])
-@pytest.mark.parametrize("seed", range(14))
+@pytest.mark.parametrize("seed", range(34))
 def test_random_networks(seed, sign, form):
-    """84 networks of 1 to 8 neurons, half of them from a random state."""
+    """204 different networks of 1 to 8 neurons, half of them from a random state."""
     rng = np.random.default_rng([seed, sign + 1, form == "sparse"])
     n_neurons = int(rng.integers(1, 9))
     network = SpikingNetwork(

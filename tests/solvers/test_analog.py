@@ -54,9 +54,13 @@ def test_rest_is_the_kkt_point_and_the_kkt_point_is_at_rest(positive):
         two_sided=not positive,
         duration=10.0,
         initial_potential=potential[0],
+        relative_tolerance=1e-12,
     )
+    # The optimum is known to its KKT violation, and the flow can only descend from there; the integrator
+    # adds a few times its tolerance of the drive.
     moved = np.abs(stayed.activities - codes[0]).max()
-    assert moved <= 4 * judge(problem, codes).kkt_violation[0] + 1e-7
+    drive = np.abs(problem.correlations).max()
+    assert moved <= 10 * (judge(problem, codes).kkt_violation[0] + 1e-12 * drive)
 
 
 def test_limit_of_time_is_kept_and_told():

@@ -28,6 +28,8 @@ def random_problem(n_atoms=30, n_features=20, n_signals=4, *, positive=False, sh
     dictionary = rng.standard_normal((n_atoms, n_features))
     dictionary *= rng.uniform(0.3, 3.0, (n_atoms, 1)) / np.linalg.norm(dictionary, axis=1, keepdims=True)
     signals = rng.standard_normal((n_signals, n_features))
+    # A signal with no atom along it is turned round, and has one: where codes are positive, zero else.
+    signals[penalty_max(dictionary, signals, positive=positive) == 0.0] *= -1.0
     largest = penalty_max(dictionary, signals, positive=positive).min()
     penalty = share * largest * rng.uniform(0.5, 1.0, n_atoms)
     return LassoProblem(dictionary, signals, penalty, positive=positive)
@@ -308,9 +310,9 @@ def test_gram_at_hand_is_used_and_a_wrong_one_noticed():
     for entry in ((3, 4), (5, 5)):
         wrong = problem.gram.copy()
         wrong[entry] += 1e-3
-        with pytest.raises(ValueError, match="gram must be dictionary @ dictionary.T; got a matrix"):
+        with pytest.raises(ValueError, match=r"gram must be dictionary @ dictionary\.T; got a matrix"):
             LassoProblem(dictionary, signals, penalty, gram=wrong)
-    with pytest.raises(ValueError, match="gram must be dictionary @ dictionary.T"):
+    with pytest.raises(ValueError, match=r"gram must be dictionary @ dictionary\.T"):
         LassoProblem(dictionary, signals, penalty, gram=np.roll(problem.gram, 1, axis=(0, 1)))
 
 
@@ -361,3 +363,35 @@ def test_memory_mapped_arrays_serve_as_they_are(tmp_path):
     assert np.shares_memory(from_disk.dictionary, mapped["dictionary"])
     for solve in (solve_fista, solve_lars, solve_spiking):
         np.testing.assert_array_equal(solve(from_disk, tol=1e-2).codes, solve(problem, tol=1e-2).codes)
+
+
+def test_one_atom_by_hand():
+    """E = 1/2 (3 - 2 a)^2 + |a| at a = 1: r = 1, d.r = 2, kappa = 1/2."""
+    figures = judge(LassoProblem([[2.0]], [[3.0]], 1.0), [[1.0]])
+    assert figures.objective == 1.5
+    assert figures.duality_gap == 0.5 * 0.25 + (1.0 - 0.5 * 2.0)
+    # A step without threshold leads to 4 a = 6, with it to 5.
+    assert figures.kkt_violation == 1.0
+
+
+def test_gap_keeps_its_digits_where_the_difference_of_objectives_has_none():
+    """One atom of norm one, its coefficient too large by e: the residual 1/2 - e, scaled, is dual optimal."""
+    error = 2.0**-30
+    gap = duality_gap(LassoProblem([[1.0, 0.0]], [[2.0, 0.0]], 0.5), [[1.5 + error]])
+    np.testing.assert_allclose(gap, 0.5 * error**2, rtol=1e-6)
+
+
+@settings(max_examples=50)
+@given(seed=st.integers(0, 1000), positive=st.booleans(), exponent=st.integers(-450, 450))
+def test_figures_scale_with_signal_and_penalty_exactly(seed, positive, exponent):
+    """Powers of two change exponents only."""
+    problem = random_problem(n_atoms=7, n_features=4, positive=positive, seed=seed)
+    factor = 2.0**exponent
+    scaled = LassoProblem(
+        problem.dictionary, problem.signals * factor, problem.penalty * factor, positive=positive
+    )
+    codes = random_codes(problem, np.random.default_rng(seed))
+    plain, figures = judge(problem, codes), judge(scaled, codes * factor)
+    np.testing.assert_array_equal(figures.objective, plain.objective * factor**2)
+    np.testing.assert_array_equal(figures.duality_gap, plain.duality_gap * factor**2)
+    np.testing.assert_array_equal(figures.kkt_violation, plain.kkt_violation * factor)

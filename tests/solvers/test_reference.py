@@ -74,6 +74,16 @@ def test_lars_is_exact():
     assert (result.duality_gap <= 1e-12 * problem.energies).all()
 
 
+@pytest.mark.parametrize("share", [0.05, 0.5, 0.95])
+def test_lars_walks_the_last_segment_of_its_path_rightly(share):
+    """d_1 = e_1 joins at 2 and d_2 never does, its correlation being negative: a = (2 - lambda, 0).
+
+    `lars_path` left to itself reads alpha off d_2 there.
+    """
+    problem = LassoProblem(np.eye(2), [[2.0, -1.0]], 2.0 * share, positive=True)
+    np.testing.assert_allclose(solve_lars(problem, tol=1e-12).codes, [[2.0 - 2.0 * share, 0.0]], rtol=1e-12)
+
+
 @pytest.mark.parametrize("positive", [True, False])
 def test_lars_is_honest_about_atoms_that_are_the_same(positive):
     problem = random_problem(n_atoms=40, n_duplicates=10, share=1e-3, positive=positive)

@@ -111,12 +111,13 @@ def test_counts_and_events_are_those_of_the_simulation(positive):
     problem = random_problem(positive=positive)
     result = solve_spiking(problem, tol=1e-2)
     for signal in range(problem.n_signals):
-        run = simulate(lasso_network(problem, signal), result.duration[signal])
+        scale = result.scale[signal]
+        run = simulate(lasso_network(problem, signal, scale=scale), result.duration[signal])
         np.testing.assert_array_equal(result.spike_counts[signal], run.spike_counts)
         assert result.n_synaptic_events[signal] == run.n_synaptic_events
         rates = run.spike_rate
         code = rates if positive else rates[: problem.n_atoms] - rates[problem.n_atoms :]
-        np.testing.assert_array_equal(result.codes[signal], code)
+        np.testing.assert_array_equal(result.codes[signal], scale * code)
 
 
 def test_average_current_of_the_second_half_beats_the_rate():
@@ -202,6 +203,20 @@ def test_penalty_of_each_atom_and_norms_of_each_atom():
     rescaled = solve_spiking(scaled, readout="exact")
     np.testing.assert_allclose(rescaled.codes * scales, plain.codes, rtol=0, atol=1e-12)
     assert solve_spiking(scaled, tol=1e-2, readout="rate").converged
+
+
+@pytest.mark.parametrize("readout", READOUTS)
+@pytest.mark.parametrize("unit", [1e-60, 1e-3, 7.0, 1e60])
+def test_the_unit_of_the_signals_is_of_no_consequence(readout, unit):
+    """Signal and penalty times c: the code times c, from the same spikes."""
+    problem = random_problem()
+    other = LassoProblem(problem.dictionary, unit * problem.signals, unit * problem.penalty)
+    expected = solve_spiking(problem, tol=1e-2, readout=readout)
+    result = solve_spiking(other, tol=1e-2, readout=readout)
+    np.testing.assert_array_equal(result.spike_counts, expected.spike_counts)
+    np.testing.assert_array_equal(result.duration, expected.duration)
+    np.testing.assert_allclose(result.scale, unit * expected.scale, rtol=1e-14)
+    np.testing.assert_allclose(result.codes, unit * expected.codes, rtol=1e-10, atol=unit * 1e-14)
 
 
 # -- limits and zeros ----------------------------------------------------------------------------

@@ -1,0 +1,299 @@
+"""Nonsense to every public argument of `solvers`, and the sentence that comes back."""
+
+# ruff: noqa: E501 - a case a line reads better
+
+import re
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from solvers import (
+    LassoProblem,
+    SpikingSparseCoder,
+    compare,
+    comparison_table,
+    duality_gap,
+    kkt_violation,
+    lasso_network,
+    objective,
+    penalty_max,
+    plot_comparison,
+    solve_analog,
+    solve_coordinate_descent,
+    solve_fista,
+    solve_lars,
+    solve_spiking,
+)
+from solvers.optimality import judge
+
+NAN, INF = float("nan"), float("inf")
+DICTIONARY, SIGNALS = np.eye(2), np.array([[3.0, 0.5], [0.2, -1.0]])
+PROBLEM = LassoProblem(DICTIONARY, SIGNALS, 0.1)
+POSITIVE = LassoProblem(DICTIONARY, SIGNALS, 0.1, positive=True)
+ZERO = np.zeros((2, 2))
+RECORD = {
+    "method": "fista",
+    "n_signals": 1,
+    "n_converged": 1,
+    "objective": 1.0,
+    "mean_objective": 1.0,
+    "largest_relative_gap": 1e-3,
+    "mean_support": 1.0,
+    "n_steps": 1,
+    "seconds": 1.0,
+}
+
+
+def problem(dictionary=DICTIONARY, signals=SIGNALS, penalty=0.1, **options):
+    return LassoProblem(dictionary, signals, penalty, **options)
+
+
+CASES = [
+    # -- the problem --
+    (
+        lambda: problem([1.0, 2.0]),
+        ValueError,
+        "dictionary must have shape (any, any), (n_atoms, n_features); got shape (2,)",
+    ),
+    (lambda: problem(None), TypeError, "dictionary must be an array of real numbers; got dtype object"),
+    (
+        lambda: problem(np.eye(2) + 0j),
+        TypeError,
+        "dictionary must be an array of real numbers; got dtype complex128",
+    ),
+    (lambda: problem([["a", "b"]]), TypeError, "dictionary must be an array of real numbers; got dtype <U1"),
+    (
+        lambda: problem([[1.0], [1.0, 2.0]]),
+        TypeError,
+        "dictionary must be an array of real numbers; got list",
+    ),
+    (
+        lambda: problem(sparse.csr_array(np.eye(2))),
+        TypeError,
+        "dictionary must be a dense array; got a csr_array",
+    ),
+    (lambda: problem(np.zeros((0, 2))), ValueError, "dictionary must not be empty; got shape (0, 2)"),
+    (lambda: problem([[1.0, NAN]]), ValueError, "dictionary must be finite; got nan at [0, 1]"),
+    (
+        lambda: problem([[1.0, 0.0], [0.0, 0.0]]),
+        ValueError,
+        "dictionary must have atoms of positive norm; got zeros for atom 1",
+    ),
+    (
+        lambda: problem([[1e200, 0.0]]),
+        ValueError,
+        "dictionary must have rows of squared norm between 1e-292 and 2e+308; got inf for atom 0: rescale",
+    ),
+    (
+        lambda: problem([[1.0, 0.0], [1e-150, 0.0]]),
+        ValueError,
+        "dictionary must have rows of squared norm between 1e-292 and 2e+308; got 1e-300 for atom 1: rescale",
+    ),
+    (
+        lambda: problem(signals=SIGNALS[0]),
+        ValueError,
+        "signals must have shape (any, any), (n_signals, n_features); got shape (2,)",
+    ),
+    (lambda: problem(signals=np.ones((3, 4))), ValueError, "dictionary has 2 features but signals have 4"),
+    (lambda: problem(signals=[[1.0, -INF]]), ValueError, "signals must be finite; got -inf at [0, 1]"),
+    (
+        lambda: problem(signals=[[0.0, 0.0], [1e-150, 0.0]]),
+        ValueError,
+        "signals must have rows of squared norm between 1e-292 and 2e+308; got 1e-300 for signal 1: rescale",
+    ),
+    (lambda: problem(signals="noise"), TypeError, "signals must be an array of real numbers; got dtype <U5"),
+    (lambda: problem(penalty=0.0), ValueError, "penalty must be positive; got 0.0"),
+    (lambda: problem(penalty=-1), ValueError, "penalty must be positive; got -1.0"),
+    (lambda: problem(penalty=NAN), ValueError, "penalty must be finite; got nan"),
+    (lambda: problem(penalty=[0.1, 0.0]), ValueError, "penalty must be positive; got 0.0 at [1]"),
+    (
+        lambda: problem(penalty=[0.1, 0.1, 0.1]),
+        ValueError,
+        "penalty must have shape (2,), one penalty an atom; got shape (3,)",
+    ),
+    (lambda: problem(penalty=True), TypeError, "penalty must be a real number; got bool"),
+    (lambda: problem(positive=1), TypeError, "positive must be True or False; got 1"),
+    (
+        lambda: problem(gram=np.eye(3)),
+        ValueError,
+        "gram must have shape (2, 2), (n_atoms, n_atoms); got shape (3, 3)",
+    ),
+    (
+        lambda: problem(gram=2 * np.eye(2)),
+        ValueError,
+        "gram must be dictionary @ dictionary.T; got a matrix that differs by about 1 of it",
+    ),
+    # -- the judge --
+    (lambda: judge("problem", ZERO), TypeError, "problem must be a LassoProblem; got str"),
+    (lambda: objective(DICTIONARY, ZERO), TypeError, "problem must be a LassoProblem; got ndarray"),
+    (
+        lambda: objective(PROBLEM, np.zeros((2, 3))),
+        ValueError,
+        "codes must have shape (2, 2), (n_signals, n_atoms); got shape (2, 3)",
+    ),
+    (
+        lambda: duality_gap(PROBLEM, [[0.0, NAN], [0.0, 0.0]]),
+        ValueError,
+        "codes must be finite; got nan at [0, 1]",
+    ),
+    (lambda: duality_gap(None, ZERO), TypeError, "problem must be a LassoProblem; got NoneType"),
+    (
+        lambda: kkt_violation(POSITIVE, [[0.0, -0.5], [0.0, 0.0]]),
+        ValueError,
+        "codes must not be negative for a positive problem; got -0.5",
+    ),
+    (
+        lambda: kkt_violation(PROBLEM, sparse.csr_array(ZERO)),
+        TypeError,
+        "codes must be a dense array; got a csr_array",
+    ),
+    (
+        lambda: penalty_max([[0.0, 0.0]], SIGNALS),
+        ValueError,
+        "dictionary must have atoms of positive norm; got zeros for atom 0",
+    ),
+    (
+        lambda: penalty_max(DICTIONARY, np.ones((1, 3))),
+        ValueError,
+        "dictionary has 2 features but signals have 3",
+    ),
+    (
+        lambda: penalty_max(DICTIONARY, SIGNALS, positive="yes"),
+        TypeError,
+        "positive must be True or False; got 'yes'",
+    ),
+    # -- what only some solvers take --
+    (lambda: solve_fista(PROBLEM, max_iter=0), ValueError, "max_iter must be positive; got 0"),
+    (lambda: solve_fista(PROBLEM, max_iter=10.0), TypeError, "max_iter must be an integer; got float"),
+    (lambda: solve_coordinate_descent(PROBLEM, max_iter=-1), ValueError, "max_iter must be positive; got -1"),
+    (
+        lambda: solve_coordinate_descent(PROBLEM, n_jobs=0),
+        ValueError,
+        "n_jobs must not be 0; -1 is one worker for each processor",
+    ),
+    (
+        lambda: solve_coordinate_descent(PROBLEM, n_jobs=1.5),
+        TypeError,
+        "n_jobs must be an integer; got float",
+    ),
+    (lambda: solve_lars(PROBLEM, max_iter=True), TypeError, "max_iter must be an integer; got bool"),
+    (
+        lambda: solve_lars(PROBLEM, n_jobs=0),
+        ValueError,
+        "n_jobs must not be 0; -1 is one worker for each processor",
+    ),
+    (lambda: solve_analog(PROBLEM, max_duration=0.0), ValueError, "max_duration must be positive; got 0.0"),
+    (
+        lambda: solve_analog(PROBLEM, max_duration="long"),
+        TypeError,
+        "max_duration must be a real number; got str",
+    ),
+    (
+        lambda: solve_spiking(PROBLEM, max_duration=-1.0),
+        ValueError,
+        "max_duration must be positive; got -1.0",
+    ),
+    (lambda: solve_spiking(PROBLEM, max_duration=INF), ValueError, "max_duration must be finite; got inf"),
+    (
+        lambda: solve_spiking(PROBLEM, readout="mean"),
+        ValueError,
+        "readout must be one of 'rate', 'current', 'exact'; got 'mean'",
+    ),
+    (
+        lambda: solve_spiking(PROBLEM, readout=None),
+        TypeError,
+        "readout must be one of 'rate', 'current', 'exact'; got NoneType",
+    ),
+    (lambda: lasso_network(DICTIONARY), TypeError, "problem must be a LassoProblem; got ndarray"),
+    (lambda: lasso_network(PROBLEM, 2), ValueError, "signal must lie in [0, 2); got 2"),
+    (lambda: lasso_network(PROBLEM, 0.5), TypeError, "signal must be an integer; got float"),
+    # -- the estimator, whose parameters are checked when they are used --
+    (
+        lambda: SpikingSparseCoder(DICTIONARY, alpha=0.0).fit(SIGNALS),
+        ValueError,
+        "penalty must be positive; got 0.0",
+    ),
+    (
+        lambda: SpikingSparseCoder([1.0, 2.0], alpha=0.1).fit(SIGNALS),
+        ValueError,
+        "dictionary must have shape (any, any), (n_atoms, n_features); got shape (2,)",
+    ),
+    (
+        lambda: SpikingSparseCoder(DICTIONARY, alpha=0.1, positive="no").fit(SIGNALS),
+        TypeError,
+        "positive must be True or False; got 'no'",
+    ),
+    (
+        lambda: SpikingSparseCoder(DICTIONARY, alpha=0.1).fit(np.ones((1, 3))),
+        ValueError,
+        "dictionary has 2 features but signals have 3",
+    ),
+    (
+        lambda: SpikingSparseCoder(DICTIONARY, alpha=0.1, tol=0.0).fit_transform(SIGNALS),
+        ValueError,
+        "tol must be positive; got 0.0",
+    ),
+    (
+        lambda: SpikingSparseCoder(DICTIONARY, alpha=0.1, readout="x").fit_transform(SIGNALS),
+        ValueError,
+        "readout must be one of 'rate', 'current', 'exact'; got 'x'",
+    ),
+    # -- comparisons --
+    (lambda: compare("problem", ["fista"]), TypeError, "problem must be a LassoProblem; got str"),
+    (lambda: compare(PROBLEM, ["fista"], tol=-1.0), ValueError, "tol must be positive; got -1.0"),
+    (
+        lambda: compare(PROBLEM, ["newton"]),
+        ValueError,
+        "methods must be one of 'spiking', 'spiking_exact', 'fista', 'coordinate_descent', 'lars', 'analog'; got 'newton'",
+    ),
+    (
+        lambda: compare(PROBLEM, [solve_fista]),
+        TypeError,
+        "methods must be one of 'spiking', 'spiking_exact', 'fista', 'coordinate_descent', 'lars', 'analog'; got function",
+    ),
+    (
+        lambda: compare(PROBLEM, "fista"),
+        TypeError,
+        "methods must be a sequence of names or a mapping to callables; got str",
+    ),
+    (
+        lambda: compare(PROBLEM, ["fista", "fista"]),
+        ValueError,
+        "methods must not repeat a name; got ['fista', 'fista']",
+    ),
+    (lambda: compare(PROBLEM, []), ValueError, "methods must not be empty"),
+    (lambda: compare(PROBLEM, {"mine": 3}), TypeError, "methods must map labels to callables; got int"),
+    (lambda: compare(PROBLEM, {3: solve_fista}), TypeError, "methods must have str for labels; got int"),
+    (
+        lambda: compare(PROBLEM, {"mine": lambda problem, tol: ZERO}),
+        TypeError,
+        "method 'mine' must return a SparseCodingResult; got ndarray",
+    ),
+    (lambda: comparison_table(RECORD), TypeError, "records must be a sequence of dicts; got dict"),
+    (lambda: comparison_table([]), ValueError, "records must not be empty"),
+    (lambda: comparison_table(["fista"]), TypeError, "records must hold dicts; got str"),
+    (
+        lambda: comparison_table([{"method": "fista"}]),
+        ValueError,
+        "records must have the key 'n_signals'; got ['method']",
+    ),
+    (lambda: plot_comparison([]), ValueError, "records must not be empty"),
+    (lambda: plot_comparison([RECORD], ax="here"), TypeError, "ax must be a Axes; got str"),
+]
+
+# What every solver takes.
+for solve in (solve_spiking, solve_fista, solve_analog, solve_coordinate_descent, solve_lars):
+    CASES += [
+        (lambda solve=solve: solve(DICTIONARY), TypeError, "problem must be a LassoProblem; got ndarray"),
+        (lambda solve=solve: solve(PROBLEM, tol=0.0), ValueError, "tol must be positive; got 0.0"),
+        (lambda solve=solve: solve(PROBLEM, tol=NAN), ValueError, "tol must be finite; got nan"),
+        (lambda solve=solve: solve(PROBLEM, tol="fine"), TypeError, "tol must be a real number; got str"),
+        (lambda solve=solve: solve(PROBLEM, progress=2), TypeError, "progress must be True or False; got 2"),
+    ]
+
+
+@pytest.mark.parametrize(("call", "error", "sentence"), CASES, ids=[sentence for _, _, sentence in CASES])
+def test_nonsense_is_refused_in_a_sentence(call, error, sentence):
+    with pytest.raises(error, match=f"^{re.escape(sentence)}$"):
+        call()
