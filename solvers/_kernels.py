@@ -8,9 +8,10 @@ Gram matrix and b the correlations, it alternates
     2.  when y is reached: the atom outside S whose correlation with the residual exceeds its
         penalty by most enters S; none does at the optimum.
 
-The objective falls in every round, so no support comes back, and the method ends at the optimum from
-any start; from a good one it ends after a few rounds.  G_SS is held as a Cholesky factor, rows of
-which are appended and deleted.
+The objective falls in every round but for steps of length zero, so that, rounding and such ties apart,
+no support comes back and the method ends at the optimum from any start; from a good one it ends after a
+few rounds.  The caller bounds the rounds, and judges what comes out.  G_SS is held as a Cholesky factor,
+rows of which are appended and deleted.
 """
 
 import math
@@ -99,7 +100,7 @@ def _delete(factor, active, sign, value, size, place):
 def _finish(
     gram, correlations, penalty, positive, code, max_rounds, factor, active, sign, value, solution, residual
 ):
-    """Turn `code` into the optimum; return (rounds, atoms dropped, atoms added, whether it ended)."""
+    """Turn `code` into the optimum; return (atoms dropped and added, whether it ended)."""
     n_atoms = gram.shape[0]
     tolerance = 0.0
     for i in range(n_atoms):
@@ -212,13 +213,13 @@ def _finish(
                 value[i] = refined
     for i in range(size):
         code[active[i]] = sign[i] * value[i]
-    return rounds, dropped, added, ended
+    return dropped + added, ended
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def finish_codes(
-    gram, correlations, penalty, positive, codes, capacity, max_rounds, rounds, dropped, added, ended
-):
+    gram, correlations, penalty, positive, codes, capacity, max_rounds, n_corrections, ended
+):  # fmt: skip
     """Finish each row of `codes` in place; `capacity` bounds the number of independent atoms."""
     factor = np.empty((capacity + 1, capacity + 1))
     active = np.empty(capacity, dtype=np.int64)
@@ -227,7 +228,7 @@ def finish_codes(
     solution = np.empty(capacity)
     residual = np.empty(gram.shape[0])
     for k in range(codes.shape[0]):
-        rounds[k], dropped[k], added[k], ended[k] = _finish(
+        n_corrections[k], ended[k] = _finish(
             gram, correlations[k], penalty, positive, codes[k], max_rounds, factor, active, sign, value,
             solution, residual,
         )  # fmt: skip

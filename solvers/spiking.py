@@ -23,7 +23,9 @@ FIRST_CHECK = 2.0
 CHECKS_PER_DOUBLING = 2
 # "exact" leaves the network here, where its support is nearly right and a correction costs less than
 # the spikes that would make it (measured; docs/decisions.md).
-FINISH_TIME = 4.0
+FINISH_TIME = 8.0
+# Where it does not end, a longer run may give a better start, but not without limit.
+LAST_FINISH_TIME = 500.0
 # Signals simulated together: bounded by memory, and so that Ctrl-C is quick.
 VALUES_PER_BATCH = 1_000_000
 LARGEST_BATCH = 256
@@ -100,8 +102,9 @@ def solve_spiking(
           time so far.  Sparser, and much closer to the optimum at the same time.
         - "exact": the atoms that fired are taken as a first guess of the support, the optimality
           equations are solved on it, and atoms are dropped and added until the KKT conditions hold.
-          Ends at machine precision; `n_corrections` and `rate_duality_gap` of the result tell how
-          much of it the network had done.
+          Ends at machine precision whatever `tol`, unless the atoms are so nearly dependent that the
+          equations cannot be solved to it; then the best code met is kept.  `n_corrections` and
+          `rate_duality_gap` of the result tell how much of it the network had done.
     n_jobs : int, optional
         Signals are spread over so many joblib workers, threads unless a `joblib.parallel_config` says
         otherwise.  The result does not depend on their number.
@@ -151,7 +154,9 @@ def solve_spiking(
         method="spiking",
         tol=tol,
         n_steps=gathered["spike_counts"].sum(axis=1),
-        limit=f"max_duration = {max_duration:g}",
+        limit="the precision of the exact read-out"
+        if readout == "exact"
+        else f"max_duration={max_duration:g}",
         kind=SpikingCodingResult,
         readout=readout,
         n_synaptic_events=n_deliveries(network.weights, gathered["spike_counts"]),
@@ -266,6 +271,7 @@ def _finish_batch(
     """Run until the support is nearly right, then solve the optimality equations on it."""
     run, scale = _start(problem, network)
     codes = np.zeros((problem.n_signals, problem.n_atoms))
+    gaps = judge(problem, codes).duality_gap
     duration = np.zeros(problem.n_signals)
     n_corrections = np.zeros(problem.n_signals, dtype=np.int64)
     active = np.arange(problem.n_signals)
@@ -273,11 +279,21 @@ def _finish_batch(
     while len(active):
         run.advance(time, active=active)
         duration[active] = time
+        part = problem.subset(active)
         currents = np.maximum(_charge(run)[active], 0.0) / (time * network.firing_threshold)
         guess = _signed(problem, np.where(run.spike_counts[active] > 0, currents, 0.0)) * scale[active]
-        codes[active], n_corrections[active], ended = _finish(problem.subset(active), guess)
+        finished, n_corrections[active], ended = _finish(part, guess)
+        # On a support that is close to singular the equations may lead astray: keep what is best.
+        for candidate in (finished, _signed(problem, run.spike_counts[active] / time) * scale[active]):
+            gap = judge(part, candidate).duality_gap
+            better = gap < gaps[active]
+            codes[active[better]] = candidate[better]
+            gaps[active[better]] = gap[better]
+            if (gaps[active] <= tol * part.energies).all():
+                break
         # Where the method ended, all that is left is rounding, and no spike can improve on it.
-        active = active[~ended] if time < max_duration else active[:0]
+        done = ended | (gaps[active] <= tol * part.energies)
+        active = active[~done] if time < min(max_duration, LAST_FINISH_TIME) else active[:0]
         time = min(4.0 * time, max_duration)
     return _outcome(problem, run, scale, codes, duration, n_corrections)
 
@@ -286,8 +302,7 @@ def _finish(problem: LassoProblem, guess: np.ndarray) -> tuple[np.ndarray, np.nd
     """Return the exact codes reached from a guess, the corrections it took, and whether it ended."""
     n_signals, n_atoms = guess.shape
     codes = np.ascontiguousarray(guess)
-    capacity = min(problem.dictionary.shape)
-    counters = np.zeros((3, n_signals), dtype=np.int64)
+    n_corrections = np.zeros(n_signals, dtype=np.int64)
     ended = np.zeros(n_signals, dtype=np.bool_)
     step = max(1, FINISHES_PER_CALL // n_atoms)
     for start in range(0, n_signals, step):
@@ -298,14 +313,12 @@ def _finish(problem: LassoProblem, guess: np.ndarray) -> tuple[np.ndarray, np.nd
             problem.penalty,
             problem.positive,
             codes[part],
-            capacity,
+            min(problem.dictionary.shape),
             ROUNDS_PER_ATOM * n_atoms,
-            counters[0, part],
-            counters[1, part],
-            counters[2, part],
+            n_corrections[part],
             ended[part],
         )
-    return codes, counters[1] + counters[2], ended
+    return codes, n_corrections, ended
 
 
 def _outcome(
