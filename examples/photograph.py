@@ -36,8 +36,6 @@ from solvers.compare import compare
 PATCH_SIZE = 8
 N_ATOMS = 256
 PENALTY = 0.05  # in units of the signals, whose pixels run from 0 to 1
-# Signal and penalty times a factor: the code times that factor, so spikes come that much faster.
-LOUDNESS = 5.0
 RATE_TOL = 1e-2
 FINISHED_TOL = 1e-9
 METHODS = ("spiking", "spiking_exact", "fista", "coordinate_descent", "lars")
@@ -77,7 +75,8 @@ def draw(
 def _draw_raster(ax, problem: LassoProblem, finished: SpikingCodingResult) -> None:
     """Draw one patch's network: neurons of the certified code above those that fire in vain."""
     signal = _patch_to_show(problem, finished)
-    spikes = simulate(lasso_network(problem, signal), SHOWN, record_spikes=True).spikes
+    network = lasso_network(problem, signal, scale=finished.scale[signal])
+    spikes = simulate(network, SHOWN, record_spikes=True).spikes
     code = finished.codes[signal]
     active = np.concatenate([code > 0.0, code < 0.0])
     fired = np.flatnonzero(spikes.counts())
@@ -209,7 +208,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     image = photograph(options.height, options.width)
     patches, means = remove_mean(extract_patches(image, PATCH_SIZE, stride=PATCH_SIZE))
-    problem = LassoProblem(overcomplete_dct(PATCH_SIZE, N_ATOMS), LOUDNESS * patches, LOUDNESS * PENALTY)
+    problem = LassoProblem(overcomplete_dct(PATCH_SIZE, N_ATOMS), patches, PENALTY)
     print("A photograph in sparse code, found by spikes and certified")
     print(
         f"{image.shape[0]} x {image.shape[1]} pixels; {problem.n_signals:,} patches of "
@@ -220,7 +219,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     seconds, finished = timed(problem, readout="exact", tol=FINISHED_TOL)
     rates_seconds, rates = timed(problem, readout="rate", tol=RATE_TOL)
     approximation = reconstruct_from_patches(
-        problem.reconstruct(finished.codes) / LOUDNESS + means, image.shape, PATCH_SIZE, stride=PATCH_SIZE
+        problem.reconstruct(finished.codes) + means, image.shape, PATCH_SIZE, stride=PATCH_SIZE
     )
     print("Gaps are certified, in units of 1/2 ||signal||^2.")
     print(

@@ -271,7 +271,7 @@ def _finish_batch(
     """Run until the support is nearly right, then solve the optimality equations on it."""
     run, scale = _start(problem, network)
     codes = np.zeros((problem.n_signals, problem.n_atoms))
-    gaps = judge(problem, codes).duality_gap
+    gaps = np.full(problem.n_signals, np.inf)
     duration = np.zeros(problem.n_signals)
     n_corrections = np.zeros(problem.n_signals, dtype=np.int64)
     active = np.arange(problem.n_signals)
@@ -283,8 +283,9 @@ def _finish_batch(
         currents = np.maximum(_charge(run)[active], 0.0) / (time * network.firing_threshold)
         guess = _signed(problem, np.where(run.spike_counts[active] > 0, currents, 0.0)) * scale[active]
         finished, n_corrections[active], ended = _finish(part, guess)
+        rates = _signed(problem, run.spike_counts[active] / time) * scale[active]
         # On a support that is close to singular the equations may lead astray: keep what is best.
-        for candidate in (finished, _signed(problem, run.spike_counts[active] / time) * scale[active]):
+        for candidate in (finished, rates, np.zeros_like(rates)):
             gap = judge(part, candidate).duality_gap
             better = gap < gaps[active]
             codes[active[better]] = candidate[better]

@@ -4,7 +4,6 @@ import platform
 import statistics
 import time
 from collections.abc import Callable, Mapping
-from pathlib import Path
 
 import numba
 import numpy
@@ -30,18 +29,11 @@ def median_seconds(calls: Mapping[str, Callable[[], object]], repeats: int) -> d
     }
 
 
-def machine() -> str:
-    """Return one line on what the numbers were measured on."""
-    model = platform.processor() or platform.machine()
-    cpuinfo = Path("/proc/cpuinfo")
-    if cpuinfo.exists():
-        names = [
-            line.split(":")[1].strip() for line in cpuinfo.read_text().splitlines() if "model name" in line
-        ]
-        model = f"{names[0]}, {len(names)} cores" if names else model
+def versions() -> str:
+    """Return one line on what was measured with."""
     return (
-        f"{model}; Python {platform.python_version()}, NumPy {numpy.__version__}, Numba {numba.__version__}, "
-        f"scikit-learn {sklearn.__version__}; one thread"
+        f"Python {platform.python_version()}, NumPy {numpy.__version__}, Numba {numba.__version__}, "
+        f"scikit-learn {sklearn.__version__}; one thread; medians"
     )
 
 

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from examples import _common, photograph
-from solvers import LassoProblem, solve_spiking
 
 
 def test_example_draws_and_certifies(tmp_path, capsys):
@@ -25,16 +24,6 @@ def test_example_draws_and_certifies(tmp_path, capsys):
     # The gap of a patch is at most tol times the objective of its zero code, which is above the mean
     # objective by a factor well below ten.
     assert max(objectives.values()) < best * (1.0 + 10.0 * photograph.COMPARED_TOL)
-
-
-def test_louder_signals_have_louder_codes():
-    rng = np.random.default_rng(0)
-    dictionary, signals = rng.standard_normal((20, 8)), rng.standard_normal((3, 8))
-    quiet, loud = (
-        solve_spiking(LassoProblem(dictionary, loudness * signals, loudness * 0.5), readout="exact", tol=1e-9)
-        for loudness in (1.0, photograph.LOUDNESS)
-    )
-    np.testing.assert_allclose(loud.codes, photograph.LOUDNESS * quiet.codes, atol=1e-12)
 
 
 @pytest.mark.parametrize(
