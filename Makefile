@@ -1,7 +1,7 @@
 # Each target creates what it needs, from nothing: a virtual environment in .venv, and in it the
 # project with the extras the target asks for.  A second run finds it there.
 #
-#   make demo                       the two pictures of the README, and a short report
+#   make demo                       two pictures, that of the README among them, and a short report
 #   make test                       everything that must hold
 #   make test PYTHON=python3.13     with another Python (after `make clean`)
 #   make test ARGS="-k golden"      some of the tests
@@ -38,7 +38,7 @@ lint: $(VENV)/.installed-test
 	@$(VENV)/bin/ruff format --check
 	@$(VENV)/bin/lint-imports
 
-benchmark: $(VENV)/.installed-benchmark
+benchmark: $(VENV)/.installed-test
 	@$(RUN) -m tests.benchmarks.spiking_lasso $(ARGS)
 
 clean:
@@ -71,8 +71,3 @@ $(VENV)/.installed-test: pyproject.toml | $(VENV)/pyvenv.cfg
 		echo "Brian2 could not be installed (see above, or run: $(RUN) -m pip install brian2): its tests are skipped" > $@; \
 	fi
 	@touch $(VENV)/.installed
-
-$(VENV)/.installed-benchmark: pyproject.toml | $(VENV)/.installed-test
-	@echo "installing what the benchmarks run beside"
-	@$(INSTALL) --editable '.[test,benchmark]'
-	@touch $@

@@ -230,7 +230,7 @@ def _start(problem: LassoProblem, network: SpikingNetwork) -> tuple[EventDrivenR
 
 
 def _charge(run: EventDrivenRun) -> np.ndarray:
-    """Return the integral of each soma current since the start (identity (i))."""
+    """Return the integral of each soma current since the start (docs/theory.md, equation 4)."""
     return run.network.firing_threshold * run.spike_counts + run.membrane_potential
 
 

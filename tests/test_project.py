@@ -48,7 +48,7 @@ def test_changelog_knows_the_version():
     assert re.search(rf"^## {re.escape(PROJECT['project']['version'])}\b", changelog, flags=re.MULTILINE)
 
 
-def test_readme_code_runs(tmp_path, monkeypatch):
+def test_readme_code_runs_and_prints_what_its_comments_say(tmp_path, monkeypatch, capsys):
     blocks = re.findall(
         r"^```python\n(.*?)^```",
         (ROOT / "README.md").read_text(encoding="utf-8"),
@@ -65,6 +65,10 @@ def test_readme_code_runs(tmp_path, monkeypatch):
             exec(compile(block, "README.md", "exec"), namespace)
     finally:
         matplotlib.use(backend)
+    gap, spikes, distance = (float(number) for number in capsys.readouterr().out.split())
+    assert 1e-15 < gap < 1e-13
+    assert 7 < spikes < 11
+    assert 3e-3 < distance < 3e-2
 
 
 @pytest.mark.parametrize(("package", "name"), PUBLIC, ids=".".join)

@@ -13,7 +13,7 @@ FIGURE_1_PENALTY = 0.1
 
 
 def classo_network(dictionary, signal, penalty):
-    """The network whose rates solve min 1/2 |s - a D|^2 + penalty |a|_1, a >= 0 (theory.md, section 2)."""
+    """The network whose rates solve min 1/2 |s - a D|^2 + penalty |a|_1, a >= 0 (theory.md, section 3)."""
     gram = dictionary @ dictionary.T
     norms = np.diag(gram).copy()
     weights = np.diag(norms) - gram

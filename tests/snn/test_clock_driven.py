@@ -57,7 +57,7 @@ def test_equals_the_rules_written_out(form, reset):
 
 @pytest.mark.parametrize("form", ["dense", "sparse", "blocks"])
 def test_charge_balance_holds_when_the_threshold_is_subtracted(form):
-    """Identity (i): exact with subtraction, short of the accumulated overshoot with reset to zero."""
+    """Equation 4: exact with subtraction, short of the accumulated overshoot with reset to zero."""
     network = in_form(random_network(np.random.default_rng(6), 30), form)
     threshold = network.firing_threshold
     subtracted = simulate_clocked(network, 500.0, time_step=0.1, reset="subtract")
@@ -144,7 +144,7 @@ def test_floors_of_figure_2(four_hundred_atoms):
 
 
 def test_average_current_is_that_of_the_steps():
-    """Identity (ii) on a clock: with q = e^-dt, sum of h over the steps is what arrived / (1 - q)."""
+    """Equation 5 on a clock: with q = e^-dt, sum of h over the steps is what arrived / (1 - q)."""
     network = random_network(np.random.default_rng(10), 20)
     step, duration = 0.125, 200.0
     result = simulate_clocked(network, duration, time_step=step)

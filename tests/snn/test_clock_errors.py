@@ -35,7 +35,7 @@ def test_a_spike_brings_a_little_more_than_its_weight():
 def test_errors_of_the_rates_that_time_does_not_remove():
     """Keeping the overshoot, the rates tend to those of the exact network with weights so much larger.
 
-    Identity (i), which is exact with subtraction, bounds the distance by a constant over t; resetting
+    Equation 4, which is exact with subtraction, bounds the distance by a constant over t; resetting
     to zero loses the overshoot besides.
     """
     network, time_step, time = golden_network(), 0.1, 4000.0

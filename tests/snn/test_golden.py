@@ -63,7 +63,7 @@ def test_correlations_objective_and_optimum():
 def test_rates_tend_to_the_optimum_like_one_over_t(dictionary):
     """t max|a - a*| stays bounded over three decades; read both from the rate and from the current.
 
-    By identity (iii), t G_SS (a* - a) = v + mu - mu(0) + G_S1 n_1 on the support S: with |v|, |mu - mu(0)|
+    By Equation 9, t G_SS (a* - a) = v + mu - mu(0) + G_S1 n_1 on the support S: with |v|, |mu - mu(0)|
     at most about 2, and n_1 = 1, t |a - a*| <= |G_SS^-1| (2 + 2 + 1).
     """
     network = classo_network(dictionary, FIGURE_1_SIGNAL, FIGURE_1_PENALTY)

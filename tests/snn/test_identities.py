@@ -1,4 +1,4 @@
-"""The exact identities of theory.md, section 1, at every spike and over a million spikes."""
+"""The exact identities of docs/theory.md (equations 4, 5, 9), at every spike and over a million spikes."""
 
 import math
 
@@ -91,8 +91,8 @@ def at_every_spike(network, duration):
     return times[:, np.newaxis], counts, potential, current, spikes
 
 
-def test_identity_i_and_ii_at_every_spike(network):
-    """(i) t (u - theta a) = v(t) - v(0);  (ii) t (u - beta - W^T a) = mu(0) - mu(t).
+def test_charge_balances_at_every_spike(network):
+    """Equations 4 and 5: t (u - theta a) = v(t) - v(0), t (u - beta - W^T a) = mu(0) - mu(t).
 
     Counts, v and mu are the simulator's; t u is summed from the spike times alone.
     """
@@ -107,8 +107,8 @@ def test_identity_i_and_ii_at_every_spike(network):
 
 
 @pytest.mark.parametrize("unit_norm", [True, False])
-def test_identity_iii_the_kkt_residual_at_every_spike(unit_norm):
-    """t (b - lambda - G a) = v(t) + mu(t) - mu(0) for a CLASSO network, atoms of any norm.
+def test_kkt_residual_at_every_spike(unit_norm):
+    """Equation 9: t (b - lambda - G a) = v(t) + mu(t) - mu(0) for a CLASSO network, atoms of any norm.
 
     All of it from the simulator's counts and states.
     """
@@ -122,8 +122,8 @@ def test_identity_iii_the_kkt_residual_at_every_spike(unit_norm):
     np.testing.assert_allclose(residual, potential + current - network.soma_bias, atol=TOLERANCE)
 
 
-def test_identity_i_over_any_window(network):
-    """Of two runs in a row, each satisfies (i) with the change of potential over its own window."""
+def test_charge_balance_over_any_window(network):
+    """Of two runs in a row, each satisfies equation 4 with the change of potential over its own window."""
     state = NetworkState.at_rest(network.n_neurons)
     for duration in (3.0, 0.01, 20.0):
         run = simulate(network, duration, state=state, record_spikes=True)

@@ -61,7 +61,7 @@ def test_exponential_rate_of_a_steady_neuron_is_its_rate_at_once():
 
 @pytest.mark.parametrize("time", [20.0, 200.0, 2000.0])
 def test_thresholded_average_current_differs_from_the_rate_by_c_over_t(time):
-    """By identity (i) u - theta a = v / t from rest.
+    """By Equation 4 of docs/theory.md u - theta a = v / t from rest.
 
     Where u >= 0 the difference of the read-outs is |v| / (theta t).  Where u < 0 it is a, and theta a =
     u - v / t < |v| / t.  Both are at most |v| / (theta t).  Where a neuron keeps firing, v lies between theta

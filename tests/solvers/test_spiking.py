@@ -45,7 +45,7 @@ def test_signed_network_spikes_like_the_positive_network_of_both_signs(unit_norm
 
 @pytest.mark.parametrize("positive", [True, False])
 def test_network_state_is_the_kkt_residual(positive):
-    """Identity (iii): t (b - lambda - G a) = v + h from rest, for either half of a pair."""
+    """Equation 9 of docs/theory.md: t (b - lambda - G a) = v + h from rest, for either half of a pair."""
     problem = random_problem(positive=positive, unit_norm=False)
     duration = 73.0
     result = simulate(lasso_network(problem, 1), duration)
@@ -74,7 +74,7 @@ def test_kkt_violation_of_the_rates_falls_like_one_over_time(positive):
         violations.append(judge(problem, code[np.newaxis]).kkt_violation[0])
     slope = np.polyfit(np.log(durations), np.log(violations), 1)[0]
     assert -1.2 < slope < -0.8
-    # The bound of identity (iii): |v + h| <= theta + the currents of a few spikes.
+    # The bound of Equation 9 of docs/theory.md: |v + h| <= theta + the currents of a few spikes.
     assert (violations * durations < 5.0).all()
 
 
