@@ -6,7 +6,7 @@ import numpy as np
 from scipy import sparse
 from tqdm import tqdm
 
-from snn import _kernels, checks
+from snn import _clock_kernels, checks
 from snn.event_driven import (
     MOST_SPIKES_PER_CALL,
     UPDATES_PER_CALL,
@@ -165,9 +165,9 @@ def _kernel_for(network: SpikingNetwork) -> tuple:
     """Return the kernel for the network's form of weights, and its first arguments."""
     weights = network.weights
     if isinstance(weights, MirroredWeights):
-        return _kernels.step_dense, (*scaled_rows(weights.lateral), True, weights.exchange)
+        return _clock_kernels.step_dense, (*scaled_rows(weights.lateral), True, weights.exchange)
     if isinstance(weights, sparse.csr_array):
-        return _kernels.step_sparse, (weights.indptr, weights.indices, weights.data)
+        return _clock_kernels.step_sparse, (weights.indptr, weights.indices, weights.data)
     if isinstance(weights, BlockWeights):
         weights = weights.toarray()
-    return _kernels.step_dense, (*scaled_rows(weights), False, np.empty(0))
+    return _clock_kernels.step_dense, (*scaled_rows(weights), False, np.empty(0))

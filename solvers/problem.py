@@ -139,7 +139,20 @@ class LassoProblem:
         return sparse.csr_array(codes) @ self.dictionary
 
     def subset(self, which: np.ndarray | slice) -> LassoProblem:
-        """Return the problem of some of the signals; the dictionary is shared, not checked again."""
+        """Return the problem of some of the signals; the dictionary is shared, not checked again.
+
+        Parameters
+        ----------
+        which : slice, or array_like of int or bool
+            As NumPy selects rows; at least one.
+
+        Raises
+        ------
+        ValueError
+            If it selects a single row by a bare number, or none.
+        """
+        if np.ndim(self.energies[which]) != 1 or not len(self.energies[which]):
+            raise ValueError(f"which must select one or more signals by a slice or a list; got {which!r}")
         problem = object.__new__(LassoProblem)
         problem.__dict__.update(self.__dict__)
         for name in ("signals", "energies", "correlations"):

@@ -98,3 +98,10 @@ def test_problem_survives_a_pickle():
     assert copy.positive
     assert "gram" in vars(copy)
     np.testing.assert_array_equal(solve_fista(copy).codes, solve_fista(problem).codes)
+
+
+@pytest.mark.parametrize("which", [1, slice(0, 0), []])
+def test_a_subset_has_signals(which):
+    problem = LassoProblem(np.eye(3), np.ones((4, 3)), 0.1)
+    with pytest.raises(ValueError, match="which must select one or more signals by a slice or a list; got"):
+        problem.subset(np.array(which, dtype=int) if which == [] else which)

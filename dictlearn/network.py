@@ -1,0 +1,351 @@
+"""The two-phase network: input neurons, coding neurons, and the weights between them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from joblib import Parallel, delayed
+
+from snn import Block, BlockWeights, SpikingNetwork, checks, simulate_clocked
+from snn.event_driven import EventDrivenRun
+from snn.state import NetworkState
+
+# Signals simulated by one worker at a time.
+LARGEST_BATCH = 64
+# A phase ends in an error after so many times the spikes that the inputs alone, and the feedback of a
+# consistent network, could cause; the least is for short phases.
+SPIKES_ALLOWED = 20.0
+LEAST_SPIKES_ALLOWED = 100_000
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Phase:
+    """What neurons can see of themselves over one phase; a row a signal.
+
+    Attributes
+    ----------
+    duration : float
+        T, in synaptic time constants.
+    input_rate, coding_rate : ndarray, shapes (n_signals, n_inputs), (n_signals, n_atoms)
+        b and a: spikes per unit of time.
+    input_current, coding_current : ndarray, of the same shapes
+        v and u: average soma currents.
+    n_spikes : ndarray of int, shape (n_signals,)
+        Spikes of all neurons.
+    """
+
+    duration: float
+    input_rate: np.ndarray
+    coding_rate: np.ndarray
+    input_current: np.ndarray
+    coding_current: np.ndarray
+    n_spikes: np.ndarray
+
+    def __post_init__(self) -> None:
+        for name, value in self.__dict__.items():
+            if isinstance(value, np.ndarray):
+                object.__setattr__(self, name, checks.read_only(value))
+
+
+@dataclass(frozen=True, eq=False)
+class TwoPhaseNetwork:
+    """A spiking network with feedback that codes signals and sees the gradient of its weights.
+
+    M input neurons (threshold 1) drive N coding neurons (thresholds diag H), which inhibit each other
+    and, scaled by gamma, drive the input neurons in return.  Neurons 0 .. M - 1 are the inputs::
+
+        coding:  mu = -(1 - gamma) lambda1 s + F sigma_in - (H - diag H) sigma_cod
+        input:   nu =  (1 - gamma) x + gamma B sigma_cod
+
+    with sigma the filtered spikes of each layer.  At gamma = 0, with F = B^T = D^T and H = D^T D (the
+    papers' orientation: atoms are the columns of D), the coding rates tend to the non-negative LASSO
+    code of x; with any gamma in [0, 1) a consistent network, H = F B, has the same code.
+
+    Parameters
+    ----------
+    feedforward : array_like, shape (n_atoms, n_inputs)
+        F, not negative: its row i are the weights into coding neuron i.
+    feedback : array_like, shape (n_inputs, n_atoms)
+        B, not negative: its row j are the weights into input neuron j.
+    lateral : array_like, shape (n_atoms, n_atoms)
+        H, not negative: row i inhibits coding neuron i; the diagonal, positive, are the thresholds.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If a matrix does not hold finite real numbers, has a wrong shape, or a wrong sign.
+
+    References
+    ----------
+    Lin and Tang (2018), arXiv:1805.08952, section 3 and equation 8.
+    """
+
+    feedforward: np.ndarray
+    feedback: np.ndarray
+    lateral: np.ndarray
+
+    def __post_init__(self) -> None:
+        feedforward = checks.real_array(
+            "feedforward", self.feedforward, shape=(None, None), meaning="(n_atoms, n_inputs)"
+        )
+        n_atoms, n_inputs = feedforward.shape
+        feedback = checks.real_array(
+            "feedback", self.feedback, shape=(n_inputs, n_atoms), meaning="(n_inputs, n_atoms)"
+        )
+        lateral = checks.real_array(
+            "lateral", self.lateral, shape=(n_atoms, n_atoms), meaning="(n_atoms, n_atoms)"
+        )
+        for name, matrix in (("feedforward", feedforward), ("feedback", feedback), ("lateral", lateral)):
+            if matrix.min() < 0.0:
+                raise ValueError(f"{name} must not be negative; got {matrix.min()}")
+            object.__setattr__(self, name, checks.read_only(matrix))
+        thresholds = np.diagonal(lateral)
+        if thresholds.min() <= 0.0:
+            atom = int(np.argmin(thresholds))
+            raise ValueError(
+                f"lateral must have a positive diagonal, the thresholds; got {thresholds[atom]} "
+                f"at [{atom}, {atom}]"
+            )
+
+    @classmethod
+    def consistent(cls, dictionary: np.ndarray) -> TwoPhaseNetwork:
+        """Return the network of a dictionary, shape (n_atoms, n_inputs), not negative: H = F B."""
+        dictionary = checks.real_array(
+            "dictionary", dictionary, shape=(None, None), meaning="(n_atoms, n_inputs)"
+        )
+        return cls(dictionary, np.ascontiguousarray(dictionary.T), dictionary @ dictionary.T)
+
+    @property
+    def n_inputs(self) -> int:
+        """M, the number of input neurons."""
+        return self.feedforward.shape[1]
+
+    @property
+    def n_atoms(self) -> int:
+        """N, the number of coding neurons."""
+        return self.feedforward.shape[0]
+
+    @property
+    def consistency(self) -> float:
+        """1 - ||H - F B|| / ||H||: 1 where lateral weights and thresholds match the feedback loop."""
+        product = self.feedforward @ self.feedback
+        return 1.0 - float(np.linalg.norm(self.lateral - product) / np.linalg.norm(self.lateral))
+
+    @property
+    def symmetry(self) -> float:
+        """1 - ||F - B^T|| / ||B||: 1 where both directions carry the same dictionary."""
+        return 1.0 - float(np.linalg.norm(self.feedforward - self.feedback.T) / np.linalg.norm(self.feedback))
+
+    def spiking_network(
+        self, signal: np.ndarray, *, penalty: float, gamma: float, reweighting: np.ndarray | None = None
+    ) -> SpikingNetwork:
+        """Return the network for one signal as `snn` simulates it, inputs first.
+
+        Parameters
+        ----------
+        signal : array_like, shape (n_inputs,)
+            x, not negative.
+        penalty : float
+            lambda1, positive.
+        gamma : float
+            Strength of the feedback, in [0, 1).
+        reweighting : array_like, shape (n_atoms,), optional
+            s; by default 1.
+        """
+        signals, penalty, reweighting = self._checked(np.atleast_2d(signal), penalty, reweighting)
+        gamma = _share("gamma", gamma)
+        if len(signals) != 1:
+            raise ValueError(f"signal must be one signal; got {len(signals)}")
+        bias = self._soma_bias(signals, penalty, reweighting, gamma)[0]
+        return SpikingNetwork(self._weights(gamma), bias, self._thresholds())
+
+    def run(
+        self,
+        signals: np.ndarray,
+        *,
+        penalty: float,
+        kappa: float = 0.7,
+        duration: float = 20.0,
+        reweighting: np.ndarray | None = None,
+        initial_potential: float = 0.0,
+        time_step: float | None = None,
+        n_jobs: int | None = None,
+    ) -> tuple[Phase, Phase]:
+        """Run each signal at gamma = 0, then, all states kept, at gamma = kappa.
+
+        Parameters
+        ----------
+        signals : array_like, shape (n_signals, n_inputs)
+            Not negative; split signed data into + and - channels.
+        penalty : float
+            lambda1, positive.
+        kappa : float, default 0.7
+            Strength of the feedback in the second phase, in (0, 1).
+        duration : float, default 20.0
+            Of each phase, in synaptic time constants.
+        reweighting : array_like, shape (n_atoms,), optional
+            s, the weights of the penalty, not negative; by default 1.
+        initial_potential : float, default 0.0
+            Where potentials start, as a share of the thresholds, in [0, 1).  At 0 a neuron with rate
+            r loses half a spike, on average, in the first phase and none in the second; at 0.5 that bias
+            is gone.
+        time_step : float, optional
+            Run on a clock of this step with reset to zero, the papers' setting, and not exactly.
+        n_jobs : int, optional
+            Number of joblib workers; the result does not depend on it.
+
+        Returns
+        -------
+        without_feedback, with_feedback : Phase
+
+        Raises
+        ------
+        TypeError, ValueError
+            If an argument is of the wrong kind, shape or value.
+        RuntimeError
+            If the network runs away: feedback excites more than thresholds and lateral weights take.
+
+        References
+        ----------
+        Lin and Tang (2018), arXiv:1805.08952, section 4.
+        """
+        signals, penalty, reweighting = self._checked(signals, penalty, reweighting)
+        kappa = _share("kappa", kappa)
+        if kappa == 0.0:
+            raise ValueError("kappa must be positive: without feedback there is no second phase")
+        duration = checks.positive_number("duration", duration)
+        initial_potential = _share("initial_potential", initial_potential)
+        if time_step is not None:
+            time_step = checks.positive_number("time_step", time_step)
+
+        drives = [self._soma_bias(signals, penalty, reweighting, gamma) for gamma in (0.0, kappa)]
+        networks = [
+            SpikingNetwork(self._weights(gamma), drive[0], self._thresholds())
+            for gamma, drive in zip((0.0, kappa), drives, strict=True)
+        ]
+        start = NetworkState(
+            membrane_potential=initial_potential * self._thresholds(),
+            synaptic_current=np.zeros(self.n_inputs + self.n_atoms),
+        )
+        batches = [slice(k, k + LARGEST_BATCH) for k in range(0, len(signals), LARGEST_BATCH)]
+        if time_step is None:
+            outcomes = Parallel(n_jobs=n_jobs, prefer="threads")(
+                delayed(_run_exactly)(networks, [drive[batch] for drive in drives], start, duration)
+                for batch in batches
+            )
+        else:
+            outcomes = Parallel(n_jobs=n_jobs, prefer="threads")(
+                delayed(_run_on_a_clock)(
+                    networks, [drive[batch] for drive in drives], start, duration, time_step
+                )
+                for batch in batches
+            )
+        counts, currents = (np.concatenate(pieces, axis=1) for pieces in zip(*outcomes, strict=True))
+        first, second = (self._phase(duration, *seen) for seen in zip(counts, currents, strict=True))
+        return first, second
+
+    def _checked(
+        self, signals: np.ndarray, penalty: float, reweighting: np.ndarray | None
+    ) -> tuple[np.ndarray, float, np.ndarray]:
+        signals = checks.real_array(
+            "signals", signals, shape=(None, self.n_inputs), meaning="(n_signals, n_inputs)"
+        )
+        if signals.min() < 0.0:
+            raise ValueError(
+                f"signals must not be negative (split them into + and - channels); got {signals.min()}"
+            )
+        penalty = checks.positive_number("penalty", penalty)
+        if reweighting is None:
+            reweighting = np.ones(self.n_atoms)
+        reweighting = checks.real_array(
+            "reweighting", reweighting, shape=(self.n_atoms,), meaning="one weight an atom"
+        )
+        if reweighting.min() < 0.0:
+            raise ValueError(f"reweighting must not be negative; got {reweighting.min()}")
+        return signals, penalty, reweighting
+
+    def _thresholds(self) -> np.ndarray:
+        return np.concatenate([np.ones(self.n_inputs), np.diagonal(self.lateral)])
+
+    def _soma_bias(
+        self, signals: np.ndarray, penalty: float, reweighting: np.ndarray, gamma: float
+    ) -> np.ndarray:
+        inhibition = np.broadcast_to(-penalty * reweighting, (len(signals), self.n_atoms))
+        return (1.0 - gamma) * np.hstack([signals, inhibition])
+
+    def _weights(self, gamma: float) -> BlockWeights:
+        n_inputs = self.n_inputs
+        blocks = [
+            Block(first_source=0, first_target=n_inputs, values=self.feedforward.T),
+            Block(first_source=n_inputs, first_target=n_inputs, values=self.lateral.T, factor=-1.0),
+        ]
+        if gamma > 0.0:
+            blocks.append(Block(first_source=n_inputs, first_target=0, values=self.feedback.T, factor=gamma))
+        return BlockWeights(n_inputs + self.n_atoms, blocks)
+
+    def _phase(self, duration: float, counts: np.ndarray, currents: np.ndarray) -> Phase:
+        inputs, coding = slice(0, self.n_inputs), slice(self.n_inputs, None)
+        return Phase(
+            duration=duration,
+            input_rate=counts[:, inputs] / duration,
+            coding_rate=counts[:, coding] / duration,
+            input_current=currents[:, inputs],
+            coding_current=currents[:, coding],
+            n_spikes=counts.sum(axis=1),
+        )
+
+
+def _share(name: str, value: float) -> float:
+    number = checks.non_negative_number(name, value)
+    if number >= 1.0:
+        raise ValueError(f"{name} must lie in [0, 1); got {number}")
+    return number
+
+
+def _run_exactly(
+    networks: list[SpikingNetwork], drives: list[np.ndarray], start: NetworkState, duration: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return spike counts and average currents, each of shape (2, n_signals, n_neurons)."""
+    counts, currents = [], []
+    state = start
+    for network, drive in zip(networks, drives, strict=True):
+        run = EventDrivenRun(network, drive, state)
+        before = run.membrane_potential.copy()
+        # In a consistent network every input fires as often as its signal says, with feedback or without.
+        expected = (np.maximum(drives[0], 0.0) / network.firing_threshold).sum() * duration
+        limit = max(LEAST_SPIKES_ALLOWED, int(SPIKES_ALLOWED * expected))
+        run.advance(duration, max_spikes=limit)
+        if run.spike_counts.sum() > limit:
+            busiest = np.unravel_index(np.argmax(run.spike_counts), run.spike_counts.shape)[1]
+            raise RuntimeError(
+                f"the network ran away: more than {limit:,} spikes in a phase, most of them of neuron "
+                f"{busiest} (inputs first): feedback excites more than thresholds and inhibition take away"
+            )
+        counts.append(run.spike_counts)
+        charge = network.firing_threshold * run.spike_counts + (run.membrane_potential - before)
+        currents.append(charge / duration)
+        state = run
+    return np.array(counts), np.array(currents)
+
+
+def _run_on_a_clock(
+    networks: list[SpikingNetwork],
+    drives: list[np.ndarray],
+    start: NetworkState,
+    duration: float,
+    time_step: float,
+) -> tuple[np.ndarray, np.ndarray]:
+    """As `_run_exactly`."""
+    counts = np.empty((2, *drives[0].shape), dtype=np.int64)
+    currents = np.empty((2, *drives[0].shape))
+    for signal in range(len(drives[0])):
+        state = start
+        for phase, (network, drive) in enumerate(zip(networks, drives, strict=True)):
+            result = simulate_clocked(
+                network.with_soma_bias(drive[signal]), duration, time_step=time_step, state=state
+            )
+            state = result.state
+            counts[phase, signal] = result.spike_counts
+            currents[phase, signal] = result.average_soma_current
+    return counts, currents

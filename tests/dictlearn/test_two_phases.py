@@ -1,0 +1,232 @@
+"""The two-phase network: Theorems 1 to 3 of Lin and Tang (2018), and its learning rules."""
+
+# ruff: noqa: E501 - a case a line reads better
+
+import numpy as np
+import pytest
+
+from dictlearn import TwoPhaseNetwork, rules
+from snn import simulate
+from solvers import LassoProblem, solve_spiking
+
+PENALTY = 0.1
+N_INPUTS, N_ATOMS = 24, 32
+
+
+@pytest.fixture(scope="module")
+def rng():
+    return np.random.default_rng(0)
+
+
+@pytest.fixture(scope="module")
+def dictionary():
+    """Sparse, non-negative atoms of norms 0.7 to 1.3: thresholds other than 1."""
+    rng = np.random.default_rng(1)
+    atoms = rng.uniform(size=(N_ATOMS, N_INPUTS)) * (rng.uniform(size=(N_ATOMS, N_INPUTS)) < 0.3) + 0.01
+    return atoms / np.linalg.norm(atoms, axis=1, keepdims=True) * rng.uniform(0.7, 1.3, (N_ATOMS, 1))
+
+
+@pytest.fixture(scope="module")
+def signals(dictionary):
+    rng = np.random.default_rng(2)
+    codes = rng.uniform(0.5, 1.5, (4, N_ATOMS)) * (rng.uniform(size=(4, N_ATOMS)) < 0.1)
+    return codes @ dictionary + 0.02 * rng.uniform(size=(4, N_INPUTS))
+
+
+def mismatched(dictionary, strength, seed=3):
+    """F, B and H perturbed independently: inconsistent and asymmetric, not negative."""
+    rng = np.random.default_rng(seed)
+    network = TwoPhaseNetwork.consistent(dictionary)
+    return TwoPhaseNetwork(
+        *(
+            matrix * rng.uniform(1.0 - strength, 1.0 + strength, matrix.shape)
+            for matrix in (network.feedforward, network.feedback, network.lateral)
+        )
+    )
+
+
+# -- the code ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("gamma", [0.0, 0.3, 0.7, 0.9])
+def test_a_consistent_network_has_the_lasso_code_at_any_feedback(dictionary, signals, gamma):
+    """Theorems 1 and 2: with thresholds other than 1, and whatever gamma."""
+    network = TwoPhaseNetwork.consistent(dictionary)
+    problem = LassoProblem(dictionary, signals[:1], PENALTY, positive=True)
+    optimum = solve_spiking(problem, readout="exact", tol=1e-10).codes[0]
+    errors = []
+    for duration in (500.0, 5000.0):
+        run = simulate(network.spiking_network(signals[0], penalty=PENALTY, gamma=gamma), duration)
+        errors.append(np.abs(run.spike_rate[N_INPUTS:] - optimum).max())
+    # The error is C / t; feedback amplifies C by 1 / (1 - gamma).
+    assert errors[1] < 10.0 / (1.0 - gamma) / 5000.0
+    assert errors[1] < errors[0] / 4.0
+
+
+@pytest.mark.parametrize("gamma", [0.0, 0.3, 0.7])
+def test_a_mismatch_of_the_lateral_weights_acts_as_another_penalty(dictionary, signals, gamma):
+    """lambda1 s~ = lambda1 s + (H - F B) a / (1 - gamma)."""
+    network = TwoPhaseNetwork.consistent(dictionary)
+    lateral = network.lateral * np.random.default_rng(4).uniform(0.95, 1.1, (N_ATOMS, N_ATOMS))
+    network = TwoPhaseNetwork(network.feedforward, network.feedback, lateral)
+    run = simulate(network.spiking_network(signals[0], penalty=PENALTY, gamma=gamma), 20_000.0)
+    code = run.spike_rate[N_INPUTS:]
+    mismatch = lateral - network.feedforward @ network.feedback
+    penalty = PENALTY + mismatch @ code / (1.0 - gamma)
+    slack = dictionary @ (signals[0] - code @ dictionary) - penalty
+    tolerance = 50.0 / (1.0 - gamma) / 20_000.0
+    assert (slack <= tolerance).all()
+    assert np.abs(slack[code > 10.0 * tolerance]).max() <= tolerance
+    assert np.abs(penalty - PENALTY).max() > 20.0 * tolerance
+
+
+# -- the gradients -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("readout", rules.READOUTS)
+@pytest.mark.parametrize("strength", [0.0, 0.05])
+def test_gradients_are_true_to_one_over_the_duration(dictionary, signals, strength, readout):
+    """Theorem 3, for matching and for arbitrary F, B, H: errors of (9) and (10) fall like 1 / T."""
+    network = mismatched(dictionary, strength)
+    kappa = 0.7
+    durations = 125.0 * 2.0 ** np.arange(5)
+    errors = {"g_D": [], "g_H": []}
+    for duration in durations:
+        phases = network.run(signals, penalty=PENALTY, kappa=kappa, duration=duration)
+        codes = phases[1].coding_rate
+        true_d = kappa * (codes @ network.feedback.T - signals)
+        true_h = kappa * codes @ (network.lateral - network.feedforward @ network.feedback).T
+        seen_d = rules.reconstruction_gradient(*phases, readout=readout)
+        seen_h = rules.lateral_gradient(network.lateral, *phases, kappa=kappa)
+        errors["g_D"].append(np.abs(seen_d - true_d).max())
+        errors["g_H"].append(np.abs(seen_h - true_h).max())
+        scale = np.abs(true_d).max()
+    for name, values in errors.items():
+        slope = np.polyfit(np.log(durations), np.log(values), 1)[0]
+        assert -1.2 < slope < -0.8, (name, slope, values)
+    assert errors["g_D"][-1] < 0.05 * scale
+
+
+def test_half_filled_potentials_count_without_bias_and_currents_without_counting(dictionary):
+    """An input neuron with drive x fires floor(x T) times from empty: half a spike too few, on average."""
+    signals = np.random.default_rng(5).uniform(0.05, 1.0, (40, N_INPUTS))
+    network = TwoPhaseNetwork.consistent(dictionary)
+    missing = {}
+    for initial_potential in (0.0, 0.5):
+        first, _ = network.run(signals, penalty=PENALTY, duration=20.0, initial_potential=initial_potential)
+        missing[initial_potential] = 20.0 * (signals - first.input_rate)
+        np.testing.assert_allclose(first.input_current, signals, rtol=0, atol=1e-12)
+    # Uniform between 0 and 1, or -1/2 and 1/2: the mean of 960 is known to 0.01.
+    assert missing[0.0].mean() == pytest.approx(0.5, abs=0.05)
+    assert missing[0.5].mean() == pytest.approx(0.0, abs=0.05)
+
+
+def test_gradients_on_the_clock_of_the_paper(dictionary, signals):
+    """Step 1/32, reset to zero: the same gradient, within the error of the clock."""
+    network = TwoPhaseNetwork.consistent(dictionary)
+    exact = network.run(signals[:2], penalty=PENALTY, duration=1000.0)
+    clocked = network.run(signals[:2], penalty=PENALTY, duration=1000.0, time_step=1 / 32)
+    seen = rules.reconstruction_gradient(*clocked)
+    expected = rules.reconstruction_gradient(*exact)
+    # A spike delivers 1/64 more than its weight and a reset loses up to a step's rise: a few percent
+    # of the rates, of which the gradient is a difference.
+    rates = np.abs(exact[0].input_rate[:2]).max()
+    assert np.abs(seen - expected).max() < 0.05 * rates
+
+
+def test_batches_and_workers_change_nothing(dictionary, signals):
+    network = mismatched(dictionary, 0.05)
+    many = np.tile(signals, (40, 1))
+    together = network.run(many, penalty=PENALTY, duration=10.0, n_jobs=2)
+    alone = network.run(signals[1:2], penalty=PENALTY, duration=10.0)
+    for phase, single in zip(together, alone, strict=True):
+        np.testing.assert_array_equal(phase.input_rate[1::4], np.tile(single.input_rate, (40, 1)))
+        np.testing.assert_array_equal(phase.coding_current[1::4], np.tile(single.coding_current, (40, 1)))
+
+
+def test_a_runaway_ends_in_an_error(signals, dictionary):
+    """Lateral weights and thresholds a tenth of what the feedback loop needs."""
+    network = TwoPhaseNetwork.consistent(dictionary)
+    network = TwoPhaseNetwork(network.feedforward, network.feedback, 0.1 * network.lateral)
+    with pytest.raises(RuntimeError, match="the network ran away: more than 100,000 spikes in a phase"):
+        network.run(signals, penalty=PENALTY, duration=50.0)
+
+
+# -- the rules -----------------------------------------------------------------------------------
+
+
+def test_updates_written_out(rng):
+    """Each entry of each update from its own neuron's numbers, for two signals."""
+    feedforward, feedback = rng.uniform(size=(3, 2)), rng.uniform(size=(2, 3))
+    lateral = rng.uniform(size=(3, 3))
+    codes, g_d, g_h = rng.uniform(size=(2, 3)), rng.standard_normal((2, 2)), rng.standard_normal((2, 3))
+    options = {"kappa": 0.7, "step": 0.1, "decay": 0.02}
+    new_f = rules.feedforward_update(feedforward, codes, g_d, **options)
+    new_b = rules.feedback_update(feedback, codes, g_d, **options)
+    new_h = rules.lateral_update(lateral, codes, g_h, lateral_step=1.5, **options)
+    for i in range(3):
+        for j in range(2):
+            change = sum(codes[k, i] * g_d[k, j] for k in range(2)) / 0.7
+            assert new_f[i, j] == pytest.approx(feedforward[i, j] - 0.1 * (change + 0.02 * feedforward[i, j]))
+            assert new_b[j, i] == pytest.approx(feedback[j, i] - 0.1 * (change + 0.02 * feedback[j, i]))
+        for j in range(3):
+            change = sum(g_h[k, i] * codes[k, j] for k in range(2)) / 0.7
+            expected = lateral[i, j] - 1.5 * change - 2 * 0.1 * 0.02 * lateral[i, j]
+            assert new_h[i, j] == pytest.approx(expected)
+
+
+def test_asymmetry_shrinks_by_the_decay_alone(rng):
+    """F^T - B is multiplied by 1 - eta_D lambda2 a step, exactly: both get the same gradient."""
+    feedforward, feedback = rng.uniform(size=(5, 4)), rng.uniform(size=(4, 5))
+    codes, gradient = rng.uniform(size=(3, 5)), rng.standard_normal((3, 4))
+    options = {"kappa": 0.7, "step": 0.05, "decay": 0.1}
+    before = feedforward.T - feedback
+    for _ in range(10):
+        feedforward = rules.feedforward_update(feedforward, codes, gradient, **options)
+        feedback = rules.feedback_update(feedback, codes, gradient, **options)
+    after = feedforward.T - feedback
+    np.testing.assert_allclose(after, before * (1.0 - 0.05 * 0.1) ** 10, rtol=0, atol=1e-12)
+
+
+# -- what is refused -----------------------------------------------------------------------------
+
+
+def test_consistency_and_symmetry(dictionary):
+    network = TwoPhaseNetwork.consistent(dictionary)
+    assert network.consistency == pytest.approx(1.0)
+    assert network.symmetry == 1.0
+    other = mismatched(dictionary, 0.2)
+    assert 0.7 < other.consistency < 0.95
+    assert 0.7 < other.symmetry < 0.95
+
+
+GOOD = np.ones((2, 3)), np.ones((3, 2)), np.ones((2, 2))
+NETWORK = TwoPhaseNetwork(*GOOD)
+RUN = {"penalty": 0.1, "duration": 1.0}
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (lambda: TwoPhaseNetwork(GOOD[0], GOOD[0], GOOD[2]), ValueError, r"feedback must have shape \(3, 2\)"),
+        (lambda: TwoPhaseNetwork(GOOD[0], GOOD[1], GOOD[0]), ValueError, r"lateral must have shape \(2, 2\)"),
+        (lambda: TwoPhaseNetwork(-GOOD[0], *GOOD[1:]), ValueError, "feedforward must not be negative; got -1.0"),
+        (lambda: TwoPhaseNetwork(*GOOD[:2], np.array([[1.0, 0.0], [0.0, 0.0]])), ValueError, "lateral must have a positive diagonal"),
+        (lambda: TwoPhaseNetwork("F", *GOOD[1:]), TypeError, "feedforward must be an array of real numbers"),
+        (lambda: NETWORK.run(np.ones((1, 2)), **RUN), ValueError, r"signals must have shape \(any, 3\)"),
+        (lambda: NETWORK.run(-np.ones((1, 3)), **RUN), ValueError, r"signals must not be negative \(split them into"),
+        (lambda: NETWORK.run(np.full((1, 3), np.nan), **RUN), ValueError, "signals must be finite; got nan"),
+        (lambda: NETWORK.run(np.ones((1, 3)), penalty=0.0), ValueError, "penalty must be positive; got 0.0"),
+        (lambda: NETWORK.run(np.ones((1, 3)), **RUN, kappa=1.0), ValueError, r"kappa must lie in \[0, 1\); got 1.0"),
+        (lambda: NETWORK.run(np.ones((1, 3)), **RUN, kappa=0.0), ValueError, "kappa must be positive"),
+        (lambda: NETWORK.run(np.ones((1, 3)), **RUN, initial_potential=1.0), ValueError, r"initial_potential must lie in \[0, 1\)"),
+        (lambda: NETWORK.run(np.ones((1, 3)), **RUN, reweighting=[1.0]), ValueError, r"reweighting must have shape \(2,\)"),
+        (lambda: NETWORK.run(np.ones((1, 3)), **RUN, reweighting=[1.0, -1.0]), ValueError, "reweighting must not be negative; got -1.0"),
+        (lambda: NETWORK.run(np.ones((1, 3)), **RUN, time_step=0.0), ValueError, "time_step must be positive; got 0.0"),
+        (lambda: NETWORK.spiking_network(np.ones(3), penalty=0.1, gamma=1.5), ValueError, r"gamma must lie in \[0, 1\); got 1.5"),
+        (lambda: rules.reconstruction_gradient(1, 2), TypeError, "without_feedback must be a Phase; got int"),
+    ],
+)  # fmt: skip
+def test_nonsense_gets_one_clear_sentence(call, error, message):
+    with pytest.raises(error, match=message):
+        call()
