@@ -8,6 +8,7 @@ symmetric matrix as it is; `MirroredWeights`, which a dense array would store fo
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -61,6 +62,15 @@ class LateralInhibition:
         np.fill_diagonal(array, 0.0)
         return array
 
+    def delivered(self, amounts: np.ndarray) -> np.ndarray:
+        """See the function `delivered`."""
+        return amounts * np.diagonal(self.strength) - amounts @ self.strength
+
+    def out_degrees(self, sources: np.ndarray) -> np.ndarray:
+        """See the function `out_degrees`."""
+        own = self.strength[sources, sources] != 0.0
+        return np.count_nonzero(self.strength[sources], axis=1) - own
+
 
 @dataclass(frozen=True, eq=False)
 class MirroredWeights:
@@ -111,6 +121,19 @@ class MirroredWeights:
         lateral = in_full(self.lateral)
         crossed = np.diag(self.exchange) - lateral
         return np.block([[lateral, crossed], [crossed, lateral]])
+
+    def delivered(self, amounts: np.ndarray) -> np.ndarray:
+        """See the function `delivered`."""
+        positive, negative = np.split(amounts, 2, axis=-1)
+        lateral = delivered(self.lateral, positive - negative)
+        return np.concatenate(
+            [lateral + self.exchange * negative, self.exchange * positive - lateral], axis=-1
+        )
+
+    def out_degrees(self, sources: np.ndarray) -> np.ndarray:
+        """See the function `out_degrees`."""
+        pairs = sources % len(self.exchange)
+        return 2 * out_degrees(self.lateral, pairs) + (self.exchange[pairs] != 0.0)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -167,6 +190,8 @@ class BlockWeights:
 
     def __post_init__(self) -> None:
         n_neurons = checks.positive_integer("n_neurons", self.n_neurons)
+        if isinstance(self.blocks, Block) or not isinstance(self.blocks, Iterable):
+            raise TypeError(f"blocks must be a sequence of Block; got {type(self.blocks).__name__}")
         blocks = tuple(self.blocks)
         for block in blocks:
             checks.instance_of("blocks", block, Block)
@@ -186,14 +211,37 @@ class BlockWeights:
 
     def toarray(self) -> np.ndarray:
         """Return the weights in full."""
-        array = np.zeros(self.shape)
+        return self._rows(np.arange(self.n_neurons))
+
+    def delivered(self, amounts: np.ndarray) -> np.ndarray:
+        """See the function `delivered`."""
+        received = np.zeros(amounts.shape)
         for block in self.blocks:
             n_sources, n_targets = block.values.shape
             sources = slice(block.first_source, block.first_source + n_sources)
             targets = slice(block.first_target, block.first_target + n_targets)
-            array[sources, targets] += block.factor * block.values
-        np.fill_diagonal(array, 0.0)
-        return array
+            received[..., targets] += block.factor * (amounts[..., sources] @ block.values)
+            # What a neuron of both ranges would have sent to itself.
+            own = np.arange(max(sources.start, targets.start), min(sources.stop, targets.stop))
+            to_itself = block.values[own - sources.start, own - targets.start]
+            received[..., own] -= block.factor * to_itself * amounts[..., own]
+        return received
+
+    def out_degrees(self, sources: np.ndarray) -> np.ndarray:
+        """See the function `out_degrees`."""
+        return np.count_nonzero(self._rows(sources), axis=1)
+
+    def _rows(self, sources: np.ndarray) -> np.ndarray:
+        """Return some rows in full, shape (len(sources), n_neurons)."""
+        rows = np.zeros((len(sources), self.n_neurons))
+        for block in self.blocks:
+            n_sources, n_targets = block.values.shape
+            place = sources - block.first_source
+            inside = (place >= 0) & (place < n_sources)
+            targets = slice(block.first_target, block.first_target + n_targets)
+            rows[inside, targets] += block.factor * block.values[place[inside]]
+        rows[np.arange(len(sources)), sources] = 0.0
+        return rows
 
     def segments(self) -> tuple[np.ndarray, ...]:
         """Return the rows as the kernel takes them.
@@ -304,31 +352,18 @@ def scaled_rows(weights: np.ndarray | LateralInhibition) -> tuple[np.ndarray, fl
 
 def delivered(weights: Weights, amounts: np.ndarray) -> np.ndarray:
     """Return W^T amounts: what each target receives when source j sends `amounts[..., j]`."""
-    if isinstance(weights, LateralInhibition):
-        return amounts * np.diagonal(weights.strength) - amounts @ weights.strength
-    if isinstance(weights, BlockWeights):
-        return amounts @ weights.toarray()
-    if isinstance(weights, MirroredWeights):
-        n_pairs = len(weights.exchange)
-        positive, negative = amounts[..., :n_pairs], amounts[..., n_pairs:]
-        lateral = delivered(weights.lateral, positive - negative)
-        return np.concatenate(
-            [lateral + weights.exchange * negative, weights.exchange * positive - lateral], axis=-1
-        )
-    return amounts @ weights
+    if isinstance(weights, (np.ndarray, sparse.csr_array)):
+        return amounts @ weights
+    return weights.delivered(amounts)
 
 
 def out_degrees(weights: Weights, sources: np.ndarray) -> np.ndarray:
     """Return to how many targets the spikes of each source go: the non-zero weights of its row."""
-    if isinstance(weights, LateralInhibition):
-        own = weights.strength[sources, sources] != 0.0
-        return np.count_nonzero(weights.strength[sources], axis=1) - own
-    if isinstance(weights, MirroredWeights):
-        pairs = sources % len(weights.exchange)
-        return 2 * out_degrees(weights.lateral, pairs) + (weights.exchange[pairs] != 0.0)
-    if isinstance(weights, (np.ndarray, BlockWeights)):
-        return np.count_nonzero(in_full(weights)[sources], axis=1)
-    return np.diff(weights.indptr)[sources]
+    if isinstance(weights, np.ndarray):
+        return np.count_nonzero(weights[sources], axis=1)
+    if isinstance(weights, sparse.csr_array):
+        return np.diff(weights.indptr)[sources]
+    return weights.out_degrees(sources)
 
 
 def n_deliveries(weights: Weights, spike_counts: np.ndarray) -> np.ndarray:

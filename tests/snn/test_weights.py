@@ -61,6 +61,8 @@ def test_blocks_must_fit():
         BlockWeights(2, [block])
     with pytest.raises(TypeError, match="blocks must be a Block; got ndarray"):
         BlockWeights(2, [np.ones((2, 2))])
+    with pytest.raises(TypeError, match="blocks must be a sequence of Block; got int"):
+        BlockWeights(2, 5)
     with pytest.raises(ValueError, match="first_source must not be negative; got -1"):
         Block(first_source=-1, first_target=0, values=np.ones((2, 2)))
     with pytest.raises(ValueError, match="values must be finite; got nan"):
