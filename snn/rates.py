@@ -5,8 +5,6 @@ All of them tend to the same limit; they differ in how, and in which entries are
 
 from __future__ import annotations
 
-from itertools import pairwise
-
 import numpy as np
 
 from snn import checks
@@ -45,12 +43,9 @@ def rate_curve(spikes: SpikeTrain, times: np.ndarray, *, start: float | None = N
         raise ValueError(
             f"times must not decrease and lie in ({start}, {spikes.stop}]; got {times[0]} to {times[-1]}"
         )
-    first = 0 if start == spikes.start else np.searchsorted(spikes.times, start, side="right")
-    edges = np.concatenate([[first], np.searchsorted(spikes.times, times, side="right")])
-    counts = np.zeros((len(times), spikes.n_neurons))
-    for row, (begin, end) in enumerate(pairwise(edges)):
-        counts[row] = np.bincount(spikes.neurons[begin:end], minlength=spikes.n_neurons)
-    return np.cumsum(counts, axis=0) / (times - start)[:, np.newaxis]
+    # A spike at the very start of the record belongs to it.
+    counts = spikes.cumulative_counts(times, start=None if start == spikes.start else start)
+    return counts / (times - start)[:, np.newaxis]
 
 
 def thresholded_average_current(result: SimulationResult) -> np.ndarray:

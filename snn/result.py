@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
@@ -78,6 +79,18 @@ class SpikeTrain:
         if stop is not None:
             last = np.searchsorted(self.times, checks.real_number("stop", stop), side="right")
         return np.bincount(self.neurons[first:last], minlength=self.n_neurons)
+
+    def cumulative_counts(self, times: np.ndarray, *, start: float | None = None) -> np.ndarray:
+        """Return how often each neuron fired in (start, t] for each t, shape (n_times, n_neurons).
+
+        `times` must not decrease; without a `start`, spikes count from the first of the record.
+        """
+        first = 0 if start is None else np.searchsorted(self.times, start, side="right")
+        edges = np.concatenate([[first], np.searchsorted(self.times, times, side="right")])
+        counts = np.empty((len(times), self.n_neurons), dtype=np.int64)
+        for row, (begin, end) in enumerate(pairwise(edges)):
+            counts[row] = np.bincount(self.neurons[begin:end], minlength=self.n_neurons)
+        return np.cumsum(counts, axis=0)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -59,7 +59,7 @@ def membrane_potential(
     return (
         initial_state.membrane_potential
         + _charge(network, spikes, times, initial_state)
-        - (network.firing_threshold * _counts(spikes, times))
+        - (network.firing_threshold * spikes.cumulative_counts(times))
     )
 
 
@@ -86,11 +86,6 @@ def _charge(
     elapsed = (times - spikes.start)[:, np.newaxis]
     initial = -np.expm1(-elapsed) * initial_state.synaptic_current
     return network.soma_bias * elapsed + initial + delivered(network.weights, risen)
-
-
-def _counts(spikes: SpikeTrain, times: np.ndarray) -> np.ndarray:
-    decayed, risen = _filtered_counts(spikes, times)
-    return np.rint(decayed + risen)
 
 
 def _filtered_counts(spikes: SpikeTrain, times: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -189,9 +189,7 @@ def lasso_network(problem: LassoProblem, signal: int = 0, *, scale: float = 1.0)
     Tang, Lin and Davies (2017), arXiv:1705.05475, equations 5-7.
     """
     checks.instance_of("problem", problem, LassoProblem)
-    signal = checks.integer("signal", signal)
-    if not 0 <= signal < problem.n_signals:
-        raise ValueError(f"signal must lie in [0, {problem.n_signals}); got {signal}")
+    signal = checks.index("signal", signal, problem.n_signals)
     scale = checks.positive_number("scale", scale)
     weights = LateralInhibition.unchecked(problem.gram)
     threshold = problem.squared_norms
