@@ -36,6 +36,9 @@ EVENTS_PER_SEGMENT_WINDOW = 8
 MOST_EVENTS_PER_WINDOW = 512
 """Spikes in one window of the sparse kernel, apart from those that share the time of the last."""
 
+STALE = -1.0
+"""In place of a crossing time: to be computed again."""
+
 SEARCH_SLACK = 1e-9
 """Share of the numbers it is made of by which a bound may look too low and still be examined exactly."""
 
@@ -677,7 +680,9 @@ def advance_sparse(
 # A spike at tau adds W e^tau to p and W (1 - e^-(T - tau)) to y of its targets; a spike of its own
 # takes the threshold from y.  Whoever could fire before the end has y + max(c, 0) T >= theta (the
 # bound of the dense kernel), so that one comparison with a number fixed for the window finds the
-# candidates while the spike is delivered.
+# candidates while the spike is delivered.  Each candidate keeps its crossing time until a spike touches
+# it; then it is stale, and is looked at again only if it could fire before the earliest of the others.
+# The filtered spikes of every neuron are kept like a current that its own spikes alone feed.
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -692,13 +697,14 @@ def _open_window(bias, threshold, potential, current, length, foreseen, limit, m
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _close_window(bias, potential, current, now, length, foreseen):
+def _close_window(bias, potential, current, filtered, now, length, foreseen):
     """Bring potentials and currents to `now`, at the end of the window or before it."""
     decay = math.exp(-now)
     rest = decay - math.exp(-length)
     for i in range(potential.shape[0]):
         potential[i] = foreseen[i] + bias[i] * now - current[i] * rest
         current[i] *= decay
+        filtered[i] *= decay
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -711,7 +717,7 @@ def _deliver(foreseen, current, weights, to_foreseen, to_current, limit, may_fir
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _gather_candidates(may_fire, is_candidate, candidates, n_candidates):
+def _gather_candidates(may_fire, is_candidate, crossing, candidates, n_candidates):
     words = may_fire.view(np.uint64)
     known = is_candidate.view(np.uint64)
     for word in range(words.shape[0]):
@@ -720,49 +726,58 @@ def _gather_candidates(may_fire, is_candidate, candidates, n_candidates):
         for i in range(8 * word, 8 * word + 8):
             if may_fire[i] and not is_candidate[i]:
                 is_candidate[i] = True
+                crossing[i] = STALE
                 candidates[n_candidates] = i
                 n_candidates += 1
     return n_candidates
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _first_crossing_segments(bias, threshold, foreseen, current, now, length, candidates, n_candidates, tied):
-    """Return (interval from `now`, n_tied) of the first crossing before the window ends."""
+def _first_crossing_segments(
+    bias, threshold, foreseen, current, now, length, crossing, candidates, n_candidates, tied
+):
+    """Return (window time, n_tied) of the first crossing before the window ends."""
+    first = math.inf
+    for k in range(n_candidates):
+        time = crossing[candidates[k]]
+        if time != STALE and time < first:
+            first = time
     fade = math.exp(-now)
     end_fade = math.exp(-length)
-    horizon = length - now
-    best = math.inf
+    reach = min(first, length) - now
+    rise = -math.expm1(-reach)
     n_tied = 0
-    reach = horizon
-    rise = -math.expm1(-horizon)
     for k in range(n_candidates):
         i = candidates[k]
-        h = current[i] * fade
-        v = foreseen[i] + bias[i] * now - current[i] * (fade - end_fade)
-        if not _could_fire(bias[i], threshold[i], v, h, reach, rise):
-            continue
-        time = crossing_time(threshold[i] - v, bias[i], h, horizon)
-        if time > horizon:
-            continue
-        if time < best:
-            best = time
-            reach = time
-            rise = -math.expm1(-time)
-            tied[0] = i
-            n_tied = 1
-        elif time == best:
-            tied[n_tied] = i
-            n_tied += 1
-    if n_tied > 1:
-        tied[:n_tied].sort()
-    return best, n_tied
+        time = crossing[i]
+        if time == STALE:
+            h = current[i] * fade
+            v = foreseen[i] + bias[i] * now - current[i] * (fade - end_fade)
+            if not _could_fire(bias[i], threshold[i], v, h, reach, rise):
+                continue
+            time = now + crossing_time(threshold[i] - v, bias[i], h, length - now)
+            if time > length:
+                time = math.inf
+            crossing[i] = time
+            if time < first:
+                first = time
+                reach = first - now
+                rise = -math.expm1(-reach)
+    if first < math.inf:
+        for k in range(n_candidates):
+            if crossing[candidates[k]] == first:
+                tied[n_tied] = candidates[k]
+                n_tied += 1
+        if n_tied > 1:
+            tied[:n_tied].sort()
+    return first, n_tied
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _advance_segments(
     segment_starts, segment_targets, segment_lengths, segment_offsets, segment_factors, values, bias,
-    threshold, potential, current, spike_counts, clock, stop_time, max_events, events_per_window, foreseen,
-    limit, may_fire, is_candidate, candidates, tied, record, spike_times, spike_neurons,
+    threshold, potential, current, filtered, spike_counts, clock, stop_time, max_events, events_per_window,
+    foreseen, limit, may_fire, is_candidate, crossing, candidates, tied, record, spike_times, spike_neurons,
 ):  # fmt: skip
     """As `_advance_dense`, for segmented weights; a window counts as an event."""
     n_events = 0
@@ -776,22 +791,24 @@ def _advance_segments(
         n_windows += 1
         length = min(clock[HORIZON], remaining)
         _open_window(bias, threshold, potential, current, length, foreseen, limit, may_fire)
-        n_candidates = _gather_candidates(may_fire, is_candidate, candidates, 0)
+        n_candidates = _gather_candidates(may_fire, is_candidate, crossing, candidates, 0)
         now = 0.0
         n_before = n_events
         most_events = n_events + 2 * events_per_window
         crowded = False
         while True:
-            interval, n_tied = _first_crossing_segments(
-                bias, threshold, foreseen, current, now, length, candidates, n_candidates, tied
+            first_crossing, n_tied = _first_crossing_segments(
+                bias, threshold, foreseen, current, now, length, crossing, candidates, n_candidates, tied
             )
             if n_tied == 0:
                 break
-            now += interval
+            now = first_crossing
             growth = math.exp(now)
             for k in range(n_tied):
                 neuron = tied[k]
                 foreseen[neuron] -= threshold[neuron]
+                filtered[neuron] += growth
+                crossing[neuron] = STALE
                 spike_counts[neuron] += 1
                 if record:
                     spike_times[n_events] = clock[TIME] + (now + clock[TIME_ERROR])
@@ -809,15 +826,18 @@ def _advance_segments(
                         values[offset : offset + segment_lengths[segment]], factor * to_foreseen,
                         factor * growth, limit[first:last], may_fire[first:last],
                     )  # fmt: skip
+                    for c in range(n_candidates):
+                        if first <= candidates[c] < last:
+                            crossing[candidates[c]] = STALE
             if n_events >= most_events:
                 crowded = True
                 break
-            n_candidates = _gather_candidates(may_fire, is_candidate, candidates, n_candidates)
+            n_candidates = _gather_candidates(may_fire, is_candidate, crossing, candidates, n_candidates)
         for k in range(n_candidates):
             is_candidate[candidates[k]] = False
 
         closing = now if crowded else length
-        _close_window(bias, potential, current, closing, length, foreseen)
+        _close_window(bias, potential, current, filtered, closing, length, foreseen)
         if closing == remaining:
             clock[TIME] = stop_time
             clock[TIME_ERROR] = 0.0
@@ -832,7 +852,7 @@ def _advance_segments(
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def advance_segments(
-    segment_starts, segment_targets, segment_lengths, segment_offsets, segment_factors, values, bias,
+    segment_starts, segment_targets, segment_lengths, segment_offsets, segment_factors, values, filtered, bias,
     threshold, potential, current, spike_counts, clock, active, first, stop_time, max_events, record,
     spike_times, spike_neurons,
 ):  # fmt: skip
@@ -844,6 +864,7 @@ def advance_segments(
     padded = (n_neurons + 7) // 8 * 8
     foreseen = np.empty(n_neurons)
     limit = np.empty(n_neurons)
+    crossing = np.empty(n_neurons)
     may_fire = np.zeros(padded, dtype=np.bool_)
     is_candidate = np.zeros(padded, dtype=np.bool_)
     candidates = np.empty(n_neurons, dtype=np.int64)
@@ -853,9 +874,9 @@ def advance_segments(
         k = active[position]
         status, n_new = _advance_segments(
             segment_starts, segment_targets, segment_lengths, segment_offsets, segment_factors, values,
-            bias[k], threshold, potential[k], current[k], spike_counts[k], clock[k], stop_time,
+            bias[k], threshold, potential[k], current[k], filtered[k], spike_counts[k], clock[k], stop_time,
             max_events - n_events, EVENTS_PER_SEGMENT_WINDOW, foreseen, limit, may_fire, is_candidate,
-            candidates, tied, record, spike_times[n_events:], spike_neurons[n_events:],
+            crossing, candidates, tied, record, spike_times[n_events:], spike_neurons[n_events:],
         )  # fmt: skip
         n_events += n_new
         if status == PAUSED:

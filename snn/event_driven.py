@@ -137,6 +137,9 @@ class EventDrivenRun:
     ----------
     spike_counts : ndarray of int, shape (n_copies, n_neurons)
         Spikes so far.
+    filtered_spikes : ndarray, shape (n_copies, n_neurons)
+        The synaptic trace of each neuron's own spikes: 1 a spike, fading as e^-t.  Kept for
+        `BlockWeights` only, whose users change weights in the middle of a run.
     clock : ndarray, shape (n_copies, 3)
         Columns `_kernels.TIME`, `TIME_ERROR`, `HORIZON`.
     """
@@ -153,6 +156,9 @@ class EventDrivenRun:
         self._current = np.zeros(soma_bias.shape)
         self.spike_counts = np.zeros(soma_bias.shape, dtype=np.int64)
         self.clock = np.zeros((len(soma_bias), _kernels.CLOCK_COLUMNS))
+        self.filtered_spikes = np.zeros(soma_bias.shape)
+        if isinstance(state, EventDrivenRun):
+            self.filtered_spikes[:] = state.filtered_spikes
         if state is not None:
             self._potential[:] = state.membrane_potential
             self._current[:] = self._to_kernel(state.synaptic_current)
@@ -172,7 +178,7 @@ class EventDrivenRun:
             self._weights = (weights.indptr, weights.indices, weights.data)
         elif isinstance(weights, BlockWeights):
             self._kernel = _kernels.advance_segments
-            self._weights = weights.segments()
+            self._weights = (*weights.segments(), self.filtered_spikes)
         else:
             self._kernel = _kernels.advance_dense
             self._weights = scaled_rows(weights)
