@@ -8,6 +8,11 @@ import numpy as np
 
 from snn import checks
 
+# Pixels of patches looked at together by `random_patches`: 32 MB.
+PIXELS_PER_BATCH = 2**22
+# A filtered image whose deviation is below this share of the unfiltered one is rounding of the transform.
+ROUNDING = 1e-12
+
 
 def extract_patches(image: np.ndarray, patch_size: int | tuple[int, int], *, stride: int = 1) -> np.ndarray:
     """Cut an image into patches, one a row.
@@ -37,9 +42,78 @@ def extract_patches(image: np.ndarray, patch_size: int | tuple[int, int], *, str
     image = checks.real_array("image", image, shape=(None, None), meaning="(height, width)")
     size = as_patch_size(patch_size)
     stride = checks.positive_integer("stride", stride)
-    _require_fit(image.shape, size)
+    require_fit(image.shape, size)
     windows = np.lib.stride_tricks.sliding_window_view(image, size)[::stride, ::stride]
     return windows.reshape(-1, size[0] * size[1]).copy()
+
+
+def random_patches(
+    images: np.ndarray | list[np.ndarray] | tuple[np.ndarray, ...],
+    patch_size: int | tuple[int, int],
+    n_patches: int,
+    *,
+    rng: int | np.random.Generator | None = None,
+    least_contrast: float = 0.0,
+) -> np.ndarray:
+    """Draw patches from random places of one or several images, one a row.
+
+    All places of all images are equally likely, and none is drawn twice.
+
+    Parameters
+    ----------
+    images : array_like, shape (height, width), or list of such arrays
+        One image, or several of any shapes.
+    patch_size : int or (int, int)
+        Side of a square patch, or (height, width), in pixels.
+    n_patches : int
+        How many to draw.
+    rng : int, Generator or None, default None
+        As for `numpy.random.default_rng`.
+    least_contrast : float, default 0
+        Draw only patches whose norm, without their mean, is at least this: learning from photographs
+        is better without sky.
+
+    Returns
+    -------
+    ndarray, shape (n_patches, patch height * patch width)
+        In random order.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is of the wrong kind, shape or value, or the images do not have so many patches.
+    """
+    images = _as_images(images)
+    size = as_patch_size(patch_size)
+    n_patches = checks.positive_integer("n_patches", n_patches)
+    least_contrast = checks.non_negative_number("least_contrast", least_contrast)
+    for image in images:
+        require_fit(image.shape, size)
+    rng = np.random.default_rng(rng)
+
+    views = [np.lib.stride_tricks.sliding_window_view(image, size) for image in images]
+    ends = np.cumsum([view.shape[0] * view.shape[1] for view in views])
+    # Memory for an index a place, as much as the images take; in return the search ends for certain.
+    places = rng.permutation(ends[-1])
+    largest = max(1, PIXELS_PER_BATCH // (size[0] * size[1]))
+    patches = np.empty((min(n_patches, len(places)), size[0] * size[1]))
+    found = start = 0
+    while found < n_patches and start < len(places):
+        step = min(largest, 2 * (n_patches - found) + 100)
+        candidates = _patches_at(views, ends, places[start : start + step])
+        if least_contrast > 0.0:
+            contrast = np.linalg.norm(remove_mean(candidates)[0], axis=1)
+            candidates = candidates[contrast >= least_contrast]
+        candidates = candidates[: n_patches - found]
+        patches[found : found + len(candidates)] = candidates
+        found += len(candidates)
+        start += step
+    if found < n_patches:
+        raise ValueError(
+            f"n_patches must be at most {found}, the places of contrast {least_contrast:g} or more; "
+            f"got {n_patches}"
+        )
+    return patches
 
 
 def reconstruct_from_patches(
@@ -72,29 +146,18 @@ def reconstruct_from_patches(
     shape = _pair("image_shape", image_shape)
     size = as_patch_size(patch_size)
     stride = checks.positive_integer("stride", stride)
-    _require_fit(shape, size)
-    rows, columns = ((whole - part) // stride + 1 for whole, part in zip(shape, size, strict=True))
+    require_fit(shape, size)
+    rows, columns = grid_shape(shape, size, stride)
     patches = checks.real_array(
         "patches",
         patches,
         shape=(rows * columns, size[0] * size[1]),
         meaning="(n_patches, patch height * patch width)",
     )
-    for axis, (whole, part) in enumerate(zip(shape, size, strict=True)):
-        _require_cover(("row", "column")[axis], whole, part, stride)
-
-    grid = patches.reshape(rows, columns, *size)
+    require_cover(shape, size, stride)
     total = np.zeros(shape)
-    count = np.zeros(shape)
-    for row in range(size[0]):
-        for column in range(size[1]):
-            there = (
-                slice(row, row + stride * (rows - 1) + 1, stride),
-                slice(column, column + stride * (columns - 1) + 1, stride),
-            )
-            total[there] += grid[:, :, row, column]
-            count[there] += 1.0
-    return total / count
+    add_patches(total, patches, size, stride)
+    return total / patch_counts(shape, size, stride)
 
 
 def remove_mean(patches: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -121,6 +184,96 @@ def remove_mean(patches: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return patches - means, means
 
 
+def normalise(patches: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the patches scaled to unit Euclidean norm, and their norms.
+
+    Parameters
+    ----------
+    patches : array_like, shape (n_patches, n_pixels)
+
+    Returns
+    -------
+    normalised : ndarray, shape (n_patches, n_pixels)
+        Every row has norm one, but a row of zeros stays as it is.
+    norms : ndarray, shape (n_patches, 1)
+        0 for a row of zeros; ``normalised * norms`` is what came in.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If `patches` is of the wrong kind or shape, or a norm is larger than a float.
+    """
+    patches = checks.real_array("patches", patches, shape=(None, None), meaning="(n_patches, n_pixels)")
+    scaled, exponents = _scaled(patches, axis=1)
+    norms = np.linalg.norm(scaled, axis=1, keepdims=True)
+    normalised = scaled / np.where(norms > 0.0, norms, 1.0)
+    with np.errstate(over="ignore"):
+        norms = np.ldexp(norms, exponents)
+    if not np.isfinite(norms).all():
+        first = int(np.argmin(np.isfinite(norms)))
+        raise ValueError(
+            f"patches must have norms of at most {np.finfo(float).max:.2g}; got more for patch {first}"
+        )
+    return normalised, norms
+
+
+def whiten(image: np.ndarray, *, cutoff: float = 0.4) -> np.ndarray:
+    """Flatten the spectrum of a natural scene, and leave out its highest frequencies.
+
+    The image without its mean is filtered with the amplitude, f being the distance from the origin of
+    the frequency plane::
+
+        R(f) = f exp(-(f / cutoff)^4)
+
+    and scaled to unit variance.
+
+    Parameters
+    ----------
+    image : array_like, shape (height, width)
+        One channel.
+    cutoff : float, default 0.4
+        In cycles a pixel, of which an image holds at most 1/2 along its sides.
+
+    Returns
+    -------
+    ndarray, shape (height, width)
+        Mean 0, variance 1.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is of the wrong kind, shape or value, or nothing is left of the image: it is
+        constant, or all of it lies above the cutoff.
+
+    Notes
+    -----
+    The transform takes the image for periodic: where opposite edges differ, the result has a seam along
+    them.
+
+    References
+    ----------
+    Olshausen and Field (1997), Vision Research 37, 3311-3325: cutoff at 200 cycles a picture, of 512 pixels.
+    """
+    image = checks.real_array("image", image, shape=(None, None), meaning="(height, width)")
+    cutoff = checks.positive_number("cutoff", cutoff)
+    scaled, _ = _scaled(image, axis=None)
+    # Exact for numbers near each other, as the differences to the mean would not be.
+    centred = scaled - scaled.min()
+    if not centred.any():
+        raise ValueError(f"image must not be constant; got {image.flat[0]} everywhere")
+    centred /= centred.max()
+    centred -= centred.mean()
+    height, width = image.shape
+    frequency = np.hypot(np.fft.fftfreq(height)[:, np.newaxis], np.fft.rfftfreq(width))
+    with np.errstate(over="ignore", under="ignore"):
+        amplitude = frequency * np.exp(-((frequency / cutoff) ** 4))
+    filtered = np.fft.irfft2(np.fft.rfft2(centred) * amplitude, image.shape)
+    deviation = filtered.std()
+    if not deviation > ROUNDING * centred.std():
+        raise ValueError(f"image must vary at frequencies about or below cutoff={cutoff:g}; got none")
+    return (filtered - filtered.mean()) / deviation
+
+
 def as_patch_size(value: Any) -> tuple[int, int]:
     """Return `value`, the side of a square or (height, width), as (height, width).
 
@@ -139,6 +292,53 @@ def as_patch_size(value: Any) -> tuple[int, int]:
     return side, side
 
 
+def grid_shape(image_shape: tuple[int, int], patch_size: tuple[int, int], stride: int) -> tuple[int, int]:
+    """Return the numbers of patches down and across an image."""
+    rows, columns = (
+        (whole - part) // stride + 1 for whole, part in zip(image_shape, patch_size, strict=True)
+    )
+    return rows, columns
+
+
+def add_patches(total: np.ndarray, patches: np.ndarray, patch_size: tuple[int, int], stride: int) -> None:
+    """Add patches to the image `total`, each where `extract_patches` would take it from."""
+    rows, columns = grid_shape(total.shape, patch_size, stride)
+    grid = patches.reshape(rows, columns, *patch_size)
+    for row in range(patch_size[0]):
+        for column in range(patch_size[1]):
+            there = (
+                slice(row, row + stride * (rows - 1) + 1, stride),
+                slice(column, column + stride * (columns - 1) + 1, stride),
+            )
+            total[there] += grid[:, :, row, column]
+
+
+def patch_counts(image_shape: tuple[int, int], patch_size: tuple[int, int], stride: int) -> np.ndarray:
+    """Return the number of patches that hold each pixel, shape `image_shape`."""
+    along = [np.zeros(whole) for whole in image_shape]
+    for counts, n, part in zip(along, grid_shape(image_shape, patch_size, stride), patch_size, strict=True):
+        for start in range(0, n * stride, stride):
+            counts[start : start + part] += 1.0
+    return np.outer(*along)
+
+
+def require_fit(image_shape: tuple[int, int], patch_size: tuple[int, int]) -> None:
+    """Raise ValueError if a patch is larger than the image."""
+    if patch_size[0] > image_shape[0] or patch_size[1] > image_shape[1]:
+        raise ValueError(f"patch_size must fit into the image, {tuple(image_shape)}; got {patch_size}")
+
+
+def require_cover(image_shape: tuple[int, int], patch_size: tuple[int, int], stride: int) -> None:
+    """Raise ValueError naming the first row or column of pixels that no patch covers."""
+    for axis, whole, part in zip(("row", "column"), image_shape, patch_size, strict=True):
+        uncovered = part if stride > part else (whole - part) // stride * stride + part
+        if uncovered < whole:
+            raise ValueError(
+                f"patches must cover every pixel; patches of {part} at stride {stride} "
+                f"leave out {axis} {uncovered} of {whole}"
+            )
+
+
 def _pair(name: str, value: Any) -> tuple[int, int]:
     if not isinstance(value, (tuple, list)):
         raise TypeError(f"{name} must be a pair (height, width); got {type(value).__name__}")
@@ -147,16 +347,35 @@ def _pair(name: str, value: Any) -> tuple[int, int]:
     return checks.positive_integer(name, value[0]), checks.positive_integer(name, value[1])
 
 
-def _require_fit(image_shape: tuple[int, int], patch_size: tuple[int, int]) -> None:
-    if patch_size[0] > image_shape[0] or patch_size[1] > image_shape[1]:
-        raise ValueError(f"patch_size must fit into the image, {tuple(image_shape)}; got {patch_size}")
+def _as_images(value: Any) -> list[np.ndarray]:
+    """Return one image, or each of a sequence, as a list of arrays."""
+    several = (isinstance(value, np.ndarray) and value.ndim == 3) or (
+        isinstance(value, (list, tuple)) and any(getattr(image, "ndim", 0) > 1 for image in value)
+    )
+    if several:
+        return [
+            checks.real_array(f"images[{k}]", image, shape=(None, None), meaning="(height, width)")
+            for k, image in enumerate(value)
+        ]
+    return [checks.real_array("images", value, shape=(None, None), meaning="(height, width)")]
 
 
-def _require_cover(axis: str, whole: int, part: int, stride: int) -> None:
-    """Raise ValueError naming the first row or column of pixels that no patch covers."""
-    uncovered = part if stride > part else (whole - part) // stride * stride + part
-    if uncovered < whole:
-        raise ValueError(
-            f"patches must cover every pixel; patches of {part} at stride {stride} "
-            f"leave out {axis} {uncovered} of {whole}"
-        )
+def _patches_at(views: list[np.ndarray], ends: np.ndarray, places: np.ndarray) -> np.ndarray:
+    """Return the patches at places counted through all images, shape (n_places, n_pixels)."""
+    owners = np.searchsorted(ends, places, side="right")
+    patches = np.empty((len(places), views[0].shape[2] * views[0].shape[3]))
+    for k, view in enumerate(views):
+        mine = owners == k
+        before = ends[k] - view.shape[0] * view.shape[1]
+        rows, columns = np.divmod(places[mine] - before, view.shape[1])
+        patches[mine] = view[rows, columns].reshape(len(rows), patches.shape[1])
+    return patches
+
+
+def _scaled(array: np.ndarray, axis: int | None) -> tuple[np.ndarray, np.ndarray]:
+    """Return `array` with largest magnitudes in [1/2, 1), and the powers of two it was divided by.
+
+    Their squares neither overflow nor vanish, and nothing is rounded that could be seen beside them.
+    """
+    exponents = np.frexp(np.abs(array).max(axis=axis, keepdims=True))[1]
+    return np.ldexp(array, -exponents), exponents

@@ -4,8 +4,16 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
 
-from dictlearn import extract_patches, reconstruct_from_patches, remove_mean
+from dictlearn.patches import (
+    extract_patches,
+    normalise,
+    random_patches,
+    reconstruct_from_patches,
+    remove_mean,
+    whiten,
+)
 
 
 def test_patches_side_by_side_are_the_blocks_of_the_image():
@@ -74,6 +82,133 @@ def test_means_come_back():
     np.testing.assert_array_equal(remove_mean([[1.0, 3.0]])[0], [[-1.0, 1.0]])
 
 
+@pytest.mark.parametrize("size", [1.0, 1e200, 1e-200, 1e-310, 1e308])
+def test_norms_of_any_size(size):
+    patches = np.array([[3.0, -4.0], [0.0, 0.0], [0.0, 0.1]]) * (size / 4.0)
+    normalised, norms = normalise(patches)
+    # Numbers near 1e-310 are multiples of 5e-324: 13 digits.
+    np.testing.assert_allclose(normalised, [[0.6, -0.8], [0.0, 0.0], [0.0, 1.0]], rtol=1e-12)
+    np.testing.assert_allclose(norms, np.array([[5.0], [0.0], [0.1]]) * (size / 4.0), rtol=1e-12)
+
+
+@given(
+    patches=arrays(
+        np.float64, st.tuples(st.integers(1, 5), st.integers(1, 9)), elements=st.floats(-1e307, 1e307)
+    )
+)
+def test_norms_come_back(patches):
+    normalised, norms = normalise(patches)
+    assert norms.shape == (len(patches), 1)
+    lengths = np.linalg.norm(normalised, axis=1)
+    np.testing.assert_allclose(lengths, patches.any(axis=1), rtol=1e-14)
+    # A rounding each by norm, quotient and product; quotients below 1e-308 are multiples of the smallest
+    # number, and so are the norms.
+    float64 = np.finfo(float)
+    bound = 4 * float64.eps * np.abs(patches) + 4 * float64.smallest_subnormal * (1.0 + norms)
+    assert (np.abs(normalised * norms - patches) <= bound).all()
+
+
+def cosine(height, width, down, across):
+    """A wave with so many periods down and across, and a mean of 5."""
+    row, column = np.mgrid[:height, :width]
+    return 5.0 + np.cos(2.0 * np.pi * (down * row / height + across * column / width))
+
+
+def test_whitening_weighs_waves_by_the_filter():
+    # 3/24 and 4/20 cycles a pixel, sides even and odd; amplitudes as R(f) = f exp(-(f / f0)^4).
+    waves = [cosine(24, 25, 3, 0), cosine(24, 25, 0, 5)]
+    frequencies = np.array([3 / 24, 5 / 25])
+    whitened = whiten(2.0 * waves[0] + 3.0 * waves[1], cutoff=0.3)
+    amplitudes = np.array([2.0, 3.0]) * frequencies * np.exp(-((frequencies / 0.3) ** 4))
+    expected = amplitudes[0] * (waves[0] - 5.0) + amplitudes[1] * (waves[1] - 5.0)
+    np.testing.assert_allclose(whitened, expected / np.sqrt(0.5 * (amplitudes**2).sum()), atol=1e-13)
+
+
+def test_one_wave_whitens_to_itself():
+    wave = cosine(16, 12, 2, -3)
+    np.testing.assert_allclose(whiten(wave), np.sqrt(2.0) * (wave - 5.0), atol=1e-13)
+
+
+@pytest.mark.parametrize("size", [1e-310, 1e-200, 1e200, 1e307])
+def test_whitening_does_not_see_the_unit(size):
+    image = np.random.default_rng(0).uniform(-1.0, 1.0, size=(9, 14))
+    whitened = whiten(image)
+    assert abs(whitened.mean()) < 1e-15
+    assert whitened.std() == pytest.approx(1.0, rel=1e-14)
+    # 1e-310 has 13 digits.
+    np.testing.assert_allclose(whiten(size * image), whitened, atol=1e-11)
+
+
+def test_whitening_flattens_a_spectrum_of_one_over_f():
+    rng = np.random.default_rng(0)
+    frequency = np.hypot(np.fft.fftfreq(128)[:, np.newaxis], np.fft.rfftfreq(128))
+    spectrum = np.fft.rfft2(rng.normal(size=(128, 128))) / np.maximum(frequency, 1 / 128)
+    power = np.abs(np.fft.rfft2(whiten(np.fft.irfft2(spectrum)))) ** 2
+    bands = [power[(frequency > low) & (frequency <= low + 0.05)].mean() for low in (0.01, 0.06, 0.11, 0.16)]
+    # The filter itself falls by exp(-2 (0.19 / 0.4)^4), a tenth, to the middle of the last; each is a mean
+    # of 70 or more exponential variables.
+    assert max(bands) < 1.5 * min(bands)
+    assert power[frequency > 0.6].mean() < 0.01 * min(bands)
+
+
+def test_random_patches_are_patches_of_the_images_none_twice():
+    images = [np.arange(30.0).reshape(5, 6), 100.0 + np.arange(12.0).reshape(3, 4)]
+    everything = np.vstack([extract_patches(image, (2, 3)) for image in images])
+    patches = random_patches(images, (2, 3), len(everything), rng=0)
+    assert sorted(patches.tolist()) == sorted(everything.tolist())
+    assert patches.tolist() != everything.tolist()
+    few = random_patches(images, (2, 3), 7, rng=0)
+    np.testing.assert_array_equal(few, patches[:7])
+
+
+def test_all_places_are_equally_likely():
+    # Places 0, 1 of one image and 2, 3, 4 of the other, 3000 times: 600 each, give or take 22.
+    images = [np.array([[0.0, 1.0]]), np.array([[2.0, 3.0, 4.0]])]
+    rng = np.random.default_rng(0)
+    drawn = [int(random_patches(images, 1, 1, rng=rng)[0, 0]) for _ in range(3000)]
+    assert np.abs(np.bincount(drawn, minlength=5) - 600).max() < 5 * 22
+
+
+def test_random_patches_follow_the_generator():
+    image = np.random.default_rng(0).normal(size=(20, 20))
+    np.testing.assert_array_equal(random_patches(image, 4, 9, rng=3), random_patches(image, 4, 9, rng=3))
+    rng = np.random.default_rng(3)
+    first, second = random_patches(image, 4, 9, rng=rng), random_patches(image, 4, 9, rng=rng)
+    np.testing.assert_array_equal(first, random_patches([image], 4, 9, rng=3))
+    assert (first != second).any()
+    assert random_patches(image, 4, 9).shape == (9, 16)
+
+
+def test_flat_patches_are_left_out():
+    rng = np.random.default_rng(0)
+    image = np.full((40, 40), 7.0)
+    image[25:30, 3:8] += rng.normal(size=(5, 5))
+    contrast = np.linalg.norm(remove_mean(extract_patches(image, 4))[0], axis=1)
+    # The last as a bound, itself included.
+    least = np.sort(contrast)[-20]
+    patches = random_patches(image, 4, 20, rng=1, least_contrast=least)
+    eligible = extract_patches(image, 4)[contrast >= least]
+    assert sorted(patches.tolist()) == sorted(eligible.tolist())
+    sentence = r"n_patches must be at most 20, the places of contrast [\d.]+ or more; got 21"
+    with pytest.raises(ValueError, match=sentence):
+        random_patches(image, 4, 21, rng=1, least_contrast=least)
+
+
+def test_images_may_come_from_files_and_in_any_type(tmp_path):
+    image = np.random.default_rng(0).integers(0, 256, size=(12, 15)).astype(np.uint8)
+    np.save(tmp_path / "image.npy", image)
+    mapped = np.load(tmp_path / "image.npy", mmap_mode="r")
+    single = np.asfortranarray(image, dtype=np.float32)
+    single.flags.writeable = False
+    expected = random_patches(image, 3, 5, rng=0)
+    for other in (mapped, single, image.tolist(), [mapped], (single,), image[np.newaxis]):
+        np.testing.assert_array_equal(random_patches(other, 3, 5, rng=0), expected)
+    for other in (mapped, single):
+        np.testing.assert_array_equal(whiten(other), whiten(image))
+        for ours, theirs in zip(normalise(other), normalise(image), strict=True):
+            np.testing.assert_array_equal(ours, theirs)
+
+
 IMAGE = np.zeros((10, 12))
 
 
@@ -116,6 +251,33 @@ IMAGE = np.zeros((10, 12))
             lambda: reconstruct_from_patches(np.zeros((2, 4)), (2, 5), 2, stride=3),
             ValueError,
             "every pixel; patches of 2 at stride 3 leave out column 2 of 5",
+        ),
+        (lambda: random_patches(IMAGE, 8, 0), ValueError, "n_patches must be positive; got 0"),
+        (lambda: random_patches(IMAGE, 8, 16), ValueError, "n_patches must be at most 15, .* got 16"),
+        (lambda: random_patches(IMAGE, 8, 1, least_contrast=-1.0), ValueError, "least_contrast must not be"),
+        (lambda: random_patches(IMAGE, 8, 1, least_contrast=0.1), ValueError, "at most 0, .* 0.1 or more"),
+        (lambda: random_patches(IMAGE, 11, 1), ValueError, "patch_size must fit into the image"),
+        (lambda: random_patches([IMAGE, IMAGE[0]], 8, 1), ValueError, r"images\[1\] must have shape"),
+        (lambda: random_patches([IMAGE, IMAGE * np.nan], 8, 1), ValueError, r"images\[1\] must be finite"),
+        (lambda: random_patches(IMAGE[0], 8, 1), ValueError, "images must have shape"),
+        (lambda: random_patches([], 8, 1), ValueError, "images must have shape"),
+        (lambda: random_patches(["image"], 8, 1), TypeError, "images must be an array of real numbers"),
+        (lambda: random_patches(iter([IMAGE]), 8, 1), TypeError, "images must be an array of real numbers"),
+        (lambda: normalise(IMAGE[0]), ValueError, "patches must have shape"),
+        (lambda: normalise(IMAGE + np.inf), ValueError, "patches must be finite"),
+        (
+            lambda: normalise([[1.0, 1.0], [1.7e308, 1.7e308]]),
+            ValueError,
+            r"norms of at most 1.8e\+308; got more for patch 1",
+        ),
+        (lambda: whiten(IMAGE + 0.1), ValueError, "image must not be constant; got 0.1 everywhere"),
+        (lambda: whiten(np.ones((1, 1))), ValueError, "image must not be constant"),
+        (lambda: whiten(IMAGE[0]), ValueError, "image must have shape"),
+        (lambda: whiten(IMAGE, cutoff=0.0), ValueError, "cutoff must be positive; got 0.0"),
+        (
+            lambda: whiten(np.indices((8, 8)).sum(axis=0) % 2, cutoff=0.1),
+            ValueError,
+            "image must vary at frequencies about or below cutoff=0.1",
         ),
         (lambda: remove_mean(IMAGE[0]), ValueError, "patches must have shape"),
         (lambda: remove_mean([["a"]]), TypeError, "patches must be an array of real numbers"),

