@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from scipy import sparse
 from tqdm import tqdm
@@ -18,7 +20,7 @@ from snn.event_driven import (
 from snn.network import SpikingNetwork
 from snn.result import RunawayError, SimulationResult, SpikeTrain
 from snn.state import NetworkState
-from snn.weights import BlockWeights, MirroredWeights, scaled_rows
+from snn.weights import BlockWeights, MirroredWeights, Weights, scaled_rows
 
 # Steps are counted in 64-bit integers, and must be whole numbers as floats.
 MOST_STEPS = 2**53
@@ -96,78 +98,218 @@ def simulate_clocked(
     else:
         max_spikes = checks.positive_integer("max_spikes", max_spikes)
 
-    n_neurons = network.n_neurons
-    potential = state.membrane_potential.copy()
-    current = state.synaptic_current.copy()
-    charge = np.zeros(n_neurons)
-    spike_counts = np.zeros(n_neurons, dtype=np.int64)
-    capacity = MOST_SPIKES_PER_CALL + n_neurons if record_spikes else 0
-    spike_steps = np.empty(capacity, dtype=np.int64)
-    spike_neurons = np.empty(capacity, dtype=np.int64)
-    recorded_steps, recorded_neurons = [spike_steps[:0].copy()], [spike_neurons[:0].copy()]
-    steps_per_call = max(1, UPDATES_PER_CALL // n_neurons)
-    kernel, weights = _kernel_for(network)
+    run = ClockDrivenRun(
+        network, network.soma_bias[np.newaxis], time_step=time_step, subtract=subtract, state=state
+    )
+    spike_steps, spike_neurons = run.advance(
+        n_steps, record_spikes=record_spikes, max_spikes=max_spikes, progress=progress
+    )
+    require_range(run.membrane_potential, run.synaptic_current)
 
-    step, n_spikes = 0, 0
-    with tqdm(total=n_steps, disable=not progress, unit="step") as bar:
-        while step < n_steps and n_spikes <= max_spikes:
-            before = step
-            step, n_new = kernel(
-                *weights,
-                network.soma_bias,
-                network.firing_threshold,
-                potential,
-                current,
-                spike_counts,
-                charge,
-                step,
-                min(n_steps, step + steps_per_call),
-                time_step,
-                subtract,
-                min(MOST_SPIKES_PER_CALL, max_spikes - n_spikes + 1),
-                record_spikes,
-                spike_steps,
-                spike_neurons,
-            )
-            n_spikes += n_new
-            if record_spikes:
-                recorded_steps.append(spike_steps[:n_new].copy())
-                recorded_neurons.append(spike_neurons[:n_new].copy())
-            bar.update(step - before)
-
-    require_range(potential, current)
-    elapsed = duration if step == n_steps else step * time_step
-    final = NetworkState(membrane_potential=potential, synaptic_current=current, time=state.time + elapsed)
+    n_done = int(run.steps[0])
+    elapsed = duration if n_done == n_steps else n_done * time_step
+    final = NetworkState(
+        membrane_potential=run.membrane_potential[0],
+        synaptic_current=run.synaptic_current[0],
+        time=state.time + elapsed,
+    )
     spikes = None
     if record_spikes:
-        times = state.time + np.minimum((np.concatenate(recorded_steps) + 1) * time_step, elapsed)
         spikes = SpikeTrain(
-            times=times,
-            neurons=np.concatenate(recorded_neurons),
-            n_neurons=n_neurons,
+            times=state.time + np.minimum(spike_steps * time_step, elapsed),
+            neurons=spike_neurons,
+            n_neurons=network.n_neurons,
             start=state.time,
             stop=final.time,
         )
     result = SimulationResult(
         network=network,
         duration=elapsed,
-        spike_counts=spike_counts,
-        average_soma_current=charge / elapsed,
+        spike_counts=run.spike_counts[0],
+        average_soma_current=run.charge[0] / elapsed,
         state=final,
         spikes=spikes,
     )
-    if n_spikes > max_spikes:
+    if result.n_spikes > max_spikes:
         raise RunawayError(describe_runaway(result, max_spikes), result)
     return result
 
 
-def _kernel_for(network: SpikingNetwork) -> tuple:
-    """Return the kernel for the network's form of weights, and its first arguments."""
-    weights = network.weights
-    if isinstance(weights, MirroredWeights):
-        return _clock_kernels.step_dense, (*scaled_rows(weights.lateral), True, weights.exchange)
+class ClockDrivenRun:
+    """Copies of one network, each with its own drive, advanced together on a clock.
+
+    This is what `simulate_clocked` runs one of; its rules are told there.  It checks nothing.
+
+    Parameters
+    ----------
+    network : SpikingNetwork
+        Weights and thresholds; its soma bias is not used.
+    soma_bias : ndarray, shape (n_copies, n_neurons)
+        The drive of each copy.
+    time_step : float
+        In synaptic time constants.
+    subtract : bool, default False
+        Whether a spike takes the threshold from the potential, and does not set it to zero.
+    state : NetworkState or ClockDrivenRun, optional
+        Where every copy starts, or each where that of another run stands; by default at rest.
+
+    Attributes
+    ----------
+    spike_counts : ndarray of int, shape (n_copies, n_neurons)
+        Spikes so far.
+    membrane_potential, synaptic_current : ndarray, shape (n_copies, n_neurons)
+        Where the copies stand.
+    steps : ndarray of int, shape (n_copies,)
+        Steps so far.
+    """
+
+    def __init__(
+        self,
+        network: SpikingNetwork,
+        soma_bias: np.ndarray,
+        *,
+        time_step: float,
+        subtract: bool = False,
+        state: NetworkState | ClockDrivenRun | None = None,
+    ) -> None:
+        self.network = network
+        self.time_step = float(time_step)
+        self.subtract = bool(subtract)
+        shape = soma_bias.shape
+        self._bias = np.array(soma_bias, dtype=float, order="C")
+        self.membrane_potential = np.zeros(shape)
+        self.synaptic_current = np.zeros(shape)
+        self.spike_counts = np.zeros(shape, dtype=np.int64)
+        self.steps = np.zeros(shape[0], dtype=np.int64)
+        self._removed = np.zeros(shape)
+        self._trace = np.zeros(shape)
+        self._growth = np.ones(shape[0])
+        if state is not None:
+            self.membrane_potential[:] = state.membrane_potential
+            self.synaptic_current[:] = state.synaptic_current
+        if isinstance(state, ClockDrivenRun):
+            self._trace[:] = state.filtered_spikes
+        self._initial_potential = self.membrane_potential.copy()
+        self._synapses = _synapses(network.weights)
+        self._workspace = _workspace(network.firing_threshold)
+        self._stop_step = 0
+
+    def advance(
+        self,
+        n_steps: int,
+        *,
+        record_spikes: bool = False,
+        max_spikes: int | None = None,
+        progress: bool = False,
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Advance every copy by `n_steps`.
+
+        Stops early, with `steps` behind, once this call has emitted more than `max_spikes` spikes; the
+        next call makes up for that.  Returns the steps (counted from 1 where the run started) and neurons
+        of the spikes, copy by copy; empty unless recorded.
+        """
+        n_copies, n_neurons = self.spike_counts.shape
+        self._stop_step += n_steps
+        capacity = MOST_SPIKES_PER_CALL + n_neurons if record_spikes else 0
+        spike_steps = np.empty(capacity, dtype=np.int64)
+        spike_neurons = np.empty(capacity, dtype=np.int64)
+        recorded_steps, recorded_neurons = [spike_steps[:0].copy()], [spike_neurons[:0].copy()]
+        steps_per_call = max(1, UPDATES_PER_CALL // n_neurons)
+        copy, n_spikes = 0, 0
+        with tqdm(total=n_copies * n_steps, disable=not progress, unit="step") as bar:
+            while copy < n_copies and (max_spikes is None or n_spikes <= max_spikes):
+                budget = MOST_SPIKES_PER_CALL
+                if max_spikes is not None:
+                    budget = min(budget, max_spikes - n_spikes + 1)
+                copy, n_done, n_new = _clock_kernels.advance(
+                    self._synapses,
+                    (
+                        self._bias,
+                        self.membrane_potential,
+                        self.synaptic_current,
+                        self.spike_counts,
+                        self._removed,
+                        self._trace,
+                        self._growth,
+                        self.steps,
+                    ),
+                    *self._workspace,
+                    copy,
+                    self._stop_step,
+                    self.time_step,
+                    self.subtract,
+                    steps_per_call,
+                    budget,
+                    record_spikes,
+                    spike_steps,
+                    spike_neurons,
+                )
+                n_spikes += n_new
+                if record_spikes:
+                    recorded_steps.append(spike_steps[:n_new].copy())
+                    recorded_neurons.append(spike_neurons[:n_new].copy())
+                bar.update(n_done)
+        return np.concatenate(recorded_steps), np.concatenate(recorded_neurons)
+
+    @property
+    def charge(self) -> np.ndarray:
+        """Sum over the steps of dt (beta + h): what the potentials rose by, and what resets took from them.
+
+        The average soma current is charge / (steps * time_step).
+        """
+        return (self.membrane_potential - self._initial_potential) + self._removed
+
+    @property
+    def filtered_spikes(self) -> np.ndarray:
+        """Synaptic trace of each neuron's own spikes: 1 a spike, times e^-dt a step.
+
+        The spikes of a step count in full at its end.  From rest, the currents are W^T times these.
+        A run that starts from a `NetworkState` starts them at zero.
+        """
+        return self._trace / self._growth[:, np.newaxis]
+
+
+def _synapses(weights: Weights) -> tuple:
+    """Return the weights as the kernel takes them."""
+    form, exchange = _clock_kernels.SEGMENTS, np.empty(0)
+    none = np.empty(0, dtype=np.int64)
     if isinstance(weights, sparse.csr_array):
-        return _clock_kernels.step_sparse, (weights.indptr, weights.indices, weights.data)
-    if isinstance(weights, BlockWeights):
-        weights = weights.toarray()
-    return _clock_kernels.step_dense, (*scaled_rows(weights), False, np.empty(0))
+        form = _clock_kernels.SPARSE
+        rows = weights.indptr, weights.indices, none, none, np.empty(0), weights.data
+    elif isinstance(weights, MirroredWeights):
+        form, exchange = _clock_kernels.MIRRORED, weights.exchange
+        values, factor = scaled_rows(weights.lateral)
+        rows = none, none, none, none, np.array([factor]), values.reshape(-1)
+    elif isinstance(weights, BlockWeights):
+        rows = weights.segments()
+    else:
+        values, factor = scaled_rows(weights)
+        n_neurons = len(values)
+        rows = (
+            np.arange(n_neurons + 1),
+            np.zeros(n_neurons, dtype=np.int64),
+            np.full(n_neurons, n_neurons),
+            n_neurons * np.arange(n_neurons),
+            np.full(n_neurons, factor),
+            values.reshape(-1),
+        )
+    # All read-only, as some are: the kernel is compiled once for all but the sparse form.
+    return (form, *(_read_only_view(array) for array in (*rows, exchange)))
+
+
+def _read_only_view(array: np.ndarray) -> np.ndarray:
+    view = array.view()
+    view.flags.writeable = False
+    return view
+
+
+def _workspace(firing_threshold: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the two arrays a kernel works in: rows aligned to cache lines, and a list of neurons."""
+    group = _clock_kernels.GROUP
+    padded = math.ceil(len(firing_threshold) / group) * group
+    memory = np.zeros(4 * padded + 8)
+    first = -memory.ctypes.data % 64 // 8
+    rows = memory[first : first + 4 * padded].reshape(4, padded)
+    rows[_clock_kernels.THRESHOLD] = np.inf
+    rows[_clock_kernels.THRESHOLD, : len(firing_threshold)] = firing_threshold
+    return rows, np.empty(padded, dtype=np.int64)

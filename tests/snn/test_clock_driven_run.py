@@ -1,0 +1,250 @@
+"""Many copies on one clock: each as if alone, in any form of weights, and what they keep count of."""
+
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+
+from snn import NetworkState, SpikingNetwork, simulate_clocked
+from snn.clock_driven import ClockDrivenRun
+from snn.weights import delivered
+from tests.reference.networks import in_form, random_mirrored_network, random_network
+
+FORMS = ("dense", "sparse", "blocks", "mirrored")
+TIME_STEP = 1 / 32
+
+
+def network_in(form, rng, n_neurons=40, *, sign=0):
+    if form == "mirrored":
+        return random_mirrored_network(rng, n_neurons // 2)
+    return in_form(random_network(rng, n_neurons, density=0.5, sign=sign), form)
+
+
+def random_state(rng, n_neurons):
+    return NetworkState(
+        membrane_potential=rng.uniform(-1.0, 0.9, n_neurons),
+        synaptic_current=rng.uniform(-1.0, 1.0, n_neurons),
+    )
+
+
+def drives(rng, network, n_copies=4):
+    return network.soma_bias + rng.uniform(-0.2, 0.2, (n_copies, network.n_neurons))
+
+
+@pytest.mark.parametrize("subtract", [False, True])
+@pytest.mark.parametrize("form", FORMS)
+def test_copies_are_runs_of_their_own(form, subtract):
+    rng = np.random.default_rng(21)
+    network = network_in(form, rng)
+    bias, state = drives(rng, network), random_state(rng, network.n_neurons)
+    run = ClockDrivenRun(network, bias, time_step=TIME_STEP, subtract=subtract, state=state)
+    steps, neurons = run.advance(1000, record_spikes=True)
+    np.testing.assert_array_equal(run.steps, 1000)
+    own_steps, own_neurons = [], []
+    for copy, own_bias in enumerate(bias):
+        alone = simulate_clocked(
+            network.with_soma_bias(own_bias),
+            1000 * TIME_STEP,
+            time_step=TIME_STEP,
+            reset="subtract" if subtract else "zero",
+            state=state,
+            record_spikes=True,
+        )
+        assert alone.n_spikes > 100
+        np.testing.assert_array_equal(run.spike_counts[copy], alone.spike_counts)
+        np.testing.assert_array_equal(run.membrane_potential[copy], alone.state.membrane_potential)
+        np.testing.assert_array_equal(run.synaptic_current[copy], alone.state.synaptic_current)
+        np.testing.assert_array_equal(run.charge[copy] / (1000 * TIME_STEP), alone.average_soma_current)
+        own_steps.append(np.rint(alone.spikes.times / TIME_STEP))
+        own_neurons.append(alone.spikes.neurons)
+    np.testing.assert_array_equal(steps, np.concatenate(own_steps))
+    np.testing.assert_array_equal(neurons, np.concatenate(own_neurons))
+
+
+@pytest.mark.parametrize("sign", [1, -1, 0], ids=["excitatory", "inhibitory", "mixed"])
+@pytest.mark.parametrize("n_neurons", [1, 5, 32, 33, 130])
+@pytest.mark.parametrize("form", ["blocks", "sparse"])
+def test_forms_of_weights_agree(form, n_neurons, sign):
+    """Around the 32 neurons a kernel takes at a time, and with steps in which none, one and many fire."""
+    rng = np.random.default_rng([22, n_neurons, sign + 1])
+    dense = random_network(rng, n_neurons, density=0.5, sign=sign)
+    bias = np.array([[0.1], [1.0], [4.0]]) * rng.uniform(0.5, 1.0, (3, n_neurons))
+    runs = []
+    for network in (dense, in_form(dense, form)):
+        runs.append(ClockDrivenRun(network, bias, time_step=0.1))
+        # Short enough that differences in the last bit do not grow to a spike more or less.
+        runs[-1].advance(200)
+    expected, run = runs
+    assert run.spike_counts.sum() > 0
+    np.testing.assert_array_equal(run.spike_counts, expected.spike_counts)
+    for name in ("membrane_potential", "synaptic_current", "charge", "filtered_spikes"):
+        np.testing.assert_allclose(getattr(run, name), getattr(expected, name), rtol=1e-12, atol=1e-12)
+
+
+def test_neurons_that_fire_together_are_all_found():
+    """Alone in their group of 32, with others in it, and all 100 at once; always in order."""
+    n_neurons = 100
+    network = SpikingNetwork(np.zeros((n_neurons, n_neurons)), np.zeros(n_neurons))
+    for together in ([3, 70], [31, 32], [64, 65, 95, 99], list(range(n_neurons))):
+        bias = np.zeros((1, n_neurons))
+        bias[0, together] = 1.0
+        run = ClockDrivenRun(network, bias, time_step=0.25)
+        steps, neurons = run.advance(8, record_spikes=True)
+        np.testing.assert_array_equal(steps, np.repeat([4, 8], len(together)))
+        np.testing.assert_array_equal(neurons, together * 2)
+        np.testing.assert_array_equal(run.charge, 2.0 * bias)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_currents_are_weighted_filtered_spikes(form):
+    """From rest h = W^T trace: both get the spikes of a step after a decay by e^-dt.
+
+    Over 160 time constants, beyond those after which the kernel rescales the traces (log 1e50 = 115).
+    """
+    rng = np.random.default_rng(23)
+    network = network_in(form, rng)
+    run = ClockDrivenRun(network, drives(rng, network), time_step=0.1)
+    for n_steps in (1, 399, 1200):
+        run.advance(n_steps)
+        expected = delivered(network.weights, run.filtered_spikes)
+        np.testing.assert_allclose(run.synaptic_current, expected, rtol=0, atol=1e-12)
+    assert run.filtered_spikes.max() > 1.0
+
+
+@pytest.mark.parametrize("time_step", [0.1, 100.0, 1000.0])
+def test_filtered_spikes_are_the_sum_over_the_spikes(time_step):
+    """Also where e^dt, by which the kernel counts, is out of range."""
+    network = SpikingNetwork(np.zeros((2, 2)), [0.3 / time_step, 1.0 / time_step], [1.0, 1.0])
+    run = ClockDrivenRun(network, network.soma_bias[np.newaxis], time_step=time_step)
+    steps, neurons = run.advance(1601, record_spikes=True)
+    for neuron in range(2):
+        ages = (1601 - steps[neurons == neuron]) * time_step
+        expected = np.exp(-ages).sum()
+        np.testing.assert_allclose(run.filtered_spikes[0, neuron], expected, rtol=1e-12, atol=1e-300)
+
+
+@pytest.mark.parametrize("subtract", [False, True])
+@pytest.mark.parametrize("form", FORMS)
+def test_going_on_is_running_through(form, subtract):
+    rng = np.random.default_rng(24)
+    network = network_in(form, rng)
+    bias, state = drives(rng, network), random_state(rng, network.n_neurons)
+    options = {"time_step": TIME_STEP, "subtract": subtract}
+    through = ClockDrivenRun(network, bias, state=state, **options)
+    through.advance(800)
+    parts = ClockDrivenRun(network, bias, state=state, **options)
+    parts.advance(300)
+    other = ClockDrivenRun(network, bias, state=parts, **options)
+    before = parts.spike_counts.copy(), parts.charge
+    np.testing.assert_allclose(other.filtered_spikes, parts.filtered_spikes, rtol=1e-15)
+    for run in (parts, other):
+        run.advance(500)
+        np.testing.assert_array_equal(run.membrane_potential, through.membrane_potential)
+        np.testing.assert_array_equal(run.synaptic_current, through.synaptic_current)
+    for name in ("spike_counts", "charge", "filtered_spikes"):
+        np.testing.assert_array_equal(getattr(parts, name), getattr(through, name))
+    np.testing.assert_array_equal(before[0] + other.spike_counts, through.spike_counts)
+    np.testing.assert_allclose(before[1] + other.charge, through.charge, rtol=0, atol=1e-11)
+    np.testing.assert_allclose(other.filtered_spikes, through.filtered_spikes, rtol=0, atol=1e-13)
+
+
+def test_a_run_goes_on_with_other_drives_and_weights():
+    """As the second phase of dictionary learning does: what a network leaves, the next one starts from."""
+    rng = np.random.default_rng(25)
+    first, second = (network_in("blocks", rng) for _ in range(2))
+    second = SpikingNetwork(second.weights, second.soma_bias, first.firing_threshold)
+    bias, other_bias = drives(rng, first), drives(rng, second)
+    before = ClockDrivenRun(first, bias, time_step=TIME_STEP)
+    before.advance(400)
+    after = ClockDrivenRun(second, other_bias, time_step=TIME_STEP, state=before)
+    after.advance(400)
+    for copy in range(len(bias)):
+        left = simulate_clocked(first.with_soma_bias(bias[copy]), 400 * TIME_STEP, time_step=TIME_STEP)
+        alone = simulate_clocked(
+            second.with_soma_bias(other_bias[copy]),
+            400 * TIME_STEP,
+            time_step=TIME_STEP,
+            state=left.state,
+        )
+        np.testing.assert_array_equal(after.membrane_potential[copy], alone.state.membrane_potential)
+        np.testing.assert_array_equal(after.spike_counts[copy], alone.spike_counts)
+    # The first run is left as it was.
+    np.testing.assert_array_equal(before.steps, 400)
+
+
+@pytest.mark.parametrize("subtract", [False, True])
+@pytest.mark.parametrize("form", FORMS)
+def test_charge_is_what_the_steps_brought(form, subtract):
+    """The kernel never adds it up: it is what the potentials rose by, and what the resets took."""
+    rng = np.random.default_rng(26)
+    network = network_in(form, rng)
+    bias, state = drives(rng, network), random_state(rng, network.n_neurons)
+    run = ClockDrivenRun(network, bias, time_step=TIME_STEP, subtract=subtract, state=state)
+    brought = np.zeros(bias.shape)
+    for _ in range(600):
+        brought += TIME_STEP * (bias + run.synaptic_current)
+        run.advance(1)
+    assert run.spike_counts.sum() > 100
+    np.testing.assert_allclose(run.charge, brought, rtol=0, atol=1e-11)
+    kept = network.firing_threshold * run.spike_counts + run.membrane_potential - state.membrane_potential
+    overshoot = run.charge - kept
+    if subtract:
+        np.testing.assert_allclose(overshoot, 0.0, atol=1e-11)
+    else:
+        assert (overshoot > -1e-11).all()
+        assert overshoot.max() > 1e-3
+
+
+def test_stops_after_max_spikes_and_catches_up():
+    rng = np.random.default_rng(27)
+    network = network_in("blocks", rng)
+    bias = drives(rng, network)
+    whole = ClockDrivenRun(network, bias, time_step=TIME_STEP)
+    whole.advance(640)
+    n_spikes = int(whole.spike_counts.sum())
+    run = ClockDrivenRun(network, bias, time_step=TIME_STEP)
+    run.advance(640, max_spikes=n_spikes // 2)
+    # A step is never split, and a neuron fires once in it.
+    assert n_spikes // 2 < run.spike_counts.sum() <= n_spikes // 2 + network.n_neurons
+    assert run.steps[0] == 640
+    assert run.steps[-1] == 0
+    run.advance(0, max_spikes=n_spikes)
+    np.testing.assert_array_equal(run.steps, 640)
+    for name in ("spike_counts", "membrane_potential", "charge", "filtered_spikes"):
+        np.testing.assert_array_equal(getattr(run, name), getattr(whole, name))
+
+
+def test_returning_to_python_changes_no_bit(monkeypatch):
+    rng = np.random.default_rng(28)
+    for form in FORMS:
+        network = network_in(form, rng)
+        bias = drives(rng, network)
+        runs = [ClockDrivenRun(network, bias, time_step=TIME_STEP) for _ in range(2)]
+        spikes = [runs[0].advance(500, record_spikes=True)]
+        with monkeypatch.context() as patched:
+            patched.setattr("snn.clock_driven.UPDATES_PER_CALL", 280)
+            patched.setattr("snn.clock_driven.MOST_SPIKES_PER_CALL", 3)
+            spikes.append(runs[1].advance(500, record_spikes=True))
+        for whole, paused in zip(*spikes, strict=True):
+            np.testing.assert_array_equal(whole, paused)
+        for name in ("spike_counts", "membrane_potential", "synaptic_current", "charge", "filtered_spikes"):
+            np.testing.assert_array_equal(getattr(runs[0], name), getattr(runs[1], name))
+
+
+def test_threads_do_not_disturb_each_other():
+    rng = np.random.default_rng(29)
+    network = network_in("blocks", rng)
+    batches = [drives(rng, network, 8) for _ in range(6)]
+
+    def run(bias):
+        run = ClockDrivenRun(network, bias, time_step=TIME_STEP)
+        run.advance(640)
+        return run
+
+    with ThreadPoolExecutor(3) as pool:
+        together = list(pool.map(run, batches))
+    for bias, batch in zip(batches, together, strict=True):
+        alone = run(bias)
+        np.testing.assert_array_equal(batch.spike_counts, alone.spike_counts)
+        np.testing.assert_array_equal(batch.membrane_potential, alone.membrane_potential)
+        np.testing.assert_array_equal(batch.filtered_spikes, alone.filtered_spikes)
