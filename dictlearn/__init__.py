@@ -1,15 +1,48 @@
-"""Dictionaries: the two-phase network and its learning rules, atoms, and signals cut from images."""
+"""Dictionaries: the two-phase network, how it learns, and signals cut from images."""
 
 from dictlearn.atoms import overcomplete_dct, plot_atoms
-from dictlearn.network import Phase, TwoPhaseNetwork
-from dictlearn.patches import extract_patches, reconstruct_from_patches, remove_mean
+from dictlearn.channels import join_channels, split_channels
+from dictlearn.denoising import DenoisingResult, denoise
+from dictlearn.learner import (
+    LearningSettings,
+    TwoPhaseLearner,
+    learn_dictionary,
+    random_dictionary,
+    random_network,
+)
+from dictlearn.network import TwoPhaseNetwork
+from dictlearn.patches import (
+    extract_patches,
+    normalise,
+    random_patches,
+    reconstruct_from_patches,
+    remove_mean,
+    whiten,
+)
+from dictlearn.steps import PaperSteps, UsageSteps
+from dictlearn.synapses import Phase, RunawayFeedbackError
 
 __all__ = [
+    "DenoisingResult",
+    "LearningSettings",
+    "PaperSteps",
     "Phase",
+    "RunawayFeedbackError",
+    "TwoPhaseLearner",
     "TwoPhaseNetwork",
+    "UsageSteps",
+    "denoise",
     "extract_patches",
+    "join_channels",
+    "learn_dictionary",
+    "normalise",
     "overcomplete_dct",
     "plot_atoms",
+    "random_dictionary",
+    "random_network",
+    "random_patches",
     "reconstruct_from_patches",
     "remove_mean",
+    "split_channels",
+    "whiten",
 ]

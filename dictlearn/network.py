@@ -2,50 +2,18 @@
 
 from __future__ import annotations
 
+import math
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import numpy as np
-from joblib import Parallel, delayed
+from joblib import effective_n_jobs
 
-from snn import Block, BlockWeights, SpikingNetwork, checks, simulate_clocked
-from snn.event_driven import EventDrivenRun
-from snn.state import NetworkState
+from dictlearn.synapses import Phase, Synapses
+from snn import Block, BlockWeights, SpikingNetwork, checks
 
 # Signals simulated by one worker at a time.
 LARGEST_BATCH = 64
-# A phase ends in an error after so many times the spikes that the inputs alone, and the feedback of a
-# consistent network, could cause; the least is for short phases.
-SPIKES_ALLOWED = 20.0
-LEAST_SPIKES_ALLOWED = 100_000
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class Phase:
-    """What neurons can see of themselves over one phase; a row a signal.
-
-    Attributes
-    ----------
-    duration : float
-        T, in synaptic time constants.
-    input_rate, coding_rate : ndarray, shapes (n_signals, n_inputs), (n_signals, n_atoms)
-        b and a: spikes per unit of time.
-    input_current, coding_current : ndarray, of the same shapes
-        v and u: average soma currents.
-    n_spikes : ndarray of int, shape (n_signals,)
-        Spikes of all neurons.
-    """
-
-    duration: float
-    input_rate: np.ndarray
-    coding_rate: np.ndarray
-    input_current: np.ndarray
-    coding_current: np.ndarray
-    n_spikes: np.ndarray
-
-    def __post_init__(self) -> None:
-        for name, value in self.__dict__.items():
-            if isinstance(value, np.ndarray):
-                object.__setattr__(self, name, checks.read_only(value))
 
 
 @dataclass(frozen=True, eq=False)
@@ -154,7 +122,7 @@ class TwoPhaseNetwork:
             s; by default 1.
         """
         signals, penalty, reweighting = self._checked(np.atleast_2d(signal), penalty, reweighting)
-        gamma = _share("gamma", gamma)
+        gamma = share("gamma", gamma)
         if len(signals) != 1:
             raise ValueError(f"signal must be one signal; got {len(signals)}")
         bias = self._soma_bias(signals, penalty, reweighting, gamma)[0]
@@ -203,7 +171,7 @@ class TwoPhaseNetwork:
         ------
         TypeError, ValueError
             If an argument is of the wrong kind, shape or value.
-        RuntimeError
+        RunawayFeedbackError
             If the network runs away: feedback excites more than thresholds and lateral weights take.
 
         References
@@ -211,39 +179,81 @@ class TwoPhaseNetwork:
         Lin and Tang (2018), arXiv:1805.08952, section 4.
         """
         signals, penalty, reweighting = self._checked(signals, penalty, reweighting)
-        kappa = _share("kappa", kappa)
+        kappa = share("kappa", kappa)
         if kappa == 0.0:
             raise ValueError("kappa must be positive: without feedback there is no second phase")
         duration = checks.positive_number("duration", duration)
-        initial_potential = _share("initial_potential", initial_potential)
+        initial_potential = share("initial_potential", initial_potential)
         if time_step is not None:
             time_step = checks.positive_number("time_step", time_step)
 
-        drives = [self._soma_bias(signals, penalty, reweighting, gamma) for gamma in (0.0, kappa)]
-        networks = [
-            SpikingNetwork(self._weights(gamma), drive[0], self._thresholds())
-            for gamma, drive in zip((0.0, kappa), drives, strict=True)
-        ]
-        start = NetworkState(
-            membrane_potential=initial_potential * self._thresholds(),
-            synaptic_current=np.zeros(self.n_inputs + self.n_atoms),
+        first, second = self._run(
+            self._soma_bias(signals, penalty, reweighting, 0.0),
+            (0.0, kappa),
+            duration,
+            initial_potential,
+            time_step,
+            n_jobs,
         )
-        batches = [slice(k, k + LARGEST_BATCH) for k in range(0, len(signals), LARGEST_BATCH)]
-        if time_step is None:
-            outcomes = Parallel(n_jobs=n_jobs, prefer="threads")(
-                delayed(_run_exactly)(networks, [drive[batch] for drive in drives], start, duration)
-                for batch in batches
-            )
-        else:
-            outcomes = Parallel(n_jobs=n_jobs, prefer="threads")(
-                delayed(_run_on_a_clock)(
-                    networks, [drive[batch] for drive in drives], start, duration, time_step
-                )
-                for batch in batches
-            )
-        counts, currents = (np.concatenate(pieces, axis=1) for pieces in zip(*outcomes, strict=True))
-        first, second = (self._phase(duration, *seen) for seen in zip(counts, currents, strict=True))
         return first, second
+
+    def code(
+        self,
+        signals: np.ndarray,
+        *,
+        penalty: float,
+        duration: float = 100.0,
+        gamma: float = 0.0,
+        reweighting: np.ndarray | None = None,
+        n_jobs: int | None = None,
+    ) -> np.ndarray:
+        """Return the code of each signal by this network's own weights, shape (n_signals, n_atoms).
+
+        The thresholded average soma current, ``max(u, 0) / theta``, over the second half of a run.  In
+        a consistent network it tends to the non-negative LASSO code in the atoms B^T, for any gamma.
+
+        Parameters
+        ----------
+        signals, penalty, reweighting, n_jobs
+            As for `run`.
+        duration : float, default 100.0
+            Of the whole run, in synaptic time constants.
+        gamma : float, default 0.0
+            Strength of the feedback, in [0, 1).
+
+        Raises
+        ------
+        TypeError, ValueError, RunawayFeedbackError
+            As `run`.
+        """
+        signals, penalty, reweighting = self._checked(signals, penalty, reweighting)
+        gamma = share("gamma", gamma)
+        duration = checks.positive_number("duration", duration)
+        drives = self._soma_bias(signals, penalty, reweighting, 0.0)
+        _, second = self._run(drives, (gamma, gamma), 0.5 * duration, 0.5, None, n_jobs)
+        return np.maximum(second.coding_current, 0.0) / np.diagonal(self.lateral)
+
+    def _run(
+        self,
+        drives: np.ndarray,
+        gammas: tuple[float, float],
+        duration: float,
+        initial_potential: float,
+        time_step: float | None,
+        n_jobs: int | None,
+    ) -> list[Phase]:
+        n_threads = effective_n_jobs(checks.worker_count("n_jobs", n_jobs))
+        synapses = Synapses(self.feedforward, self.feedback, self.lateral)
+        with ThreadPoolExecutor(n_threads) as executor:
+            return synapses.run(
+                drives,
+                gammas=gammas,
+                duration=duration,
+                initial_potential=initial_potential,
+                time_step=time_step,
+                n_pieces=max(n_threads, math.ceil(len(drives) / LARGEST_BATCH)),
+                executor=executor,
+            )
 
     def _checked(
         self, signals: np.ndarray, penalty: float, reweighting: np.ndarray | None
@@ -284,68 +294,10 @@ class TwoPhaseNetwork:
             blocks.append(Block(first_source=n_inputs, first_target=0, values=self.feedback.T, factor=gamma))
         return BlockWeights(n_inputs + self.n_atoms, blocks)
 
-    def _phase(self, duration: float, counts: np.ndarray, currents: np.ndarray) -> Phase:
-        inputs, coding = slice(0, self.n_inputs), slice(self.n_inputs, None)
-        return Phase(
-            duration=duration,
-            input_rate=counts[:, inputs] / duration,
-            coding_rate=counts[:, coding] / duration,
-            input_current=currents[:, inputs],
-            coding_current=currents[:, coding],
-            n_spikes=counts.sum(axis=1),
-        )
 
-
-def _share(name: str, value: float) -> float:
+def share(name: str, value: float) -> float:
+    """Return a number in [0, 1)."""
     number = checks.non_negative_number(name, value)
     if number >= 1.0:
         raise ValueError(f"{name} must lie in [0, 1); got {number}")
     return number
-
-
-def _run_exactly(
-    networks: list[SpikingNetwork], drives: list[np.ndarray], start: NetworkState, duration: float
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return spike counts and average currents, each of shape (2, n_signals, n_neurons)."""
-    counts, currents = [], []
-    state = start
-    for network, drive in zip(networks, drives, strict=True):
-        run = EventDrivenRun(network, drive, state)
-        before = run.membrane_potential.copy()
-        # In a consistent network every input fires as often as its signal says, with feedback or without.
-        expected = (np.maximum(drives[0], 0.0) / network.firing_threshold).sum() * duration
-        limit = max(LEAST_SPIKES_ALLOWED, int(SPIKES_ALLOWED * expected))
-        run.advance(duration, max_spikes=limit)
-        if run.spike_counts.sum() > limit:
-            busiest = np.unravel_index(np.argmax(run.spike_counts), run.spike_counts.shape)[1]
-            raise RuntimeError(
-                f"the network ran away: more than {limit:,} spikes in a phase, most of them of neuron "
-                f"{busiest} (inputs first): feedback excites more than thresholds and inhibition take away"
-            )
-        counts.append(run.spike_counts)
-        charge = network.firing_threshold * run.spike_counts + (run.membrane_potential - before)
-        currents.append(charge / duration)
-        state = run
-    return np.array(counts), np.array(currents)
-
-
-def _run_on_a_clock(
-    networks: list[SpikingNetwork],
-    drives: list[np.ndarray],
-    start: NetworkState,
-    duration: float,
-    time_step: float,
-) -> tuple[np.ndarray, np.ndarray]:
-    """As `_run_exactly`."""
-    counts = np.empty((2, *drives[0].shape), dtype=np.int64)
-    currents = np.empty((2, *drives[0].shape))
-    for signal in range(len(drives[0])):
-        state = start
-        for phase, (network, drive) in enumerate(zip(networks, drives, strict=True)):
-            result = simulate_clocked(
-                network.with_soma_bias(drive[signal]), duration, time_step=time_step, state=state
-            )
-            state = result.state
-            counts[phase, signal] = result.spike_counts
-            currents[phase, signal] = result.average_soma_current
-    return counts, currents

@@ -1,8 +1,12 @@
 """The local learning rules of the two-phase network.
 
-Two read-outs turn what each neuron saw of its own two phases into a gradient (equations 9 and 10 of Lin
-and Tang, 2018), and three updates change its incoming weights (11 and 12).  A neuron uses its own rates
-and currents, the rates that arrive at its synapses, and its incoming weights; nothing else.
+Gradients are read from what each neuron saw of its own two phases (equations 9 and 10 of Lin and Tang,
+2018), and three updates change its incoming weights (11 and 12).  A neuron uses its own rates and
+currents, what arrives at its synapses, and its incoming weights; nothing else.
+
+There are two read-outs.  "counts", the papers', has spike rates, with an error of a spike a phase.
+"currents" has average soma currents, which neurons integrate anyway: the same limits (theory.md, equation
+4), and the gradients are exact for the code that the phase with feedback passed on.
 
 Quantities are of one signal, or of several, a row each; updates of several signals add up.
 """
@@ -10,53 +14,72 @@ Quantities are of one signal, or of several, a row each; updates of several sign
 from __future__ import annotations
 
 import numpy as np
+from scipy import linalg
 
-from dictlearn.network import Phase
+from dictlearn.synapses import Phase
 from snn import checks
 
 READOUTS = ("counts", "currents")
+PROJECTION_RIDGE = 0.01
 
 
 def reconstruction_gradient(
-    without_feedback: Phase, with_feedback: Phase, *, readout: str = "counts"
+    without_feedback: Phase, with_feedback: Phase, *, readout: str = "currents"
 ) -> np.ndarray:
     """Return g_D, what each input neuron sees of the reconstruction error, shape (n_signals, n_inputs).
 
     ``g_D = b_kappa - b_0 ~= kappa (B a_kappa - x)``                                              (9)
 
+    With currents it is equal, for a_kappa the average filtered spikes (`Phase.coding_trace`).
+
     Parameters
     ----------
     without_feedback, with_feedback : Phase
         The two phases.
-    readout : {"counts", "currents"}, default "counts"
-        Rates b from spike counts, as in the paper; or from the average soma currents, which have the
-        same limits without the error of counting.
+    readout : {"counts", "currents"}, default "currents"
+        b: spike rates, or average soma currents.
     """
     first, second = _phases(without_feedback, with_feedback)
     if checks.one_of("readout", readout, READOUTS) == "counts":
         return second.input_rate - first.input_rate
-    return np.maximum(second.input_current, 0.0) - np.maximum(first.input_current, 0.0)
+    return second.input_current - first.input_current
 
 
 def lateral_gradient(
-    lateral: np.ndarray, without_feedback: Phase, with_feedback: Phase, *, kappa: float
+    feedforward: np.ndarray,
+    lateral: np.ndarray,
+    without_feedback: Phase,
+    with_feedback: Phase,
+    *,
+    kappa: float,
+    readout: str = "currents",
 ) -> np.ndarray:
     """Return g_H, what each coding neuron sees of its mismatch, shape (n_signals, n_atoms).
 
     ``g_H = (1 - kappa) H (a_0 - a_kappa) + (1 - kappa) e_0 - e_kappa ~= kappa (H - F B) a_kappa``   (10)
 
-    with e = u - Theta a, the difference of a neuron's average current and what its spikes took.
+    with e = u - Theta a, the difference of a neuron's average current and what its spikes took.  By
+    equation 8 the same is ``kappa H a_kappa + (1 - kappa) F b_0 - F b_kappa``, which is what "currents"
+    computes, with b the average currents that the input neurons send for equation 11 as well, and a_kappa
+    the average filtered spikes that arrive: equal to the right-hand side, not about.
 
     Parameters
     ----------
+    feedforward : ndarray, shape (n_atoms, n_inputs)
+        F; neuron i uses its own row.
     lateral : ndarray, shape (n_atoms, n_atoms)
         H; neuron i uses its own row.
     without_feedback, with_feedback : Phase
         The two phases.
     kappa : float
         Strength of the feedback in the second.
+    readout : {"counts", "currents"}, default "currents"
+        See above.
     """
     first, second = _phases(without_feedback, with_feedback)
+    if checks.one_of("readout", readout, READOUTS) == "currents":
+        received = (1.0 - kappa) * first.input_current - second.input_current
+        return kappa * second.coding_trace @ lateral.T + received @ feedforward.T
     thresholds = np.diagonal(lateral)
     excess_first = first.coding_current - thresholds * first.coding_rate
     excess_second = second.coding_current - thresholds * second.coding_rate
@@ -64,10 +87,8 @@ def lateral_gradient(
     return (1.0 - kappa) * (change + excess_first) - excess_second
 
 
-def code(phase: Phase, thresholds: np.ndarray, *, readout: str = "counts") -> np.ndarray:
+def code(phase: Phase, thresholds: np.ndarray, *, readout: str = "currents") -> np.ndarray:
     """Return a, the code of each signal, shape (n_signals, n_atoms).
-
-    Spike rates ("counts"), or thresholded average currents max(u, 0) / theta ("currents").
 
     Parameters
     ----------
@@ -75,13 +96,29 @@ def code(phase: Phase, thresholds: np.ndarray, *, readout: str = "counts") -> np
         Usually the one with feedback, whose rates the updates use.
     thresholds : ndarray, shape (n_atoms,)
         theta, the diagonal of H.
-    readout : {"counts", "currents"}, default "counts"
-        See above.
+    readout : {"counts", "currents"}, default "currents"
+        Spike rates, or thresholded average currents max(u, 0) / theta.
     """
     checks.instance_of("phase", phase, Phase)
     if checks.one_of("readout", readout, READOUTS) == "counts":
         return phase.coding_rate
     return np.maximum(phase.coding_current, 0.0) / thresholds
+
+
+def presynaptic_code(phase: Phase, *, readout: str = "currents") -> np.ndarray:
+    """Return a as it arrives at the lateral synapses, shape (n_signals, n_atoms).
+
+    Parameters
+    ----------
+    phase : Phase
+        The one with feedback.
+    readout : {"counts", "currents"}, default "currents"
+        Spike rates, or average filtered spikes: the code for which `lateral_gradient` is exact.
+    """
+    checks.instance_of("phase", phase, Phase)
+    if checks.one_of("readout", readout, READOUTS) == "counts":
+        return phase.coding_rate
+    return np.maximum(phase.coding_trace, 0.0)
 
 
 def feedforward_update(
@@ -90,8 +127,8 @@ def feedforward_update(
     reconstruction_gradient: np.ndarray,
     *,
     kappa: float,
-    step: float,
-    decay: float,
+    step: float | np.ndarray,
+    decay: float | np.ndarray,
 ) -> np.ndarray:
     """Return the new F: coding neuron i changes the weights that arrive at it.
 
@@ -107,11 +144,12 @@ def feedforward_update(
         g_D, which the input neurons send.
     kappa : float
         Strength of the feedback.
-    step : float
-        eta_D.
-    decay : float
-        lambda2.
+    step : float or ndarray, shape (n_atoms,)
+        eta_D, of all neurons or of each.
+    decay : float or ndarray, shape (n_atoms,)
+        lambda2, of all neurons or of each.
     """
+    step, decay = _column(step), _column(decay)
     return feedforward - step * (codes.T @ reconstruction_gradient / kappa + decay * feedforward)
 
 
@@ -121,8 +159,8 @@ def feedback_update(
     reconstruction_gradient: np.ndarray,
     *,
     kappa: float,
-    step: float,
-    decay: float,
+    step: float | np.ndarray,
+    decay: float | np.ndarray,
 ) -> np.ndarray:
     """Return the new B: input neuron i changes the weights that arrive at it.
 
@@ -145,8 +183,7 @@ def lateral_update(
     *,
     kappa: float,
     lateral_step: float,
-    step: float,
-    decay: float,
+    decay: float = 0.0,
 ) -> np.ndarray:
     """Return the new H: coding neuron i changes its lateral weights and its threshold.
 
@@ -157,17 +194,49 @@ def lateral_update(
     lateral : ndarray, shape (n_atoms, n_atoms)
         H.
     codes : ndarray, shape (n_signals, n_atoms)
-        a of the phase with feedback.
+        a of the phase with feedback, or `projected_codes` of it.
     lateral_gradient : ndarray, shape (n_signals, n_atoms)
         g_H.
     kappa : float
         Strength of the feedback.
     lateral_step : float
         eta_H, about 15 eta_D in the paper.
-    step, decay : float
-        eta_D and lambda2: H decays twice as fast as F and B, as their product does.
+    decay : float, default 0.0
+        2 eta_D lambda2: H decays twice as fast as F and B, as their product does.
     """
-    return lateral - lateral_step * (lateral_gradient.T @ codes) / kappa - (2.0 * step * decay) * lateral
+    return lateral - lateral_step * (lateral_gradient.T @ codes) / kappa - decay * lateral
+
+
+def projected_codes(codes: np.ndarray, *, gain: float = 1.0) -> np.ndarray:
+    """Return what to give `lateral_update`, with a step of 1, for H to agree with F B on these signals.
+
+    ``P = gain (A A^T + epsilon I)^-1 A``, after which, at gain 1, H a = F B a for every row a of A.  For one
+    signal it is a / ||a||^2, the normalised least-mean-squares rule of a neuron that knows the sum of the
+    squares of what arrives; for several, the limit of repeating that rule over the signals of the batch.
+
+    Parameters
+    ----------
+    codes : ndarray, shape (n_signals, n_atoms)
+        A: the codes of the phase with feedback, as they arrive at the synapses.
+    gain : float, default 1.0
+        Share of the mismatch to make good, in (0, 2).
+
+    References
+    ----------
+    Ozeki and Umeda (1984), An adaptive filtering algorithm using an orthogonal projection to an affine
+    subspace, Electronics and Communications in Japan 67.
+    """
+    products = codes @ codes.T
+    mean = np.trace(products) / len(products)
+    if mean == 0.0:
+        return np.zeros(codes.shape)
+    # Nearly equal signals would ask for large weights to tell them apart.
+    products += PROJECTION_RIDGE * mean * np.eye(len(products))
+    return gain * linalg.solve(products, codes, assume_a="pos")
+
+
+def _column(value: float | np.ndarray) -> float | np.ndarray:
+    return np.asarray(value)[:, np.newaxis] if np.ndim(value) else value
 
 
 def _phases(without_feedback: Phase, with_feedback: Phase) -> tuple[Phase, Phase]:

@@ -20,7 +20,7 @@ from snn.event_driven import (
 from snn.network import SpikingNetwork
 from snn.result import RunawayError, SimulationResult, SpikeTrain
 from snn.state import NetworkState
-from snn.weights import BlockWeights, MirroredWeights, Weights, scaled_rows
+from snn.weights import BlockWeights, MirroredWeights, SegmentedWeights, Weights, scaled_rows
 
 # Steps are counted in 64-bit integers, and must be whole numbers as floats.
 MOST_STEPS = 2**53
@@ -280,8 +280,8 @@ def _synapses(weights: Weights) -> tuple:
         form, exchange = _clock_kernels.MIRRORED, weights.exchange
         values, factor = scaled_rows(weights.lateral)
         rows = none, none, none, none, np.array([factor]), values.reshape(-1)
-    elif isinstance(weights, BlockWeights):
-        rows = weights.segments()
+    elif isinstance(weights, (BlockWeights, SegmentedWeights)):
+        rows = (weights.segmented() if isinstance(weights, BlockWeights) else weights).arrays()
     else:
         values, factor = scaled_rows(weights)
         n_neurons = len(values)

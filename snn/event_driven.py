@@ -12,7 +12,7 @@ from snn import _kernels, checks
 from snn.network import SpikingNetwork
 from snn.result import RunawayError, SimulationResult, SpikeTrain
 from snn.state import NetworkState
-from snn.weights import BlockWeights, MirroredWeights, scaled_rows
+from snn.weights import BlockWeights, MirroredWeights, SegmentedWeights, scaled_rows
 
 # A kernel returns to Python after about this many neuron updates (a tenth of a second or so), so
 # that Ctrl-C and a progress bar work.
@@ -126,7 +126,8 @@ class EventDrivenRun:
     Parameters
     ----------
     network : SpikingNetwork
-        Weights and thresholds; its soma bias is not used.
+        Weights and thresholds; its soma bias is not used.  Anything else with these, and `n_neurons`, will
+        do, and may have `SegmentedWeights`.
     soma_bias : ndarray, shape (n_copies, n_neurons)
         The drive of each copy.
     state : NetworkState or EventDrivenRun, optional
@@ -176,9 +177,10 @@ class EventDrivenRun:
         elif isinstance(weights, sparse.csr_array):
             self._kernel = _kernels.advance_sparse
             self._weights = (weights.indptr, weights.indices, weights.data)
-        elif isinstance(weights, BlockWeights):
+        elif isinstance(weights, (BlockWeights, SegmentedWeights)):
+            segmented = weights.segmented() if isinstance(weights, BlockWeights) else weights
             self._kernel = _kernels.advance_segments
-            self._weights = (*weights.segments(), self.filtered_spikes)
+            self._weights = (*segmented.arrays(), self.filtered_spikes)
         else:
             self._kernel = _kernels.advance_dense
             self._weights = scaled_rows(weights)

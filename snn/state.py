@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, fields
-from pathlib import Path
 
 import numpy as np
 
 from snn import checks
+from snn.archive import load_archive, save_archive
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -56,18 +56,7 @@ class NetworkState:
 
         A process killed, or a disk found full, while it writes leaves what was at `path` before.
         """
-        path = Path(path)
-        # Not a temporary file of the library's: those are readable by their owner alone.
-        temporary = path.with_name(f"{path.name}.{os.getpid()}.part")
-        try:
-            with open(temporary, "wb") as file:
-                np.savez(file, **{field.name: getattr(self, field.name) for field in fields(self)})
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(temporary, path)
-        except BaseException:
-            temporary.unlink(missing_ok=True)
-            raise
+        save_archive(path, {field.name: getattr(self, field.name) for field in fields(self)})
 
     @classmethod
     def load(cls, path: str | os.PathLike) -> NetworkState:
@@ -78,15 +67,10 @@ class NetworkState:
         ValueError
             If the file is not one of a network state.
         """
-        names = {field.name for field in fields(cls)}
+        entries = load_archive(path, [field.name for field in fields(cls)], kind="NetworkState")
         try:
-            # Opened here, because np.load leaves a file it cannot read open.
-            with open(path, "rb") as file, np.load(file, allow_pickle=False) as archive:
-                entries = {name: archive[name] for name in names}
             return cls(**entries)
-        except FileNotFoundError:
-            raise
-        except Exception as error:
+        except (TypeError, ValueError) as error:
             raise ValueError(
                 f"path must name a saved NetworkState; got {os.fspath(path)!r} ({error})"
             ) from None

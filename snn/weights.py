@@ -243,12 +243,8 @@ class BlockWeights:
         rows[np.arange(len(sources)), sources] = 0.0
         return rows
 
-    def segments(self) -> tuple[np.ndarray, ...]:
-        """Return the rows as the kernel takes them.
-
-        Six arrays: for each source where its segments begin (one entry more than sources); for each
-        segment its first target, length, place in `values`, and factor; `values`.
-        """
+    def segmented(self) -> SegmentedWeights:
+        """Return the same weights as the kernels take them."""
         sources, targets, lengths, offsets, factors = [], [], [], [], []
         place = 0
         for block in self.blocks:
@@ -268,7 +264,8 @@ class BlockWeights:
             place += block.values.size
         if not self.blocks:
             empty = np.empty(0, dtype=np.int64)
-            return np.zeros(self.n_neurons + 1, dtype=np.int64), empty, empty, empty, np.empty(0), np.empty(0)
+            starts = np.zeros(self.n_neurons + 1, dtype=np.int64)
+            return SegmentedWeights(self.n_neurons, starts, empty, empty, empty, np.empty(0), np.empty(0))
         sources, targets, lengths, offsets, factors = (
             np.concatenate(pieces) for pieces in (sources, targets, lengths, offsets, factors)
         )
@@ -276,7 +273,43 @@ class BlockWeights:
         order = order[(lengths > 0)[order] & (factors != 0.0)[order]]
         starts = np.searchsorted(sources[order], np.arange(self.n_neurons + 1))
         values = np.concatenate([block.values.ravel() for block in self.blocks])
-        return starts, targets[order], lengths[order], offsets[order], factors[order], values
+        return SegmentedWeights(
+            self.n_neurons, starts, targets[order], lengths[order], offsets[order], factors[order], values
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class SegmentedWeights:
+    """Weights as rows of segments, each a range of targets: what kernels take.
+
+    It checks nothing.  The numbers in `values` may be changed between two runs, which is how weights
+    learn without being built anew.
+
+    Parameters
+    ----------
+    n_neurons : int
+        Number of neurons.
+    starts : ndarray of int, shape (n_neurons + 1,)
+        Where the segments of each source begin.
+    targets, lengths, offsets : ndarray of int, shape (n_segments,)
+        First target of each segment, its length, and where its weights begin in `values`.
+    factors : ndarray, shape (n_segments,)
+        What multiplies them.
+    values : ndarray, shape (n_values,)
+        Weights, which segments may share.
+    """
+
+    n_neurons: int
+    starts: np.ndarray
+    targets: np.ndarray
+    lengths: np.ndarray
+    offsets: np.ndarray
+    factors: np.ndarray
+    values: np.ndarray
+
+    def arrays(self) -> tuple[np.ndarray, ...]:
+        """Return starts, targets, lengths, offsets, factors and values."""
+        return self.starts, self.targets, self.lengths, self.offsets, self.factors, self.values
 
 
 Weights = np.ndarray | sparse.csr_array | LateralInhibition | MirroredWeights | BlockWeights

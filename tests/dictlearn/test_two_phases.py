@@ -83,12 +83,11 @@ def test_a_mismatch_of_the_lateral_weights_acts_as_another_penalty(dictionary, s
 # -- the gradients -------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("readout", rules.READOUTS)
-@pytest.mark.parametrize("strength", [0.0, 0.05])
-def test_gradients_are_true_to_one_over_the_duration(dictionary, signals, strength, readout):
+@pytest.mark.parametrize("strength", [0.0, 0.05, 0.2])
+def test_counted_gradients_are_true_to_one_over_the_duration(dictionary, signals, strength):
     """Theorem 3, for matching and for arbitrary F, B, H: errors of (9) and (10) fall like 1 / T."""
     network = mismatched(dictionary, strength)
-    kappa = 0.7
+    kappa = 0.7 if strength < 0.1 else 0.3  # at 0.7 feedback outruns thresholds that are a fifth too low
     durations = 125.0 * 2.0 ** np.arange(5)
     errors = {"g_D": [], "g_H": []}
     for duration in durations:
@@ -96,8 +95,10 @@ def test_gradients_are_true_to_one_over_the_duration(dictionary, signals, streng
         codes = phases[1].coding_rate
         true_d = kappa * (codes @ network.feedback.T - signals)
         true_h = kappa * codes @ (network.lateral - network.feedforward @ network.feedback).T
-        seen_d = rules.reconstruction_gradient(*phases, readout=readout)
-        seen_h = rules.lateral_gradient(network.lateral, *phases, kappa=kappa)
+        seen_d = rules.reconstruction_gradient(*phases, readout="counts")
+        seen_h = rules.lateral_gradient(
+            network.feedforward, network.lateral, *phases, kappa=kappa, readout="counts"
+        )
         errors["g_D"].append(np.abs(seen_d - true_d).max())
         errors["g_H"].append(np.abs(seen_h - true_h).max())
         scale = np.abs(true_d).max()
@@ -105,6 +106,27 @@ def test_gradients_are_true_to_one_over_the_duration(dictionary, signals, streng
         slope = np.polyfit(np.log(durations), np.log(values), 1)[0]
         assert -1.2 < slope < -0.8, (name, slope, values)
     assert errors["g_D"][-1] < 0.05 * scale
+
+
+@pytest.mark.parametrize("time_step", [None, 1 / 32])
+@pytest.mark.parametrize("duration", [1.0, 20.0])
+@pytest.mark.parametrize("strength", [0.0, 0.05])
+def test_gradients_from_currents_are_exact(dictionary, signals, strength, duration, time_step):
+    """However short the phases: for the code that the coding neurons' synapses passed on."""
+    network = mismatched(dictionary, strength)
+    kappa = 0.7
+    phases = network.run(signals, penalty=PENALTY, kappa=kappa, duration=duration, time_step=time_step)
+    codes = phases[1].coding_trace
+    true_d = kappa * (codes @ network.feedback.T - signals)
+    true_h = kappa * codes @ (network.lateral - network.feedforward @ network.feedback).T
+    seen_d = rules.reconstruction_gradient(*phases, readout="currents")
+    seen_h = rules.lateral_gradient(
+        network.feedforward, network.lateral, *phases, kappa=kappa, readout="currents"
+    )
+    np.testing.assert_allclose(seen_d, true_d, rtol=0, atol=1e-13)
+    np.testing.assert_allclose(seen_h, true_h, rtol=0, atol=1e-13)
+    if duration == 20.0:
+        assert np.abs(codes).max() > 0.1
 
 
 def test_half_filled_potentials_count_without_bias_and_currents_without_counting(dictionary):
@@ -148,7 +170,7 @@ def test_a_runaway_ends_in_an_error(signals, dictionary):
     """Lateral weights and thresholds a tenth of what the feedback loop needs."""
     network = TwoPhaseNetwork.consistent(dictionary)
     network = TwoPhaseNetwork(network.feedforward, network.feedback, 0.1 * network.lateral)
-    with pytest.raises(RuntimeError, match="the network ran away: more than 100,000 spikes in a phase"):
+    with pytest.raises(RuntimeError, match=r"the network ran away: more than [0-9,]+ spikes in a phase"):
         network.run(signals, penalty=PENALTY, duration=50.0)
 
 
@@ -163,7 +185,7 @@ def test_updates_written_out(rng):
     options = {"kappa": 0.7, "step": 0.1, "decay": 0.02}
     new_f = rules.feedforward_update(feedforward, codes, g_d, **options)
     new_b = rules.feedback_update(feedback, codes, g_d, **options)
-    new_h = rules.lateral_update(lateral, codes, g_h, lateral_step=1.5, **options)
+    new_h = rules.lateral_update(lateral, codes, g_h, lateral_step=1.5, kappa=0.7, decay=2 * 0.1 * 0.02)
     for i in range(3):
         for j in range(2):
             change = sum(codes[k, i] * g_d[k, j] for k in range(2)) / 0.7

@@ -1,0 +1,238 @@
+"""The weights of the two-phase network as it runs and learns: in one place, changed in place."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import Executor
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from snn import Block, BlockWeights, checks
+from snn.clock_driven import ClockDrivenRun
+from snn.event_driven import EventDrivenRun
+from snn.state import NetworkState
+from snn.weights import SegmentedWeights
+
+# A phase ends in an error after so many times the spikes that the inputs alone, and the feedback of a
+# consistent network, could cause; the least is for short phases.
+SPIKES_ALLOWED = 20.0
+LEAST_SPIKES_ALLOWED = 2_000
+
+
+class RunawayFeedbackError(RuntimeError):
+    """Feedback excited the network more than thresholds and lateral inhibition took away."""
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Phase:
+    """What neurons can see of themselves over one phase; a row a signal.
+
+    Attributes
+    ----------
+    duration : float
+        T, in synaptic time constants.
+    input_rate, coding_rate : ndarray, shapes (n_signals, n_inputs), (n_signals, n_atoms)
+        b and a: spikes per unit of time.
+    input_current, coding_current : ndarray, of the same shapes
+        v and u: average soma currents.
+    input_rise, coding_rise : ndarray, of the same shapes
+        By how much potentials changed over the phase, spikes apart.
+    coding_trace : ndarray, shape (n_signals, n_atoms)
+        Average of the filtered spikes of the coding neurons, what their synapses passed on: the rate, but
+        for what the phase found in flight at its start and left at its end.
+    """
+
+    duration: float
+    input_rate: np.ndarray
+    coding_rate: np.ndarray
+    input_current: np.ndarray
+    coding_current: np.ndarray
+    input_rise: np.ndarray
+    coding_rise: np.ndarray
+    coding_trace: np.ndarray
+
+    def __post_init__(self) -> None:
+        for name, value in self.__dict__.items():
+            if isinstance(value, np.ndarray):
+                object.__setattr__(self, name, checks.read_only(value))
+
+    @property
+    def n_spikes(self) -> np.ndarray:
+        """Spikes of all neurons, shape (n_signals,)."""
+        spikes = (self.input_rate.sum(axis=1) + self.coding_rate.sum(axis=1)) * self.duration
+        return np.rint(spikes).astype(np.int64)
+
+
+class _Layers(NamedTuple):
+    """As much of a `SpikingNetwork` as a run needs."""
+
+    weights: SegmentedWeights
+    firing_threshold: np.ndarray
+
+    @property
+    def n_neurons(self) -> int:
+        return len(self.firing_threshold)
+
+
+class Synapses:
+    """F, B and H, a row a source as spikes need them, in one array that runs read and learning changes.
+
+    Parameters
+    ----------
+    feedforward, feedback, lateral : ndarray, shapes (n_atoms, n_inputs), (n_inputs, n_atoms), (n_atoms, n_atoms)
+        F, B and H; copied.
+    """  # noqa: E501
+
+    def __init__(self, feedforward: np.ndarray, feedback: np.ndarray, lateral: np.ndarray) -> None:
+        n_atoms, n_inputs = feedforward.shape
+        self.n_inputs, self.n_atoms = n_inputs, n_atoms
+        blocks = (
+            Block(first_source=0, first_target=n_inputs, values=feedforward.T),
+            Block(first_source=n_inputs, first_target=n_inputs, values=lateral.T, factor=-1.0),
+            Block(first_source=n_inputs, first_target=0, values=feedback.T),
+        )
+        full = BlockWeights(n_neurons=n_inputs + n_atoms, blocks=blocks).segmented()
+        self._values = full.values
+        ends = np.cumsum([block.values.size for block in blocks])
+        self._full = full
+        self._is_feedback = full.offsets >= ends[1]
+        self.feedforward_rows = self._values[: ends[0]].reshape(n_inputs, n_atoms)
+        self.lateral_rows = self._values[ends[0] : ends[1]].reshape(n_atoms, n_atoms)
+        self.feedback_rows = self._values[ends[1] :].reshape(n_atoms, n_inputs)
+
+    @property
+    def feedforward(self) -> np.ndarray:
+        """F, shape (n_atoms, n_inputs), a view."""
+        return self.feedforward_rows.T
+
+    @property
+    def feedback(self) -> np.ndarray:
+        """B, shape (n_inputs, n_atoms), a view."""
+        return self.feedback_rows.T
+
+    @property
+    def lateral(self) -> np.ndarray:
+        """H, shape (n_atoms, n_atoms), a view."""
+        return self.lateral_rows.T
+
+    def weights(self, gamma: float) -> SegmentedWeights:
+        """Return the weights with feedback of strength gamma; they follow what learning changes."""
+        full = self._full
+        # Without feedback coding spikes need not touch the inputs at all.
+        lengths = np.where(self._is_feedback, 0, full.lengths) if gamma == 0.0 else full.lengths
+        factors = np.where(self._is_feedback, gamma, full.factors)
+        return SegmentedWeights(
+            full.n_neurons, full.starts, full.targets, lengths, full.offsets, factors, full.values
+        )
+
+    def run(
+        self,
+        drives: np.ndarray,
+        *,
+        gammas: Sequence[float],
+        duration: float,
+        initial_potential: float,
+        time_step: float | None,
+        n_pieces: int = 1,
+        executor: Executor | None = None,
+    ) -> list[Phase]:
+        """Run copies of the network through phases of equal duration, all states kept in between.
+
+        The arguments of `TwoPhaseNetwork.run`; `drives`, shape (n_signals, n_neurons), is the soma bias at
+        gamma = 0, inputs first; `gammas` the strength of the feedback in each phase.  Pieces of the
+        signals run side by side in the executor's threads.
+
+        Raises
+        ------
+        RunawayFeedbackError
+            If a phase has more spikes than anything but a runaway could cause.
+        """
+        thresholds = np.concatenate([np.ones(self.n_inputs), np.diagonal(self.lateral_rows)])
+        layers = [_Layers(self.weights(gamma), thresholds) for gamma in gammas]
+        pieces = np.array_split(drives, min(n_pieces, len(drives)))
+        arguments = (layers, self.feedback_rows, gammas, duration, initial_potential, time_step)
+        if executor is None or len(pieces) == 1:
+            outcomes = [_run_piece(piece, *arguments) for piece in pieces]
+        else:
+            outcomes = list(executor.map(lambda piece: _run_piece(piece, *arguments), pieces))
+        return [
+            self._phase(duration, *(np.concatenate(arrays) for arrays in zip(*phase, strict=True)))
+            for phase in zip(*outcomes, strict=True)
+        ]
+
+    def _phase(
+        self, duration: float, counts: np.ndarray, currents: np.ndarray, rises: np.ndarray, traces: np.ndarray
+    ) -> Phase:
+        inputs, coding = slice(0, self.n_inputs), slice(self.n_inputs, None)
+        return Phase(
+            duration=duration,
+            input_rate=counts[:, inputs] / duration,
+            coding_rate=counts[:, coding] / duration,
+            input_current=currents[:, inputs],
+            coding_current=currents[:, coding],
+            input_rise=rises[:, inputs],
+            coding_rise=rises[:, coding],
+            coding_trace=traces[:, coding],
+        )
+
+
+def _run_piece(
+    drives: np.ndarray,
+    layers: list[_Layers],
+    feedback_rows: np.ndarray,
+    gammas: Sequence[float],
+    duration: float,
+    initial_potential: float,
+    time_step: float | None,
+) -> list[tuple[np.ndarray, ...]]:
+    """Return for each phase counts, average currents, rises and average filtered spikes."""
+    n_inputs = feedback_rows.shape[1]
+    before = gammas[0]
+    expected = np.maximum(drives, 0.0).sum() * duration
+    limit = int(SPIKES_ALLOWED * expected) + LEAST_SPIKES_ALLOWED * len(drives)
+    seen: list[tuple[np.ndarray, ...]] = []
+    run: NetworkState | EventDrivenRun | ClockDrivenRun = NetworkState(
+        membrane_potential=initial_potential * layers[0].firing_threshold,
+        synaptic_current=np.zeros(drives.shape[1]),
+    )
+    for layer, gamma in zip(layers, gammas, strict=True):
+        drive = (1.0 - gamma) * drives
+        if time_step is None:
+            run = EventDrivenRun(layer, drive, run)
+        else:
+            run = ClockDrivenRun(layer, drive, time_step=time_step, state=run)
+        if gamma != before:
+            # Feedback acts on the filtered spikes, so that a change of gamma is felt at once.
+            # One signal at a time: how BLAS rounds depends on how many there are.
+            for current, trace in zip(run.synaptic_current, run.filtered_spikes[:, n_inputs:], strict=True):
+                fired = np.flatnonzero(trace)
+                current[:n_inputs] += ((gamma - before) * trace[fired]) @ feedback_rows[fired]
+            before = gamma
+        potential, trace = run.membrane_potential.copy(), np.copy(run.filtered_spikes)
+        if time_step is None:
+            run.advance(duration, max_spikes=limit)
+        else:
+            run.advance(round(duration / time_step), max_spikes=limit)
+        counts = run.spike_counts
+        if counts.sum() > limit:
+            busiest = int(np.argmax(counts.sum(axis=0)))
+            layer_name = f"input neuron {busiest}"
+            if busiest >= n_inputs:
+                layer_name = f"coding neuron {busiest - n_inputs}"
+            raise RunawayFeedbackError(
+                f"the network ran away: more than {limit:,} spikes in a phase of {len(drives)} signals, most "
+                f"of them of {layer_name}: feedback excites more than thresholds and inhibition take away"
+            )
+        rise = run.membrane_potential - potential
+        lost = trace - run.filtered_spikes
+        if time_step is None:
+            charge = layer.firing_threshold * counts + rise
+            traces = (counts + lost) / duration
+        else:
+            charge = run.charge
+            # The sum over the steps of a trace that fades by e^-dt a step and gains 1 a spike.
+            traces = (counts + lost) * (time_step / -np.expm1(-time_step)) / duration
+        seen.append((counts, charge / duration, rise, traces))
+    return seen

@@ -1,0 +1,65 @@
+"""Named arrays in a file, written whole or not at all."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+import numpy as np
+
+
+def save_archive(path: str | os.PathLike, entries: Mapping[str, np.ndarray | float | int | str]) -> None:
+    """Write named arrays to `path` (npz).
+
+    A process killed, or a disk found full, while it writes leaves what was at `path` before; what a
+    killed one wrote so far, beside it with the suffix ".part", the next save replaces.
+
+    Parameters
+    ----------
+    path : path-like
+        Where to.
+    entries : mapping of str to array_like
+        What.
+    """
+    path = Path(path)
+    # Not a temporary file of the library's: those are readable by their owner alone.
+    temporary = path.with_name(f"{path.name}.part")
+    try:
+        with open(temporary, "wb") as file:
+            np.savez(file, **entries)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+
+
+def load_archive(path: str | os.PathLike, names: Iterable[str], *, kind: str) -> dict[str, np.ndarray]:
+    """Read the named arrays that `save_archive` wrote.
+
+    Parameters
+    ----------
+    path : path-like
+        Where from.
+    names : iterable of str
+        Which.
+    kind : str
+        What the file should be, for the error.
+
+    Raises
+    ------
+    FileNotFoundError
+        If there is no such file.
+    ValueError
+        If it is not an archive with these names.
+    """
+    try:
+        # Opened here, because np.load leaves a file it cannot read open.
+        with open(path, "rb") as file, np.load(file, allow_pickle=False) as archive:
+            return {name: archive[name] for name in names}
+    except FileNotFoundError:
+        raise
+    except Exception as error:
+        raise ValueError(f"path must name a saved {kind}; got {os.fspath(path)!r} ({error})") from None
