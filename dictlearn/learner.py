@@ -7,6 +7,7 @@ import json
 import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
@@ -25,6 +26,8 @@ from snn.archive import load_archive, save_archive
 LEAST_THRESHOLD = 0.05
 # Samples between two entries of the history.
 RECORD_EVERY = 1000
+# Spikes of a probed neuron per unit of time, in the phase with feedback.
+PROBE_RATE = 0.3
 # How fast the paper's decay follows the mean code, in samples.
 FOLLOWING = 1000.0
 
@@ -143,10 +146,20 @@ class TwoPhaseLearner:
         self._synapses = Synapses(network.feedforward, network.feedback, network.lateral)
         self.usage = np.zeros(network.n_atoms)
         self.last_fired = np.zeros(network.n_atoms, dtype=np.int64)
+        self.last_compared = np.zeros(network.n_atoms, dtype=np.int64)
         self.n_samples, self.n_spikes, self.n_bounded, self.n_replaced = 0, 0, 0, 0
         self._mean_code = 0.0
         self._sums = np.zeros(5)  # since the last entry of the history
         self._history: list[np.ndarray] = []
+
+    def __getstate__(self) -> dict:
+        return {**self.__dict__, "_synapses": self.network}
+
+    def __setstate__(self, state: dict) -> None:
+        # The rows of synapses are views of one array, which a pickle would tear apart.
+        network = state["_synapses"]
+        self.__dict__.update(state)
+        self._synapses = Synapses(network.feedforward, network.feedback, network.lateral)
 
     # -- what it is ------------------------------------------------------------------------------
 
@@ -212,12 +225,16 @@ class TwoPhaseLearner:
         reweighting = np.ones(self.n_atoms)
         if isinstance(settings.steps, PaperSteps) and settings.steps.reweighting:
             reweighting = thresholds
-        inhibition = np.broadcast_to(
-            -(settings.penalty * self.scale) * reweighting, (len(signals), self.n_atoms)
+        probed = self._probed(len(signals))
+        drives = np.zeros((len(signals) + len(probed), self.n_inputs + self.n_atoms))
+        drives[: len(signals), : self.n_inputs] = self.scale * signals
+        drives[:, self.n_inputs :] = -(settings.penalty * self.scale) * reweighting
+        drives[len(signals) + np.arange(len(probed)), self.n_inputs + probed] = (
+            PROBE_RATE / (1.0 - settings.kappa) * thresholds[probed]
         )
         try:
             phases = self._synapses.run(
-                np.hstack([self.scale * signals, inhibition]),
+                drives,
                 gammas=(0.0, settings.kappa),
                 duration=settings.duration,
                 initial_potential=settings.initial_potential,
@@ -230,11 +247,22 @@ class TwoPhaseLearner:
                 f"after {self.n_samples:,} samples {error}; the weights are those before this batch "
                 "(smaller steps let H keep up with F B)"
             ) from None
-        return self._update(signals, thresholds, reweighting, *phases)
+        # Not in this thread: Ctrl-C stops the main one anywhere, and a batch is learned whole or not at all.
+        with ThreadPoolExecutor(1) if executor is None else nullcontext(executor) as other:
+            return other.submit(self._update, signals, probed, thresholds, reweighting, *phases).result()
+
+    def _probed(self, n_signals: int) -> np.ndarray:
+        """Return the atoms that are made to fire alone: those whose lateral weights were not used longest."""
+        steps = self.settings.steps
+        if not isinstance(steps, UsageSteps):
+            return np.empty(0, dtype=np.int64)
+        n_probes = min(round(steps.probes * n_signals), self.n_atoms)
+        return np.argsort(self.last_compared, kind="stable")[:n_probes]
 
     def _update(
         self,
         signals: np.ndarray,
+        probed: np.ndarray,
         thresholds: np.ndarray,
         reweighting: np.ndarray,
         first: Phase,
@@ -242,8 +270,10 @@ class TwoPhaseLearner:
     ) -> float:
         settings, synapses = self.settings, self._synapses
         kappa, readout = settings.kappa, settings.readout
-        g_d = rules.reconstruction_gradient(first, second, readout=readout)
-        codes = rules.code(second, thresholds, readout=readout)
+        # Rows of signals teach everything, those of probes only H.
+        of_signals = slice(0, len(signals))
+        g_d = rules.reconstruction_gradient(first, second, readout=readout)[of_signals]
+        codes = rules.code(second, thresholds, readout=readout)[of_signals]
         arriving = rules.presynaptic_code(second, readout=readout)
         g_h = rules.lateral_gradient(
             synapses.feedforward, synapses.lateral, first, second, kappa=kappa, readout=readout
@@ -261,10 +291,12 @@ class TwoPhaseLearner:
 
         self.n_samples += len(signals)
         self.n_spikes += int(first.n_spikes.sum() + second.n_spikes.sum())
-        self.last_fired[second.coding_rate.any(axis=0)] = self.n_samples
+        self.last_fired[second.coding_rate[of_signals].any(axis=0)] = self.n_samples
+        self.last_compared[second.coding_rate.any(axis=0)] = self.n_samples
+        self.last_compared[probed] = self.n_samples
         if self.replace_dead:
             self._replace(signals, g_d)
-        return self._record(signals, g_d, arriving, codes, reweighting, first, second)
+        return self._record(signals, g_d, arriving[of_signals], codes, reweighting, first, second)
 
     def _steps(
         self, codes: np.ndarray, arriving: np.ndarray, thresholds: np.ndarray
@@ -276,7 +308,8 @@ class TwoPhaseLearner:
         if isinstance(steps, UsageSteps):
             self.usage += (codes * codes).sum(axis=0) / energy
             together = codes.sum(axis=1) @ codes / energy
-            step = steps.gain / (steps.initial_usage + self.usage + steps.caution * together) / energy
+            initial = steps.initial_usage / (1.0 + self.n_samples / steps.settling)
+            step = steps.gain / (initial + self.usage + steps.caution * together) / energy
             keep = np.maximum(1.0 - step * penalty * codes.sum(axis=0), 0.0)
             return step, keep, rules.projected_codes(arriving, gain=steps.lateral_gain), 1.0
         step = steps.step / (1.0 + self.n_samples / steps.halving) / energy
@@ -382,6 +415,7 @@ class TwoPhaseLearner:
                 "replace_dead": self.replace_dead,
                 "usage": self.usage,
                 "last_fired": self.last_fired,
+                "last_compared": self.last_compared,
                 "counters": np.array([self.n_samples, self.n_spikes, self.n_bounded, self.n_replaced]),
                 "mean_code": self._mean_code,
                 "sums": self._sums,
@@ -406,7 +440,7 @@ class TwoPhaseLearner:
         """
         names = (
             "feedforward", "feedback", "lateral", "settings", "scale", "replace_dead", "usage", "last_fired",
-            "counters", "mean_code", "sums", "history",
+            "last_compared",            "counters", "mean_code", "sums", "history",
         )  # fmt: skip
         entries = load_archive(path, names, kind="TwoPhaseLearner")
         try:
@@ -419,6 +453,7 @@ class TwoPhaseLearner:
             )
             learner.usage[:] = entries["usage"]
             learner.last_fired[:] = entries["last_fired"]
+            learner.last_compared[:] = entries["last_compared"]
             learner.n_samples, learner.n_spikes, learner.n_bounded, learner.n_replaced = map(
                 int, entries["counters"]
             )

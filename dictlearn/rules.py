@@ -210,7 +210,7 @@ def lateral_update(
 def projected_codes(codes: np.ndarray, *, gain: float = 1.0) -> np.ndarray:
     """Return what to give `lateral_update`, with a step of 1, for H to agree with F B on these signals.
 
-    ``P = gain (A A^T + epsilon I)^-1 A``, after which, at gain 1, H a = F B a for every row a of A.  For one
+    ``P = gain L (L A A^T L + epsilon I)^-1 L A`` with L = diag(1 / ||a||), after which, at gain 1, H a = F B a for every row a of A.  For one
     signal it is a / ||a||^2, the normalised least-mean-squares rule of a neuron that knows the sum of the
     squares of what arrives; for several, the limit of repeating that rule over the signals of the batch.
 
@@ -226,13 +226,12 @@ def projected_codes(codes: np.ndarray, *, gain: float = 1.0) -> np.ndarray:
     Ozeki and Umeda (1984), An adaptive filtering algorithm using an orthogonal projection to an affine
     subspace, Electronics and Communications in Japan 67.
     """
-    products = codes @ codes.T
-    mean = np.trace(products) / len(products)
-    if mean == 0.0:
-        return np.zeros(codes.shape)
+    norms = np.linalg.norm(codes, axis=1, keepdims=True)
+    inverse = np.divide(1.0, norms, out=np.zeros_like(norms), where=norms > 0.0)
+    directions = codes * inverse
     # Nearly equal signals would ask for large weights to tell them apart.
-    products += PROJECTION_RIDGE * mean * np.eye(len(products))
-    return gain * linalg.solve(products, codes, assume_a="pos")
+    products = directions @ directions.T + PROJECTION_RIDGE * np.eye(len(codes))
+    return gain * inverse * linalg.solve(products, directions, assume_a="pos")
 
 
 def _column(value: float | np.ndarray) -> float | np.ndarray:

@@ -14,10 +14,11 @@ class UsageSteps:
     With A_i the sum of a_i^2 over all samples so far, and C_i that of a_i sum_j a_j over the batch, in
     units of the mean energy of the signals::
 
-        eta_i = gain / (initial_usage + A_i + caution C_i)
+        eta_i = gain / (initial_usage / (1 + n / settling) + A_i + caution C_i)      after n samples
         F_ij <- F_ij - eta_i a_i (g_D_j / kappa + lambda1 F_ij)      B_ji likewise
 
-    and H follows by `rules.projected_codes`.  A_i is the curvature of the objective along atom i, so that
+    and H follows by `rules.projected_codes`, from the signals and from probes: neurons whose lateral
+    weights were not in use for longest are made to fire alone, so that those of silent ones stay true.  A_i is the curvature of the objective along atom i, so that
     this is its diagonal Newton step.  The decay a_i lambda1 is what keeps every atom at unit norm: since
     F_i . g_D = -lambda1 kappa for an active neuron, the update is tangent to the unit sphere, and
     stationary exactly where the objective is under unit norms.  No lambda2, no re-weighting.
@@ -28,22 +29,29 @@ class UsageSteps:
         1 averages over all samples, more forgets the early ones.
     initial_usage : float, default 1.0
         What the first steps are divided by.
-    caution : float, default 5.0
+    settling : float, default 300.0
+        Samples after which that is halved: neurons that find their use later may move faster.
+    caution : float, default 3.0
         Weight of C_i, which bounds the curvature along all atoms at once: one batch goes at most
         gain / caution of the way, and H can follow.
     lateral_gain : float, default 1.0
         Share of the mismatch that H makes good, in (0, 2).
+    probes : float, default 1.0
+        Probes for each signal; each costs a twentieth of its spikes or so.
     """
 
     gain: float = 2.0
     initial_usage: float = 1.0
-    caution: float = 5.0
+    settling: float = 300.0
+    caution: float = 3.0
     lateral_gain: float = 1.0
+    probes: float = 1.0
 
     def __post_init__(self) -> None:
-        for name in ("gain", "initial_usage", "lateral_gain"):
+        for name in ("gain", "initial_usage", "settling", "lateral_gain"):
             object.__setattr__(self, name, checks.positive_number(name, getattr(self, name)))
-        object.__setattr__(self, "caution", checks.non_negative_number("caution", self.caution))
+        for name in ("caution", "probes"):
+            object.__setattr__(self, name, checks.non_negative_number(name, getattr(self, name)))
         if self.lateral_gain >= 2.0:
             raise ValueError(f"lateral_gain must be less than 2; got {self.lateral_gain}")
 

@@ -1,0 +1,188 @@
+"""How good a dictionary is: on signals it has not seen, and beside the atoms it should have found."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.optimize import linear_sum_assignment
+from tqdm import tqdm
+
+from snn import checks
+from solvers import LassoProblem, solve_spiking
+
+# Of the duality gap; the exact read-out ends well below it.
+TOL = 1e-9
+# Codes held at a time, and a few more arrays of their size: 32 MB each.
+VALUES_PER_BLOCK = 2**22
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class DictionaryScore:
+    """What a dictionary makes of signals, their codes solved exactly.
+
+    Attributes
+    ----------
+    objective : float
+        Mean over the signals of ``1/2 ||x - a D||^2 + penalty ||a||_1``.
+    worst_gap : float
+        Largest duality gap of a code, as a share of ``1/2 ||x||^2``: how exact "exactly" was.
+    nonzeros : float
+        Mean number of atoms in a code.
+    """
+
+    objective: float
+    worst_gap: float
+    nonzeros: float
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class AtomMatch:
+    """How well atoms that were to be found are met; cosines are 1 for the same direction.
+
+    Attributes
+    ----------
+    best_cosine : ndarray, shape (n_others,)
+        Of each atom to be found, the largest cosine with any atom of the dictionary.
+    best_atom : ndarray of int, shape (n_others,)
+        Whose it is.
+    assigned_cosine : ndarray, shape (n_others,)
+        The same where no atom of the dictionary may stand for two, and the sum is as large as possible;
+        0 for an atom left without partner, where the dictionary has fewer.
+    assigned_atom : ndarray of int, shape (n_others,)
+        Whose it is; -1 for nobody.
+    """
+
+    best_cosine: np.ndarray
+    best_atom: np.ndarray
+    assigned_cosine: np.ndarray
+    assigned_atom: np.ndarray
+
+    def __post_init__(self) -> None:
+        for name, value in self.__dict__.items():
+            object.__setattr__(self, name, checks.read_only(value))
+
+
+def mean_objective(
+    dictionary: np.ndarray,
+    signals: np.ndarray,
+    *,
+    penalty: float,
+    normalise: bool = True,
+    n_jobs: int | None = None,
+    progress: bool = False,
+) -> DictionaryScore:
+    """Return the mean objective of a dictionary on held-out signals, the codes a >= 0 solved exactly.
+
+    ``1/2 ||x - a D||^2 + penalty ||a||_1``, minimised over a for each signal x.
+
+    Parameters
+    ----------
+    dictionary : array_like, shape (n_atoms, n_features)
+        D.  Atoms that are zero are left out.
+    signals : array_like, shape (n_signals, n_features)
+        x.
+    penalty : float
+        Positive.
+    normalise : bool, default True
+        Whether to judge the atoms at unit norm: without a constraint, large atoms make penalties small.
+        Otherwise they are taken as they are.
+    n_jobs : int, optional
+        Number of joblib workers; the result does not depend on it.
+    progress : bool, default False
+        Show a progress bar.
+
+    Returns
+    -------
+    DictionaryScore
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is of the wrong kind, shape or value, or every atom is zero.
+
+    Warns
+    -----
+    sklearn.exceptions.ConvergenceWarning
+        If a duality gap is larger than 1e-9 of ``1/2 ||x||^2``, because atoms are nearly dependent.
+    """
+    signals = checks.real_array("signals", signals, shape=(None, None), meaning="(n_signals, n_features)")
+    dictionary = checks.real_array(
+        "dictionary", dictionary, shape=(None, signals.shape[1]), meaning="(n_atoms, n_features)"
+    )
+    penalty = checks.positive_number("penalty", penalty)
+    normalise = checks.flag("normalise", normalise)
+    checks.flag("progress", progress)
+    if not dictionary.any():
+        raise ValueError("dictionary must not be all zero")
+
+    atoms = dictionary[dictionary.any(axis=1)]
+    if normalise:
+        atoms = _unit(atoms)
+    gram = atoms @ atoms.T
+    size = max(1, VALUES_PER_BLOCK // max(atoms.shape))
+    total, worst, nonzeros = 0.0, 0.0, 0
+    with tqdm(total=len(signals), disable=not progress, unit="signal", desc="judging") as bar:
+        for start in range(0, len(signals), size):
+            problem = LassoProblem(atoms, signals[start : start + size], penalty, positive=True, gram=gram)
+            result = solve_spiking(problem, readout="exact", tol=TOL, n_jobs=n_jobs)
+            # A signal of zeros has the code zero, and no gap.
+            lit = problem.energies > 0.0
+            gaps = result.duality_gap[lit] / problem.energies[lit]
+            total += float(result.objective.sum())
+            worst = max(worst, float(gaps.max(initial=0.0)))
+            nonzeros += int(result.support_size.sum())
+            bar.update(problem.n_signals)
+    return DictionaryScore(objective=total / len(signals), worst_gap=worst, nonzeros=nonzeros / len(signals))
+
+
+def match_atoms(dictionary: np.ndarray, other: np.ndarray) -> AtomMatch:
+    """Return how well the atoms of `other`, planted in signals perhaps, are found in a dictionary.
+
+    Parameters
+    ----------
+    dictionary : array_like, shape (n_atoms, n_features)
+        Of any norms; an atom that is zero has the cosine 0 with every other.
+    other : array_like, shape (n_others, n_features)
+        What is to be found; no atom may be zero.
+
+    Returns
+    -------
+    AtomMatch
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is of the wrong kind, shape or value.
+    """
+    other = checks.real_array("other", other, shape=(None, None), meaning="(n_others, n_features)")
+    dictionary = checks.real_array(
+        "dictionary", dictionary, shape=(None, other.shape[1]), meaning="(n_atoms, n_features)"
+    )
+    if not other.any(axis=1).all():
+        raise ValueError(
+            f"other must have atoms of positive norm; got zeros for atom {int(np.argmin(other.any(axis=1)))}"
+        )
+    cosines = _unit(other) @ _unit(dictionary).T
+    rows = np.arange(len(other))
+    best = cosines.argmax(axis=1)
+    assigned = np.full(len(other), -1)
+    assigned_cosine = np.zeros(len(other))
+    found, partners = linear_sum_assignment(cosines, maximize=True)
+    assigned[found] = partners
+    assigned_cosine[found] = cosines[found, partners]
+    return AtomMatch(
+        best_cosine=cosines[rows, best],
+        best_atom=best,
+        assigned_cosine=assigned_cosine,
+        assigned_atom=assigned,
+    )
+
+
+def _unit(atoms: np.ndarray) -> np.ndarray:
+    """Return atoms of unit norm; zeros stay zeros."""
+    # Divided first, because squares of very large or small numbers leave the range of floats.
+    largest = np.abs(atoms).max(axis=1, keepdims=True)
+    atoms = atoms / np.where(largest > 0.0, largest, 1.0)
+    norms = np.linalg.norm(atoms, axis=1, keepdims=True)
+    return atoms / np.where(norms > 0.0, norms, 1.0)
