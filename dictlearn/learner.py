@@ -223,7 +223,10 @@ class TwoPhaseLearner:
         settings = self.settings
         thresholds = np.diagonal(self._synapses.lateral_rows).copy()
         reweighting = np.ones(self.n_atoms)
-        if isinstance(settings.steps, PaperSteps) and settings.steps.reweighting:
+        if isinstance(settings.steps, UsageSteps):
+            silence = self.n_samples - self.last_fired
+            reweighting = np.maximum(1.0 - silence / (settings.steps.patience * self.n_atoms), 0.0)
+        elif settings.steps.reweighting:
             reweighting = thresholds
         probed = self._probed(len(signals))
         drives = np.zeros((len(signals) + len(probed), self.n_inputs + self.n_atoms))
@@ -301,7 +304,7 @@ class TwoPhaseLearner:
     def _steps(
         self, codes: np.ndarray, arriving: np.ndarray, thresholds: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray, float]:
-        """Return eta_D of each atom and what decay leaves of it, eta_H times codes and what it leaves of H."""
+        """Return eta_D of each atom and what decay leaves of it, eta_H times codes and what is left of H."""
         settings, steps = self.settings, self.settings.steps
         energy = settings.amplitude**2
         penalty = settings.penalty * self.scale
@@ -314,9 +317,8 @@ class TwoPhaseLearner:
             return step, keep, rules.projected_codes(arriving, gain=steps.lateral_gain), 1.0
         step = steps.step / (1.0 + self.n_samples / steps.halving) / energy
         if steps.decay is None:
-            share_of_batch = min(1.0, len(codes) / (FOLLOWING + min(self.n_samples, 0.0)))
-            if self.n_samples == 0:
-                share_of_batch = 1.0
+            # The mean of what there was so far, until that is long enough to forget.
+            share_of_batch = min(1.0, len(codes) / min(FOLLOWING, self.n_samples + len(codes)))
             self._mean_code += share_of_batch * (codes.mean() - self._mean_code)
             decay = penalty * self._mean_code * thresholds.mean()
         else:
@@ -529,7 +531,12 @@ def learn_dictionary(
     TypeError, ValueError
         If an argument is of the wrong kind, shape or value, or the checkpoint is of something else.
     RunawayFeedbackError
-        If the network runs away; the error's `learner` has the weights of before.
+        If the network runs away.
+
+    Notes
+    -----
+    Whatever ends learning early, a runaway, Ctrl-C, a full disk or an error of the callback: the exception
+    has the learner in its attribute `learner`, with the weights after the last whole batch.
 
     References
     ----------
@@ -547,6 +554,14 @@ def learn_dictionary(
     checkpoint_every = checks.positive_integer("checkpoint_every", checkpoint_every)
     n_threads = effective_n_jobs(checks.worker_count("n_jobs", n_jobs))
     checks.flag("progress", progress)
+    if callback is not None and not callable(callback):
+        raise TypeError(f"callback must be callable; got {type(callback).__name__}")
+    if checkpoint is not None:
+        # Now rather than after the first ten thousand samples.
+        if not isinstance(checkpoint, (str, os.PathLike)):
+            raise TypeError(f"checkpoint must be a path; got {type(checkpoint).__name__}")
+        if not Path(checkpoint).absolute().parent.is_dir():
+            raise ValueError(f"checkpoint must lie in a folder that exists; got {os.fspath(checkpoint)!r}")
     seed = int(np.random.default_rng(rng).integers(2**62))
     given = TwoPhaseLearner(
         _starting_network(start, n_atoms, signals.shape[1], seed),
@@ -556,38 +571,40 @@ def learn_dictionary(
     )
     learner = given
     if checkpoint is not None:
-        identity = _identity(signals, given, seed if rng is not None else None)
+        identity = _identity(signals, given, start is not None, seed if rng is not None else None)
         if Path(checkpoint).exists():
-            learner, seed = _resumed(checkpoint, identity, seed, given)
-    with (
-        ThreadPoolExecutor(n_threads) as executor,
-        tqdm(total=n_samples, initial=learner.n_samples, disable=not progress, unit="sample") as bar,
-    ):
-        order, epoch = np.empty(0, dtype=np.int64), -1
-        while learner.n_samples < n_samples:
-            place = learner.n_samples
-            if place // len(signals) != epoch:
-                epoch = place // len(signals)
-                # From the seed alone, so that a resumed run needs no other state.
-                order = np.random.default_rng([seed, epoch]).permutation(len(signals))
-            first = place - epoch * len(signals)
-            batch = order[first : first + min(settings.batch_size, n_samples - place)]
-            try:
+            learner, seed = _resumed(checkpoint, identity)
+    try:
+        with (
+            ThreadPoolExecutor(n_threads) as executor,
+            tqdm(total=n_samples, initial=learner.n_samples, disable=not progress, unit="sample") as bar,
+        ):
+            order, epoch = np.empty(0, dtype=np.int64), -1
+            while learner.n_samples < n_samples:
+                place = learner.n_samples
+                if place // len(signals) != epoch:
+                    epoch = place // len(signals)
+                    # From the seed alone, so that a resumed run needs no other state.
+                    order = np.random.default_rng([seed, epoch]).permutation(len(signals))
+                first = place - epoch * len(signals)
+                batch = order[first : first + min(settings.batch_size, n_samples - place)]
                 objective = learner.learn(signals[batch], n_threads=n_threads, executor=executor)
-            except RunawayFeedbackError as error:
-                error.learner = learner
-                raise
-            bar.update(len(batch))
-            bar.set_postfix_str(f"objective {objective:.4g}", refresh=False)
-            done = learner.n_samples >= n_samples
-            if callback is not None and (done or learner.n_samples // RECORD_EVERY > place // RECORD_EVERY):
-                done = bool(callback(learner)) or done
-            if checkpoint is not None and (
-                done or learner.n_samples // checkpoint_every > place // checkpoint_every
-            ):
-                learner.save(checkpoint, identity=identity, seed=seed)
-            if done:
-                break
+                bar.update(len(batch))
+                bar.set_postfix_str(f"objective {objective:.4g}", refresh=False)
+                done = learner.n_samples >= n_samples
+                if callback is not None and (
+                    done or learner.n_samples // RECORD_EVERY > place // RECORD_EVERY
+                ):
+                    done = bool(callback(learner)) or done
+                if checkpoint is not None and (
+                    done or learner.n_samples // checkpoint_every > place // checkpoint_every
+                ):
+                    learner.save(checkpoint, identity=identity, seed=seed)
+                if done:
+                    break
+    except BaseException as error:
+        error.learner = learner
+        raise
     return learner
 
 
@@ -681,21 +698,22 @@ def _starting_network(
     return network
 
 
-def _identity(signals: np.ndarray, learner: TwoPhaseLearner, seed: int | None) -> str:
-    """Return what a checkpoint must agree with to be gone on from, as JSON."""
-    settings = learner.settings.as_text()
-    parts = {
-        "data": _digest([signals]),
-        "settings": settings,
-        "replace_dead": learner.replace_dead,
-        "number of atoms": learner.n_atoms,
-    }
-    if seed is not None:
-        # With a seed the start is known; without, the checkpoint's own goes on.
-        synapses = learner._synapses
-        parts["start"] = _digest([synapses.feedforward, synapses.feedback, synapses.lateral])
-        parts["rng"] = seed
-    return json.dumps(parts)
+def _identity(signals: np.ndarray, learner: TwoPhaseLearner, is_start_given: bool, seed: int | None) -> str:
+    """Return what a checkpoint must agree with to be gone on from, as JSON; None where it need not."""
+    synapses = learner._synapses
+    is_start_known = is_start_given or seed is not None
+    return json.dumps(
+        {
+            "data": _digest([signals]),
+            "settings": learner.settings.as_text(),
+            "replace_dead": learner.replace_dead,
+            "number of atoms": learner.n_atoms,
+            "rng": seed,
+            "start": _digest([synapses.feedforward, synapses.feedback, synapses.lateral])
+            if is_start_known
+            else None,
+        }
+    )
 
 
 def _digest(arrays: Sequence[np.ndarray]) -> str:
@@ -705,13 +723,12 @@ def _digest(arrays: Sequence[np.ndarray]) -> str:
     return total.hexdigest()
 
 
-def _resumed(
-    checkpoint: str | os.PathLike, identity: str, seed: int, given: TwoPhaseLearner
-) -> tuple[TwoPhaseLearner, int]:
+def _resumed(checkpoint: str | os.PathLike, identity: str) -> tuple[TwoPhaseLearner, int]:
+    """Return the learner of a checkpoint and its seed, if it is one of the same task."""
     entries = load_archive(checkpoint, ("identity", "seed"), kind="TwoPhaseLearner")
-    before, now = json.loads(str(entries["identity"])), json.loads(identity)
-    for name in now:
-        if name in before and before[name] != now[name]:
+    before = json.loads(str(entries["identity"]))
+    for name, value in json.loads(identity).items():
+        if value is not None and before.get(name) != value:
             raise ValueError(
                 f"checkpoint {os.fspath(checkpoint)!r} was made with other {name}: "
                 "give it another name, or delete it to start anew"

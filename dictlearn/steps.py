@@ -21,34 +21,38 @@ class UsageSteps:
     weights were not in use for longest are made to fire alone, so that those of silent ones stay true.  A_i is the curvature of the objective along atom i, so that
     this is its diagonal Newton step.  The decay a_i lambda1 is what keeps every atom at unit norm: since
     F_i . g_D = -lambda1 kappa for an active neuron, the update is tangent to the unit sphere, and
-    stationary exactly where the objective is under unit norms.  No lambda2, no re-weighting.
+    stationary exactly where the objective is under unit norms.  There is no lambda2.
 
     Parameters
     ----------
-    gain : float, default 2.0
+    gain : float, default 4.0
         1 averages over all samples, more forgets the early ones.
-    initial_usage : float, default 1.0
+    initial_usage : float, default 2.0
         What the first steps are divided by.
     settling : float, default 300.0
         Samples after which that is halved: neurons that find their use later may move faster.
-    caution : float, default 3.0
+    caution : float, default 10.0
         Weight of C_i, which bounds the curvature along all atoms at once: one batch goes at most
         gain / caution of the way, and H can follow.
     lateral_gain : float, default 1.0
         Share of the mismatch that H makes good, in (0, 2).
     probes : float, default 1.0
         Probes for each signal; each costs a twentieth of its spikes or so.
+    patience : float, default 4.0
+        A neuron that was silent for n samples has the penalty weighted by ``s = max(1 - n / (patience
+        n_atoms), 0)``, and recovers at its next spike: no atom stays unused for long.
     """
 
-    gain: float = 2.0
-    initial_usage: float = 1.0
+    gain: float = 4.0
+    initial_usage: float = 2.0
     settling: float = 300.0
-    caution: float = 3.0
+    caution: float = 10.0
     lateral_gain: float = 1.0
     probes: float = 1.0
+    patience: float = 4.0
 
     def __post_init__(self) -> None:
-        for name in ("gain", "initial_usage", "settling", "lateral_gain"):
+        for name in ("gain", "initial_usage", "settling", "lateral_gain", "patience"):
             object.__setattr__(self, name, checks.positive_number(name, getattr(self, name)))
         for name in ("caution", "probes"):
             object.__setattr__(self, name, checks.non_negative_number(name, getattr(self, name)))
