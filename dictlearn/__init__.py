@@ -1,8 +1,10 @@
 """Dictionaries: the two-phase network, how it learns, and signals cut from images."""
 
 from dictlearn.atoms import overcomplete_dct, plot_atoms
+from dictlearn.baselines import learn_by_gradient_descent, learn_with_scikit_learn
 from dictlearn.channels import join_channels, split_channels
 from dictlearn.denoising import DenoisingResult, denoise
+from dictlearn.judge import match_atoms, mean_objective
 from dictlearn.learner import (
     LearningSettings,
     TwoPhaseLearner,
@@ -34,7 +36,11 @@ __all__ = [
     "denoise",
     "extract_patches",
     "join_channels",
+    "learn_by_gradient_descent",
     "learn_dictionary",
+    "learn_with_scikit_learn",
+    "match_atoms",
+    "mean_objective",
     "normalise",
     "overcomplete_dct",
     "plot_atoms",

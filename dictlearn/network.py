@@ -10,7 +10,7 @@ import numpy as np
 from joblib import effective_n_jobs
 
 from dictlearn.synapses import Phase, Synapses
-from snn import Block, BlockWeights, SpikingNetwork, checks
+from snn import Block, BlockWeights, NetworkState, SpikeTrain, SpikingNetwork, checks, simulate
 
 # Signals simulated by one worker at a time.
 LARGEST_BATCH = 64
@@ -196,6 +196,56 @@ class TwoPhaseNetwork:
             n_jobs,
         )
         return first, second
+
+    def spikes(
+        self,
+        signal: np.ndarray,
+        *,
+        penalty: float,
+        kappa: float = 0.7,
+        duration: float = 20.0,
+        reweighting: np.ndarray | None = None,
+        initial_potential: float = 0.0,
+    ) -> SpikeTrain:
+        """Return all spikes of `run` on one signal, inputs first; the feedback comes on at `duration`.
+
+        Parameters
+        ----------
+        signal : array_like, shape (n_inputs,)
+            x, not negative.
+        penalty, kappa, duration, reweighting, initial_potential
+            As for `run`.
+        """
+        initial_potential = share("initial_potential", initial_potential)
+        options = {"penalty": penalty, "reweighting": reweighting}
+        state = NetworkState(
+            membrane_potential=initial_potential * self._thresholds(),
+            synaptic_current=np.zeros(self.n_inputs + self.n_atoms),
+        )
+        without = self.spiking_network(signal, gamma=0.0, **options)
+        first = simulate(without, duration, state=state, record_spikes=True)
+        # As in `Synapses.run`: feedback acts on the filtered spikes, so that it is felt at once.
+        filtered = np.bincount(
+            first.spikes.neurons,
+            weights=np.exp(first.spikes.times - duration),
+            minlength=self.n_inputs + self.n_atoms,
+        )
+        current = first.state.synaptic_current.copy()
+        current[: self.n_inputs] += kappa * (self.feedback @ filtered[self.n_inputs :])
+        state = NetworkState(
+            membrane_potential=first.state.membrane_potential,
+            synaptic_current=current,
+            time=first.state.time,
+        )
+        with_feedback = self.spiking_network(signal, gamma=kappa, **options)
+        second = simulate(with_feedback, duration, state=state, record_spikes=True)
+        return SpikeTrain(
+            times=np.concatenate([first.spikes.times, second.spikes.times]),
+            neurons=np.concatenate([first.spikes.neurons, second.spikes.neurons]),
+            n_neurons=self.n_inputs + self.n_atoms,
+            start=0.0,
+            stop=second.state.time,
+        )
 
     def code(
         self,

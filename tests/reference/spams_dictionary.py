@@ -1,0 +1,76 @@
+"""SPAMS, an independent program: online dictionary learning by those who invented it.
+
+It is under the GPL, and only judges: the library neither contains nor needs it.  `pip install spams-bin`.
+"""
+
+import ctypes
+import time
+
+import numpy as np
+import spams
+from tqdm import tqdm
+
+from dictlearn.baselines import LearningCurve, batches_in_order, seed_of_order
+
+PENALTY_MODE = (
+    2  # min over the codes of 1/2 ||x - D a||^2 + lambda1 ||a||_1 + lambda2 / 2 ||a||^2, lambda2 tiny
+)
+
+
+def learn_with_spams(
+    signals, *, start, penalty, n_samples, batch_size=16, marks=None, rng=None, progress=False
+):
+    """As `learn_with_scikit_learn`; each mark is a run of its own, rounded up to whole batches if it can be.
+
+    What SPAMS has learned by a mark does not depend on how it goes on, except that an atom which nobody
+    uses is replaced by any of the samples.  Batches may reach over the end of an epoch.
+    """
+    signals = np.asarray(signals, dtype=np.float64)
+    batches = batches_in_order(len(signals), n_samples, batch_size=batch_size, seed=seed_of_order(rng))
+    order = np.concatenate(list(batches))
+    # SPAMS shuffles the samples, always alike: put them where it will look for the first, the second ...
+    shuffled = np.empty((signals.shape[1], n_samples), order="F")
+    shuffled[:, spams_order(n_samples)] = signals[order].T
+    columns = np.asfortranarray(np.asarray(start, dtype=np.float64).T)
+    counts, dictionaries, seconds = [], [], []
+    for mark in tqdm([n_samples] if marks is None else marks, desc="SPAMS", disable=not progress):
+        n_batches = min(-(-mark // batch_size), n_samples // batch_size)
+        started = time.perf_counter()
+        learned = columns
+        if n_batches:
+            learned = spams.trainDL(
+                shuffled,
+                D=columns.copy(order="F"),
+                mode=PENALTY_MODE,
+                lambda1=penalty,
+                posAlpha=True,
+                posD=True,
+                batchsize=batch_size,
+                iter=n_batches,
+                numThreads=1,
+                verbose=False,
+            )
+        seconds.append(time.perf_counter() - started)
+        counts.append(n_batches * batch_size)
+        dictionaries.append(np.ascontiguousarray(learned.T))
+    return LearningCurve(
+        method="SPAMS",
+        n_samples=np.array(counts),
+        dictionaries=np.array(dictionaries),
+        seconds=np.array(seconds),
+    )
+
+
+def spams_order(n_signals):
+    """Which signal SPAMS takes first, second, ...: drawn without replacement by the C library, seed 0."""
+    library = ctypes.CDLL(None)
+    library.random.restype = ctypes.c_long
+    library.srandom(0)
+    left = list(range(n_signals))
+    order = []
+    while left:
+        place = library.random() % len(left)
+        order.append(left[place])
+        left[place] = left[-1]
+        left.pop()
+    return np.array(order)
