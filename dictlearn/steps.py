@@ -18,10 +18,12 @@ class UsageSteps:
         F_ij <- F_ij - eta_i a_i (g_D_j / kappa + lambda1 F_ij)      B_ji likewise
 
     and H follows by `rules.projected_codes`, from the signals and from probes: neurons whose lateral
-    weights were not in use for longest are made to fire alone, so that those of silent ones stay true.  A_i is the curvature of the objective along atom i, so that
-    this is its diagonal Newton step.  The decay a_i lambda1 is what keeps every atom at unit norm: since
-    F_i . g_D = -lambda1 kappa for an active neuron, the update is tangent to the unit sphere, and
-    stationary exactly where the objective is under unit norms.  There is no lambda2.
+    weights were not in use for longest are made to fire alone, so that those of silent ones stay true.
+
+    A_i is the curvature of the objective along atom i, so that this is its diagonal Newton step.  The decay
+    a_i lambda1 is what keeps every atom at unit norm: since F_i . g_D = -lambda1 kappa for an active neuron,
+    the update is tangent to the unit sphere, and stationary exactly where the objective is under unit
+    norms.  There is no lambda2.
 
     Parameters
     ----------
@@ -34,8 +36,9 @@ class UsageSteps:
     caution : float, default 10.0
         Weight of C_i, which bounds the curvature along all atoms at once: one batch goes at most
         gain / caution of the way, and H can follow.
-    lateral_gain : float, default 1.0
-        Share of the mismatch that H makes good, in (0, 2).
+    lateral_gain : float, optional
+        Share of the mismatch that H makes good, in (0, 2).  By default 1 where gradients are read from
+        currents, which know it exactly, and 0.1 where spikes are counted.
     probes : float, default 1.0
         Probes for each signal; each costs a twentieth of its spikes or so.
     patience : float, default 4.0
@@ -47,17 +50,21 @@ class UsageSteps:
     initial_usage: float = 2.0
     settling: float = 300.0
     caution: float = 10.0
-    lateral_gain: float = 1.0
+    lateral_gain: float | None = None
     probes: float = 1.0
     patience: float = 4.0
 
     def __post_init__(self) -> None:
-        for name in ("gain", "initial_usage", "settling", "lateral_gain", "patience"):
+        for name in ("gain", "initial_usage", "settling", "patience"):
             object.__setattr__(self, name, checks.positive_number(name, getattr(self, name)))
         for name in ("caution", "probes"):
             object.__setattr__(self, name, checks.non_negative_number(name, getattr(self, name)))
-        if self.lateral_gain >= 2.0:
-            raise ValueError(f"lateral_gain must be less than 2; got {self.lateral_gain}")
+        if self.lateral_gain is not None:
+            object.__setattr__(
+                self, "lateral_gain", checks.positive_number("lateral_gain", self.lateral_gain)
+            )
+            if self.lateral_gain >= 2.0:
+                raise ValueError(f"lateral_gain must be less than 2; got {self.lateral_gain}")
 
 
 @dataclass(frozen=True, kw_only=True)

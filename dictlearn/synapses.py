@@ -205,10 +205,9 @@ def _run_piece(
             run = ClockDrivenRun(layer, drive, time_step=time_step, state=run)
         if gamma != before:
             # Feedback acts on the filtered spikes, so that a change of gamma is felt at once.
-            # One signal at a time: how BLAS rounds depends on how many there are.
-            for current, trace in zip(run.synaptic_current, run.filtered_spikes[:, n_inputs:], strict=True):
-                fired = np.flatnonzero(trace)
-                current[:n_inputs] += ((gamma - before) * trace[fired]) @ feedback_rows[fired]
+            # A stack of products, one a signal: how BLAS rounds depends on how many there are in one.
+            trace = (gamma - before) * run.filtered_spikes[:, np.newaxis, n_inputs:]
+            run.synaptic_current[:, :n_inputs] += np.matmul(trace, feedback_rows)[:, 0]
             before = gamma
         potential, trace = run.membrane_potential.copy(), np.copy(run.filtered_spikes)
         if time_step is None:

@@ -23,14 +23,13 @@ from dictlearn import (
     random_dictionary,
     random_network,
 )
-from dictlearn.baselines import batches_in_order, seed_of_order
 from examples._common import BLUE, GREEN, GREY, ORANGE, PURPLE, RED, figure, parser, save, table
 from snn.plotting import raster
 
 SEED = 0
 MARKS = (0, 1_000, 2_000, 5_000, 10_000, 20_000, 50_000, 100_000, 200_000)
 # Steps of plain gradient descent, for signals of unit energy; the best is the baseline.
-GRADIENT_STEPS = (0.5, 1.0, 2.0, 5.0, 10.0)
+GRADIENT_STEPS = (0.1, 0.2, 0.5, 1.0, 2.0)
 SPIKES, RANDOM_START = "two-phase network", "two-phase network, random F, B, H"
 
 
@@ -195,13 +194,7 @@ def _baselines(
         except ImportError:
             print("SPAMS is not installed: pip install spams-bin, in a checkout")
         else:
-            batches = batches_in_order(
-                len(task.signals), arguments.samples, batch_size=online, seed=seed_of_order(SEED)
-            )
-            order = np.concatenate(list(batches))
-            chosen["SPAMS"] = lambda: learn_with_spams(
-                task.signals[order], start, task.penalty, online, marks
-            )
+            chosen["SPAMS"] = lambda: learn_with_spams(task.signals, **{**common, "batch_size": online})
     return chosen
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from contextlib import nullcontext
 
 import numpy as np
 from scipy import sparse
@@ -210,12 +211,8 @@ class EventDrivenRun:
         spike_neurons = np.empty(capacity, dtype=np.int64)
         recorded_times, recorded_neurons = [np.empty(0)], [np.empty(0, dtype=np.int64)]
         position, n_spikes = 0, 0
-        with tqdm(
-            total=time,
-            disable=not progress,
-            unit="tau",
-            bar_format="{l_bar}{bar}| {n:.1f}/{total:.1f} tau{postfix}",
-        ) as bar:
+        bar_format = "{l_bar}{bar}| {n:.1f}/{total:.1f} tau{postfix}"
+        with tqdm(total=time, unit="tau", bar_format=bar_format) if progress else nullcontext() as bar:
             while position < len(active):
                 if max_spikes is not None:
                     budget = min(budget, max_spikes - n_spikes + 1)

@@ -1,0 +1,207 @@
+"""Two-phase learning timed and taken apart: ``python -m tests.benchmarks.dictionary_learning``.
+
+8 x 8 patches of photographs, 256 atoms (task A).  Speed: the event-driven network beside the same network
+on a clock of 1/32, SPAMS, and itself on two threads.  Ablations: what each choice is worth.
+"""
+
+import argparse
+import os
+import time
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+
+for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+    os.environ[variable] = "1"
+
+import numpy as np  # noqa: E402
+
+from dictlearn import (  # noqa: E402
+    LearningSettings,
+    PaperSteps,
+    RunawayFeedbackError,
+    TwoPhaseLearner,
+    UsageSteps,
+    learn_dictionary,
+    mean_objective,
+    random_dictionary,
+)
+from examples.learn_photographs import task as photographs  # noqa: E402
+from tests.benchmarks.timing import table, versions  # noqa: E402
+from tests.reference import spams_dictionary  # noqa: E402
+
+SEED = 0
+CLOCK_STEP = 1 / 32
+# (amplitude, duration of a phase): about the same accuracy, from many spikes in a short time to the opposite.
+TRADES = ((5.0, 10.0), (3.0, 10.0), (2.0, 20.0), (1.0, 40.0), (0.5, 60.0))
+PAPER = PaperSteps()
+
+
+def ablations(base: LearningSettings) -> dict[str, LearningSettings]:
+    """Return the settings of each line of the table."""
+    lines = {
+        "as it comes": base,
+        "spike counts": replace(base, readout="counts"),
+        "potentials from empty": replace(base, initial_potential=0.0),
+        "spike counts from empty": replace(base, readout="counts", initial_potential=0.0),
+        "no probes": replace(base, steps=UsageSteps(probes=0.0)),
+        "no recovery of the silent": replace(base, steps=UsageSteps(patience=1e12)),
+        "gain 1": replace(base, steps=UsageSteps(gain=1.0)),
+        "one sample at a time": replace(base, batch_size=1),
+        "batches of 64": replace(base, batch_size=64),
+        "paper's rule": replace(base, steps=PAPER),
+        "paper's rule, spike counts from empty": replace(
+            base, steps=PAPER, readout="counts", initial_potential=0.0
+        ),
+        "paper's rule, s = 1": replace(base, steps=PaperSteps(reweighting=False)),
+        "paper's rule, eta_H = eta_D": replace(base, steps=PaperSteps(lateral_ratio=1.0)),
+    }
+    lines |= {f"kappa {kappa}": replace(base, kappa=kappa) for kappa in (0.1, 0.3, 0.5, 0.9)}
+    lines |= {f"T = {time:g} a phase": replace(base, duration=time) for time in (2.0, 5.0, 20.0, 40.0, 80.0)}
+    return lines
+
+
+def learn(
+    data, settings: LearningSettings, n_samples: int, n_jobs: int = 1
+) -> tuple[TwoPhaseLearner | None, float, str]:
+    """Return the learner, its seconds a sample, and what went wrong."""
+    start = random_dictionary(data.n_atoms, data.signals.shape[1], rng=SEED)
+    # Compiled, and the caches warm, before the clock runs.
+    with suppress(RunawayFeedbackError):
+        learn_dictionary(data.signals, start=start, settings=settings, n_samples=64, rng=SEED, n_jobs=n_jobs)
+    begin = time.perf_counter()
+    try:
+        learner = learn_dictionary(
+            data.signals, start=start, settings=settings, n_samples=n_samples, rng=SEED, n_jobs=n_jobs
+        )
+    except RunawayFeedbackError as error:
+        return error.learner, np.nan, f"ran away after {error.learner.n_samples:,}"
+    return learner, (time.perf_counter() - begin) / n_samples, ""
+
+
+def ablation_table(data, n_samples: int, n_judged: int) -> str:
+    rows = []
+    for name, settings in ablations(LearningSettings(penalty=data.penalty)).items():
+        learner, seconds, fault = learn(data, settings, n_samples)
+        history = learner.history
+        if fault or not len(history["n_samples"]):
+            rows.append([name, fault, "", "", "", ""])
+            continue
+        score = mean_objective(learner.dictionary, data.held_out[:n_judged], penalty=data.penalty)
+        rows.append(
+            [
+                name,
+                f"{score.objective:.4f}",
+                f"{history['consistency'].min():.2f}, {history['consistency'][-1]:.2f}",
+                f"{history['least_norm'][-1]:.2f}, {history['median_norm'][-1]:.2f}, "
+                f"{history['largest_norm'][-1]:.2f}",
+                f"{learner.n_spikes / learner.n_samples:.0f}",
+                f"{1e6 * seconds:.0f}",
+            ]
+        )
+        print(rows[-1], flush=True)
+    header = [
+        "", "held-out objective", "consistency: least, last", "norms: least, median, largest",
+        "spikes a sample", "us a sample",
+    ]  # fmt: skip
+    return table(header, rows)
+
+
+def trade_table(data, n_samples: int, n_judged: int) -> str:
+    rows = []
+    for amplitude, duration in TRADES:
+        settings = LearningSettings(penalty=data.penalty, amplitude=amplitude, duration=duration)
+        events, seconds, _ = learn(data, settings, n_samples)
+        clocked, clocked_seconds, fault = learn(data, replace(settings, time_step=CLOCK_STEP), n_samples)
+        scores = [
+            mean_objective(learner.dictionary, data.held_out[:n_judged], penalty=data.penalty).objective
+            for learner in (events, clocked)
+        ]
+        spikes = events.n_spikes / events.n_samples
+        rows.append(
+            [
+                f"{amplitude:g}, {duration:g}",
+                f"{spikes:.0f}",
+                f"{1e6 * seconds:.0f}",
+                f"{1e6 * seconds / spikes:.2f}",
+                f"{1e6 * clocked_seconds:.0f}",
+                fault or f"{clocked_seconds / seconds:.2f}",
+                f"{scores[0]:.4f}",
+                f"{scores[1]:.4f}",
+            ]
+        )
+        print(rows[-1], flush=True)
+    header = [
+        "amplitude, T", "spikes a sample", "us a sample", "us a spike", "clock 1/32: us a sample",
+        "clock / events", "objective", "clock 1/32: objective",
+    ]  # fmt: skip
+    return table(header, rows)
+
+
+def speed_table(data, n_samples: int, n_judged: int) -> str:
+    base = LearningSettings(penalty=data.penalty)
+    start = random_dictionary(data.n_atoms, data.signals.shape[1], rng=SEED)
+    rows = []
+    runs = {
+        "two-phase network, batches of 16": (base, 1),
+        "two-phase network, batches of 64": (replace(base, batch_size=64), 1),
+        "two-phase network, batches of 64, two threads": (replace(base, batch_size=64), 2),
+        "two-phase network, amplitude 3": (replace(base, amplitude=3.0), 1),
+    }
+    for name, (settings, n_jobs) in runs.items():
+        learner, seconds, fault = learn(data, settings, n_samples, n_jobs)
+        rows.append([name, learner.dictionary, seconds, fault])
+        print(name, seconds, flush=True)
+    if spams_dictionary.spams is not None:
+        for batch in (16, 512):
+            curve = spams_dictionary.learn_with_spams(
+                data.signals,
+                start=start,
+                penalty=data.penalty,
+                n_samples=n_samples,
+                batch_size=batch,
+                rng=SEED,
+            )
+            rows.append([f"SPAMS, batches of {batch}", curve.dictionary, curve.seconds[-1] / n_samples, ""])
+            print(rows[-1][0], rows[-1][2], flush=True)
+    lines = [
+        [
+            name,
+            f"{mean_objective(dictionary, data.held_out[:n_judged], penalty=data.penalty).objective:.4f}",
+            f"{seconds * n_samples:.1f} s",
+            f"{1e6 * seconds:.0f}",
+            fault,
+        ]
+        for name, dictionary, seconds, fault in rows
+    ]
+    return table(["learner", "held-out objective", f"{n_samples:,} samples", "us a sample", ""], lines)
+
+
+def main() -> None:
+    options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    options.add_argument("--samples", type=int, default=100_000, help="for the comparison with SPAMS")
+    options.add_argument("--ablated", type=int, default=20_000, help="samples of each ablation")
+    options.add_argument("--judged-on", type=int, default=5_000)
+    options.add_argument("--output", type=Path, default=Path("out/benchmark_dictionary_learning.md"))
+    arguments = options.parse_args()
+    data = photographs(
+        n_signals=min(100_000, max(arguments.samples, arguments.ablated)), n_held_out=arguments.judged_on
+    )
+    arguments.output.parent.mkdir(parents=True, exist_ok=True)
+    parts = [
+        "# Two-phase dictionary learning: speed and ablations",
+        f"8 x 8 patches of photographs, 256 atoms, penalty 0.1; {versions()}.  Made by "
+        "`python -m tests.benchmarks.dictionary_learning`.",
+        "## Beside SPAMS, and on two threads",
+        speed_table(data, arguments.samples, arguments.judged_on),
+        f"## Events against a clock of 1/32 ({arguments.ablated:,} samples each)",
+        trade_table(data, arguments.ablated, arguments.judged_on),
+        f"## Ablations ({arguments.ablated:,} samples each)",
+        ablation_table(data, arguments.ablated, arguments.judged_on),
+    ]
+    arguments.output.write_text("\n\n".join(parts) + "\n")
+    print(arguments.output)
+
+
+if __name__ == "__main__":
+    main()
