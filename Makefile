@@ -1,7 +1,7 @@
 # Each target creates what it needs, from nothing: a virtual environment in .venv, and in it the
 # project with the extras the target asks for.  A second run finds it there.
 #
-#   make demo                       two pictures, that of the README among them, and a short report
+#   make demo                       pictures, those of the README among them, and short reports
 #   make test                       everything that must hold
 #   make test PYTHON=python3.13     with another Python (after `make clean`)
 #   make test ARGS="-k golden"      some of the tests
@@ -16,18 +16,20 @@ INSTALL := $(RUN) -m pip install --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test lint benchmark clean
+.PHONY: help demo test lint benchmark learn clean
 
 help:
-	@echo "make demo       sparse-code a photograph with a spiking network; pictures go to $(OUTPUT)/"
+	@echo "make demo       sparse-code a photograph with spikes, and learn atoms from photographs; pictures go to $(OUTPUT)/"
 	@echo "make test       run the tests"
 	@echo "make lint       run the style and import checks only"
 	@echo "make benchmark  time the solvers beside their peers"
+	@echo "make learn      learn the three dictionaries of the paper at full size, beside the baselines: an hour or so"
 	@echo "make clean      remove the virtual environment, caches and $(OUTPUT)/"
 
 demo: $(VENV)/.installed
 	@$(RUN) -m examples.three_neurons --output $(OUTPUT)
 	@$(RUN) -m examples.photograph --output $(OUTPUT)
+	@$(RUN) -m examples.learn_photographs --samples 20000 --steps 0.5 --judged-on 1000 --output $(OUTPUT)
 
 test: $(VENV)/.installed-test
 	@cat $<
@@ -40,6 +42,12 @@ lint: $(VENV)/.installed-test
 
 benchmark: $(VENV)/.installed-test
 	@$(RUN) -m tests.benchmarks.spiking_lasso $(ARGS)
+
+learn: $(VENV)/.installed-test
+	@$(RUN) -m examples.learn_photographs --output $(OUTPUT)
+	@$(RUN) -m examples.learn_digits --output $(OUTPUT)
+	@$(RUN) -m examples.learn_scenes --batch 32 --online-batch 256 --output $(OUTPUT)
+	@$(RUN) -m examples.denoise_photograph --output $(OUTPUT)
 
 clean:
 	rm -rf $(VENV) $(OUTPUT) build dist *.egg-info .pytest_cache .ruff_cache .hypothesis .import_linter_cache
@@ -57,17 +65,19 @@ $(VENV)/pyvenv.cfg:
 
 $(VENV)/.installed: pyproject.toml | $(VENV)/pyvenv.cfg
 	@echo "installing sparsespike"
-	@$(INSTALL) --editable .
+	@$(INSTALL) --editable '.[examples]'
 	@touch $@
 
-# Brian2 judges the simulator in a few tests.  Where it cannot be had, those tests are skipped.
+# Brian2 judges the simulator, and SPAMS the learner, in a few tests.  Where they cannot be had, those tests
+# are skipped.
 $(VENV)/.installed-test: pyproject.toml | $(VENV)/pyvenv.cfg
 	@echo "installing sparsespike with what its tests need"
-	@if $(INSTALL) --editable '.[test,brian2]' && $(RUN) -W ignore -c 'import brian2'; then \
+	@$(INSTALL) --editable '.[peers]' 2>/dev/null || true
+	@if $(INSTALL) --editable '.[test,examples,brian2]' && $(RUN) -W ignore -c 'import brian2'; then \
 		: > $@; \
 	else \
 		$(RUN) -m pip uninstall --quiet --yes brian2 2>/dev/null; \
-		$(INSTALL) --editable '.[test]' && \
+		$(INSTALL) --editable '.[test,examples]' && \
 		echo "Brian2 could not be installed (see above, or run: $(RUN) -m pip install brian2): its tests are skipped" > $@; \
 	fi
 	@touch $(VENV)/.installed

@@ -1,10 +1,11 @@
 """Dictionaries: the two-phase network, how it learns, and signals cut from images."""
 
 from dictlearn.atoms import overcomplete_dct, plot_atoms
-from dictlearn.baselines import learn_by_gradient_descent, learn_with_scikit_learn
+from dictlearn.audit import GradientAudit, audit_gradients, plot_audit
+from dictlearn.baselines import LearningCurve, learn_by_gradient_descent, learn_with_scikit_learn
 from dictlearn.channels import join_channels, split_channels
 from dictlearn.denoising import DenoisingResult, denoise
-from dictlearn.judge import match_atoms, mean_objective
+from dictlearn.judge import AtomMatch, DictionaryScore, match_atoms, mean_objective
 from dictlearn.learner import (
     LearningSettings,
     TwoPhaseLearner,
@@ -25,7 +26,11 @@ from dictlearn.steps import PaperSteps, UsageSteps
 from dictlearn.synapses import Phase, RunawayFeedbackError
 
 __all__ = [
+    "AtomMatch",
     "DenoisingResult",
+    "DictionaryScore",
+    "GradientAudit",
+    "LearningCurve",
     "LearningSettings",
     "PaperSteps",
     "Phase",
@@ -33,6 +38,7 @@ __all__ = [
     "TwoPhaseLearner",
     "TwoPhaseNetwork",
     "UsageSteps",
+    "audit_gradients",
     "denoise",
     "extract_patches",
     "join_channels",
@@ -44,6 +50,7 @@ __all__ = [
     "normalise",
     "overcomplete_dct",
     "plot_atoms",
+    "plot_audit",
     "random_dictionary",
     "random_network",
     "random_patches",

@@ -173,19 +173,20 @@ def audit_gradients(
     The code of a network that is consistent and symmetric (to 1e-9) is the optimum for the atoms B^T and
     the penalty lambda1 s, which `solve_spiking` solves exactly.  Any other network has a code of its own,
     which a mismatch of H moves by as much as the feedback is strong (Theorem 2 of the reference).  The code
-    of its gradients is then read, as thresholded average currents, from the phase with feedback of a run
-    with phases of 2000 time constants, or four times the longest of `durations` if that is more.
+    of its gradients is then read, as average filtered spikes, from the phase with feedback of a run with
+    phases of 2000 time constants, or four times the longest of `durations` if that is more.
 
     That is not what a run with feedback from the start would tend to: a neuron that the first phase silences
     enters the second with a potential as far below the threshold as the first was long, and may need all of
-    the second to climb.
+    the second to climb.  Nor do average currents then tell its rate: the climb is a current without a spike,
+    and the updates of F and B that are read from currents keep an error, however long the phases.
 
     References
     ----------
     Lin and Tang (2018), arXiv:1805.08952, equations 9 to 12.
     """
     checks.instance_of("network", network, TwoPhaseNetwork)
-    durations = checks.real_array("durations", durations, shape=(None,), meaning="one duration a column")
+    durations = checks.real_array("durations", durations, shape=(None,), meaning="one after the other")
     if durations[0] <= 0.0 or (np.diff(durations) <= 0.0).any():
         raise ValueError(f"durations must be positive and increase; got {durations.tolist()}")
     signals, penalty, reweighting = network._checked(signals, penalty, reweighting)
@@ -205,8 +206,7 @@ def audit_gradients(
     codes, signals = codes[chosen], signals[chosen]
     mismatch = _mismatch(network)
     rows = [slice(k, k + 1) for k in range(len(chosen))]
-    gradients = [_gradients(network, mismatch, codes[row], signals[row]) for row in rows]
-    gradients_together = _gradients(network, mismatch, codes, signals)
+    gradients = _gradients(network, mismatch, codes, signals)
 
     alone = np.empty((2, len(rules.READOUTS), len(LAYERS), len(durations), len(chosen)))
     together = np.empty(alone.shape[:-1])
@@ -216,9 +216,11 @@ def audit_gradients(
         for r, readout in enumerate(rules.READOUTS):
             seen = _Seen.of(network, phases, kappa, readout)
             same_code[r, :, t] = _same_code_errors(network, mismatch, signals, seen, phases[1].coding_trace)
-            together[:, r, :, t] = _compared(seen.updates(slice(None)), gradients_together)
+            together[:, r, :, t] = _compared(seen.updates(slice(None)), gradients)
             for k, row in enumerate(rows):
-                alone[:, r, :, t, k] = _compared(seen.updates(row), gradients[k])
+                # Computed again each time: for all signals at once they would need much memory.
+                gradient = _gradients(network, mismatch, codes[row], signals[row])
+                alone[:, r, :, t, k] = _compared(seen.updates(row), gradient)
     return GradientAudit(
         readouts=rules.READOUTS,
         durations=durations,
@@ -268,9 +270,7 @@ def limiting_codes(
         initial_potential=initial_potential,
         n_jobs=n_jobs,
     )
-    codes = rules.code(second, np.diagonal(network.lateral))
-    # Less than a spike in all that time is what the start left behind.
-    return np.where(codes * duration >= 1.0, codes, 0.0)
+    return np.where(second.coding_rate > 0.0, second.coding_trace, 0.0)
 
 
 def plot_audit(audit: GradientAudit, *, axes: np.ndarray | None = None) -> np.ndarray:
@@ -403,7 +403,7 @@ def _draw_layer(audit: GradientAudit, layer: str, name: str, above: Axes, below:
         xscale="log",
         ylim=(-0.25, 1.05),
         title=f"{name}: direction of updates",
-        xlabel="duration of a phase (synaptic time constants)",
+        xlabel="duration of a phase, T",
         ylabel="cosine with the gradient",
     )
     for panel in (above, below):

@@ -7,14 +7,16 @@ over the signals x of ``1/2 ||x - a D||^2 + penalty ||a||_1``, as `learn_diction
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 from sklearn.decomposition import MiniBatchDictionaryLearning
 from tqdm import tqdm
 
 from dictlearn.learner import checked_signals
+from dictlearn.order import batches_in_order, seed_of_order
 from snn import checks
 from solvers import LassoProblem, solve_spiking
 
@@ -76,7 +78,7 @@ def learn_by_gradient_descent(
         D <- D - eta A^T (A D - X)                eta = step / (1 + n / halving) after n samples
         d_i <- max(d_i, 0) / ||max(d_i, 0)||
 
-    An atom of which nothing is left stays as it was.
+    Only atoms in use move, and something is always left of them, however large the step.
 
     Parameters
     ----------
@@ -128,10 +130,9 @@ def learn_by_gradient_descent(
         eta = step / (1.0 + n_seen / halving)
         moved = dictionary[used] - eta * (codes.T @ (codes @ dictionary[used] - signals[batch]))
         np.maximum(moved, 0.0, out=moved)
-        norms = np.linalg.norm(moved, axis=1)
-        left = norms > 0.0
-        used = used[left]
-        dictionary[used] = moved[left] / norms[left, np.newaxis]
+        # Not zero: at an optimal code d_i . (x - a D) = penalty where a_i > 0, so that the gradient of d_i
+        # has a negative product with d_i, and some entry of d_i grows.
+        dictionary[used] = moved / np.linalg.norm(moved, axis=1, keepdims=True)
         gram[used] = dictionary[used] @ dictionary.T
         gram[:, used] = gram[used].T
         n_seen += len(batch)
@@ -202,48 +203,6 @@ def learn_with_scikit_learn(
     return _curve("scikit-learn", learn, signals, dictionary, n_samples, batch_size, marks, seed, progress)
 
 
-def seed_of_order(rng: int | np.random.Generator | None) -> int:
-    """Return the number that the order of samples comes from.
-
-    Parameters
-    ----------
-    rng : int or Generator, optional
-        As for `numpy.random.default_rng`.
-    """
-    return int(np.random.default_rng(rng).integers(2**62))
-
-
-def batches_in_order(
-    n_signals: int, n_samples: int, *, batch_size: int, seed: int, first: int = 0
-) -> Iterator[np.ndarray]:
-    """Yield which signals are in each batch: all of them in a new random order each epoch.
-
-    Batches end with the epoch.  The order is from the seed and the epoch alone, so that who goes on
-    from the `first` sample needs no other state.
-
-    Parameters
-    ----------
-    n_signals : int
-        To choose from.
-    n_samples : int
-        At which to end.
-    batch_size : int
-        Of all batches but the last of an epoch, and the very last.
-    seed : int
-        From `seed_of_order`.
-    first : int, default 0
-        Sample to go on from; the end of a batch.
-    """
-    place = first
-    while place < n_samples:
-        epoch = place // n_signals
-        order = np.random.default_rng([seed, epoch]).permutation(n_signals)
-        end = min(n_signals, n_samples - epoch * n_signals)
-        for start in range(place - epoch * n_signals, end, batch_size):
-            yield order[start : min(start + batch_size, end)]
-        place = epoch * n_signals + end
-
-
 def _checked(signals: np.ndarray, start: np.ndarray, penalty: float) -> tuple[np.ndarray, np.ndarray, float]:
     """Return the signals, a dictionary of unit-norm atoms that may be written to, and the penalty."""
     signals = checked_signals(signals, None)
@@ -310,10 +269,6 @@ def _checked_marks(marks: Sequence[int] | None, n_samples: int) -> list[int]:
     wanted = [checks.integer(f"marks[{k}]", mark) for k, mark in enumerate(marks)]
     if not wanted:
         raise ValueError("marks must not be empty")
-    if (
-        wanted[0] < 0
-        or wanted[-1] > n_samples
-        or any(a >= b for a, b in zip(wanted, wanted[1:], strict=False))
-    ):
+    if wanted[0] < 0 or wanted[-1] > n_samples or any(a >= b for a, b in pairwise(wanted)):
         raise ValueError(f"marks must increase from 0 or more to {n_samples} at most; got {wanted}")
     return wanted

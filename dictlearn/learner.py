@@ -17,6 +17,7 @@ from tqdm import tqdm
 
 from dictlearn import rules
 from dictlearn.network import TwoPhaseNetwork, share
+from dictlearn.order import batches_in_order, seed_of_order
 from dictlearn.steps import PaperSteps, Steps, UsageSteps
 from dictlearn.synapses import Phase, RunawayFeedbackError, Synapses
 from snn import checks
@@ -26,6 +27,8 @@ from snn.archive import load_archive, save_archive
 LEAST_THRESHOLD = 0.05
 # Samples between two entries of the history.
 RECORD_EVERY = 1000
+# Share of the mismatch that H makes good: currents know it exactly.
+LATERAL_GAINS = {"currents": 1.0, "counts": 0.1}
 # Spikes of a probed neuron per unit of time, in the phase with feedback.
 PROBE_RATE = 0.3
 # How fast the paper's decay follows the mean code, in samples.
@@ -314,7 +317,10 @@ class TwoPhaseLearner:
             initial = steps.initial_usage / (1.0 + self.n_samples / steps.settling)
             step = steps.gain / (initial + self.usage + steps.caution * together) / energy
             keep = np.maximum(1.0 - step * penalty * codes.sum(axis=0), 0.0)
-            return step, keep, rules.projected_codes(arriving, gain=steps.lateral_gain), 1.0
+            lateral_gain = steps.lateral_gain
+            if lateral_gain is None:
+                lateral_gain = LATERAL_GAINS[settings.readout]
+            return step, keep, rules.projected_codes(arriving, gain=lateral_gain), 1.0
         step = steps.step / (1.0 + self.n_samples / steps.halving) / energy
         if steps.decay is None:
             # The mean of what there was so far, until that is long enough to forget.
@@ -562,7 +568,7 @@ def learn_dictionary(
             raise TypeError(f"checkpoint must be a path; got {type(checkpoint).__name__}")
         if not Path(checkpoint).absolute().parent.is_dir():
             raise ValueError(f"checkpoint must lie in a folder that exists; got {os.fspath(checkpoint)!r}")
-    seed = int(np.random.default_rng(rng).integers(2**62))
+    seed = seed_of_order(rng)
     given = TwoPhaseLearner(
         _starting_network(start, n_atoms, signals.shape[1], seed),
         settings,
@@ -579,15 +585,15 @@ def learn_dictionary(
             ThreadPoolExecutor(n_threads) as executor,
             tqdm(total=n_samples, initial=learner.n_samples, disable=not progress, unit="sample") as bar,
         ):
-            order, epoch = np.empty(0, dtype=np.int64), -1
-            while learner.n_samples < n_samples:
+            batches = batches_in_order(
+                len(signals),
+                n_samples,
+                batch_size=settings.batch_size,
+                seed=seed,
+                first=learner.n_samples,
+            )
+            for batch in batches:
                 place = learner.n_samples
-                if place // len(signals) != epoch:
-                    epoch = place // len(signals)
-                    # From the seed alone, so that a resumed run needs no other state.
-                    order = np.random.default_rng([seed, epoch]).permutation(len(signals))
-                first = place - epoch * len(signals)
-                batch = order[first : first + min(settings.batch_size, n_samples - place)]
                 objective = learner.learn(signals[batch], n_threads=n_threads, executor=executor)
                 bar.update(len(batch))
                 bar.set_postfix_str(f"objective {objective:.4g}", refresh=False)

@@ -210,10 +210,10 @@ def lateral_update(
 def projected_codes(codes: np.ndarray, *, gain: float = 1.0) -> np.ndarray:
     """Return what to give `lateral_update`, with a step of 1, for H to agree with F B on these signals.
 
-    ``P = gain L (L A A^T L + epsilon I)^-1 L A`` with L = diag(1 / ||a||), after which, at gain 1, H a = F B a
-    for every row a of A.  For one signal it is a / ||a||^2, the normalised least-mean-squares rule of a neuron
-    that knows the sum of the squares of what arrives; for several, the limit of repeating that rule over
-    the signals of the batch.
+    ``P = gain L (L A A^T L + epsilon I)^-1 L A`` with L = diag(1 / ||a||), after which, at gain 1,
+    H a = F B a for every row a of A.  For one signal it is a / ||a||^2, the normalised least-mean-squares
+    rule of a neuron that knows the sum of the squares of what arrives; for several, the limit of
+    repeating that rule over the signals of the batch.
 
     Parameters
     ----------

@@ -28,8 +28,9 @@ from snn.plotting import raster
 
 SEED = 0
 MARKS = (0, 1_000, 2_000, 5_000, 10_000, 20_000, 50_000, 100_000, 200_000)
-# Steps of plain gradient descent, for signals of unit energy; the best is the baseline.
+# Of plain gradient descent; the best is the baseline.
 GRADIENT_STEPS = (0.1, 0.2, 0.5, 1.0, 2.0)
+LEARNERS = ("spikes", "random-start", "gradient", "scikit-learn", "spams")
 SPIKES, RANDOM_START = "two-phase network", "two-phase network, random F, B, H"
 
 
@@ -54,10 +55,14 @@ def options(description: str, *, n_samples: int) -> argparse.ArgumentParser:
     arguments.add_argument("--batch", type=int, default=16, help="samples that see the same weights")
     arguments.add_argument("--jobs", type=int, default=1, help="threads")
     arguments.add_argument(
-        "--baselines",
-        choices=("none", "gradient", "all"),
-        default="all",
-        help="which other learners to run beside: plain gradient descent, and scikit-learn and SPAMS too",
+        "--learners", nargs="+", choices=LEARNERS, default=list(LEARNERS), help="who takes part"
+    )
+    arguments.add_argument(
+        "--steps",
+        nargs="+",
+        type=float,
+        default=list(GRADIENT_STEPS),
+        help="of gradient descent, for signals of unit energy",
     )
     arguments.add_argument(
         "--online-batch", type=int, help="batches of scikit-learn and SPAMS, whose cost is by the batch"
@@ -66,8 +71,8 @@ def options(description: str, *, n_samples: int) -> argparse.ArgumentParser:
     return arguments
 
 
-def run(task: Task, arguments: argparse.Namespace) -> dict:
-    """Learn with everybody, judge, draw, and return the numbers that were printed."""
+def run(task: Task, arguments: argparse.Namespace) -> None:
+    """Learn with everybody, judge, print, draw, and write the numbers."""
     start = random_dictionary(task.n_atoms, task.signals.shape[1], rng=SEED)
     judged = task.held_out[: arguments.judged_on]
 
@@ -78,10 +83,9 @@ def run(task: Task, arguments: argparse.Namespace) -> dict:
     settings = LearningSettings(penalty=task.penalty, batch_size=arguments.batch)
     curves: dict[str, dict] = {}
     learners: dict[str, TwoPhaseLearner] = {}
-    beginnings = {
-        SPIKES: TwoPhaseNetwork.consistent(start),
-        RANDOM_START: random_network(task.n_atoms, task.signals.shape[1], rng=SEED),
-    }
+    beginnings = {SPIKES: TwoPhaseNetwork.consistent(start)}
+    if "random-start" in arguments.learners:
+        beginnings[RANDOM_START] = random_network(task.n_atoms, task.signals.shape[1], rng=SEED)
     for name, network in beginnings.items():
         learner, curve = _learn(task, settings, network, marks, score, arguments, name)
         learners[name], curves[name] = learner, curve
@@ -94,6 +98,7 @@ def run(task: Task, arguments: argparse.Namespace) -> dict:
         curve["spikes"] = learner.n_spikes / learner.n_samples
         for key in ("consistency", "symmetry", "least_norm", "median_norm", "largest_norm", "disturbance"):
             curve[key] = [float(history[key][0]), float(history[key].min()), float(history[key][-1])]
+        _write(task, curves, arguments)
     for name, learn in _baselines(task, start, marks, arguments).items():
         print(f"{name} ...", flush=True)
         outcome = learn()
@@ -103,8 +108,12 @@ def run(task: Task, arguments: argparse.Namespace) -> dict:
             "last": score(outcome.dictionaries[-1], task.held_out),
             "seconds": float(outcome.seconds[-1]),
         }
+        _write(task, curves, arguments)
     _report(task, curves, arguments)
     _draw(task, curves, learners, beginnings, arguments)
+
+
+def _write(task: Task, curves: dict[str, dict], arguments: argparse.Namespace) -> None:
     numbers = {
         "task": task.title,
         "training signals": len(task.signals),
@@ -119,7 +128,6 @@ def run(task: Task, arguments: argparse.Namespace) -> dict:
         "curves": curves,
     }
     (arguments.output / f"{task.name}.json").write_text(json.dumps(numbers, indent=1) + "\n")
-    return numbers
 
 
 def _learn(
@@ -179,16 +187,17 @@ def _baselines(
         "progress": True,
     }
     chosen: dict[str, Callable] = {}
-    if arguments.baselines != "none":
-        for step in GRADIENT_STEPS:
+    if "gradient" in arguments.learners:
+        for step in arguments.steps:
             chosen[f"gradient descent, step {step}"] = lambda step=step: learn_by_gradient_descent(
                 task.signals, step=step / energy, **common
             )
-    if arguments.baselines == "all":
-        online = arguments.online_batch or arguments.batch
+    online = arguments.online_batch or arguments.batch
+    if "scikit-learn" in arguments.learners:
         chosen["scikit-learn"] = lambda: learn_with_scikit_learn(
             task.signals, **{**common, "batch_size": online}
         )
+    if "spams" in arguments.learners:
         try:
             from tests.reference.spams_dictionary import learn_with_spams
         except ImportError:
@@ -267,7 +276,7 @@ def _draw_objectives(ax, curves: dict[str, dict]) -> None:
 
 
 def _draw_weights(ax, learners: dict[str, TwoPhaseLearner]) -> None:
-    for (name, learner), style in zip(learners.items(), ("-", "--"), strict=True):
+    for (name, learner), style in zip(learners.items(), ("-", "--"), strict=False):
         history = learner.history
         start = "random" if name == RANDOM_START else "consistent"
         for key, colour in (("consistency", BLUE), ("symmetry", ORANGE), ("median_norm", GREY)):
