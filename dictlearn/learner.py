@@ -29,8 +29,8 @@ LEAST_THRESHOLD = 0.05
 RECORD_EVERY = 1000
 # Share of the mismatch that H makes good: currents know it exactly.
 LATERAL_GAINS = {"currents": 1.0, "counts": 0.1}
-# Spikes of a probed neuron per unit of time, in the phase with feedback.
-PROBE_RATE = 0.3
+# Of a probed neuron, in the phase with feedback.
+PROBE_SPIKES = 3.0
 # How fast the paper's decay follows the mean code, in samples.
 FOLLOWING = 1000.0
 
@@ -236,7 +236,7 @@ class TwoPhaseLearner:
         drives[: len(signals), : self.n_inputs] = self.scale * signals
         drives[:, self.n_inputs :] = -(settings.penalty * self.scale) * reweighting
         drives[len(signals) + np.arange(len(probed)), self.n_inputs + probed] = (
-            PROBE_RATE / (1.0 - settings.kappa) * thresholds[probed]
+            PROBE_SPIKES / settings.duration / (1.0 - settings.kappa) * thresholds[probed]
         )
         try:
             phases = self._synapses.run(

@@ -73,6 +73,8 @@ def options(description: str, *, n_samples: int) -> argparse.ArgumentParser:
 
 def run(task: Task, arguments: argparse.Namespace) -> None:
     """Learn with everybody, judge, print, draw, and write the numbers."""
+    if arguments.samples < MARKS[1]:
+        raise SystemExit(f"--samples must be at least {MARKS[1]:,}; got {arguments.samples:,}")
     start = random_dictionary(task.n_atoms, task.signals.shape[1], rng=SEED)
     judged = task.held_out[: arguments.judged_on]
 

@@ -80,6 +80,38 @@ def test_a_mismatch_of_the_lateral_weights_acts_as_another_penalty(dictionary, s
     assert np.abs(penalty - PENALTY).max() > 20.0 * tolerance
 
 
+@pytest.mark.parametrize("gamma", [0.0, 0.5])
+def test_codes_of_the_network_itself_approach_the_optimum_with_its_consistency(dictionary, signals, gamma):
+    """Sparse coding with F, B and H as they are, beside the solver on the dictionary."""
+    distances = []
+    for strength in (0.04, 0.01, 0.0):
+        network = TwoPhaseNetwork.consistent(dictionary)
+        lateral = network.lateral * np.random.default_rng(6).uniform(
+            1.0 - strength, 1.0 + strength, (N_ATOMS, N_ATOMS)
+        )
+        network = TwoPhaseNetwork(network.feedforward, network.feedback, lateral)
+        codes = network.code(signals, penalty=PENALTY, duration=2000.0, gamma=gamma)
+        problem = LassoProblem(network.feedback.T, signals, PENALTY, positive=True)
+        optimum = solve_spiking(problem, readout="exact", tol=1e-10).codes
+        distances.append(np.linalg.norm(codes - optimum) / np.linalg.norm(optimum))
+    # Proportional to the mismatch, and without one what 1,000 time constants leave.
+    assert distances[1] < distances[0] / 2.5
+    assert distances[2] < 1e-3
+
+
+def test_one_signal_drawn_is_one_signal_run(dictionary, signals):
+    """`spikes` and `run` are the same simulation."""
+    network = mismatched(dictionary, 0.05)
+    options = {"penalty": PENALTY, "duration": 30.0, "initial_potential": 0.5}
+    spikes = network.spikes(signals[0], **options)
+    phases = network.run(signals[:1], **options)
+    for k, phase in enumerate(phases):
+        times = (spikes.times > 30.0 * k) & (spikes.times <= 30.0 * (k + 1))
+        counts = np.bincount(spikes.neurons[times], minlength=N_INPUTS + N_ATOMS)
+        seen = np.hstack([phase.input_rate, phase.coding_rate])[0] * 30.0
+        np.testing.assert_allclose(counts, seen, atol=1e-9)
+
+
 # -- the gradients -------------------------------------------------------------------------------
 
 
