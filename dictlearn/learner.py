@@ -15,7 +15,7 @@ import numpy as np
 from joblib import effective_n_jobs
 from tqdm import tqdm
 
-from dictlearn import rules
+from dictlearn import _kernels, rules
 from dictlearn.network import TwoPhaseNetwork, share
 from dictlearn.order import batches_in_order, seed_of_order
 from dictlearn.steps import PaperSteps, Steps, UsageSteps
@@ -284,13 +284,14 @@ class TwoPhaseLearner:
         g_h = rules.lateral_gradient(
             synapses.feedforward, synapses.lateral, first, second, kappa=kappa, readout=readout
         )
-        step, keep, lateral_codes, lateral_keep = self._steps(codes, arriving, thresholds)
+        step, keep, lateral_values, lateral_keep = self._steps(codes, arriving, g_h, thresholds)
 
         # Equations 11 and 12, as in `rules`, in place and a row a source.
         scaled = codes * (step / kappa)
-        _change(synapses.feedforward_rows, keep, g_d.T @ scaled)
-        _change(synapses.feedback_rows, np.reshape(keep, (-1, 1)), scaled.T @ g_d)
-        _change(synapses.lateral_rows, lateral_keep, (lateral_codes / kappa).T @ g_h)
+        place = np.empty((len(scaled) + 2) * self.n_atoms + len(scaled), dtype=np.int64)
+        _kernels.change_columns(synapses.feedforward_rows, keep, scaled, g_d, place)
+        _kernels.change_rows(synapses.feedback_rows, keep, scaled, g_d)
+        _kernels.change_rows(synapses.lateral_rows, lateral_keep, arriving, lateral_values)
         diagonal = np.einsum("ii->i", synapses.lateral_rows)
         self.n_bounded += int(np.count_nonzero(diagonal < LEAST_THRESHOLD))
         np.maximum(diagonal, LEAST_THRESHOLD, out=diagonal)
@@ -305,9 +306,9 @@ class TwoPhaseLearner:
         return self._record(signals, g_d, arriving[of_signals], codes, reweighting, first, second)
 
     def _steps(
-        self, codes: np.ndarray, arriving: np.ndarray, thresholds: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, float]:
-        """Return eta_D of each atom and what decay leaves of it, eta_H times codes and what is left of H."""
+        self, codes: np.ndarray, arriving: np.ndarray, g_h: np.ndarray, thresholds: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """Return eta_D of each atom and what decay leaves of it, eta_H g_H / kappa and what is left of H."""
         settings, steps = self.settings, self.settings.steps
         energy = settings.amplitude**2
         penalty = settings.penalty * self.scale
@@ -320,7 +321,8 @@ class TwoPhaseLearner:
             lateral_gain = steps.lateral_gain
             if lateral_gain is None:
                 lateral_gain = LATERAL_GAINS[settings.readout]
-            return step, keep, rules.projected_codes(arriving, gain=lateral_gain), 1.0
+            values = lateral_gain * rules.solve_projection(arriving, g_h) / settings.kappa
+            return step, keep, values, np.ones(self.n_atoms)
         step = steps.step / (1.0 + self.n_samples / steps.halving) / energy
         if steps.decay is None:
             # The mean of what there was so far, until that is long enough to forget.
@@ -334,8 +336,8 @@ class TwoPhaseLearner:
         return (
             np.full(self.n_atoms, step),
             np.full(self.n_atoms, keep),
-            steps.lateral_ratio * step * arriving,
-            lateral_keep,
+            steps.lateral_ratio * step / settings.kappa * g_h,
+            np.full(self.n_atoms, lateral_keep),
         )
 
     def _replace(self, signals: np.ndarray, g_d: np.ndarray) -> None:
@@ -740,11 +742,3 @@ def _resumed(checkpoint: str | os.PathLike, identity: str) -> tuple[TwoPhaseLear
                 "give it another name, or delete it to start anew"
             )
     return TwoPhaseLearner.load(checkpoint), int(entries["seed"])
-
-
-def _change(rows: np.ndarray, keep: np.ndarray | float, change: np.ndarray) -> None:
-    """Let decay leave its share of some weights, subtract the change, and project on what is allowed."""
-    if np.ndim(keep) or keep != 1.0:
-        rows *= keep
-    rows -= change
-    np.maximum(rows, 0.0, out=rows)

@@ -227,12 +227,26 @@ def projected_codes(codes: np.ndarray, *, gain: float = 1.0) -> np.ndarray:
     Ozeki and Umeda (1984), An adaptive filtering algorithm using an orthogonal projection to an affine
     subspace, Electronics and Communications in Japan 67.
     """
+    return gain * solve_projection(codes, codes)
+
+
+def solve_projection(codes: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """Return ``L (L A A^T L + epsilon I)^-1 L values``, with L = diag(1 / ||a||) over the rows a of A.
+
+    Parameters
+    ----------
+    codes : ndarray, shape (n_signals, n_atoms)
+        A.
+    values : ndarray, shape (n_signals, n_values)
+        What to solve for: A itself in `projected_codes`; g_H for a learner that multiplies with the
+        few non-zeros of A last.
+    """
     norms = np.linalg.norm(codes, axis=1, keepdims=True)
     inverse = np.divide(1.0, norms, out=np.zeros_like(norms), where=norms > 0.0)
     directions = codes * inverse
     # Nearly equal signals would ask for large weights to tell them apart.
     products = directions @ directions.T + PROJECTION_RIDGE * np.eye(len(codes))
-    return gain * inverse * linalg.solve(products, directions, assume_a="pos")
+    return inverse * linalg.solve(products, inverse * values, assume_a="pos")
 
 
 def _column(value: float | np.ndarray) -> float | np.ndarray:

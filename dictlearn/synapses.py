@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from dictlearn import _kernels
 from snn import Block, BlockWeights, checks
 from snn.clock_driven import ClockDrivenRun
 from snn.event_driven import EventDrivenRun
@@ -205,9 +206,12 @@ def _run_piece(
             run = ClockDrivenRun(layer, drive, time_step=time_step, state=run)
         if gamma != before:
             # Feedback acts on the filtered spikes, so that a change of gamma is felt at once.
-            # A stack of products, one a signal: how BLAS rounds depends on how many there are in one.
-            trace = (gamma - before) * run.filtered_spikes[:, np.newaxis, n_inputs:]
-            run.synaptic_current[:, :n_inputs] += np.matmul(trace, feedback_rows)[:, 0]
+            _kernels.add_combinations(
+                run.synaptic_current[:, :n_inputs],
+                run.filtered_spikes[:, n_inputs:],
+                gamma - before,
+                feedback_rows,
+            )
             before = gamma
         potential, trace = run.membrane_potential.copy(), np.copy(run.filtered_spikes)
         if time_step is None:
