@@ -5,14 +5,10 @@ from dictlearn.audit import GradientAudit, audit_gradients, plot_audit
 from dictlearn.baselines import LearningCurve, learn_by_gradient_descent, learn_with_scikit_learn
 from dictlearn.channels import join_channels, split_channels
 from dictlearn.denoising import DenoisingResult, denoise
+from dictlearn.estimator import SpikingDictionaryLearning
 from dictlearn.judge import AtomMatch, DictionaryScore, match_atoms, mean_objective
-from dictlearn.learner import (
-    LearningSettings,
-    TwoPhaseLearner,
-    learn_dictionary,
-    random_dictionary,
-    random_network,
-)
+from dictlearn.learner import TwoPhaseLearner
+from dictlearn.learning import learn_dictionary
 from dictlearn.network import TwoPhaseNetwork
 from dictlearn.patches import (
     extract_patches,
@@ -22,6 +18,8 @@ from dictlearn.patches import (
     remove_mean,
     whiten,
 )
+from dictlearn.settings import LearningSettings
+from dictlearn.start import random_dictionary, random_network
 from dictlearn.steps import PaperSteps, UsageSteps
 from dictlearn.synapses import Phase, RunawayFeedbackError
 
@@ -35,6 +33,7 @@ __all__ = [
     "PaperSteps",
     "Phase",
     "RunawayFeedbackError",
+    "SpikingDictionaryLearning",
     "TwoPhaseLearner",
     "TwoPhaseNetwork",
     "UsageSteps",

@@ -15,8 +15,8 @@ import numpy as np
 from sklearn.decomposition import MiniBatchDictionaryLearning
 from tqdm import tqdm
 
-from dictlearn.learner import checked_signals
 from dictlearn.order import batches_in_order, seed_of_order
+from dictlearn.signals import checked_signals
 from snn import checks
 from solvers import LassoProblem, solve_spiking
 

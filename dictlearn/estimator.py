@@ -1,0 +1,449 @@
+"""Dictionary learning by spikes as a scikit-learn transformer."""
+
+from __future__ import annotations
+
+import math
+import os
+import warnings
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+from joblib import effective_n_jobs
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import Tags, check_random_state
+from sklearn.utils.validation import check_array, check_is_fitted, validate_data
+
+from dictlearn.channels import join_channels, split_channels
+from dictlearn.learner import TwoPhaseLearner
+from dictlearn.learning import learn_dictionary
+from dictlearn.network import TwoPhaseNetwork
+from dictlearn.settings import LearningSettings
+from dictlearn.signals import amplitude_scale, checked_signals
+from dictlearn.start import random_dictionary
+from dictlearn.steps import Steps, UsageSteps
+from snn import checks
+from solvers import LassoProblem, SparseCodingResult, solve_spiking
+
+# Correlated with the atoms together: bounds the memory.
+SIGNALS_AT_ONCE = 4096
+
+
+class SpikingDictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+    """Learn a dictionary with the two-phase spiking network, and code signals in it.
+
+    `fit` minimises, over non-negative dictionaries D of unit-norm atoms and codes a >= 0, the mean over the
+    signals s, split in two channels, of ``1/2 ||s - a D||^2 + alpha ||a||_1``, by `learn_dictionary`;
+    `transform` finds the codes of the dictionary that was learned, exactly.
+
+    Parameters
+    ----------
+    n_components : int, optional
+        Number of atoms.  By default one for each input neuron: twice the features for split signals, since
+        an atom and its opposite are two, and otherwise as many as features.
+    alpha : float, default 0.1
+        The penalty, positive, in units of the signals; right for many signals of norm about 1, such as
+        normalised patches.  (scikit-learn's own default, 1, is the penalty at which the code of a unit-norm
+        signal is zero in any dictionary.)
+    max_iter : int, default 10
+        Passes of `fit` through the signals.
+    batch_size : int, default 16
+        Signals that see the same weights.
+    split_channels : bool, default True
+        Whether signals are split in a positive and a negative channel (`dictlearn.split_channels`); if not,
+        they must not be negative.
+    kappa, duration, amplitude, readout
+        How the network is run while it learns; see `LearningSettings`.
+    steps : UsageSteps or PaperSteps, optional
+        Step sizes and decay, by default ``UsageSteps()``.
+    dict_init : array_like, shape (n_components, n_features), or TwoPhaseNetwork, optional
+        Atoms to start from, split as the signals are and brought to unit norm, or any network.  By default
+        `random_dictionary`.
+    replace_dead : bool, default False
+        Whether atoms that have long been silent start anew, from what samples are missing most.
+    tol : float, default 1e-6
+        Largest duality gap of the codes, as a share of 1/2 ||signal||^2.
+    checkpoint : path-like, optional
+        Where `fit` saves the learner, and goes on from if the file exists.
+    checkpoint_every : int, default 10_000
+        In samples.
+    callback : callable, optional
+        `fit` calls it with the `TwoPhaseLearner` every thousand samples and at the end, and stops if it
+        returns True.
+    progress : bool, default False
+        Whether `fit` shows a progress bar.
+    random_state : int or RandomState, optional
+        For the start and the order of the samples.
+    n_jobs : int, optional
+        Number of workers; results do not depend on it.
+
+    Attributes
+    ----------
+    components_ : ndarray, shape (n_components, n_features)
+        The dictionary: ``codes @ components_`` approximates the signals.  Atoms have unit norm as the
+        network sees them; of split atoms this is the positive channel minus the negative, whose norm is at
+        most 1.  An atom that vanished is zero.
+    dead_atoms_ : ndarray of int
+        Atoms silent for the last 1,000 samples, or 10 for each atom if that is more.
+    learner_ : TwoPhaseLearner
+        What learned; its `dictionary` has the atoms with both channels, its `history` how it went.
+    n_features_in_ : int
+        Number of features of the signals.
+    n_iter_ : int
+        Passes through the signals that `fit` made, the last one perhaps in part.
+    n_samples_seen_ : int
+        Samples learned from.
+    network_ : TwoPhaseNetwork
+        A copy of the network as it is now.
+
+    See Also
+    --------
+    learn_dictionary : The same as a function, with all settings.
+
+    References
+    ----------
+    Lin and Tang (2018), arXiv:1805.08952.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> signals = np.repeat(np.eye(3), 50, axis=0)
+    >>> learning = SpikingDictionaryLearning(3, split_channels=False, random_state=0).fit(signals)
+    >>> bool((learning.components_.max(axis=1) > 0.99).all())
+    True
+    """
+
+    def __init__(
+        self,
+        n_components: int | None = None,
+        *,
+        alpha: float = 0.1,
+        max_iter: int = 10,
+        batch_size: int = 16,
+        split_channels: bool = True,
+        kappa: float = 0.7,
+        duration: float = 10.0,
+        amplitude: float = 5.0,
+        readout: str = "currents",
+        steps: Steps | None = None,
+        dict_init: np.ndarray | TwoPhaseNetwork | None = None,
+        replace_dead: bool = False,
+        tol: float = 1e-6,
+        checkpoint: str | os.PathLike | None = None,
+        checkpoint_every: int = 10_000,
+        callback: Callable[[TwoPhaseLearner], bool | None] | None = None,
+        progress: bool = False,
+        random_state: int | np.random.RandomState | None = None,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.n_components = n_components
+        self.alpha = alpha
+        self.max_iter = max_iter
+        self.batch_size = batch_size
+        self.split_channels = split_channels
+        self.kappa = kappa
+        self.duration = duration
+        self.amplitude = amplitude
+        self.readout = readout
+        self.steps = steps
+        self.dict_init = dict_init
+        self.replace_dead = replace_dead
+        self.tol = tol
+        self.checkpoint = checkpoint
+        self.checkpoint_every = checkpoint_every
+        self.callback = callback
+        self.progress = progress
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+
+    # -- learning --------------------------------------------------------------------------------
+
+    def fit(self, X: np.ndarray, y: None = None) -> SpikingDictionaryLearning:
+        """Learn from `max_iter` passes through signals, in a new random order each, from the start.
+
+        Parameters
+        ----------
+        X : array_like, shape (n_signals, n_features)
+        y : ignored
+
+        Raises
+        ------
+        TypeError, ValueError
+            If signals or a parameter are of the wrong kind, shape or value, or all signals are zero.
+        RunawayFeedbackError
+            If the network runs away.  As after Ctrl-C, the attributes are those of the last whole batch.
+
+        Warns
+        -----
+        sklearn.exceptions.ConvergenceWarning
+            If alpha is more than every correlation of a signal with an atom at the end, so that all codes are
+            zero, or if atoms are dead.
+        """
+        settings = self._settings()
+        is_split = checks.flag("split_channels", self.split_channels)
+        signals = self._signals(X, reset=True, is_split=is_split)
+        max_iter = checks.positive_integer("max_iter", self.max_iter)
+        start = self._start(signals.shape[1])
+        try:
+            learner = learn_dictionary(
+                signals,
+                self._n_atoms(signals.shape[1]) if start is None else None,
+                settings=settings,
+                n_samples=max_iter * len(signals),
+                start=start,
+                replace_dead=self.replace_dead,
+                # Without a seed, what a checkpoint began with goes on.
+                rng=None if self.random_state is None and self.checkpoint is not None else self._seed(),
+                n_jobs=self.n_jobs,
+                progress=self.progress,
+                callback=self.callback,
+                checkpoint=self.checkpoint,
+                checkpoint_every=self.checkpoint_every,
+            )
+        except BaseException as error:
+            if hasattr(error, "learner"):
+                self._keep(error.learner, len(signals))
+            raise
+        self._keep(learner, len(signals))
+        _warn_of_silence(learner, signals)
+        return self
+
+    def partial_fit(self, X: np.ndarray, y: None = None) -> SpikingDictionaryLearning:
+        """Learn from signals once, in their order and in batches of `batch_size`; one signal will do.
+
+        The first call, unless it follows `fit`, sets the number of atoms, the start, and what `amplitude`
+        means: the root mean square norm of the signals of this call, which must not be all zero, is the
+        scale of all that follow.  Other parameters may change between calls.  `max_iter`, `checkpoint`,
+        `callback` and `progress` are of `fit` alone, and so are the warnings; `dead_atoms_` tells.
+
+        Parameters
+        ----------
+        X : array_like, shape (n_signals, n_features)
+        y : ignored
+
+        Raises
+        ------
+        TypeError, ValueError, RunawayFeedbackError
+            As `fit`.
+        """
+        settings = self._settings()
+        is_first = not hasattr(self, "learner_")
+        is_split = checks.flag("split_channels", self.split_channels)
+        signals = self._signals(X, reset=is_first, is_split=is_split)
+        n_threads = effective_n_jobs(checks.worker_count("n_jobs", self.n_jobs))
+        if is_first:
+            self.learner_ = self._first_learner(signals, settings)
+        learner = self.learner_
+        if learner.n_inputs != signals.shape[1]:
+            raise ValueError("split_channels must not change after the first call: call fit to start anew")
+        if self.n_components not in (None, learner.n_atoms):
+            raise ValueError(
+                f"n_components is {self.n_components} but the network has {learner.n_atoms} atoms: "
+                "call fit to start anew"
+            )
+        learner.scale *= settings.amplitude / learner.settings.amplitude
+        learner.settings = settings
+        learner.replace_dead = checks.flag("replace_dead", self.replace_dead)
+        with ThreadPoolExecutor(n_threads) as executor:
+            for first in range(0, len(signals), settings.batch_size):
+                batch = signals[first : first + settings.batch_size]
+                learner.learn(batch, n_threads=n_threads, executor=executor)
+        return self
+
+    # -- coding ----------------------------------------------------------------------------------
+
+    def transform(self, X: np.ndarray) -> np.ndarray:
+        """Return the codes of signals, not negative, shape (n_signals, n_components).
+
+        Parameters
+        ----------
+        X : array_like, shape (n_signals, n_features)
+        """
+        return np.array(self.encode(X).codes)
+
+    def encode(self, X: np.ndarray) -> SparseCodingResult:
+        """Return the codes of signals with their certificates: the result of `solve_spiking`.
+
+        The objective is that of the signals as the network sees them, both channels.
+
+        Parameters
+        ----------
+        X : array_like, shape (n_signals, n_features)
+        """
+        check_is_fitted(self)
+        signals = self._signals(X, reset=False, is_split=self._is_split)
+        dictionary = self.learner_.dictionary
+        alpha = checks.positive_number("alpha", self.alpha)
+        vanished = ~dictionary.any(axis=1)
+        # A vanished atom has the code zero.  Here a unit vector stands for it, at a penalty which no
+        # signal can pay: correlations of a residual are at most the norm of the signal.
+        dictionary[vanished, 0] = 1.0
+        unaffordable = max(alpha, 2.0 * float(np.linalg.norm(signals, axis=1).max()))
+        penalty = np.where(vanished, unaffordable, alpha)
+        problem = LassoProblem(dictionary, signals, penalty, positive=True)
+        return solve_spiking(problem, tol=self.tol, readout="exact", n_jobs=self.n_jobs)
+
+    def inverse_transform(self, X: np.ndarray) -> np.ndarray:
+        """Return the signals that codes stand for, codes @ components_.
+
+        Parameters
+        ----------
+        X : array_like, shape (n_signals, n_components)
+        """
+        check_is_fitted(self)
+        codes = check_array(X)
+        components = self.components_
+        if codes.shape[1] != len(components):
+            raise ValueError(f"components_ has {len(components)} atoms but codes have {codes.shape[1]}")
+        return codes @ components
+
+    def score(self, X: np.ndarray, y: None = None) -> float:
+        """Return minus the mean objective over the signals, as `encode` has it: the larger, the better.
+
+        Parameters
+        ----------
+        X : array_like, shape (n_signals, n_features)
+        y : ignored
+        """
+        return -float(self.encode(X).objective.mean())
+
+    # -- what was learned ------------------------------------------------------------------------
+
+    @property
+    def components_(self) -> np.ndarray:
+        """The dictionary, shape (n_components, n_features)."""
+        dictionary = self.learner_.dictionary
+        return join_channels(dictionary) if self._is_split else dictionary
+
+    @property
+    def network_(self) -> TwoPhaseNetwork:
+        """A copy of the network as it is now."""
+        return self.learner_.network
+
+    @property
+    def dead_atoms_(self) -> np.ndarray:
+        """Atoms that have long been silent."""
+        return self.learner_.dead_atoms
+
+    @property
+    def n_samples_seen_(self) -> int:
+        """Samples learned from."""
+        return self.learner_.n_samples
+
+    @property
+    def _is_split(self) -> bool:
+        # By what was learned, whatever `split_channels` says by now.
+        return self.learner_.n_inputs != self.n_features_in_
+
+    @property
+    def _n_features_out(self) -> int:
+        return self.learner_.n_atoms
+
+    # -- from scikit-learn's words to the learner's ----------------------------------------------
+
+    def _settings(self) -> LearningSettings:
+        return LearningSettings(
+            penalty=checks.positive_number("alpha", self.alpha),
+            kappa=self.kappa,
+            duration=self.duration,
+            amplitude=self.amplitude,
+            readout=self.readout,
+            steps=UsageSteps() if self.steps is None else self.steps,
+            batch_size=self.batch_size,
+        )
+
+    def _signals(self, X: np.ndarray, *, reset: bool, is_split: bool) -> np.ndarray:
+        """Return signals as the network sees them."""
+        signals = validate_data(self, X, reset=reset, dtype=np.float64)
+        if is_split:
+            return split_channels(signals)
+        if signals.min() < 0.0:
+            # The words that scikit-learn expects of a transformer that needs non-negative data.
+            raise ValueError(
+                f"Negative values in data passed to {type(self).__name__}: with split_channels=False "
+                f"signals must not be negative; got {signals.min()}"
+            )
+        return signals
+
+    def _n_atoms(self, n_inputs: int) -> int:
+        if self.n_components is None:
+            return n_inputs
+        return checks.positive_integer("n_components", self.n_components)
+
+    def _start(self, n_inputs: int) -> np.ndarray | TwoPhaseNetwork | None:
+        """Return what `dict_init` says as `learn_dictionary` takes it."""
+        start = self.dict_init
+        if start is None:
+            return None
+        if isinstance(start, TwoPhaseNetwork):
+            n_atoms = start.n_atoms
+            if start.n_inputs != n_inputs:
+                raise ValueError(f"dict_init has {start.n_inputs} input neurons but signals need {n_inputs}")
+        else:
+            start = checks.real_array(
+                "dict_init",
+                start,
+                shape=(None, self.n_features_in_),
+                meaning="(n_components, n_features)",
+            )
+            n_atoms = len(start)
+            if self.split_channels:
+                start = split_channels(start)
+            elif start.min() < 0.0:
+                raise ValueError(f"dict_init must not be negative; got {start.min()}")
+            largest = start.max(axis=1, keepdims=True)
+            if largest.min() == 0.0:
+                raise ValueError(
+                    f"dict_init must have atoms of positive norm; got zeros for atom {np.argmin(largest)}"
+                )
+            start = start / largest
+            start /= np.linalg.norm(start, axis=1, keepdims=True)
+        if self.n_components is not None and self._n_atoms(n_inputs) != n_atoms:
+            raise ValueError(f"dict_init has {n_atoms} atoms but n_components is {self.n_components}")
+        return start
+
+    def _seed(self) -> int:
+        return int(check_random_state(self.random_state).randint(2**31 - 1))
+
+    def _first_learner(self, signals: np.ndarray, settings: LearningSettings) -> TwoPhaseLearner:
+        n_inputs = signals.shape[1]
+        start = self._start(n_inputs)
+        if start is None:
+            start = random_dictionary(self._n_atoms(n_inputs), n_inputs, rng=self._seed())
+        return TwoPhaseLearner(
+            start if isinstance(start, TwoPhaseNetwork) else TwoPhaseNetwork.consistent(start),
+            settings,
+            scale=amplitude_scale(checked_signals(signals, None), settings.amplitude),
+            replace_dead=self.replace_dead,
+        )
+
+    def _keep(self, learner: TwoPhaseLearner, n_signals: int) -> None:
+        self.learner_ = learner
+        self.n_iter_ = math.ceil(learner.n_samples / n_signals)
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.positive_only = self.split_channels is False
+        return tags
+
+
+def _warn_of_silence(learner: TwoPhaseLearner, signals: np.ndarray) -> None:
+    """Warn if no atom codes any signal, or else if some have long been silent."""
+    atoms, penalty = learner.dictionary.T, learner.settings.penalty
+    pieces = np.array_split(signals, math.ceil(len(signals) / SIGNALS_AT_ONCE))
+    largest = max(float((piece @ atoms).max()) for piece in pieces)
+    n_dead = len(learner.dead_atoms)
+    if largest <= penalty:
+        message = (
+            f"no atom codes any signal: alpha is {penalty:g}, but the largest correlation of a signal with "
+            f"an atom is {largest:.3g}"
+        )
+    elif n_dead:
+        message = (
+            f"{n_dead} of {learner.n_atoms} atoms are dead: silent for the last 1,000 samples or more; "
+            "replace_dead=True replaces them"
+        )
+    else:
+        return
+    warnings.warn(message, ConvergenceWarning, stacklevel=3)
