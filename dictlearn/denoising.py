@@ -30,6 +30,9 @@ CODES_PER_TILE = 2**20
 # deviations of what noise does to an atom, against 3.0 to 3.3 with projection (the default: 3.33).
 UNPROJECTED_SHARE = 0.5
 
+# Share of the largest singular value or pivot below which atoms count as dependent.
+DEPENDENT = 1e-10
+
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class DenoisingResult:
@@ -221,7 +224,15 @@ def _approximations(
         alike = np.flatnonzero(n_nonzeros == n)
         for which in np.array_split(alike, math.ceil(len(alike) * n * patches.shape[1] / CODES_PER_TILE)):
             supports = np.nonzero(codes[which])[1].reshape(len(which), n)
-            basis = np.linalg.qr(atoms[supports].transpose(0, 2, 1))[0]
+            columns = atoms[supports].transpose(0, 2, 1)
+            basis, triangle = np.linalg.qr(columns)
+            pivots = np.abs(np.einsum("kii->ki", triangle))
+            dependent = np.flatnonzero(pivots.min(axis=1) <= DEPENDENT * pivots.max(axis=1))
+            if len(dependent):
+                # A basis of their span alone: QR would make up the rest.
+                left, values, _ = np.linalg.svd(columns[dependent], full_matrices=False)
+                spans = values > DEPENDENT * values.max(axis=1, keepdims=True)
+                basis[dependent] = left * spans[:, np.newaxis]
             there = patches[which][:, :, np.newaxis]
             projections[which] = (basis @ (basis.transpose(0, 2, 1) @ there))[:, :, 0]
     return projections

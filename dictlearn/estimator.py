@@ -234,6 +234,7 @@ class SpikingDictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixi
         n_threads = effective_n_jobs(checks.worker_count("n_jobs", self.n_jobs))
         if is_first:
             self.learner_ = self._first_learner(signals, settings)
+            self._n_features_learned = self.n_features_in_
         learner = self.learner_
         if learner.n_inputs != signals.shape[1]:
             raise ValueError("split_channels must not change after the first call: call fit to start anew")
@@ -271,7 +272,7 @@ class SpikingDictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixi
         ----------
         X : array_like, shape (n_signals, n_features)
         """
-        check_is_fitted(self)
+        check_is_fitted(self, "learner_")
         signals = self._signals(X, reset=False, is_split=self._is_split)
         dictionary = self.learner_.dictionary
         alpha = checks.positive_number("alpha", self.alpha)
@@ -291,7 +292,7 @@ class SpikingDictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixi
         ----------
         X : array_like, shape (n_signals, n_components)
         """
-        check_is_fitted(self)
+        check_is_fitted(self, "learner_")
         codes = check_array(X)
         components = self.components_
         if codes.shape[1] != len(components):
@@ -333,8 +334,8 @@ class SpikingDictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixi
 
     @property
     def _is_split(self) -> bool:
-        # By what was learned, whatever `split_channels` says by now.
-        return self.learner_.n_inputs != self.n_features_in_
+        # By what was learned, whatever `split_channels` says, or a fit that failed has set, by now.
+        return self.learner_.n_inputs != self._n_features_learned
 
     @property
     def _n_features_out(self) -> int:
@@ -420,6 +421,7 @@ class SpikingDictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixi
 
     def _keep(self, learner: TwoPhaseLearner, n_signals: int) -> None:
         self.learner_ = learner
+        self._n_features_learned = self.n_features_in_
         self.n_iter_ = math.ceil(learner.n_samples / n_signals)
 
     def __sklearn_tags__(self) -> Tags:

@@ -13,7 +13,7 @@ import numpy as np
 from joblib import effective_n_jobs
 from tqdm import tqdm
 
-from dictlearn.learner import RECORD_EVERY, TwoPhaseLearner
+from dictlearn.learner import LEAST_THRESHOLD, RECORD_EVERY, TwoPhaseLearner
 from dictlearn.network import TwoPhaseNetwork
 from dictlearn.order import batches_in_order, seed_of_order
 from dictlearn.settings import LearningSettings
@@ -58,7 +58,7 @@ def learn_dictionary(
     n_samples : int, optional
         How many samples to learn from; by default ten times the signals.
     start : array_like, shape (n_atoms, n_inputs), or TwoPhaseNetwork, optional
-        A non-negative dictionary, or any network.  By default `random_dictionary`.
+        A non-negative dictionary, brought to unit norms, or a network.  By default `random_dictionary`.
     replace_dead : bool, default False
         Whether atoms that have long been silent start anew, from what samples are missing most.
     rng : int or Generator, optional
@@ -71,7 +71,8 @@ def learn_dictionary(
         Called with the learner at every thousand samples and at the end; learning stops if it returns True.
     checkpoint : path-like, optional
         Where the learner is saved every `checkpoint_every` samples and at the end.  If the file exists,
-        learning goes on from there, and ends with the same bits as if it had never stopped.
+        learning goes on from there, and ends with the same bits as if it had never stopped (with a larger
+        `n_samples` than before: if the smaller one was whole epochs, or else whole batches).
     checkpoint_every : int, default 10_000
         In samples.
 
@@ -128,6 +129,11 @@ def learn_dictionary(
         identity = _identity(signals, given, start is not None, seed if rng is not None else None)
         if Path(checkpoint).exists():
             learner, seed = _resumed(checkpoint, identity)
+            if learner.n_samples > n_samples:
+                raise ValueError(
+                    f"checkpoint {os.fspath(checkpoint)!r} has learned from {learner.n_samples:,} samples "
+                    f"already; n_samples is {n_samples:,}"
+                )
     try:
         with (
             ThreadPoolExecutor(n_threads) as executor,
@@ -169,7 +175,15 @@ def _starting_network(
         if n_atoms is None:
             raise TypeError("n_atoms must be given, or a start that has some")
         start = random_dictionary(n_atoms, n_inputs, rng=seed)
-    network = start if isinstance(start, TwoPhaseNetwork) else TwoPhaseNetwork.consistent(start)
+    if isinstance(start, TwoPhaseNetwork):
+        network = start
+        least = np.diagonal(network.lateral).min()
+        if least < LEAST_THRESHOLD:
+            raise ValueError(f"start must have thresholds of at least {LEAST_THRESHOLD}; got {least}")
+    else:
+        consistent = TwoPhaseNetwork.consistent(start)
+        norms = np.linalg.norm(consistent.feedforward, axis=1, keepdims=True)
+        network = TwoPhaseNetwork.consistent(consistent.feedforward / norms)
     if n_atoms is not None and network.n_atoms != n_atoms:
         raise ValueError(f"start has {network.n_atoms} atoms but n_atoms is {n_atoms}")
     if network.n_inputs != n_inputs:
@@ -204,7 +218,7 @@ def _digest(arrays: Sequence[np.ndarray]) -> str:
 
 def _resumed(checkpoint: str | os.PathLike, identity: str) -> tuple[TwoPhaseLearner, int]:
     """Return the learner of a checkpoint and its seed, if it is one of the same task."""
-    entries = load_archive(checkpoint, ("identity", "seed"), kind="TwoPhaseLearner")
+    entries = load_archive(checkpoint, ("identity", "seed"), kind="checkpoint of learn_dictionary")
     before = json.loads(str(entries["identity"]))
     for name, value in json.loads(identity).items():
         if value is not None and before.get(name) != value:

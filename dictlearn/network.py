@@ -11,6 +11,7 @@ from joblib import effective_n_jobs
 
 from dictlearn.synapses import Phase, Synapses
 from snn import Block, BlockWeights, NetworkState, SpikeTrain, SpikingNetwork, checks, simulate
+from snn.clock_driven import whole_steps
 
 # Signals simulated by one worker at a time.
 LARGEST_BATCH = 64
@@ -82,6 +83,11 @@ class TwoPhaseNetwork:
         dictionary = checks.real_array(
             "dictionary", dictionary, shape=(None, None), meaning="(n_atoms, n_inputs)"
         )
+        if dictionary.min() < 0.0:
+            raise ValueError(f"dictionary must not be negative; got {dictionary.min()}")
+        norms = np.linalg.norm(dictionary, axis=1)
+        if norms.min() == 0.0:
+            raise ValueError(f"dictionary must have atoms of positive norm; atom {np.argmin(norms)} is zero")
         return cls(dictionary, np.ascontiguousarray(dictionary.T), dictionary @ dictionary.T)
 
     @property
@@ -161,7 +167,7 @@ class TwoPhaseNetwork:
         time_step : float, optional
             Run on a clock of this step with reset to zero, the papers' setting, and not exactly.
         n_jobs : int, optional
-            Number of joblib workers; the result does not depend on it.
+            Number of threads; the result does not depend on it.
 
         Returns
         -------
@@ -186,6 +192,7 @@ class TwoPhaseNetwork:
         initial_potential = share("initial_potential", initial_potential)
         if time_step is not None:
             time_step = checks.positive_number("time_step", time_step)
+            whole_steps(duration, time_step)
 
         first, second = self._run(
             self._soma_bias(signals, penalty, reweighting, 0.0),
@@ -216,6 +223,8 @@ class TwoPhaseNetwork:
         penalty, kappa, duration, reweighting, initial_potential
             As for `run`.
         """
+        kappa = share("kappa", kappa)
+        duration = checks.positive_number("duration", duration)
         initial_potential = share("initial_potential", initial_potential)
         options = {"penalty": penalty, "reweighting": reweighting}
         state = NetworkState(

@@ -9,6 +9,7 @@ from dictlearn import rules
 from dictlearn.network import share
 from dictlearn.steps import PaperSteps, Steps, UsageSteps
 from snn import checks
+from snn.clock_driven import whole_steps
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,6 +59,7 @@ class LearningSettings:
         checks.one_of("readout", self.readout, rules.READOUTS)
         if self.time_step is not None:
             object.__setattr__(self, "time_step", checks.positive_number("time_step", self.time_step))
+            whole_steps(self.duration, self.time_step)
         if not isinstance(self.steps, (UsageSteps, PaperSteps)):
             raise TypeError(f"steps must be UsageSteps or PaperSteps; got {type(self.steps).__name__}")
         object.__setattr__(self, "batch_size", checks.positive_integer("batch_size", self.batch_size))

@@ -23,7 +23,8 @@ class UsageSteps:
     A_i is the curvature of the objective along atom i, so that this is its diagonal Newton step.  The decay
     a_i lambda1 is what keeps every atom at unit norm: since F_i . g_D = -lambda1 kappa for an active neuron,
     the update is tangent to the unit sphere, and stationary exactly where the objective is under unit
-    norms.  There is no lambda2.
+    norms.  (Of an atom used so seldom that its penalty is weighted by s, see `patience`, the norm settles
+    near sqrt(s).)  There is no lambda2.
 
     Parameters
     ----------
@@ -100,7 +101,7 @@ class PaperSteps:
             object.__setattr__(self, name, checks.positive_number(name, getattr(self, name)))
         if self.decay is not None:
             object.__setattr__(self, "decay", checks.non_negative_number("decay", self.decay))
-        checks.flag("reweighting", self.reweighting)
+        object.__setattr__(self, "reweighting", checks.flag("reweighting", self.reweighting))
 
 
 Steps = UsageSteps | PaperSteps

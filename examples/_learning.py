@@ -30,7 +30,7 @@ SEED = 0
 MARKS = (0, 1_000, 2_000, 5_000, 10_000, 20_000, 50_000, 100_000, 200_000)
 # Of plain gradient descent; the best is the baseline.
 GRADIENT_STEPS = (0.1, 0.2, 0.5, 1.0, 2.0)
-LEARNERS = ("spikes", "random-start", "gradient", "scikit-learn", "spams")
+LEARNERS = ("random-start", "gradient", "scikit-learn", "spams")
 SPIKES, RANDOM_START = "two-phase network", "two-phase network, random F, B, H"
 
 
@@ -55,7 +55,11 @@ def options(description: str, *, n_samples: int) -> argparse.ArgumentParser:
     arguments.add_argument("--batch", type=int, default=16, help="samples that see the same weights")
     arguments.add_argument("--jobs", type=int, default=1, help="threads")
     arguments.add_argument(
-        "--learners", nargs="+", choices=LEARNERS, default=list(LEARNERS), help="who takes part"
+        "--learners",
+        nargs="*",
+        choices=LEARNERS,
+        default=list(LEARNERS),
+        help="who takes part beside the network",
     )
     arguments.add_argument(
         "--steps",
@@ -126,6 +130,7 @@ def _write(task: Task, curves: dict[str, dict], arguments: argparse.Namespace) -
         "samples": arguments.samples,
         "batch": arguments.batch,
         "batch of scikit-learn and SPAMS": arguments.online_batch or arguments.batch,
+        "threads of the network": arguments.jobs,
         "seed": SEED,
         "curves": curves,
     }

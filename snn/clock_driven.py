@@ -88,11 +88,7 @@ def simulate_clocked(
     state = starting_state(network, state)
     record_spikes = checks.flag("record_spikes", record_spikes)
     progress = checks.flag("progress", progress)
-    n_steps = round(min(duration / time_step, MOST_STEPS))
-    if n_steps < 1 or abs(n_steps * time_step - duration) > 1e-9 * duration:
-        raise ValueError(
-            f"duration must be a whole number of time steps; got {duration} and a time_step of {time_step}"
-        )
+    n_steps = whole_steps(duration, time_step)
     if max_spikes is None:
         max_spikes = default_max_spikes(network, duration, state)
     else:
@@ -133,6 +129,16 @@ def simulate_clocked(
     if result.n_spikes > max_spikes:
         raise RunawayError(describe_runaway(result, max_spikes), result)
     return result
+
+
+def whole_steps(duration: float, time_step: float) -> int:
+    """Return how many steps a duration has; ValueError unless it is a whole number."""
+    n_steps = round(min(duration / time_step, MOST_STEPS))
+    if n_steps < 1 or abs(n_steps * time_step - duration) > 1e-9 * duration:
+        raise ValueError(
+            f"duration must be a whole number of time steps; got {duration} and a time_step of {time_step}"
+        )
+    return n_steps
 
 
 class ClockDrivenRun:

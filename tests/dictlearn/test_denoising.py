@@ -178,3 +178,18 @@ def test_nonsense_is_named(changed, error, sentence):
     arguments = {"image": IMAGE, "dictionary": DCT, "patch_size": 4, "noise_level": 0.1, **changed}
     with pytest.raises(error, match=sentence):
         denoise(arguments.pop("image"), arguments.pop("dictionary"), **arguments)
+
+
+def test_projection_on_dependent_atoms_is_on_their_span():
+    """Two channel atoms that join to multiples of one vector, and one that joins to nothing."""
+    from dictlearn.denoising import _approximations
+    from solvers import LassoProblem
+
+    atoms = np.zeros((3, 8))
+    atoms[0, 0] = 1.0
+    atoms[1, [0, 1, 5]] = 0.6, 0.5, 0.5
+    atoms[2, [2, 6]] = 1.0
+    patch = np.array([[1.0, 2.0, 3.0, 4.0]])
+    problem = LassoProblem(atoms, np.hstack([patch, np.zeros((1, 4))]), 0.1, positive=True)
+    projected = _approximations(patch, problem, np.ones((1, 3)), True)
+    np.testing.assert_allclose(projected, [[1.0, 0.0, 0.0, 0.0]], atol=1e-12)

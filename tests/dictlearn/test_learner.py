@@ -129,6 +129,7 @@ def test_without_reweighting_small_atoms_die(data):
     atoms, signals = data
     twins = atoms + 0.1 * random_dictionary(*atoms.shape, rng=1)
     start = np.vstack([atoms, 0.5 * twins / np.linalg.norm(twins, axis=1, keepdims=True)])
+    start = TwoPhaseNetwork.consistent(start)  # a dictionary would be brought to unit norms
     least = {}
     for reweighting in (True, False):
         steps = PaperSteps(step=0.05, reweighting=reweighting)
@@ -606,7 +607,9 @@ def test_a_damaged_checkpoint_is_refused_and_kept(signals, tmp_path, damage):
             changed = {**entries, "lateral": -entries["lateral"]}
         np.savez(path, **changed)
     damaged = path.read_bytes()
-    with pytest.raises(ValueError, match=r"path must name a saved TwoPhaseLearner; got '.*learner\.npz' "):
+    with pytest.raises(
+        ValueError, match=r"path must name a saved checkpoint of learn_dictionary; got '.*learner\.npz' "
+    ):
         learn(signals, 200, checkpoint=path)
     assert path.read_bytes() == damaged
 
@@ -762,7 +765,7 @@ GOOD = np.ones((4, 3))
         (lambda: learn_dictionary(GOOD, 2, penalty=0.1, n_samples=0), ValueError, "n_samples must be positive; got 0"),
         (lambda: learn_dictionary(GOOD, 2, penalty=0.1, start=np.ones((3, 3))), ValueError, "start has 3 atoms but n_atoms is 2"),
         (lambda: learn_dictionary(GOOD, penalty=0.1, start=np.ones((3, 4))), ValueError, "start has 4 inputs but signals have 3 features"),
-        (lambda: learn_dictionary(GOOD, penalty=0.1, start=-np.ones((2, 3))), ValueError, "feedforward must not be negative"),
+        (lambda: learn_dictionary(GOOD, penalty=0.1, start=-np.ones((2, 3))), ValueError, "dictionary must not be negative"),
         (lambda: learn_dictionary(GOOD, 2, penalty=0.1, n_jobs=0), ValueError, "n_jobs must not be 0"),
         (lambda: learn_dictionary(GOOD, 2, penalty=0.1, progress=1), TypeError, "progress must be True or False; got 1"),
         (lambda: learn_dictionary(GOOD, 2, penalty=0.1, replace_dead=1), TypeError, "replace_dead must be True or False; got 1"),

@@ -5,7 +5,7 @@
 import numpy as np
 import pytest
 
-from dictlearn import TwoPhaseNetwork, rules
+from dictlearn import RunawayFeedbackError, TwoPhaseNetwork, rules
 from snn import simulate
 from solvers import LassoProblem, solve_spiking
 
@@ -202,8 +202,35 @@ def test_a_runaway_ends_in_an_error(signals, dictionary):
     """Lateral weights and thresholds a tenth of what the feedback loop needs."""
     network = TwoPhaseNetwork.consistent(dictionary)
     network = TwoPhaseNetwork(network.feedforward, network.feedback, 0.1 * network.lateral)
-    with pytest.raises(RuntimeError, match=r"the network ran away: more than [0-9,]+ spikes in a phase"):
+    with pytest.raises(
+        RuntimeError, match=r"the network ran away: more than [0-9,]+ spikes of one signal in a phase"
+    ):
         network.run(signals, penalty=PENALTY, duration=50.0)
+
+
+def test_how_signals_are_divided_does_not_decide_what_is_a_runaway():
+    """One loud signal among quiet ones, in a network that its feedback almost makes run away."""
+    rng = np.random.default_rng(0)
+    atoms = np.abs(rng.standard_normal((8, 16)))
+    atoms /= np.linalg.norm(atoms, axis=1, keepdims=True)
+    network = TwoPhaseNetwork(atoms, atoms.T, 0.55 * atoms @ atoms.T)
+    signals = 0.01 * np.abs(rng.standard_normal((32, 16)))
+    signals[5] *= 500.0
+    outcomes = set()
+    for n_jobs in (1, 2, 8, 32):
+        try:
+            network.run(signals, penalty=PENALTY, kappa=0.7, n_jobs=n_jobs)
+            outcomes.add("finished")
+        except RunawayFeedbackError as error:
+            outcomes.add(str(error))
+    assert len(outcomes) == 1
+
+
+def test_small_atoms_are_no_runaway(dictionary, signals):
+    network = TwoPhaseNetwork.consistent(0.005 * dictionary)
+    codes = network.code(signals[:1], penalty=0.005 * PENALTY, duration=100.0)
+    expected = TwoPhaseNetwork.consistent(dictionary).code(signals[:1], penalty=PENALTY, duration=100.0)
+    assert np.abs(0.005 * codes - expected).max() < 0.1 * expected.max()
 
 
 # -- the rules -----------------------------------------------------------------------------------
@@ -276,6 +303,9 @@ RUN = {"penalty": 0.1, "duration": 1.0}
         (lambda: NETWORK.run(np.ones((1, 3)), **RUN, initial_potential=1.0), ValueError, r"initial_potential must lie in \[0, 1\)"),
         (lambda: NETWORK.run(np.ones((1, 3)), **RUN, reweighting=[1.0]), ValueError, r"reweighting must have shape \(2,\)"),
         (lambda: NETWORK.run(np.ones((1, 3)), **RUN, reweighting=[1.0, -1.0]), ValueError, "reweighting must not be negative; got -1.0"),
+        (lambda: NETWORK.run(np.ones((1, 3)), **RUN, time_step=0.3), ValueError, "duration must be a whole number of time steps; got 1.0"),
+        (lambda: TwoPhaseNetwork.consistent(np.array([[1.0, 0.0], [0.0, 0.0]])), ValueError, "atom 1 is zero"),
+        (lambda: TwoPhaseNetwork.consistent(-np.eye(2)), ValueError, "dictionary must not be negative; got -1.0"),
         (lambda: NETWORK.run(np.ones((1, 3)), **RUN, time_step=0.0), ValueError, "time_step must be positive; got 0.0"),
         (lambda: NETWORK.spiking_network(np.ones(3), penalty=0.1, gamma=1.5), ValueError, r"gamma must lie in \[0, 1\); got 1.5"),
         (lambda: rules.reconstruction_gradient(1, 2), TypeError, "without_feedback must be a Phase; got int"),

