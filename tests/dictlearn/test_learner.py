@@ -608,7 +608,8 @@ def test_a_damaged_checkpoint_is_refused_and_kept(signals, tmp_path, damage):
         np.savez(path, **changed)
     damaged = path.read_bytes()
     with pytest.raises(
-        ValueError, match=r"path must name a saved checkpoint of learn_dictionary; got '.*learner\.npz' "
+        ValueError,
+        match=r"path must name a saved (TwoPhaseLearner|checkpoint of learn_dictionary); got '.*learner\.npz' ",
     ):
         learn(signals, 200, checkpoint=path)
     assert path.read_bytes() == damaged
