@@ -32,7 +32,7 @@ from tests.reference import spams_dictionary  # noqa: E402
 
 SEED = 0
 CLOCK_STEP = 1 / 32
-# (amplitude, duration of a phase): about the same accuracy, from many spikes in a short time to the opposite.
+# (amplitude, duration of a phase), from many spikes in a short time to the opposite.
 TRADES = ((5.0, 10.0), (3.0, 10.0), (2.0, 20.0), (1.0, 40.0), (0.5, 60.0))
 PAPER = PaperSteps()
 QUICK = ("as it comes", "paper's rule")
@@ -198,8 +198,8 @@ def main() -> None:
     arguments.output.parent.mkdir(parents=True, exist_ok=True)
     parts = [
         "# Two-phase dictionary learning: speed and ablations",
-        f"8 x 8 patches of photographs, 256 atoms, penalty 0.1; {versions().split('; one thread')[0]}; single runs, "
-        "one thread unless said.  Made by "
+        f"8 x 8 patches of photographs, 256 atoms, penalty 0.1; {versions().split('; one thread')[0]}; "
+        "single runs, one thread unless said.  Made by "
         "`python -m tests.benchmarks.dictionary_learning`.",
         "## Beside SPAMS, and on two threads",
         speed_table(data, arguments.samples, arguments.judged_on),
