@@ -14,6 +14,7 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
+from threadpoolctl import threadpool_limits
 
 from dictlearn.channels import join_channels, split_channels
 from dictlearn.learner import TwoPhaseLearner
@@ -246,7 +247,7 @@ class SpikingDictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixi
         learner.scale *= settings.amplitude / learner.settings.amplitude
         learner.settings = settings
         learner.replace_dead = checks.flag("replace_dead", self.replace_dead)
-        with ThreadPoolExecutor(n_threads) as executor:
+        with threadpool_limits(limits=1, user_api="blas"), ThreadPoolExecutor(n_threads) as executor:
             for first in range(0, len(signals), settings.batch_size):
                 batch = signals[first : first + settings.batch_size]
                 learner.learn(batch, n_threads=n_threads, executor=executor)

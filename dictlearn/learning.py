@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 from joblib import effective_n_jobs
+from threadpoolctl import threadpool_limits
 from tqdm import tqdm
 
 from dictlearn.learner import LEAST_THRESHOLD, RECORD_EVERY, TwoPhaseLearner
@@ -136,6 +137,8 @@ def learn_dictionary(
                 )
     try:
         with (
+            # Products of a batch are small: threads of BLAS that wait for each other make all this 6 times slower.
+            threadpool_limits(limits=1, user_api="blas"),
             ThreadPoolExecutor(n_threads) as executor,
             tqdm(total=n_samples, initial=learner.n_samples, disable=not progress, unit="sample") as bar,
         ):
