@@ -137,7 +137,7 @@ def learn_dictionary(
                 )
     try:
         with (
-            # Products of a batch are small: threads of BLAS that wait for each other make all this 6 times slower.
+            # Products of a batch are small: BLAS's threads, waiting for each other, made this 6 times slower.
             threadpool_limits(limits=1, user_api="blas"),
             ThreadPoolExecutor(n_threads) as executor,
             tqdm(total=n_samples, initial=learner.n_samples, disable=not progress, unit="sample") as bar,
