@@ -8,7 +8,8 @@ import numpy as np
 from scipy import sparse
 from tqdm import tqdm
 
-from snn import _clock_kernels, checks
+from snn import checks
+from snn._kernels import clocked
 from snn.event_driven import (
     MOST_SPIKES_PER_CALL,
     UPDATES_PER_CALL,
@@ -227,7 +228,7 @@ class ClockDrivenRun:
                 budget = MOST_SPIKES_PER_CALL
                 if max_spikes is not None:
                     budget = min(budget, max_spikes - n_spikes + 1)
-                copy, n_done, n_new = _clock_kernels.advance(
+                copy, n_done, n_new = clocked.advance(
                     self._synapses,
                     (
                         self._bias,
@@ -277,13 +278,13 @@ class ClockDrivenRun:
 
 def _synapses(weights: Weights) -> tuple:
     """Return the weights as the kernel takes them."""
-    form, exchange = _clock_kernels.SEGMENTS, np.empty(0)
+    form, exchange = clocked.SEGMENTS, np.empty(0)
     none = np.empty(0, dtype=np.int64)
     if isinstance(weights, sparse.csr_array):
-        form = _clock_kernels.SPARSE
+        form = clocked.SPARSE
         rows = weights.indptr, weights.indices, none, none, np.empty(0), weights.data
     elif isinstance(weights, MirroredWeights):
-        form, exchange = _clock_kernels.MIRRORED, weights.exchange
+        form, exchange = clocked.MIRRORED, weights.exchange
         values, factor = scaled_rows(weights.lateral)
         rows = none, none, none, none, np.array([factor]), values.reshape(-1)
     elif isinstance(weights, (BlockWeights, SegmentedWeights)):
@@ -311,11 +312,11 @@ def _read_only_view(array: np.ndarray) -> np.ndarray:
 
 def _workspace(firing_threshold: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return the two arrays a kernel works in: rows aligned to cache lines, and a list of neurons."""
-    group = _clock_kernels.GROUP
+    group = clocked.GROUP
     padded = math.ceil(len(firing_threshold) / group) * group
     memory = np.zeros(4 * padded + 8)
     first = -memory.ctypes.data % 64 // 8
     rows = memory[first : first + 4 * padded].reshape(4, padded)
-    rows[_clock_kernels.THRESHOLD] = np.inf
-    rows[_clock_kernels.THRESHOLD, : len(firing_threshold)] = firing_threshold
+    rows[clocked.THRESHOLD] = np.inf
+    rows[clocked.THRESHOLD, : len(firing_threshold)] = firing_threshold
     return rows, np.empty(padded, dtype=np.int64)

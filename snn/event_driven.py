@@ -9,7 +9,10 @@ import numpy as np
 from scipy import sparse
 from tqdm import tqdm
 
-from snn import _kernels, checks
+from snn import checks
+from snn._kernels import clock as clocks
+from snn._kernels import dense, mirrored, segments
+from snn._kernels import sparse as sparse_kernels
 from snn.network import SpikingNetwork
 from snn.result import RunawayError, SimulationResult, SpikeTrain
 from snn.state import NetworkState
@@ -90,7 +93,7 @@ def simulate(
     require_range(run.membrane_potential, run.synaptic_current)
 
     final = run.state(0, start_time=state.time)
-    elapsed = float(run.clock[0, _kernels.TIME])
+    elapsed = float(run.clock[0, clocks.TIME])
     spikes = None
     if record_spikes:
         spikes = SpikeTrain(
@@ -143,7 +146,7 @@ class EventDrivenRun:
         The synaptic trace of each neuron's own spikes: 1 a spike, fading as e^-t.  Kept for
         `BlockWeights` only, whose users change weights in the middle of a run.
     clock : ndarray, shape (n_copies, 3)
-        Columns `_kernels.TIME`, `TIME_ERROR`, `HORIZON`.
+        Columns `clocks.TIME`, `TIME_ERROR`, `HORIZON`.
     """
 
     def __init__(
@@ -157,7 +160,7 @@ class EventDrivenRun:
         self._potential = np.zeros(soma_bias.shape)
         self._current = np.zeros(soma_bias.shape)
         self.spike_counts = np.zeros(soma_bias.shape, dtype=np.int64)
-        self.clock = np.zeros((len(soma_bias), _kernels.CLOCK_COLUMNS))
+        self.clock = np.zeros((len(soma_bias), clocks.CLOCK_COLUMNS))
         self.filtered_spikes = np.zeros(soma_bias.shape)
         if isinstance(state, EventDrivenRun):
             self.filtered_spikes[:] = state.filtered_spikes
@@ -167,23 +170,21 @@ class EventDrivenRun:
         # First guess of the interval between spikes: from the drive alone.
         with np.errstate(over="ignore"):
             drive = (np.maximum(soma_bias, 0.0) / network.firing_threshold).sum(axis=1)
-        self.clock[:, _kernels.HORIZON] = np.clip(
-            2.0 / np.maximum(drive, 2.0), _kernels.SHORTEST_HORIZON, 1.0
-        )
+        self.clock[:, clocks.HORIZON] = np.clip(2.0 / np.maximum(drive, 2.0), clocks.SHORTEST_HORIZON, 1.0)
 
         weights = network.weights
         if isinstance(weights, MirroredWeights):
-            self._kernel = _kernels.advance_mirrored
+            self._kernel = mirrored.advance_mirrored
             self._weights = (*scaled_rows(weights.lateral), weights.exchange)
         elif isinstance(weights, sparse.csr_array):
-            self._kernel = _kernels.advance_sparse
+            self._kernel = sparse_kernels.advance_sparse
             self._weights = (weights.indptr, weights.indices, weights.data)
         elif isinstance(weights, (BlockWeights, SegmentedWeights)):
             segmented = weights.segmented() if isinstance(weights, BlockWeights) else weights
-            self._kernel = _kernels.advance_segments
+            self._kernel = segments.advance_segments
             self._weights = (*segmented.arrays(), self.filtered_spikes)
         else:
-            self._kernel = _kernels.advance_dense
+            self._kernel = dense.advance_dense
             self._weights = scaled_rows(weights)
         self._spikes_per_call = int(np.clip(UPDATES_PER_CALL // network.n_neurons, 16, MOST_SPIKES_PER_CALL))
 
@@ -205,7 +206,7 @@ class EventDrivenRun:
             active = np.arange(len(self._bias))
         budget = self._spikes_per_call
         # What a call may overshoot by: neurons that fire together, and a window of the sparse kernel.
-        slack = self.network.n_neurons + _kernels.MOST_EVENTS_PER_WINDOW
+        slack = self.network.n_neurons + clocks.MOST_EVENTS_PER_WINDOW
         capacity = budget + slack if record_spikes else 0
         spike_times = np.empty(capacity)
         spike_neurons = np.empty(capacity, dtype=np.int64)
@@ -241,7 +242,7 @@ class EventDrivenRun:
                     recorded_neurons.append(spike_neurons[:n_new].copy())
                 if progress:
                     bar.set_postfix_str(f"{n_spikes:,} spikes", refresh=False)
-                    bar.update(float(self.clock[active, _kernels.TIME].min()) - bar.n)
+                    bar.update(float(self.clock[active, clocks.TIME].min()) - bar.n)
         return np.concatenate(recorded_times), np.concatenate(recorded_neurons)
 
     @property
@@ -270,7 +271,7 @@ class EventDrivenRun:
             # Rounding may leave a neuron that is about to fire a hair above its threshold.
             membrane_potential=np.minimum(self.membrane_potential[copy], self.network.firing_threshold),
             synaptic_current=self.synaptic_current[copy].copy(),
-            time=start_time + float(self.clock[copy, _kernels.TIME]),
+            time=start_time + float(self.clock[copy, clocks.TIME]),
         )
 
 

@@ -98,7 +98,7 @@ def test_import_compiles_and_draws_nothing():
 import importlib, pkgutil, sys
 packages = [importlib.import_module(name) for name in ("snn", "solvers", "dictlearn")]
 assert "matplotlib.pyplot" not in sys.modules, "pyplot is imported"
-names = [f"{p.__name__}.{m.name}" for p in packages for m in pkgutil.iter_modules(p.__path__)]
+names = [m.name for p in packages for m in pkgutil.walk_packages(p.__path__, p.__name__ + ".")]
 modules = [importlib.import_module(name) for name in names]
 from numba.core.dispatcher import Dispatcher
 kernels = {id(k): k for m in modules for k in vars(m).values() if isinstance(k, Dispatcher)}.values()

@@ -7,7 +7,7 @@ are stored, and the copy that runs stands in a workspace aligned to cache lines.
 
 import math
 
-from numba import njit
+from snn._kernels.compiling import compiled
 
 POTENTIAL, CURRENT, BIAS, THRESHOLD = 0, 1, 2, 3
 """Rows of the workspace."""
@@ -25,7 +25,7 @@ MOST_GROWTH = 1e50
 """Traces are rescaled before e^t goes out of range."""
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled
 def _enter(potential, current, bias, workspace):
     """Put one copy into the workspace."""
     for i in range(bias.shape[0]):
@@ -34,14 +34,14 @@ def _enter(potential, current, bias, workspace):
         workspace[BIAS, i] = bias[i]
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled
 def _leave(potential, current, workspace):
     for i in range(potential.shape[0]):
         potential[i] = workspace[POTENTIAL, i]
         current[i] = workspace[CURRENT, i]
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled
 def _integrate(bias, threshold, potential, current, time_step, decay):
     """Do rule 1 and the decay of rule 3; return the sum of ONE_NEURON + i over all i that fire.
 
@@ -57,7 +57,7 @@ def _integrate(bias, threshold, potential, current, time_step, decay):
     return who
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled
 def _who_fires(threshold, potential):
     who = 0
     for i in range(potential.shape[0]):
@@ -65,7 +65,7 @@ def _who_fires(threshold, potential):
     return who
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled
 def _find_several(threshold, potential, fired):
     """List who fires; return how many do."""
     n_fired = 0
@@ -84,19 +84,19 @@ def _find_several(threshold, potential, fired):
     return n_fired
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled
 def _rescale(trace, growth):
     for i in range(trace.shape[0]):
         trace[i] /= growth
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled
 def _deliver(current, weights_row, factor):
     for i in range(weights_row.shape[0]):
         current[i] += factor * weights_row[i]
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled
 def _deliver_mirrored(lateral, factor, exchange, current, neuron):
     n_pairs = exchange.shape[0]
     pair = neuron % n_pairs
@@ -109,7 +109,7 @@ def _deliver_mirrored(lateral, factor, exchange, current, neuron):
     current[other] = other_current
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled
 def advance(
     synapses, copies, workspace, fired, first, stop_step, time_step, subtract, max_steps, max_events, record,
     spike_steps, spike_neurons,
