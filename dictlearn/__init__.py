@@ -1,7 +1,7 @@
 """Dictionaries: the two-phase network, how it learns, and signals cut from images."""
 
-from dictlearn.atoms import overcomplete_dct, plot_atoms
-from dictlearn.audit import GradientAudit, audit_gradients, plot_audit
+from dictlearn.atoms import overcomplete_dct
+from dictlearn.audit import GradientAudit, audit_gradients
 from dictlearn.baselines import LearningCurve, learn_by_gradient_descent, learn_with_scikit_learn
 from dictlearn.channels import join_channels, split_channels
 from dictlearn.denoising import DenoisingResult, denoise
@@ -12,12 +12,11 @@ from dictlearn.learning import learn_dictionary
 from dictlearn.network import TwoPhaseNetwork
 from dictlearn.patches import (
     extract_patches,
-    normalise,
     random_patches,
     reconstruct_from_patches,
-    remove_mean,
-    whiten,
 )
+from dictlearn.plotting import plot_atoms, plot_audit
+from dictlearn.preprocessing import normalise, remove_mean, whiten
 from dictlearn.settings import LearningSettings
 from dictlearn.start import random_dictionary, random_network
 from dictlearn.steps import PaperSteps, UsageSteps

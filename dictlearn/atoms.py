@@ -1,17 +1,15 @@
-"""Atoms: a dictionary to start from, and a picture of any."""
+"""Atoms: their norms, what is asked of them, and a dictionary to start from."""
 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 
 from dictlearn.patches import as_patch_size
+from dictlearn.preprocessing import unit_rows
 from snn import checks
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 
 def overcomplete_dct(patch_size: int | tuple[int, int], n_atoms: int) -> np.ndarray:
@@ -59,65 +57,59 @@ def overcomplete_dct(patch_size: int | tuple[int, int], n_atoms: int) -> np.ndar
     return np.kron(_waves(height, n_waves), _waves(width, n_waves))
 
 
-def plot_atoms(
-    dictionary: np.ndarray,
-    patch_size: int | tuple[int, int],
-    *,
-    ax: Axes | None = None,
-    columns: int | None = None,
-) -> Axes:
-    """Draw atoms as a mosaic of patches.
-
-    Each is scaled by its own largest magnitude: white is positive, black negative, grey zero.
+def unit_norm(atoms: np.ndarray) -> np.ndarray:
+    """Return atoms scaled to unit Euclidean norm; an atom of zeros stays as it is.
 
     Parameters
     ----------
-    dictionary : array_like, shape (n_atoms, height * width)
-        One atom a row.
-    patch_size : int or (int, int)
-        Side of a square patch, or (height, width), in pixels.
-    ax : Axes, optional
-        Where to draw; by default the current axes.
-    columns : int, optional
-        Atoms side by side; by default as many as make the mosaic about square.
+    atoms : ndarray, shape (n_atoms, n_features)
+    """
+    return unit_rows(atoms)[0]
 
-    Returns
-    -------
-    Axes
+
+def checked_atoms(
+    name: str, value: Any, *, n_features: int | None = None, meaning: str = "(n_atoms, n_features)"
+) -> np.ndarray:
+    """Return `value` as atoms for a network: a float array, none of them negative or zero.
+
+    Parameters
+    ----------
+    name : str
+        What the user calls it.
+    value : array_like, shape (n_atoms, n_features)
+    n_features : int, optional
+        How many there must be, if that is known.
+    meaning : str, optional
+        What the axes are, for the message.
 
     Raises
     ------
     TypeError, ValueError
-        If an argument is of the wrong kind, shape or value.
+        If it is of the wrong kind, shape or value.
     """
-    height, width = as_patch_size(patch_size)
-    dictionary = checks.real_array(
-        "dictionary", dictionary, shape=(None, height * width), meaning="(n_atoms, height * width)"
-    )
-    n_atoms = len(dictionary)
-    if columns is None:
-        columns = math.ceil(math.sqrt(n_atoms * height / width))
-    columns = min(checks.positive_integer("columns", columns), n_atoms)
-    if ax is None:
-        import matplotlib.pyplot as plt  # here: it costs a third of a second, and most callers never draw
+    atoms = checks.real_array(name, value, shape=(None, n_features), meaning=meaning)
+    if atoms.min() < 0.0:
+        raise ValueError(f"{name} must not be negative; got {atoms.min()}")
+    require_positive_norms(name, atoms)
+    return atoms
 
-        ax = plt.gca()
 
-    rows = math.ceil(n_atoms / columns)
-    largest = np.abs(dictionary).max(axis=1, keepdims=True)
-    tiles = np.full((rows * columns, height, width), np.nan)
-    tiles[:n_atoms] = (dictionary / np.where(largest > 0.0, largest, 1.0)).reshape(-1, height, width)
-    # One pixel of nothing between atoms, and none around them.
-    framed = np.pad(tiles, ((0, 0), (0, 1), (0, 1)), constant_values=np.nan)
-    mosaic = framed.reshape(rows, columns, height + 1, width + 1).transpose(0, 2, 1, 3)
-    mosaic = mosaic.reshape(rows * (height + 1), columns * (width + 1))[:-1, :-1]
-    ax.imshow(np.ma.masked_invalid(mosaic), cmap="gray", vmin=-1.0, vmax=1.0, interpolation="nearest")
-    ax.set_axis_off()
-    return ax
+def require_positive_norms(name: str, atoms: np.ndarray) -> None:
+    """Raise ValueError naming the first atom that is zero.
+
+    Parameters
+    ----------
+    name : str
+        What the user calls them.
+    atoms : ndarray, shape (n_atoms, n_features)
+    """
+    lit = atoms.any(axis=1)
+    if not lit.all():
+        raise ValueError(f"{name} must have atoms of positive norm; got zeros for atom {int(np.argmin(lit))}")
 
 
 def _waves(side: int, n_waves: int) -> np.ndarray:
     """Return unit-norm cosine waves, all but the first without mean, shape (n_waves, side)."""
     waves = np.cos(np.pi / n_waves * np.outer(np.arange(n_waves), np.arange(side) + 0.5))
     waves[1:] -= waves[1:].mean(axis=1, keepdims=True)
-    return waves / np.linalg.norm(waves, axis=1, keepdims=True)
+    return unit_norm(waves)

@@ -11,7 +11,6 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -20,9 +19,6 @@ from dictlearn.network import TwoPhaseNetwork
 from dictlearn.synapses import Phase
 from snn import checks
 from solvers import LassoProblem, solve_spiking
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 LAYERS = ("feedforward", "feedback", "lateral")
 DURATIONS = (2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0)
@@ -36,7 +32,6 @@ TOL = 1e-9
 # longest duration that is audited.
 SETTLING = 2000.0
 SETTLING_RATIO = 4.0
-COLOURS = ("#E69F00", "#0072B2")  # Okabe and Ito's orange and blue, for `rules.READOUTS`
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -79,9 +74,7 @@ class GradientAudit:
     signals: np.ndarray
 
     def __post_init__(self) -> None:
-        for name, value in self.__dict__.items():
-            if isinstance(value, np.ndarray):
-                object.__setattr__(self, name, checks.read_only(value))
+        checks.freeze_arrays(self)
 
     def mean(self, measure: str, readout: str, layer: str) -> np.ndarray:
         """Return the mean over the signals of a measure, shape (n_durations,).
@@ -155,7 +148,7 @@ def audit_gradients(
     reweighting : array_like, shape (n_atoms,), optional
         s, the weights of the penalty; by default 1.
     n_jobs : int, optional
-        Number of joblib workers; the result does not depend on it.
+        Number of threads; the result does not depend on it.
 
     Returns
     -------
@@ -273,40 +266,6 @@ def limiting_codes(
     return np.where(second.coding_rate > 0.0, second.coding_trace, 0.0)
 
 
-def plot_audit(audit: GradientAudit, *, axes: np.ndarray | None = None) -> np.ndarray:
-    """Draw errors and cosines against the duration of the phases; F and B, which are alike, on the left.
-
-    Lines are medians over the signals, bands reach from quartile to quartile, and dashed lines are of the
-    updates of all signals together.
-
-    Parameters
-    ----------
-    audit : GradientAudit
-        What to draw.
-    axes : ndarray of Axes, shape (2, 2), optional
-        Where to draw: errors above, cosines below.  By default new ones in the current figure.
-
-    Returns
-    -------
-    ndarray of Axes, shape (2, 2)
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is of the wrong kind or shape.
-    """
-    checks.instance_of("audit", audit, GradientAudit)
-    if axes is None:
-        import matplotlib.pyplot as plt  # here: it costs a third of a second, and most callers never draw
-
-        axes = plt.gcf().subplots(2, 2, sharex=True)
-    if np.shape(axes) != (2, 2):
-        raise ValueError(f"axes must have shape (2, 2); got {np.shape(axes)}")
-    for column, layer, name in zip(np.transpose(axes), ("feedback", "lateral"), ("F, B", "H"), strict=True):
-        _draw_layer(audit, layer, name, *column)
-    return axes
-
-
 @dataclass(frozen=True, eq=False, kw_only=True)
 class _Seen:
     """What the rules are given, a row a signal."""
@@ -385,33 +344,3 @@ def _same_code_errors(
         difference = np.linalg.norm(g / seen.kappa - gradient, axis=1)
         errors.append(np.divide(difference, sizes, out=np.full(len(sizes), np.nan), where=sizes > 0.0))
     return np.array([errors[0], *errors])
-
-
-def _draw_layer(audit: GradientAudit, layer: str, name: str, above: Axes, below: Axes) -> None:
-    durations, index = audit.durations, LAYERS.index(layer)
-    for r, (readout, colour) in enumerate(zip(audit.readouts, COLOURS, strict=True)):
-        for panel, measure, together in (
-            (above, "error", audit.mean_error[r, index]),
-            (below, "cosine", audit.mean_cosine[r, index]),
-        ):
-            low, median, high = audit.quartiles(measure, readout, layer)
-            panel.fill_between(durations, low, high, color=colour, alpha=0.2, linewidth=0.0)
-            panel.plot(durations, median, color=colour, marker="o", markersize=3.0, label=readout)
-            panel.plot(durations, together, color=colour, linestyle="--", linewidth=1.0)
-    above.set(xscale="log", yscale="log", title=f"{name}: error of updates", ylabel="relative error")
-    below.set(
-        xscale="log",
-        ylim=(-0.25, 1.05),
-        title=f"{name}: direction of updates",
-        xlabel="duration of a phase, T",
-        ylabel="cosine with the gradient",
-    )
-    for panel in (above, below):
-        panel.grid(alpha=0.3)
-    if np.isnan(audit.error[:, index]).all():
-        for panel in (above, below):
-            panel.text(0.5, 0.5, "no gradient", transform=panel.transAxes, ha="center", va="center")
-        return
-    last = audit.quartiles("error", audit.readouts[0], layer)[1, -1]
-    above.plot(durations, last * durations[-1] / durations, color="#666666", linestyle=":", label="1 / T")
-    above.legend(fontsize="small")

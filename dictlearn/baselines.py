@@ -15,6 +15,7 @@ import numpy as np
 from sklearn.decomposition import MiniBatchDictionaryLearning
 from tqdm import tqdm
 
+from dictlearn.atoms import checked_atoms, unit_norm
 from dictlearn.order import batches_in_order, seed_of_order
 from dictlearn.signals import checked_signals
 from snn import checks
@@ -48,9 +49,7 @@ class LearningCurve:
     seconds: np.ndarray
 
     def __post_init__(self) -> None:
-        for name, value in self.__dict__.items():
-            if isinstance(value, np.ndarray):
-                object.__setattr__(self, name, checks.read_only(value))
+        checks.freeze_arrays(self)
 
     @property
     def dictionary(self) -> np.ndarray:
@@ -132,7 +131,7 @@ def learn_by_gradient_descent(
         np.maximum(moved, 0.0, out=moved)
         # Not zero: at an optimal code d_i . (x - a D) = penalty where a_i > 0, so that the gradient of d_i
         # has a negative product with d_i, and some entry of d_i grows.
-        dictionary[used] = moved / np.linalg.norm(moved, axis=1, keepdims=True)
+        dictionary[used] = unit_norm(moved)
         gram[used] = dictionary[used] @ dictionary.T
         gram[:, used] = gram[used].T
         n_seen += len(batch)
@@ -206,15 +205,8 @@ def learn_with_scikit_learn(
 def _checked(signals: np.ndarray, start: np.ndarray, penalty: float) -> tuple[np.ndarray, np.ndarray, float]:
     """Return the signals, a dictionary of unit-norm atoms that may be written to, and the penalty."""
     signals = checked_signals(signals, None)
-    start = checks.real_array("start", start, shape=(None, signals.shape[1]), meaning="(n_atoms, n_features)")
-    if start.min() < 0.0:
-        raise ValueError(f"start must not be negative; got {start.min()}")
-    norms = np.linalg.norm(start, axis=1, keepdims=True)
-    if norms.min() == 0.0:
-        raise ValueError(
-            f"start must have atoms of positive norm; got zeros for atom {int(np.argmin(norms))}"
-        )
-    return signals, start / norms, checks.positive_number("penalty", penalty)
+    start = checked_atoms("start", start, n_features=signals.shape[1])
+    return signals, unit_norm(start), checks.positive_number("penalty", penalty)
 
 
 def _exact_codes(dictionary: np.ndarray, signals: np.ndarray, penalty: float, gram: np.ndarray) -> np.ndarray:

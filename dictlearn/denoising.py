@@ -16,10 +16,10 @@ from dictlearn.patches import (
     extract_patches,
     grid_shape,
     patch_counts,
-    remove_mean,
     require_cover,
     require_fit,
 )
+from dictlearn.preprocessing import remove_mean
 from snn import checks
 from solvers import LassoProblem, solve_spiking
 
@@ -58,8 +58,7 @@ class DenoisingResult:
     duality_gap: float
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "image", checks.read_only(self.image))
-        object.__setattr__(self, "penalty", checks.read_only(self.penalty))
+        checks.freeze_arrays(self)
 
 
 def denoise(

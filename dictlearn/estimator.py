@@ -16,6 +16,7 @@ from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 from threadpoolctl import threadpool_limits
 
+from dictlearn.atoms import checked_atoms, unit_norm
 from dictlearn.channels import join_channels, split_channels
 from dictlearn.learner import TwoPhaseLearner
 from dictlearn.learning import learn_dictionary
@@ -392,15 +393,7 @@ class SpikingDictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixi
             n_atoms = len(start)
             if self.split_channels:
                 start = split_channels(start)
-            elif start.min() < 0.0:
-                raise ValueError(f"dict_init must not be negative; got {start.min()}")
-            largest = start.max(axis=1, keepdims=True)
-            if largest.min() == 0.0:
-                raise ValueError(
-                    f"dict_init must have atoms of positive norm; got zeros for atom {np.argmin(largest)}"
-                )
-            start = start / largest
-            start /= np.linalg.norm(start, axis=1, keepdims=True)
+            start = unit_norm(checked_atoms("dict_init", start))
         if self.n_components is not None and self._n_atoms(n_inputs) != n_atoms:
             raise ValueError(f"dict_init has {n_atoms} atoms but n_components is {self.n_components}")
         return start

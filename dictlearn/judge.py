@@ -8,6 +8,7 @@ import numpy as np
 from scipy.optimize import linear_sum_assignment
 from tqdm import tqdm
 
+from dictlearn.atoms import require_positive_norms, unit_norm
 from snn import checks
 from solvers import LassoProblem, solve_spiking
 
@@ -59,8 +60,7 @@ class AtomMatch:
     assigned_atom: np.ndarray
 
     def __post_init__(self) -> None:
-        for name, value in self.__dict__.items():
-            object.__setattr__(self, name, checks.read_only(value))
+        checks.freeze_arrays(self)
 
 
 def mean_objective(
@@ -118,7 +118,7 @@ def mean_objective(
 
     atoms = dictionary[dictionary.any(axis=1)]
     if normalise:
-        atoms = _unit(atoms)
+        atoms = unit_norm(atoms)
     gram = atoms @ atoms.T
     size = max(1, VALUES_PER_BLOCK // max(atoms.shape))
     total, worst, nonzeros = 0.0, 0.0, 0
@@ -159,11 +159,8 @@ def match_atoms(dictionary: np.ndarray, other: np.ndarray) -> AtomMatch:
     dictionary = checks.real_array(
         "dictionary", dictionary, shape=(None, other.shape[1]), meaning="(n_atoms, n_features)"
     )
-    if not other.any(axis=1).all():
-        raise ValueError(
-            f"other must have atoms of positive norm; got zeros for atom {int(np.argmin(other.any(axis=1)))}"
-        )
-    cosines = _unit(other) @ _unit(dictionary).T
+    require_positive_norms("other", other)
+    cosines = unit_norm(other) @ unit_norm(dictionary).T
     rows = np.arange(len(other))
     best = cosines.argmax(axis=1)
     assigned = np.full(len(other), -1)
@@ -177,12 +174,3 @@ def match_atoms(dictionary: np.ndarray, other: np.ndarray) -> AtomMatch:
         assigned_cosine=assigned_cosine,
         assigned_atom=assigned,
     )
-
-
-def _unit(atoms: np.ndarray) -> np.ndarray:
-    """Return atoms of unit norm; zeros stay zeros."""
-    # Divided first, because squares of very large or small numbers leave the range of floats.
-    largest = np.abs(atoms).max(axis=1, keepdims=True)
-    atoms = atoms / np.where(largest > 0.0, largest, 1.0)
-    norms = np.linalg.norm(atoms, axis=1, keepdims=True)
-    return atoms / np.where(norms > 0.0, norms, 1.0)

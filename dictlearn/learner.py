@@ -9,6 +9,7 @@ from contextlib import nullcontext
 import numpy as np
 
 from dictlearn import _kernels, rules
+from dictlearn.atoms import unit_norm
 from dictlearn.network import TwoPhaseNetwork
 from dictlearn.settings import LearningSettings
 from dictlearn.signals import checked_signals
@@ -113,8 +114,7 @@ class TwoPhaseLearner:
     @property
     def dictionary(self) -> np.ndarray:
         """B^T with rows of unit norm, shape (n_atoms, n_inputs); an atom that vanished is zero."""
-        norms = np.linalg.norm(self._synapses.feedback_rows, axis=1, keepdims=True)
-        return self._synapses.feedback_rows / np.where(norms > 0.0, norms, 1.0)
+        return unit_norm(self._synapses.feedback_rows)
 
     @property
     def history(self) -> dict[str, np.ndarray]:

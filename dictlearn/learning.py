@@ -14,6 +14,7 @@ from joblib import effective_n_jobs
 from threadpoolctl import threadpool_limits
 from tqdm import tqdm
 
+from dictlearn.atoms import checked_atoms, unit_norm
 from dictlearn.learner import LEAST_THRESHOLD, RECORD_EVERY, TwoPhaseLearner
 from dictlearn.network import TwoPhaseNetwork
 from dictlearn.order import batches_in_order, seed_of_order
@@ -184,9 +185,8 @@ def _starting_network(
         if least < LEAST_THRESHOLD:
             raise ValueError(f"start must have thresholds of at least {LEAST_THRESHOLD}; got {least}")
     else:
-        consistent = TwoPhaseNetwork.consistent(start)
-        norms = np.linalg.norm(consistent.feedforward, axis=1, keepdims=True)
-        network = TwoPhaseNetwork.consistent(consistent.feedforward / norms)
+        atoms = checked_atoms("dictionary", start, meaning="(n_atoms, n_inputs)")
+        network = TwoPhaseNetwork.consistent(unit_norm(atoms))
     if n_atoms is not None and network.n_atoms != n_atoms:
         raise ValueError(f"start has {network.n_atoms} atoms but n_atoms is {n_atoms}")
     if network.n_inputs != n_inputs:

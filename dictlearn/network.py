@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from joblib import effective_n_jobs
 
+from dictlearn.atoms import checked_atoms
 from dictlearn.synapses import Phase, Synapses
 from snn import Block, BlockWeights, NetworkState, SpikeTrain, SpikingNetwork, checks, simulate
 from snn.clock_driven import whole_steps
@@ -80,14 +81,7 @@ class TwoPhaseNetwork:
     @classmethod
     def consistent(cls, dictionary: np.ndarray) -> TwoPhaseNetwork:
         """Return the network of a dictionary, shape (n_atoms, n_inputs), not negative: H = F B."""
-        dictionary = checks.real_array(
-            "dictionary", dictionary, shape=(None, None), meaning="(n_atoms, n_inputs)"
-        )
-        if dictionary.min() < 0.0:
-            raise ValueError(f"dictionary must not be negative; got {dictionary.min()}")
-        norms = np.linalg.norm(dictionary, axis=1)
-        if norms.min() == 0.0:
-            raise ValueError(f"dictionary must have atoms of positive norm; atom {np.argmin(norms)} is zero")
+        dictionary = checked_atoms("dictionary", dictionary, meaning="(n_atoms, n_inputs)")
         return cls(dictionary, np.ascontiguousarray(dictionary.T), dictionary @ dictionary.T)
 
     @property

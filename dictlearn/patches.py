@@ -6,12 +6,11 @@ from typing import Any
 
 import numpy as np
 
+from dictlearn.preprocessing import remove_mean
 from snn import checks
 
 # Pixels of patches looked at together by `random_patches`: 32 MB.
 PIXELS_PER_BATCH = 2**22
-# A filtered image whose deviation is below this share of the unfiltered one is rounding of the transform.
-ROUNDING = 1e-12
 
 
 def extract_patches(image: np.ndarray, patch_size: int | tuple[int, int], *, stride: int = 1) -> np.ndarray:
@@ -160,120 +159,6 @@ def reconstruct_from_patches(
     return total / patch_counts(shape, size, stride)
 
 
-def remove_mean(patches: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the patches without their means, and the means.
-
-    Parameters
-    ----------
-    patches : array_like, shape (n_patches, n_pixels)
-
-    Returns
-    -------
-    centred : ndarray, shape (n_patches, n_pixels)
-        Every row sums to zero.
-    means : ndarray, shape (n_patches, 1)
-        ``centred + means`` is what came in.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If `patches` is of the wrong kind or shape.
-    """
-    patches = checks.real_array("patches", patches, shape=(None, None), meaning="(n_patches, n_pixels)")
-    means = patches.mean(axis=1, keepdims=True)
-    return patches - means, means
-
-
-def normalise(patches: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the patches scaled to unit Euclidean norm, and their norms.
-
-    Parameters
-    ----------
-    patches : array_like, shape (n_patches, n_pixels)
-
-    Returns
-    -------
-    normalised : ndarray, shape (n_patches, n_pixels)
-        Every row has norm one, but a row of zeros stays as it is.
-    norms : ndarray, shape (n_patches, 1)
-        0 for a row of zeros; ``normalised * norms`` is what came in.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If `patches` is of the wrong kind or shape, or a norm is larger than a float.
-    """
-    patches = checks.real_array("patches", patches, shape=(None, None), meaning="(n_patches, n_pixels)")
-    scaled, exponents = _scaled(patches, axis=1)
-    norms = np.linalg.norm(scaled, axis=1, keepdims=True)
-    normalised = scaled / np.where(norms > 0.0, norms, 1.0)
-    with np.errstate(over="ignore"):
-        norms = np.ldexp(norms, exponents)
-    if not np.isfinite(norms).all():
-        first = int(np.argmin(np.isfinite(norms)))
-        raise ValueError(
-            f"patches must have norms of at most {np.finfo(float).max:.2g}; got more for patch {first}"
-        )
-    return normalised, norms
-
-
-def whiten(image: np.ndarray, *, cutoff: float = 0.4) -> np.ndarray:
-    """Flatten the spectrum of a natural scene, and leave out its highest frequencies.
-
-    The image without its mean is filtered with the amplitude, f being the distance from the origin of
-    the frequency plane::
-
-        R(f) = f exp(-(f / cutoff)^4)
-
-    and scaled to unit variance.
-
-    Parameters
-    ----------
-    image : array_like, shape (height, width)
-        One channel.
-    cutoff : float, default 0.4
-        In cycles a pixel, of which an image holds at most 1/2 along its sides.
-
-    Returns
-    -------
-    ndarray, shape (height, width)
-        Mean 0, variance 1.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is of the wrong kind, shape or value, or nothing is left of the image: it is
-        constant, or all of it lies above the cutoff.
-
-    Notes
-    -----
-    The transform takes the image for periodic: where opposite edges differ, the result has a seam along
-    them.
-
-    References
-    ----------
-    Olshausen and Field (1997), Vision Research 37, 3311-3325: cutoff at 200 cycles a picture, of 512 pixels.
-    """
-    image = checks.real_array("image", image, shape=(None, None), meaning="(height, width)")
-    cutoff = checks.positive_number("cutoff", cutoff)
-    scaled, _ = _scaled(image, axis=None)
-    # Exact for numbers near each other, as the differences to the mean would not be.
-    centred = scaled - scaled.min()
-    if not centred.any():
-        raise ValueError(f"image must not be constant; got {image.flat[0]} everywhere")
-    centred /= centred.max()
-    centred -= centred.mean()
-    height, width = image.shape
-    frequency = np.hypot(np.fft.fftfreq(height)[:, np.newaxis], np.fft.rfftfreq(width))
-    with np.errstate(over="ignore", under="ignore"):
-        amplitude = frequency * np.exp(-((frequency / cutoff) ** 4))
-    filtered = np.fft.irfft2(np.fft.rfft2(centred) * amplitude, image.shape)
-    deviation = filtered.std()
-    if not deviation > ROUNDING * centred.std():
-        raise ValueError(f"image must vary at frequencies about or below cutoff={cutoff:g}; got none")
-    return (filtered - filtered.mean()) / deviation
-
-
 def as_patch_size(value: Any) -> tuple[int, int]:
     """Return `value`, the side of a square or (height, width), as (height, width).
 
@@ -293,7 +178,15 @@ def as_patch_size(value: Any) -> tuple[int, int]:
 
 
 def grid_shape(image_shape: tuple[int, int], patch_size: tuple[int, int], stride: int) -> tuple[int, int]:
-    """Return the numbers of patches down and across an image."""
+    """Return the numbers of patches down and across an image.
+
+    Parameters
+    ----------
+    image_shape, patch_size : (int, int)
+        Height and width, in pixels.
+    stride : int
+        Distance between neighbouring patches, in pixels.
+    """
     rows, columns = (
         (whole - part) // stride + 1 for whole, part in zip(image_shape, patch_size, strict=True)
     )
@@ -301,7 +194,17 @@ def grid_shape(image_shape: tuple[int, int], patch_size: tuple[int, int], stride
 
 
 def add_patches(total: np.ndarray, patches: np.ndarray, patch_size: tuple[int, int], stride: int) -> None:
-    """Add patches to the image `total`, each where `extract_patches` would take it from."""
+    """Add patches to the image `total`, each where `extract_patches` would take it from.
+
+    Parameters
+    ----------
+    total : ndarray, shape (height, width)
+        Changed in place.
+    patches : ndarray, shape (n_patches, patch height * patch width)
+        In the order of `extract_patches`.
+    patch_size, stride
+        As for `grid_shape`.
+    """
     rows, columns = grid_shape(total.shape, patch_size, stride)
     grid = patches.reshape(rows, columns, *patch_size)
     for row in range(patch_size[0]):
@@ -314,7 +217,13 @@ def add_patches(total: np.ndarray, patches: np.ndarray, patch_size: tuple[int, i
 
 
 def patch_counts(image_shape: tuple[int, int], patch_size: tuple[int, int], stride: int) -> np.ndarray:
-    """Return the number of patches that hold each pixel, shape `image_shape`."""
+    """Return the number of patches that hold each pixel, shape `image_shape`.
+
+    Parameters
+    ----------
+    image_shape, patch_size, stride
+        As for `grid_shape`.
+    """
     along = [np.zeros(whole) for whole in image_shape]
     for counts, n, part in zip(along, grid_shape(image_shape, patch_size, stride), patch_size, strict=True):
         for start in range(0, n * stride, stride):
@@ -323,13 +232,25 @@ def patch_counts(image_shape: tuple[int, int], patch_size: tuple[int, int], stri
 
 
 def require_fit(image_shape: tuple[int, int], patch_size: tuple[int, int]) -> None:
-    """Raise ValueError if a patch is larger than the image."""
+    """Raise ValueError if a patch is larger than the image.
+
+    Parameters
+    ----------
+    image_shape, patch_size
+        As for `grid_shape`.
+    """
     if patch_size[0] > image_shape[0] or patch_size[1] > image_shape[1]:
         raise ValueError(f"patch_size must fit into the image, {tuple(image_shape)}; got {patch_size}")
 
 
 def require_cover(image_shape: tuple[int, int], patch_size: tuple[int, int], stride: int) -> None:
-    """Raise ValueError naming the first row or column of pixels that no patch covers."""
+    """Raise ValueError naming the first row or column of pixels that no patch covers.
+
+    Parameters
+    ----------
+    image_shape, patch_size, stride
+        As for `grid_shape`.
+    """
     for axis, whole, part in zip(("row", "column"), image_shape, patch_size, strict=True):
         uncovered = part if stride > part else (whole - part) // stride * stride + part
         if uncovered < whole:
@@ -370,12 +291,3 @@ def _patches_at(views: list[np.ndarray], ends: np.ndarray, places: np.ndarray) -
         rows, columns = np.divmod(places[mine] - before, view.shape[1])
         patches[mine] = view[rows, columns].reshape(len(rows), patches.shape[1])
     return patches
-
-
-def _scaled(array: np.ndarray, axis: int | None) -> tuple[np.ndarray, np.ndarray]:
-    """Return `array` with largest magnitudes in [1/2, 1), and the powers of two it was divided by.
-
-    Their squares neither overflow nor vanish, and nothing is rounded that could be seen beside them.
-    """
-    exponents = np.frexp(np.abs(array).max(axis=axis, keepdims=True))[1]
-    return np.ldexp(array, -exponents), exponents

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from dictlearn.atoms import unit_norm
 from dictlearn.network import TwoPhaseNetwork
 from snn import checks
 
@@ -23,7 +24,7 @@ def random_dictionary(
     n_atoms = checks.positive_integer("n_atoms", n_atoms)
     n_inputs = checks.positive_integer("n_inputs", n_inputs)
     atoms = np.abs(np.random.default_rng(rng).standard_normal((n_atoms, n_inputs)))
-    return atoms / np.linalg.norm(atoms, axis=1, keepdims=True)
+    return unit_norm(atoms)
 
 
 def random_network(

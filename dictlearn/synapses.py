@@ -55,9 +55,7 @@ class Phase:
     coding_trace: np.ndarray
 
     def __post_init__(self) -> None:
-        for name, value in self.__dict__.items():
-            if isinstance(value, np.ndarray):
-                object.__setattr__(self, name, checks.read_only(value))
+        checks.freeze_arrays(self)
 
     @property
     def n_spikes(self) -> np.ndarray:

@@ -26,7 +26,8 @@ from dictlearn import (
     remove_mean,
     split_channels,
 )
-from dictlearn.audit import LAYERS, GradientAudit, audit_gradients, plot_audit
+from dictlearn.audit import LAYERS, GradientAudit, audit_gradients
+from dictlearn.plotting import plot_audit
 from examples._common import GREY, figure, parser, save, table
 from examples._data import grey_photograph, held_out
 

@@ -84,6 +84,13 @@ def read_only(array: np.ndarray) -> np.ndarray:
     return view
 
 
+def freeze_arrays(record: Any) -> None:
+    """Make every array among the attributes of `record`, a frozen dataclass, read-only."""
+    for name, value in vars(record).items():
+        if isinstance(value, np.ndarray):
+            object.__setattr__(record, name, read_only(value))
+
+
 def positive_array(name: str, value: Any, length: int, *, meaning: str) -> np.ndarray:
     """Return one positive number for each of `length` things; a single number is for all of them."""
     if isinstance(value, numbers.Real) or (isinstance(value, np.ndarray) and value.ndim == 0):

@@ -1,4 +1,4 @@
-"""The cosine dictionary against its closed forms, and the mosaic of atoms."""
+"""The cosine dictionary against its closed forms, norms of atoms, and the mosaic of atoms."""
 
 import numpy as np
 import pytest
@@ -6,6 +6,7 @@ from matplotlib.figure import Figure
 from scipy.fft import dctn
 
 from dictlearn import overcomplete_dct, plot_atoms
+from dictlearn.atoms import unit_norm
 
 # An entry is a product of two waves, each a few roundings from exact.
 ROUNDING = 1e-14
@@ -89,3 +90,12 @@ def test_mosaic_is_about_square_and_uses_the_current_axes():
 def test_nonsense_is_named(call, error, sentence):
     with pytest.raises(error, match=sentence):
         call()
+
+
+@pytest.mark.parametrize("scale", [1.0, 2.0**-1000, 2.0**1000])
+def test_atoms_are_scaled_to_unit_norm_wherever_they_are_in_the_range_of_floats(scale):
+    """To the bit what plain division makes of them; zeros stay zeros."""
+    atoms = np.random.default_rng(0).normal(size=(5, 7))
+    expected = atoms / np.linalg.norm(atoms, axis=1, keepdims=True)
+    atoms[2], expected[2] = 0.0, 0.0
+    np.testing.assert_array_equal(unit_norm(scale * atoms), expected)

@@ -7,7 +7,8 @@ import pytest
 from matplotlib.figure import Figure
 
 from dictlearn import TwoPhaseNetwork, learn_dictionary, random_dictionary
-from dictlearn.audit import LAYERS, audit_gradients, limiting_codes, plot_audit
+from dictlearn.audit import LAYERS, audit_gradients, limiting_codes
+from dictlearn.plotting import plot_audit
 from dictlearn.rules import READOUTS
 from solvers import LassoProblem, solve_spiking
 

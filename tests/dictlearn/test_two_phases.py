@@ -304,7 +304,7 @@ RUN = {"penalty": 0.1, "duration": 1.0}
         (lambda: NETWORK.run(np.ones((1, 3)), **RUN, reweighting=[1.0]), ValueError, r"reweighting must have shape \(2,\)"),
         (lambda: NETWORK.run(np.ones((1, 3)), **RUN, reweighting=[1.0, -1.0]), ValueError, "reweighting must not be negative; got -1.0"),
         (lambda: NETWORK.run(np.ones((1, 3)), **RUN, time_step=0.3), ValueError, "duration must be a whole number of time steps; got 1.0"),
-        (lambda: TwoPhaseNetwork.consistent(np.array([[1.0, 0.0], [0.0, 0.0]])), ValueError, "atom 1 is zero"),
+        (lambda: TwoPhaseNetwork.consistent(np.array([[1.0, 0.0], [0.0, 0.0]])), ValueError, "dictionary must have atoms of positive norm; got zeros for atom 1"),
         (lambda: TwoPhaseNetwork.consistent(-np.eye(2)), ValueError, "dictionary must not be negative; got -1.0"),
         (lambda: NETWORK.run(np.ones((1, 3)), **RUN, time_step=0.0), ValueError, "time_step must be positive; got 0.0"),
         (lambda: NETWORK.spiking_network(np.ones(3), penalty=0.1, gamma=1.5), ValueError, r"gamma must lie in \[0, 1\); got 1.5"),

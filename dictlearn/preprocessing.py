@@ -1,0 +1,151 @@
+"""What is done to images and patches before anybody learns from them."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from snn import checks
+
+# A filtered image whose deviation is below this share of the unfiltered one is rounding of the transform.
+ROUNDING = 1e-12
+
+
+def remove_mean(patches: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the patches without their means, and the means.
+
+    Parameters
+    ----------
+    patches : array_like, shape (n_patches, n_pixels)
+
+    Returns
+    -------
+    centred : ndarray, shape (n_patches, n_pixels)
+        Every row sums to zero.
+    means : ndarray, shape (n_patches, 1)
+        ``centred + means`` is what came in.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If `patches` is of the wrong kind or shape.
+    """
+    patches = checks.real_array("patches", patches, shape=(None, None), meaning="(n_patches, n_pixels)")
+    means = patches.mean(axis=1, keepdims=True)
+    return patches - means, means
+
+
+def normalise(patches: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the patches scaled to unit Euclidean norm, and their norms.
+
+    Parameters
+    ----------
+    patches : array_like, shape (n_patches, n_pixels)
+
+    Returns
+    -------
+    normalised : ndarray, shape (n_patches, n_pixels)
+        Every row has norm one, but a row of zeros stays as it is.
+    norms : ndarray, shape (n_patches, 1)
+        0 for a row of zeros; ``normalised * norms`` is what came in.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If `patches` is of the wrong kind or shape, or a norm is larger than a float.
+    """
+    patches = checks.real_array("patches", patches, shape=(None, None), meaning="(n_patches, n_pixels)")
+    normalised, norms, exponents = unit_rows(patches)
+    with np.errstate(over="ignore"):
+        norms = np.ldexp(norms, exponents)
+    if not np.isfinite(norms).all():
+        first = int(np.argmin(np.isfinite(norms)))
+        raise ValueError(
+            f"patches must have norms of at most {np.finfo(float).max:.2g}; got more for patch {first}"
+        )
+    return normalised, norms
+
+
+def whiten(image: np.ndarray, *, cutoff: float = 0.4) -> np.ndarray:
+    """Flatten the spectrum of a natural scene, and leave out its highest frequencies.
+
+    The image without its mean is filtered with the amplitude, f being the distance from the origin of
+    the frequency plane::
+
+        R(f) = f exp(-(f / cutoff)^4)
+
+    and scaled to unit variance.
+
+    Parameters
+    ----------
+    image : array_like, shape (height, width)
+        One channel.
+    cutoff : float, default 0.4
+        In cycles a pixel, of which an image holds at most 1/2 along its sides.
+
+    Returns
+    -------
+    ndarray, shape (height, width)
+        Mean 0, variance 1.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is of the wrong kind, shape or value, or nothing is left of the image: it is
+        constant, or all of it lies above the cutoff.
+
+    Notes
+    -----
+    The transform takes the image for periodic: where opposite edges differ, the result has a seam along
+    them.
+
+    References
+    ----------
+    Olshausen and Field (1997), Vision Research 37, 3311-3325: cutoff at 200 cycles a picture, of 512 pixels.
+    """
+    image = checks.real_array("image", image, shape=(None, None), meaning="(height, width)")
+    cutoff = checks.positive_number("cutoff", cutoff)
+    scaled, _ = _scaled(image, axis=None)
+    # Exact for numbers near each other, as the differences to the mean would not be.
+    centred = scaled - scaled.min()
+    if not centred.any():
+        raise ValueError(f"image must not be constant; got {image.flat[0]} everywhere")
+    centred /= centred.max()
+    centred -= centred.mean()
+    height, width = image.shape
+    frequency = np.hypot(np.fft.fftfreq(height)[:, np.newaxis], np.fft.rfftfreq(width))
+    with np.errstate(over="ignore", under="ignore"):
+        amplitude = frequency * np.exp(-((frequency / cutoff) ** 4))
+    filtered = np.fft.irfft2(np.fft.rfft2(centred) * amplitude, image.shape)
+    deviation = filtered.std()
+    if not deviation > ROUNDING * centred.std():
+        raise ValueError(f"image must vary at frequencies about or below cutoff={cutoff:g}; got none")
+    return (filtered - filtered.mean()) / deviation
+
+
+def unit_rows(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return rows scaled to unit Euclidean norm, and their norms, which may leave the range of floats.
+
+    Parameters
+    ----------
+    rows : ndarray, shape (n_rows, n_values)
+
+    Returns
+    -------
+    unit : ndarray, shape (n_rows, n_values)
+        Every row has norm one, but a row of zeros stays as it is.
+    norms : ndarray, shape (n_rows, 1)
+    exponents : ndarray of int, shape (n_rows, 1)
+        The norms are ``norms * 2**exponents``.
+    """
+    scaled, exponents = _scaled(rows, axis=1)
+    norms = np.linalg.norm(scaled, axis=1, keepdims=True)
+    return scaled / np.where(norms > 0.0, norms, 1.0), norms, exponents
+
+
+def _scaled(array: np.ndarray, axis: int | None) -> tuple[np.ndarray, np.ndarray]:
+    """Return `array` with largest magnitudes in [1/2, 1), and the powers of two it was divided by.
+
+    Their squares neither overflow nor vanish, and nothing is rounded that could be seen beside them.
+    """
+    exponents = np.frexp(np.abs(array).max(axis=axis, keepdims=True))[1]
+    return np.ldexp(array, -exponents), exponents
