@@ -7,11 +7,12 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import numpy as np
-from joblib import effective_n_jobs
 
 from dictlearn.atoms import checked_atoms
-from dictlearn.synapses import Phase, Synapses
-from snn import Block, BlockWeights, NetworkState, SpikeTrain, SpikingNetwork, checks, simulate
+from dictlearn.signals import checked_signals
+from dictlearn.synapses import Phase, Synapses, blocks, firing_thresholds
+from dictlearn.threads import thread_count
+from snn import BlockWeights, NetworkState, SpikeTrain, SpikingNetwork, checks, simulate
 from snn.clock_driven import whole_steps
 
 # Signals simulated by one worker at a time.
@@ -114,19 +115,20 @@ class TwoPhaseNetwork:
         ----------
         signal : array_like, shape (n_inputs,)
             x, not negative.
-        penalty : float
-            lambda1, positive.
+        penalty, reweighting
+            As for `run`.
         gamma : float
             Strength of the feedback, in [0, 1).
-        reweighting : array_like, shape (n_atoms,), optional
-            s; by default 1.
         """
-        signals, penalty, reweighting = self._checked(np.atleast_2d(signal), penalty, reweighting)
+        signals, penalty, reweighting = checked_task(self, np.atleast_2d(signal), penalty, reweighting)
         gamma = share("gamma", gamma)
         if len(signals) != 1:
             raise ValueError(f"signal must be one signal; got {len(signals)}")
-        bias = self._soma_bias(signals, penalty, reweighting, gamma)[0]
-        return SpikingNetwork(self._weights(gamma), bias, self._thresholds())
+        return SpikingNetwork(
+            BlockWeights(self.n_inputs + self.n_atoms, list(blocks(*self._matrices, gamma=gamma))),
+            (1.0 - gamma) * self._drives(signals, penalty, reweighting)[0],
+            firing_thresholds(self.lateral, self.n_inputs),
+        )
 
     def run(
         self,
@@ -178,23 +180,17 @@ class TwoPhaseNetwork:
         ----------
         Lin and Tang (2018), arXiv:1805.08952, section 4.
         """
-        signals, penalty, reweighting = self._checked(signals, penalty, reweighting)
-        kappa = share("kappa", kappa)
-        if kappa == 0.0:
-            raise ValueError("kappa must be positive: without feedback there is no second phase")
-        duration = checks.positive_number("duration", duration)
-        initial_potential = share("initial_potential", initial_potential)
-        if time_step is not None:
-            time_step = checks.positive_number("time_step", time_step)
-            whole_steps(duration, time_step)
-
+        drives = self._drives(*checked_task(self, signals, penalty, reweighting))
+        kappa, duration, initial_potential, time_step = checked_phases(
+            kappa, duration, initial_potential, time_step
+        )
         first, second = self._run(
-            self._soma_bias(signals, penalty, reweighting, 0.0),
-            (0.0, kappa),
-            duration,
-            initial_potential,
-            time_step,
-            n_jobs,
+            drives,
+            gammas=(0.0, kappa),
+            duration=duration,
+            initial_potential=initial_potential,
+            time_step=time_step,
+            n_jobs=n_jobs,
         )
         return first, second
 
@@ -217,21 +213,21 @@ class TwoPhaseNetwork:
         penalty, kappa, duration, reweighting, initial_potential
             As for `run`.
         """
-        kappa = share("kappa", kappa)
-        duration = checks.positive_number("duration", duration)
-        initial_potential = share("initial_potential", initial_potential)
-        options = {"penalty": penalty, "reweighting": reweighting}
-        state = NetworkState(
-            membrane_potential=initial_potential * self._thresholds(),
-            synaptic_current=np.zeros(self.n_inputs + self.n_atoms),
+        kappa, duration, initial_potential, _ = checked_phases(kappa, duration, initial_potential)
+        without, with_feedback = (
+            self.spiking_network(signal, penalty=penalty, reweighting=reweighting, gamma=gamma)
+            for gamma in (0.0, kappa)
         )
-        without = self.spiking_network(signal, gamma=0.0, **options)
+        state = NetworkState(
+            membrane_potential=initial_potential * without.firing_threshold,
+            synaptic_current=np.zeros(without.n_neurons),
+        )
         first = simulate(without, duration, state=state, record_spikes=True)
         # As in `Synapses.run`: feedback acts on the filtered spikes, so that it is felt at once.
         filtered = np.bincount(
             first.spikes.neurons,
             weights=np.exp(first.spikes.times - duration),
-            minlength=self.n_inputs + self.n_atoms,
+            minlength=without.n_neurons,
         )
         current = first.state.synaptic_current.copy()
         current[: self.n_inputs] += kappa * (self.feedback @ filtered[self.n_inputs :])
@@ -240,12 +236,11 @@ class TwoPhaseNetwork:
             synaptic_current=current,
             time=first.state.time,
         )
-        with_feedback = self.spiking_network(signal, gamma=kappa, **options)
         second = simulate(with_feedback, duration, state=state, record_spikes=True)
         return SpikeTrain(
             times=np.concatenate([first.spikes.times, second.spikes.times]),
             neurons=np.concatenate([first.spikes.neurons, second.spikes.neurons]),
-            n_neurons=self.n_inputs + self.n_atoms,
+            n_neurons=without.n_neurons,
             start=0.0,
             stop=second.state.time,
         )
@@ -279,24 +274,26 @@ class TwoPhaseNetwork:
         TypeError, ValueError, RunawayFeedbackError
             As `run`.
         """
-        signals, penalty, reweighting = self._checked(signals, penalty, reweighting)
+        drives = self._drives(*checked_task(self, signals, penalty, reweighting))
         gamma = share("gamma", gamma)
         duration = checks.positive_number("duration", duration)
-        drives = self._soma_bias(signals, penalty, reweighting, 0.0)
-        _, second = self._run(drives, (gamma, gamma), 0.5 * duration, 0.5, None, n_jobs)
+        _, second = self._run(
+            drives, gammas=(gamma, gamma), duration=0.5 * duration, initial_potential=0.5, n_jobs=n_jobs
+        )
         return np.maximum(second.coding_current, 0.0) / np.diagonal(self.lateral)
 
     def _run(
         self,
         drives: np.ndarray,
+        *,
         gammas: tuple[float, float],
         duration: float,
         initial_potential: float,
-        time_step: float | None,
+        time_step: float | None = None,
         n_jobs: int | None,
     ) -> list[Phase]:
-        n_threads = effective_n_jobs(checks.worker_count("n_jobs", n_jobs))
-        synapses = Synapses(self.feedforward, self.feedback, self.lateral)
+        n_threads = thread_count(n_jobs)
+        synapses = Synapses(*self._matrices)
         with ThreadPoolExecutor(n_threads) as executor:
             return synapses.run(
                 drives,
@@ -308,48 +305,71 @@ class TwoPhaseNetwork:
                 executor=executor,
             )
 
-    def _checked(
-        self, signals: np.ndarray, penalty: float, reweighting: np.ndarray | None
-    ) -> tuple[np.ndarray, float, np.ndarray]:
-        signals = checks.real_array(
-            "signals", signals, shape=(None, self.n_inputs), meaning="(n_signals, n_inputs)"
-        )
-        if signals.min() < 0.0:
-            raise ValueError(
-                f"signals must not be negative (split them into + and - channels); got {signals.min()}"
-            )
-        penalty = checks.positive_number("penalty", penalty)
-        if reweighting is None:
-            reweighting = np.ones(self.n_atoms)
-        reweighting = checks.real_array(
-            "reweighting", reweighting, shape=(self.n_atoms,), meaning="one weight an atom"
-        )
-        if reweighting.min() < 0.0:
-            raise ValueError(f"reweighting must not be negative; got {reweighting.min()}")
-        return signals, penalty, reweighting
+    @property
+    def _matrices(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        return self.feedforward, self.feedback, self.lateral
 
-    def _thresholds(self) -> np.ndarray:
-        return np.concatenate([np.ones(self.n_inputs), np.diagonal(self.lateral)])
-
-    def _soma_bias(
-        self, signals: np.ndarray, penalty: float, reweighting: np.ndarray, gamma: float
-    ) -> np.ndarray:
+    def _drives(self, signals: np.ndarray, penalty: float, reweighting: np.ndarray) -> np.ndarray:
+        """Return the soma bias at gamma = 0, inputs first, a row a signal."""
         inhibition = np.broadcast_to(-penalty * reweighting, (len(signals), self.n_atoms))
-        return (1.0 - gamma) * np.hstack([signals, inhibition])
+        return np.hstack([signals, inhibition])
 
-    def _weights(self, gamma: float) -> BlockWeights:
-        n_inputs = self.n_inputs
-        blocks = [
-            Block(first_source=0, first_target=n_inputs, values=self.feedforward.T),
-            Block(first_source=n_inputs, first_target=n_inputs, values=self.lateral.T, factor=-1.0),
-        ]
-        if gamma > 0.0:
-            blocks.append(Block(first_source=n_inputs, first_target=0, values=self.feedback.T, factor=gamma))
-        return BlockWeights(n_inputs + self.n_atoms, blocks)
+
+def checked_task(
+    network: TwoPhaseNetwork, signals: np.ndarray, penalty: float, reweighting: np.ndarray | None
+) -> tuple[np.ndarray, float, np.ndarray]:
+    """Return what a network is to code as arrays and a number; the weights of the penalty are 1 by default.
+
+    Parameters
+    ----------
+    network : TwoPhaseNetwork
+        Whose numbers of neurons they must fit.
+    signals, penalty, reweighting
+        As for `TwoPhaseNetwork.run`.
+    """
+    signals = checked_signals(signals, network.n_inputs)
+    penalty = checks.positive_number("penalty", penalty)
+    if reweighting is None:
+        reweighting = np.ones(network.n_atoms)
+    reweighting = checks.real_array(
+        "reweighting", reweighting, shape=(network.n_atoms,), meaning="one weight an atom"
+    )
+    if reweighting.min() < 0.0:
+        raise ValueError(f"reweighting must not be negative; got {reweighting.min()}")
+    return signals, penalty, reweighting
+
+
+def checked_phases(
+    kappa: float, duration: float, initial_potential: float, time_step: float | None = None
+) -> tuple[float, float, float, float | None]:
+    """Return how the two phases are run, as floats.
+
+    Parameters
+    ----------
+    kappa, duration, initial_potential, time_step
+        As for `TwoPhaseNetwork.run`.
+    """
+    kappa = share("kappa", kappa)
+    if kappa == 0.0:
+        raise ValueError("kappa must be positive: without feedback there is no second phase")
+    duration = checks.positive_number("duration", duration)
+    initial_potential = share("initial_potential", initial_potential)
+    if time_step is not None:
+        time_step = checks.positive_number("time_step", time_step)
+        whole_steps(duration, time_step)
+    return kappa, duration, initial_potential, time_step
 
 
 def share(name: str, value: float) -> float:
-    """Return a number in [0, 1)."""
+    """Return a number in [0, 1).
+
+    Parameters
+    ----------
+    name : str
+        What the user calls it.
+    value : float
+        What came in.
+    """
     number = checks.non_negative_number(name, value)
     if number >= 1.0:
         raise ValueError(f"{name} must lie in [0, 1); got {number}")

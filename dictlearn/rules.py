@@ -193,12 +193,10 @@ def lateral_update(
     ----------
     lateral : ndarray, shape (n_atoms, n_atoms)
         H.
-    codes : ndarray, shape (n_signals, n_atoms)
-        a of the phase with feedback, or `projected_codes` of it.
+    codes, kappa
+        As for `feedforward_update`; or the `projected_codes`.
     lateral_gradient : ndarray, shape (n_signals, n_atoms)
         g_H.
-    kappa : float
-        Strength of the feedback.
     lateral_step : float
         eta_H, about 15 eta_D in the paper.
     decay : float, default 0.0

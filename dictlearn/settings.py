@@ -6,10 +6,9 @@ import json
 from dataclasses import asdict, dataclass, field
 
 from dictlearn import rules
-from dictlearn.network import share
+from dictlearn.network import checked_phases
 from dictlearn.steps import PaperSteps, Steps, UsageSteps
 from snn import checks
-from snn.clock_driven import whole_steps
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,16 +49,13 @@ class LearningSettings:
     batch_size: int = 16
 
     def __post_init__(self) -> None:
-        for name in ("penalty", "duration", "amplitude"):
+        for name in ("penalty", "amplitude"):
             object.__setattr__(self, name, checks.positive_number(name, getattr(self, name)))
-        for name in ("kappa", "initial_potential"):
-            object.__setattr__(self, name, share(name, getattr(self, name)))
-        if self.kappa == 0.0:
-            raise ValueError("kappa must be positive: without feedback there is no second phase")
+        names = ("kappa", "duration", "initial_potential", "time_step")
+        values = checked_phases(*(getattr(self, name) for name in names))
+        for name, value in zip(names, values, strict=True):
+            object.__setattr__(self, name, value)
         checks.one_of("readout", self.readout, rules.READOUTS)
-        if self.time_step is not None:
-            object.__setattr__(self, "time_step", checks.positive_number("time_step", self.time_step))
-            whole_steps(self.duration, self.time_step)
         if not isinstance(self.steps, (UsageSteps, PaperSteps)):
             raise TypeError(f"steps must be UsageSteps or PaperSteps; got {type(self.steps).__name__}")
         object.__setattr__(self, "batch_size", checks.positive_integer("batch_size", self.batch_size))

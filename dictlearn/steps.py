@@ -23,8 +23,10 @@ class UsageSteps:
     A_i is the curvature of the objective along atom i, so that this is its diagonal Newton step.  The decay
     a_i lambda1 is what keeps every atom at unit norm: since F_i . g_D = -lambda1 kappa for an active neuron,
     the update is tangent to the unit sphere, and stationary exactly where the objective is under unit
-    norms.  (Of an atom used so seldom that its penalty is weighted by s, see `patience`, the norm settles
-    near sqrt(s).)  There is no lambda2.
+    norms.  There is no lambda2.
+
+    An atom that is used less than once in about n_atoms samples settles below unit norm, near sqrt(s): by
+    the time it fires, its penalty is weighted by s, see `patience`, but its decay is not.
 
     Parameters
     ----------

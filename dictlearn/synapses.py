@@ -75,6 +75,41 @@ class _Layers(NamedTuple):
         return len(self.firing_threshold)
 
 
+def blocks(
+    feedforward: np.ndarray, feedback: np.ndarray, lateral: np.ndarray, *, gamma: float = 1.0
+) -> tuple[Block, ...]:
+    """Return the weights as blocks of a network with its inputs first: F, H, and at last, if any, gamma B.
+
+    Parameters
+    ----------
+    feedforward, feedback, lateral : ndarray, shapes (n_atoms, n_inputs), (n_inputs, n_atoms), (n_atoms, n_atoms)
+        F, B and H.
+    gamma : float, default 1.0
+        Strength of the feedback.
+    """  # noqa: E501
+    n_inputs = feedforward.shape[1]
+    forward = (
+        Block(first_source=0, first_target=n_inputs, values=feedforward.T),
+        Block(first_source=n_inputs, first_target=n_inputs, values=lateral.T, factor=-1.0),
+    )
+    if gamma == 0.0:
+        return forward
+    return (*forward, Block(first_source=n_inputs, first_target=0, values=feedback.T, factor=gamma))
+
+
+def firing_thresholds(lateral: np.ndarray, n_inputs: int) -> np.ndarray:
+    """Return the thresholds of all neurons, inputs first: 1, and the diagonal of H.
+
+    Parameters
+    ----------
+    lateral : ndarray, shape (n_atoms, n_atoms)
+        H.
+    n_inputs : int
+        M.
+    """
+    return np.concatenate([np.ones(n_inputs), np.diagonal(lateral)])
+
+
 class Synapses:
     """F, B and H, a row a source as spikes need them, in one array that runs read and learning changes.
 
@@ -87,19 +122,19 @@ class Synapses:
     def __init__(self, feedforward: np.ndarray, feedback: np.ndarray, lateral: np.ndarray) -> None:
         n_atoms, n_inputs = feedforward.shape
         self.n_inputs, self.n_atoms = n_inputs, n_atoms
-        blocks = (
-            Block(first_source=0, first_target=n_inputs, values=feedforward.T),
-            Block(first_source=n_inputs, first_target=n_inputs, values=lateral.T, factor=-1.0),
-            Block(first_source=n_inputs, first_target=0, values=feedback.T),
-        )
-        full = BlockWeights(n_neurons=n_inputs + n_atoms, blocks=blocks).segmented()
+        all_blocks = blocks(feedforward, feedback, lateral)
+        full = BlockWeights(n_neurons=n_inputs + n_atoms, blocks=all_blocks).segmented()
         self._values = full.values
-        ends = np.cumsum([block.values.size for block in blocks])
+        ends = np.cumsum([block.values.size for block in all_blocks])
         self._full = full
         self._is_feedback = full.offsets >= ends[1]
         self.feedforward_rows = self._values[: ends[0]].reshape(n_inputs, n_atoms)
         self.lateral_rows = self._values[ends[0] : ends[1]].reshape(n_atoms, n_atoms)
         self.feedback_rows = self._values[ends[1] :].reshape(n_atoms, n_inputs)
+
+    def __reduce__(self) -> tuple:
+        # The rows are views of one array, which a copy or a pickle would tear apart.
+        return Synapses, (self.feedforward, self.feedback, self.lateral)
 
     @property
     def feedforward(self) -> np.ndarray:
@@ -148,7 +183,7 @@ class Synapses:
         RunawayFeedbackError
             If a phase has more spikes than anything but a runaway could cause.
         """
-        thresholds = np.concatenate([np.ones(self.n_inputs), np.diagonal(self.lateral_rows)])
+        thresholds = firing_thresholds(self.lateral, self.n_inputs)
         layers = [_Layers(self.weights(gamma), thresholds) for gamma in gammas]
         # Interleaved, because neighbours are alike: signals first, then probes, and the probes are quick.
         n_pieces = min(n_pieces, len(drives))

@@ -300,6 +300,7 @@ RUN = {"penalty": 0.1, "duration": 1.0}
         (lambda: NETWORK.run(np.ones((1, 3)), penalty=0.0), ValueError, "penalty must be positive; got 0.0"),
         (lambda: NETWORK.run(np.ones((1, 3)), **RUN, kappa=1.0), ValueError, r"kappa must lie in \[0, 1\); got 1.0"),
         (lambda: NETWORK.run(np.ones((1, 3)), **RUN, kappa=0.0), ValueError, "kappa must be positive"),
+        (lambda: NETWORK.spikes(np.ones(3), **RUN, kappa=0.0), ValueError, "kappa must be positive"),
         (lambda: NETWORK.run(np.ones((1, 3)), **RUN, initial_potential=1.0), ValueError, r"initial_potential must lie in \[0, 1\)"),
         (lambda: NETWORK.run(np.ones((1, 3)), **RUN, reweighting=[1.0]), ValueError, r"reweighting must have shape \(2,\)"),
         (lambda: NETWORK.run(np.ones((1, 3)), **RUN, reweighting=[1.0, -1.0]), ValueError, "reweighting must not be negative; got -1.0"),
