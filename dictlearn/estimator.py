@@ -6,25 +6,23 @@ import math
 import os
 import warnings
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
-from joblib import effective_n_jobs
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
-from threadpoolctl import threadpool_limits
 
-from dictlearn.atoms import checked_atoms, unit_norm
+from dictlearn.atoms import checked_atoms
 from dictlearn.channels import join_channels, split_channels
 from dictlearn.learner import TwoPhaseLearner
-from dictlearn.learning import learn_dictionary
+from dictlearn.learning import learn_dictionary, starting_network
 from dictlearn.network import TwoPhaseNetwork
 from dictlearn.settings import LearningSettings
 from dictlearn.signals import amplitude_scale, checked_signals
 from dictlearn.start import random_dictionary
 from dictlearn.steps import Steps, UsageSteps
+from dictlearn.threads import learning_threads, thread_count
 from snn import checks
 from solvers import LassoProblem, SparseCodingResult, solve_spiking
 
@@ -233,7 +231,7 @@ class SpikingDictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixi
         is_first = not hasattr(self, "learner_")
         is_split = checks.flag("split_channels", self.split_channels)
         signals = self._signals(X, reset=is_first, is_split=is_split)
-        n_threads = effective_n_jobs(checks.worker_count("n_jobs", self.n_jobs))
+        n_threads = thread_count(self.n_jobs)
         if is_first:
             self.learner_ = self._first_learner(signals, settings)
             self._n_features_learned = self.n_features_in_
@@ -248,7 +246,7 @@ class SpikingDictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixi
         learner.scale *= settings.amplitude / learner.settings.amplitude
         learner.settings = settings
         learner.replace_dead = checks.flag("replace_dead", self.replace_dead)
-        with threadpool_limits(limits=1, user_api="blas"), ThreadPoolExecutor(n_threads) as executor:
+        with learning_threads(n_threads) as executor:
             for first in range(0, len(signals), settings.batch_size):
                 batch = signals[first : first + settings.batch_size]
                 learner.learn(batch, n_threads=n_threads, executor=executor)
@@ -393,7 +391,7 @@ class SpikingDictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixi
             n_atoms = len(start)
             if self.split_channels:
                 start = split_channels(start)
-            start = unit_norm(checked_atoms("dict_init", start))
+            start = checked_atoms("dict_init", start)
         if self.n_components is not None and self._n_atoms(n_inputs) != n_atoms:
             raise ValueError(f"dict_init has {n_atoms} atoms but n_components is {self.n_components}")
         return start
@@ -405,9 +403,11 @@ class SpikingDictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixi
         n_inputs = signals.shape[1]
         start = self._start(n_inputs)
         if start is None:
-            start = random_dictionary(self._n_atoms(n_inputs), n_inputs, rng=self._seed())
+            start = TwoPhaseNetwork.consistent(
+                random_dictionary(self._n_atoms(n_inputs), n_inputs, rng=self._seed())
+            )
         return TwoPhaseLearner(
-            start if isinstance(start, TwoPhaseNetwork) else TwoPhaseNetwork.consistent(start),
+            starting_network(start, n_inputs),
             settings,
             scale=amplitude_scale(checked_signals(signals, None), settings.amplitude),
             replace_dead=self.replace_dead,

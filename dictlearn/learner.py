@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-from concurrent.futures import Executor, ThreadPoolExecutor
-from contextlib import nullcontext
+from concurrent.futures import Executor
 
 import numpy as np
 
 from dictlearn import _kernels, rules
 from dictlearn.atoms import unit_norm
+from dictlearn.history import RECORD_EVERY, History
 from dictlearn.network import TwoPhaseNetwork
 from dictlearn.settings import LearningSettings
 from dictlearn.signals import checked_signals
@@ -20,19 +20,12 @@ from snn.archive import load_archive, save_archive
 
 # A threshold at zero would mean endless spikes.  In units of the target, 1.
 LEAST_THRESHOLD = 0.05
-# Samples between two entries of the history.
-RECORD_EVERY = 1000
 # Share of the mismatch that H makes good: currents know it exactly.
 LATERAL_GAINS = {"currents": 1.0, "counts": 0.1}
 # Of a probed neuron, in the phase with feedback.
 PROBE_SPIKES = 3.0
 # How fast the paper's decay follows the mean code, in samples.
 FOLLOWING = 1000.0
-
-HISTORY = (
-    "n_samples", "objective", "nonzeros", "spikes", "disturbance", "consistency", "symmetry", "least_norm",
-    "median_norm", "largest_norm",
-)  # fmt: skip
 
 
 class TwoPhaseLearner:
@@ -52,6 +45,14 @@ class TwoPhaseLearner:
 
     Attributes
     ----------
+    settings, scale, replace_dead
+        As given.  They may be changed between batches.
+    usage : ndarray, shape (n_atoms,)
+        A of `UsageSteps`: the sum of the squares of each atom's code so far, in units of the mean energy of
+        the signals.
+    last_fired, last_compared : ndarray of int, shape (n_atoms,)
+        Samples learned from when each coding neuron last fired for a signal, and when it last did at all,
+        as a probe perhaps: then its lateral weights were compared with F B.
     n_samples : int
         Samples learned from so far.
     n_spikes : int
@@ -81,17 +82,7 @@ class TwoPhaseLearner:
         self.last_compared = np.zeros(network.n_atoms, dtype=np.int64)
         self.n_samples, self.n_spikes, self.n_bounded, self.n_replaced = 0, 0, 0, 0
         self._mean_code = 0.0
-        self._sums = np.zeros(5)  # since the last entry of the history
-        self._history: list[np.ndarray] = []
-
-    def __getstate__(self) -> dict:
-        return {**self.__dict__, "_synapses": self.network}
-
-    def __setstate__(self, state: dict) -> None:
-        # The rows of synapses are views of one array, which a pickle would tear apart.
-        network = state["_synapses"]
-        self.__dict__.update(state)
-        self._synapses = Synapses(network.feedforward, network.feedback, network.lateral)
+        self._history = History()
 
     # -- what it is ------------------------------------------------------------------------------
 
@@ -121,10 +112,10 @@ class TwoPhaseLearner:
         """Means over each thousand samples, and the weights at the end of it: a dict of arrays.
 
         objective, nonzeros, spikes (a sample) and disturbance (||g_D|| / ||kappa x||, what the feedback
-        changes about the input layer) as the network saw them; consistency, symmetry, and the norms.
+        changes about the input layer; of signals that are not zero) as the network saw them; consistency,
+        symmetry, and the norms.
         """
-        rows = np.array(self._history).reshape(-1, len(HISTORY))
-        return dict(zip(HISTORY, rows.T.copy(), strict=True))
+        return self._history.as_arrays()
 
     @property
     def dead_atoms(self) -> np.ndarray:
@@ -142,6 +133,8 @@ class TwoPhaseLearner:
             Not negative.
         n_threads, executor
             How many pieces to cut the batch into, and who runs them; the result does not depend on it.
+            An executor changes the weights as well, away from the main thread, so that after Ctrl-C they
+            are those of whole batches.
 
         Raises
         ------
@@ -181,9 +174,11 @@ class TwoPhaseLearner:
                 f"after {self.n_samples:,} samples {error}; the weights are those before this batch "
                 "(smaller steps let H keep up with F B)"
             ) from None
+        arguments = (signals, probed, thresholds, reweighting, *phases)
+        if executor is None:
+            return self._update(*arguments)
         # Not in this thread: Ctrl-C stops the main one anywhere, and a batch is learned whole or not at all.
-        with ThreadPoolExecutor(1) if executor is None else nullcontext(executor) as other:
-            return other.submit(self._update, signals, probed, thresholds, reweighting, *phases).result()
+        return executor.submit(self._update, *arguments).result()
 
     def _probed(self, n_signals: int) -> np.ndarray:
         """Return the atoms that are made to fire alone: those whose lateral weights were not used longest."""
@@ -300,33 +295,19 @@ class TwoPhaseLearner:
         """Add the batch to the history; return its mean objective in units of the signals."""
         kappa, scale = self.settings.kappa, self.scale
         norms = np.linalg.norm(signals, axis=1) * scale
-        disturbance = np.linalg.norm(g_d, axis=1) / kappa  # ||B a - x||, by equation 9
+        errors = np.linalg.norm(g_d, axis=1) / kappa  # ||B a - x||, by equation 9
         # While g_D is read from spike counts this is the error of the rates.
-        objectives = 0.5 * disturbance**2 + self.settings.penalty * scale * (arriving @ reweighting)
+        objectives = 0.5 * errors**2 + self.settings.penalty * scale * (arriving @ reweighting)
         lit = norms > 0.0
-        self._sums += (
-            len(signals),
-            objectives.sum() / scale**2,
-            np.count_nonzero(codes),
-            first.n_spikes.sum() + second.n_spikes.sum(),
-            (disturbance[lit] / norms[lit]).sum(),
+        self._history.add(
+            n_signals=len(signals),
+            objective=objectives.sum() / scale**2,
+            n_nonzeros=np.count_nonzero(codes),
+            n_spikes=first.n_spikes.sum() + second.n_spikes.sum(),
+            disturbances=errors[lit] / norms[lit],
         )
         if self.n_samples // RECORD_EVERY > (self.n_samples - len(signals)) // RECORD_EVERY:
-            network = self.network
-            atom_norms = np.linalg.norm(network.feedback, axis=0)
-            quantiles = np.quantile(atom_norms, (0.0, 0.5, 1.0))
-            self._history.append(
-                np.array(
-                    [
-                        self.n_samples,
-                        *(self._sums[1:] / self._sums[0]),
-                        network.consistency,
-                        network.symmetry,
-                        *quantiles,
-                    ]
-                )
-            )
-            self._sums[:] = 0.0
+            self._history.record(self.n_samples, self.network)
         return float(objectives.mean() / scale**2)
 
     # -- keeping it ------------------------------------------------------------------------------
@@ -356,8 +337,8 @@ class TwoPhaseLearner:
                 "last_compared": self.last_compared,
                 "counters": np.array([self.n_samples, self.n_spikes, self.n_bounded, self.n_replaced]),
                 "mean_code": self._mean_code,
-                "sums": self._sums,
-                "history": np.array(self._history).reshape(-1, len(HISTORY)),
+                "sums": self._history.sums,
+                "history": self._history.entries,
                 **extra,
             },
         )
@@ -378,7 +359,7 @@ class TwoPhaseLearner:
         """
         names = (
             "feedforward", "feedback", "lateral", "settings", "scale", "replace_dead", "usage", "last_fired",
-            "last_compared",            "counters", "mean_code", "sums", "history",
+            "last_compared", "counters", "mean_code", "sums", "history",
         )  # fmt: skip
         entries = load_archive(path, names, kind="TwoPhaseLearner")
         try:
@@ -396,8 +377,8 @@ class TwoPhaseLearner:
                 int, entries["counters"]
             )
             learner._mean_code = float(entries["mean_code"])
-            learner._sums[:] = entries["sums"]
-            learner._history = list(entries["history"])
+            learner._history.sums[:] = entries["sums"]
+            learner._history.entries = entries["history"]
         except (KeyError, TypeError, ValueError) as error:
             raise ValueError(
                 f"path must name a saved TwoPhaseLearner; got {os.fspath(path)!r} ({error})"

@@ -6,21 +6,20 @@ import hashlib
 import json
 import os
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
-from joblib import effective_n_jobs
-from threadpoolctl import threadpool_limits
 from tqdm import tqdm
 
 from dictlearn.atoms import checked_atoms, unit_norm
-from dictlearn.learner import LEAST_THRESHOLD, RECORD_EVERY, TwoPhaseLearner
+from dictlearn.history import RECORD_EVERY
+from dictlearn.learner import LEAST_THRESHOLD, TwoPhaseLearner
 from dictlearn.network import TwoPhaseNetwork
 from dictlearn.order import batches_in_order, seed_of_order
 from dictlearn.settings import LearningSettings
 from dictlearn.signals import amplitude_scale, checked_signals
 from dictlearn.start import random_dictionary
+from dictlearn.threads import learning_threads, thread_count
 from snn import checks
 from snn.archive import load_archive
 
@@ -109,7 +108,7 @@ def learn_dictionary(
     checks.instance_of("settings", settings, LearningSettings)
     n_samples = 10 * len(signals) if n_samples is None else checks.positive_integer("n_samples", n_samples)
     checkpoint_every = checks.positive_integer("checkpoint_every", checkpoint_every)
-    n_threads = effective_n_jobs(checks.worker_count("n_jobs", n_jobs))
+    n_threads = thread_count(n_jobs)
     checks.flag("progress", progress)
     if callback is not None and not callable(callback):
         raise TypeError(f"callback must be callable; got {type(callback).__name__}")
@@ -120,8 +119,16 @@ def learn_dictionary(
         if not Path(checkpoint).absolute().parent.is_dir():
             raise ValueError(f"checkpoint must lie in a folder that exists; got {os.fspath(checkpoint)!r}")
     seed = seed_of_order(rng)
+    n_inputs = signals.shape[1]
+    if start is None and n_atoms is None:
+        raise TypeError("n_atoms must be given, or a start that has some")
+    network = starting_network(
+        random_dictionary(n_atoms, n_inputs, rng=seed) if start is None else start, n_inputs
+    )
+    if n_atoms not in (None, network.n_atoms):
+        raise ValueError(f"start has {network.n_atoms} atoms but n_atoms is {n_atoms}")
     given = TwoPhaseLearner(
-        _starting_network(start, n_atoms, signals.shape[1], seed),
+        network,
         settings,
         scale=amplitude_scale(signals, settings.amplitude),
         replace_dead=replace_dead,
@@ -138,9 +145,7 @@ def learn_dictionary(
                 )
     try:
         with (
-            # Products of a batch are small: BLAS's threads, waiting for each other, made this 6 times slower.
-            threadpool_limits(limits=1, user_api="blas"),
-            ThreadPoolExecutor(n_threads) as executor,
+            learning_threads(n_threads) as executor,
             tqdm(total=n_samples, initial=learner.n_samples, disable=not progress, unit="sample") as bar,
         ):
             batches = batches_in_order(
@@ -172,13 +177,16 @@ def learn_dictionary(
     return learner
 
 
-def _starting_network(
-    start: np.ndarray | TwoPhaseNetwork | None, n_atoms: int | None, n_inputs: int, seed: int
-) -> TwoPhaseNetwork:
-    if start is None:
-        if n_atoms is None:
-            raise TypeError("n_atoms must be given, or a start that has some")
-        start = random_dictionary(n_atoms, n_inputs, rng=seed)
+def starting_network(start: np.ndarray | TwoPhaseNetwork, n_inputs: int) -> TwoPhaseNetwork:
+    """Return the network that learning starts from: of atoms brought to unit norm, or the one given.
+
+    Parameters
+    ----------
+    start : array_like, shape (n_atoms, n_inputs), or TwoPhaseNetwork
+        What came in.
+    n_inputs : int
+        Features of the signals.
+    """
     if isinstance(start, TwoPhaseNetwork):
         network = start
         least = np.diagonal(network.lateral).min()
@@ -187,8 +195,6 @@ def _starting_network(
     else:
         atoms = checked_atoms("dictionary", start, meaning="(n_atoms, n_inputs)")
         network = TwoPhaseNetwork.consistent(unit_norm(atoms))
-    if n_atoms is not None and network.n_atoms != n_atoms:
-        raise ValueError(f"start has {network.n_atoms} atoms but n_atoms is {n_atoms}")
     if network.n_inputs != n_inputs:
         raise ValueError(f"start has {network.n_inputs} inputs but signals have {n_inputs} features")
     return network

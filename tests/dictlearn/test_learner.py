@@ -425,6 +425,35 @@ def _count(learner, shown, batch):
     return 0.0
 
 
+def test_disturbance_is_a_mean_over_signals_that_are_not_zero(signals):
+    """Signals of nothing, which nothing disturbs, change nothing about it; other means are over all."""
+    settings = LearningSettings(penalty=PENALTY, steps=UsageSteps(probes=0.0), batch_size=50)
+    ratios = []
+    learner = TwoPhaseLearner(
+        TwoPhaseNetwork.consistent(random_dictionary(8, 12, rng=0)), settings, scale=5.0
+    )
+    phases = listened(learner)
+    for first in range(0, 1000, 50):
+        batch = signals[first % 300 : first % 300 + 50].copy()
+        batch[::2] = 0.0
+        learner.learn(batch)
+        g_d = rules.reconstruction_gradient(*phases)
+        ratios.append(
+            np.linalg.norm(g_d[1::2], axis=1)
+            / (settings.kappa * learner.scale * np.linalg.norm(batch[1::2], axis=1))
+        )
+    assert learner.history["n_samples"].tolist() == [1000]
+    # To the roundings of a mean of 500.
+    assert learner.history["disturbance"][0] == pytest.approx(np.mean(ratios), rel=1e-12)
+
+
+def test_a_thousand_signals_of_nothing_have_no_disturbance(signals):
+    learner = learn(signals, 320)
+    learner.learn(np.zeros((1000, 12)))
+    learner.learn(np.zeros((1000, 12)))
+    assert learner.history["disturbance"][-1] == 0.0
+
+
 # -- stopping, going on --------------------------------------------------------------------------
 
 
@@ -706,6 +735,22 @@ def test_dead_atoms_are_reported_and_replaced(data):
     assert np.abs(replaced.dictionary[8:, -4:]).max() == 0.0
     assert replaced.network.consistency > 0.97
     assert replaced.history["objective"][-1] < left.history["objective"][-1]
+
+
+def test_usage_of_a_replaced_atom_starts_anew(data):
+    """What its weights did before would make the steps of the new ones small."""
+    start, signals = with_unused_atoms(*data)
+    start[:8, :12] = data[0]  # which all fire
+    learner = TwoPhaseLearner(TwoPhaseNetwork.consistent(start), USAGE, scale=5.0, replace_dead=True)
+    learner.usage[:] = 7.0
+    learner.learn(np.vstack([signals] * 4)[:999])
+    assert learner.n_replaced == 0
+    np.testing.assert_array_equal(learner.usage[8:], 7.0)
+    learner.learn(signals[:1])
+    # One signal replaces one atom.
+    assert learner.n_replaced == 1
+    assert learner.usage[8:].tolist() == [0.0, 7.0]
+    assert learner.usage[:8].min() >= 7.0
 
 
 def test_silent_for_long_is_a_thousand_samples(data):
