@@ -9,6 +9,7 @@ from typing import TypeVar
 import numpy as np
 from PIL import Image
 
+from dictlearn import normalise, random_patches, remove_mean, split_channels
 from examples._common import LUMA
 
 # Who has which, as files in the package itself.
@@ -87,6 +88,15 @@ def held_out(data: Data, *, one_in: int = 5) -> tuple[Data, Data]:
         [image[:, :end] for image, end in zip(data, ends, strict=True)],
         [image[:, end:] for image, end in zip(data, ends, strict=True)],
     )
+
+
+def patch_signals(images: list[np.ndarray], side: int, n: int, *, seed: int, contrast: float) -> np.ndarray:
+    """Return random patches without mean and of unit norm, in + and - channels, shape (n, 2 * side**2).
+
+    None has a norm without its mean below `contrast`.
+    """
+    patches = random_patches(images, side, n, rng=seed, least_contrast=contrast)
+    return split_channels(normalise(remove_mean(patches)[0])[0])
 
 
 def _file(name: str) -> Traversable | None:

@@ -24,9 +24,12 @@ from dictlearn import (
     random_network,
 )
 from examples._common import BLUE, GREEN, GREY, ORANGE, PURPLE, RED, figure, parser, save, table
+from examples._data import held_out, patch_signals
 from snn.plotting import raster
 
 SEED = 0
+# To learn from, drawn once and shown again where more samples are asked for.
+N_PATCHES = 100_000
 MARKS = (0, 1_000, 2_000, 5_000, 10_000, 20_000, 50_000, 100_000, 200_000)
 # Of plain gradient descent; the best is the baseline.
 GRADIENT_STEPS = (0.1, 0.2, 0.5, 1.0, 2.0)
@@ -46,6 +49,40 @@ class Task:
     channels: bool
     n_atoms: int
     penalty: float
+
+
+def patch_task(
+    name: str,
+    title: str,
+    images: list[np.ndarray],
+    *,
+    side: int,
+    contrast: float,
+    n_atoms: int,
+    n_signals: int,
+    n_held_out: int,
+) -> Task:
+    """Return patches of images, and others to judge by from the part of the images that is held out."""
+    signals, judged = (
+        patch_signals(part, side, n, seed=seed, contrast=contrast)
+        for seed, (part, n) in enumerate(zip(held_out(images), (n_signals, n_held_out), strict=True))
+    )
+    return Task(
+        name=name,
+        title=title,
+        signals=signals,
+        held_out=judged,
+        image_shape=(side, side),
+        channels=True,
+        n_atoms=n_atoms,
+        penalty=0.1,
+    )
+
+
+def run_patches(task: Callable[..., Task], description: str, *, n_samples: int) -> None:
+    """Be the program of a task of patches, of which it draws no more than it learns from."""
+    arguments = options(description, n_samples=n_samples).parse_args()
+    run(task(n_signals=min(arguments.samples, N_PATCHES)), arguments)
 
 
 def options(description: str, *, n_samples: int) -> argparse.ArgumentParser:

@@ -14,14 +14,10 @@ from dictlearn import (
     denoise,
     join_channels,
     learn_dictionary,
-    normalise,
     overcomplete_dct,
-    random_patches,
-    remove_mean,
-    split_channels,
 )
 from examples._common import figure, parser, save, signal_to_noise, table
-from examples._data import PHOTOGRAPHS, grey_photograph, photographs
+from examples._data import PHOTOGRAPHS, grey_photograph, patch_signals, photographs
 
 SIDE = 8
 NOISE = 29.6 / 255.0
@@ -45,8 +41,7 @@ def main() -> None:
     size = min(arguments.size, *clean.shape)
     top, left = ((side - size) // 2 for side in clean.shape)
     clean = clean[top : top + size, left : left + size]
-    patches = random_patches(others, SIDE, min(arguments.samples, 100_000), rng=0, least_contrast=0.1)
-    signals = split_channels(normalise(remove_mean(patches)[0])[0])
+    signals = patch_signals(others, SIDE, min(arguments.samples, 100_000), seed=0, contrast=0.1)
     learner = learn_dictionary(
         signals, 256, penalty=0.1, n_samples=arguments.samples, rng=0, n_jobs=arguments.jobs, progress=True
     )

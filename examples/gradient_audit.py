@@ -20,16 +20,12 @@ from matplotlib.patches import Patch
 from dictlearn import (
     TwoPhaseNetwork,
     learn_dictionary,
-    normalise,
     random_network,
-    random_patches,
-    remove_mean,
-    split_channels,
 )
 from dictlearn.audit import LAYERS, GradientAudit, audit_gradients
 from dictlearn.plotting import plot_audit
 from examples._common import GREY, figure, parser, save, table
-from examples._data import grey_photograph, held_out
+from examples._data import grey_photograph, held_out, patch_signals
 
 PATCH_SIZE = 8
 N_ATOMS = 64
@@ -41,11 +37,10 @@ SEED = 0
 def patches() -> tuple[np.ndarray, np.ndarray]:
     """Return patches to learn from, and others to audit on: no mean, unit norm, two channels."""
     parts = held_out([grey_photograph("china")])
-    drawn = [
-        random_patches(part, PATCH_SIZE, n, rng=SEED, least_contrast=LEAST_CONTRAST)
+    learned, audited = (
+        patch_signals(part, PATCH_SIZE, n, seed=SEED, contrast=LEAST_CONTRAST)
         for part, n in zip(parts, (5_000, 500), strict=True)
-    ]
-    learned, audited = (split_channels(normalise(remove_mean(part)[0])[0]) for part in drawn)
+    )
     return learned, audited
 
 

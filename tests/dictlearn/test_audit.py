@@ -11,42 +11,34 @@ from dictlearn.audit import LAYERS, audit_gradients, limiting_codes
 from dictlearn.plotting import plot_audit
 from dictlearn.rules import READOUTS
 from solvers import LassoProblem, solve_spiking
+from tests.dictlearn.two_phase_networks import (
+    N_ATOMS,
+    N_INPUTS,
+    mismatched,
+    sparse_atoms,
+    sparse_codes,
+    sparse_dictionary,
+)
 
 PENALTY = 0.1
-N_INPUTS, N_ATOMS = 24, 32
 DURATIONS = (10.0, 125.0, 250.0, 500.0, 1000.0, 2000.0)
 
 
 @pytest.fixture(scope="module")
 def dictionary():
-    """Sparse, non-negative atoms of norms 0.7 to 1.3."""
-    rng = np.random.default_rng(1)
-    atoms = rng.uniform(size=(N_ATOMS, N_INPUTS)) * (rng.uniform(size=(N_ATOMS, N_INPUTS)) < 0.3) + 0.01
-    return atoms / np.linalg.norm(atoms, axis=1, keepdims=True) * rng.uniform(0.7, 1.3, (N_ATOMS, 1))
+    return sparse_dictionary()
 
 
 @pytest.fixture(scope="module")
 def signals(dictionary):
     """A zero one among them."""
     rng = np.random.default_rng(2)
-    codes = rng.uniform(0.5, 1.5, (12, N_ATOMS)) * (rng.uniform(size=(12, N_ATOMS)) < 0.1)
+    codes = sparse_codes(12, N_ATOMS, 0.1, rng)
     codes[5] = 0.0
     codes[6, 3] = 1.0
     signals = codes @ dictionary + 0.02 * rng.uniform(size=(12, N_INPUTS))
     signals[5] = 0.0
     return signals
-
-
-def mismatched(dictionary, strength, seed=3):
-    """F, B and H perturbed independently: inconsistent and asymmetric, not negative."""
-    rng = np.random.default_rng(seed)
-    network = TwoPhaseNetwork.consistent(dictionary)
-    return TwoPhaseNetwork(
-        *(
-            matrix * rng.uniform(1.0 - strength, 1.0 + strength, matrix.shape)
-            for matrix in (network.feedforward, network.feedback, network.lateral)
-        )
-    )
 
 
 @pytest.fixture(scope="module")
@@ -104,9 +96,8 @@ def test_currents_are_exact_for_the_code_of_the_phase(consistent_audit, mismatch
 def test_after_learning_lateral_gradients_need_currents():
     """The mismatch that is left is small beside H, and smaller than the error of counting."""
     rng = np.random.default_rng(4)
-    atoms = rng.uniform(size=(12, N_INPUTS)) * (rng.uniform(size=(12, N_INPUTS)) < 0.3) + 0.01
-    codes = rng.uniform(0.5, 1.5, (500, 12)) * (rng.uniform(size=(500, 12)) < 0.2)
-    signals = codes @ atoms
+    atoms = sparse_atoms(12, rng)
+    signals = sparse_codes(500, 12, 0.2, rng) @ atoms
     start = random_dictionary(12, N_INPUTS, rng=5)
     learner = learn_dictionary(signals, start=start, penalty=PENALTY, n_samples=3_000, rng=6)
     assert learner.network.consistency < 1.0 - 1e-6

@@ -8,9 +8,9 @@ import pytest
 from dictlearn import RunawayFeedbackError, TwoPhaseNetwork, rules
 from snn import simulate
 from solvers import LassoProblem, solve_spiking
+from tests.dictlearn.two_phase_networks import N_ATOMS, N_INPUTS, mismatched, sparse_codes, sparse_dictionary
 
 PENALTY = 0.1
-N_INPUTS, N_ATOMS = 24, 32
 
 
 @pytest.fixture(scope="module")
@@ -20,29 +20,13 @@ def rng():
 
 @pytest.fixture(scope="module")
 def dictionary():
-    """Sparse, non-negative atoms of norms 0.7 to 1.3: thresholds other than 1."""
-    rng = np.random.default_rng(1)
-    atoms = rng.uniform(size=(N_ATOMS, N_INPUTS)) * (rng.uniform(size=(N_ATOMS, N_INPUTS)) < 0.3) + 0.01
-    return atoms / np.linalg.norm(atoms, axis=1, keepdims=True) * rng.uniform(0.7, 1.3, (N_ATOMS, 1))
+    return sparse_dictionary()
 
 
 @pytest.fixture(scope="module")
 def signals(dictionary):
     rng = np.random.default_rng(2)
-    codes = rng.uniform(0.5, 1.5, (4, N_ATOMS)) * (rng.uniform(size=(4, N_ATOMS)) < 0.1)
-    return codes @ dictionary + 0.02 * rng.uniform(size=(4, N_INPUTS))
-
-
-def mismatched(dictionary, strength, seed=3):
-    """F, B and H perturbed independently: inconsistent and asymmetric, not negative."""
-    rng = np.random.default_rng(seed)
-    network = TwoPhaseNetwork.consistent(dictionary)
-    return TwoPhaseNetwork(
-        *(
-            matrix * rng.uniform(1.0 - strength, 1.0 + strength, matrix.shape)
-            for matrix in (network.feedforward, network.feedback, network.lateral)
-        )
-    )
+    return sparse_codes(4, N_ATOMS, 0.1, rng) @ dictionary + 0.02 * rng.uniform(size=(4, N_INPUTS))
 
 
 # -- the code ------------------------------------------------------------------------------------
@@ -115,6 +99,20 @@ def test_one_signal_drawn_is_one_signal_run(dictionary, signals):
 # -- the gradients -------------------------------------------------------------------------------
 
 
+def true_gradients(network, codes, signals, kappa):
+    """The right-hand sides of (9) and (10)."""
+    mismatch = network.lateral - network.feedforward @ network.feedback
+    return kappa * (codes @ network.feedback.T - signals), kappa * codes @ mismatch.T
+
+
+def seen_gradients(network, phases, kappa, readout):
+    """What neurons make of their two phases, g_D and g_H."""
+    g_d = rules.reconstruction_gradient(*phases, readout=readout)
+    return g_d, rules.lateral_gradient(
+        network.feedforward, network.lateral, *phases, kappa=kappa, readout=readout
+    )
+
+
 @pytest.mark.parametrize("strength", [0.0, 0.05, 0.2])
 def test_counted_gradients_are_true_to_one_over_the_duration(dictionary, signals, strength):
     """Theorem 3, for matching and for arbitrary F, B, H: errors of (9) and (10) fall like 1 / T."""
@@ -124,13 +122,8 @@ def test_counted_gradients_are_true_to_one_over_the_duration(dictionary, signals
     errors = {"g_D": [], "g_H": []}
     for duration in durations:
         phases = network.run(signals, penalty=PENALTY, kappa=kappa, duration=duration)
-        codes = phases[1].coding_rate
-        true_d = kappa * (codes @ network.feedback.T - signals)
-        true_h = kappa * codes @ (network.lateral - network.feedforward @ network.feedback).T
-        seen_d = rules.reconstruction_gradient(*phases, readout="counts")
-        seen_h = rules.lateral_gradient(
-            network.feedforward, network.lateral, *phases, kappa=kappa, readout="counts"
-        )
+        true_d, true_h = true_gradients(network, phases[1].coding_rate, signals, kappa)
+        seen_d, seen_h = seen_gradients(network, phases, kappa, "counts")
         errors["g_D"].append(np.abs(seen_d - true_d).max())
         errors["g_H"].append(np.abs(seen_h - true_h).max())
         scale = np.abs(true_d).max()
@@ -149,12 +142,8 @@ def test_gradients_from_currents_are_exact(dictionary, signals, strength, durati
     kappa = 0.7
     phases = network.run(signals, penalty=PENALTY, kappa=kappa, duration=duration, time_step=time_step)
     codes = phases[1].coding_trace
-    true_d = kappa * (codes @ network.feedback.T - signals)
-    true_h = kappa * codes @ (network.lateral - network.feedforward @ network.feedback).T
-    seen_d = rules.reconstruction_gradient(*phases, readout="currents")
-    seen_h = rules.lateral_gradient(
-        network.feedforward, network.lateral, *phases, kappa=kappa, readout="currents"
-    )
+    true_d, true_h = true_gradients(network, codes, signals, kappa)
+    seen_d, seen_h = seen_gradients(network, phases, kappa, "currents")
     np.testing.assert_allclose(seen_d, true_d, rtol=0, atol=1e-13)
     np.testing.assert_allclose(seen_h, true_h, rtol=0, atol=1e-13)
     if duration == 20.0:
