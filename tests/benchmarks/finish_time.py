@@ -1,47 +1,75 @@
-"""When should the exact read-out leave the network?  ``python -m tests.benchmarks.finish_time``.
+"""When should the exact read-out leave the network?  Time of a solve against the time simulated before."""
 
-Total time of a solve, and the corrections it needed, against the simulated time before the finish.
-"""
+from unittest import mock
 
-import os
+from matplotlib.figure import Figure
 
-for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
-    os.environ[variable] = "1"
+from solvers import LassoProblem, solve_spiking, spiking
+from tests.benchmarks.problems import (
+    again,
+    correlated_dictionary,
+    patch_problem,
+    planted_problems,
+    random_dictionary,
+)
+from tests.benchmarks.report import Target
+from tests.benchmarks.timing import milliseconds, table, timed, verify
 
-from unittest import mock  # noqa: E402
-
-from dictlearn import extract_patches, overcomplete_dct, remove_mean  # noqa: E402
-from examples._common import photograph  # noqa: E402
-from solvers import LassoProblem, solve_spiking, spiking  # noqa: E402
-from tests.benchmarks.spiking_lasso import random_problem  # noqa: E402
-from tests.benchmarks.timing import median_seconds, milliseconds, table  # noqa: E402
-
+TITLE = "When to leave the network for the exact finish"
 FINISH_TIMES = (1.0, 2.0, 4.0, 8.0, 16.0)
+GAP = 1e-6
+# The constant of `solvers.spiking` that says when.
+NAME = "FINISH_TIME"
 
 
-def problems() -> dict[str, LassoProblem]:
-    patches, _ = remove_mean(extract_patches(photograph(424, 640), 8, stride=16))
-    return {
-        "64 x 256": random_problem(64, 256, support=6),
-        "256 x 1024": random_problem(256, 1024, support=25),
-        "1024 x 4096": random_problem(1024, 4096, support=100),
-        f"{len(patches)} patches, signed": LassoProblem(overcomplete_dct(8, 256), patches, 0.05),
-    }
+def problems(*, quick: bool) -> dict[str, LassoProblem]:
+    if quick:
+        (small,) = planted_problems(random_dictionary(32, 64), support=3, n_signals=1)
+        return {"random, 32 x 64": small, "50 patches": patch_problem(50, 32, 500)}
+    found = {}
+    for n_features, n_atoms, support in ((64, 256, 6), (256, 1024, 25), (1024, 4096, 100)):
+        atoms = random_dictionary(n_features, n_atoms)
+        (found[f"random, {n_features} x {n_atoms}"],) = planted_problems(atoms, support=support, n_signals=1)
+    atoms = correlated_dictionary(256, 1024)
+    (found["correlated (rho 0.9), 256 x 1024"],) = planted_problems(atoms, support=25, n_signals=1)
+    return {**found, "1,000 patches": patch_problem(1000)}
 
 
-def main() -> None:
-    rows = []
-    for name, problem in problems().items():
-        row = [name]
+def run(*, quick: bool) -> dict:
+    if not hasattr(spiking, NAME):
+        return {"problems": {}}
+    found = {}
+    for name, problem in problems(quick=quick).items():
+        points = []
         for finish_time in FINISH_TIMES:
-            with mock.patch.object(spiking, "FINISH_TIME", finish_time):
-                result = solve_spiking(problem, readout="exact")
-                seconds = median_seconds({"": lambda p=problem: solve_spiking(p, readout="exact")}, 7)
-            row.append(f"{milliseconds(seconds[''][0])}, {result.n_corrections.mean():.0f}")
-        rows.append(row)
-    print("Time of a solve, mean corrections a signal\n")
-    print(table(["problem", *(f"t = {time:g}" for time in FINISH_TIMES)], rows))
+            with mock.patch.object(spiking, NAME, finish_time):
+                result = solve_spiking(problem, readout="exact", tol=GAP)
+                verify(problem, result.codes, GAP, f"the finish at {finish_time:g}")
+                timing = timed(
+                    {"": lambda problem=problem: solve_spiking(again(problem), readout="exact", tol=GAP)},
+                    quick=quick,
+                    seconds=0.5,
+                )[""]
+            points.append({"seconds": timing.median, "n_corrections": float(result.n_corrections.mean())})
+        found[name] = points
+    return {"problems": found}
 
 
-if __name__ == "__main__":
-    main()
+def targets(data: dict) -> list[Target]:
+    return []
+
+
+def markdown(data: dict) -> str:
+    if not data["problems"]:
+        return f"`solvers.spiking` has no {NAME} to vary: nothing to measure."
+    rows = [
+        [name, *(f"{milliseconds(point['seconds'])}, {point['n_corrections']:.1f}" for point in points)]
+        for name, points in data["problems"].items()
+    ]
+    return "Time of a solve, mean corrections a signal.\n\n" + table(
+        ["problem", *(f"t = {finish_time:g}" for finish_time in FINISH_TIMES)], rows
+    )
+
+
+def plot(data: dict) -> Figure | None:
+    return None

@@ -1,22 +1,181 @@
-"""The benchmark runs at a small size, so that it cannot rot; it verifies its answers itself."""
+"""The benchmarks run at a small size, so that they cannot rot; and what is wrong is never timed."""
 
+import json
+import math
+import re
 import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
+import pytest
 
-def test_spiking_lasso_benchmark_runs(tmp_path):
-    report = tmp_path / "report.md"
-    subprocess.run(
-        [sys.executable, "-m", "tests.benchmarks.spiking_lasso", "--quick", "--output", str(report)],
-        cwd=Path(__file__).parents[2],
-        check=True,
+from solvers import LassoProblem
+from tests.benchmarks import peers, report
+from tests.benchmarks.__main__ import sections
+from tests.benchmarks.contest import best_of, contest, contest_table, faster
+from tests.benchmarks.peers import Peer
+from tests.benchmarks.problems import planted_problems, random_dictionary
+from tests.benchmarks.random_designs import require_objective
+from tests.benchmarks.simulator import require_same_spikes
+from tests.benchmarks.threads import require_same_bits
+from tests.benchmarks.timing import WrongAnswerError, relative_gaps, verify
+
+ROOT = Path(__file__).parents[2]
+EVERYBODY = (
+    peers.OURS,
+    peers.FISTA,
+    peers.LEAN_FISTA,
+    peers.DENSE_FISTA,
+    *peers.CLASSICAL,
+    *peers.SKLEARN_BATCH,
+)
+# Sections that may have a page of their own, and are tested where they are written.
+ELSEWHERE = {"convolution"}
+
+
+@pytest.fixture(scope="module")
+def output(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("benchmarks")
+    names = [name for name in sections() if name not in ELSEWHERE]
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.benchmarks", *names, "--quick", "--output", str(folder)],
+        cwd=ROOT,
         capture_output=True,
+        text=True,
         timeout=300,
+        check=False,
     )
-    text = report.read_text()
-    for name in ("FISTA", "scikit-learn LARS", "spikes, exact finish", "synaptic events/s"):
-        assert name in text
+    assert done.returncode == 0, done.stderr
+    return folder
+
+
+@pytest.mark.parametrize("name", [name for name in sections() if name not in ELSEWHERE])
+def test_section_writes_its_figures(output, name):
+    section = sections()[name]
+    data = json.loads((output / f"{name}.json").read_text(), parse_constant=_refuse)
+    assert data["quick"]
+    page = (output / report.PAGE).read_text()
+    part = page.split(f"\n## {section.TITLE}\n")[1].split("\n## ")[0]
+    assert re.search(r"^\|.*\d.*\|$", part, flags=re.MULTILINE), "no table with numbers"
+    assert "nan" not in part
+    for picture in re.findall(r"\]\((.*\.png)\)", part):
+        assert (output / picture).stat().st_size > 1000
+    for target in section.targets(data):
+        assert target.met is not None or "Brian2" in target.target or "SPAMS" in target.target
+        assert target.work in page
+
+
+def test_page_is_made_anew_from_the_figures_alone(output):
+    before = (output / report.PAGE).read_text()
+    (output / report.PAGE).unlink()
+    subprocess.run(
+        [sys.executable, "-m", "tests.benchmarks", "--render", "--output", str(output)],
+        cwd=ROOT,
+        capture_output=True,
+        timeout=120,
+        check=True,
+    )
+    assert (output / report.PAGE).read_text() == before
+
+
+def test_unknown_section_is_refused():
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.benchmarks", "nonsense"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 2
+    assert "sections must be of simulator" in done.stderr
+
+
+@pytest.mark.parametrize("positive", [True, False])
+@pytest.mark.parametrize("peer", EVERYBODY, ids=lambda peer: peer.name)
+def test_peer_reaches_the_gap(peer, positive):
+    if not peer.installed:
+        pytest.skip(f"{peer.package} is not installed")
+    rng = np.random.default_rng(3)
+    dictionary = random_dictionary(20, 40)
+    # Two signals, none of unit norm: every scale that a peer has of its own is passed through.
+    signals = 3.0 * rng.standard_normal((2, 20))
+    problem = LassoProblem(dictionary, signals, 1.5, positive=positive, gram=dictionary @ dictionary.T)
+    with peers.quiet():
+        if not peer.takes_batches:
+            problem = problem.subset([1])
+        call, own_tol = peers.calibrated(peer, problem, 1e-6)
+        assert call is not None, own_tol
+        codes = call()
+    assert verify(problem, codes, 1e-6, peer.name) <= 1e-6
+    # Not that of zeros, nor of anything else that is easy.
+    assert relative_gaps(problem, np.zeros((problem.n_signals, 40))).min() > 0.1
+
+
+@pytest.fixture
+def problem():
+    return planted_problems(random_dictionary(16, 32), support=2, n_signals=1)[0]
+
+
+LIAR = Peer(name="liar", ask=lambda problem: lambda tol: np.zeros((problem.n_signals, problem.n_atoms)))
+
+
+def test_wrong_answer_of_a_required_peer_raises(problem):
+    with pytest.raises(WrongAnswerError, match="liar must reach a relative gap of 1e-06; got"):
+        contest([problem], [peers.OURS, LIAR], 1e-6, quick=True, required=(LIAR,))
+
+
+def test_wrong_answer_is_not_timed_and_wins_nothing(problem):
+    outcome = contest([problem], [peers.OURS, peers.LEAN_FISTA, LIAR], 1e-6, quick=True)
+    assert np.isnan(outcome["peers"]["liar"]["seconds"]).all()
+    assert re.search(r"^\| liar .* not reached", contest_table(outcome, peers.OURS.name), re.MULTILINE)
+    rivals = ["liar", peers.LEAN_FISTA.name]
+    assert best_of(outcome, rivals) == peers.LEAN_FISTA.name
+    assert math.isnan(faster(outcome, peers.OURS.name, ["liar"]))
+    assert faster(outcome, peers.OURS.name, rivals) > 0.0
+
+
+def test_answer_that_changes_after_calibration_raises(problem):
+    def ask(question):
+        right = peers.OURS.ask(question)
+        answers = iter([right(1e-6), np.zeros((1, question.n_atoms))])
+        return lambda tol: next(answers)
+
+    with pytest.raises(WrongAnswerError, match="fickle"):
+        contest([problem], [Peer(name="fickle", ask=ask)], 1e-6, quick=True)
+
+
+def test_gap_that_is_not_a_number_raises(problem):
+    nothing = np.full((1, problem.n_atoms), 1e200)
+    with np.errstate(all="ignore"), pytest.raises(WrongAnswerError):
+        verify(problem, nothing, 1e-2, "somebody")
+
+
+def test_peer_that_is_not_installed_is_left_out_and_named(problem):
+    absent = Peer(name="absent", ask=LIAR.ask, package="no-such-distribution")
+    outcome = contest([problem], [peers.OURS, absent], 1e-6, quick=True)
+    assert "absent" not in outcome["peers"]
+    assert "Not installed, and so not here: no-such-distribution" in contest_table(outcome, peers.OURS.name)
+
+
+def test_verification_of_spikes_bits_and_objectives_fails_on_wrong_ones(problem):
+    with pytest.raises(WrongAnswerError, match="got 3 and 2 spikes, 1 neurons differ"):
+        require_same_spikes(np.array([1, 2]), np.array([1, 1]))
+    with pytest.raises(WrongAnswerError, match="the same bits"):
+        require_same_bits(np.array([1.0]), np.array([np.nextafter(1.0, 2.0)]), "a batch")
+    code = np.zeros(problem.n_atoms)
+    require_objective(problem, code, problem.energies[0] * (1 + 1e-12), "zeros")
+    with pytest.raises(WrongAnswerError, match="must reach an objective"):
+        require_objective(problem, code, 0.9 * problem.energies[0], "zeros")
+
+
+def test_targets_are_judged_honestly():
+    assert report.at_least("work", 2.0, 2.0, "").met is True
+    assert report.at_least("work", 2.0, 1.99, "").met is False
+    assert report.at_least("work", 2.0, None, "").met is None
+    assert report.at_most("work", 0.5, 0.51, "", " s").met is False
+    assert report.at_most("work", 0.5, math.nan, "", " s").measured == "not measured"
 
 
 def test_dictionary_learning_benchmark_runs(tmp_path):
@@ -24,7 +183,7 @@ def test_dictionary_learning_benchmark_runs(tmp_path):
     options = ("--samples", "64", "--ablated", "1008", "--judged-on", "10", "--quick")
     subprocess.run(
         [sys.executable, "-m", "tests.benchmarks.dictionary_learning", *options, "--output", str(report)],
-        cwd=Path(__file__).parents[2],
+        cwd=ROOT,
         check=True,
         capture_output=True,
         timeout=300,
@@ -32,3 +191,7 @@ def test_dictionary_learning_benchmark_runs(tmp_path):
     text = report.read_text()
     for name in ("two threads", "clock / events", "as it comes", "paper's rule"):
         assert name in text
+
+
+def _refuse(constant):
+    raise AssertionError(f"JSON has no {constant}")

@@ -1,0 +1,156 @@
+"""What does a spike cost as the dictionary grows, and the support does not?"""
+
+from collections.abc import Sequence
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from examples._common import BLUE, GREEN, GREY, ORANGE, figure
+from snn import SpikingNetwork, simulate
+from solvers import LassoProblem, lasso_network, solve_spiking
+from tests.benchmarks.problems import random_dictionary
+from tests.benchmarks.report import Target, at_most
+from tests.benchmarks.timing import table, timed, verify
+
+TITLE = "Cost of a spike against the size of the dictionary"
+# (features, atoms planted among the first 1,024)
+SERIES = ((256, 25), (1024, 100))
+N_ATOMS = (1024, 2048, 4096, 8192, 16384)
+QUICK_SERIES, QUICK_N_ATOMS = ((32, 3),), (64, 128)
+EARLY, LATE = 100.0, 300.0
+NEEDED = 1.5
+
+
+def run(*, quick: bool) -> dict:
+    series = []
+    for n_features, planted in QUICK_SERIES if quick else SERIES:
+        sizes = QUICK_N_ATOMS if quick else N_ATOMS
+        atoms = random_dictionary(n_features, sizes[-1])
+        signal, penalty = planted_signal(atoms[: sizes[0]], planted)
+        points = []
+        for n_atoms in sizes:
+            # One at a time: the largest Gram matrix has 2.1 GB.
+            points.append(cost_of_spikes(atoms[:n_atoms], signal, penalty, quick=quick))
+        series.append({"n_features": n_features, "planted": planted, "points": points})
+    return {"series": series}
+
+
+def planted_signal(atoms: np.ndarray, planted: int, *, seed: int = 1) -> tuple[np.ndarray, float]:
+    """Return a signal made of some of the atoms, and a tenth of its largest penalty."""
+    rng = np.random.default_rng(seed)
+    code = np.zeros(len(atoms))
+    code[rng.choice(len(atoms), planted, replace=False)] = rng.uniform(0.5, 1.5, planted)
+    signal = code @ atoms + 0.01 * rng.standard_normal(atoms.shape[1])
+    return signal[np.newaxis], 0.1 * float((atoms @ signal).max())
+
+
+def cost_of_spikes(atoms: np.ndarray, signal: np.ndarray, penalty: float, *, quick: bool) -> dict:
+    """Return spikes and seconds of a run to `EARLY`, and of going on to `LATE`."""
+    problem = LassoProblem(atoms, signal, penalty, positive=True)
+    network = lasso_network(problem)
+    early = simulate(network, EARLY)
+    late = simulate(network, LATE - EARLY, state=early.state)
+    # Right spikes: what the network tends to is the optimum.
+    verify(problem, late.spike_rate[np.newaxis], 0.1, "the spike rate")
+    best = solve_spiking(problem, tol=1e-6, readout="exact")
+    verify(problem, best.codes, 1e-6, "the exact finish")
+    times = timed(_runs(network, early.state), quick=quick, seconds=1.0)
+    return {
+        "n_atoms": len(atoms),
+        "support": int(best.support_size[0]),
+        "n_fired": int(np.count_nonzero(early.spike_counts)),
+        "early_spikes": early.n_spikes,
+        "late_spikes": late.n_spikes,
+        "early": times["early"]._asdict(),
+        "late": times["late"]._asdict(),
+    }
+
+
+def _runs(network: SpikingNetwork, state) -> dict:
+    return {
+        "early": lambda: simulate(network, EARLY),
+        "late": lambda: simulate(network, LATE - EARLY, state=state),
+    }
+
+
+def microseconds(point: dict, part: str) -> float:
+    """Return the cost of a spike in a part of the run."""
+    return 1e6 * point[part]["median"] / point[f"{part}_spikes"]
+
+
+def targets(data: dict) -> list[Target]:
+    found = []
+    for series in data["series"]:
+        first, last = series["points"][0], series["points"][-1]
+        for part, words in (("early", f"to t = {EARLY:g}"), ("late", f"from {EARLY:g} to {LATE:g}")):
+            found.append(
+                at_most(
+                    f"cost of a spike {words}, N from {first['n_atoms']:,} to {last['n_atoms']:,}, "
+                    f"{series['planted']} planted",
+                    NEEDED,
+                    microseconds(last, part) / microseconds(first, part),
+                    f"grows <= {NEEDED:g}x",
+                    "x",
+                )
+            )
+    return found
+
+
+def points_table(points: Sequence[dict]) -> str:
+    """Return the figures of runs."""
+    rows = [
+        [
+            f"{point['n_atoms']:,}",
+            f"{point['support']:,}",
+            f"{point['n_fired']:,}",
+            f"{point['early_spikes']:,}",
+            f"{microseconds(point, 'early'):.3g} us",
+            f"{point['late_spikes']:,}",
+            f"{microseconds(point, 'late'):.3g} us",
+            f"{1e3 * (point['early']['median'] + point['late']['median']):.3g} ms",
+        ]
+        for point in points
+    ]
+    header = [
+        "atoms", "support of the optimum", "neurons that fired", f"spikes to t = {EARLY:g}", "each",
+        f"spikes on to t = {LATE:g}", "each", "in all",
+    ]  # fmt: skip
+    return table(header, rows)
+
+
+def markdown(data: dict) -> str:
+    parts = [
+        f"Random CLASSO.  The signal is made of atoms among the first "
+        f"{data['series'][0]['points'][0]['n_atoms']:,}; "
+        "others are added, signal and penalty stay."
+    ]
+    for series in data["series"]:
+        parts += [
+            f"### {series['n_features']} features, {series['planted']} atoms planted",
+            points_table(series["points"]),
+        ]
+    return "\n\n".join(parts)
+
+
+def plot(data: dict) -> Figure | None:
+    picture = figure(7.0, 4.2)
+    ax = picture.subplots()
+    for series, colour in zip(data["series"], (BLUE, ORANGE, GREEN), strict=False):
+        sizes = [point["n_atoms"] for point in series["points"]]
+        for part, style, words in (
+            ("early", "-", f"to t = {EARLY:g}"),
+            ("late", "--", f"{EARLY:g} to {LATE:g}"),
+        ):
+            costs = [microseconds(point, part) for point in series["points"]]
+            ax.plot(
+                sizes, costs, style, color=colour, marker="o",
+                label=f"{series['n_features']} features, {series['planted']} planted, {words}",
+            )  # fmt: skip
+    sizes = np.array([point["n_atoms"] for point in data["series"][0]["points"]], dtype=float)
+    first = microseconds(data["series"][0]["points"][0], "early")
+    ax.plot(sizes, first * sizes / sizes[0], ":", color=GREY, label="in proportion to the atoms")
+    ax.set(xscale="log", yscale="log", xlabel="atoms", ylabel="microseconds a spike", title=TITLE)
+    ax.set_xticks(sizes, [f"{size:,.0f}" for size in sizes])
+    ax.minorticks_off()
+    ax.legend(frameon=False, fontsize="small")
+    return picture
