@@ -1,7 +1,8 @@
 """Sparse coding: the LASSO as a problem, several ways to solve it, one judge."""
 
+from typing import TYPE_CHECKING
+
 from solvers.analog import solve_analog
-from solvers.coder import SpikingSparseCoder
 from solvers.compare import compare, comparison_table, plot_comparison
 from solvers.fista import solve_fista
 from solvers.optimality import duality_gap, kkt_violation, objective, penalty_max
@@ -9,6 +10,9 @@ from solvers.problem import LassoProblem
 from solvers.reference import solve_coordinate_descent, solve_lars
 from solvers.result import SparseCodingResult, Status
 from solvers.spiking import SpikingCodingResult, lasso_network, solve_spiking
+
+if TYPE_CHECKING:
+    from solvers.coder import SpikingSparseCoder
 
 __all__ = [
     "LassoProblem",
@@ -30,3 +34,17 @@ __all__ = [
     "solve_lars",
     "solve_spiking",
 ]
+
+
+def __getattr__(name: str) -> object:
+    # An estimator needs scikit-learn, which takes longer to import than all else together.
+    if name != "SpikingSparseCoder":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from solvers.coder import SpikingSparseCoder
+
+    globals()[name] = SpikingSparseCoder
+    return SpikingSparseCoder
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

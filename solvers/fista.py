@@ -9,6 +9,7 @@ from scipy.sparse.linalg import LinearOperator, eigsh
 from tqdm import tqdm
 
 from snn import checks
+from solvers.convolution import ConvolutionalDictionary
 from solvers.optimality import judge
 from solvers.problem import LassoProblem
 from solvers.result import SparseCodingResult, judged
@@ -19,6 +20,8 @@ CHECK_EVERY = 5
 CHECK_PART = 10
 # Codes worked on together: seven buffers of 2 MB stay in cache, and products of matrices run at speed.
 BLOCK_ENTRIES = 2**18
+# Entries of each code worked on together, so that those buffers stay in cache where one code is larger.
+ENTRIES_PER_PASS = 2**15
 # Iterations a signal is expected to take, in the choice between Gram and dictionary.
 EXPECTED_ITERATIONS = 100
 
@@ -134,22 +137,40 @@ class _GradientStep(NamedTuple):
     norms: np.ndarray
     largest_eigenvalue: float
     """L."""
-    matrix: np.ndarray
+    operator: np.ndarray | ConvolutionalDictionary
     """1 - G / L, or the dictionary / sqrt(L)."""
     through_gram: bool
 
     def __call__(self, codes: np.ndarray, scaled_correlations: np.ndarray, out: np.ndarray) -> None:
         """Write the step from `codes` to `out`; `scaled_correlations` are b / L."""
-        product = _sparse_product(codes, self.matrix, out if self.through_gram else None)
-        if not self.through_gram:
-            np.matmul(product, self.matrix.T, out=out)
-            np.subtract(codes, out, out=out)
-        out += scaled_correlations
+        if self.through_gram:
+            _sparse_product(codes, self.operator, out)
+            out += scaled_correlations
+            return
+        if isinstance(self.operator, ConvolutionalDictionary):
+            self.operator.correlate(self.operator.reconstruct(codes), out=out)
+        else:
+            np.matmul(_sparse_product(codes, self.operator, None), self.operator.T, out=out)
+        for part in _parts(codes.shape[1]):
+            np.subtract(codes[:, part], out[:, part], out=out[:, part])
+            out[:, part] += scaled_correlations[:, part]
+
+
+def _parts(n_atoms: int) -> list[slice]:
+    """Return the slices of a code that are worked on one after the other."""
+    return [slice(start, start + ENTRIES_PER_PASS) for start in range(0, n_atoms, ENTRIES_PER_PASS)]
 
 
 def _gradient_step(problem: LassoProblem) -> _GradientStep:
     norms = np.sqrt(problem.squared_norms)
     largest_eigenvalue = _largest_eigenvalue(problem.dictionary, norms)
+    if isinstance(problem.dictionary, ConvolutionalDictionary):
+        dictionary = problem.dictionary
+        kernel_scales = norms[: dictionary.n_kernels, np.newaxis, np.newaxis] * np.sqrt(largest_eigenvalue)
+        scaled = ConvolutionalDictionary(
+            dictionary.kernels / kernel_scales, dictionary.image_shape, dictionary.stride
+        )
+        return _GradientStep(norms, largest_eigenvalue, scaled, through_gram=False)
     # Products for each code in an iteration, plus those that make the Gram matrix, a symmetric one.
     n_iterations = EXPECTED_ITERATIONS * problem.n_signals
     has_gram = "gram" in problem.__dict__
@@ -164,15 +185,18 @@ def _gradient_step(problem: LassoProblem) -> _GradientStep:
     return _GradientStep(norms, largest_eigenvalue, matrix, through_gram)
 
 
-def _largest_eigenvalue(dictionary: np.ndarray, norms: np.ndarray) -> float:
+def _largest_eigenvalue(dictionary: np.ndarray | ConvolutionalDictionary, norms: np.ndarray) -> float:
     """Return L, the largest eigenvalue of the Gram matrix of the atoms at norm one, or a little more."""
     n_atoms, n_features = dictionary.shape
+    convolutional = isinstance(dictionary, ConvolutionalDictionary)
     if min(n_atoms, n_features) <= 64:
-        atoms = dictionary / norms[:, np.newaxis]
+        atoms = (dictionary.toarray() if convolutional else dictionary) / norms[:, np.newaxis]
         square = atoms @ atoms.T if n_atoms <= n_features else atoms.T @ atoms
         return float(np.linalg.eigvalsh(square)[-1])
 
     def multiply(vector: np.ndarray) -> np.ndarray:
+        if convolutional:
+            return dictionary.reconstruct(dictionary.correlate(vector.reshape(1, -1)) / norms**2)[0]
         return dictionary.T @ ((dictionary @ vector) / norms**2)
 
     # Lanczos from a vector that is the same every time; the value is off by less than `accuracy` of it.
@@ -217,26 +241,29 @@ class _Iterates:
         next_t = 0.5 + np.sqrt(0.25 + self.t * self.t)
         momentum = (self.t - 1.0) / next_t
 
-        extrapolated = self.previous_stepped
-        np.subtract(self.stepped, extrapolated, out=extrapolated)
-        extrapolated *= momentum[:, np.newaxis]
-        extrapolated += self.stepped
-        if self.positive:
-            np.subtract(extrapolated, self.penalty, out=self.next_codes)
-            np.maximum(self.next_codes, 0.0, out=self.next_codes)
-        else:
-            np.clip(extrapolated, -self.penalty, self.penalty, out=self.next_codes)
-            np.subtract(extrapolated, self.next_codes, out=self.next_codes)
-        np.subtract(self.next_codes, self.codes, out=self.next_change)
-
         # Restart where (y_k - a_k+1).(a_k+1 - a_k) > 0.
-        along = np.einsum("ij,ij->i", self.change, self.next_change)
-        forward = np.einsum("ij,ij->i", self.next_change, self.next_change)
+        along, forward = np.zeros((2, len(self.codes)))
+        for part in _parts(self.codes.shape[1]):
+            stepped, extrapolated = self.stepped[:, part], self.previous_stepped[:, part]
+            next_codes, next_change = self.next_codes[:, part], self.next_change[:, part]
+            penalty = self.penalty[part]
+            np.subtract(stepped, extrapolated, out=extrapolated)
+            extrapolated *= momentum[:, np.newaxis]
+            extrapolated += stepped
+            if self.positive:
+                np.subtract(extrapolated, penalty, out=next_codes)
+                np.maximum(next_codes, 0.0, out=next_codes)
+            else:
+                np.clip(extrapolated, -penalty, penalty, out=next_codes)
+                np.subtract(extrapolated, next_codes, out=next_codes)
+            np.subtract(next_codes, self.codes[:, part], out=next_change)
+            along += np.einsum("ij,ij->i", self.change[:, part], next_change)
+            forward += np.einsum("ij,ij->i", next_change, next_change)
         self.t = np.where(momentum * along > forward, 1.0, next_t)
 
         self.codes, self.next_codes = self.next_codes, self.codes
         self.change, self.next_change = self.next_change, self.change
-        self.stepped, self.previous_stepped = extrapolated, self.stepped
+        self.stepped, self.previous_stepped = self.previous_stepped, self.stepped
         self.step(self.codes, self.scaled_correlations, out=self.stepped)
 
     def relative_gap(self) -> np.ndarray:

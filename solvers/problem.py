@@ -9,6 +9,7 @@ import numpy as np
 from scipy import sparse
 
 from snn import checks
+from solvers.convolution import ConvolutionalDictionary
 
 # Smaller squared norms are refused: relative to them, duality gaps would sink into denormal numbers.
 SMALLEST_SQUARED_NORM = np.finfo(float).tiny / np.finfo(float).eps
@@ -28,7 +29,7 @@ class LassoProblem:
 
     Parameters
     ----------
-    dictionary : array_like, shape (n_atoms, n_features)
+    dictionary : array_like, shape (n_atoms, n_features), or ConvolutionalDictionary
         Atoms of any norm but zero.
     signals : array_like, shape (n_signals, n_features)
         One signal a row; for a single signal pass ``signal[np.newaxis]``.
@@ -38,12 +39,12 @@ class LassoProblem:
         Whether codes must not be negative.
     gram : array_like, shape (n_atoms, n_atoms), optional
         ``dictionary @ dictionary.T``, where it is at hand already; otherwise computed when a solver
-        asks for it.
+        asks for it.  A convolutional dictionary has none.
 
     Raises
     ------
     TypeError
-        If an argument does not hold real numbers.
+        If an argument does not hold real numbers, or a convolutional dictionary comes with a `gram`.
     ValueError
         If shapes do not fit, a number is not finite, a penalty is not positive, an atom is zero, the
         squared norm of a non-zero atom or signal overflows or is below 1e-292, or `gram` is not the
@@ -55,7 +56,7 @@ class LassoProblem:
     copied.
     """
 
-    dictionary: np.ndarray
+    dictionary: np.ndarray | ConvolutionalDictionary
     signals: np.ndarray
     penalty: np.ndarray
     positive: bool
@@ -66,28 +67,36 @@ class LassoProblem:
 
     def __init__(
         self,
-        dictionary: np.ndarray,
+        dictionary: np.ndarray | ConvolutionalDictionary,
         signals: np.ndarray,
         penalty: float | np.ndarray,
         *,
         positive: bool = False,
         gram: np.ndarray | None = None,
     ) -> None:
-        dictionary = checks.real_array(
-            "dictionary", dictionary, shape=(None, None), meaning="(n_atoms, n_features)"
-        )
+        if isinstance(dictionary, ConvolutionalDictionary):
+            if gram is not None:
+                raise TypeError("gram must be None with a ConvolutionalDictionary, which is used without one")
+            _squared_norms("dictionary", "kernel", dictionary.kernel_rows)
+            squared_norms = dictionary.squared_norms
+        else:
+            dictionary = checks.read_only(
+                checks.real_array(
+                    "dictionary", dictionary, shape=(None, None), meaning="(n_atoms, n_features)"
+                )
+            )
+            squared_norms = _squared_norms("dictionary", "atom", dictionary)
         signals = checks.real_array("signals", signals, shape=(None, None), meaning="(n_signals, n_features)")
         n_atoms, n_features = dictionary.shape
         if signals.shape[1] != n_features:
             raise ValueError(f"dictionary has {n_features} features but signals have {signals.shape[1]}")
-        squared_norms = _squared_norms("dictionary", "atom", dictionary)
         if squared_norms.min() == 0.0:
             atom = int(np.argmin(squared_norms))
             raise ValueError(f"dictionary must have atoms of positive norm; got zeros for atom {atom}")
         energies = 0.5 * _squared_norms("signals", "signal", signals)
         penalty = checks.positive_array("penalty", penalty, n_atoms, meaning="one penalty an atom")
+        self.__dict__["dictionary"] = dictionary
         for name, array in (
-            ("dictionary", dictionary),
             ("signals", signals),
             ("penalty", penalty),
             ("squared_norms", squared_norms),
@@ -100,7 +109,14 @@ class LassoProblem:
 
     @cached_property
     def gram(self) -> np.ndarray:
-        """G = dictionary @ dictionary.T, shape (n_atoms, n_atoms)."""
+        """G = dictionary @ dictionary.T, shape (n_atoms, n_atoms).
+
+        Raises
+        ------
+        TypeError
+            If the dictionary is convolutional: its `gram_rows` and `stencil` say the same.
+        """
+        dense_dictionary(self)
         return checks.read_only(self.dictionary @ self.dictionary.T)
 
     @property
@@ -129,6 +145,8 @@ class LassoProblem:
         One matrix-vector product a signal: a product of matrices rounds a row differently with the
         number of rows beside it, and a code must not depend on its batch mates.
         """
+        if isinstance(self.dictionary, ConvolutionalDictionary):
+            return self.dictionary.correlate(signals)
         return np.matmul(signals[:, np.newaxis, :], self.dictionary.T)[:, 0, :]
 
     def reconstruct(self, codes: np.ndarray) -> np.ndarray:
@@ -136,6 +154,8 @@ class LassoProblem:
 
         Codes are sparse, and a sparse product adds up each row by itself, for the reason above.
         """
+        if isinstance(self.dictionary, ConvolutionalDictionary):
+            return self.dictionary.reconstruct(codes)
         return sparse.csr_array(codes) @ self.dictionary
 
     def subset(self, which: np.ndarray | slice) -> LassoProblem:
@@ -160,6 +180,22 @@ class LassoProblem:
                 chosen = np.ascontiguousarray(self.__dict__[name][which])
                 problem.__dict__[name] = checks.read_only(chosen)
         return problem
+
+
+def dense_dictionary(problem: LassoProblem) -> np.ndarray:
+    """Return the array of atoms of a problem, for solvers that cannot do without.
+
+    Raises
+    ------
+    TypeError
+        If the dictionary is convolutional.
+    """
+    if isinstance(problem.dictionary, ConvolutionalDictionary):
+        raise TypeError(
+            "problem must have an array of atoms for this solver; got a ConvolutionalDictionary: for a small "
+            "image, pass its toarray()"
+        )
+    return problem.dictionary
 
 
 def _squared_norms(name: str, row: str, array: np.ndarray) -> np.ndarray:

@@ -11,15 +11,14 @@ from typing import NamedTuple
 
 import numpy as np
 from joblib import Parallel, delayed, effective_n_jobs
-from sklearn.exceptions import ConvergenceWarning
-from sklearn.linear_model import Lasso, lars_path
 from tqdm import tqdm
 
 from snn import checks
 from solvers.optimality import judge
-from solvers.problem import LassoProblem
+from solvers.problem import LassoProblem, dense_dictionary
 from solvers.result import SparseCodingResult, judged
 
+# scikit-learn is imported where it is called: it takes longer to import than all else.
 # With several workers: tasks for each, so that they end together and the progress bar moves.
 TASKS_PER_WORKER = 8
 # lars_path compares its alphas with the absolute tolerance 1.2e-7: signals are scaled to end the path at
@@ -181,7 +180,7 @@ class _ScaledAtoms(NamedTuple):
 def _scaled_atoms(problem: LassoProblem, *, with_gram: bool) -> _ScaledAtoms:
     penalty = float((problem.penalty / np.sqrt(problem.squared_norms)).min())
     factors = penalty / problem.penalty
-    atoms = problem.dictionary * factors[:, np.newaxis]
+    atoms = dense_dictionary(problem) * factors[:, np.newaxis]
     gram = problem.gram * factors * factors[:, np.newaxis] if with_gram else None
     return _ScaledAtoms(design=atoms.T, factors=factors, penalty=penalty, gram=gram)
 
@@ -234,6 +233,8 @@ def _without_convergence_warnings() -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield
         return
+    from sklearn.exceptions import ConvergenceWarning
+
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         yield
@@ -242,6 +243,8 @@ def _without_convergence_warnings() -> Iterator[None]:
 def _descend(
     problem: LassoProblem, scaled: _ScaledAtoms, *, tol: float, max_iter: int
 ) -> tuple[np.ndarray, int]:
+    from sklearn.linear_model import Lasso
+
     length = np.sqrt(2.0 * problem.energies[0])
     model = Lasso(
         alpha=scaled.penalty / length / problem.n_features,
@@ -266,6 +269,8 @@ def _descend(
 
 
 def _follow_path(problem: LassoProblem, scaled: _ScaledAtoms, *, max_iter: int) -> tuple[np.ndarray, int]:
+    from sklearn.linear_model import lars_path
+
     # One more feature, and an atom along it whose correlation with the signal is half the penalty.  It
     # stays out of the code, and lets the last segment of the path end at a known alpha: lars_path takes
     # the largest correlation outside the support for alpha, which is wrong once none of these is positive.

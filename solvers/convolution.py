@@ -1,0 +1,278 @@
+"""Convolutional dictionaries: a few kernels, each at every place of an image.
+
+NumPy and SciPy only, like the judge that uses it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.lib.stride_tricks import as_strided
+from scipy import sparse
+
+from snn import checks
+
+# A product of a code with the kernels goes through its non-zeros if they are fewer than one in so many.
+DENSE_PART = 16
+
+
+@dataclass(frozen=True, eq=False)
+class ConvolutionalDictionary:
+    """A dictionary whose atoms are kernels at the places of a grid over an image.
+
+    A signal is an image, its features the pixels row by row.  With p a position of the grid and k a
+    kernel, a code a stands for the image::
+
+        image = sum_p sum_k a_(p, k) kernel_k placed with its upper left corner at stride * p
+
+    Atoms are ordered by (row of the position, column of the position, kernel).  Nothing of size
+    n_atoms times n_features is ever built.
+
+    Parameters
+    ----------
+    kernels : array_like, shape (n_kernels, height, width)
+        Kernels of any norm but zero.
+    image_shape : (int, int)
+        (rows, columns) of the image.
+    stride : int
+        Distance between neighbouring positions, in pixels.
+
+    Raises
+    ------
+    TypeError
+        If an argument is of the wrong kind.
+    ValueError
+        If a kernel is larger than the image, is zero or not finite, or the stride does not divide what
+        the image has beyond a kernel, so that the last position would not end with the image.
+
+    Notes
+    -----
+    With a stride larger than the kernels, pixels between them belong to no atom: they stay what they
+    are in every residual.
+
+    A `LassoProblem` takes it for a `dictionary`.  Solvers that need an array of atoms say so; `toarray`
+    makes one for small images.
+    """
+
+    kernels: np.ndarray
+    image_shape: tuple[int, int]
+    stride: int
+
+    def __post_init__(self) -> None:
+        kernels = checks.real_array(
+            "kernels", self.kernels, shape=(None, None, None), meaning="(n_kernels, height, width)"
+        )
+        image_shape = _pair("image_shape", self.image_shape)
+        stride = checks.positive_integer("stride", self.stride)
+        for name, image_side, kernel_side in zip(
+            ("rows", "columns"), image_shape, kernels.shape[1:], strict=True
+        ):
+            if kernel_side > image_side:
+                raise ValueError(
+                    f"kernels must not be larger than the image; got {kernel_side} {name} in an image "
+                    f"of {image_side}"
+                )
+            if (image_side - kernel_side) % stride:
+                raise ValueError(
+                    f"stride must divide the {name} that the image has beyond a kernel, "
+                    f"{image_side} - {kernel_side} = {image_side - kernel_side}; got {stride}"
+                )
+        empty = ~kernels.any(axis=(1, 2))
+        if empty.any():
+            raise ValueError(f"kernels must not be zero; got zeros for kernel {int(np.argmax(empty))}")
+        object.__setattr__(self, "kernels", checks.read_only(kernels))
+        object.__setattr__(self, "image_shape", image_shape)
+        object.__setattr__(self, "stride", stride)
+
+    @property
+    def n_kernels(self) -> int:
+        """Number of kernels."""
+        return self.kernels.shape[0]
+
+    @property
+    def grid_shape(self) -> tuple[int, int]:
+        """(rows, columns) of the grid of positions."""
+        sides = zip(self.image_shape, self.kernels.shape[1:], strict=True)
+        n_rows, n_columns = ((image - kernel) // self.stride + 1 for image, kernel in sides)
+        return n_rows, n_columns
+
+    @property
+    def n_positions(self) -> int:
+        """Number of positions."""
+        n_rows, n_columns = self.grid_shape
+        return n_rows * n_columns
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(n_atoms, n_features), as of an array of atoms."""
+        return self.n_positions * self.n_kernels, self.image_shape[0] * self.image_shape[1]
+
+    @cached_property
+    def kernel_rows(self) -> np.ndarray:
+        """The kernels, a row each, shape (n_kernels, height * width)."""
+        return self.kernels.reshape(self.n_kernels, -1)
+
+    @cached_property
+    def squared_norms(self) -> np.ndarray:
+        """||d_i||^2 of each atom, shape (n_atoms,)."""
+        squared_norms = np.einsum("ij,ij->i", self.kernel_rows, self.kernel_rows)
+        return checks.read_only(np.tile(squared_norms, self.n_positions))
+
+    def correlate(self, signals: np.ndarray, *, out: np.ndarray | None = None) -> np.ndarray:
+        """Return the inner products of signals with all atoms, shape (n_signals, n_atoms).
+
+        One product of matrices a signal, patches with kernels; the result for a signal does not depend
+        on those beside it.
+
+        Parameters
+        ----------
+        signals : ndarray, shape (n_signals, n_features)
+        out : ndarray, shape (n_signals, n_atoms), optional
+            Where to write it.
+        """
+        if out is None:
+            out = np.empty((len(signals), self.shape[0]))
+        n_pixels = self.kernel_rows.shape[1]
+        for signal, correlations in zip(signals, out, strict=True):
+            image = np.ascontiguousarray(signal).reshape(self.image_shape)
+            # Pixels before positions: long runs to copy, and BLAS takes either order.
+            patches = self._placed(image, slice(0, None), slice(0, None)).reshape(n_pixels, -1)
+            np.matmul(patches.T, self.kernel_rows.T, out=correlations.reshape(self.n_positions, -1))
+        return out
+
+    def reconstruct(self, codes: np.ndarray | sparse.csr_array) -> np.ndarray:
+        """Return codes @ dictionary, shape (n_signals, n_features).
+
+        Of sparse codes, given as an array or in compressed rows, only the non-zeros are touched; the
+        result for a code does not depend on those beside it.
+
+        Parameters
+        ----------
+        codes : ndarray or scipy.sparse.csr_array, shape (n_signals, n_atoms)
+            Rows of a sparse array have sorted indices.
+        """
+        images = np.zeros((codes.shape[0], *self.image_shape))
+        for n, image in enumerate(images):
+            if sparse.issparse(codes):
+                entries = slice(codes.indptr[n], codes.indptr[n + 1])
+                atoms, values = codes.indices[entries], codes.data[entries]
+            else:
+                code = codes[n]
+                active = code != 0.0
+                if DENSE_PART * np.count_nonzero(active) > len(code):
+                    self._add_overlapping(self.kernel_rows.T @ code.reshape(self.n_positions, -1).T, image)
+                    continue
+                atoms = np.flatnonzero(active)
+                values = code[atoms]
+            starts = np.searchsorted(atoms, self.n_kernels * np.arange(self.n_positions + 1))
+            by_position = sparse.csr_array(
+                (values, atoms % self.n_kernels, starts), (self.n_positions, self.n_kernels)
+            )
+            patches = by_position @ self.kernel_rows
+            self._add_overlapping(np.ascontiguousarray(patches.T), image)
+        return images.reshape(len(images), -1)
+
+    def gram_rows(self, atoms: np.ndarray) -> sparse.csr_array:
+        """Return some rows of the Gram matrix, shape (len(atoms), n_atoms), all that can be non-zero stored.
+
+        Parameters
+        ----------
+        atoms : array_like of int, shape (n_rows,)
+            Which.
+        """
+        atoms = np.asarray(atoms)
+        position, kernel = np.divmod(atoms, self.n_kernels)
+        row, column = np.divmod(position, self.grid_shape[1])
+        stencil = self.stencil()
+        reach = np.array(stencil.shape[1:3]) // 2
+        # Row, column and kernel of every target, and which of them are within the grid.
+        rows = row[:, np.newaxis] + np.arange(-reach[0], reach[0] + 1)
+        columns = column[:, np.newaxis] + np.arange(-reach[1], reach[1] + 1)
+        inside = ((rows >= 0) & (rows < self.grid_shape[0]))[:, :, np.newaxis] & (
+            (columns >= 0) & (columns < self.grid_shape[1])
+        )[:, np.newaxis, :]
+        first = self.n_kernels * (rows[:, :, np.newaxis] * self.grid_shape[1] + columns[:, np.newaxis, :])
+        targets = first[inside][:, np.newaxis] + np.arange(self.n_kernels)
+        starts = np.concatenate([[0], np.cumsum(self.n_kernels * inside.sum(axis=(1, 2)))])
+        values = stencil[kernel][inside]
+        return sparse.csr_array((values.ravel(), targets.ravel(), starts), (len(atoms), self.shape[0]))
+
+    def stencil(self) -> np.ndarray:
+        """Return the inner products of a kernel with those at the positions around it.
+
+        Returns
+        -------
+        ndarray, shape (n_kernels, 2 r + 1, 2 c + 1, n_kernels)
+            ``[k, r + i, c + j, l]`` is the inner product of kernel k at a position with kernel l at the
+            position i rows and j columns further; beyond r rows or c columns kernels do not overlap.
+        """
+        return self._stencil
+
+    @cached_property
+    def _stencil(self) -> np.ndarray:
+        n_kernels, height, width = self.kernels.shape
+        reach_rows, reach_columns = (height - 1) // self.stride, (width - 1) // self.stride
+        stencil = np.empty((n_kernels, 2 * reach_rows + 1, 2 * reach_columns + 1, n_kernels))
+        for i in range(-reach_rows, reach_rows + 1):
+            for j in range(-reach_columns, reach_columns + 1):
+                own_rows, other_rows = _overlap(height, i * self.stride)
+                own_columns, other_columns = _overlap(width, j * self.stride)
+                own = self.kernels[:, own_rows, own_columns].reshape(n_kernels, -1)
+                other = self.kernels[:, other_rows, other_columns].reshape(n_kernels, -1)
+                stencil[:, reach_rows + i, reach_columns + j] = own @ other.T
+        return checks.read_only(stencil)
+
+    def toarray(self) -> np.ndarray:
+        """Return the atoms in full, shape (n_atoms, n_features), for small images and tests."""
+        n_atoms, n_features = self.shape
+        array = np.zeros((n_atoms, n_features))
+        atoms = array.reshape(*self.grid_shape, self.n_kernels, *self.image_shape)
+        height, width = self.kernels.shape[1:]
+        for row in range(self.grid_shape[0]):
+            for column in range(self.grid_shape[1]):
+                top, left = self.stride * row, self.stride * column
+                atoms[row, column, :, top : top + height, left : left + width] = self.kernels
+        return array
+
+    def _placed(self, image: np.ndarray, rows: slice, columns: slice) -> np.ndarray:
+        """Return the pixels of an image under some rows and columns of the kernels, a view.
+
+        Shape (n kernel rows, n kernel columns, grid rows, grid columns).
+        """
+        n_rows, n_columns = (
+            len(range(*part.indices(side)))
+            for part, side in zip((rows, columns), self.kernels.shape[1:], strict=True)
+        )
+        down, right = image.strides
+        return as_strided(
+            image[rows.start :, columns.start :],
+            (n_rows, n_columns, *self.grid_shape),
+            (down, right, self.stride * down, self.stride * right),
+        )
+
+    def _add_overlapping(self, patches: np.ndarray, image: np.ndarray) -> None:
+        """Add patches, shape (height * width, n_positions), to an image, each at its place."""
+        height, width = self.kernels.shape[1:]
+        patches = patches.reshape(height, width, *self.grid_shape)
+        # Parts of a side of at most the stride, which do not overlap with those of other positions.
+        for i in range(0, height, self.stride):
+            for j in range(0, width, self.stride):
+                rows, columns = slice(i, i + self.stride), slice(j, j + self.stride)
+                self._placed(image, rows, columns)[...] += patches[rows, columns]
+
+
+def _overlap(side: int, shift: int) -> tuple[slice, slice]:
+    """Return where two intervals of one length overlap, in the first and in the one `shift` further."""
+    return slice(max(shift, 0), min(side, side + shift)), slice(max(-shift, 0), min(side, side - shift))
+
+
+def _pair(name: str, value: Any) -> tuple[int, int]:
+    if not isinstance(value, (tuple, list)):
+        raise TypeError(f"{name} must be a pair of integers, (rows, columns); got {type(value).__name__}")
+    if len(value) != 2:
+        raise ValueError(f"{name} must be a pair of integers, (rows, columns); got {len(value)} of them")
+    first, second = (checks.positive_integer(name, side) for side in value)
+    return first, second

@@ -1,0 +1,205 @@
+"""A convolutional dictionary is what its array is, for the problem, the judge and FISTA."""
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from solvers import (
+    ConvolutionalDictionary,
+    LassoProblem,
+    duality_gap,
+    kkt_violation,
+    objective,
+    penalty_max,
+    solve_analog,
+    solve_coordinate_descent,
+    solve_fista,
+    solve_lars,
+)
+from solvers.optimality import judge
+from solvers.problem import dense_dictionary
+
+# Image, kernel, stride: strides that divide a kernel's side or not, reach it or leave pixels out, one
+# position, one pixel.
+GEOMETRIES = [
+    ((13, 15), (5, 3), 2),
+    ((12, 12), (4, 4), 4),
+    ((11, 11), (3, 3), 4),
+    ((9, 7), (9, 7), 1),
+    ((10, 18), (8, 8), 2),
+    ((3, 3), (1, 1), 1),
+]
+
+
+def random_dictionary(geometry=((13, 15), (5, 3), 2), n_kernels=5, seed=0):
+    image_shape, side, stride = geometry
+    kernels = np.random.default_rng(seed).standard_normal((n_kernels, *side))
+    return ConvolutionalDictionary(kernels, image_shape, stride)
+
+
+def problems(*, positive=True, n_signals=3):
+    """The same problem twice: with the convolutional dictionary, and with its array."""
+    dictionary = random_dictionary()
+    signals = np.random.default_rng(1).standard_normal((n_signals, dictionary.shape[1]))
+    penalty = 0.2 * penalty_max(dictionary, signals, positive=positive).min()
+    return [
+        LassoProblem(form, signals, penalty, positive=positive) for form in (dictionary, dictionary.toarray())
+    ]
+
+
+def test_an_atom_by_hand():
+    kernels = [[[1.0, 2.0], [3.0, 4.0]], [[5.0, 6.0], [7.0, 8.0]]]
+    dictionary = ConvolutionalDictionary(kernels, (3, 4), 1)
+    assert dictionary.shape == (2 * 3 * 2, 12)
+    # Row 1, column 2, kernel 0.
+    atom = np.zeros((3, 4))
+    atom[1:3, 2:4] = kernels[0]
+    np.testing.assert_array_equal(dictionary.toarray()[(1 * 3 + 2) * 2 + 0], atom.ravel())
+
+
+@pytest.mark.parametrize("geometry", GEOMETRIES)
+def test_products_are_those_of_the_array(geometry):
+    dictionary = random_dictionary(geometry)
+    array = dictionary.toarray()
+    rng = np.random.default_rng(2)
+    signals = rng.standard_normal((3, array.shape[1]))
+    codes = rng.standard_normal((3, array.shape[0]))
+    few = codes * (rng.uniform(size=codes.shape) < 0.05)
+    # Sums of at most a few hundred products of normal numbers.
+    tolerance = {"rtol": 0, "atol": 1e-12}
+    np.testing.assert_allclose(dictionary.correlate(signals), signals @ array.T, **tolerance)
+    for some in (codes, few, np.zeros_like(few)):
+        np.testing.assert_allclose(dictionary.reconstruct(some), some @ array, **tolerance)
+        np.testing.assert_allclose(dictionary.reconstruct(sparse.csr_array(some)), some @ array, **tolerance)
+    np.testing.assert_allclose(dictionary.squared_norms, (array**2).sum(axis=1), rtol=1e-13)
+    gram = array @ array.T
+    everybody = np.arange(len(array))
+    for atoms in (everybody, everybody[::-3], everybody[:0]):
+        rows = dictionary.gram_rows(atoms)
+        assert rows.shape == (len(atoms), len(array))
+        np.testing.assert_allclose(rows.toarray(), gram[atoms], **tolerance)
+    assert not (gram[dictionary.gram_rows(everybody).toarray() == 0.0]).any()
+
+
+def test_the_gram_rows_of_an_atom_have_its_neighbours_only():
+    dictionary = ConvolutionalDictionary(np.ones((4, 8, 8)), (80, 80), 4)
+    inner = 4 * (5 * 19 + 7)
+    assert dictionary.gram_rows([inner]).nnz == 9 * 4
+    assert dictionary.gram_rows([0]).nnz == 4 * 4
+
+
+@pytest.mark.parametrize("few", [True, False])
+def test_a_signal_does_not_depend_on_its_batch_mates(few):
+    dictionary = random_dictionary(((52, 52), (8, 8), 4), 20)
+    rng = np.random.default_rng(3)
+    signals = rng.standard_normal((4, 52 * 52))
+    codes = rng.standard_normal((4, dictionary.shape[0]))
+    if few:
+        codes[rng.uniform(size=codes.shape) > 0.02] = 0.0
+    correlations, images = dictionary.correlate(signals), dictionary.reconstruct(codes)
+    by_row = dictionary.reconstruct(sparse.csr_array(codes))
+    for n in range(4):
+        alone = slice(n, n + 1)
+        np.testing.assert_array_equal(dictionary.correlate(signals[alone]), correlations[alone])
+        np.testing.assert_array_equal(dictionary.reconstruct(codes[alone]), images[alone])
+        np.testing.assert_array_equal(dictionary.reconstruct(sparse.csr_array(codes[alone])), by_row[alone])
+    if few:
+        np.testing.assert_array_equal(by_row, images)
+
+
+@pytest.mark.parametrize("positive", [True, False])
+def test_the_judge_agrees_with_itself(positive):
+    convolutional, dense = problems(positive=positive)
+    codes = np.random.default_rng(4).standard_normal((3, dense.n_atoms))
+    codes[:, ::3] = 0.0
+    if positive:
+        codes = np.abs(codes)
+    for figure in (objective, duality_gap, kkt_violation):
+        np.testing.assert_allclose(figure(convolutional, codes), figure(dense, codes), rtol=1e-12)
+    np.testing.assert_array_equal(
+        judge(convolutional, codes).duality_gap[1:2],
+        judge(convolutional.subset(slice(1, 2)), codes[1:2]).duality_gap,
+    )
+
+
+@pytest.mark.parametrize("positive", [True, False])
+def test_fista_solves_it(positive):
+    convolutional, dense = problems(positive=positive)
+    # Gaps of 1e-10 of the energy leave objectives that close together.
+    results = [solve_fista(problem, tol=1e-10) for problem in (convolutional, dense)]
+    assert all(result.converged for result in results)
+    np.testing.assert_allclose(results[0].objective, results[1].objective, rtol=1e-9)
+    assert 0 < results[0].support_size.min() < dense.n_atoms // 2
+
+
+def test_fista_on_a_code_larger_than_its_pieces():
+    """More than two pieces: momentum and restarts are those of the whole code."""
+    dictionary = random_dictionary(((72, 72), (8, 8), 1), 18)
+    signals = np.random.default_rng(5).standard_normal((1, 72 * 72))
+    problem = LassoProblem(dictionary, signals, 0.5 * penalty_max(dictionary, signals)[0])
+    assert problem.n_atoms > 2 * 2**15
+    result = solve_fista(problem, tol=1e-6)
+    assert result.converged
+    assert result.support_size[0] > 10
+
+
+def test_solvers_of_arrays_say_so():
+    convolutional, dense = problems()
+    assert dense_dictionary(dense) is dense.dictionary
+    with pytest.raises(TypeError, match=r"problem must have an array of atoms .* pass its toarray"):
+        dense_dictionary(convolutional)
+    with pytest.raises(TypeError, match="problem must have an array of atoms"):
+        _ = convolutional.gram
+
+
+@pytest.mark.parametrize("solve", [solve_analog, solve_coordinate_descent, solve_lars])
+def test_solvers_of_arrays_refuse_it(solve):
+    convolutional, _ = problems()
+    with pytest.raises(TypeError, match="got a ConvolutionalDictionary"):
+        solve(convolutional)
+
+
+def test_what_goes_in_is_frozen():
+    kernels = np.ones((2, 3, 3))
+    dictionary = ConvolutionalDictionary(kernels, [5, 5], 2)
+    assert dictionary.image_shape == (5, 5)
+    with pytest.raises(ValueError, match="read-only"):
+        dictionary.kernels[0, 0, 0] = 2.0
+    with pytest.raises(ValueError, match="read-only"):
+        dictionary.stencil()[0, 0, 0, 0] = 2.0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        ((np.ones((3, 3)), (5, 5), 1), ValueError, r"kernels must have shape \(any, any, any\)"),
+        ((["a"], (5, 5), 1), TypeError, "kernels must be an array of real numbers"),
+        ((np.full((1, 2, 2), np.nan), (5, 5), 1), ValueError, "kernels must be finite"),
+        ((np.zeros((1, 2, 2)), (5, 5), 1), ValueError, "kernels must not be zero; got zeros for kernel 0"),
+        ((np.ones((1, 6, 2)), (5, 5), 1), ValueError, "larger than the image; got 6 rows in an image of 5"),
+        ((np.ones((1, 2, 6)), (5, 5), 1), ValueError, "got 6 columns in an image of 5"),
+        ((np.ones((1, 2, 2)), (5, 6), 2), ValueError, r"stride must divide the rows .* 5 - 2 = 3; got 2"),
+        ((np.ones((1, 2, 2)), (6, 5), 2), ValueError, r"stride must divide the columns .* 5 - 2 = 3; got 2"),
+        ((np.ones((1, 2, 2)), (5, 5), 0), ValueError, "stride must be positive; got 0"),
+        ((np.ones((1, 2, 2)), (5, 5), 1.0), TypeError, "stride must be an integer; got float"),
+        ((np.ones((1, 2, 2)), 5, 1), TypeError, "image_shape must be a pair of integers"),
+        ((np.ones((1, 2, 2)), (5, 5, 3), 1), ValueError, "image_shape must be a pair .* got 3 of them"),
+        ((np.ones((1, 2, 2)), (5, 5.0), 1), TypeError, "image_shape must be an integer; got float"),
+    ],
+)
+def test_bad_input(arguments, error, message):
+    with pytest.raises(error, match=message):
+        ConvolutionalDictionary(*arguments)
+
+
+def test_bad_problems():
+    dictionary = random_dictionary()
+    with pytest.raises(ValueError, match="dictionary has 195 features but signals have 194"):
+        LassoProblem(dictionary, np.ones((1, 194)), 0.1)
+    with pytest.raises(TypeError, match="gram must be None with a ConvolutionalDictionary"):
+        LassoProblem(dictionary, np.ones((1, 195)), 0.1, gram=np.eye(2))
+    tiny = ConvolutionalDictionary(np.full((1, 2, 2), 1e-200), (4, 4), 1)
+    with pytest.raises(
+        ValueError, match=r"dictionary must have rows of squared norm between .* for kernel 0"
+    ):
+        LassoProblem(tiny, np.ones((1, 16)), 0.1)
