@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 from solvers.analog import solve_analog
 from solvers.compare import compare, comparison_table, plot_comparison
+from solvers.convolution import ConvolutionalDictionary
 from solvers.fista import solve_fista
 from solvers.optimality import duality_gap, kkt_violation, objective, penalty_max
 from solvers.problem import LassoProblem
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from solvers.coder import SpikingSparseCoder
 
 __all__ = [
+    "ConvolutionalDictionary",
     "LassoProblem",
     "SparseCodingResult",
     "SpikingCodingResult",
