@@ -107,6 +107,10 @@ def measure(
     print(f"{name} ...", file=sys.stderr, flush=True)
     begin = time.perf_counter()
     try:
+        if not hasattr(section, "run"):
+            # A program of its own, with a report of its own.
+            section.main(["--quick"] if quick else [])
+            return True
         asked = {peer.name for peer in getattr(section, "ENTRANTS", ())}
         data = section.run(quick=quick)
         data |= {"quick": quick, "processor": processor(), "versions": versions(*PEERS)}

@@ -20,6 +20,8 @@ def brian2_run(
 
     brian2.BrianLogger.suppress_hierarchy("brian2")
     logging.getLogger("brian2").setLevel(logging.ERROR)
+    # It takes all warnings of the process for its own.
+    logging.captureWarnings(False)
     with tempfile.TemporaryDirectory(prefix="brian2-benchmark-") as directory:
         brian2.set_device("cpp_standalone", directory=directory, build_on_run=False)
         brian2.prefs.devices.cpp_standalone.openmp_threads = 0

@@ -2,11 +2,13 @@
 
 import hashlib
 import tempfile
+import warnings
 from functools import cache
 from pathlib import Path
 
 import numpy as np
 from sklearn.decomposition import MiniBatchDictionaryLearning
+from sklearn.exceptions import ConvergenceWarning
 
 from dictlearn import extract_patches, remove_mean
 from examples._common import photograph
@@ -94,7 +96,10 @@ def learned_dictionary(n_atoms: int, n_training: int) -> np.ndarray:
         positive_code=True,
         random_state=0,
     )
-    atoms = _normalised(learner.fit(photograph_patches(n_training, seed=1)).components_)
+    with warnings.catch_warnings():
+        # Codes on the way need not be exact.
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        atoms = _normalised(learner.fit(photograph_patches(n_training, seed=1)).components_)
     np.save(kept, atoms)
     return atoms
 

@@ -5,6 +5,7 @@ from functools import partial
 
 import numpy as np
 from matplotlib.figure import Figure
+from matplotlib.ticker import NullFormatter
 
 from examples._common import BLUE, GREEN, GREY, ORANGE, figure
 from snn import simulate
@@ -247,4 +248,5 @@ def horizontal_bars(ax, seconds: dict[str, list[float]], title: str) -> None:
     bars = ax.barh(names, medians, color=colours, xerr=np.array(ranges).T, ecolor="black", capsize=2)
     ax.bar_label(bars, [f"{median:.3g}" for median in medians], padding=6, fontsize="small")
     ax.set(xscale="log", xlabel="milliseconds", title=title)
+    ax.xaxis.set_minor_formatter(NullFormatter())
     ax.margins(x=0.2)

@@ -77,8 +77,8 @@ def write_page(output: Path, sections: Mapping[str, ModuleType]) -> str:
     """Write the page of all sections whose JSON is in the folder, and return it."""
     measured = {
         name: json.loads((output / f"{name}.json").read_text())
-        for name in sections
-        if (output / f"{name}.json").exists()
+        for name, section in sections.items()
+        if hasattr(section, "markdown") and (output / f"{name}.json").exists()
     }
     small = any(data["quick"] for data in measured.values())
     parts = [

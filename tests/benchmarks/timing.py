@@ -31,15 +31,19 @@ class Timing(NamedTuple):
 
 
 def timed(
-    calls: Mapping[str, Callable[[], object]], *, quick: bool = False, seconds: float = 1.0
+    calls: Mapping[str, Callable[[], object]],
+    *,
+    quick: bool = False,
+    seconds: float = 1.0,
+    warm: bool = False,
 ) -> dict[str, Timing]:
     """Return the time of each call, the calls taking turns.
 
-    Each is called once before, outside the clock.  Those that take `seconds` in all, and three rounds,
+    Each is called once before, outside the clock, unless they are `warm`.  Those that take `seconds` in all, and three rounds,
     are done; nobody does more than 51.
     """
     budget, least, most = (0.0, 3, 3) if quick else (seconds, 3, 51)
-    for call in calls.values():
+    for call in () if warm else calls.values():
         call()
     taken = {name: [] for name in calls}
     for _ in range(most):
