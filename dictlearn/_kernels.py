@@ -4,10 +4,10 @@ Sums run over signals and atoms in the order of their indices, so that a signal'
 which others are in its batch.
 """
 
-from numba import njit
+from snn._kernels.compiling import compiled
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled
 def add_combinations(total, codes, factor, rows):
     """Add factor codes @ rows to total."""
     for k in range(codes.shape[0]):
@@ -18,7 +18,7 @@ def add_combinations(total, codes, factor, rows):
                     total[k, i] += amount * rows[j, i]
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled
 def change_rows(rows, keep, codes, values):
     """Put max(keep rows - codes^T values, 0) into rows; keep has a number a row."""
     for j in range(rows.shape[0]):
@@ -37,7 +37,7 @@ def change_rows(rows, keep, codes, values):
                 rows[j, i] = max(rows[j, i], 0.0)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled
 def change_columns(rows, keep, codes, values, place):
     """As `change_rows` on the transpose of rows.
 

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
-from sklearn.decomposition import MiniBatchDictionaryLearning
 from tqdm import tqdm
 
 from dictlearn.atoms import checked_atoms, unit_norm
@@ -183,6 +182,8 @@ def learn_with_scikit_learn(
     ----------
     Mairal, Bach, Ponce and Sapiro (2009), Online dictionary learning for sparse coding, ICML.
     """
+    from sklearn.decomposition import MiniBatchDictionaryLearning  # here: it takes a second to import
+
     signals, dictionary, penalty = _checked(signals, start, penalty)
     seed = seed_of_order(rng)
     model = MiniBatchDictionaryLearning(

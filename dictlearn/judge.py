@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.optimize import linear_sum_assignment
 from tqdm import tqdm
 
 from dictlearn.atoms import require_positive_norms, unit_norm
@@ -160,6 +159,8 @@ def match_atoms(dictionary: np.ndarray, other: np.ndarray) -> AtomMatch:
         "dictionary", dictionary, shape=(None, other.shape[1]), meaning="(n_atoms, n_features)"
     )
     require_positive_norms("other", other)
+    from scipy.optimize import linear_sum_assignment  # here, because most of scipy.optimize comes with it
+
     cosines = unit_norm(other) @ unit_norm(dictionary).T
     rows = np.arange(len(other))
     best = cosines.argmax(axis=1)

@@ -14,7 +14,6 @@ Quantities are of one signal, or of several, a row each; updates of several sign
 from __future__ import annotations
 
 import numpy as np
-from scipy import linalg
 
 from dictlearn.synapses import Phase
 from snn import checks
@@ -239,6 +238,8 @@ def solve_projection(codes: np.ndarray, values: np.ndarray) -> np.ndarray:
         What to solve for: A itself in `projected_codes`; g_H for a learner that multiplies with the
         few non-zeros of A last.
     """
+    from scipy import linalg  # here: only learning with projections needs it
+
     norms = np.linalg.norm(codes, axis=1, keepdims=True)
     inverse = np.divide(1.0, norms, out=np.zeros_like(norms), where=norms > 0.0)
     directions = codes * inverse

@@ -5,6 +5,7 @@ from snn.clock_driven import simulate_clocked
 from snn.event_driven import simulate
 from snn.network import SpikingNetwork
 from snn.result import RunawayError, SimulationResult, SpikeTrain
+from snn.start_up import warm_up
 from snn.state import NetworkState
 from snn.weights import Block, BlockWeights, LateralInhibition, MirroredWeights
 
@@ -22,4 +23,5 @@ __all__ = [
     "simulate",
     "simulate_analog",
     "simulate_clocked",
+    "warm_up",
 ]

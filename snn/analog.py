@@ -6,7 +6,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.integrate import solve_ivp
 
 from snn import checks
 
@@ -127,6 +126,8 @@ def simulate_analog(
         initial_potential = checks.real_array(
             "initial_potential", initial_potential, shape=(n_neurons,), meaning="one potential a neuron"
         )
+
+    from scipy.integrate import solve_ivp  # here, because it takes longer to import than all of snn
 
     activity = activity_function(threshold, divisor, two_sided=two_sided)
 

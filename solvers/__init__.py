@@ -11,6 +11,7 @@ from solvers.problem import LassoProblem
 from solvers.reference import solve_coordinate_descent, solve_lars
 from solvers.result import SparseCodingResult, Status
 from solvers.spiking import SpikingCodingResult, lasso_network, solve_spiking
+from solvers.start_up import warm_up
 
 if TYPE_CHECKING:
     from solvers.coder import SpikingSparseCoder
@@ -35,6 +36,7 @@ __all__ = [
     "solve_fista",
     "solve_lars",
     "solve_spiking",
+    "warm_up",
 ]
 
 

@@ -6,10 +6,9 @@ import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from typing import TYPE_CHECKING
 
 import numpy as np
-from matplotlib.axes import Axes
-from sklearn.exceptions import ConvergenceWarning
 
 from snn import checks
 from solvers.analog import solve_analog
@@ -18,6 +17,9 @@ from solvers.problem import LassoProblem
 from solvers.reference import solve_coordinate_descent, solve_lars
 from solvers.result import SparseCodingResult, Status
 from solvers.spiking import solve_spiking
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 Solver = Callable[..., SparseCodingResult]
 
@@ -130,6 +132,7 @@ def plot_comparison(records: Sequence[Mapping[str, object]], *, ax: Axes | None 
     """
     records = _checked_records(records)
     import matplotlib.pyplot as plt  # here, because it takes longer to import than all else
+    from matplotlib.axes import Axes
 
     ax = plt.gca() if ax is None else checks.instance_of("ax", ax, Axes)
     for record in records:
@@ -163,6 +166,8 @@ def _solvers(methods: Sequence[str] | Mapping[str, Solver]) -> Mapping[str, Solv
 
 
 def _record(label: str, solve: Solver, problem: LassoProblem, tol: float) -> dict[str, object]:
+    from sklearn.exceptions import ConvergenceWarning  # here, because it takes scikit-learn a second
+
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         solve(problem.subset(slice(0, 1)), tol=tol)

@@ -1,36 +1,129 @@
-"""How kernels are compiled and cached."""
+"""How kernels are compiled, and kept on disk for the next process."""
 
+from __future__ import annotations
+
+import contextlib
 import functools
+import hashlib
+import os
+import pickle
+import uuid
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+import numba
 from numba import njit
+from numba.core.caching import FunctionCache
+from numba.core.serialize import dumps
+
+HERE = Path(__file__).parent
 
 
-@functools.cache
-def _stamp() -> tuple[float, int]:
-    """Return the latest change, and the total size, of all files of kernels."""
-    stats = [path.stat() for path in sorted(Path(__file__).parent.glob("*.py"))]
-    return max(stat.st_mtime for stat in stats), sum(stat.st_size for stat in stats)
-
-
-def compiled(function: Callable) -> Callable:
+def compiled(function: Callable, **options: Any) -> Callable:
     """Compile for one processor at first call, without the GIL; keep the machine code on disk.
 
-    `inf` and comparisons of times mean what they say: no blanket fast-math.
+    `inf` and comparisons of times mean what they say: no blanket fast-math.  `options` are further ones of
+    `numba.njit`; with them, write ``partial(compiled, ...)``.
     """
-    return _cached_by_all_files(njit(cache=True, nogil=True, error_model="numpy")(function))
+    dispatcher = njit(nogil=True, error_model="numpy", **options)(function)
+    # Numba raises if there is no folder that it may write to, and sets nothing up if its internals have
+    # moved: then each process compiles for itself.
+    with contextlib.suppress(RuntimeError, AttributeError):
+        dispatcher._cache = KernelCache(function)
+    return dispatcher
 
 
 def inlined(function: Callable) -> Callable:
     """As `compiled`, for what runs once a spike: no call is left of it."""
-    return _cached_by_all_files(njit(cache=True, nogil=True, error_model="numpy", forceinline=True)(function))
+    return compiled(function, forceinline=True)
 
 
-def _cached_by_all_files(dispatcher: Callable) -> Callable:
-    # Numba recompiles a kernel when its own file has changed.  Kernels hold copies of what they call in
-    # other files, so here it is when any file has.  Should Numba's internals move, only that is lost.
-    cache_file = getattr(getattr(dispatcher, "_cache", None), "_cache_file", None)
-    if hasattr(cache_file, "_source_stamp"):
-        cache_file._source_stamp = _stamp()
-    return dispatcher
+class KernelCache(FunctionCache):
+    """Numba's cache of machine code on disk, safe for many processes and any disk.
+
+    Numba numbers the files of a kernel, and writes an index of them first.  Processes that compile for
+    different types at once, or one that is killed between the two, leave an index that leads to the code
+    of other types or of older sources, and that is run.  An unreadable file, or a full disk, is an error.
+
+    Here a file's name is made of all that its code depends on, the file says so again inside, and
+    appears when it is complete.  Whatever else is found counts as nothing, and what cannot be written is
+    compiled again by the next process.
+    """
+
+    def __init__(self, function: Callable) -> None:
+        super().__init__(function)
+        # Numba's stamp is of the kernel's own file, but kernels hold copies of what they call in others.
+        folders = {HERE, Path(function.__code__.co_filename).parent}
+        sources = [_digest_of_files(folder) for folder in sorted(folders) if folder.name == HERE.name]
+        locator = self._impl.locator
+        self._cache_file = _Files(
+            Path(self.cache_path),
+            # Without the number of its first line, so that a kernel that has moved replaces itself.
+            self._impl.filename_base.replace(f"-{locator.get_disambiguator()}", "", 1),
+            _digest([*sources, locator.get_source_stamp()]),
+        )
+
+    def save_overload(self, sig: Any, data: Any) -> None:
+        with contextlib.suppress(OSError):
+            super().save_overload(sig, data)
+
+
+class _Files:
+    """The files of one kernel: what `numba.core.caching.IndexDataCacheFile` does, without an index."""
+
+    def __init__(self, folder: Path, base: str, sources: str) -> None:
+        self._folder = folder
+        self._base = base
+        self._sources = sources
+
+    def load(self, key: tuple) -> Any:
+        try:
+            content = self._path(key).read_bytes()
+        except OSError:
+            return None
+        digest, record = content[:32], content[32:]
+        if hashlib.sha256(record).digest() != digest:
+            return None
+        stored_key, data = pickle.loads(record)
+        return data if stored_key == key else None
+
+    def save(self, key: tuple, data: Any) -> None:
+        record = dumps((key, data))
+        path = self._path(key)
+        part = path.with_name(f"{path.name}.{uuid.uuid4().hex[:16]}.tmp")
+        try:
+            part.write_bytes(hashlib.sha256(record).digest() + record)
+            os.replace(part, path)
+        finally:
+            _remove(part)
+        for old in self._all():
+            if not old.name.startswith(f"{self._base}.{self._sources}-"):
+                _remove(old)
+
+    def flush(self) -> None:
+        for path in self._all():
+            _remove(path)
+
+    def _path(self, key: tuple) -> Path:
+        # With NUMBA_BOUNDSCHECK=1 a kernel is another one.
+        depends_on = _digest((numba.__version__, numba.config.BOUNDSCHECK, key))
+        return self._folder / f"{self._base}.{self._sources}-{depends_on}.nbc"
+
+    def _all(self) -> list[Path]:
+        return list(self._folder.glob(f"{self._base}.*.nbc"))
+
+
+def _remove(path: Path) -> None:
+    # Somebody else may have, or have it open where that forbids it.
+    with contextlib.suppress(OSError):
+        path.unlink()
+
+
+def _digest(values: object) -> str:
+    return hashlib.sha256(repr(values).encode()).hexdigest()[:16]
+
+
+@functools.cache
+def _digest_of_files(folder: Path) -> str:
+    return _digest([hashlib.sha256(file.read_bytes()).digest() for file in sorted(folder.glob("*.py"))])

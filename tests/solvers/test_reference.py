@@ -5,9 +5,10 @@ import warnings
 import joblib
 import numpy as np
 import pytest
+from sklearn import linear_model
 from sklearn.exceptions import ConvergenceWarning
 
-from solvers import LassoProblem, Status, reference
+from solvers import LassoProblem, Status
 from solvers.optimality import judge
 from solvers.reference import solve_coordinate_descent, solve_lars
 from tests.reference.problems import optimal_codes, random_problem
@@ -34,13 +35,13 @@ def test_coordinate_descent_tightens_the_tol_until_the_judge_agrees(monkeypatch)
     """A scikit-learn that stops a hundred times too early is sent back."""
     tols = []
 
-    class Sloppy(reference.Lasso):
+    class Sloppy(linear_model.Lasso):
         def fit(self, X, y, **options):
             tols.append(self.tol)
             self.tol *= 100.0
             return super().fit(X, y, **options)
 
-    monkeypatch.setattr(reference, "Lasso", Sloppy)
+    monkeypatch.setattr(linear_model, "Lasso", Sloppy)
     problem = random_problem(n_signals=1, share=0.01)
     result = solve_coordinate_descent(problem, tol=1e-6)
     assert result.converged

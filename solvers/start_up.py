@@ -1,0 +1,43 @@
+"""Compiling kernels before they are needed."""
+
+from __future__ import annotations
+
+from functools import partial
+from itertools import product
+
+import numpy as np
+
+from snn import start_up
+from solvers.problem import LassoProblem
+from solvers.spiking import READOUTS, solve_spiking
+
+
+def warm_up(*, progress: bool = True) -> None:
+    """Compile all kernels of `solvers` and `snn`, or load them from disk, so that no later call has to.
+
+    See `snn.warm_up`.
+
+    Parameters
+    ----------
+    progress : bool, default True
+        Show a line that says what is compiled.
+
+    Raises
+    ------
+    TypeError
+        If `progress` is not a bool.
+    """
+    start_up.run_tasks({**start_up.tasks(), **tasks()}, progress=progress)
+
+
+def tasks() -> start_up.Tasks:
+    """Return the tasks that call all kernels of `solvers`."""
+    rng = np.random.default_rng(0)
+    dictionary, signals = rng.standard_normal((6, 4)), rng.standard_normal((3, 4))
+    runs = {}
+    for positive, readout in product((True, False), READOUTS):
+        problem = LassoProblem(dictionary, signals, 0.5, positive=positive)
+        name = f"{'CLASSO' if positive else 'LASSO'} by spikes, {readout} read-out"
+        # In this process, whatever a `joblib.parallel_config` says.
+        runs[name] = partial(solve_spiking, problem, tol=0.05, readout=readout, n_jobs=1)
+    return runs
