@@ -1,6 +1,6 @@
 """The judge: how far codes are from the optimum.
 
-NumPy only.  It calls no solver and takes nothing a solver has computed but the codes themselves.
+NumPy and SciPy only.  It calls no solver and takes nothing a solver has computed but the codes themselves.
 Each function starts from the residual r = s - a D of the codes and its correlations with the atoms.
 """
 
@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from scipy import sparse
 
 from snn import checks
 from solvers.problem import LassoProblem
@@ -99,24 +100,24 @@ def kkt_violation(problem: LassoProblem, codes: np.ndarray) -> np.ndarray:
     return judge(problem, codes).kkt_violation
 
 
-def judge(problem: LassoProblem, codes: np.ndarray) -> Optimality:
+def judge(problem: LassoProblem, codes: np.ndarray | sparse.csr_array) -> Optimality:
     """Return objective, duality gap and KKT violation of each code from one pass over the data.
 
     The figures of a code are the same to the last bit whatever codes are judged with it.  Parameters
-    and errors as `objective`.
+    and errors as `objective`; codes may also be a `scipy.sparse.csr_array`.
     """
     checks.instance_of("problem", problem, LassoProblem)
-    codes = checks.real_array(
-        "codes", codes, shape=(problem.n_signals, problem.n_atoms), meaning="(n_signals, n_atoms)"
-    )
-    if problem.positive and codes.min() < 0.0:
-        raise ValueError(f"codes must not be negative for a positive problem; got {codes.min()}")
-
+    codes = _checked_codes(problem, codes)
     size = max(1, BLOCK_ENTRIES // max(problem.n_atoms, problem.n_features))
+    if size >= problem.n_signals:
+        return _figures(problem, codes)
     blocks = [slice(start, start + size) for start in range(0, problem.n_signals, size)]
     figures = [_figures(problem.subset(block), codes[block]) for block in blocks]
-    objectives, gaps, violations = (np.concatenate(column) for column in zip(*figures, strict=True))
-    return Optimality(objective=objectives, duality_gap=gaps, kkt_violation=violations)
+    return Optimality(
+        objective=np.concatenate([part.objective for part in figures]),
+        duality_gap=np.concatenate([part.duality_gap for part in figures]),
+        kkt_violation=np.concatenate([part.kkt_violation for part in figures]),
+    )
 
 
 def penalty_max(dictionary: np.ndarray, signals: np.ndarray, *, positive: bool = False) -> np.ndarray:
@@ -140,32 +141,73 @@ def penalty_max(dictionary: np.ndarray, signals: np.ndarray, *, positive: bool =
     return np.maximum(correlations.max(axis=1), 0.0)
 
 
-def _figures(problem: LassoProblem, codes: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return objective, duality gap and KKT violation, unchecked."""
+def _checked_codes(problem: LassoProblem, codes: np.ndarray | sparse.csr_array) -> sparse.csr_array:
+    """Return the codes with their non-zero entries alone, each once."""
+    shape = (problem.n_signals, problem.n_atoms)
+    if sparse.issparse(codes):
+        if not isinstance(codes, sparse.csr_array):
+            raise TypeError(f"codes must be an array or a csr_array; got a {type(codes).__name__}")
+        if codes.shape != shape:
+            raise ValueError(f"codes must have shape {shape}, (n_signals, n_atoms); got shape {codes.shape}")
+        if codes.dtype != np.float64:
+            raise TypeError(f"codes must hold float64 numbers where they are sparse; got {codes.dtype}")
+        checks.require_finite("codes", codes.data)
+        if not codes.has_canonical_format:
+            codes = codes.copy()
+            codes.sum_duplicates()
+    else:
+        codes = sparse.csr_array(
+            checks.real_array("codes", codes, shape=shape, meaning="(n_signals, n_atoms)")
+        )
+    if problem.positive and codes.data.min(initial=0.0) < 0.0:
+        raise ValueError(f"codes must not be negative for a positive problem; got {codes.data.min()}")
+    return codes
+
+
+def _figures(problem: LassoProblem, codes: sparse.csr_array) -> Optimality:
+    """Return the figures of codes that were checked."""
     residuals = problem.signals - problem.reconstruct(codes)
     correlations = problem.correlate(residuals)
+    reach = correlations if problem.positive else np.abs(correlations)
     squared_residual = np.einsum("ij,ij->i", residuals, residuals)
-    costs = np.abs(codes) * problem.penalty
+    kappa = _dual_scale(problem, residuals, reach, squared_residual)
 
-    kappa = _dual_scale(problem, residuals, correlations, squared_residual)
-    slacks = costs - kappa[:, np.newaxis] * codes * correlations
-    gap = 0.5 * (1.0 - kappa) ** 2 * squared_residual + slacks.sum(axis=1)
+    # Sums over the entries of a code, in the order of its atoms.
+    signal, atom, value = _row_numbers(codes), codes.indices, codes.data
+    correlation, penalty = correlations[signal, atom], problem.penalty[atom]
+    costs = np.abs(value) * penalty
+    slacks = costs - kappa[signal] * value * correlation
+    gap = 0.5 * (1.0 - kappa) ** 2 * squared_residual + _sums(problem, signal, slacks)
 
-    scaled = problem.squared_norms * codes
-    stepped = scaled + correlations
-    lower = -np.inf if problem.positive else -problem.penalty
-    fixed_point = stepped - np.clip(stepped, lower, problem.penalty)
-    violation = np.abs(scaled - fixed_point).max(axis=1)
-    return 0.5 * squared_residual + costs.sum(axis=1), gap, violation
+    # At an entry that is zero, thresholding leaves what exceeds the penalty.
+    violations = reach - problem.penalty
+    scaled = problem.squared_norms[atom] * value
+    stepped = scaled + correlation
+    thresholded = stepped - np.minimum(stepped, penalty)
+    if not problem.positive:
+        thresholded += np.minimum(stepped + penalty, 0.0)
+    violations[signal, atom] = np.abs(scaled - thresholded)
+    return Optimality(
+        objective=0.5 * squared_residual + _sums(problem, signal, costs),
+        duality_gap=gap,
+        kkt_violation=np.maximum(violations.max(axis=1), 0.0),
+    )
+
+
+def _row_numbers(codes: sparse.csr_array) -> np.ndarray:
+    return np.repeat(np.arange(codes.shape[0]), np.diff(codes.indptr))
+
+
+def _sums(problem: LassoProblem, signal: np.ndarray, values: np.ndarray) -> np.ndarray:
+    return np.bincount(signal, values, problem.n_signals)
 
 
 def _dual_scale(
-    problem: LassoProblem, residuals: np.ndarray, correlations: np.ndarray, squared_residual: np.ndarray
+    problem: LassoProblem, residuals: np.ndarray, reach: np.ndarray, squared_residual: np.ndarray
 ) -> np.ndarray:
     """Return kappa: of the feasible multiples of the residual, the one with the largest dual objective."""
-    reach = correlations if problem.positive else np.abs(correlations)
     with np.errstate(divide="ignore", invalid="ignore"):
         largest = 1.0 / np.maximum((reach / problem.penalty).max(axis=1), 0.0)
         unconstrained = np.einsum("ij,ij->i", problem.signals, residuals) / squared_residual
     unconstrained[squared_residual == 0.0] = 0.0
-    return np.clip(unconstrained, 0.0, largest)
+    return np.minimum(np.maximum(unconstrained, 0.0), largest)

@@ -144,9 +144,9 @@ CASES = [
         "codes must not be negative for a positive problem; got -0.5",
     ),
     (
-        lambda: kkt_violation(PROBLEM, sparse.csr_array(ZERO)),
+        lambda: kkt_violation(PROBLEM, sparse.coo_array(ZERO)),
         TypeError,
-        "codes must be a dense array; got a csr_array",
+        "codes must be an array or a csr_array; got a coo_array",
     ),
     (
         lambda: penalty_max([[0.0, 0.0]], SIGNALS),
