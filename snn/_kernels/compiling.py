@@ -24,7 +24,7 @@ def compiled(function: Callable) -> Callable:
 
 def inlined(function: Callable) -> Callable:
     """As `compiled`, for what runs once a spike: no call is left of it."""
-    return _cached_by_all_files(njit(cache=True, nogil=True, error_model="numpy", forceinline=True)(function))
+    return _cached_by_all_files(njit(cache=True, nogil=True, error_model="numpy", inline="always")(function))
 
 
 def _cached_by_all_files(dispatcher: Callable) -> Callable:
