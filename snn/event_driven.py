@@ -11,12 +11,12 @@ from tqdm import tqdm
 
 from snn import checks
 from snn._kernels import clock as clocks
-from snn._kernels import dense, mirrored, segments
+from snn._kernels import dense, lazy, mirrored, segments
 from snn._kernels import sparse as sparse_kernels
 from snn.network import SpikingNetwork
 from snn.result import RunawayError, SimulationResult, SpikeTrain
 from snn.state import NetworkState
-from snn.weights import BlockWeights, MirroredWeights, SegmentedWeights, scaled_rows
+from snn.weights import BlockWeights, LateralInhibition, MirroredWeights, SegmentedWeights, scaled_rows
 
 # A kernel returns to Python after about this many neuron updates (a tenth of a second or so), so
 # that Ctrl-C and a progress bar work.
@@ -106,7 +106,8 @@ def simulate(
     if elapsed > 0.0:
         # The charge that came in is what the spikes took and what is left (docs/theory.md, equation 4).
         taken = network.firing_threshold * run.spike_counts[0]
-        average_soma_current = (taken + (final.membrane_potential - state.membrane_potential)) / elapsed
+        with np.errstate(over="ignore"):
+            average_soma_current = (taken + (final.membrane_potential - state.membrane_potential)) / elapsed
     else:  # a runaway within its first instant
         average_soma_current = network.soma_bias + state.synaptic_current
     result = SimulationResult(
@@ -137,6 +138,9 @@ class EventDrivenRun:
     state : NetworkState or EventDrivenRun, optional
         Where every copy starts, or each where that of another run stands; by default at rest.  Times
         of the run count from there.
+    plainly : bool, default False
+        Let every spike touch every neuron, also where weights are dense or mirrored: the same spikes to
+        rounding, by kernels that are simpler and mostly slower.
 
     Attributes
     ----------
@@ -154,8 +158,11 @@ class EventDrivenRun:
         network: SpikingNetwork,
         soma_bias: np.ndarray,
         state: NetworkState | EventDrivenRun | None = None,
+        *,
+        plainly: bool = False,
     ) -> None:
         self.network = network
+        self._in_pairs = plainly and isinstance(network.weights, MirroredWeights)
         self._bias = soma_bias
         self._potential = np.zeros(soma_bias.shape)
         self._current = np.zeros(soma_bias.shape)
@@ -173,7 +180,19 @@ class EventDrivenRun:
         self.clock[:, clocks.HORIZON] = np.clip(2.0 / np.maximum(drive, 2.0), clocks.SHORTEST_HORIZON, 1.0)
 
         weights = network.weights
-        if isinstance(weights, MirroredWeights):
+        dense_form = isinstance(weights, (np.ndarray, LateralInhibition, MirroredWeights))
+        if dense_form and not plainly:
+            if isinstance(weights, MirroredWeights):
+                rows, factor = scaled_rows(weights.lateral)
+                exchange = weights.exchange
+            else:
+                rows, factor = scaled_rows(weights)
+                exchange = np.empty(0)
+            # The mean soma current of each neuron over the last span.
+            drift = soma_bias + self._current
+            self._kernel = lazy.advance_lazily
+            self._weights = (rows, rows.reshape(-1), factor, exchange, lazy.COST_OF_WATCHING, drift)
+        elif isinstance(weights, MirroredWeights):
             self._kernel = mirrored.advance_mirrored
             self._weights = (*scaled_rows(weights.lateral), weights.exchange)
         elif isinstance(weights, sparse.csr_array):
@@ -206,7 +225,7 @@ class EventDrivenRun:
             active = np.arange(len(self._bias))
         budget = self._spikes_per_call
         # What a call may overshoot by: neurons that fire together, and a window of the sparse kernel.
-        slack = self.network.n_neurons + clocks.MOST_EVENTS_PER_WINDOW
+        slack = self.network.n_neurons + clocks.MOST_EVENTS_PER_SPAN + clocks.MOST_EVENTS_PER_WINDOW
         capacity = budget + slack if record_spikes else 0
         spike_times = np.empty(capacity)
         spike_neurons = np.empty(capacity, dtype=np.int64)
@@ -253,14 +272,14 @@ class EventDrivenRun:
     @property
     def synaptic_current(self) -> np.ndarray:
         """Synaptic currents, shape (n_copies, n_neurons)."""
-        if not isinstance(self.network.weights, MirroredWeights):
+        if not self._in_pairs:
             return self._current
         lateral, exchange = np.split(self._current, 2, axis=1)
         return np.hstack([exchange + lateral, exchange - lateral])
 
     def _to_kernel(self, synaptic_current: np.ndarray) -> np.ndarray:
         """Return the two numbers a pair that the kernel keeps; see `synaptic_current`."""
-        if not isinstance(self.network.weights, MirroredWeights):
+        if not self._in_pairs:
             return synaptic_current
         positive, negative = np.split(synaptic_current, 2, axis=-1)
         return np.concatenate([0.5 * (positive - negative), 0.5 * (positive + negative)], axis=-1)

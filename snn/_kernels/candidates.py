@@ -12,13 +12,13 @@ bound of the dense kernel); kept is the excess y + max(c, 0) T - theta, so that 
 candidates while the spike is delivered.
 
 The candidates, a dozen or so, are copied out, a column each of `candidates`, and until the window
-ends it is the copy that counts (their excess becomes -inf: nobody is found twice).  Each keeps a time
-before which it does not cross: since the slope of v is at most c + max(h, 0) until it is touched again,
+ends it is the copy that counts (their excess becomes -inf: nobody is found twice).  Each has a time
+before which it does not cross: since the slope of v is at most c + max(h, 0) until a spike arrives,
 
     now + (theta - v) / (c + max(h, 0)).
 
-The earliest of these times is replaced by the exact crossing until the earliest is exact, and that
-neuron fires.
+It is renewed for all of them at every spike, in one pass without branches.  The earliest of these times is
+replaced by the exact crossing, until the earliest is exact, and that neuron fires.
 
 What runs once a spike is inlined and takes no slices: calls with a dozen arrays and the counting of
 references to slices cost as much as the work.
@@ -31,9 +31,12 @@ import numpy as np
 from snn._kernels.compiling import compiled, inlined
 from snn._kernels.crossing import SEARCH_SLACK, crossing_time
 
-# Rows of `candidates`, a column each.
-BIAS, THRESHOLD, FORESEEN, CURRENT = 0, 1, 2, 3
-CANDIDATE_ROWS = 4
+# Rows of `candidates`, a column each; ARRIVING is what the spikes of this instant weigh.
+BIAS, THRESHOLD, FORESEEN, CURRENT, ARRIVING = 0, 1, 2, 3, 4
+CANDIDATE_ROWS = 5
+
+INFINITE = int(np.array(np.inf).view(np.int64))
+"""The bits of inf."""
 
 
 @compiled
@@ -45,6 +48,17 @@ def open_window(bias, threshold, potential, current, length, excess, may_fire):
         over = v + current[i] * rise - bound
         excess[i] = over
         may_fire[i] = (over >= 0.0) | (v >= threshold[i])
+
+
+@compiled
+def close_window(bias, threshold, potential, current, now, length, excess):
+    """Bring potentials and currents to `now`, at the end of the window or before it."""
+    decay = math.exp(-now)
+    rest = decay - math.exp(-length)
+    for i in range(potential.shape[0]):
+        bound = threshold[i] - (bias[i] if bias[i] > 0.0 else 0.0) * length
+        potential[i] = excess[i] + bound + bias[i] * now - current[i] * rest
+        current[i] *= decay
 
 
 @inlined
@@ -63,104 +77,20 @@ def deliver(excess, current, first, n_targets, values, offset, to_foreseen, to_c
 
 
 @inlined
-def bound_candidate(k, candidates, crossing, is_exact, now, fade, rest):
-    """Note a window time before which a candidate does not cross; fade = e^-now, rest = e^-now - e^-T."""
-    bias = candidates[BIAS, k]
-    threshold = candidates[THRESHOLD, k]
-    p = candidates[CURRENT, k]
-    v = candidates[FORESEEN, k] + bias * now - p * rest
-    gap = threshold - v
-    time = math.inf
-    is_exact[k] = p == 0.0
-    if p == 0.0:
-        if gap <= 0.0:
-            time = now
-        elif bias > 0.0:
-            time = now + gap / bias
-    else:
-        h = p * fade
-        slope = bias + (h if h > 0.0 else 0.0)
-        gap -= SEARCH_SLACK * (threshold + abs(v) + abs(h))
-        if gap <= 0.0:
-            time = now
-        elif slope > 0.0:
-            time = now + gap / slope
-    crossing[k] = time
-
-
-@inlined
-def settle_candidate(k, candidates, crossing, is_exact, now, fade, rest, length):
-    """Note the window time at which a candidate crosses, inf if after the window."""
-    bias = candidates[BIAS, k]
-    p = candidates[CURRENT, k]
-    v = candidates[FORESEEN, k] + bias * now - p * rest
-    time = now + crossing_time(candidates[THRESHOLD, k] - v, bias, p * fade, length - now)
-    crossing[k] = time if time <= length else math.inf
-    is_exact[k] = True
-
-
-@inlined
-def deliver_to_candidates(
-    neurons, n_candidates, first, n_targets, values, offset, factor, candidates, to_foreseen, to_current,
-    crossing, is_exact, now, fade, rest,
-):  # fmt: skip
-    """As `deliver`; who is touched gets a new bound, as in `bound_candidate`."""
-    for k in range(n_candidates):
-        i = neurons[k] - first
-        if i < 0 or i >= n_targets:
-            continue
-        weight = factor * values[np.uint64(offset + i)]
-        if weight == 0.0:
-            continue
-        bias = candidates[BIAS, k]
-        threshold = candidates[THRESHOLD, k]
-        y = candidates[FORESEEN, k] + to_foreseen * weight
-        p = candidates[CURRENT, k] + to_current * weight
-        candidates[FORESEEN, k] = y
-        candidates[CURRENT, k] = p
-        h = p * fade
-        v = y + bias * now - p * rest
-        slope = bias + (h if h > 0.0 else 0.0)
-        gap = threshold - v - SEARCH_SLACK * (threshold + abs(v) + abs(h))
-        time = now + gap / slope if slope > 0.0 else math.inf
-        crossing[k] = now if gap <= 0.0 else time
-        is_exact[k] = False
-
-
-@inlined
-def earliest_candidate(crossing, n_candidates):
-    """Return (column, how many have the same time) of the earliest; (0, 0) when there are none."""
-    first = math.inf
-    column = 0
-    n_equal = 0
-    for k in range(n_candidates):
-        time = crossing[k]
-        earlier = time < first
-        n_equal = 1 if earlier else n_equal + (1 if time == first else 0)
-        column = k if earlier else column
-        first = time if earlier else first
-    return column, n_equal
-
-
-@inlined
-def add_candidate(
-    n_candidates, i, foreseen, now, fade, rest, bias, threshold, excess, current, neurons, candidates,
-    crossing, is_exact,
-):  # fmt: skip
-    """Make neuron i the candidate in column n_candidates, with a bound on its crossing."""
+def add_candidate(n_candidates, i, foreseen, bias, threshold, excess, current, neurons, candidates):
+    """Make neuron i the candidate in column n_candidates; it needs a bound yet."""
     neurons[n_candidates] = i
     candidates[BIAS, n_candidates] = bias[i]
     candidates[THRESHOLD, n_candidates] = threshold[i]
     candidates[FORESEEN, n_candidates] = foreseen
     candidates[CURRENT, n_candidates] = current[i]
+    candidates[ARRIVING, n_candidates] = 0.0
     excess[i] = -math.inf
-    bound_candidate(n_candidates, candidates, crossing, is_exact, now, fade, rest)
 
 
 @compiled
 def find_candidates(
-    first, last, now, fade, rest, length, n_candidates, bias, threshold, excess, current, neurons, candidates,
-    crossing, is_exact,
+    first, last, length, n_candidates, bias, threshold, excess, current, neurons, candidates
 ):  # fmt: skip
     """Add who could fire now, and could not before, to the candidates; return their number."""
     for block in range(first, last, 32):
@@ -174,8 +104,102 @@ def find_candidates(
             if excess[i] >= 0.0:
                 foreseen = excess[i] + (threshold[i] - max(bias[i], 0.0) * length)
                 add_candidate(
-                    n_candidates, i, foreseen, now, fade, rest, bias, threshold, excess, current, neurons,
-                    candidates, crossing, is_exact,
-                )  # fmt: skip
+                    n_candidates, i, foreseen, bias, threshold, excess, current, neurons, candidates
+                )
                 n_candidates += 1
     return n_candidates
+
+
+@compiled
+def first_candidates(
+    bias, threshold, potential, current, rise, excess, may_fire, neurons, candidates
+):  # fmt: skip
+    """Make candidates of those marked by `open_window`; return their number."""
+    words = may_fire.view(np.uint64)
+    n_neurons = bias.shape[0]
+    n_candidates = 0
+    for word in range((n_neurons + 7) // 8):
+        if words[word] == 0:
+            continue
+        for i in range(8 * word, min(8 * word + 8, n_neurons)):
+            if may_fire[i]:
+                foreseen = potential[i] + current[i] * rise
+                add_candidate(
+                    n_candidates, i, foreseen, bias, threshold, excess, current, neurons, candidates
+                )
+                n_candidates += 1
+    return n_candidates
+
+
+@inlined
+def renew_bounds(candidates, n_candidates, crossing, to_foreseen, to_current, now, fade, rest):
+    """Deliver what arrives, and note times before which none crosses; fade = e^-now, rest = e^-now - e^-T."""
+    for column in range(n_candidates):
+        k = np.uint64(column)
+        weight = candidates[ARRIVING, k]
+        candidates[ARRIVING, k] = 0.0
+        bias = candidates[BIAS, k]
+        threshold = candidates[THRESHOLD, k]
+        y = candidates[FORESEEN, k] + to_foreseen * weight
+        p = candidates[CURRENT, k] + to_current * weight
+        candidates[FORESEEN, k] = y
+        candidates[CURRENT, k] = p
+        h = p * fade
+        v = y + bias * now - p * rest
+        slope = bias + (h if h > 0.0 else 0.0)
+        gap = threshold - v - SEARCH_SLACK * (threshold + abs(v) + abs(h))
+        time = now + (gap if gap > 0.0 else 0.0) / slope
+        crossing[k] = time if slope > 0.0 else (math.inf if gap > 0.0 else now)
+
+
+@inlined
+def settle(k, candidates, crossing, settled, stamp, now, fade, rest, length):
+    """Note the exact window time at which a candidate crosses, inf if after the window."""
+    bias = candidates[BIAS, k]
+    p = candidates[CURRENT, k]
+    v = candidates[FORESEEN, k] + bias * now - p * rest
+    time = now + crossing_time(candidates[THRESHOLD, k] - v, bias, p * fade, length - now)
+    crossing[k] = time if time <= length else math.inf
+    settled[k] = stamp
+
+
+@inlined
+def next_to_fire(
+    candidates, n_candidates, crossing, ordered, settled, stamp, columns, now, fade, rest, length
+):  # fmt: skip
+    """Return how many neurons fire next, all in one instant; `columns` receives theirs.
+
+    `settled` tells whose crossing is exact: it bears the stamp.  `ordered` are the same bits as
+    integers, whose order is that of numbers that are not negative, and whose minimum a processor
+    takes eight at a time.
+    """
+    while True:
+        first = INFINITE
+        for k in range(n_candidates):
+            first = min(first, ordered[np.uint64(k)])
+        n_tied = 0
+        column = 0
+        while n_tied >= 0 and column < n_candidates:
+            if ordered[column] == first:
+                if settled[column] != stamp:
+                    n_tied = -1
+                    break
+                columns[n_tied] = column
+                n_tied += 1
+            column += 1
+        if first >= INFINITE or (n_tied >= 0 and crossing[columns[0]] > length):
+            return 0
+        if n_tied > 0:
+            return n_tied
+        if crossing[column] > length:
+            return 0
+        settle(column, candidates, crossing, settled, stamp, now, fade, rest, length)
+
+
+@inlined
+def leave_window(n_candidates, bias, threshold, length, excess, current, neurons, candidates):
+    """Write what was kept of the candidates back."""
+    for k in range(n_candidates):
+        i = neurons[k]
+        excess[i] = candidates[FORESEEN, k] - (threshold[i] - max(bias[i], 0.0) * length)
+        current[i] = candidates[CURRENT, k]

@@ -11,10 +11,18 @@ REACHED = 1
 # so its rounding error is carried along (two-sum); the horizon is how far the search for the next
 # spike looks at first, kept so that pausing changes no bit of the result.
 TIME, TIME_ERROR, HORIZON = 0, 1, 2
-CLOCK_COLUMNS = 3
+# For the lazy kernel: its last span, by how much potentials left their chords in it, how many spikes there
+# were in a unit of time, and how many neurons they came from.
+SPAN, MARGIN, RATE, SOURCES = 3, 4, 5, 6
+# And what it did: time that it ran lazily, neurons whose bound failed, spans that were run again.
+LAZY_TIME, SUSPECTS, REDONE = 7, 8, 9
+CLOCK_COLUMNS = 10
 
 SHORTEST_HORIZON = 1e-290
 """Horizons are doubled and halved, and must never be zero."""
+
+MOST_EVENTS_PER_SPAN = 2048
+"""Spikes in one span of the lazy kernel, apart from those of its last window."""
 
 MOST_EVENTS_PER_WINDOW = 512
 """Spikes in one window of the sparse kernel, apart from those that share the time of the last."""

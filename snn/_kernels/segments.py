@@ -11,18 +11,18 @@ import math
 import numpy as np
 
 from snn._kernels.candidates import (
+    ARRIVING,
     CANDIDATE_ROWS,
-    CURRENT,
     FORESEEN,
     THRESHOLD,
-    add_candidate,
-    bound_candidate,
+    close_window,
     deliver,
-    deliver_to_candidates,
-    earliest_candidate,
     find_candidates,
+    first_candidates,
+    leave_window,
+    next_to_fire,
     open_window,
-    settle_candidate,
+    renew_bounds,
 )
 from snn._kernels.clock import (
     HORIZON,
@@ -42,27 +42,16 @@ LEAST_EVENTS_PER_SEGMENT_WINDOW = 8
 
 
 @compiled
-def _close_window(bias, threshold, potential, current, filtered, now, length, excess):
-    """Bring potentials and currents to `now`, at the end of the window or before it."""
-    decay = math.exp(-now)
-    rest = decay - math.exp(-length)
-    for i in range(potential.shape[0]):
-        bound = threshold[i] - (bias[i] if bias[i] > 0.0 else 0.0) * length
-        potential[i] = excess[i] + bound + bias[i] * now - current[i] * rest
-        current[i] *= decay
-        filtered[i] *= decay
-
-
-@compiled
 def _advance_segments(
     segment_starts, segment_targets, segment_lengths, segment_offsets, segment_factors, values, bias,
     threshold, potential, current, filtered, spike_counts, clock, stop_time, max_events, events_per_window,
-    excess, may_fire, neurons, candidates, crossing, is_exact, tied, record, spike_times,
-    spike_neurons,
+    excess, may_fire, neurons, candidates, crossing, settled, tied, record, spike_times, spike_neurons,
 ):  # fmt: skip
     """As `_advance_dense`, for segmented weights; a window counts as an event."""
     n_neurons = threshold.shape[0]
-    words = may_fire.view(np.uint64)
+    stamp = 0
+    settled[:] = 0
+    ordered = crossing.view(np.int64)
     n_events = 0
     n_windows = 0
     while True:
@@ -79,51 +68,29 @@ def _advance_segments(
         now = 0.0
         fade = 1.0
         rest = fade - end_fade
-        n_candidates = 0
-        for word in range(words.shape[0]):
-            if words[word] == 0:
-                continue
-            for i in range(8 * word, min(8 * word + 8, n_neurons)):
-                if may_fire[i]:
-                    add_candidate(
-                        n_candidates, i, potential[i] + current[i] * rise, now, fade, rest, bias, threshold,
-                        excess, current, neurons, candidates, crossing, is_exact,
-                    )  # fmt: skip
-                    n_candidates += 1
+        n_candidates = first_candidates(
+            bias, threshold, potential, current, rise, excess, may_fire, neurons, candidates
+        )
+        renew_bounds(candidates, n_candidates, crossing, 0.0, 0.0, now, fade, rest)
+        stamp += 1
         n_before = n_events
-        most_events = n_events + 2 * events_per_window
-        while n_events < most_events:
-            earliest, n_tied = earliest_candidate(crossing, n_candidates)
-            if n_tied == 0 or crossing[earliest] > length:
+        most_in_window = n_events + 2 * events_per_window
+        while n_events < most_in_window:
+            n_tied = next_to_fire(
+                candidates, n_candidates, crossing, ordered, settled, stamp, tied, now, fade, rest, length
+            )
+            if n_tied == 0:
                 break
-            first_crossing = crossing[earliest]
-            if not is_exact[earliest]:
-                settle_candidate(earliest, candidates, crossing, is_exact, now, fade, rest, length)
-                continue
-            tied[0] = neurons[earliest]
-            if n_tied > 1:
-                n_tied = 0
-                all_exact = True
-                for k in range(earliest, n_candidates):
-                    if crossing[k] == first_crossing:
-                        if not is_exact[k]:
-                            settle_candidate(k, candidates, crossing, is_exact, now, fade, rest, length)
-                            all_exact = False
-                        tied[n_tied] = neurons[k]
-                        n_tied += 1
-                if not all_exact:
-                    continue
-                tied[:n_tied].sort()
-
-            now = first_crossing
+            now = crossing[tied[0]]
             growth = math.exp(now)
             fade = 1.0 / growth
             rest = fade - end_fade
             to_foreseen = 1.0 - end_fade * growth
-            for k in range(earliest, n_candidates if n_tied > 1 else earliest + 1):
-                if crossing[k] == first_crossing:
-                    candidates[FORESEEN, k] -= candidates[THRESHOLD, k]
-                    bound_candidate(k, candidates, crossing, is_exact, now, fade, rest)
+            for c in range(n_tied):
+                candidates[FORESEEN, tied[c]] -= candidates[THRESHOLD, tied[c]]
+                tied[c] = neurons[tied[c]]
+            if n_tied > 1:
+                tied[:n_tied].sort()
             for c in range(n_tied):
                 neuron = tied[c]
                 filtered[neuron] += growth
@@ -138,27 +105,29 @@ def _advance_segments(
                     offset = segment_offsets[segment]
                     factor = segment_factors[segment]
                     n_targets = segment_lengths[segment]
-                    deliver_to_candidates(
-                        neurons, n_candidates, first, n_targets, values, offset, factor, candidates,
-                        to_foreseen, growth, crossing, is_exact, now, fade, rest,
-                    )  # fmt: skip
+                    for k in range(n_candidates):
+                        i = neurons[k] - first
+                        if 0 <= i < n_targets:
+                            candidates[ARRIVING, k] += factor * values[np.uint64(offset + i)]
                     reached = deliver(
                         excess, current, first, n_targets, values, offset, factor * to_foreseen,
                         factor * growth,
                     )  # fmt: skip
                     if reached:
                         n_candidates = find_candidates(
-                            first, first + n_targets, now, fade, rest, length, n_candidates, bias, threshold,
-                            excess, current, neurons, candidates, crossing, is_exact,
+                            first, first + n_targets, length, n_candidates, bias, threshold, excess, current,
+                            neurons, candidates,
                         )  # fmt: skip
-        for k in range(n_candidates):
-            i = neurons[k]
-            excess[i] = candidates[FORESEEN, k] - (threshold[i] - max(bias[i], 0.0) * length)
-            current[i] = candidates[CURRENT, k]
+            renew_bounds(candidates, n_candidates, crossing, to_foreseen, growth, now, fade, rest)
+            stamp += 1
+        leave_window(n_candidates, bias, threshold, length, excess, current, neurons, candidates)
 
-        crowded = n_events >= most_events
+        crowded = n_events >= most_in_window
         closing = now if crowded else length
-        _close_window(bias, threshold, potential, current, filtered, closing, length, excess)
+        close_window(bias, threshold, potential, current, closing, length, excess)
+        decay = math.exp(-closing)
+        for i in range(n_neurons):
+            filtered[i] *= decay
         if closing == remaining:
             clock[TIME] = stop_time
             clock[TIME_ERROR] = 0.0
@@ -187,7 +156,7 @@ def advance_segments(
     neurons = np.empty(n_neurons, dtype=np.int64)
     candidates = np.empty((CANDIDATE_ROWS, n_neurons))
     crossing = np.empty(n_neurons)
-    is_exact = np.empty(n_neurons, dtype=np.bool_)
+    settled = np.empty(n_neurons, dtype=np.int64)
     tied = np.empty(n_neurons, dtype=np.int64)
     # Opening and closing a window costs the more the more neurons there are.
     events_per_window = max(LEAST_EVENTS_PER_SEGMENT_WINDOW, n_neurons // 64)
@@ -199,7 +168,7 @@ def advance_segments(
             segment_starts, segment_targets, segment_lengths, segment_offsets, segment_factors, values,
             bias[k], threshold, potential[k], current[k], filtered[k], spike_counts[k], clock[k], stop_time,
             max_events - n_events, events_per_window, excess, may_fire, neurons, candidates,
-            crossing, is_exact, tied, record, spike_times[n_events:], spike_neurons[n_events:],
+            crossing, settled, tied, record, spike_times[n_events:], spike_neurons[n_events:],
         )  # fmt: skip
         n_events += n_new
         if status == PAUSED:
