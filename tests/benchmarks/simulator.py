@@ -19,8 +19,9 @@ TITLE = "Simulator: random CLASSO networks"
 # (features, atoms, atoms planted); Brian2 is asked for the first.
 SIZES = ((64, 256, 12), (256, 1024, 25), (1024, 4096, 100))
 QUICK_SIZES = ((64, 128, 6),)
-# On a clock of 1e-3 counts may differ by one spike of one or two neurons: at seeds 1, 2 and 3 they do (of 998,
-# 759 and 856 spikes), where a neuron is about to fire at the end or nearly fires earlier.  At 4 they are equal.
+# On a clock of 1e-3 counts may differ by one spike of one or two neurons: at seeds 1, 2 and 3 they do (of
+# 998, 759 and 856 spikes), where a neuron is about to fire at the end or nearly fires earlier.  At 4 they
+# are equal.
 SEED = 4
 DURATION, QUICK_DURATION = 100.0, 20.0
 NEEDED = 300.0
@@ -130,7 +131,8 @@ def markdown(data: dict) -> str:
             f"({milliseconds(min(theirs))} to {milliseconds(max(theirs))}), {_ratio(data):.0f} times ours; "
             f"its "
             f"compilation ({data['brian2']['compile_seconds']:.0f} s), start and files are not counted.  "
-            f"The signal is the first, of {SEED} tried, on which its clock loses or gains no spike; on the others one "
+            f"The signal is the first, of {SEED} tried, on which its clock loses or gains no spike; on the "
+            f"others one "
             "or two neurons are a spike apart."
         )
     return (
