@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import NamedTuple
@@ -24,9 +25,8 @@ READOUTS = ("rate", "current", "exact")
 # "rate" and "current" are judged at 2, 2.8, 4, 5.7 ...: nobody runs more than 1.41 times too long.
 FIRST_CHECK = 2.0
 CHECKS_PER_DOUBLING = 2
-# "exact" leaves the network here, where its support is nearly right and a correction costs less than
-# the spikes that would make it (measured; docs/decisions.md).
-FINISH_TIME = 8.0
+# "exact" leaves the network at max(2, log2(n_atoms) - 6), see `_finish_time`.
+LEAST_FINISH_TIME = 2.0
 # Where it does not end, a longer run may give a better start, but not without limit.
 LAST_FINISH_TIME = 500.0
 # Signals simulated together: bounded by memory, and so that Ctrl-C is quick.
@@ -384,7 +384,7 @@ def _finish_batch(
     duration = np.zeros(problem.n_signals)
     n_corrections = np.zeros(problem.n_signals, dtype=np.int64)
     active = np.arange(problem.n_signals)
-    time = min(FINISH_TIME, max_duration)
+    time = min(_finish_time(problem.n_atoms), max_duration)
     while len(active):
         run.advance(time, active=active)
         duration[active] = time
@@ -401,6 +401,27 @@ def _finish_batch(
         active = active[missed & ~ended] if time < min(max_duration, LAST_FINISH_TIME) else active[:0]
         time = min(4.0 * time, max_duration)
     return best.outcome(run, duration, scale, n_corrections)
+
+
+def _finish_time(n_atoms: int) -> float:
+    """Return when a correction costs less than the spikes that would make it.
+
+    That is t = 2 at 256 atoms, 4 at 1,024 and 6 at 4,096, measured (spikes + finish, microseconds):
+
+    =========================  =========  ==========  ==========  ==========
+    problem                      t = 2      t = 4       t = 8       t = 16
+    =========================  =========  ==========  ==========  ==========
+    8x8 patches, 256 atoms       9 + 10     12 + 9      40 + 9      76 + 7
+    random 256 x 1024           46 + 40     60 + 27     84 + 25    133 + 18
+    correlated 256 x 1024       56 + 168    81 + 175   113 + 103   191 + 98
+    random 1024 x 4096         134 + 433   269 + 286   540 + 273  1276 + 249
+    correlated 1024 x 4096     130 + 2874  254 + 2183  459 + 1712  925 + 1269
+    =========================  =========  ==========  ==========  ==========
+
+    Tried instead: to go on while nearly every spike names a new atom, which would suit problems of
+    weak penalty and large support; looking costs as much as it saves.
+    """
+    return max(LEAST_FINISH_TIME, math.log2(n_atoms) - 6.0)
 
 
 def _finish(
