@@ -7,6 +7,7 @@ from snn.network import SpikingNetwork
 from snn.result import RunawayError, SimulationResult, SpikeTrain
 from snn.start_up import warm_up
 from snn.state import NetworkState
+from snn.stencil import StencilWeights
 from snn.weights import Block, BlockWeights, LateralInhibition, MirroredWeights
 
 __all__ = [
@@ -20,6 +21,7 @@ __all__ = [
     "SimulationResult",
     "SpikeTrain",
     "SpikingNetwork",
+    "StencilWeights",
     "simulate",
     "simulate_analog",
     "simulate_clocked",

@@ -1,9 +1,9 @@
 """Synaptic weights: who excites or inhibits whom, and by how much.
 
-Everywhere `weights[source, target]`; positive excites.  Five forms serve the same purpose: a dense
-array, a SciPy sparse matrix, and three structures that need not be built in full: `LateralInhibition`, a
-symmetric matrix as it is; `MirroredWeights`, which a dense array would store four times over; and
-`BlockWeights`, dense blocks between layers.
+Everywhere `weights[source, target]`; positive excites.  Six forms serve the same purpose: a dense
+array, a SciPy sparse matrix, and four structures that need not be built in full: `LateralInhibition`, a
+symmetric matrix as it is; `MirroredWeights`, which a dense array would store four times over;
+`BlockWeights`, dense blocks between layers; and `StencilWeights`, the same everywhere on a grid.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import numpy as np
 from scipy import sparse
 
 from snn import checks
+from snn.stencil import StencilWeights
 
 
 @dataclass(frozen=True, eq=False)
@@ -312,11 +313,11 @@ class SegmentedWeights:
         return self.starts, self.targets, self.lengths, self.offsets, self.factors, self.values
 
 
-Weights = np.ndarray | sparse.csr_array | LateralInhibition | MirroredWeights | BlockWeights
+Weights = np.ndarray | sparse.csr_array | LateralInhibition | MirroredWeights | BlockWeights | StencilWeights
 
 
 def as_weights(weights: Any) -> Weights:
-    """Return checked, read-only weights in one of the five forms.
+    """Return checked, read-only weights in one of the six forms.
 
     Raises
     ------
@@ -325,7 +326,7 @@ def as_weights(weights: Any) -> Weights:
     ValueError
         If they are not square, not finite, or a neuron is connected to itself.
     """
-    if isinstance(weights, (LateralInhibition, MirroredWeights, BlockWeights)):
+    if isinstance(weights, (LateralInhibition, MirroredWeights, BlockWeights, StencilWeights)):
         return weights
     if sparse.issparse(weights):
         return _sparse("weights", weights)
