@@ -82,7 +82,7 @@ def solve_fista(
 
     codes = np.zeros((problem.n_signals, problem.n_atoms))
     n_steps = np.zeros(problem.n_signals, dtype=np.int64)
-    step = _gradient_step(problem)
+    step = gradient_step(problem)
 
     size = max(1, BLOCK_ENTRIES // problem.n_atoms)
     with tqdm(total=problem.n_signals, desc="fista", unit="signal", disable=not progress) as bar:
@@ -97,7 +97,7 @@ def solve_fista(
 
 def _solve_block(
     problem: LassoProblem,
-    step: _GradientStep,
+    step: GradientStep,
     tol: float,
     max_iter: int,
     codes: np.ndarray,
@@ -105,7 +105,7 @@ def _solve_block(
     bar: tqdm,
 ) -> None:
     """Fill `codes` and `n_steps`."""
-    iterates = _Iterates(problem, step)
+    iterates = Iterates(problem, step)
     signals = np.arange(problem.n_signals)
     iteration = 0
     while True:
@@ -131,7 +131,7 @@ def _solve_block(
     bar.update(len(signals))
 
 
-class _GradientStep(NamedTuple):
+class GradientStep(NamedTuple):
     """The gradient step a -> a + (b - G a) / L, for atoms of norm one."""
 
     norms: np.ndarray
@@ -161,7 +161,8 @@ def _parts(n_atoms: int) -> list[slice]:
     return [slice(start, start + ENTRIES_PER_PASS) for start in range(0, n_atoms, ENTRIES_PER_PASS)]
 
 
-def _gradient_step(problem: LassoProblem) -> _GradientStep:
+def gradient_step(problem: LassoProblem) -> GradientStep:
+    """Return the step of all iterations of a problem."""
     norms = np.sqrt(problem.squared_norms)
     largest_eigenvalue = _largest_eigenvalue(problem.dictionary, norms)
     if isinstance(problem.dictionary, ConvolutionalDictionary):
@@ -170,7 +171,7 @@ def _gradient_step(problem: LassoProblem) -> _GradientStep:
         scaled = ConvolutionalDictionary(
             dictionary.kernels / kernel_scales, dictionary.image_shape, dictionary.stride
         )
-        return _GradientStep(norms, largest_eigenvalue, scaled, through_gram=False)
+        return GradientStep(norms, largest_eigenvalue, scaled, through_gram=False)
     # Products for each code in an iteration, plus those that make the Gram matrix, a symmetric one.
     n_iterations = EXPECTED_ITERATIONS * problem.n_signals
     has_gram = "gram" in problem.__dict__
@@ -182,7 +183,7 @@ def _gradient_step(problem: LassoProblem) -> _GradientStep:
         matrix[np.diag_indices_from(matrix)] += 1.0
     else:
         matrix = problem.dictionary / (norms * np.sqrt(largest_eigenvalue))[:, np.newaxis]
-    return _GradientStep(norms, largest_eigenvalue, matrix, through_gram)
+    return GradientStep(norms, largest_eigenvalue, matrix, through_gram)
 
 
 def _largest_eigenvalue(dictionary: np.ndarray | ConvolutionalDictionary, norms: np.ndarray) -> float:
@@ -216,7 +217,7 @@ def _sparse_product(codes: np.ndarray, matrix: np.ndarray, out: np.ndarray | Non
     return np.matmul(codes, matrix, out=out)
 
 
-class _Iterates:
+class Iterates:
     """Codes on their way, a row each; atoms of norm one, correlations and penalties in units of L.
 
     A gradient step is affine in the code, so that the step from the extrapolated code is the
@@ -224,7 +225,7 @@ class _Iterates:
     gives the duality gap at the code as well.
     """
 
-    def __init__(self, problem: LassoProblem, step: _GradientStep) -> None:
+    def __init__(self, problem: LassoProblem, step: GradientStep) -> None:
         scale = step.norms * step.largest_eigenvalue
         self.step = step
         self.positive = problem.positive

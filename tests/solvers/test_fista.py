@@ -97,7 +97,7 @@ def test_gram_and_dictionary_lead_the_same_way(positive):
     """The choice is by cost: two products with the dictionary beside one with the Gram matrix."""
     for n_atoms, through_gram in ((30, True), (100, False)):
         problem = random_problem(n_atoms=n_atoms, positive=positive, unit_norm=False)
-        step = fista._gradient_step(problem)
+        step = fista.gradient_step(problem)
         assert step.through_gram == through_gram
         atoms = problem.dictionary / step.norms[:, np.newaxis]
         correlations = problem.correlations / (step.norms * step.largest_eigenvalue)
