@@ -177,6 +177,7 @@ class EventDrivenRun:
         # First guess of the interval between spikes: from the drive alone.
         with np.errstate(over="ignore"):
             drive = (np.maximum(soma_bias, 0.0) / network.firing_threshold).sum(axis=1)
+        self.clock[:, clocks.MARGIN] = np.mean(network.firing_threshold)
         self.clock[:, clocks.HORIZON] = np.clip(2.0 / np.maximum(drive, 2.0), clocks.SHORTEST_HORIZON, 1.0)
 
         weights = network.weights

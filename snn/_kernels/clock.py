@@ -21,7 +21,7 @@ CLOCK_COLUMNS = 10
 SHORTEST_HORIZON = 1e-290
 """Horizons are doubled and halved, and must never be zero."""
 
-MOST_EVENTS_PER_SPAN = 2048
+MOST_EVENTS_PER_SPAN = 8192
 """Spikes in one span of the lazy kernel, apart from those of its last window."""
 
 MOST_EVENTS_PER_WINDOW = 512

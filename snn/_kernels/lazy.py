@@ -62,23 +62,23 @@ from snn._kernels.watched import (
 )
 
 LEAST_EVENTS_PER_WINDOW = 8
-MOST_WATCHED = 2048
+MOST_WATCHED = 4096
 FEWEST_LAZY = 64
 """Networks of fewer neurons are watched as a whole."""
-LAZY_PART = 3
-"""As is one of which more than a third would have to be."""
-MOST_REPLAYED = 40
-"""Neurons whose bound fails are followed through the spikes of the span, unless there are more."""
+LAZY_PART = 2
+"""As is one of which more than half would have to be."""
 BLOCK = 256
 """Targets brought up to date together: their sums stay in the first-level cache."""
 IN_PLACE_EVENTS = 32
-"""Spikes in a span in which all are watched, and one more for 32 neurons."""
+"""Spikes in a span in which all are watched."""
 TOGETHER = 4
 """Sources added in one pass over them."""
 
 # Nanoseconds, roughly, by which spans are planned: a spike; an addition of a source's spikes to another
 # neuron, and to a row of gathered weights; a neuron brought to the end of a span.
 COST_OF_SPIKE, COST_OF_SUM, COST_OF_GATHERING, COST_OF_NEURON = 150.0, 0.4, 1.5, 4.0
+COST_OF_LOOKING_UP, COST_OF_REPLAYING = 20.0, 4.0
+"""Of a weight far from the others, and of one spike for a neuron that is followed through a span."""
 COST_OF_WATCHING = 0.3
 """What a spike costs more for each neuron that is watched: an argument, so that tests may raise it."""
 SHARE_OF_UPDATES = 0.3
@@ -312,7 +312,7 @@ def _plan(
         return 0.0
     fixed = COST_OF_SUM * n_sources * n_rows + COST_OF_NEURON * n_neurons
     n_events = min(fixed / (SHARE_OF_UPDATES * COST_OF_SPIKE), 0.5 * MOST_EVENTS_PER_SPAN)
-    span = min(n_events / rate, 2.0 * clock[SPAN])
+    span = min(n_events / rate, max(2.0 * clock[SPAN], 0.5 * clock[TIME]))
     for _ in range(3):
         span = min(span, remaining)
         n_events = rate * span
@@ -383,11 +383,14 @@ def _watch_suspects(
     weights, _, factor, _, bias, threshold = network
     n_rows = weights.shape[0]
     n_neurons = threshold.shape[0]
+    # Many are watched rather than followed one by one, when that costs more than to run the span again.
+    run_again = n_events * COST_OF_SPIKE + n_slots * COST_OF_SUM * n_rows + COST_OF_NEURON * n_neurons
+    follow = n_suspects * (n_slots * COST_OF_LOOKING_UP + n_events * COST_OF_REPLAYING)
     n_more = 0
     for i in range(n_neurons):
         if not others.suspect[i] or is_watched[i]:
             continue
-        if n_suspects > MOST_REPLAYED or _fires(
+        if follow > run_again or _fires(
             i, weights, factor, bias[i], threshold[i], potential[i], current[i], span, watched, sources,
             n_slots, log, n_events,
         ):  # fmt: skip
@@ -494,10 +497,9 @@ def _advance_lazily(
     is_watched, windows, watched, sources, others, log, record, spike_times, spike_neurons,
 ):  # fmt: skip
     """Advance one network; return (status, number of spikes)."""
-    n_neurons = potential.shape[0]
     most_watched = watched.slots.shape[0]
     # A small network goes from window to window, so that it may pause after each.
-    most_in_place = 1 if most_watched == 0 else IN_PLACE_EVENTS + n_neurons // 32
+    most_in_place = 1 if most_watched == 0 else IN_PLACE_EVENTS
     n_events = 0
     while True:
         if n_events >= max_events:
