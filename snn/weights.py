@@ -16,6 +16,7 @@ import numpy as np
 from scipy import sparse
 
 from snn import checks
+from snn.on_demand import InhibitionOnDemand
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,7 +103,7 @@ class MirroredWeights:
 
     def __post_init__(self) -> None:
         lateral = self.lateral
-        if not isinstance(lateral, LateralInhibition):
+        if not isinstance(lateral, (LateralInhibition, InhibitionOnDemand)):
             lateral = _dense("lateral", lateral)
         exchange = checks.real_array(
             "exchange", self.exchange, shape=(lateral.shape[0],), meaning="one weight a pair"
@@ -312,7 +313,9 @@ class SegmentedWeights:
         return self.starts, self.targets, self.lengths, self.offsets, self.factors, self.values
 
 
-Weights = np.ndarray | sparse.csr_array | LateralInhibition | MirroredWeights | BlockWeights
+Weights = (
+    np.ndarray | sparse.csr_array | LateralInhibition | InhibitionOnDemand | MirroredWeights | BlockWeights
+)
 
 
 def as_weights(weights: Any) -> Weights:
@@ -325,7 +328,7 @@ def as_weights(weights: Any) -> Weights:
     ValueError
         If they are not square, not finite, or a neuron is connected to itself.
     """
-    if isinstance(weights, (LateralInhibition, MirroredWeights, BlockWeights)):
+    if isinstance(weights, (LateralInhibition, InhibitionOnDemand, MirroredWeights, BlockWeights)):
         return weights
     if sparse.issparse(weights):
         return _sparse("weights", weights)

@@ -203,3 +203,15 @@ def leave_window(n_candidates, bias, threshold, length, excess, current, neurons
         i = neurons[k]
         excess[i] = candidates[FORESEEN, k] - (threshold[i] - max(bias[i], 0.0) * length)
         current[i] = candidates[CURRENT, k]
+
+
+@inlined
+def sort_few(values, n_values):
+    """Sort the first few values in place, by insertion."""
+    for last in range(1, n_values):
+        value = values[last]
+        place = last
+        while place > 0 and values[place - 1] > value:
+            values[place] = values[place - 1]
+            place -= 1
+        values[place] = value

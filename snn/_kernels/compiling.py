@@ -36,7 +36,7 @@ def compiled(function: Callable, **options: Any) -> Callable:
 
 def inlined(function: Callable) -> Callable:
     """As `compiled`, for what runs once a spike: no call is left of it."""
-    return compiled(function, inline="always")
+    return compiled(function, forceinline=True)
 
 
 class KernelCache(FunctionCache):
