@@ -8,6 +8,7 @@ from itertools import product
 import numpy as np
 
 from dictlearn.learning import learn_dictionary
+from dictlearn.rules import READOUTS
 from dictlearn.settings import LearningSettings
 from dictlearn.steps import PaperSteps, UsageSteps
 from snn import start_up
@@ -38,13 +39,18 @@ def tasks() -> start_up.Tasks:
     signals = np.random.default_rng(0).uniform(size=(4, 6))
     runs = {}
     # Parts of an array with one row are contiguous, those of larger ones are not: two types to Numba.
-    for (rule, steps), time_step, batch_size in product(
-        {"usage": UsageSteps(), "paper": PaperSteps()}.items(), (None, 0.25), (1, 4)
+    for steps, readout, batch_size, time_step in product(
+        (UsageSteps(), PaperSteps()), READOUTS, (1, 4), (None, 0.25)
     ):
         settings = LearningSettings(
-            penalty=0.1, duration=2.0, steps=steps, time_step=time_step, batch_size=batch_size
+            penalty=0.1,
+            duration=2.0,
+            readout=readout,
+            time_step=time_step,
+            steps=steps,
+            batch_size=batch_size,
         )
         clock = "" if time_step is None else ", on a clock"
-        name = f"learning, {rule} steps, batches of {batch_size}{clock}"
+        name = f"learning from {readout}, {type(steps).__name__}, batches of {batch_size}{clock}"
         runs[name] = partial(learn_dictionary, signals, 5, settings=settings, n_samples=4, rng=0, n_jobs=1)
     return runs

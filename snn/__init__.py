@@ -4,15 +4,18 @@ from snn.analog import AnalogResult, simulate_analog
 from snn.clock_driven import simulate_clocked
 from snn.event_driven import simulate
 from snn.network import SpikingNetwork
+from snn.on_demand import InhibitionOnDemand
 from snn.result import RunawayError, SimulationResult, SpikeTrain
 from snn.start_up import warm_up
 from snn.state import NetworkState
+from snn.stencil import StencilWeights
 from snn.weights import Block, BlockWeights, LateralInhibition, MirroredWeights
 
 __all__ = [
     "AnalogResult",
     "Block",
     "BlockWeights",
+    "InhibitionOnDemand",
     "LateralInhibition",
     "MirroredWeights",
     "NetworkState",
@@ -20,6 +23,7 @@ __all__ = [
     "SimulationResult",
     "SpikeTrain",
     "SpikingNetwork",
+    "StencilWeights",
     "simulate",
     "simulate_analog",
     "simulate_clocked",

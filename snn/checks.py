@@ -151,6 +151,16 @@ def positive_integer(name: str, value: Any) -> int:
     return number
 
 
+def integer_pair(name: str, value: Any) -> tuple[int, int]:
+    """Return `value` as a pair of ints > 0."""
+    if not isinstance(value, (tuple, list)):
+        raise TypeError(f"{name} must be a pair of integers, (rows, columns); got {type(value).__name__}")
+    if len(value) != 2:
+        raise ValueError(f"{name} must be a pair of integers, (rows, columns); got {len(value)} of them")
+    first, second = (positive_integer(name, side) for side in value)
+    return first, second
+
+
 def index(name: str, value: Any, length: int) -> int:
     """Return `value` as an int in [0, length)."""
     number = integer(name, value)

@@ -21,6 +21,7 @@ from snn.event_driven import (
 from snn.network import SpikingNetwork
 from snn.result import RunawayError, SimulationResult, SpikeTrain
 from snn.state import NetworkState
+from snn.stencil import StencilWeights
 from snn.weights import BlockWeights, MirroredWeights, SegmentedWeights, Weights, scaled_rows
 
 # Steps are counted in 64-bit integers, and must be whole numbers as floats.
@@ -278,6 +279,8 @@ class ClockDrivenRun:
 
 def _synapses(weights: Weights) -> tuple:
     """Return the weights as the kernel takes them."""
+    if isinstance(weights, StencilWeights):
+        weights = weights.tocsr()
     form, exchange = clocked.SEGMENTS, np.empty(0)
     none = np.empty(0, dtype=np.int64)
     if isinstance(weights, sparse.csr_array):

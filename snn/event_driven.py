@@ -11,12 +11,13 @@ from tqdm import tqdm
 
 from snn import checks
 from snn._kernels import clock as clocks
-from snn._kernels import dense, lazy, mirrored, segments
+from snn._kernels import dense, lazy, mirrored, segments, stencil
 from snn._kernels import sparse as sparse_kernels
 from snn.network import SpikingNetwork
 from snn.on_demand import InhibitionOnDemand
 from snn.result import RunawayError, SimulationResult, SpikeTrain
 from snn.state import NetworkState
+from snn.stencil import StencilWeights
 from snn.weights import BlockWeights, LateralInhibition, MirroredWeights, SegmentedWeights, scaled_rows
 
 # A kernel returns to Python after about this many neuron updates (a tenth of a second or so), so
@@ -188,6 +189,9 @@ class EventDrivenRun:
         self.clock[:, clocks.MARGIN] = np.mean(network.firing_threshold)
         self.clock[:, clocks.HORIZON] = np.clip(2.0 / np.maximum(drive, 2.0), clocks.SHORTEST_HORIZON, 1.0)
 
+        # What a call may overshoot by: neurons that fire together, and a window of a kernel.
+        self._slack = network.n_neurons + clocks.MOST_EVENTS_PER_SPAN + clocks.MOST_EVENTS_PER_WINDOW
+        updates_per_spike = network.n_neurons
         weights = network.weights
         if isinstance(weights, LAZY_FORMS) and not plainly:
             # The mean soma current of each neuron over the last span.
@@ -200,6 +204,16 @@ class EventDrivenRun:
         elif isinstance(weights, sparse.csr_array):
             self._kernel = sparse_kernels.advance_sparse
             self._weights = (weights.indptr, weights.indices, weights.data)
+        elif isinstance(weights, StencilWeights):
+            largest_threshold = float(network.firing_threshold.max())
+            self._kernel = stencil.advance_stencil
+            self._weights = (
+                weights.values.reshape(-1), weights.single_values, 1.0 / largest_threshold,
+                weights.largest_value / largest_threshold, *weights.grid_shape, weights.n_channels,
+                *weights.reach, stencil.events_per_epoch(network.n_neurons),
+            )  # fmt: skip
+            updates_per_spike = weights.values[0].size
+            self._slack += stencil.events_per_epoch(network.n_neurons)
         elif isinstance(weights, (BlockWeights, SegmentedWeights)):
             segmented = weights.segmented() if isinstance(weights, BlockWeights) else weights
             self._kernel = segments.advance_segments
@@ -207,7 +221,7 @@ class EventDrivenRun:
         else:
             self._kernel = dense.advance_dense
             self._weights = scaled_rows(weights)
-        self._spikes_per_call = int(np.clip(UPDATES_PER_CALL // network.n_neurons, 16, MOST_SPIKES_PER_CALL))
+        self._spikes_per_call = int(np.clip(UPDATES_PER_CALL // updates_per_spike, 16, MOST_SPIKES_PER_CALL))
 
     def _lazy_weights(self) -> tuple:
         """Return what the lazy kernel takes of the weights."""
@@ -251,9 +265,7 @@ class EventDrivenRun:
         if active is None:
             active = np.arange(len(self._bias))
         budget = self._spikes_per_call
-        # What a call may overshoot by: neurons that fire together, and a window of the sparse kernel.
-        slack = self.network.n_neurons + clocks.MOST_EVENTS_PER_SPAN + clocks.MOST_EVENTS_PER_WINDOW
-        capacity = budget + slack if record_spikes else 0
+        capacity = budget + self._slack if record_spikes else 0
         spike_times = np.empty(capacity)
         spike_neurons = np.empty(capacity, dtype=np.int64)
         recorded_times, recorded_neurons = [np.empty(0)], [np.empty(0, dtype=np.int64)]

@@ -26,7 +26,7 @@ class SpikingNetwork:
 
     Parameters
     ----------
-    weights : array_like, scipy.sparse matrix, LateralInhibition, MirroredWeights or BlockWeights
+    weights : array_like, scipy.sparse matrix, or one of the structures of `snn.weights`
         W: `weights[source, target]`, shape (n_neurons, n_neurons), of any sign, with a zero diagonal.
     soma_bias : array_like, shape (n_neurons,)
         beta, the constant drive.

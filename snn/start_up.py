@@ -64,7 +64,10 @@ def _forms_of_weights() -> Iterator[tuple[str, Weights]]:
     yield "lateral inhibition", lateral
     yield "mirrored weights", MirroredWeights(lateral=inhibition, exchange=np.ones(2))
     yield "mirrored lateral inhibition", MirroredWeights(lateral=lateral, exchange=np.ones(2))
-    yield "sparse weights", sparse.csr_array(inhibition)
+    narrow = sparse.csr_array(inhibition)
+    yield "sparse weights", narrow
+    wide = (narrow.data, narrow.indices.astype(np.int64), narrow.indptr.astype(np.int64))
+    yield "sparse weights, 64-bit indices", sparse.csr_array(wide, shape=narrow.shape)
     yield "blocks of weights", BlockWeights(2, (Block(first_source=0, first_target=0, values=inhibition),))
 
 

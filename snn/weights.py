@@ -1,9 +1,10 @@
 """Synaptic weights: who excites or inhibits whom, and by how much.
 
-Everywhere `weights[source, target]`; positive excites.  Five forms serve the same purpose: a dense
-array, a SciPy sparse matrix, and three structures that need not be built in full: `LateralInhibition`, a
-symmetric matrix as it is; `MirroredWeights`, which a dense array would store four times over; and
-`BlockWeights`, dense blocks between layers.
+Everywhere `weights[source, target]`; positive excites.  Seven forms serve the same purpose: a dense
+array, a SciPy sparse matrix, and five structures that need not be built in full: `LateralInhibition`, a
+symmetric matrix as it is; `InhibitionOnDemand`, one of which only some rows are ever known;
+`MirroredWeights`, which a dense array would store four times over; `BlockWeights`, dense blocks between
+layers; and `StencilWeights`, the same everywhere on a grid.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from scipy import sparse
 
 from snn import checks
 from snn.on_demand import InhibitionOnDemand
+from snn.stencil import StencilWeights
 
 
 @dataclass(frozen=True, eq=False)
@@ -314,12 +316,19 @@ class SegmentedWeights:
 
 
 Weights = (
-    np.ndarray | sparse.csr_array | LateralInhibition | InhibitionOnDemand | MirroredWeights | BlockWeights
+    np.ndarray
+    | sparse.csr_array
+    | LateralInhibition
+    | InhibitionOnDemand
+    | MirroredWeights
+    | BlockWeights
+    | StencilWeights
 )
+STRUCTURES = (LateralInhibition, InhibitionOnDemand, MirroredWeights, BlockWeights, StencilWeights)
 
 
 def as_weights(weights: Any) -> Weights:
-    """Return checked, read-only weights in one of the five forms.
+    """Return checked, read-only weights in one of the seven forms.
 
     Raises
     ------
@@ -328,7 +337,7 @@ def as_weights(weights: Any) -> Weights:
     ValueError
         If they are not square, not finite, or a neuron is connected to itself.
     """
-    if isinstance(weights, (LateralInhibition, InhibitionOnDemand, MirroredWeights, BlockWeights)):
+    if isinstance(weights, STRUCTURES):
         return weights
     if sparse.issparse(weights):
         return _sparse("weights", weights)

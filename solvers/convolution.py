@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
@@ -65,7 +64,7 @@ class ConvolutionalDictionary:
         kernels = checks.real_array(
             "kernels", self.kernels, shape=(None, None, None), meaning="(n_kernels, height, width)"
         )
-        image_shape = _pair("image_shape", self.image_shape)
+        image_shape = checks.integer_pair("image_shape", self.image_shape)
         stride = checks.positive_integer("stride", self.stride)
         for name, image_side, kernel_side in zip(
             ("rows", "columns"), image_shape, kernels.shape[1:], strict=True
@@ -267,12 +266,3 @@ class ConvolutionalDictionary:
 def _overlap(side: int, shift: int) -> tuple[slice, slice]:
     """Return where two intervals of one length overlap, in the first and in the one `shift` further."""
     return slice(max(shift, 0), min(side, side + shift)), slice(max(-shift, 0), min(side, side - shift))
-
-
-def _pair(name: str, value: Any) -> tuple[int, int]:
-    if not isinstance(value, (tuple, list)):
-        raise TypeError(f"{name} must be a pair of integers, (rows, columns); got {type(value).__name__}")
-    if len(value) != 2:
-        raise ValueError(f"{name} must be a pair of integers, (rows, columns); got {len(value)} of them")
-    first, second = (checks.positive_integer(name, side) for side in value)
-    return first, second

@@ -5,12 +5,13 @@ from __future__ import annotations
 import warnings
 from dataclasses import dataclass
 from enum import IntEnum
+from functools import cached_property
 
 import numpy as np
-from sklearn.exceptions import ConvergenceWarning
+from scipy import sparse
 
 from snn import checks
-from solvers.optimality import judge
+from solvers.optimality import Optimality, judge
 from solvers.problem import LassoProblem
 
 
@@ -33,7 +34,8 @@ class SparseCodingResult:
         Who solved it.
     tol : float
         What was asked for: ``duality_gap <= tol * 1/2 ||signal||^2``.
-    codes : ndarray, shape (n_signals, n_atoms)
+    sparse_codes : scipy.sparse.csr_array, shape (n_signals, n_atoms)
+        The codes, their non-zero entries alone, sorted by atom.
     objective : ndarray, shape (n_signals,)
         E(a).
     duality_gap : ndarray, shape (n_signals,)
@@ -48,7 +50,7 @@ class SparseCodingResult:
 
     method: str
     tol: float
-    codes: np.ndarray
+    sparse_codes: sparse.csr_array
     objective: np.ndarray
     duality_gap: np.ndarray
     kkt_violation: np.ndarray
@@ -59,6 +61,14 @@ class SparseCodingResult:
         for name, value in self.__dict__.items():
             if isinstance(value, np.ndarray):
                 object.__setattr__(self, name, checks.read_only(value))
+            elif isinstance(value, sparse.csr_array):
+                for array in (value.data, value.indices, value.indptr):
+                    array.flags.writeable = False
+
+    @cached_property
+    def codes(self) -> np.ndarray:
+        """The codes as a dense array, shape (n_signals, n_atoms)."""
+        return checks.read_only(self.sparse_codes.toarray())
 
     @property
     def converged(self) -> bool:
@@ -68,25 +78,46 @@ class SparseCodingResult:
     @property
     def support_size(self) -> np.ndarray:
         """Number of non-zero entries of each code, shape (n_signals,)."""
-        return np.count_nonzero(self.codes, axis=1)
+        return np.diff(self.sparse_codes.indptr)
+
+
+def as_sparse(rows: np.ndarray | sparse.csr_array) -> sparse.csr_array:
+    """Return the entries of each row that are not zero, in order."""
+    if isinstance(rows, sparse.csr_array):
+        return rows
+    # As sparse.csr_array(rows), several times faster.
+    n_rows, n_columns = rows.shape
+    places = np.flatnonzero(rows)
+    starts = np.searchsorted(places, np.arange(0, (n_rows + 1) * n_columns, n_columns))
+    entries = (rows.reshape(-1)[places], places % n_columns, starts)
+    return sparse.csr_array(entries, shape=rows.shape)
 
 
 def judged(
     problem: LassoProblem,
-    codes: np.ndarray,
+    codes: np.ndarray | sparse.csr_array,
+    /,
     *,
     method: str,
     tol: float,
     n_steps: np.ndarray,
     limit: str,
+    optimality: Optimality | None = None,
     kind: type[SparseCodingResult] = SparseCodingResult,
     **more: object,
 ) -> SparseCodingResult:
-    """Return the result for `codes`, judged; warn of signals that missed `tol` at the `limit` named."""
-    optimality = judge(problem, codes)
+    """Return the result for `codes`; warn of signals that missed `tol` at the `limit` named.
+
+    `optimality` is what the judge said of these codes, where it was asked before.
+    """
+    codes = as_sparse(codes)
+    if optimality is None:
+        optimality = judge(problem, codes)
     # Written so that a gap that is not a number has missed.
     missed = ~(optimality.duality_gap <= tol * problem.energies)
     if missed.any():
+        from sklearn.exceptions import ConvergenceWarning  # here, because it takes scikit-learn a second
+
         with np.errstate(divide="ignore", invalid="ignore"):
             worst = np.max((optimality.duality_gap / problem.energies)[missed])
         warnings.warn(
@@ -98,11 +129,11 @@ def judged(
     return kind(
         method=method,
         tol=tol,
-        codes=codes,
+        sparse_codes=codes,
         objective=optimality.objective,
         duality_gap=optimality.duality_gap,
         kkt_violation=optimality.kkt_violation,
-        status=np.where(missed, Status.LIMIT_REACHED, Status.CONVERGED),
+        status=np.where(missed, int(Status.LIMIT_REACHED), int(Status.CONVERGED)),
         n_steps=n_steps,
         **more,
     )

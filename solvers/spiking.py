@@ -2,33 +2,37 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, field, fields
+from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
-from joblib import Parallel, delayed
+from joblib import Parallel, delayed, effective_n_jobs
+from scipy import sparse
 from tqdm import tqdm
 
 from snn import LateralInhibition, MirroredWeights, SpikingNetwork, checks
 from snn.event_driven import EventDrivenRun
-from snn.weights import n_deliveries
-from solvers import _kernels
-from solvers.optimality import judge
+from snn.weights import out_degrees
+from solvers._kernels.finish import finish_codes
+from solvers.optimality import Optimality, judge
 from solvers.problem import LassoProblem
-from solvers.result import SparseCodingResult, judged
+from solvers.result import SparseCodingResult, as_sparse, judged
 
 READOUTS = ("rate", "current", "exact")
 
 # "rate" and "current" are judged at 2, 2.8, 4, 5.7 ...: nobody runs more than 1.41 times too long.
 FIRST_CHECK = 2.0
 CHECKS_PER_DOUBLING = 2
-# "exact" leaves the network here, where its support is nearly right and a correction costs less than
-# the spikes that would make it (measured; docs/decisions.md).
-FINISH_TIME = 8.0
+# "exact" leaves the network at max(2, log2(n_atoms) - 6), see `_finish_time`.
+LEAST_FINISH_TIME = 2.0
 # Where it does not end, a longer run may give a better start, but not without limit.
 LAST_FINISH_TIME = 500.0
 # Signals simulated together: bounded by memory, and so that Ctrl-C is quick.
 VALUES_PER_BATCH = 1_000_000
 LARGEST_BATCH = 256
+FIGURES = tuple(field.name for field in fields(Optimality))
 FINISHES_PER_CALL = 100_000
 # Rounds of the exact read-out, a multiple of the number of atoms it could need.
 ROUNDS_PER_ATOM = 10
@@ -42,28 +46,45 @@ class SpikingCodingResult(SparseCodingResult):
     ----------
     readout : str
         How the codes were read out.
-    spike_counts : ndarray of int, shape (n_signals, n_neurons)
+    sparse_spike_counts : scipy.sparse.csr_array of int, shape (n_signals, n_neurons)
         Spikes of each neuron; where codes may be negative, of the positive halves, then of the
         negative ones.
-    n_synaptic_events : ndarray of int, shape (n_signals,)
-        Deliveries of a spike to a target.
     duration : ndarray, shape (n_signals,)
         Simulated time, in synaptic time constants.
     scale : ndarray, shape (n_signals,)
         What one unit of spike rate stands for: the network ran on the signal divided by this.
-    rate_duality_gap : ndarray, shape (n_signals,)
-        Duality gap of the plain spike rates at that time: what the network did by itself.
     n_corrections : ndarray of int, shape (n_signals,)
         Atoms that the exact read-out dropped from, or added to, the support that the spikes found.
+    problem : LassoProblem
+        What was solved.
     """
 
     readout: str
-    spike_counts: np.ndarray
-    n_synaptic_events: np.ndarray
+    sparse_spike_counts: sparse.csr_array
     duration: np.ndarray
     scale: np.ndarray
-    rate_duality_gap: np.ndarray
     n_corrections: np.ndarray
+    problem: LassoProblem = field(repr=False)
+
+    @cached_property
+    def spike_counts(self) -> np.ndarray:
+        """The spike counts as a dense array, shape (n_signals, n_neurons)."""
+        return checks.read_only(self.sparse_spike_counts.toarray())
+
+    @cached_property
+    def n_synaptic_events(self) -> np.ndarray:
+        """Deliveries of a spike to a target, shape (n_signals,)."""
+        weights = _network(self.problem).weights
+        fired = np.unique(self.sparse_spike_counts.indices)
+        degrees = np.zeros(weights.shape[0], dtype=np.int64)
+        degrees[fired] = out_degrees(weights, fired)
+        return checks.read_only(self.sparse_spike_counts @ degrees)
+
+    @cached_property
+    def rate_duality_gap(self) -> np.ndarray:
+        """Duality gap of the plain spike rates: what the network did by itself, shape (n_signals,)."""
+        rates = _rates(self.problem, self.spike_counts, self.duration, self.scale)
+        return checks.read_only(judge(self.problem, rates).duality_gap)
 
 
 def solve_spiking(
@@ -138,29 +159,37 @@ def solve_spiking(
     n_jobs = checks.worker_count("n_jobs", n_jobs)
     progress = checks.flag("progress", progress)
 
-    network = lasso_network(problem)
+    network = _network(problem)
     solve_batch = _finish_batch if readout == "exact" else _read_batch
-    size = int(np.clip(VALUES_PER_BATCH // network.n_neurons, 1, LARGEST_BATCH))
-    starts = range(0, problem.n_signals, size)
-    outcomes = Parallel(n_jobs=n_jobs, prefer="threads")(
-        delayed(solve_batch)(problem.subset(slice(start, start + size)), network, tol, max_duration, readout)
-        for start in tqdm(starts, disable=not progress, unit="batch", desc="spiking")
-    )
-
-    gathered = {name: np.concatenate([outcome[name] for outcome in outcomes]) for name in outcomes[0]}
+    size = int(min(max(VALUES_PER_BATCH // network.n_neurons, 1), LARGEST_BATCH))
+    tasks = [
+        (problem.subset(slice(start, start + size)), network, tol, max_duration, readout)
+        for start in range(0, problem.n_signals, size)
+    ]
+    shown = tqdm(tasks, unit="batch", desc="spiking") if progress else tasks
+    if len(tasks) == 1 or effective_n_jobs(n_jobs) == 1:
+        outcome = _joined([solve_batch(*task) for task in shown])
+    else:
+        outcome = _joined(
+            Parallel(n_jobs=n_jobs, prefer="threads")(delayed(solve_batch)(*task) for task in shown)
+        )
     return judged(
         problem,
-        gathered.pop("codes"),
+        outcome.codes,
         method="spiking",
         tol=tol,
-        n_steps=gathered["spike_counts"].sum(axis=1),
+        n_steps=outcome.n_spikes,
         limit="the precision of the exact read-out"
         if readout == "exact"
         else f"max_duration={max_duration:g}",
+        optimality=outcome.optimality,
         kind=SpikingCodingResult,
         readout=readout,
-        n_synaptic_events=n_deliveries(network.weights, gathered["spike_counts"]),
-        **gathered,
+        sparse_spike_counts=outcome.spike_counts,
+        duration=outcome.duration,
+        scale=outcome.scale,
+        n_corrections=outcome.n_corrections,
+        problem=problem,
     )
 
 
@@ -191,12 +220,96 @@ def lasso_network(problem: LassoProblem, signal: int = 0, *, scale: float = 1.0)
     checks.instance_of("problem", problem, LassoProblem)
     signal = checks.index("signal", signal, problem.n_signals)
     scale = checks.positive_number("scale", scale)
+    network = _network(problem)
+    return SpikingNetwork(network.weights, _soma_bias(problem)[signal] / scale, network.firing_threshold)
+
+
+class _Network(NamedTuple):
+    """The network of all signals of a problem, without a drive."""
+
+    weights: LateralInhibition | MirroredWeights
+    firing_threshold: np.ndarray
+
+    @property
+    def n_neurons(self) -> int:
+        return len(self.firing_threshold)
+
+
+class _Outcome(NamedTuple):
+    """Of a batch of signals: rows, or entries, one each."""
+
+    codes: sparse.csr_array
+    optimality: Optimality
+    spike_counts: sparse.csr_array
+    n_spikes: np.ndarray
+    duration: np.ndarray
+    scale: np.ndarray
+    n_corrections: np.ndarray
+
+
+def _joined(outcomes: list[_Outcome]) -> _Outcome:
+    if len(outcomes) == 1:
+        return outcomes[0]
+    codes, optimality, spike_counts, *arrays = zip(*outcomes, strict=True)
+    figures = {name: np.concatenate([getattr(part, name) for part in optimality]) for name in FIGURES}
+    return _Outcome(
+        sparse.vstack(codes, format="csr"),
+        Optimality(**figures),
+        sparse.vstack(spike_counts, format="csr"),
+        *map(np.concatenate, arrays),
+    )
+
+
+class _Best:
+    """The codes of a batch of signals, and what the judge says of them."""
+
+    def __init__(self, problem: LassoProblem) -> None:
+        self.problem = problem
+        self.codes = None
+        self.optimality = None
+
+    def put(self, which: np.ndarray, codes: np.ndarray, *, if_better: bool) -> None:
+        """Have codes judged, and take them for the signals `which`; at first these are all."""
+        everybody = len(which) == self.problem.n_signals
+        codes = as_sparse(codes)
+        optimality = judge(self.problem if everybody else self.problem.subset(which), codes)
+        if self.codes is None or (everybody and not if_better):
+            self.codes, self.optimality = codes, optimality
+            return
+        taken = np.ones(len(which), dtype=np.bool_)
+        if if_better:
+            taken = optimality.duality_gap < self.optimality.duality_gap[which]
+        rows = np.arange(self.problem.n_signals)
+        rows[which[taken]] = self.problem.n_signals + np.flatnonzero(taken)
+        self.codes = sparse.vstack([self.codes, codes], format="csr")[rows]
+        for name in FIGURES:
+            getattr(self.optimality, name)[which[taken]] = getattr(optimality, name)[taken]
+
+    def missed(self, which: np.ndarray, tol: float) -> np.ndarray:
+        """Return which of the signals `which` have a gap above `tol`."""
+        return ~(self.optimality.duality_gap[which] <= tol * self.problem.energies[which])
+
+    def outcome(
+        self, run: EventDrivenRun, duration: np.ndarray, scale: np.ndarray, n_corrections: np.ndarray
+    ) -> _Outcome:
+        return _Outcome(
+            self.codes,
+            self.optimality,
+            as_sparse(run.spike_counts),
+            run.spike_counts.sum(axis=1),
+            duration,
+            scale,
+            n_corrections,
+        )
+
+
+def _network(problem: LassoProblem) -> _Network:
     weights = LateralInhibition.unchecked(problem.gram)
     threshold = problem.squared_norms
     if not problem.positive:
         weights = MirroredWeights(lateral=weights, exchange=threshold)
         threshold = np.concatenate([threshold, threshold])
-    return SpikingNetwork(weights, _soma_bias(problem)[signal] / scale, threshold)
+    return _Network(weights, threshold)
 
 
 def _soma_bias(problem: LassoProblem) -> np.ndarray:
@@ -206,11 +319,15 @@ def _soma_bias(problem: LassoProblem) -> np.ndarray:
     return np.hstack([problem.correlations - problem.penalty, -problem.correlations - problem.penalty])
 
 
-def _scale(problem: LassoProblem, soma_bias: np.ndarray) -> np.ndarray:
-    """Return the largest rate that a neuron's drive would cause alone, 1 where nobody is driven."""
-    thresholds = problem.squared_norms if problem.positive else np.tile(problem.squared_norms, 2)
-    largest = (soma_bias / thresholds).max(axis=1)
-    return np.where(largest > 0.0, largest, 1.0)
+def _start(problem: LassoProblem, network: _Network) -> tuple[EventDrivenRun, np.ndarray]:
+    """Return the networks of all signals at rest, and their scales.
+
+    A scale is the largest rate that a neuron's drive would cause alone, 1 where nobody is driven.
+    """
+    soma_bias = _soma_bias(problem)
+    scale = (soma_bias / network.firing_threshold).max(axis=1)
+    scale[scale <= 0.0] = 1.0
+    return EventDrivenRun(network, soma_bias / scale[:, np.newaxis]), scale
 
 
 def _signed(problem: LassoProblem, values: np.ndarray) -> np.ndarray:
@@ -220,24 +337,19 @@ def _signed(problem: LassoProblem, values: np.ndarray) -> np.ndarray:
     return values[:, : problem.n_atoms] - values[:, problem.n_atoms :]
 
 
-def _start(problem: LassoProblem, network: SpikingNetwork) -> tuple[EventDrivenRun, np.ndarray]:
-    """Return the networks of all signals at rest, and their scales, a column."""
-    soma_bias = _soma_bias(problem)
-    scale = _scale(problem, soma_bias)[:, np.newaxis]
-    return EventDrivenRun(network, soma_bias / scale), scale
-
-
-def _charge(run: EventDrivenRun) -> np.ndarray:
-    """Return the integral of each soma current since the start (docs/theory.md, equation 4)."""
-    return run.network.firing_threshold * run.spike_counts + run.membrane_potential
+def _rates(
+    problem: LassoProblem, spike_counts: np.ndarray, duration: np.ndarray, scale: np.ndarray
+) -> np.ndarray:
+    """Return the codes that the spikes so far stand for."""
+    return _signed(problem, spike_counts / duration[:, np.newaxis]) * scale[:, np.newaxis]
 
 
 def _read_batch(
-    problem: LassoProblem, network: SpikingNetwork, tol: float, max_duration: float, readout: str
-) -> dict[str, np.ndarray]:
+    problem: LassoProblem, network: _Network, tol: float, max_duration: float, readout: str
+) -> _Outcome:
     """Run until the rates, or the average currents of the second half, are good enough."""
     run, scale = _start(problem, network)
-    codes = np.zeros((problem.n_signals, problem.n_atoms))
+    best = _Best(problem)
     duration = np.zeros(problem.n_signals)
     active = np.arange(problem.n_signals)
     # Charges at earlier checks, the first half a doubling ago: the window is the second half.
@@ -248,92 +360,96 @@ def _read_batch(
         run.advance(time, active=active)
         duration[active] = time
         if readout == "rate":
-            rates = run.spike_counts[active] / time
+            codes = _rates(problem, run.spike_counts[active], duration[active], scale[active])
         else:
-            charge = _charge(run)
+            # The integral of each soma current since the start (docs/theory.md, equation 4).
+            charge = network.firing_threshold * run.spike_counts + run.membrane_potential
             start, charge_then = history.pop(0)
             average = (charge[active] - charge_then[active]) / (time - start)
             rates = np.maximum(average, 0.0) / network.firing_threshold
+            codes = _signed(problem, rates) * scale[active, np.newaxis]
             history.append((time, charge))
-        codes[active] = _signed(problem, rates) * scale[active]
-        gap = judge(problem.subset(active), codes[active]).duality_gap
-        unfinished = gap > tol * problem.energies[active]
-        active = active[unfinished] if time < max_duration else active[:0]
+        best.put(active, codes, if_better=False)
+        active = active[best.missed(active, tol)] if time < max_duration else active[:0]
         check += 1
-    return _outcome(problem, run, scale, codes, duration, np.zeros(problem.n_signals, dtype=np.int64))
+    return best.outcome(run, duration, scale, np.zeros(problem.n_signals, dtype=np.int64))
 
 
 def _finish_batch(
-    problem: LassoProblem, network: SpikingNetwork, tol: float, max_duration: float, readout: str
-) -> dict[str, np.ndarray]:
+    problem: LassoProblem, network: _Network, tol: float, max_duration: float, readout: str
+) -> _Outcome:
     """Run until the support is nearly right, then solve the optimality equations on it."""
     run, scale = _start(problem, network)
-    codes = np.zeros((problem.n_signals, problem.n_atoms))
-    gaps = np.full(problem.n_signals, np.inf)
+    best = _Best(problem)
     duration = np.zeros(problem.n_signals)
     n_corrections = np.zeros(problem.n_signals, dtype=np.int64)
     active = np.arange(problem.n_signals)
-    time = min(FINISH_TIME, max_duration)
+    time = min(_finish_time(problem.n_atoms), max_duration)
     while len(active):
         run.advance(time, active=active)
         duration[active] = time
-        part = problem.subset(active)
-        currents = np.maximum(_charge(run)[active], 0.0) / (time * network.firing_threshold)
-        guess = _signed(problem, np.where(run.spike_counts[active] > 0, currents, 0.0)) * scale[active]
-        finished, n_corrections[active], ended = _finish(part, guess)
-        rates = _signed(problem, run.spike_counts[active] / time) * scale[active]
+        codes, n_corrections[active], ended = _finish(problem, run, active)
+        best.put(active, codes, if_better=True)
+        missed = best.missed(active, tol)
         # On a support that is close to singular the equations may lead astray: keep what is best.
-        for candidate in (finished, rates, np.zeros_like(rates)):
-            gap = judge(part, candidate).duality_gap
-            better = gap < gaps[active]
-            codes[active[better]] = candidate[better]
-            gaps[active[better]] = gap[better]
-            if (gaps[active] <= tol * part.energies).all():
-                break
+        if missed.any():
+            rates = _rates(problem, run.spike_counts[active], duration[active], scale[active])
+            best.put(active, rates, if_better=True)
+            best.put(active, np.zeros_like(rates), if_better=True)
+            missed = best.missed(active, tol)
         # Where the method ended, all that is left is rounding, and no spike can improve on it.
-        done = ended | (gaps[active] <= tol * part.energies)
-        active = active[~done] if time < min(max_duration, LAST_FINISH_TIME) else active[:0]
+        active = active[missed & ~ended] if time < min(max_duration, LAST_FINISH_TIME) else active[:0]
         time = min(4.0 * time, max_duration)
-    return _outcome(problem, run, scale, codes, duration, n_corrections)
+    return best.outcome(run, duration, scale, n_corrections)
 
 
-def _finish(problem: LassoProblem, guess: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return the exact codes reached from a guess, the corrections it took, and whether it ended."""
-    n_signals, n_atoms = guess.shape
-    codes = np.ascontiguousarray(guess)
-    n_corrections = np.zeros(n_signals, dtype=np.int64)
-    ended = np.zeros(n_signals, dtype=np.bool_)
-    step = max(1, FINISHES_PER_CALL // n_atoms)
-    for start in range(0, n_signals, step):
+def _finish_time(n_atoms: int) -> float:
+    """Return when a correction costs less than the spikes that would make it.
+
+    That is t = 2 at 256 atoms, 4 at 1,024 and 6 at 4,096, measured (spikes + finish, microseconds):
+
+    =========================  =========  ==========  ==========  ==========
+    problem                      t = 2      t = 4       t = 8       t = 16
+    =========================  =========  ==========  ==========  ==========
+    8x8 patches, 256 atoms       9 + 10     12 + 9      40 + 9      76 + 7
+    random 256 x 1024           46 + 40     60 + 27     84 + 25    133 + 18
+    correlated 256 x 1024       56 + 168    81 + 175   113 + 103   191 + 98
+    random 1024 x 4096         134 + 433   269 + 286   540 + 273  1276 + 249
+    correlated 1024 x 4096     130 + 2874  254 + 2183  459 + 1712  925 + 1269
+    =========================  =========  ==========  ==========  ==========
+
+    Tried instead: to go on while nearly every spike names a new atom, which would suit problems of
+    weak penalty and large support; looking costs as much as it saves.
+    """
+    return max(LEAST_FINISH_TIME, math.log2(n_atoms) - 6.0)
+
+
+def _finish(
+    problem: LassoProblem, run: EventDrivenRun, signals: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return the exact codes of some signals, the corrections they took, and whether each ended."""
+    codes = np.zeros((len(signals), problem.n_atoms))
+    n_corrections = np.zeros(len(signals), dtype=np.int64)
+    ended = np.zeros(len(signals), dtype=np.bool_)
+    rows = np.arange(problem.n_atoms)
+    wanted = np.zeros(problem.n_atoms, dtype=np.bool_)
+    step = max(1, FINISHES_PER_CALL // problem.n_atoms)
+    for start in range(0, len(signals), step):
         part = slice(start, start + step)
-        _kernels.finish_codes(
+        finish_codes(
             problem.gram,
-            problem.correlations[part],
+            rows,
+            problem.correlations,
             problem.penalty,
             problem.positive,
+            signals[part],
+            run.spike_counts,
+            run.membrane_potential,
+            run.network.firing_threshold,
+            ROUNDS_PER_ATOM * problem.n_atoms,
             codes[part],
-            min(problem.dictionary.shape),
-            ROUNDS_PER_ATOM * n_atoms,
             n_corrections[part],
             ended[part],
+            wanted,
         )
     return codes, n_corrections, ended
-
-
-def _outcome(
-    problem: LassoProblem,
-    run: EventDrivenRun,
-    scale: np.ndarray,
-    codes: np.ndarray,
-    duration: np.ndarray,
-    n_corrections: np.ndarray,
-) -> dict[str, np.ndarray]:
-    by_rate = _signed(problem, run.spike_counts / duration[:, np.newaxis]) * scale
-    return {
-        "codes": codes,
-        "spike_counts": run.spike_counts,
-        "duration": duration,
-        "scale": scale[:, 0],
-        "rate_duality_gap": judge(problem, by_rate).duality_gap,
-        "n_corrections": n_corrections,
-    }

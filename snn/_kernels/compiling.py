@@ -35,8 +35,8 @@ def compiled(function: Callable, **options: Any) -> Callable:
 
 
 def inlined(function: Callable) -> Callable:
-    """As `compiled`, for what runs once a spike: no call is left of it."""
-    return compiled(function, forceinline=True)
+    """As `compiled`, for what runs once a spike: no call is left of it, nor any counting of references."""
+    return compiled(function, forceinline=True, _nrt=False)
 
 
 class KernelCache(FunctionCache):

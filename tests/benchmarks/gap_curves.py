@@ -29,8 +29,10 @@ ENTRANTS = (
 )
 TOLS = 10.0 ** -np.arange(0.5, 15.0, 0.5)
 MARKS = (1e-2, 1e-4, 1e-6, 1e-9, 1e-12)
-# A method that takes this much longer than the last mark's quickest is not followed any further.
-LONGEST, QUICK_LONGEST = 3.0, 0.05
+# Seconds after which a method is not followed any further.
+LONGEST, QUICK_LONGEST = 1.0, 0.05
+# A gap below this is rounding.
+LEAST = 1e-14
 DECENT = 1e-12
 COLOURS = (BLUE, ORANGE, GREEN, RED, PURPLE, GREY, "black", "olive", "cyan", "brown", "magenta", "gold")
 
@@ -55,8 +57,11 @@ def curve(peer: Peer, problem: LassoProblem, *, quick: bool) -> dict[str, list[f
     with quiet():
         solve(TOLS[0])
         for tol in TOLS[::4] if quick else TOLS:
+            if gaps and gaps[-1] <= (LEAST if peer.own_scale else tol):
+                # Reached already, by a method that ends where it ends.
+                continue
             taken = []
-            for _ in range(3 if quick else 9):
+            for _ in range(3 if quick else 5):
                 begin = time.perf_counter()
                 codes = solve(tol)
                 taken.append(time.perf_counter() - begin)

@@ -87,12 +87,12 @@ def markdown(data: dict) -> str:
 
 def plot(data: dict) -> Figure | None:
     n_rows = (len(data["designs"]) + 1) // 2
-    picture = figure(12.0, 2.9 * n_rows)
+    picture = figure(12.0, 3.1 * n_rows)
     axes = picture.subplots(n_rows, 2, squeeze=False).ravel()
     for ax in axes[len(data["designs"]) :]:
         ax.set_axis_off()
     for ax, (name, outcome) in zip(axes, data["designs"].items(), strict=False):
         seconds = {peer: entry["seconds"] for peer, entry in outcome["peers"].items()}
-        horizontal_bars(ax, seconds, name)
+        horizontal_bars(ax, seconds, name.replace(", penalty", "\npenalty"))
         ax.title.set_fontsize("medium")
     return picture

@@ -284,10 +284,10 @@ def _spams(*, with_gram: bool) -> Callable[[LassoProblem], Solve]:
         dictionary = np.array(problem.dictionary.T, order="F")
         options = {"lambda1": float(problem.penalty[0]), "mode": 2, "pos": problem.positive, "numThreads": 1}
         if not with_gram:
-            return lambda tol: spams.lasso(signals, dictionary, **options)
+            return lambda tol: spams.lasso(signals, dictionary, **options).T
         gram = np.array(problem.gram, order="F")
         rows = problem.dictionary
-        return lambda tol: spams.lasso(signals, Q=gram, q=np.asfortranarray(rows @ signals), **options)
+        return lambda tol: spams.lasso(signals, Q=gram, q=np.asfortranarray(rows @ signals), **options).T
 
     return ask
 

@@ -246,7 +246,12 @@ def horizontal_bars(ax, seconds: dict[str, list[float]], title: str) -> None:
         for name in names
     ]
     bars = ax.barh(names, medians, color=colours, xerr=np.array(ranges).T, ecolor="black", capsize=2)
-    ax.bar_label(bars, [f"{median:.3g}" for median in medians], padding=6, fontsize="small")
+    ax.bar_label(
+        bars,
+        [f"{median:.3g}" if median < 1000 else f"{median:,.0f}" for median in medians],
+        padding=6,
+        fontsize="small",
+    )
     ax.set(xscale="log", xlabel="milliseconds", title=title)
     ax.xaxis.set_minor_formatter(NullFormatter())
     ax.margins(x=0.2)

@@ -1,7 +1,7 @@
 """How fast is the simulator, beside Brian2's C++ standalone mode?"""
 
-import inspect
 import math
+from collections.abc import Callable
 
 import numpy as np
 from matplotlib.figure import Figure
@@ -19,13 +19,12 @@ TITLE = "Simulator: random CLASSO networks"
 # (features, atoms, atoms planted); Brian2 is asked for the first.
 SIZES = ((64, 256, 12), (256, 1024, 25), (1024, 4096, 100))
 QUICK_SIZES = ((64, 128, 6),)
-# On a clock of 1e-3 a neuron may come too late for its last spike before the end.  Of the first seeds, one
-# at which none of the 256 does.
+# On a clock of 1e-3 counts may differ by one spike of one or two neurons: at seeds 1, 2 and 3 they do (of
+# 998, 759 and 856 spikes), where a neuron is about to fire at the end or nearly fires earlier.  At 4 they
+# are equal.
 SEED = 4
 DURATION, QUICK_DURATION = 100.0, 20.0
 NEEDED = 300.0
-# The option of `EventDrivenRun` that chooses the plain kernel, where the library has one.
-PLAIN = {"lazy": False}
 
 
 def run(*, quick: bool) -> dict:
@@ -39,11 +38,9 @@ def run(*, quick: bool) -> dict:
         first = first_call(lambda network=network: simulate(network, duration))
         result = simulate(network, duration)
         calls = {"fast": lambda network=network: simulate(network, duration)}
-        plain = _plain_run(network, duration)
-        if plain is not None:
-            if not np.array_equal(plain(), result.spike_counts):
-                raise WrongAnswerError("the plain kernel must fire the spikes of the fast one; got others")
-            calls["plain"] = plain
+        calls["plain"] = plain_run(network, duration)
+        if not np.array_equal(calls["plain"](), result.spike_counts):
+            raise WrongAnswerError("the plain kernel must fire the spikes of the fast one; got others")
         times = timed(calls, quick=quick, seconds=2.0)
         networks.append(
             {
@@ -60,13 +57,11 @@ def run(*, quick: bool) -> dict:
     return {"duration": duration, "networks": networks, "brian2": brian2}
 
 
-def _plain_run(network: SpikingNetwork, duration: float):
-    """Return a run of the plain kernel, which touches every neuron at every spike; None if there is none."""
-    if not set(PLAIN) <= set(inspect.signature(EventDrivenRun).parameters):
-        return None
+def plain_run(network: SpikingNetwork, duration: float) -> Callable[[], np.ndarray]:
+    """Return a run of the plain kernel, which touches every neuron at every spike."""
 
     def plain() -> np.ndarray:
-        run = EventDrivenRun(network, network.soma_bias[np.newaxis], **PLAIN)
+        run = EventDrivenRun(network, network.soma_bias[np.newaxis], plainly=True)
         run.advance(duration)
         return run.spike_counts[0]
 
@@ -107,7 +102,7 @@ def markdown(data: dict) -> str:
     rows = []
     for network in data["networks"]:
         fast = Timing(**network["times"]["fast"])
-        plain = network["times"].get("plain")
+        plain = Timing(**network["times"]["plain"])
         rows.append(
             [
                 f"{network['n_neurons']:,}",
@@ -117,7 +112,7 @@ def markdown(data: dict) -> str:
                 f"{1e6 * fast.median / network['n_spikes']:.3g} us",
                 f"{network['n_spikes'] / fast.median:,.0f}",
                 f"{network['n_synaptic_events'] / fast.median:.2g}",
-                "" if plain is None else f"{1e6 * plain['median'] / network['n_spikes']:.3g} us",
+                f"{1e6 * plain.median / network['n_spikes']:.3g} us",
                 f"{network['first_call']:.2f} s",
             ]
         )
@@ -135,7 +130,10 @@ def markdown(data: dict) -> str:
             f"{data['networks'][0]['n_neurons']} neurons: the same spike counts, {milliseconds(median)} "
             f"({milliseconds(min(theirs))} to {milliseconds(max(theirs))}), {_ratio(data):.0f} times ours; "
             f"its "
-            f"compilation ({data['brian2']['compile_seconds']:.0f} s), start and files are not counted."
+            f"compilation ({data['brian2']['compile_seconds']:.0f} s), start and files are not counted.  "
+            f"The signal is the first, of {SEED} tried, on which its clock loses or gains no spike; on the "
+            f"others one "
+            "or two neurons are a spike apart."
         )
     return (
         f"t = {data['duration']:g} synaptic time constants, from rest.  The first call includes "
@@ -152,12 +150,10 @@ def plot(data: dict) -> Figure | None:
         (0.2, "fast", BLUE, "as it comes"),
     ):
         heights = [
-            1e6 * network["times"][key]["median"] / network["n_spikes"] if key in network["times"] else np.nan
-            for network in data["networks"]
+            1e6 * network["times"][key]["median"] / network["n_spikes"] for network in data["networks"]
         ]
-        if np.isfinite(heights).any():
-            bars = ax.bar(np.arange(len(names)) + offset, heights, 0.38, color=colour, label=label)
-            ax.bar_label(bars, [f"{height:.2g}" for height in heights], padding=2)
+        bars = ax.bar(np.arange(len(names)) + offset, heights, 0.38, color=colour, label=label)
+        ax.bar_label(bars, [f"{height:.2g}" for height in heights], padding=2)
     if data["brian2"] is not None:
         brian2 = 1e6 * float(np.median(data["brian2"]["seconds"])) / data["networks"][0]["n_spikes"]
         bars = ax.bar([-0.6], [brian2], 0.38, color=ORANGE, label=f"Brian2 C++, {names[0]} neurons")

@@ -39,8 +39,8 @@ def timed(
 ) -> dict[str, Timing]:
     """Return the time of each call, the calls taking turns.
 
-    Each is called once before, outside the clock, unless they are `warm`.  Those that take `seconds` in all, and three rounds,
-    are done; nobody does more than 51.
+    Each is called once before, outside the clock, unless they are `warm`.  Those that take
+    `seconds` in all, and three rounds, are done; nobody does more than 51.
     """
     budget, least, most = (0.0, 3, 3) if quick else (seconds, 3, 51)
     for call in () if warm else calls.values():
@@ -72,8 +72,8 @@ def in_rows(problem: LassoProblem, codes) -> np.ndarray:
         codes = codes.toarray()
     codes = np.asarray(codes)
     wanted = (problem.n_signals, problem.n_atoms)
-    if codes.shape != wanted and codes.size == problem.n_signals * problem.n_atoms:
-        codes = codes.T if codes.ndim == 2 else codes.reshape(wanted)
+    if problem.n_signals == 1 and codes.size == problem.n_atoms:
+        codes = codes.reshape(wanted)
     # Coordinate descent and LARS may leave a positive code at minus a rounding error.
     if problem.positive and -1e-12 < codes.min() < 0.0:
         codes = np.maximum(codes, 0.0)

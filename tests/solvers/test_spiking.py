@@ -9,7 +9,6 @@ from sklearn.exceptions import ConvergenceWarning
 
 from snn import simulate
 from solvers import LassoProblem, Status, lasso_network, solve_spiking
-from solvers import _kernels as kernels
 from solvers.optimality import judge, penalty_max
 
 READOUTS = ("rate", "current", "exact")
@@ -204,25 +203,6 @@ def test_nearly_dependent_atoms_end_in_a_good_code_or_an_honest_one(make, positi
     np.testing.assert_array_equal(
         result.status == Status.CONVERGED, result.duality_gap <= 1e-9 * problem.energies
     )
-
-
-def test_exact_readout_corrects_any_guess():
-    """The active-set method ends at the optimum from supports that are empty, full, or random."""
-    problem = random_problem(n_atoms=50, n_features=30, n_signals=1, share=0.1)
-    expected = solve_spiking(problem, readout="exact").codes[0]
-    rng = np.random.default_rng(3)
-    guesses = [np.zeros(50), np.ones(50), -np.ones(50)]
-    guesses += [rng.standard_normal(50) * (rng.random(50) < share) for share in (0.1, 0.5, 1.0) * 5]
-    for guess in guesses:
-        codes = guess[np.newaxis].copy()
-        corrections, ended = np.zeros(1, dtype=np.int64), np.zeros(1, dtype=bool)
-        kernels.finish_codes(
-            problem.gram, problem.correlations, problem.penalty, False, codes, 30, 1000, corrections, ended
-        )
-        assert ended[0]
-        np.testing.assert_allclose(codes[0], expected, rtol=0, atol=1e-13)
-        # At least the atoms in which the supports differ.
-        assert corrections[0] >= np.count_nonzero((expected != 0.0) != (guess != 0.0))
 
 
 @pytest.mark.parametrize("positive", [True, False])

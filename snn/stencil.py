@@ -1,0 +1,158 @@
+"""Weights that are the same everywhere on a grid."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from scipy import sparse
+
+from snn import checks
+from snn._kernels.stencil import padded
+
+
+@dataclass(frozen=True, eq=False)
+class StencilWeights:
+    """Weights of neurons on a grid of positions, each with the same channels: a convolution.
+
+    The weight from channel k at position p to channel l at position p + (i, j) is::
+
+        values[k, r + i, c + j, l]
+
+    for every p, and zero for positions that are more than r rows or c columns apart.  What would reach
+    beyond the grid is cut.  Neurons are ordered by (row of the position, column, channel).
+
+    Parameters
+    ----------
+    values : array_like, shape (n_channels, 2 r + 1, 2 c + 1, n_channels)
+        Weights [source channel, row offset, column offset, target channel]; zero from a neuron to itself.
+    grid_shape : (int, int)
+        (rows, columns) of the grid of positions.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If `values` does not hold finite real numbers, has a wrong shape, or connects a neuron to itself,
+        or `grid_shape` is not a pair of positive integers.
+    """
+
+    values: np.ndarray
+    grid_shape: tuple[int, int]
+
+    def __post_init__(self) -> None:
+        values = checks.real_array(
+            "values",
+            self.values,
+            shape=(None, None, None, None),
+            meaning="(source channel, row offset, column offset, target channel)",
+        )
+        n_channels, n_row_offsets, n_column_offsets, n_targets = values.shape
+        if n_channels != n_targets:
+            raise ValueError(
+                f"values must have as many source as target channels; got {n_channels} and {n_targets}"
+            )
+        if n_row_offsets % 2 == 0 or n_column_offsets % 2 == 0:
+            raise ValueError(
+                "values must have odd numbers of offsets, none in the middle; got "
+                f"{n_row_offsets} and {n_column_offsets}"
+            )
+        own = values[:, n_row_offsets // 2, n_column_offsets // 2].diagonal()
+        if own.any():
+            channel = int(np.flatnonzero(own)[0])
+            raise ValueError(
+                "values must not connect a neuron to itself; got "
+                f"{own[channel]} for channel {channel} without offset"
+            )
+        object.__setattr__(self, "values", checks.read_only(values))
+        object.__setattr__(self, "grid_shape", checks.integer_pair("grid_shape", self.grid_shape))
+
+    @property
+    def n_channels(self) -> int:
+        """Number of channels of a position."""
+        return self.values.shape[0]
+
+    @property
+    def reach(self) -> tuple[int, int]:
+        """(r, c): how many rows and columns a spike reaches from its position."""
+        return self.values.shape[1] // 2, self.values.shape[2] // 2
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(n_neurons, n_neurons)."""
+        n_neurons = self.grid_shape[0] * self.grid_shape[1] * self.n_channels
+        return n_neurons, n_neurons
+
+    def tocsr(self) -> sparse.csr_array:
+        """Return the weights in compressed rows, a row a source."""
+        n_positions = self.grid_shape[0] * self.grid_shape[1]
+        positions = np.arange(n_positions).reshape(self.grid_shape)
+        blocks = sparse.csr_array((n_positions * self.n_channels,) * 2)
+        for i, j, sources, targets in self._offsets():
+            moves = sparse.coo_array(
+                (
+                    np.ones(positions[sources].size),
+                    (positions[sources].ravel(), positions[targets].ravel()),
+                ),
+                (n_positions, n_positions),
+            )
+            blocks = blocks + sparse.kron(moves, sparse.coo_array(self.values[:, i, j]), format="csr")
+        matrix = sparse.csr_array(blocks)
+        matrix.eliminate_zeros()
+        matrix.sort_indices()
+        return matrix
+
+    def toarray(self) -> np.ndarray:
+        """Return the weights in full, for small networks and tests."""
+        return self.tocsr().toarray()
+
+    def delivered(self, amounts: np.ndarray) -> np.ndarray:
+        """See the function `snn.weights.delivered`."""
+        sent = amounts.reshape(*amounts.shape[:-1], *self.grid_shape, self.n_channels)
+        received = np.zeros(sent.shape)
+        for i, j, sources, targets in self._offsets():
+            received[(..., *targets, slice(None))] += (
+                sent[(..., *sources, slice(None))] @ self.values[:, i, j]
+            )
+        return received.reshape(amounts.shape)
+
+    def out_degrees(self, sources: np.ndarray) -> np.ndarray:
+        """See the function `snn.weights.out_degrees`."""
+        position, channel = np.divmod(sources, self.n_channels)
+        degrees = np.count_nonzero(self.values, axis=3)
+        total = np.zeros(len(sources), dtype=np.int64)
+        for i, j, inside, _ in self._offsets():
+            reached = np.zeros(self.grid_shape, dtype=np.bool_)
+            reached[inside] = True
+            total += reached.ravel()[position] * degrees[channel, i, j]
+        return total
+
+    def _offsets(self) -> Iterator[tuple[int, int, tuple[slice, slice], tuple[slice, slice]]]:
+        """Yield each offset as `values` has it, from which positions it stays on the grid, and where to."""
+        for i in range(self.values.shape[1]):
+            for j in range(self.values.shape[2]):
+                shifts = i - self.reach[0], j - self.reach[1]
+                if abs(shifts[0]) >= self.grid_shape[0] or abs(shifts[1]) >= self.grid_shape[1]:
+                    continue
+                sources, targets = (
+                    tuple(
+                        slice(max(sign * -shift, 0), side - max(sign * shift, 0))
+                        for shift, side in zip(shifts, self.grid_shape, strict=True)
+                    )
+                    for sign in (1, -1)
+                )
+                yield i, j, sources, targets
+
+    @cached_property
+    def largest_value(self) -> float:
+        """The largest absolute value, 1 if there is none but zero."""
+        return float(np.abs(self.values).max()) or 1.0
+
+    @cached_property
+    def single_values(self) -> np.ndarray:
+        """The values in units of the largest, in single precision and padded, as the kernel reads them."""
+        n_padded = padded(self.n_channels)
+        values = np.zeros((*self.values.shape[:3], n_padded), dtype=np.float32)
+        values[..., : self.n_channels] = self.values / self.largest_value
+        return checks.read_only(values.reshape(-1))

@@ -1,0 +1,4 @@
+"""What is compiled in `solvers`.
+
+As in `snn._kernels`: contiguous arrays that the caller allocated, no checks, no errors.
+"""

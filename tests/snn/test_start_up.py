@@ -1,0 +1,179 @@
+"""Machine code on disk: found again when nothing has changed, never when something has, never in the way."""
+
+import importlib
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import snn
+from snn import start_up
+from snn._kernels import compiling
+
+ROOT = Path(__file__).parents[2]
+INNER = """
+from snn._kernels.compiling import inlined
+
+@inlined
+def scaled(value):
+    return {factor} * value
+"""
+OUTER = """
+from inner_of_test import scaled
+from snn._kernels.compiling import compiled
+
+@compiled
+def total(values):
+    result = 0.0
+    for i in range(values.shape[0]):
+        result += scaled(values[i])
+    return result
+"""
+
+
+@pytest.fixture
+def kernels(tmp_path, monkeypatch):
+    """A folder of two kernels, of which one is part of the other; Numba keeps its files within."""
+    folder = tmp_path / "_kernels"
+    folder.mkdir()
+    (folder / "inner_of_test.py").write_text(INNER.format(factor="2.0"))
+    (folder / "outer_of_test.py").write_text(OUTER)
+    monkeypatch.syspath_prepend(folder)
+    yield folder
+    forget()
+
+
+def forget():
+    for name in ("inner_of_test", "outer_of_test"):
+        sys.modules.pop(name, None)
+    compiling._digest_of_files.cache_clear()
+
+
+def as_a_new_process():
+    """Return the kernel `total` with nothing compiled yet."""
+    forget()
+    importlib.invalidate_caches()
+    return importlib.import_module("outer_of_test").total
+
+
+def was_loaded(kernel):
+    return sum(kernel.stats.cache_hits.values())
+
+
+def files_of_total(folder):
+    return sorted((folder / "__pycache__").glob("outer_of_test.total.*"))
+
+
+def test_second_process_finds_what_the_first_compiled(kernels):
+    first, second = as_a_new_process(), as_a_new_process()
+    assert (first(np.ones(3)), was_loaded(first)) == (6.0, 0)
+    assert (second(np.ones(3)), was_loaded(second)) == (6.0, 1)
+
+
+def test_read_only_arrays_and_other_types_have_files_of_their_own(kernels):
+    read_only = np.ones(3)
+    read_only.flags.writeable = False
+    arguments = [np.ones(3), read_only, np.ones(3, dtype=np.int64), np.ones((3, 2))[:, 0]]
+    for values in arguments:
+        assert as_a_new_process()(values) == 6.0
+    assert len(files_of_total(kernels)) == len(arguments)
+    kernel = as_a_new_process()
+    assert [kernel(values) for values in arguments] == [6.0] * len(arguments)
+    assert was_loaded(kernel) == len(arguments)
+
+
+def test_change_of_one_file_renews_the_kernels_of_another(kernels):
+    assert as_a_new_process()(np.ones(3)) == 6.0
+    (kernels / "inner_of_test.py").write_text(INNER.format(factor="10.0"))
+    kernel = as_a_new_process()
+    assert (kernel(np.ones(3)), was_loaded(kernel)) == (30.0, 0)
+    # What is out of date is gone, also when the kernel has moved within its file.
+    (kernels / "outer_of_test.py").write_text("\n\n" + OUTER)
+    assert as_a_new_process()(np.ones(3)) == 30.0
+    assert len(files_of_total(kernels)) == 1
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda content: b"",
+        lambda content: content[: len(content) // 2],
+        lambda content: content[:1000] + bytes([content[1000] ^ 1]) + content[1001:],
+    ],
+    ids=["empty", "half", "one bit"],
+)
+def test_damaged_file_is_replaced(kernels, damage):
+    as_a_new_process()(np.ones(3))
+    (file,) = files_of_total(kernels)
+    file.write_bytes(damage(file.read_bytes()))
+    kernel = as_a_new_process()
+    assert (kernel(np.ones(3)), was_loaded(kernel)) == (6.0, 0)
+    kernel = as_a_new_process()
+    assert (kernel(np.ones(3)), was_loaded(kernel)) == (6.0, 1)
+
+
+def test_file_of_another_type_under_this_ones_name_is_not_run(kernels):
+    """As an index of Numba's that lost a race would have it."""
+    as_a_new_process()(np.ones(3))
+    (of_floats,) = files_of_total(kernels)
+    as_a_new_process()(np.ones(3, dtype=np.int64))
+    (of_integers,) = set(files_of_total(kernels)) - {of_floats}
+    of_floats.write_bytes(of_integers.read_bytes())
+    kernel = as_a_new_process()
+    # Read as integers, these would add up to about 1e19.
+    assert (kernel(np.ones(3)), was_loaded(kernel)) == (6.0, 0)
+
+
+PROGRAM = """
+import resource, sys
+import numpy as np
+if {limited}:
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
+from outer_of_test import total
+sys.stdout.write(str(total(np.ones(3))))
+"""
+
+
+def run(program, folder, **environment):
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", program],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join((str(ROOT), str(folder))), **environment},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_full_disk_is_no_error(kernels):
+    assert run(PROGRAM.format(limited=True), kernels) == "6.0"
+    # Neither the kernel nor a part of its file.
+    assert not files_of_total(kernels)
+
+
+def test_nowhere_to_write_is_no_error(kernels):
+    (kernels / "__pycache__").write_text("not a folder")
+    nowhere = os.devnull + "/none"
+    environment = dict.fromkeys(("HOME", "XDG_CACHE_HOME", "NUMBA_CACHE_DIR"), nowhere)
+    assert run(PROGRAM.format(limited=False), kernels, **environment) == "6.0"
+
+
+def test_warm_up_names_what_it_compiles(capsys):
+    done = []
+    start_up.run_tasks({"one": lambda: done.append(1), "two": lambda: done.append(2)}, progress=True)
+    assert done == [1, 2]
+    shown = capsys.readouterr().err
+    assert "compiling: one" in shown
+    assert "compiling: two" in shown
+    start_up.run_tasks({"one": lambda: None}, progress=False)
+    assert capsys.readouterr().err == ""
+
+
+def test_warm_up_refuses_what_is_no_flag():
+    with pytest.raises(TypeError, match="progress must be True or False; got 'yes'"):
+        snn.warm_up(progress="yes")

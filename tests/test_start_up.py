@@ -1,0 +1,157 @@
+"""What an import brings in, what warming up leaves to compile, and threads."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+
+
+def run(program, **environment):
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", program],
+        cwd=ROOT,
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        timeout=400,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.split()
+
+
+@pytest.fixture(scope="module")
+def imported():
+    return run("import sys, snn, solvers, dictlearn; print(*sys.modules)")
+
+
+@pytest.mark.parametrize(
+    "module",
+    ["matplotlib", "pandas", "scipy.integrate", "scipy.optimize", "scipy.stats", "sklearn"],
+)
+def test_import_leaves_out_what_takes_long(imported, module):
+    assert "snn.event_driven" in imported
+    assert module not in imported
+
+
+@pytest.mark.parametrize(
+    ("package", "name"), [("solvers", "SpikingSparseCoder"), ("dictlearn", "SpikingDictionaryLearning")]
+)
+def test_estimators_are_there_when_asked_for(package, name):
+    program = f"""
+import pickle, sys
+import {package}
+assert {name!r} in dir({package})
+assert "sklearn" not in sys.modules or {package}.__dict__.get({name!r}) is None
+from {package} import *
+estimator = {name}
+assert estimator is {package}.{name} is pickle.loads(pickle.dumps(estimator))
+assert {name!r} in vars({package})
+print(estimator.__name__, hasattr({package}, "nothing"))
+"""
+    assert run(program) == [name, "False"]
+
+
+SIGNATURES = """
+import sys
+from numba.core.dispatcher import Dispatcher
+
+def signatures():
+    modules = [module for name, module in sys.modules.items()
+               if name.split(".")[0] in ("snn", "solvers", "dictlearn")]
+    kernels = {f"{kernel.__module__}.{kernel.__name__}": kernel for module in modules
+               for kernel in vars(module).values() if isinstance(kernel, Dispatcher)}
+    return {(name, *signature) for name, kernel in kernels.items() for signature in kernel.signatures}
+"""
+WARM_SNN = """
+import snn
+snn.warm_up(progress=False)
+warm = signatures()
+import numpy as np
+from scipy import sparse
+rng = np.random.default_rng(0)
+for n_neurons in (2, 90):
+    inhibition = -rng.uniform(0.0, 0.2, (n_neurons, n_neurons))
+    np.fill_diagonal(inhibition, 0.0)
+    lateral = snn.LateralInhibition(-inhibition)
+    wide = sparse.csr_array(inhibition)
+    wide.indices, wide.indptr = wide.indices.astype(np.int64), wide.indptr.astype(np.int64)
+    block = snn.Block(first_source=0, first_target=0, values=inhibition)
+    for weights in (
+        inhibition, np.asfortranarray(inhibition), lateral,
+        snn.MirroredWeights(inhibition, np.ones(n_neurons)),
+        snn.MirroredWeights(lateral, np.ones(n_neurons)), sparse.csc_array(inhibition), wide,
+        snn.BlockWeights(n_neurons, (block, block)), snn.BlockWeights(n_neurons, ()),
+    ):
+        drive = rng.uniform(0.0, 1.0, weights.shape[0])
+        network = snn.SpikingNetwork(weights, drive, np.ones(len(drive)))
+        for record in (False, True):
+            result = snn.simulate(network, 3.0, record_spikes=record)
+            snn.simulate(network, 3.0, state=result.state, record_spikes=record, max_spikes=100_000)
+            result = snn.simulate_clocked(network, 3.0, time_step=0.25, record_spikes=record)
+            snn.simulate_clocked(network, 3.0, time_step=0.25, reset="subtract", state=result.state)
+"""
+WARM_SOLVERS = """
+import snn, solvers
+solvers.warm_up(progress=False)
+warm = signatures()
+import numpy as np
+rng = np.random.default_rng(0)
+dictionary = rng.standard_normal((40, 20))
+for n_signals in (1, 30):
+    signals = rng.standard_normal((n_signals, 20))
+    for positive in (False, True):
+        for gram in (None, dictionary @ dictionary.T):
+            for penalty in (1.0, rng.uniform(0.5, 1.0, 40)):
+                problem = solvers.LassoProblem(dictionary, signals, penalty, positive=positive, gram=gram)
+                for readout in ("rate", "current", "exact"):
+                    solvers.solve_spiking(problem, readout=readout, n_jobs=2, tol=1e-2)
+                snn.simulate(solvers.lasso_network(problem), 2.0)
+"""
+WARM_DICTLEARN = """
+import dictlearn
+dictlearn.warm_up(progress=False)
+warm = signatures()
+import numpy as np
+rng = np.random.default_rng(0)
+signals = rng.uniform(size=(23, 16))
+for steps in (dictlearn.UsageSteps(), dictlearn.PaperSteps()):
+    for time_step in (None, 1 / 32):
+        for readout in ("counts", "currents"):
+            for batch_size in (1, 5):
+                settings = dictlearn.LearningSettings(
+                    penalty=0.1, duration=4.0, steps=steps, readout=readout, time_step=time_step,
+                    batch_size=batch_size)
+                dictlearn.learn_dictionary(
+                    signals, 9, settings=settings, n_samples=23, rng=0, n_jobs=2, replace_dead=True)
+dictlearn.mean_objective(dictlearn.random_dictionary(9, 16, rng=0), signals, penalty=0.1)
+"""
+
+
+@pytest.mark.parametrize(
+    "program", [WARM_SNN, WARM_SOLVERS, WARM_DICTLEARN], ids=["snn", "solvers", "dictlearn"]
+)
+def test_nothing_is_left_to_compile_after_warming_up(program):
+    check = "added = signatures() - warm\nassert not added, added\nprint(len(warm))"
+    assert int(run(SIGNATURES + program + check)[0]) > 5
+
+
+def test_threading_layers_of_numba_make_no_difference():
+    """None of them is ever started, so that none can abort when threads nest."""
+    program = """
+import hashlib, numba, numpy as np, solvers
+rng = np.random.default_rng(0)
+problem = solvers.LassoProblem(rng.standard_normal((40, 20)), rng.standard_normal((600, 20)), 4.0)
+result = solvers.solve_spiking(problem, tol=0.05, n_jobs=2)
+try:
+    print("started", numba.threading_layer())
+except ValueError:
+    print("none", hashlib.sha256(result.codes.tobytes()).hexdigest())
+"""
+    answers = [run(program, NUMBA_THREADING_LAYER=layer) for layer in ("workqueue", "omp", "tbb")]
+    assert answers[0][0] == "none"
+    assert answers[0] == answers[1] == answers[2]
