@@ -171,7 +171,9 @@ class EventDrivenRun:
     ) -> None:
         self.network = network
         self._in_pairs = plainly and isinstance(network.weights, MirroredWeights)
-        self._bias = soma_bias
+        # All that kernels only read goes in read-only, as some of it is: they are compiled once for all callers.
+        self._bias = read_only_view(soma_bias)
+        self._threshold = read_only_view(network.firing_threshold)
         self._potential = np.zeros(soma_bias.shape)
         self._current = np.zeros(soma_bias.shape)
         self.spike_counts = np.zeros(soma_bias.shape, dtype=np.int64)
@@ -217,7 +219,7 @@ class EventDrivenRun:
         elif isinstance(weights, (BlockWeights, SegmentedWeights)):
             segmented = weights.segmented() if isinstance(weights, BlockWeights) else weights
             self._kernel = segments.advance_segments
-            self._weights = (*segmented.arrays(), self.filtered_spikes)
+            self._weights = (*map(read_only_view, segmented.arrays()), self.filtered_spikes)
         else:
             self._kernel = dense.advance_dense
             self._weights = scaled_rows(weights)
@@ -233,6 +235,7 @@ class EventDrivenRun:
         else:
             rows, factor = scaled_rows(weights)
             row_of = np.arange(len(rows))
+        rows, row_of, exchange = map(read_only_view, (rows, row_of, exchange))
         return rows, rows.reshape(-1), row_of, factor, exchange, lazy.COST_OF_WATCHING, self._drift
 
     def _fetch_rows(self, copy: int) -> None:
@@ -281,7 +284,7 @@ class EventDrivenRun:
                 status, position, n_new = self._kernel(
                     *self._weights,
                     self._bias,
-                    self.network.firing_threshold,
+                    self._threshold,
                     self._potential,
                     self._current,
                     self.spike_counts,
@@ -377,3 +380,10 @@ def describe_runaway(result: SimulationResult, max_spikes: int) -> str:
         f"most active are neurons {named}: lateral excitation outruns the firing thresholds, "
         "or max_spikes is too small for this duration"
     )
+
+
+def read_only_view(array: np.ndarray) -> np.ndarray:
+    """Return the same array, not to be written through this view."""
+    view = array.view()
+    view.flags.writeable = False
+    return view

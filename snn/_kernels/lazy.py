@@ -48,7 +48,7 @@ from snn._kernels.clock import (
     advance_clock,
     remaining_time,
 )
-from snn._kernels.compiling import compiled
+from snn._kernels.compiling import compiled, uncounted
 from snn._kernels.crossing import SEARCH_SLACK, crossing_time
 from snn._kernels.watched import (
     OWN_BEFORE,
@@ -132,7 +132,7 @@ class Others(NamedTuple):
 TRACE, TOTAL, DEVIATION, LAST = 0, 1, 2, 3
 
 
-@compiled
+@uncounted
 def _summarise(log, n_events, span, slots, n_slots, sources):
     """Sum up the spikes of each source at the end of the span: its trace, its total F, its deviation.
 
@@ -176,7 +176,7 @@ def _summarise(log, n_events, span, slots, n_slots, sources):
         deviation[slot] = max(deviation[slot], max(above, -below))
 
 
-@compiled
+@uncounted
 def _bring_up(network, potential, current, is_watched, span, sources, n_sources, others):
     """Bring the others to the end of the span; mark those not proven silent.
 
@@ -246,7 +246,7 @@ def _bring_up(network, potential, current, is_watched, span, sources, n_sources,
     return n_suspects, largest
 
 
-@compiled
+@uncounted
 def _fires(
     neuron, weights, row_of, factor, bias, threshold, v, h, span, watched, sources, n_slots, log, n_events
 ):  # fmt: skip
@@ -281,7 +281,7 @@ def _fires(
     return False
 
 
-@compiled
+@uncounted
 def _choose(potential, current, drift, threshold, n_rows, span, margin, is_watched):
     """Mark who may come near its threshold within the span, halves of a pair together; return how many."""
     n_neurons = threshold.shape[0]
@@ -300,7 +300,7 @@ def _choose(potential, current, drift, threshold, n_rows, span, margin, is_watch
     return n_watched * (n_neurons // n_rows)
 
 
-@compiled
+@uncounted
 def _plan(
     network, potential, current, drift, clock, remaining, most_watched, cost_of_watching, is_watched
 ):  # fmt: skip
@@ -329,7 +329,7 @@ def _plan(
     return 0.0
 
 
-@compiled
+@uncounted
 def _copy_out(bias, threshold, potential, current, is_watched, watched):
     """Copy the watched neurons out; return how many they are, which may be more than there is room for."""
     members, own, slots, _ = watched
@@ -349,7 +349,7 @@ def _copy_out(bias, threshold, potential, current, is_watched, watched):
     return n_watched
 
 
-@compiled
+@uncounted
 def _prepare_sources(row_of, watched, sources, n_slots):
     """Find the rows of the sources, sign those of negative halves, and fill up with some that do nothing."""
     n_rows = row_of.shape[0]
@@ -368,7 +368,7 @@ def _prepare_sources(row_of, watched, sources, n_slots):
     return n_sources
 
 
-@compiled
+@uncounted
 def _watch_suspects(
     network,
     potential,
@@ -404,7 +404,7 @@ def _watch_suspects(
     return n_more
 
 
-@compiled
+@uncounted
 def _span_of_all(
     network, potential, current, drift, clock, remaining, most_events, windows, watched, others, log
 ):  # fmt: skip
@@ -436,7 +436,7 @@ def _span_of_all(
     return elapsed, n_new
 
 
-@compiled
+@uncounted
 def _span_of_few(
     network, potential, current, drift, clock, span, is_watched, windows, watched, sources, others, log
 ):  # fmt: skip
@@ -498,7 +498,7 @@ def _span_of_few(
     return elapsed, n_new
 
 
-@compiled
+@uncounted
 def _advance_lazily(
     network, potential, current, drift, spike_counts, clock, stop_time, max_events, cost_of_watching,
     is_watched, windows, watched, sources, others, log, record, spike_times, spike_neurons,

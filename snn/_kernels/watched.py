@@ -30,7 +30,7 @@ from snn._kernels.candidates import (
     sort_few,
 )
 from snn._kernels.clock import SHORTEST_HORIZON
-from snn._kernels.compiling import compiled, inlined
+from snn._kernels.compiling import inlined, uncounted
 
 
 class Windows(NamedTuple):
@@ -62,7 +62,7 @@ OWN_BIAS, OWN_THRESHOLD, OWN_POTENTIAL, OWN_CURRENT, OWN_BEFORE = 0, 1, 2, 3, 4
 OWN_ROWS = 5
 
 
-@compiled
+@uncounted
 def _gather(weights, row_of, factor, exchange, source, members, n_members, rows, offset):
     """Copy the weights from `source` to the members, its own zero, to `rows` from `offset` on."""
     n_rows = row_of.shape[0]
@@ -130,7 +130,7 @@ def _deliver_in_place(
     return n_candidates
 
 
-@compiled
+@uncounted
 def run_watched(
     in_place, weights, values, row_of, factor, exchange, watched, bias, threshold, potential, current,
     horizon, span, most_events, events_per_window, windows, log_times, log_neurons,
