@@ -12,10 +12,12 @@ from joblib import Parallel, delayed, effective_n_jobs
 from scipy import sparse
 from tqdm import tqdm
 
-from snn import LateralInhibition, MirroredWeights, SpikingNetwork, checks
+from snn import LateralInhibition, MirroredWeights, SpikingNetwork, StencilWeights, checks
 from snn.event_driven import EventDrivenRun
 from snn.weights import out_degrees
+from solvers import convolutional_network
 from solvers._kernels.finish import finish_codes
+from solvers.convolution import ConvolutionalDictionary
 from solvers.optimality import Optimality, judge
 from solvers.problem import LassoProblem
 from solvers.result import SparseCodingResult, as_sparse, judged
@@ -76,8 +78,9 @@ class SpikingCodingResult(SparseCodingResult):
         """Deliveries of a spike to a target, shape (n_signals,)."""
         weights = _network(self.problem).weights
         fired = np.unique(self.sparse_spike_counts.indices)
+        numbers = _in_result_order(self.problem, np.arange(weights.shape[0]))[fired]
         degrees = np.zeros(weights.shape[0], dtype=np.int64)
-        degrees[fired] = out_degrees(weights, fired)
+        degrees[fired] = out_degrees(weights, numbers)
         return checks.read_only(self.sparse_spike_counts @ degrees)
 
     @cached_property
@@ -159,6 +162,12 @@ def solve_spiking(
     n_jobs = checks.worker_count("n_jobs", n_jobs)
     progress = checks.flag("progress", progress)
 
+    if readout == "exact" and isinstance(problem.dictionary, ConvolutionalDictionary):
+        raise TypeError(
+            "readout must be 'rate' or 'current' with a ConvolutionalDictionary; got 'exact', which needs an "
+            "array of atoms"
+        )
+
     network = _network(problem)
     solve_batch = _finish_batch if readout == "exact" else _read_batch
     size = int(min(max(VALUES_PER_BATCH // network.n_neurons, 1), LARGEST_BATCH))
@@ -205,6 +214,10 @@ def lasso_network(problem: LassoProblem, signal: int = 0, *, scale: float = 1.0)
     share one lateral current (`MirroredWeights`).  Neuron i < n_atoms is then the positive half of
     atom i, and neuron n_atoms + i its negative half.
 
+    Of a convolutional dictionary the weights are the same at every position (`StencilWeights`), and
+    neurons stand as their atoms do: at each position the positive halves of its kernels, then, where codes
+    may be negative, the negative ones.
+
     Parameters
     ----------
     problem : LassoProblem
@@ -227,7 +240,7 @@ def lasso_network(problem: LassoProblem, signal: int = 0, *, scale: float = 1.0)
 class _Network(NamedTuple):
     """The network of all signals of a problem, without a drive."""
 
-    weights: LateralInhibition | MirroredWeights
+    weights: LateralInhibition | MirroredWeights | StencilWeights
     firing_threshold: np.ndarray
 
     @property
@@ -295,7 +308,7 @@ class _Best:
         return _Outcome(
             self.codes,
             self.optimality,
-            as_sparse(run.spike_counts),
+            as_sparse(_in_result_order(self.problem, run.spike_counts)),
             run.spike_counts.sum(axis=1),
             duration,
             scale,
@@ -304,6 +317,11 @@ class _Best:
 
 
 def _network(problem: LassoProblem) -> _Network:
+    if isinstance(problem.dictionary, ConvolutionalDictionary):
+        return _Network(
+            convolutional_network.stencil_weights(problem.dictionary, positive=problem.positive),
+            convolutional_network.firing_threshold(problem.dictionary, positive=problem.positive),
+        )
     weights = LateralInhibition.unchecked(problem.gram)
     threshold = problem.squared_norms
     if not problem.positive:
@@ -316,7 +334,22 @@ def _soma_bias(problem: LassoProblem) -> np.ndarray:
     """Return the drive of each signal's network, shape (n_signals, n_neurons)."""
     if problem.positive:
         return problem.correlations - problem.penalty
-    return np.hstack([problem.correlations - problem.penalty, -problem.correlations - problem.penalty])
+    bias = np.hstack([problem.correlations - problem.penalty, -problem.correlations - problem.penalty])
+    return _in_network_order(problem, bias)
+
+
+def _in_network_order(problem: LassoProblem, values: np.ndarray, *, inverse: bool = False) -> np.ndarray:
+    """Return values of neurons, given in the order of results, in that of the network; or the inverse."""
+    if problem.positive or not isinstance(problem.dictionary, ConvolutionalDictionary):
+        return values
+    if inverse:
+        return convolutional_network.halves_apart(problem.dictionary, values)
+    return convolutional_network.neurons_together(problem.dictionary, values)
+
+
+def _in_result_order(problem: LassoProblem, values: np.ndarray) -> np.ndarray:
+    """Return values of neurons as results have them, all positive halves before all negative ones."""
+    return _in_network_order(problem, values, inverse=True)
 
 
 def _start(problem: LassoProblem, network: _Network) -> tuple[EventDrivenRun, np.ndarray]:
@@ -360,14 +393,15 @@ def _read_batch(
         run.advance(time, active=active)
         duration[active] = time
         if readout == "rate":
-            codes = _rates(problem, run.spike_counts[active], duration[active], scale[active])
+            counts = _in_result_order(problem, run.spike_counts[active])
+            codes = _rates(problem, counts, duration[active], scale[active])
         else:
             # The integral of each soma current since the start (docs/theory.md, equation 4).
             charge = network.firing_threshold * run.spike_counts + run.membrane_potential
             start, charge_then = history.pop(0)
             average = (charge[active] - charge_then[active]) / (time - start)
             rates = np.maximum(average, 0.0) / network.firing_threshold
-            codes = _signed(problem, rates) * scale[active, np.newaxis]
+            codes = _signed(problem, _in_result_order(problem, rates)) * scale[active, np.newaxis]
             history.append((time, charge))
         best.put(active, codes, if_better=False)
         active = active[best.missed(active, tol)] if time < max_duration else active[:0]

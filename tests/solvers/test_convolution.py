@@ -9,12 +9,14 @@ from solvers import (
     LassoProblem,
     duality_gap,
     kkt_violation,
+    lasso_network,
     objective,
     penalty_max,
     solve_analog,
     solve_coordinate_descent,
     solve_fista,
     solve_lars,
+    solve_spiking,
 )
 from solvers.optimality import judge
 from solvers.problem import dense_dictionary
@@ -203,3 +205,38 @@ def test_bad_problems():
         ValueError, match=r"dictionary must have rows of squared norm between .* for kernel 0"
     ):
         LassoProblem(tiny, np.ones((1, 16)), 0.1)
+
+
+@pytest.mark.parametrize("readout", ["rate", "current"])
+@pytest.mark.parametrize("positive", [True, False])
+def test_spikes_solve_it(positive, readout):
+    """The same spikes as of the array, whose network has other weights and another order of neurons."""
+    convolutional, dense = problems(positive=positive)
+    results = [solve_spiking(problem, tol=1e-3, readout=readout) for problem in (convolutional, dense)]
+    for result in results:
+        assert result.converged
+    np.testing.assert_array_equal(results[0].spike_counts, results[1].spike_counts)
+    np.testing.assert_array_equal(results[0].duration, results[1].duration)
+    np.testing.assert_array_equal(results[0].n_synaptic_events, results[1].n_synaptic_events)
+    # Potentials agree to rounding, 1e-12 over thousands of spikes.
+    np.testing.assert_allclose(results[0].codes, results[1].codes, rtol=0, atol=1e-10)
+    np.testing.assert_allclose(results[0].rate_duality_gap, results[1].rate_duality_gap, rtol=1e-6)
+
+
+@pytest.mark.parametrize("positive", [True, False])
+def test_the_network_has_the_weights_of_the_array(positive):
+    convolutional, dense = problems(positive=positive)
+    network, other = (lasso_network(problem, 1, scale=0.5) for problem in (convolutional, dense))
+    weights, order = other.weights.toarray(), np.arange(other.n_neurons)
+    if not positive:
+        # Positions, then halves, then kernels; the array has halves, then positions, then kernels.
+        order = order.reshape(2, -1, 5).swapaxes(0, 1).ravel()
+    np.testing.assert_allclose(network.weights.toarray(), weights[np.ix_(order, order)], rtol=0, atol=1e-13)
+    np.testing.assert_allclose(network.soma_bias, other.soma_bias[order], rtol=0, atol=1e-12)
+    np.testing.assert_allclose(network.firing_threshold, other.firing_threshold[order], rtol=1e-13)
+
+
+def test_the_exact_read_out_says_what_it_needs():
+    convolutional, _ = problems()
+    with pytest.raises(TypeError, match="readout must be 'rate' or 'current' with a Convolutional"):
+        solve_spiking(convolutional, readout="exact")
