@@ -171,7 +171,7 @@ class EventDrivenRun:
     ) -> None:
         self.network = network
         self._in_pairs = plainly and isinstance(network.weights, MirroredWeights)
-        # All that kernels only read goes in read-only, as some of it is: they are compiled once for all callers.
+        # What kernels only read goes in read-only, as some of it is: they are compiled once for all callers.
         self._bias = read_only_view(soma_bias)
         self._threshold = read_only_view(network.firing_threshold)
         self._potential = np.zeros(soma_bias.shape)
