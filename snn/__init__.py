@@ -4,6 +4,7 @@ from snn.analog import AnalogResult, simulate_analog
 from snn.clock_driven import simulate_clocked
 from snn.event_driven import simulate
 from snn.network import SpikingNetwork
+from snn.on_demand import InhibitionOnDemand
 from snn.result import RunawayError, SimulationResult, SpikeTrain
 from snn.start_up import warm_up
 from snn.state import NetworkState
@@ -14,6 +15,7 @@ __all__ = [
     "AnalogResult",
     "Block",
     "BlockWeights",
+    "InhibitionOnDemand",
     "LateralInhibition",
     "MirroredWeights",
     "NetworkState",

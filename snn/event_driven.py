@@ -14,6 +14,7 @@ from snn._kernels import clock as clocks
 from snn._kernels import dense, lazy, mirrored, segments, stencil
 from snn._kernels import sparse as sparse_kernels
 from snn.network import SpikingNetwork
+from snn.on_demand import InhibitionOnDemand
 from snn.result import RunawayError, SimulationResult, SpikeTrain
 from snn.state import NetworkState
 from snn.stencil import StencilWeights
@@ -24,6 +25,12 @@ from snn.weights import BlockWeights, LateralInhibition, MirroredWeights, Segmen
 UPDATES_PER_CALL = 30_000_000
 MOST_SPIKES_PER_CALL = 65_536
 LEAST_SPIKE_LIMIT = 1_000_000
+# Weights that wear LateralInhibition's matrix, or an array's, run lazily.
+LAZY_FORMS = (np.ndarray, LateralInhibition, InhibitionOnDemand, MirroredWeights)
+# When a row of weights is missing, those of neurons that will fire within about this time are computed with
+# it, but no more than so many: one product of matrices costs little more than one of a matrix and a vector.
+LOOK_AHEAD = 2.0
+ROWS_AT_ONCE = 64
 # Currents below this are subnormal numbers, which slow the processor down.
 NEGLIGIBLE_CURRENT = np.finfo(float).tiny
 
@@ -164,7 +171,9 @@ class EventDrivenRun:
     ) -> None:
         self.network = network
         self._in_pairs = plainly and isinstance(network.weights, MirroredWeights)
-        self._bias = soma_bias
+        # What kernels only read goes in read-only, as some of it is: they are compiled once for all callers.
+        self._bias = read_only_view(soma_bias)
+        self._threshold = read_only_view(network.firing_threshold)
         self._potential = np.zeros(soma_bias.shape)
         self._current = np.zeros(soma_bias.shape)
         self.spike_counts = np.zeros(soma_bias.shape, dtype=np.int64)
@@ -178,24 +187,19 @@ class EventDrivenRun:
         # First guess of the interval between spikes: from the drive alone.
         with np.errstate(over="ignore"):
             drive = (np.maximum(soma_bias, 0.0) / network.firing_threshold).sum(axis=1)
+        self.clock[:, clocks.MISSING] = -1.0
+        self.clock[:, clocks.MARGIN] = np.mean(network.firing_threshold)
         self.clock[:, clocks.HORIZON] = np.clip(2.0 / np.maximum(drive, 2.0), clocks.SHORTEST_HORIZON, 1.0)
 
         # What a call may overshoot by: neurons that fire together, and a window of a kernel.
         self._slack = network.n_neurons + clocks.MOST_EVENTS_PER_SPAN + clocks.MOST_EVENTS_PER_WINDOW
         updates_per_spike = network.n_neurons
         weights = network.weights
-        dense_form = isinstance(weights, (np.ndarray, LateralInhibition, MirroredWeights))
-        if dense_form and not plainly:
-            if isinstance(weights, MirroredWeights):
-                rows, factor = scaled_rows(weights.lateral)
-                exchange = weights.exchange
-            else:
-                rows, factor = scaled_rows(weights)
-                exchange = np.empty(0)
+        if isinstance(weights, LAZY_FORMS) and not plainly:
             # The mean soma current of each neuron over the last span.
-            drift = soma_bias + self._current
+            self._drift = soma_bias + self._current
             self._kernel = lazy.advance_lazily
-            self._weights = (rows, rows.reshape(-1), factor, exchange, lazy.COST_OF_WATCHING, drift)
+            self._weights = self._lazy_weights()
         elif isinstance(weights, MirroredWeights):
             self._kernel = mirrored.advance_mirrored
             self._weights = (*scaled_rows(weights.lateral), weights.exchange)
@@ -215,11 +219,37 @@ class EventDrivenRun:
         elif isinstance(weights, (BlockWeights, SegmentedWeights)):
             segmented = weights.segmented() if isinstance(weights, BlockWeights) else weights
             self._kernel = segments.advance_segments
-            self._weights = (*segmented.arrays(), self.filtered_spikes)
+            self._weights = (*map(read_only_view, segmented.arrays()), self.filtered_spikes)
         else:
             self._kernel = dense.advance_dense
             self._weights = scaled_rows(weights)
         self._spikes_per_call = int(np.clip(UPDATES_PER_CALL // updates_per_spike, 16, MOST_SPIKES_PER_CALL))
+
+    def _lazy_weights(self) -> tuple:
+        """Return what the lazy kernel takes of the weights."""
+        weights, exchange = self.network.weights, np.empty(0)
+        if isinstance(weights, MirroredWeights):
+            weights, exchange = weights.lateral, weights.exchange
+        if isinstance(weights, InhibitionOnDemand):
+            (rows, row_of), factor = weights.stored(), -1.0
+        else:
+            rows, factor = scaled_rows(weights)
+            row_of = np.arange(len(rows))
+        rows, row_of, exchange = map(read_only_view, (rows, row_of, exchange))
+        return rows, rows.reshape(-1), row_of, factor, exchange, lazy.COST_OF_WATCHING, self._drift
+
+    def _fetch_rows(self, copy: int) -> None:
+        """Have the row of weights computed that a copy waits for, and some that it will want soon."""
+        weights = self.network.weights
+        if isinstance(weights, MirroredWeights):
+            weights = weights.lateral
+        n_rows = weights.shape[0]
+        drive = np.maximum(self._bias[copy] + self._current[copy], 0.0)
+        nearness = (self._potential[copy] + drive * LOOK_AHEAD) / self.network.firing_threshold
+        nearness = nearness.reshape(-1, n_rows).max(axis=0)
+        nearness[int(self.clock[copy, clocks.MISSING])] = np.inf
+        weights.store(np.flatnonzero(nearness >= 1.0), most=ROWS_AT_ONCE, by=nearness)
+        self._weights = self._lazy_weights()
 
     def advance(
         self,
@@ -251,10 +281,10 @@ class EventDrivenRun:
                     if budget <= 0:
                         break
                 self._current[np.abs(self._current) < NEGLIGIBLE_CURRENT] = 0.0
-                _, position, n_new = self._kernel(
+                status, position, n_new = self._kernel(
                     *self._weights,
                     self._bias,
-                    self.network.firing_threshold,
+                    self._threshold,
                     self._potential,
                     self._current,
                     self.spike_counts,
@@ -268,6 +298,8 @@ class EventDrivenRun:
                     spike_neurons,
                 )
                 n_spikes += n_new
+                if status == clocks.MISSING_ROW:
+                    self._fetch_rows(active[position])
                 if record_spikes:
                     recorded_times.append(spike_times[:n_new].copy())
                     recorded_neurons.append(spike_neurons[:n_new].copy())
@@ -348,3 +380,10 @@ def describe_runaway(result: SimulationResult, max_spikes: int) -> str:
         f"most active are neurons {named}: lateral excitation outruns the firing thresholds, "
         "or max_spikes is too small for this duration"
     )
+
+
+def read_only_view(array: np.ndarray) -> np.ndarray:
+    """Return the same array, not to be written through this view."""
+    view = array.view()
+    view.flags.writeable = False
+    return view

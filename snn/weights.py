@@ -1,9 +1,10 @@
 """Synaptic weights: who excites or inhibits whom, and by how much.
 
-Everywhere `weights[source, target]`; positive excites.  Six forms serve the same purpose: a dense
-array, a SciPy sparse matrix, and four structures that need not be built in full: `LateralInhibition`, a
-symmetric matrix as it is; `MirroredWeights`, which a dense array would store four times over;
-`BlockWeights`, dense blocks between layers; and `StencilWeights`, the same everywhere on a grid.
+Everywhere `weights[source, target]`; positive excites.  Seven forms serve the same purpose: a dense
+array, a SciPy sparse matrix, and five structures that need not be built in full: `LateralInhibition`, a
+symmetric matrix as it is; `InhibitionOnDemand`, one of which only some rows are ever known;
+`MirroredWeights`, which a dense array would store four times over; `BlockWeights`, dense blocks between
+layers; and `StencilWeights`, the same everywhere on a grid.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import numpy as np
 from scipy import sparse
 
 from snn import checks
+from snn.on_demand import InhibitionOnDemand
 from snn.stencil import StencilWeights
 
 
@@ -103,7 +105,7 @@ class MirroredWeights:
 
     def __post_init__(self) -> None:
         lateral = self.lateral
-        if not isinstance(lateral, LateralInhibition):
+        if not isinstance(lateral, (LateralInhibition, InhibitionOnDemand)):
             lateral = _dense("lateral", lateral)
         exchange = checks.real_array(
             "exchange", self.exchange, shape=(lateral.shape[0],), meaning="one weight a pair"
@@ -313,11 +315,20 @@ class SegmentedWeights:
         return self.starts, self.targets, self.lengths, self.offsets, self.factors, self.values
 
 
-Weights = np.ndarray | sparse.csr_array | LateralInhibition | MirroredWeights | BlockWeights | StencilWeights
+Weights = (
+    np.ndarray
+    | sparse.csr_array
+    | LateralInhibition
+    | InhibitionOnDemand
+    | MirroredWeights
+    | BlockWeights
+    | StencilWeights
+)
+STRUCTURES = (LateralInhibition, InhibitionOnDemand, MirroredWeights, BlockWeights, StencilWeights)
 
 
 def as_weights(weights: Any) -> Weights:
-    """Return checked, read-only weights in one of the six forms.
+    """Return checked, read-only weights in one of the seven forms.
 
     Raises
     ------
@@ -326,7 +337,7 @@ def as_weights(weights: Any) -> Weights:
     ValueError
         If they are not square, not finite, or a neuron is connected to itself.
     """
-    if isinstance(weights, (LateralInhibition, MirroredWeights, BlockWeights, StencilWeights)):
+    if isinstance(weights, STRUCTURES):
         return weights
     if sparse.issparse(weights):
         return _sparse("weights", weights)

@@ -28,7 +28,7 @@ import math
 
 import numpy as np
 
-from snn._kernels.compiling import compiled, inlined
+from snn._kernels.compiling import inlined, uncounted
 from snn._kernels.crossing import SEARCH_SLACK, crossing_time
 
 # Rows of `candidates`, a column each; ARRIVING is what the spikes of this instant weigh.
@@ -39,7 +39,7 @@ INFINITE = int(np.array(np.inf).view(np.int64))
 """The bits of inf."""
 
 
-@compiled
+@uncounted
 def open_window(bias, threshold, potential, current, length, excess, may_fire):
     rise = -math.expm1(-length)
     for i in range(potential.shape[0]):
@@ -50,7 +50,7 @@ def open_window(bias, threshold, potential, current, length, excess, may_fire):
         may_fire[i] = (over >= 0.0) | (v >= threshold[i])
 
 
-@compiled
+@uncounted
 def close_window(bias, threshold, potential, current, now, length, excess):
     """Bring potentials and currents to `now`, at the end of the window or before it."""
     decay = math.exp(-now)
@@ -88,7 +88,7 @@ def add_candidate(n_candidates, i, foreseen, bias, threshold, excess, current, n
     excess[i] = -math.inf
 
 
-@compiled
+@uncounted
 def find_candidates(
     first, last, length, n_candidates, bias, threshold, excess, current, neurons, candidates
 ):  # fmt: skip
@@ -110,7 +110,7 @@ def find_candidates(
     return n_candidates
 
 
-@compiled
+@uncounted
 def first_candidates(
     bias, threshold, potential, current, rise, excess, may_fire, neurons, candidates
 ):  # fmt: skip
@@ -203,3 +203,15 @@ def leave_window(n_candidates, bias, threshold, length, excess, current, neurons
         i = neurons[k]
         excess[i] = candidates[FORESEEN, k] - (threshold[i] - max(bias[i], 0.0) * length)
         current[i] = candidates[CURRENT, k]
+
+
+@inlined
+def sort_few(values, n_values):
+    """Sort the first few values in place, by insertion."""
+    for last in range(1, n_values):
+        value = values[last]
+        place = last
+        while place > 0 and values[place - 1] > value:
+            values[place] = values[place - 1]
+            place -= 1
+        values[place] = value

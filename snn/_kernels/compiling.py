@@ -34,9 +34,17 @@ def compiled(function: Callable, **options: Any) -> Callable:
     return dispatcher
 
 
+def uncounted(function: Callable) -> Callable:
+    """As `compiled`, for what allocates and keeps nothing: references to arrays are not counted.
+
+    To count them costs as much as the work, where that is a few dozen nanoseconds.
+    """
+    return compiled(function, _nrt=False)
+
+
 def inlined(function: Callable) -> Callable:
-    """As `compiled`, for what runs once a spike: no call is left of it."""
-    return compiled(function, inline="always")
+    """As `uncounted`, for what runs once a spike: no call is left of it."""
+    return compiled(function, forceinline=True, _nrt=False)
 
 
 class KernelCache(FunctionCache):

@@ -2,13 +2,13 @@
 
 import math
 
-from snn._kernels.compiling import compiled
+from snn._kernels.compiling import uncounted
 
 SEARCH_SLACK = 1e-9
 """Share of the numbers it is made of by which a bound may look too low and still be examined exactly."""
 
 
-@compiled
+@uncounted
 def crossing_time(gap, bias, current, horizon):
     """Return the first t >= 0 with bias t + current (1 - e^-t) = gap; inf if past the horizon.
 
@@ -91,7 +91,7 @@ def crossing_time(gap, bias, current, horizon):
     return time
 
 
-@compiled
+@uncounted
 def could_fire(bias, threshold, potential, current, horizon, rise):
     """Whether a neuron could fire within the horizon, by a bound; `rise` is 1 - e^-horizon."""
     growth = max(bias, 0.0) * horizon + current * rise

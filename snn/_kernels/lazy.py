@@ -32,13 +32,14 @@ from snn._kernels.clock import (
     HORIZON,
     LAZY_TIME,
     MARGIN,
+    MISSING,
+    MISSING_ROW,
     MOST_EVENTS_PER_SPAN,
     MOST_EVENTS_PER_WINDOW,
     PAUSED,
     RATE,
     REACHED,
     REDONE,
-    SHORTEST_HORIZON,
     SOURCES,
     SPAN,
     SUSPECTS,
@@ -47,7 +48,7 @@ from snn._kernels.clock import (
     advance_clock,
     remaining_time,
 )
-from snn._kernels.compiling import compiled
+from snn._kernels.compiling import compiled, uncounted
 from snn._kernels.crossing import SEARCH_SLACK, crossing_time
 from snn._kernels.watched import (
     OWN_BEFORE,
@@ -62,23 +63,23 @@ from snn._kernels.watched import (
 )
 
 LEAST_EVENTS_PER_WINDOW = 8
-MOST_WATCHED = 2048
+MOST_WATCHED = 4096
 FEWEST_LAZY = 64
 """Networks of fewer neurons are watched as a whole."""
-LAZY_PART = 3
-"""As is one of which more than a third would have to be."""
-MOST_REPLAYED = 40
-"""Neurons whose bound fails are followed through the spikes of the span, unless there are more."""
+LAZY_PART = 2
+"""As is one of which more than half would have to be."""
 BLOCK = 256
 """Targets brought up to date together: their sums stay in the first-level cache."""
 IN_PLACE_EVENTS = 32
-"""Spikes in a span in which all are watched, and one more for 32 neurons."""
+"""Spikes in a span in which all are watched."""
 TOGETHER = 4
 """Sources added in one pass over them."""
 
 # Nanoseconds, roughly, by which spans are planned: a spike; an addition of a source's spikes to another
 # neuron, and to a row of gathered weights; a neuron brought to the end of a span.
 COST_OF_SPIKE, COST_OF_SUM, COST_OF_GATHERING, COST_OF_NEURON = 150.0, 0.4, 1.5, 4.0
+COST_OF_LOOKING_UP, COST_OF_REPLAYING = 20.0, 4.0
+"""Of a weight far from the others, and of one spike for a neuron that is followed through a span."""
 COST_OF_WATCHING = 0.3
 """What a spike costs more for each neuron that is watched: an argument, so that tests may raise it."""
 SHARE_OF_UPDATES = 0.3
@@ -86,10 +87,11 @@ SHARE_OF_UPDATES = 0.3
 
 
 class Network(NamedTuple):
-    """What runs: weights, the same in one dimension, their factor, weights within pairs, and the rest."""
+    """What runs: weights, the same in one dimension, where their rows are, their factor, and the rest."""
 
     weights: np.ndarray
     values: np.ndarray
+    row_of: np.ndarray
     factor: float
     exchange: np.ndarray
     bias: np.ndarray
@@ -130,7 +132,7 @@ class Others(NamedTuple):
 TRACE, TOTAL, DEVIATION, LAST = 0, 1, 2, 3
 
 
-@compiled
+@uncounted
 def _summarise(log, n_events, span, slots, n_slots, sources):
     """Sum up the spikes of each source at the end of the span: its trace, its total F, its deviation.
 
@@ -174,15 +176,15 @@ def _summarise(log, n_events, span, slots, n_slots, sources):
         deviation[slot] = max(deviation[slot], max(above, -below))
 
 
-@compiled
+@uncounted
 def _bring_up(network, potential, current, is_watched, span, sources, n_sources, others):
     """Bring the others to the end of the span; mark those not proven silent.
 
     Returns (how many, the largest of all deviations from chords).
     """
-    weights, values, factor, _, bias, threshold = network
+    weights, values, _, factor, _, bias, threshold = network
     new_potential, new_current, suspect, sums = others
-    n_rows = weights.shape[0]
+    n_rows = weights.shape[1]
     source_rows = sources.rows
     trace = sources.sums[TRACE]
     total = sources.sums[TOTAL]
@@ -244,20 +246,20 @@ def _bring_up(network, potential, current, is_watched, span, sources, n_sources,
     return n_suspects, largest
 
 
-@compiled
+@uncounted
 def _fires(
-    neuron, weights, factor, bias, threshold, v, h, span, watched, sources, n_slots, log, n_events
+    neuron, weights, row_of, factor, bias, threshold, v, h, span, watched, sources, n_slots, log, n_events
 ):  # fmt: skip
     """Follow an unwatched neuron through the spikes of the span; whether it reaches its threshold."""
     log_times = log.times
     log_neurons = log.neurons
     from_slot = sources.sums[LAST]
-    n_rows = weights.shape[0]
+    n_rows = weights.shape[1]
     row = neuron if neuron < n_rows else neuron - n_rows
     for slot in range(n_slots):
         source = watched.members[sources.members[slot]]
         source_row = source if source < n_rows else source - n_rows
-        weight = factor * weights[source_row, row]
+        weight = factor * weights[row_of[source_row], row]
         if (source < n_rows) != (neuron < n_rows):
             weight = -weight
         from_slot[slot] = weight
@@ -279,7 +281,7 @@ def _fires(
     return False
 
 
-@compiled
+@uncounted
 def _choose(potential, current, drift, threshold, n_rows, span, margin, is_watched):
     """Mark who may come near its threshold within the span, halves of a pair together; return how many."""
     n_neurons = threshold.shape[0]
@@ -298,13 +300,13 @@ def _choose(potential, current, drift, threshold, n_rows, span, margin, is_watch
     return n_watched * (n_neurons // n_rows)
 
 
-@compiled
+@uncounted
 def _plan(
     network, potential, current, drift, clock, remaining, most_watched, cost_of_watching, is_watched
 ):  # fmt: skip
     """Choose whom to watch; return the length of the span, 0 where it costs less to watch all."""
     threshold = network.threshold
-    n_rows = network.weights.shape[0]
+    n_rows = network.weights.shape[1]
     n_neurons = threshold.shape[0]
     rate = clock[RATE]
     n_sources = clock[SOURCES]
@@ -312,7 +314,7 @@ def _plan(
         return 0.0
     fixed = COST_OF_SUM * n_sources * n_rows + COST_OF_NEURON * n_neurons
     n_events = min(fixed / (SHARE_OF_UPDATES * COST_OF_SPIKE), 0.5 * MOST_EVENTS_PER_SPAN)
-    span = min(n_events / rate, 2.0 * clock[SPAN])
+    span = min(n_events / rate, max(2.0 * clock[SPAN], 0.5 * clock[TIME]))
     for _ in range(3):
         span = min(span, remaining)
         n_events = rate * span
@@ -327,7 +329,7 @@ def _plan(
     return 0.0
 
 
-@compiled
+@uncounted
 def _copy_out(bias, threshold, potential, current, is_watched, watched):
     """Copy the watched neurons out; return how many they are, which may be more than there is room for."""
     members, own, slots, _ = watched
@@ -347,24 +349,26 @@ def _copy_out(bias, threshold, potential, current, is_watched, watched):
     return n_watched
 
 
-@compiled
-def _prepare_sources(n_rows, watched, sources, n_slots):
+@uncounted
+def _prepare_sources(row_of, watched, sources, n_slots):
     """Find the rows of the sources, sign those of negative halves, and fill up with some that do nothing."""
+    n_rows = row_of.shape[0]
     for slot in range(n_slots):
         source = watched.members[sources.members[slot]]
-        sources.rows[slot] = source if source < n_rows else source - n_rows
+        sources.rows[slot] = row_of[source if source < n_rows else source - n_rows]
         if source >= n_rows:
             sources.sums[TRACE, slot] *= -1.0
             sources.sums[TOTAL, slot] *= -1.0
     n_sources = n_slots
     while n_sources % TOGETHER != 0:
         sources.rows[n_sources] = 0
-        sources.sums[:, n_sources] = 0.0
+        for row in range(sources.sums.shape[0]):
+            sources.sums[row, n_sources] = 0.0
         n_sources += 1
     return n_sources
 
 
-@compiled
+@uncounted
 def _watch_suspects(
     network,
     potential,
@@ -380,16 +384,19 @@ def _watch_suspects(
     n_suspects,
 ):
     """Watch the suspects that fire, or all if they are many; return how many more are watched."""
-    weights, _, factor, _, bias, threshold = network
-    n_rows = weights.shape[0]
+    weights, _, row_of, factor, _, bias, threshold = network
+    n_rows = weights.shape[1]
     n_neurons = threshold.shape[0]
+    # Many are watched rather than followed one by one, when that costs more than to run the span again.
+    run_again = n_events * COST_OF_SPIKE + n_slots * COST_OF_SUM * n_rows + COST_OF_NEURON * n_neurons
+    follow = n_suspects * (n_slots * COST_OF_LOOKING_UP + n_events * COST_OF_REPLAYING)
     n_more = 0
     for i in range(n_neurons):
         if not others.suspect[i] or is_watched[i]:
             continue
-        if n_suspects > MOST_REPLAYED or _fires(
-            i, weights, factor, bias[i], threshold[i], potential[i], current[i], span, watched, sources,
-            n_slots, log, n_events,
+        if follow > run_again or _fires(
+            i, weights, row_of, factor, bias[i], threshold[i], potential[i], current[i], span, watched,
+            sources, n_slots, log, n_events,
         ):  # fmt: skip
             for k in range(i % n_rows, n_neurons, n_rows):
                 is_watched[k] = True
@@ -397,29 +404,31 @@ def _watch_suspects(
     return n_more
 
 
-@compiled
+@uncounted
 def _span_of_all(
     network, potential, current, drift, clock, remaining, most_events, windows, watched, others, log
 ):  # fmt: skip
     """Run all neurons in place until most_events spikes; return (time that passed, number of spikes)."""
-    weights, values, factor, exchange, bias, threshold = network
+    weights, values, row_of, factor, exchange, bias, threshold = network
     n_neurons = threshold.shape[0]
-    others.potential[:] = potential
+    for i in range(n_neurons):
+        others.potential[i] = potential[i]
     # Opening and closing a window costs the more the more neurons there are.
     events_per_window = min(max(LEAST_EVENTS_PER_WINDOW, n_neurons // 200), MOST_EVENTS_PER_WINDOW // 2)
-    elapsed, clock[HORIZON], n_new, _ = run_watched(
-        True, weights, values, factor, exchange, watched, bias, threshold, potential, current, clock[HORIZON],
-        remaining, most_events, events_per_window, windows, log.times, log.neurons,
+    elapsed, clock[HORIZON], n_new, _, clock[MISSING] = run_watched(
+        True, weights, values, row_of, factor, exchange, watched, bias, threshold, potential, current,
+        clock[HORIZON], remaining, most_events, events_per_window, windows, log.times, log.neurons,
     )  # fmt: skip
-    length = max(elapsed, SHORTEST_HORIZON)
+    if elapsed == 0.0:
+        return elapsed, n_new
     for i in range(n_neurons):
-        drift[i] = (potential[i] - others.potential[i]) / length
+        drift[i] = (potential[i] - others.potential[i]) / elapsed
     n_sources = 0
     for event in range(n_new):
         windows.settled[log.neurons[event]] = -1
     for event in range(n_new):
         neuron = log.neurons[event]
-        drift[neuron] += threshold[neuron] / length
+        drift[neuron] += threshold[neuron] / elapsed
         n_sources -= windows.settled[neuron]
         windows.settled[neuron] = 0
     clock[SPAN] = elapsed
@@ -427,17 +436,17 @@ def _span_of_all(
     return elapsed, n_new
 
 
-@compiled
+@uncounted
 def _span_of_few(
     network, potential, current, drift, clock, span, is_watched, windows, watched, sources, others, log
 ):  # fmt: skip
     """Run the watched, then bring the others up; return (time that passed, number of spikes).
 
-    Returns -1 for the time, and nothing has changed, when too many would have to be watched.
+    Returns -1 for the time, and nothing has changed, when too many would have to be watched, or no time
+    would pass.
     """
-    weights, values, factor, exchange, bias, threshold = network
+    weights, values, row_of, factor, exchange, bias, threshold = network
     n_neurons = threshold.shape[0]
-    n_rows = weights.shape[0]
     members, own, slots, _ = watched
     next_span = span
     while True:
@@ -445,23 +454,24 @@ def _span_of_few(
         if n_watched > slots.shape[0]:
             clock[SPAN] = 0.25 * span
             return -1.0, 0
-        elapsed, horizon, n_new, n_slots = run_watched(
-            False, weights, values, factor, exchange, watched, own[OWN_BIAS, :n_watched],
+        elapsed, horizon, n_new, n_slots, clock[MISSING] = run_watched(
+            False, weights, values, row_of, factor, exchange, watched, own[OWN_BIAS, :n_watched],
             own[OWN_THRESHOLD, :n_watched], own[OWN_POTENTIAL, :n_watched], own[OWN_CURRENT, :n_watched],
             clock[HORIZON], span, MOST_EVENTS_PER_SPAN, LEAST_EVENTS_PER_WINDOW, windows, log.times,
             log.neurons,
         )  # fmt: skip
-        length = max(elapsed, SHORTEST_HORIZON)
-        _summarise(log, n_new, length, slots, n_slots, sources)
-        n_sources = _prepare_sources(n_rows, watched, sources, n_slots)
+        if elapsed == 0.0:
+            return -1.0, 0
+        _summarise(log, n_new, elapsed, slots, n_slots, sources)
+        n_sources = _prepare_sources(row_of, watched, sources, n_slots)
         n_suspects, clock[MARGIN] = _bring_up(
-            network, potential, current, is_watched, length, sources, n_sources, others
+            network, potential, current, is_watched, elapsed, sources, n_sources, others
         )
         clock[SUSPECTS] += n_suspects
         if n_suspects == 0:
             break
         n_more = _watch_suspects(
-            network, potential, current, length, is_watched, watched, sources, others, log, n_new, n_slots,
+            network, potential, current, elapsed, is_watched, watched, sources, others, log, n_new, n_slots,
             n_suspects,
         )  # fmt: skip
         if n_more == 0:
@@ -473,31 +483,30 @@ def _span_of_few(
     clock[SOURCES] = n_slots
     clock[LAZY_TIME] += elapsed
     for i in range(n_neurons):
-        drift[i] = (others.potential[i] - potential[i]) / length
+        drift[i] = (others.potential[i] - potential[i]) / elapsed
         potential[i] = others.potential[i]
         current[i] = others.current[i]
     for k in range(n_watched):
         i = members[k]
-        drift[i] = (own[OWN_POTENTIAL, k] - own[OWN_BEFORE, k]) / length
+        drift[i] = (own[OWN_POTENTIAL, k] - own[OWN_BEFORE, k]) / elapsed
         potential[i] = own[OWN_POTENTIAL, k]
         current[i] = own[OWN_CURRENT, k]
     for event in range(n_new):
         neuron = members[log.neurons[event]]
         log.neurons[event] = neuron
-        drift[neuron] += threshold[neuron] / length
+        drift[neuron] += threshold[neuron] / elapsed
     return elapsed, n_new
 
 
-@compiled
+@uncounted
 def _advance_lazily(
     network, potential, current, drift, spike_counts, clock, stop_time, max_events, cost_of_watching,
     is_watched, windows, watched, sources, others, log, record, spike_times, spike_neurons,
 ):  # fmt: skip
     """Advance one network; return (status, number of spikes)."""
-    n_neurons = potential.shape[0]
     most_watched = watched.slots.shape[0]
     # A small network goes from window to window, so that it may pause after each.
-    most_in_place = 1 if most_watched == 0 else IN_PLACE_EVENTS + n_neurons // 32
+    most_in_place = 1 if most_watched == 0 else IN_PLACE_EVENTS
     n_events = 0
     while True:
         if n_events >= max_events:
@@ -529,7 +538,8 @@ def _advance_lazily(
                 network, potential, current, drift, clock, remaining, most_in_place, windows, watched, others,
                 log,
             )  # fmt: skip
-        clock[RATE] = n_new / elapsed if elapsed > 0.0 else 0.0
+        if elapsed > 0.0:
+            clock[RATE] = n_new / elapsed
         for event in range(n_new):
             neuron = log.neurons[event]
             spike_counts[neuron] += 1
@@ -542,17 +552,21 @@ def _advance_lazily(
             clock[TIME_ERROR] = 0.0
         else:
             advance_clock(clock, elapsed)
+        if clock[MISSING] >= 0.0:
+            return MISSING_ROW, n_events
 
 
 @compiled
 def advance_lazily(
-    weights, values, factor, exchange, cost_of_watching, drift, bias, threshold, potential, current,
+    weights, values, row_of, factor, exchange, cost_of_watching, drift, bias, threshold, potential, current,
     spike_counts, clock, active, first, stop_time, max_events, record, spike_times, spike_neurons,
 ):  # fmt: skip
     """As `dense.advance_dense`, for dense weights and, with two neurons a row, for mirrored pairs.
 
-    `values` are the weights in one dimension.  The spike arrays must hold MOST_EVENTS_PER_SPAN +
-    MOST_EVENTS_PER_WINDOW + n_neurons entries more than max_events: spans are never split.
+    `values` are the weights in one dimension, of which row_of[r] is row r.  Returns MISSING_ROW where a
+    neuron is about to fire whose row is not there; clock[MISSING] says which.  The spike arrays must hold
+    MOST_EVENTS_PER_SPAN + MOST_EVENTS_PER_WINDOW + n_neurons entries more than max_events: spans are
+    never split.
     """
     n_neurons = threshold.shape[0]
     most_watched = min(n_neurons // LAZY_PART, MOST_WATCHED) if n_neurons >= FEWEST_LAZY else 0
@@ -591,16 +605,21 @@ def advance_lazily(
         block=np.empty((3, BLOCK)),
     )
     is_watched = np.empty(n_neurons, dtype=np.bool_)
+    # Copies that may be written, as those of the watched may: a kernel is compiled for either.
+    network = Network(
+        weights, values, row_of, factor, exchange, bias=np.empty(n_neurons), threshold=threshold.copy()
+    )
     n_events = 0
     for position in range(first, active.shape[0]):
         k = active[position]
-        network = Network(weights, values, factor, exchange, bias[k], threshold)
+        for i in range(n_neurons):
+            network.bias[i] = bias[k, i]
         status, n_new = _advance_lazily(
             network, potential[k], current[k], drift[k], spike_counts[k], clock[k], stop_time,
             max_events - n_events, cost_of_watching, is_watched, windows, watched, sources, others, log,
             record, spike_times[n_events:], spike_neurons[n_events:],
         )  # fmt: skip
         n_events += n_new
-        if status == PAUSED:
-            return PAUSED, position, n_events
+        if status != REACHED:
+            return status, position, n_events
     return REACHED, active.shape[0], n_events

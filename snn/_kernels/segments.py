@@ -23,6 +23,7 @@ from snn._kernels.candidates import (
     next_to_fire,
     open_window,
     renew_bounds,
+    sort_few,
 )
 from snn._kernels.clock import (
     HORIZON,
@@ -50,7 +51,8 @@ def _advance_segments(
     """As `_advance_dense`, for segmented weights; a window counts as an event."""
     n_neurons = threshold.shape[0]
     stamp = 0
-    settled[:] = 0
+    for k in range(settled.shape[0]):
+        settled[k] = 0
     ordered = crossing.view(np.int64)
     n_events = 0
     n_windows = 0
@@ -89,8 +91,7 @@ def _advance_segments(
             for c in range(n_tied):
                 candidates[FORESEEN, tied[c]] -= candidates[THRESHOLD, tied[c]]
                 tied[c] = neurons[tied[c]]
-            if n_tied > 1:
-                tied[:n_tied].sort()
+            sort_few(tied, n_tied)
             for c in range(n_tied):
                 neuron = tied[c]
                 filtered[neuron] += growth

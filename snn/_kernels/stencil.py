@@ -32,19 +32,13 @@ the last spike of all: neurons of equal inputs keep equal bits, and fire togethe
 """
 
 import math
-from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 
 from snn._kernels.clock import PAUSED, REACHED, TIME, TIME_ERROR, advance_clock, remaining_time
-from snn._kernels.compiling import compiled
+from snn._kernels.compiling import compiled, inlined, uncounted
 from snn._kernels.crossing import SEARCH_SLACK, crossing_time
-
-# Nothing below the last function is allocated or kept, so that references to arrays need not be counted:
-# that would cost as much as the work.
-plain = partial(compiled, _nrt=False)
-inlined = partial(compiled, _nrt=False, forceinline=True)
 
 LONGEST_EPOCH = 32.0
 """Longer ones would lose digits: v is the difference of numbers that grow with tau."""
@@ -376,7 +370,7 @@ def _open_window(q, now, fade, run):
     _earliest_of_position(q, run)
 
 
-@plain
+@uncounted
 def _open_window_apart(q, now, fade, run):
     """As `_open_window`, for the rare cases: it is long."""
     _open_window(q, now, fade, run)
@@ -407,7 +401,7 @@ def _is_contested(q, limit, limit_bits, run):
     return count > 1
 
 
-@plain
+@uncounted
 def _settle_close_ones(now, limit, last_spike, last_fade, run):
     """Settle all that could fire until the limit, and return how many are first together, and when."""
     first = math.inf
@@ -544,7 +538,7 @@ def _adapt_window(q, run):
         run.places[q, LENGTH] = min(2.0 * length, LONGEST_WINDOW)
 
 
-@plain
+@uncounted
 def _advance_stencil(
     run, reach_rows, reach_columns, most_events, spike_counts, clock, stop_time, max_events, record,
     spike_times, spike_neurons,

@@ -4,7 +4,8 @@ Either they are copied out, and rows of their own weights are gathered when a so
 watched where they are, and rows of the weights are read in place.  Windows and candidates are those of
 `candidates`.
 
-The weights are `factor` times a matrix whose diagonal is not looked at.  Where there are two neurons a row,
+The weights are `factor` times a matrix whose diagonal is not looked at, and of which those rows are stored
+that `row_of` says, -1 standing for the others.  Where there are two neurons a row,
 they are mirrored pairs: neuron i < n the positive half of pair i, neuron n + i its negative half; weights
 between halves of opposite signs have the opposite sign, and those of one pair meet by `exchange` alone.
 """
@@ -26,9 +27,10 @@ from snn._kernels.candidates import (
     next_to_fire,
     open_window,
     renew_bounds,
+    sort_few,
 )
 from snn._kernels.clock import SHORTEST_HORIZON
-from snn._kernels.compiling import compiled, inlined
+from snn._kernels.compiling import inlined, uncounted
 
 
 class Windows(NamedTuple):
@@ -60,18 +62,19 @@ OWN_BIAS, OWN_THRESHOLD, OWN_POTENTIAL, OWN_CURRENT, OWN_BEFORE = 0, 1, 2, 3, 4
 OWN_ROWS = 5
 
 
-@compiled
-def _gather(weights, factor, exchange, source, members, n_members, rows, offset):
+@uncounted
+def _gather(weights, row_of, factor, exchange, source, members, n_members, rows, offset):
     """Copy the weights from `source` to the members, its own zero, to `rows` from `offset` on."""
-    n_rows = weights.shape[0]
+    n_rows = row_of.shape[0]
     source_row = source if source < n_rows else source - n_rows
+    stored = weights[row_of[source_row]]
     for k in range(n_members):
         target = members[k]
         target_row = target if target < n_rows else target - n_rows
         if target_row == source_row:
             weight = 0.0 if target == source else exchange[source_row]
         else:
-            weight = factor * weights[source_row, target_row]
+            weight = factor * stored[target_row]
             if (source < n_rows) != (target < n_rows):
                 weight = -weight
         rows[offset + k] = weight
@@ -79,14 +82,15 @@ def _gather(weights, factor, exchange, source, members, n_members, rows, offset)
 
 @inlined
 def _deliver_in_place(
-    values, n_rows, factor, exchange, source, to_foreseen, to_current, length, n_candidates, bias, threshold,
+    values, row_of, factor, exchange, source, to_foreseen, to_current, length, n_candidates, bias, threshold,
     excess, current, neurons, candidates,
 ):  # fmt: skip
     """Deliver one spike by a row of the weights as it stands; return the number of candidates."""
     n_neurons = bias.shape[0]
+    n_rows = row_of.shape[0]
     row = source if source < n_rows else source - n_rows
     signed = factor if source < n_rows else -factor
-    offset = row * n_rows
+    offset = row_of[row] * n_rows
     for k in range(n_candidates):
         i = neurons[k]
         place = i if i < n_rows else i - n_rows
@@ -126,30 +130,33 @@ def _deliver_in_place(
     return n_candidates
 
 
-@compiled
+@uncounted
 def run_watched(
-    in_place, weights, values, factor, exchange, watched, bias, threshold, potential, current, horizon, span,
-    most_events, events_per_window, windows, log_times, log_neurons,
+    in_place, weights, values, row_of, factor, exchange, watched, bias, threshold, potential, current,
+    horizon, span, most_events, events_per_window, windows, log_times, log_neurons,
 ):  # fmt: skip
-    """Run the watched neurons for `span`; return (time that passed, horizon, spikes, rows gathered).
+    """Run the watched neurons for `span`; return (time that passed, horizon, spikes, rows gathered, missing).
 
     In place, all neurons are watched, and rows read from `values`; otherwise rows are gathered.
-    Returns before the end of the span after `most_events` spikes.
+    Returns before the end of the span after `most_events` spikes, and before the first whose row is not
+    stored: `missing` is that row, otherwise -1.
     """
     excess, may_fire, neurons, candidates, crossing, settled, tied = windows
     ordered = crossing.view(np.int64)
     members, _, slots, rows = watched
     stamp = 0
-    settled[:] = 0
+    for k in range(settled.shape[0]):
+        settled[k] = 0
     n_neurons = threshold.shape[0]
-    n_rows = weights.shape[0]
+    n_rows = row_of.shape[0]
+    missing = -1
     n_slots = 0
     n_events = 0
     elapsed = 0.0
     while True:
         remaining = span - elapsed
-        if remaining <= 0.0 or n_events >= most_events:
-            return elapsed, horizon, n_events, n_slots
+        if remaining <= 0.0 or n_events >= most_events or missing >= 0:
+            return elapsed, horizon, n_events, n_slots, missing
         length = min(horizon, remaining)
         open_window(bias, threshold, potential, current, length, excess, may_fire)
         rise = -math.expm1(-length)
@@ -170,6 +177,13 @@ def run_watched(
             )
             if n_tied == 0:
                 break
+            for c in range(n_tied):
+                source = neurons[tied[c]] if in_place else members[neurons[tied[c]]]
+                row = source if source < n_rows else source - n_rows
+                if row_of[row] < 0:
+                    missing = row
+            if missing >= 0:
+                break
             now = crossing[tied[0]]
             growth = math.exp(now)
             fade = 1.0 / growth
@@ -178,8 +192,7 @@ def run_watched(
             for c in range(n_tied):
                 candidates[FORESEEN, tied[c]] -= candidates[THRESHOLD, tied[c]]
                 tied[c] = neurons[tied[c]]
-            if n_tied > 1:
-                tied[:n_tied].sort()
+            sort_few(tied, n_tied)
             for c in range(n_tied):
                 source = tied[c]
                 log_times[n_events] = elapsed + now
@@ -187,14 +200,14 @@ def run_watched(
                 n_events += 1
                 if in_place:
                     n_candidates = _deliver_in_place(
-                        values, n_rows, factor, exchange, source, to_foreseen, growth, length, n_candidates,
+                        values, row_of, factor, exchange, source, to_foreseen, growth, length, n_candidates,
                         bias, threshold, excess, current, neurons, candidates,
                     )  # fmt: skip
                     continue
                 if slots[source] < 0:
                     slots[source] = n_slots
                     _gather(
-                        weights, factor, exchange, members[source], members, n_neurons, rows,
+                        weights, row_of, factor, exchange, members[source], members, n_neurons, rows,
                         n_slots * n_neurons,
                     )  # fmt: skip
                     n_slots += 1
@@ -211,11 +224,11 @@ def run_watched(
         leave_window(n_candidates, bias, threshold, length, excess, current, neurons, candidates)
 
         crowded = n_events >= most_in_window
-        closing = now if crowded else length
+        closing = now if crowded or missing >= 0 else length
         close_window(bias, threshold, potential, current, closing, length, excess)
         elapsed = span if closing == remaining else elapsed + closing
         if crowded:
             horizon = max(0.5 * length, SHORTEST_HORIZON)
-        elif length == horizon:
+        elif length == horizon and missing < 0:
             wanted = events_per_window / (n_events - n_before + 0.5)
             horizon = min(length * min(max(wanted, 0.5), 2.0), 16.0)

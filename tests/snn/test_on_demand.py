@@ -1,0 +1,89 @@
+"""Inhibition of which only some rows are ever computed: the same runs as with the whole matrix."""
+
+import pickle
+
+import numpy as np
+import pytest
+
+from snn import InhibitionOnDemand, LateralInhibition, MirroredWeights, SpikingNetwork, simulate
+from tests.reference.networks import random_dictionary
+
+
+class Rows:
+    """Counts what is asked of it."""
+
+    def __init__(self, gram):
+        self.gram = gram
+        self.asked = []
+
+    def __call__(self, sources):
+        self.asked.extend(sources.tolist())
+        return self.gram[sources]
+
+
+def coding_problem(rng, n_atoms, n_features, support):
+    dictionary = random_dictionary(rng, n_atoms, n_features)
+    code = np.zeros(n_atoms)
+    code[rng.choice(n_atoms, support, replace=False)] = rng.uniform(0.3, 1.5, support)
+    correlations = dictionary @ (code @ dictionary)
+    return dictionary @ dictionary.T, correlations, 0.15 * correlations.max()
+
+
+@pytest.mark.parametrize("n_atoms", [12, 90, 400])
+@pytest.mark.parametrize("signed", [False, True])
+def test_same_spikes_as_with_the_whole_matrix(n_atoms, signed):
+    """To rounding: a run that waits for a row ends a window earlier."""
+    gram, correlations, penalty = coding_problem(np.random.default_rng(n_atoms), n_atoms, 40, 6)
+    rows = Rows(gram)
+    whole, partly = LateralInhibition(gram), InhibitionOnDemand(n_atoms, rows)
+    bias = correlations - penalty
+    if signed:
+        bias = np.concatenate([bias, -correlations - penalty])
+        whole, partly = (MirroredWeights(weights, np.diag(gram).copy()) for weights in (whole, partly))
+    expected = simulate(SpikingNetwork(whole, bias), 60.0, record_spikes=True)
+    run = simulate(SpikingNetwork(partly, bias), 60.0, record_spikes=True)
+    np.testing.assert_array_equal(run.spikes.neurons, expected.spikes.neurons)
+    np.testing.assert_allclose(run.spikes.times, expected.spikes.times, rtol=0, atol=1e-9)
+    np.testing.assert_allclose(run.state.membrane_potential, expected.state.membrane_potential, atol=1e-9)
+    assert run.n_synaptic_events == expected.n_synaptic_events
+    # No row twice, all that fired, and not everybody's.
+    assert len(rows.asked) == len(set(rows.asked))
+    fired = set((np.flatnonzero(expected.spike_counts) % n_atoms).tolist())
+    assert fired <= set(rows.asked)
+    assert len(rows.asked) < 0.6 * n_atoms or n_atoms < 50
+
+
+def test_rows_serve_the_next_run():
+    gram, correlations, penalty = coding_problem(np.random.default_rng(3), 100, 40, 5)
+    rows = Rows(gram)
+    network = SpikingNetwork(InhibitionOnDemand(100, rows), correlations - penalty)
+    first = simulate(network, 30.0)
+    n_asked = len(rows.asked)
+    second = simulate(network, 30.0)
+    np.testing.assert_array_equal(first.spike_counts, second.spike_counts)
+    assert len(rows.asked) == n_asked == network.weights.n_stored
+
+
+def test_helpers_agree_with_the_whole_matrix():
+    gram, *_ = coding_problem(np.random.default_rng(4), 30, 12, 3)
+    whole, partly = LateralInhibition(gram), InhibitionOnDemand(30, Rows(gram))
+    amounts = np.random.default_rng(5).poisson(0.3, (4, 30)).astype(float)
+    np.testing.assert_allclose(partly.delivered(amounts), whole.delivered(amounts), atol=1e-13)
+    np.testing.assert_array_equal(partly.out_degrees(np.arange(7)), whole.out_degrees(np.arange(7)))
+    np.testing.assert_array_equal(partly.toarray(), whole.toarray())
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(partly)).toarray(), whole.toarray())
+
+
+def test_bad_rows_are_refused():
+    with pytest.raises(TypeError, match=r"compute_rows must be callable; got int"):
+        InhibitionOnDemand(3, 1)
+    with pytest.raises(ValueError, match="n_neurons must be"):
+        InhibitionOnDemand(0, Rows(np.eye(3)))
+    wrong = SpikingNetwork(InhibitionOnDemand(3, lambda sources: np.ones((len(sources), 2))), np.ones(3))
+    with pytest.raises(ValueError, match=r"compute_rows\(sources\) must have shape"):
+        simulate(wrong, 5.0)
+    infinite = SpikingNetwork(
+        InhibitionOnDemand(3, lambda sources: np.full((len(sources), 3), np.inf)), np.ones(3)
+    )
+    with pytest.raises(ValueError, match=r"compute_rows\(sources\) must be finite"):
+        simulate(infinite, 5.0)
