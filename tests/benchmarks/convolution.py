@@ -1,0 +1,191 @@
+"""Convolutional codes of a photograph: spikes beside FISTA on the same operator, and the memory they take.
+
+``python -m tests.benchmarks convolution [--quick]``
+"""
+
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from examples._common import figure
+from examples.convolutional_coding import (
+    CLOSE,
+    OPTIMUM_TOL,
+    Curve,
+    coding_problem,
+    draw_curves,
+    follow_fista,
+    follow_spikes,
+    learned_kernels,
+    run_spikes,
+)
+from snn.weights import n_deliveries
+from solvers import LassoProblem, lasso_network, solve_fista
+from solvers.fista import gradient_step
+from tests.benchmarks.report import Target, at_least, at_most
+from tests.benchmarks.timing import WrongAnswerError, first_call, milliseconds, table
+
+TITLE = "Convolutional codes"
+# Pixels a side, and how often each time is taken: the least counts.
+SIZES = ((52, 15), (256, 3))
+QUICK_SIZES = ((24, 1),)
+SPIKES, FISTA = "spikes, rates", "FISTA"
+LARGEST_MEMORY = 2.0  # GB
+
+
+def run(*, quick: bool) -> dict:
+    kernels = learned_kernels(16, n_patches=2_000) if quick else learned_kernels()
+    sizes = []
+    for side, repeats in QUICK_SIZES if quick else SIZES:
+        sizes.append(measure(coding_problem(side, kernels), repeats) | {"side": side})
+        sizes[-1]["peak_memory"] = peak_memory(side, kernels, sizes[-1]["rate"]["duration"])
+    return {"n_kernels": len(kernels), "sizes": sizes}
+
+
+def measure(problem: LassoProblem, repeats: int) -> dict:
+    """Return the course of both solvers until 1 % above the optimum."""
+    best = solve_fista(problem, tol=OPTIMUM_TOL)
+    if not best.converged:
+        raise WrongAnswerError("FISTA must find the optimum that all are measured against")
+    optimum = float(best.objective[0])
+    stop = (1.0 + CLOSE) * optimum
+    run_spikes(problem, 1.0)
+    by_spikes, facts = follow_spikes(problem, stop, repeats=repeats)
+    by_fista = follow_fista(problem, stop, repeats=repeats)
+    counts = facts["spike_counts"][0]
+    n_events = int(n_deliveries(lasso_network(problem).weights, counts))
+    stencil = problem.dictionary.stencil()
+    # Of each target: its bound is read and written, and its weight is read, in single precision, at once;
+    # its weight once more, in double precision, when the spike is delivered.
+    n_touched = n_events / counts.sum()
+    return {
+        "n_unknowns": problem.n_atoms,
+        "optimum": optimum,
+        "certified": float(best.duality_gap[0]) / optimum,
+        "support": int(best.support_size[0]),
+        "rate": facts["rate"],
+        "current": facts["current"],
+        "n_synaptic_events": n_events,
+        "bytes_a_spike": n_touched * (4 + 4 + 4 + 8),
+        "megabytes_of_weights": stencil.nbytes / 1e6,
+        "fista_seconds": float(by_fista.seconds[-1]),
+        "fista_iterations": len(by_fista.seconds),
+        "eigenvalue_seconds": first_call(lambda: gradient_step(problem)),
+        "curves": {
+            name: {"seconds": curve.seconds.tolist(), "objective": curve.objective.tolist()}
+            for name, curve in ((SPIKES, by_spikes), (FISTA, by_fista))
+        },
+    }
+
+
+def peak_memory(side: int, kernels: np.ndarray, duration: float) -> float:
+    """Return the largest memory, in GB, of a process that codes a photograph by spikes, imports and all."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "kernels.npy"
+        np.save(file, kernels)
+        told = subprocess.run(
+            [sys.executable, "-m", "tests.benchmarks.convolution", str(file), str(side), str(duration)],
+            check=True,
+            capture_output=True,
+            text=True,
+            cwd=Path(__file__).parents[2],
+            env=os.environ | {"OPENBLAS_NUM_THREADS": "1"},
+        )
+    return float(told.stdout)
+
+
+def code_alone(file: str, side: str, duration: str) -> None:
+    """Code a photograph by spikes, and print the largest memory it took, in GB."""
+    run_spikes(coding_problem(int(side), np.load(file)), float(duration))
+    unit = 1 if sys.platform == "darwin" else 1024
+    print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 1e9)
+
+
+def targets(data: dict) -> list[Target]:
+    found = []
+    for size in data["sizes"]:
+        work = f"{size['n_unknowns']:,} unknowns to 1 % of the optimum, beside FISTA on the same operator"
+        found.append(at_least(work, 10.0, size["fista_seconds"] / size["rate"]["seconds"], ">= 10x"))
+    largest = data["sizes"][-1]
+    found.append(
+        at_most(
+            f"memory of {largest['n_unknowns']:,} unknowns",
+            LARGEST_MEMORY,
+            largest["peak_memory"],
+            "< 2 GB",
+            " GB",
+        )
+    )
+    return found
+
+
+def markdown(data: dict) -> str:
+    rows = []
+    for size in data["sizes"]:
+        for name, label in (("rate", "spikes, rates"), ("current", "spikes, average currents")):
+            read = size[name]
+            rows.append(
+                [
+                    f"{size['n_unknowns']:,}", label, milliseconds(read["seconds"]),
+                    f"{size['fista_seconds'] / read['seconds']:.2g}x",
+                    f"{read['n_spikes']:,} spikes to t = {read['duration']:.3g}, "
+                    f"{1e6 * read['seconds'] / read['n_spikes']:.2g} us each",
+                ]
+            )  # fmt: skip
+        rows.append(
+            [
+                f"{size['n_unknowns']:,}", "FISTA", milliseconds(size["fista_seconds"]), "1x",
+                f"{size['fista_iterations']} iterations, "
+                f"{milliseconds(size['fista_seconds'] / size['fista_iterations'])} each",
+            ]
+        )  # fmt: skip
+    facts = [
+        [
+            f"{size['side']} x {size['side']}", f"{size['n_unknowns']:,}", f"{size['support']:,}",
+            f"{size['certified']:.1e}", f"{size['n_synaptic_events']:.3g}",
+            f"{1e-3 * size['bytes_a_spike']:.3g} kB", f"{size['megabytes_of_weights']:.1f} MB",
+            f"{size['peak_memory']:.2f} GB", milliseconds(size["eigenvalue_seconds"]),
+        ]
+        for size in data["sizes"]
+    ]  # fmt: skip
+    return "\n\n".join(
+        [
+            f"A photograph, its contrast normalised, in {data['n_kernels']} learned kernels of 8 x 8 pixels "
+            "at stride 4, codes not negative. Time from the image to a code whose objective is within 1 % of "
+            "the optimum: correlations with the dictionary, the network or the iterations, the code. FISTA's "
+            "largest eigenvalue is given and not counted, nor is judging, for either; its operator is a "
+            "product of matrices over patches. The optimum is FISTA's own, certified to what the table says. "
+            "Bytes of a spike are what it must touch: the bound and the weight of each target in single "
+            "precision, and the weight again when the spike is delivered.",
+            table(["unknowns", "method", "time", "FISTA / this", "work"], rows),
+            table(
+                [
+                    "image", "unknowns", "in the code", "certified", "synaptic events", "a spike touches",
+                    "weights", "peak memory", "largest eigenvalue",
+                ],
+                facts,
+            ),
+        ]
+    )  # fmt: skip
+
+
+def plot(data: dict) -> Figure:
+    picture = figure(6.5 * len(data["sizes"]), 4.5)
+    axes = picture.subplots(1, len(data["sizes"]), squeeze=False)[0]
+    for ax, size in zip(axes, data["sizes"], strict=True):
+        curves = {
+            name: Curve(np.array(curve["seconds"]), np.array(curve["objective"]))
+            for name, curve in size["curves"].items()
+        }
+        draw_curves(ax, size["optimum"], curves, f"{size['n_unknowns']:,} unknowns")
+    return picture
+
+
+if __name__ == "__main__":
+    code_alone(*sys.argv[1:])
