@@ -40,10 +40,11 @@ from solvers._kernels.factor import (
 
 # Violations below this share of the largest correlation are rounding.
 ROUNDING = 1e-13
-# Violators that enter S together: from this share of the worst violation, and so many of S.  One at a
-# time costs a third more where hundreds enter; of many at a time, most leave again.
+# Violators that enter S together: from this share of the worst violation, and up to so many for each
+# atom in S, or so many.  One at a time costs a third more where hundreds enter; of many, most leave again.
 ENTERING = 0.5
 ENTERING_PER_ACTIVE = 0.125
+LEAST_ENTERING = 4
 # Violators that join W together: as many as S has, and at least these.
 LEAST_JOINING = 16
 LEAST_CAPACITY = 32
@@ -164,7 +165,7 @@ def _solve_within(work, n_members, size, positive, tolerance, max_rounds, at_gue
         for i in range(size):
             work.value[i] = work.solution[i]
         _price_within(work, n_members, size)
-        most = max(1, int(ENTERING_PER_ACTIVE * size))
+        most = max(LEAST_ENTERING, int(ENTERING_PER_ACTIVE * size))
         n_entering = _violators(
             work.residual, work.penalty, positive, ENTERING, tolerance, n_members, most, places, excesses
         )
