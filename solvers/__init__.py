@@ -10,7 +10,8 @@ from solvers.optimality import duality_gap, kkt_violation, objective, penalty_ma
 from solvers.problem import LassoProblem
 from solvers.reference import solve_coordinate_descent, solve_lars
 from solvers.result import SparseCodingResult, Status
-from solvers.spiking import SpikingCodingResult, lasso_network, solve_spiking
+from solvers.spiking import SpikingCodingResult, solve_spiking
+from solvers.spiking_network import lasso_network
 from solvers.start_up import warm_up
 
 if TYPE_CHECKING:

@@ -12,15 +12,15 @@ from joblib import Parallel, delayed, effective_n_jobs
 from scipy import sparse
 from tqdm import tqdm
 
-from snn import LateralInhibition, MirroredWeights, SpikingNetwork, StencilWeights, checks
+from snn import checks
 from snn.event_driven import EventDrivenRun
 from snn.weights import out_degrees
-from solvers import convolutional_network
 from solvers._kernels.finish import finish_codes
 from solvers.convolution import ConvolutionalDictionary
 from solvers.optimality import Optimality, judge
 from solvers.problem import LassoProblem
 from solvers.result import SparseCodingResult, as_sparse, judged
+from solvers.spiking_network import LassoNetwork, in_result_order, network_of, rates_of, signed, soma_bias_of
 
 READOUTS = ("rate", "current", "exact")
 
@@ -76,9 +76,9 @@ class SpikingCodingResult(SparseCodingResult):
     @cached_property
     def n_synaptic_events(self) -> np.ndarray:
         """Deliveries of a spike to a target, shape (n_signals,)."""
-        weights = _network(self.problem).weights
+        weights = network_of(self.problem).weights
         fired = np.unique(self.sparse_spike_counts.indices)
-        numbers = _in_result_order(self.problem, np.arange(weights.shape[0]))[fired]
+        numbers = in_result_order(self.problem, np.arange(weights.shape[0]))[fired]
         degrees = np.zeros(weights.shape[0], dtype=np.int64)
         degrees[fired] = out_degrees(weights, numbers)
         return checks.read_only(self.sparse_spike_counts @ degrees)
@@ -86,7 +86,7 @@ class SpikingCodingResult(SparseCodingResult):
     @cached_property
     def rate_duality_gap(self) -> np.ndarray:
         """Duality gap of the plain spike rates: what the network did by itself, shape (n_signals,)."""
-        rates = _rates(self.problem, self.spike_counts, self.duration, self.scale)
+        rates = rates_of(self.problem, self.spike_counts, self.duration, self.scale)
         return checks.read_only(judge(self.problem, rates).duality_gap)
 
 
@@ -168,7 +168,7 @@ def solve_spiking(
             "array of atoms"
         )
 
-    network = _network(problem)
+    network = network_of(problem)
     solve_batch = _finish_batch if readout == "exact" else _read_batch
     size = int(min(max(VALUES_PER_BATCH // network.n_neurons, 1), LARGEST_BATCH))
     tasks = [
@@ -200,52 +200,6 @@ def solve_spiking(
         n_corrections=outcome.n_corrections,
         problem=problem,
     )
-
-
-def lasso_network(problem: LassoProblem, signal: int = 0, *, scale: float = 1.0) -> SpikingNetwork:
-    """Return the spiking network whose rates, times `scale`, tend to the code of one signal.
-
-    With G the Gram matrix and b the correlations of the signal, one neuron an atom solves the
-    CLASSO::
-
-        W = -(G - diag G)        beta = (b - lambda) / scale        theta = diag G
-
-    The LASSO takes two neurons an atom: the same network for the dictionary [D, -D], whose halves
-    share one lateral current (`MirroredWeights`).  Neuron i < n_atoms is then the positive half of
-    atom i, and neuron n_atoms + i its negative half.
-
-    Of a convolutional dictionary the weights are the same at every position (`StencilWeights`), and
-    neurons stand as their atoms do: at each position the positive halves of its kernels, then, where codes
-    may be negative, the negative ones.
-
-    Parameters
-    ----------
-    problem : LassoProblem
-    signal : int, default 0
-        Which signal drives the network.
-    scale : float, default 1.0
-        What one unit of spike rate stands for; a smaller one brings more spikes.
-
-    References
-    ----------
-    Tang, Lin and Davies (2017), arXiv:1705.05475, equations 5-7.
-    """
-    checks.instance_of("problem", problem, LassoProblem)
-    signal = checks.index("signal", signal, problem.n_signals)
-    scale = checks.positive_number("scale", scale)
-    network = _network(problem)
-    return SpikingNetwork(network.weights, _soma_bias(problem)[signal] / scale, network.firing_threshold)
-
-
-class _Network(NamedTuple):
-    """The network of all signals of a problem, without a drive."""
-
-    weights: LateralInhibition | MirroredWeights | StencilWeights
-    firing_threshold: np.ndarray
-
-    @property
-    def n_neurons(self) -> int:
-        return len(self.firing_threshold)
 
 
 class _Outcome(NamedTuple):
@@ -308,7 +262,7 @@ class _Best:
         return _Outcome(
             self.codes,
             self.optimality,
-            as_sparse(_in_result_order(self.problem, run.spike_counts)),
+            as_sparse(in_result_order(self.problem, run.spike_counts)),
             run.spike_counts.sum(axis=1),
             duration,
             scale,
@@ -316,69 +270,19 @@ class _Best:
         )
 
 
-def _network(problem: LassoProblem) -> _Network:
-    if isinstance(problem.dictionary, ConvolutionalDictionary):
-        return _Network(
-            convolutional_network.stencil_weights(problem.dictionary, positive=problem.positive),
-            convolutional_network.firing_threshold(problem.dictionary, positive=problem.positive),
-        )
-    weights = LateralInhibition.unchecked(problem.gram)
-    threshold = problem.squared_norms
-    if not problem.positive:
-        weights = MirroredWeights(lateral=weights, exchange=threshold)
-        threshold = np.concatenate([threshold, threshold])
-    return _Network(weights, threshold)
-
-
-def _soma_bias(problem: LassoProblem) -> np.ndarray:
-    """Return the drive of each signal's network, shape (n_signals, n_neurons)."""
-    if problem.positive:
-        return problem.correlations - problem.penalty
-    bias = np.hstack([problem.correlations - problem.penalty, -problem.correlations - problem.penalty])
-    return _in_network_order(problem, bias)
-
-
-def _in_network_order(problem: LassoProblem, values: np.ndarray, *, inverse: bool = False) -> np.ndarray:
-    """Return values of neurons, given in the order of results, in that of the network; or the inverse."""
-    if problem.positive or not isinstance(problem.dictionary, ConvolutionalDictionary):
-        return values
-    if inverse:
-        return convolutional_network.halves_apart(problem.dictionary, values)
-    return convolutional_network.neurons_together(problem.dictionary, values)
-
-
-def _in_result_order(problem: LassoProblem, values: np.ndarray) -> np.ndarray:
-    """Return values of neurons as results have them, all positive halves before all negative ones."""
-    return _in_network_order(problem, values, inverse=True)
-
-
-def _start(problem: LassoProblem, network: _Network) -> tuple[EventDrivenRun, np.ndarray]:
+def _start(problem: LassoProblem, network: LassoNetwork) -> tuple[EventDrivenRun, np.ndarray]:
     """Return the networks of all signals at rest, and their scales.
 
     A scale is the largest rate that a neuron's drive would cause alone, 1 where nobody is driven.
     """
-    soma_bias = _soma_bias(problem)
+    soma_bias = soma_bias_of(problem)
     scale = (soma_bias / network.firing_threshold).max(axis=1)
     scale[scale <= 0.0] = 1.0
     return EventDrivenRun(network, soma_bias / scale[:, np.newaxis]), scale
 
 
-def _signed(problem: LassoProblem, values: np.ndarray) -> np.ndarray:
-    """Return one value an atom from one a neuron: a = a+ - a-."""
-    if problem.positive:
-        return values
-    return values[:, : problem.n_atoms] - values[:, problem.n_atoms :]
-
-
-def _rates(
-    problem: LassoProblem, spike_counts: np.ndarray, duration: np.ndarray, scale: np.ndarray
-) -> np.ndarray:
-    """Return the codes that the spikes so far stand for."""
-    return _signed(problem, spike_counts / duration[:, np.newaxis]) * scale[:, np.newaxis]
-
-
 def _read_batch(
-    problem: LassoProblem, network: _Network, tol: float, max_duration: float, readout: str
+    problem: LassoProblem, network: LassoNetwork, tol: float, max_duration: float, readout: str
 ) -> _Outcome:
     """Run until the rates, or the average currents of the second half, are good enough."""
     run, scale = _start(problem, network)
@@ -393,15 +297,15 @@ def _read_batch(
         run.advance(time, active=active)
         duration[active] = time
         if readout == "rate":
-            counts = _in_result_order(problem, run.spike_counts[active])
-            codes = _rates(problem, counts, duration[active], scale[active])
+            counts = in_result_order(problem, run.spike_counts[active])
+            codes = rates_of(problem, counts, duration[active], scale[active])
         else:
             # The integral of each soma current since the start (docs/theory.md, equation 4).
             charge = network.firing_threshold * run.spike_counts + run.membrane_potential
             start, charge_then = history.pop(0)
             average = (charge[active] - charge_then[active]) / (time - start)
             rates = np.maximum(average, 0.0) / network.firing_threshold
-            codes = _signed(problem, _in_result_order(problem, rates)) * scale[active, np.newaxis]
+            codes = signed(problem, in_result_order(problem, rates)) * scale[active, np.newaxis]
             history.append((time, charge))
         best.put(active, codes, if_better=False)
         active = active[best.missed(active, tol)] if time < max_duration else active[:0]
@@ -410,7 +314,7 @@ def _read_batch(
 
 
 def _finish_batch(
-    problem: LassoProblem, network: _Network, tol: float, max_duration: float, readout: str
+    problem: LassoProblem, network: LassoNetwork, tol: float, max_duration: float, readout: str
 ) -> _Outcome:
     """Run until the support is nearly right, then solve the optimality equations on it."""
     run, scale = _start(problem, network)
@@ -427,7 +331,7 @@ def _finish_batch(
         missed = best.missed(active, tol)
         # On a support that is close to singular the equations may lead astray: keep what is best.
         if missed.any():
-            rates = _rates(problem, run.spike_counts[active], duration[active], scale[active])
+            rates = rates_of(problem, run.spike_counts[active], duration[active], scale[active])
             best.put(active, rates, if_better=True)
             best.put(active, np.zeros_like(rates), if_better=True)
             missed = best.missed(active, tol)

@@ -8,7 +8,8 @@ import pytest
 from sklearn.exceptions import ConvergenceWarning
 
 from snn import simulate
-from solvers import LassoProblem, Status, lasso_network, solve_spiking
+from solvers import LassoProblem, Status, lasso_network, solve_spiking, spiking
+from solvers._kernels.finish import finish_codes
 from solvers.optimality import judge, penalty_max
 
 READOUTS = ("rate", "current", "exact")
@@ -286,8 +287,9 @@ def test_a_code_depends_on_neither_batch_mates_nor_workers(readout):
     problem = random_problem(n_atoms=64, n_features=32, n_signals=300)
     together = solve_spiking(problem, tol=1e-2, readout=readout, n_jobs=1)
     spread = solve_spiking(problem, tol=1e-2, readout=readout, n_jobs=2)
-    for name in ("codes", "spike_counts", "duration", "duality_gap"):
+    for name in ("codes", "spike_counts", "duration", "objective", "duality_gap", "kkt_violation", "n_steps"):
         np.testing.assert_array_equal(getattr(spread, name), getattr(together, name))
+    np.testing.assert_array_equal(together.duality_gap, judge(problem, together.codes).duality_gap)
     for signal in (0, 7, 299):
         alone = solve_spiking(problem.subset([signal]), tol=1e-2, readout=readout)
         np.testing.assert_array_equal(alone.spike_counts[0], together.spike_counts[signal])
@@ -316,3 +318,41 @@ def test_results_are_read_only():
     for array in (result.codes, result.duality_gap, result.spike_counts, result.duration):
         with pytest.raises(ValueError, match="read-only"):
             array[0] = 1.0
+
+
+@pytest.mark.parametrize("readout", READOUTS)
+@pytest.mark.parametrize("positive", [True, False])
+def test_results_hold_the_entries_that_are_not_zero(readout, positive):
+    problem = random_problem(n_signals=5, positive=positive)
+    result = solve_spiking(problem, tol=1e-2, readout=readout)
+    for entries, dense in (
+        (result.sparse_codes, result.codes),
+        (result.sparse_spike_counts, result.spike_counts),
+    ):
+        np.testing.assert_array_equal(entries.toarray(), dense)
+        assert entries.has_canonical_format
+        assert entries.nnz == np.count_nonzero(dense)
+        with pytest.raises(ValueError, match="read-only"):
+            entries.data[0] = 1.0
+    assert result.codes.shape == (5, problem.n_atoms)
+    assert result.spike_counts.shape == (5, problem.n_atoms * (1 if positive else 2))
+    np.testing.assert_array_equal(result.support_size, np.count_nonzero(result.codes, axis=1))
+
+
+def test_signals_whose_finish_does_not_end_run_on_and_do_not_disturb_the_others(monkeypatch):
+    """With few rounds allowed some need a better start: their codes replace rows among finished ones."""
+
+    def impatient(*arguments):
+        *first, max_rounds, codes, n_corrections, ended, wanted = arguments
+        return finish_codes(*first, min(max_rounds, 3), codes, n_corrections, ended, wanted)
+
+    monkeypatch.setattr(spiking, "finish_codes", impatient)
+    problem = random_problem(n_atoms=64, n_features=32, n_signals=12, share=0.3)
+    together = solve_spiking_quietly(problem, tol=1e-9, readout="exact")
+    assert len(np.unique(together.duration)) > 1
+    assert together.converged
+    np.testing.assert_array_equal(together.duality_gap, judge(problem, together.codes).duality_gap)
+    for signal in range(12):
+        alone = solve_spiking_quietly(problem.subset([signal]), tol=1e-9, readout="exact")
+        for name in ("codes", "spike_counts", "duration", "duality_gap", "n_corrections"):
+            np.testing.assert_array_equal(getattr(alone, name)[0], getattr(together, name)[signal])
