@@ -169,7 +169,10 @@ def follow_spikes(problem: LassoProblem, stop_objective: float, *, repeats: int 
                 facts[name] = {"seconds": taken, "duration": duration, "n_spikes": read.n_spikes}
         if "rate" in facts and "codes" not in facts:
             facts |= {"codes": read.by_rate, "spike_counts": read.spike_counts}
-        duration *= 2.0**0.125
+        # In small steps where it matters when.
+        waited_for = [value for name, value in reached.items() if name not in facts]
+        is_near = min(waited_for, default=np.inf) < (1.0 + 0.3 * CLOSE) * stop_objective
+        duration *= 2.0 ** (1 / 32 if is_near else 1 / 8)
     return Curve(np.array(seconds), np.array(objectives)), facts
 
 

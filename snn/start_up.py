@@ -13,6 +13,7 @@ from snn import checks
 from snn.clock_driven import simulate_clocked
 from snn.event_driven import simulate
 from snn.network import SpikingNetwork
+from snn.stencil import StencilWeights
 from snn.weights import Block, BlockWeights, LateralInhibition, MirroredWeights, Weights
 
 Tasks = Mapping[str, Callable[[], object]]
@@ -68,6 +69,7 @@ def _forms_of_weights() -> Iterator[tuple[str, Weights]]:
     yield "sparse weights", narrow
     wide = (narrow.data, narrow.indices.astype(np.int64), narrow.indptr.astype(np.int64))
     yield "sparse weights, 64-bit indices", sparse.csr_array(wide, shape=narrow.shape)
+    yield "a stencil of weights", StencilWeights(inhibition[:, np.newaxis, np.newaxis, :], (1, 1))
     yield "blocks of weights", BlockWeights(2, (Block(first_source=0, first_target=0, values=inhibition),))
 
 
