@@ -34,12 +34,12 @@ def compiled(function: Callable, **options: Any) -> Callable:
     return dispatcher
 
 
-def uncounted(function: Callable) -> Callable:
+def uncounted(function: Callable, **options: Any) -> Callable:
     """As `compiled`, for what allocates and keeps nothing: references to arrays are not counted.
 
     To count them costs as much as the work, where that is a few dozen nanoseconds.
     """
-    return compiled(function, _nrt=False)
+    return compiled(function, _nrt=False, **options)
 
 
 def inlined(function: Callable) -> Callable:

@@ -82,7 +82,7 @@ COST_OF_LOOKING_UP, COST_OF_REPLAYING = 20.0, 4.0
 """Of a weight far from the others, and of one spike for a neuron that is followed through a span."""
 COST_OF_WATCHING = 0.3
 """What a spike costs more for each neuron that is watched: an argument, so that tests may raise it."""
-SHARE_OF_UPDATES = 0.3
+SHARE_OF_UPDATES = 0.08
 """What part of the time of a span is meant to go into what does not grow with its spikes."""
 
 
