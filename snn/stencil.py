@@ -10,7 +10,7 @@ import numpy as np
 from scipy import sparse
 
 from snn import checks
-from snn._kernels.stencil import padded
+from snn._kernels.positions import padded
 
 
 @dataclass(frozen=True, eq=False)
