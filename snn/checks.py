@@ -6,6 +6,7 @@ the argument, the rule, and what came.  Nothing is repaired silently.
 
 from __future__ import annotations
 
+import math
 import numbers
 import operator
 from typing import Any
@@ -45,17 +46,12 @@ def real_array(name: str, value: Any, *, shape: tuple[int | None, ...], meaning:
         raise TypeError(f"{name} must be an array of real numbers; got {type(value).__name__}") from None
     if array.dtype.kind not in "fiub":
         raise TypeError(f"{name} must be an array of real numbers; got dtype {array.dtype}")
-    wanted = (
-        "("
-        + ", ".join("any" if n is None else str(n) for n in shape)
-        + ("," if len(shape) == 1 else "")
-        + ")"
-    )
-    hint = f", {meaning}" if meaning else ""
     if array.ndim != len(shape) or any(
         n is not None and n != m for n, m in zip(shape, array.shape, strict=True)
     ):
-        raise ValueError(f"{name} must have shape {wanted}{hint}; got shape {array.shape}")
+        wanted = ", ".join("any" if n is None else str(n) for n in shape) + ("," if len(shape) == 1 else "")
+        hint = f", {meaning}" if meaning else ""
+        raise ValueError(f"{name} must have shape ({wanted}){hint}; got shape {array.shape}")
     if array.size == 0:
         raise ValueError(f"{name} must not be empty; got shape {array.shape}")
     array = np.ascontiguousarray(array, dtype=np.float64)
@@ -68,7 +64,7 @@ def require_finite(name: str, array: np.ndarray) -> None:
     # The sum is finite unless an entry is not, or it overflows: only then look at each.
     with np.errstate(over="ignore", invalid="ignore"):
         total = array.sum()
-    if np.isfinite(total):
+    if math.isfinite(total):
         return
     wrong = np.argwhere(~np.isfinite(array))
     if len(wrong):

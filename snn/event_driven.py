@@ -187,9 +187,9 @@ class EventDrivenRun:
         # First guess of the interval between spikes: from the drive alone.
         with np.errstate(over="ignore"):
             drive = (np.maximum(soma_bias, 0.0) / network.firing_threshold).sum(axis=1)
+        self.clock[:, clocks.HORIZON] = np.maximum(2.0 / np.maximum(drive, 2.0), clocks.SHORTEST_HORIZON)
+        self.clock[:, clocks.MARGIN] = network.firing_threshold.sum() / network.n_neurons
         self.clock[:, clocks.MISSING] = -1.0
-        self.clock[:, clocks.MARGIN] = np.mean(network.firing_threshold)
-        self.clock[:, clocks.HORIZON] = np.clip(2.0 / np.maximum(drive, 2.0), clocks.SHORTEST_HORIZON, 1.0)
 
         # What a call may overshoot by: neurons that fire together, and a window of a kernel.
         self._slack = network.n_neurons + clocks.MOST_EVENTS_PER_SPAN + clocks.MOST_EVENTS_PER_WINDOW
@@ -223,7 +223,7 @@ class EventDrivenRun:
         else:
             self._kernel = dense.advance_dense
             self._weights = scaled_rows(weights)
-        self._spikes_per_call = int(np.clip(UPDATES_PER_CALL // updates_per_spike, 16, MOST_SPIKES_PER_CALL))
+        self._spikes_per_call = min(max(UPDATES_PER_CALL // updates_per_spike, 16), MOST_SPIKES_PER_CALL)
 
     def _lazy_weights(self) -> tuple:
         """Return what the lazy kernel takes of the weights."""

@@ -174,8 +174,7 @@ def gradient_step(problem: LassoProblem) -> GradientStep:
         return GradientStep(norms, largest_eigenvalue, scaled, through_gram=False)
     # Products for each code in an iteration, plus those that make the Gram matrix, a symmetric one.
     n_iterations = EXPECTED_ITERATIONS * problem.n_signals
-    has_gram = "gram" in problem.__dict__
-    making = 0.0 if has_gram else 0.5 * problem.n_atoms * problem.n_features
+    making = 0.0 if problem.has_gram else 0.5 * problem.n_atoms * problem.n_features
     through_gram = n_iterations * problem.n_atoms + making < n_iterations * 2.0 * problem.n_features
     if through_gram:
         matrix = problem.gram / (-largest_eigenvalue * norms)

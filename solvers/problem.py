@@ -120,6 +120,15 @@ class LassoProblem:
         return checks.read_only(self.dictionary @ self.dictionary.T)
 
     @property
+    def has_gram(self) -> bool:
+        """Whether the Gram matrix was given or has been computed."""
+        return "gram" in self.__dict__
+
+    def gram_rows(self, atoms: np.ndarray) -> np.ndarray:
+        """Return rows of the Gram matrix, shape (len(atoms), n_atoms)."""
+        return self.dictionary[atoms] @ self.dictionary.T
+
+    @property
     def n_signals(self) -> int:
         """Number of signals."""
         return self.signals.shape[0]

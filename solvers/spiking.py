@@ -20,7 +20,16 @@ from solvers.convolution import ConvolutionalDictionary
 from solvers.optimality import Optimality, judge
 from solvers.problem import LassoProblem
 from solvers.result import SparseCodingResult, as_sparse, judged
-from solvers.spiking_network import LassoNetwork, in_result_order, network_of, rates_of, signed, soma_bias_of
+from solvers.spiking_network import (
+    LassoNetwork,
+    in_result_order,
+    network_of,
+    rates_of,
+    signed,
+    soma_bias_of,
+    store_gram,
+    stored_gram,
+)
 
 READOUTS = ("rate", "current", "exact")
 
@@ -76,7 +85,7 @@ class SpikingCodingResult(SparseCodingResult):
     @cached_property
     def n_synaptic_events(self) -> np.ndarray:
         """Deliveries of a spike to a target, shape (n_signals,)."""
-        weights = network_of(self.problem).weights
+        weights = network_of(self.problem, sparing=True).weights
         fired = np.unique(self.sparse_spike_counts.indices)
         numbers = in_result_order(self.problem, np.arange(weights.shape[0]))[fired]
         degrees = np.zeros(weights.shape[0], dtype=np.int64)
@@ -139,6 +148,11 @@ def solve_spiking(
     -------
     SpikingCodingResult
 
+    Notes
+    -----
+    For a single signal in a large dictionary the Gram matrix is not made, unless the problem has it already:
+    only the rows of atoms that fire, or that the exact read-out adds, are computed.
+
     Raises
     ------
     TypeError, ValueError
@@ -168,7 +182,7 @@ def solve_spiking(
             "array of atoms"
         )
 
-    network = network_of(problem)
+    network = network_of(problem, sparing=True)
     solve_batch = _finish_batch if readout == "exact" else _read_batch
     size = int(min(max(VALUES_PER_BATCH // network.n_neurons, 1), LARGEST_BATCH))
     tasks = [
@@ -369,14 +383,15 @@ def _finish(
     codes = np.zeros((len(signals), problem.n_atoms))
     n_corrections = np.zeros(len(signals), dtype=np.int64)
     ended = np.zeros(len(signals), dtype=np.bool_)
-    rows = np.arange(problem.n_atoms)
     wanted = np.zeros(problem.n_atoms, dtype=np.bool_)
     step = max(1, FINISHES_PER_CALL // problem.n_atoms)
-    for start in range(0, len(signals), step):
+    start = 0
+    while start < len(signals):
         part = slice(start, start + step)
+        rows, row_of = stored_gram(problem, run.network.weights)
         finish_codes(
-            problem.gram,
             rows,
+            row_of,
             problem.correlations,
             problem.penalty,
             problem.positive,
@@ -390,4 +405,11 @@ def _finish(
             ended[part],
             wanted,
         )
+        if wanted.any():
+            # Again, with rows of the Gram matrix that nobody who fired has asked for.
+            store_gram(run.network.weights, np.flatnonzero(wanted))
+            wanted[:] = False
+            codes[part] = 0.0
+        else:
+            start += step
     return codes, n_corrections, ended

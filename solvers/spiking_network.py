@@ -6,10 +6,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from snn import LateralInhibition, MirroredWeights, SpikingNetwork, StencilWeights, checks
+from snn import InhibitionOnDemand, LateralInhibition, MirroredWeights, SpikingNetwork, StencilWeights, checks
 from solvers import convolutional_network
 from solvers.convolution import ConvolutionalDictionary
 from solvers.problem import LassoProblem
+
+# The Gram matrix of fewer atoms takes a millisecond or two.
+FEWEST_SPARED = 512
 
 
 def lasso_network(problem: LassoProblem, signal: int = 0, *, scale: float = 1.0) -> SpikingNetwork:
@@ -50,7 +53,7 @@ def lasso_network(problem: LassoProblem, signal: int = 0, *, scale: float = 1.0)
 class LassoNetwork(NamedTuple):
     """The network of all signals of a problem, without a drive."""
 
-    weights: LateralInhibition | MirroredWeights | StencilWeights
+    weights: LateralInhibition | InhibitionOnDemand | MirroredWeights | StencilWeights
     firing_threshold: np.ndarray
 
     @property
@@ -59,19 +62,42 @@ class LassoNetwork(NamedTuple):
         return len(self.firing_threshold)
 
 
-def network_of(problem: LassoProblem) -> LassoNetwork:
-    """Return what the networks of all signals have in common."""
+def network_of(problem: LassoProblem, *, sparing: bool = False) -> LassoNetwork:
+    """Return what the networks of all signals have in common.
+
+    With `sparing`, a large Gram matrix that is not there yet is not made for a single signal: only the rows
+    of atoms that fire are.  For several signals it always is, so that no bit of a code depends on its mates.
+    """
     if isinstance(problem.dictionary, ConvolutionalDictionary):
         return LassoNetwork(
             convolutional_network.stencil_weights(problem.dictionary, positive=problem.positive),
             convolutional_network.firing_threshold(problem.dictionary, positive=problem.positive),
         )
-    weights = LateralInhibition.unchecked(problem.gram)
+    if sparing and problem.n_signals == 1 and problem.n_atoms >= FEWEST_SPARED and not problem.has_gram:
+        weights = InhibitionOnDemand(problem.n_atoms, problem.gram_rows)
+    else:
+        weights = LateralInhibition.unchecked(problem.gram)
     threshold = problem.squared_norms
     if not problem.positive:
         weights = MirroredWeights(lateral=weights, exchange=threshold)
         threshold = np.concatenate([threshold, threshold])
     return LassoNetwork(weights, threshold)
+
+
+def stored_gram(problem: LassoProblem, weights: object) -> tuple[np.ndarray, np.ndarray]:
+    """Return (rows, row_of): row i of the Gram matrix is rows[row_of[i]], or not there if that is -1."""
+    if isinstance(weights, MirroredWeights):
+        weights = weights.lateral
+    if isinstance(weights, InhibitionOnDemand):
+        return weights.stored()
+    return problem.gram, np.arange(problem.n_atoms)
+
+
+def store_gram(weights: object, atoms: np.ndarray) -> None:
+    """Have some more rows of the Gram matrix stored."""
+    if isinstance(weights, MirroredWeights):
+        weights = weights.lateral
+    weights.store(atoms)
 
 
 def soma_bias_of(problem: LassoProblem) -> np.ndarray:

@@ -17,7 +17,7 @@ from solvers.optimality import penalty_max
 
 PATCH_SIZE = 8
 # About nine non-zeros a patch of norm one.
-PATCH_PENALTY = 0.1
+PATCH_PENALTY = 0.175
 
 
 def random_dictionary(n_features: int, n_atoms: int, *, seed: int = 0) -> np.ndarray:

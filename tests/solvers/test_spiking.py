@@ -11,6 +11,7 @@ from snn import simulate
 from solvers import LassoProblem, Status, lasso_network, solve_spiking, spiking
 from solvers._kernels.finish import finish_codes
 from solvers.optimality import judge, penalty_max
+from tests.reference.networks import random_dictionary
 
 READOUTS = ("rate", "current", "exact")
 
@@ -356,3 +357,28 @@ def test_signals_whose_finish_does_not_end_run_on_and_do_not_disturb_the_others(
         alone = solve_spiking_quietly(problem.subset([signal]), tol=1e-9, readout="exact")
         for name in ("codes", "spike_counts", "duration", "duality_gap", "n_corrections"):
             np.testing.assert_array_equal(getattr(alone, name)[0], getattr(together, name)[signal])
+
+
+@pytest.mark.parametrize("positive", [True, False])
+@pytest.mark.parametrize("readout", ["current", "exact"])
+def test_one_signal_in_a_large_dictionary_makes_no_gram_matrix(readout, positive, monkeypatch):
+    rng = np.random.default_rng(12)
+    dictionary = random_dictionary(rng, 700, 90)
+    signal = (rng.uniform(0.5, 1.5, 6) @ dictionary[rng.choice(700, 6, replace=False)])[np.newaxis]
+    asked = []
+    gram_rows = LassoProblem.gram_rows
+
+    def noted(self, atoms):
+        asked.extend(atoms.tolist())
+        return gram_rows(self, atoms)
+
+    monkeypatch.setattr(LassoProblem, "gram_rows", noted)
+    sparing = LassoProblem(dictionary, signal, 0.2, positive=positive)
+    result = solve_spiking(sparing, readout=readout)
+    assert not sparing.has_gram
+    assert 0 < len(asked) == len(set(asked)) < 250
+    given = LassoProblem(dictionary, signal, 0.2, positive=positive, gram=dictionary @ dictionary.T)
+    expected = solve_spiking(given, readout=readout)
+    np.testing.assert_array_equal(result.spike_counts, expected.spike_counts)
+    np.testing.assert_allclose(result.codes, expected.codes, atol=1e-10)
+    assert result.n_synaptic_events == expected.n_synaptic_events
