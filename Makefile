@@ -22,7 +22,7 @@ help:
 	@echo "make demo       sparse-code a photograph with spikes, and learn atoms from photographs; pictures go to $(OUTPUT)/"
 	@echo "make test       run the tests"
 	@echo "make lint       run the style and import checks only"
-	@echo "make benchmark  time the solvers beside their peers"
+	@echo "make benchmark  time the simulator and the solvers beside their peers: some twenty minutes; figures go to docs/benchmarks/"
 	@echo "make learn      learn the three dictionaries of the paper at full size, beside the baselines: an hour or so"
 	@echo "make clean      remove the virtual environment, caches and $(OUTPUT)/"
 
@@ -41,7 +41,8 @@ lint: $(VENV)/.installed-test
 	@$(VENV)/bin/lint-imports
 
 benchmark: $(VENV)/.installed-test
-	@$(RUN) -m tests.benchmarks.spiking_lasso $(ARGS)
+	@$(INSTALL) --editable '.[peers]' || echo "some peers could not be installed: they are left out"
+	@$(RUN) -m tests.benchmarks $(ARGS)
 
 learn: $(VENV)/.installed-test
 	@$(RUN) -m examples.learn_photographs --output $(OUTPUT)
@@ -72,7 +73,7 @@ $(VENV)/.installed: pyproject.toml | $(VENV)/pyvenv.cfg
 # are skipped.
 $(VENV)/.installed-test: pyproject.toml | $(VENV)/pyvenv.cfg
 	@echo "installing sparsespike with what its tests need"
-	@$(INSTALL) --editable '.[peers]' 2>/dev/null || true
+	@$(INSTALL) --editable '.[peers]' 2>/dev/null || $(INSTALL) 'spams-bin>=2.6' 2>/dev/null || true
 	@if $(INSTALL) --editable '.[test,examples,brian2]' && $(RUN) -W ignore -c 'import brian2'; then \
 		: > $@; \
 	else \

@@ -67,7 +67,7 @@ def test_readme_code_runs_and_prints_what_its_comments_say(tmp_path, monkeypatch
         matplotlib.use(backend)
     gap, spikes, distance = (float(number) for number in capsys.readouterr().out.split())
     assert 1e-15 < gap < 1e-13
-    assert 7 < spikes < 11
+    assert 2 < spikes < 5
     assert 3e-3 < distance < 3e-2
 
 
