@@ -25,6 +25,8 @@ from snn.weights import BlockWeights, LateralInhibition, MirroredWeights, Segmen
 UPDATES_PER_CALL = 30_000_000
 MOST_SPIKES_PER_CALL = 65_536
 LEAST_SPIKE_LIMIT = 1_000_000
+# However weak the drive.
+LONGEST_FIRST_GUESS = 4.0
 # Weights that wear LateralInhibition's matrix, or an array's, run lazily.
 LAZY_FORMS = (np.ndarray, LateralInhibition, InhibitionOnDemand, MirroredWeights)
 # When a row of weights is missing, those of neurons that will fire within about this time are computed with
@@ -157,8 +159,8 @@ class EventDrivenRun:
     filtered_spikes : ndarray, shape (n_copies, n_neurons)
         The synaptic trace of each neuron's own spikes: 1 a spike, fading as e^-t.  Kept for
         `BlockWeights` only, whose users change weights in the middle of a run.
-    clock : ndarray, shape (n_copies, 3)
-        Columns `clocks.TIME`, `TIME_ERROR`, `HORIZON`.
+    clock : ndarray, shape (n_copies, CLOCK_COLUMNS)
+        Its columns are named in `snn._kernels.clock`.
     """
 
     def __init__(
@@ -184,20 +186,24 @@ class EventDrivenRun:
         if state is not None:
             self._potential[:] = state.membrane_potential
             self._current[:] = self._to_kernel(state.synaptic_current)
-        # First guess of the interval between spikes: from the drive alone.
-        with np.errstate(over="ignore"):
-            drive = (np.maximum(soma_bias, 0.0) / network.firing_threshold).sum(axis=1)
-        self.clock[:, clocks.HORIZON] = np.maximum(2.0 / np.maximum(drive, 2.0), clocks.SHORTEST_HORIZON)
-        self.clock[:, clocks.MARGIN] = network.firing_threshold.sum() / network.n_neurons
+        # First guess of the interval between spikes, from the drive alone: from rest there is none before the
+        # most driven neuron's.
+        with np.errstate(over="ignore", divide="ignore"):
+            drive = np.maximum(soma_bias, 0.0) / network.firing_threshold
+            guess = 2.0 / np.maximum(drive.sum(axis=1), 2.0)
+            guess = np.maximum(guess, np.minimum(1.25 / drive.max(axis=1), LONGEST_FIRST_GUESS))
+        self.clock[:, clocks.HORIZON] = np.maximum(guess, clocks.SHORTEST_HORIZON)
+        self.clock[:, clocks.MARGIN] = (network.firing_threshold / network.n_neurons).sum()
         self.clock[:, clocks.MISSING] = -1.0
 
-        # What a call may overshoot by: neurons that fire together, and a window of a kernel.
+        # What a call may overshoot by: neurons that fire together, and a span or window of a kernel.
         self._slack = network.n_neurons + clocks.MOST_EVENTS_PER_SPAN + clocks.MOST_EVENTS_PER_WINDOW
         updates_per_spike = network.n_neurons
         weights = network.weights
         if isinstance(weights, LAZY_FORMS) and not plainly:
             # The mean soma current of each neuron over the last span.
-            self._drift = soma_bias + self._current
+            with np.errstate(over="ignore"):
+                self._drift = soma_bias + self._current
             self._kernel = lazy.advance_lazily
             self._weights = self._lazy_weights()
         elif isinstance(weights, MirroredWeights):
@@ -244,8 +250,9 @@ class EventDrivenRun:
         if isinstance(weights, MirroredWeights):
             weights = weights.lateral
         n_rows = weights.shape[0]
-        drive = np.maximum(self._bias[copy] + self._current[copy], 0.0)
-        nearness = (self._potential[copy] + drive * LOOK_AHEAD) / self.network.firing_threshold
+        with np.errstate(over="ignore"):
+            drive = np.maximum(self._bias[copy] + self._current[copy], 0.0)
+            nearness = (self._potential[copy] + drive * LOOK_AHEAD) / self.network.firing_threshold
         nearness = nearness.reshape(-1, n_rows).max(axis=0)
         nearness[int(self.clock[copy, clocks.MISSING])] = np.inf
         weights.store(np.flatnonzero(nearness >= 1.0), most=ROWS_AT_ONCE, by=nearness)
@@ -329,12 +336,12 @@ class EventDrivenRun:
         return np.concatenate([0.5 * (positive - negative), 0.5 * (positive + negative)], axis=-1)
 
     def state(self, copy: int, *, start_time: float = 0.0) -> NetworkState:
-        """Return the state of one copy."""
-        return NetworkState(
+        """Return the state of one copy, whose numbers are in range."""
+        return NetworkState.unchecked(
             # Rounding may leave a neuron that is about to fire a hair above its threshold.
-            membrane_potential=np.minimum(self.membrane_potential[copy], self.network.firing_threshold),
-            synaptic_current=self.synaptic_current[copy].copy(),
-            time=start_time + float(self.clock[copy, clocks.TIME]),
+            np.minimum(self.membrane_potential[copy], self.network.firing_threshold),
+            self.synaptic_current[copy].copy(),
+            start_time + float(self.clock[copy, clocks.TIME]),
         )
 
 

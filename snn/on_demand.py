@@ -14,7 +14,8 @@ class InhibitionOnDemand:
     """As `LateralInhibition`, W = -(S - diag S), where S is large and few neurons fire.
 
     A row of S is computed when its neuron fires for the first time, together with those of neurons that
-    are about to, and kept.  Several runs may share one object, also in threads.
+    are about to, and kept.  Several runs may share one object, also in threads; they agree to rounding, for
+    who asks first decides with which others a row is computed.
 
     Parameters
     ----------
@@ -23,7 +24,7 @@ class InhibitionOnDemand:
     compute_rows : callable
         Takes indices, an array of int of shape (n_sources,), and returns those rows of S, an array of
         shape (n_sources, n_neurons): `strength[source, target]`, positive inhibits; the diagonal is not
-        looked at.
+        looked at.  It must not use this object.
 
     Raises
     ------
@@ -43,7 +44,11 @@ class InhibitionOnDemand:
         self._lock = threading.Lock()
 
     def __getstate__(self) -> dict:
-        return {key: value for key, value in self.__dict__.items() if key != "_lock"}
+        with self._lock:
+            state = {key: value for key, value in self.__dict__.items() if key != "_lock"}
+            # Rows of its own: a copy goes on storing where this one does.
+            state["_rows"] = self._rows[: max(self._n_stored, 1)].copy()
+        return state
 
     def __setstate__(self, state: dict) -> None:
         self.__dict__.update(state, _lock=threading.Lock())

@@ -89,7 +89,7 @@ class MirroredWeights:
 
     Parameters
     ----------
-    lateral : array_like or LateralInhibition, shape (n_pairs, n_pairs)
+    lateral : array_like, LateralInhibition or InhibitionOnDemand, shape (n_pairs, n_pairs)
         Weights [source pair, target pair] between halves of one sign; zero diagonal.
     exchange : array_like, shape (n_pairs,)
         Weight from either half of a pair to the other half.
@@ -100,7 +100,7 @@ class MirroredWeights:
         If an array does not hold finite real numbers, has a wrong shape, or the diagonal is not zero.
     """
 
-    lateral: np.ndarray | LateralInhibition
+    lateral: np.ndarray | LateralInhibition | InhibitionOnDemand
     exchange: np.ndarray
 
     def __post_init__(self) -> None:
@@ -388,10 +388,15 @@ def in_full(weights: Weights) -> np.ndarray:
     return weights if isinstance(weights, np.ndarray) else weights.toarray()
 
 
-def scaled_rows(weights: np.ndarray | LateralInhibition) -> tuple[np.ndarray, float]:
-    """Return a matrix and the factor that makes it the weights, its diagonal apart."""
+def scaled_rows(weights: np.ndarray | LateralInhibition | InhibitionOnDemand) -> tuple[np.ndarray, float]:
+    """Return a matrix and the factor that makes it the weights, its diagonal apart.
+
+    Whoever cannot wait for a row that is not there gets all of them.
+    """
     if isinstance(weights, LateralInhibition):
         return weights.strength, -1.0
+    if isinstance(weights, InhibitionOnDemand):
+        return weights.toarray(), 1.0
     return weights, 1.0
 
 

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from snn import InhibitionOnDemand, LateralInhibition, MirroredWeights, SpikingNetwork, StencilWeights, checks
+from snn.event_driven import read_only_view
 from solvers import convolutional_network
 from solvers.convolution import ConvolutionalDictionary
 from solvers.problem import LassoProblem
@@ -66,7 +67,8 @@ def network_of(problem: LassoProblem, *, sparing: bool = False) -> LassoNetwork:
     """Return what the networks of all signals have in common.
 
     With `sparing`, a large Gram matrix that is not there yet is not made for a single signal: only the rows
-    of atoms that fire are.  For several signals it always is, so that no bit of a code depends on its mates.
+    of atoms that fire are.  Among several signals it always is, so that no bit of a code depends on its
+    mates; a signal alone then agrees with them to rounding.
     """
     if isinstance(problem.dictionary, ConvolutionalDictionary):
         return LassoNetwork(
@@ -89,7 +91,9 @@ def stored_gram(problem: LassoProblem, weights: object) -> tuple[np.ndarray, np.
     if isinstance(weights, MirroredWeights):
         weights = weights.lateral
     if isinstance(weights, InhibitionOnDemand):
-        return weights.stored()
+        rows, row_of = weights.stored()
+        # Read-only like the matrix: kernels are compiled once for both.
+        return read_only_view(rows), row_of
     return problem.gram, np.arange(problem.n_atoms)
 
 

@@ -28,7 +28,7 @@ MOST_EVENTS_PER_SPAN = 8192
 """Spikes in one span of the lazy kernel, apart from those of its last window."""
 
 MOST_EVENTS_PER_WINDOW = 512
-"""Spikes in one window of the sparse kernel, apart from those that share the time of the last."""
+"""Spikes in one window, apart from those that share the time of the last."""
 
 
 @compiled

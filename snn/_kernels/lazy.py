@@ -68,6 +68,8 @@ FEWEST_LAZY = 64
 """Networks of fewer neurons are watched as a whole."""
 LAZY_PART = 2
 """As is one of which more than half would have to be."""
+MOST_RUNS = 5
+"""Of one span, before it is given up: a cascade may wake one neuron more in each."""
 BLOCK = 256
 """Targets brought up to date together: their sums stay in the first-level cache."""
 IN_PLACE_EVENTS = 32
@@ -442,16 +444,18 @@ def _span_of_few(
 ):  # fmt: skip
     """Run the watched, then bring the others up; return (time that passed, number of spikes).
 
-    Returns -1 for the time, and nothing has changed, when too many would have to be watched, or no time
-    would pass.
+    Returns -1 for the time, and nothing has changed, when too many would have to be watched, the span was
+    run too often, or no time would pass.
     """
     weights, values, row_of, factor, exchange, bias, threshold = network
     n_neurons = threshold.shape[0]
     members, own, slots, _ = watched
     next_span = span
+    n_runs = 0
     while True:
+        n_runs += 1
         n_watched = _copy_out(bias, threshold, potential, current, is_watched, watched)
-        if n_watched > slots.shape[0]:
+        if n_watched > slots.shape[0] or n_runs > MOST_RUNS:
             clock[SPAN] = 0.25 * span
             return -1.0, 0
         elapsed, horizon, n_new, n_slots, clock[MISSING] = run_watched(

@@ -5,9 +5,9 @@ watched where they are, and rows of the weights are read in place.  Windows and 
 `candidates`.
 
 The weights are `factor` times a matrix whose diagonal is not looked at, and of which those rows are stored
-that `row_of` says, -1 standing for the others.  Where there are two neurons a row,
-they are mirrored pairs: neuron i < n the positive half of pair i, neuron n + i its negative half; weights
-between halves of opposite signs have the opposite sign, and those of one pair meet by `exchange` alone.
+that `row_of` says, -1 standing for the others.  Where there are two neurons a row, they are mirrored pairs:
+neuron i < n the positive half of pair i, neuron n + i its negative half; weights between halves of opposite
+signs have the opposite sign, and those of one pair meet by `exchange` alone.
 """
 
 import math

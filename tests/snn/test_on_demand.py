@@ -1,11 +1,22 @@
 """Inhibition of which only some rows are ever computed: the same runs as with the whole matrix."""
 
+import copy
 import pickle
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
 
-from snn import InhibitionOnDemand, LateralInhibition, MirroredWeights, SpikingNetwork, simulate
+from snn import (
+    InhibitionOnDemand,
+    LateralInhibition,
+    MirroredWeights,
+    SpikingNetwork,
+    simulate,
+    simulate_clocked,
+)
+from snn._kernels import lazy
+from snn.event_driven import EventDrivenRun
 from tests.reference.networks import random_dictionary
 
 
@@ -31,8 +42,10 @@ def coding_problem(rng, n_atoms, n_features, support):
 
 @pytest.mark.parametrize("n_atoms", [12, 90, 400])
 @pytest.mark.parametrize("signed", [False, True])
-def test_same_spikes_as_with_the_whole_matrix(n_atoms, signed):
-    """To rounding: a run that waits for a row ends a window earlier."""
+@pytest.mark.parametrize("cost_of_watching", [0.3, 30.0])
+def test_same_spikes_as_with_the_whole_matrix(n_atoms, signed, cost_of_watching, monkeypatch):
+    """To rounding: a run that waits for a row ends a window, or a lazy span, earlier."""
+    monkeypatch.setattr(lazy, "COST_OF_WATCHING", cost_of_watching)
     gram, correlations, penalty = coding_problem(np.random.default_rng(n_atoms), n_atoms, 40, 6)
     rows = Rows(gram)
     whole, partly = LateralInhibition(gram), InhibitionOnDemand(n_atoms, rows)
@@ -87,3 +100,45 @@ def test_bad_rows_are_refused():
     )
     with pytest.raises(ValueError, match=r"compute_rows\(sources\) must be finite"):
         simulate(infinite, 5.0)
+
+
+def test_a_copy_stores_rows_of_its_own():
+    gram, *_ = coding_problem(np.random.default_rng(6), 10, 5, 3)
+    first = InhibitionOnDemand(10, Rows(gram))
+    first.store(np.arange(3))
+    first.store(np.array([3]))
+    second = copy.copy(first)
+    first.store(np.array([5]))
+    second.store(np.array([6]))
+    np.testing.assert_array_equal(first.strength_of(np.array([5])), gram[[5]])
+    np.testing.assert_array_equal(second.strength_of(np.array([6])), gram[[6]])
+
+
+def test_the_clock_and_the_plain_kernels_take_all_rows():
+    gram, correlations, penalty = coding_problem(np.random.default_rng(7), 40, 20, 3)
+    bias = correlations - penalty
+    whole, partly = (
+        SpikingNetwork(w, bias) for w in (LateralInhibition(gram), InhibitionOnDemand(40, Rows(gram)))
+    )
+    expected = simulate_clocked(whole, 20.0, time_step=0.01)
+    np.testing.assert_array_equal(
+        simulate_clocked(partly, 20.0, time_step=0.01).spike_counts, expected.spike_counts
+    )
+    run, plain = (EventDrivenRun(network, bias[np.newaxis], plainly=True) for network in (whole, partly))
+    run.advance(20.0)
+    plain.advance(20.0)
+    np.testing.assert_array_equal(run.spike_counts, plain.spike_counts)
+
+
+def test_threads_may_share_the_rows():
+    gram, correlations, penalty = coding_problem(np.random.default_rng(8), 300, 40, 6)
+    network = SpikingNetwork(InhibitionOnDemand(300, Rows(gram)), correlations - penalty)
+    drives = (correlations - penalty) * np.linspace(0.3, 1.0, 12)[:, np.newaxis]
+    whole = SpikingNetwork(LateralInhibition(gram), correlations - penalty)
+    with ThreadPoolExecutor(4) as pool:
+        runs = list(pool.map(lambda bias: simulate(network.with_soma_bias(bias), 30.0), drives))
+    for run, bias in zip(runs, drives, strict=True):
+        expected = simulate(whole.with_soma_bias(bias), 30.0)
+        np.testing.assert_array_equal(run.spike_counts, expected.spike_counts)
+    rows = network.weights
+    assert rows.n_stored < 300
