@@ -25,8 +25,6 @@ from snn.weights import BlockWeights, LateralInhibition, MirroredWeights, Segmen
 UPDATES_PER_CALL = 30_000_000
 MOST_SPIKES_PER_CALL = 65_536
 LEAST_SPIKE_LIMIT = 1_000_000
-# However weak the drive.
-LONGEST_FIRST_GUESS = 4.0
 # Weights that wear LateralInhibition's matrix, or an array's, run lazily.
 LAZY_FORMS = (np.ndarray, LateralInhibition, InhibitionOnDemand, MirroredWeights)
 # When a row of weights is missing, those of neurons that will fire within about this time are computed with
@@ -186,13 +184,10 @@ class EventDrivenRun:
         if state is not None:
             self._potential[:] = state.membrane_potential
             self._current[:] = self._to_kernel(state.synaptic_current)
-        # First guess of the interval between spikes, from the drive alone: from rest there is none before the
-        # most driven neuron's.
-        with np.errstate(over="ignore", divide="ignore"):
-            drive = np.maximum(soma_bias, 0.0) / network.firing_threshold
-            guess = 2.0 / np.maximum(drive.sum(axis=1), 2.0)
-            guess = np.maximum(guess, np.minimum(1.25 / drive.max(axis=1), LONGEST_FIRST_GUESS))
-        self.clock[:, clocks.HORIZON] = np.maximum(guess, clocks.SHORTEST_HORIZON)
+        # First guess of the interval between spikes: from the drive alone.
+        with np.errstate(over="ignore"):
+            drive = (np.maximum(soma_bias, 0.0) / network.firing_threshold).sum(axis=1)
+        self.clock[:, clocks.HORIZON] = np.maximum(2.0 / np.maximum(drive, 2.0), clocks.SHORTEST_HORIZON)
         self.clock[:, clocks.MARGIN] = (network.firing_threshold / network.n_neurons).sum()
         self.clock[:, clocks.MISSING] = -1.0
 
