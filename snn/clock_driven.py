@@ -304,13 +304,7 @@ def _synapses(weights: Weights) -> tuple:
             values.reshape(-1),
         )
     # All read-only, as some are: the kernel is compiled once for all but the sparse form.
-    return (form, *(_read_only_view(array) for array in (*rows, exchange)))
-
-
-def _read_only_view(array: np.ndarray) -> np.ndarray:
-    view = array.view()
-    view.flags.writeable = False
-    return view
+    return (form, *(checks.read_only(array) for array in (*rows, exchange)))
 
 
 def _workspace(firing_threshold: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

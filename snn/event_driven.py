@@ -18,7 +18,14 @@ from snn.on_demand import InhibitionOnDemand
 from snn.result import RunawayError, SimulationResult, SpikeTrain
 from snn.state import NetworkState
 from snn.stencil import StencilWeights
-from snn.weights import BlockWeights, LateralInhibition, MirroredWeights, SegmentedWeights, scaled_rows
+from snn.weights import (
+    BlockWeights,
+    LateralInhibition,
+    MirroredWeights,
+    SegmentedWeights,
+    lateral_of,
+    scaled_rows,
+)
 
 # A kernel returns to Python after about this many neuron updates (a tenth of a second or so), so
 # that Ctrl-C and a progress bar work.
@@ -172,8 +179,8 @@ class EventDrivenRun:
         self.network = network
         self._in_pairs = plainly and isinstance(network.weights, MirroredWeights)
         # What kernels only read goes in read-only, as some of it is: they are compiled once for all callers.
-        self._bias = read_only_view(soma_bias)
-        self._threshold = read_only_view(network.firing_threshold)
+        self._bias = checks.read_only(soma_bias)
+        self._threshold = checks.read_only(network.firing_threshold)
         self._potential = np.zeros(soma_bias.shape)
         self._current = np.zeros(soma_bias.shape)
         self.spike_counts = np.zeros(soma_bias.shape, dtype=np.int64)
@@ -220,7 +227,7 @@ class EventDrivenRun:
         elif isinstance(weights, (BlockWeights, SegmentedWeights)):
             segmented = weights.segmented() if isinstance(weights, BlockWeights) else weights
             self._kernel = segments.advance_segments
-            self._weights = (*map(read_only_view, segmented.arrays()), self.filtered_spikes)
+            self._weights = (*map(checks.read_only, segmented.arrays()), self.filtered_spikes)
         else:
             self._kernel = dense.advance_dense
             self._weights = scaled_rows(weights)
@@ -228,22 +235,18 @@ class EventDrivenRun:
 
     def _lazy_weights(self) -> tuple:
         """Return what the lazy kernel takes of the weights."""
-        weights, exchange = self.network.weights, np.empty(0)
-        if isinstance(weights, MirroredWeights):
-            weights, exchange = weights.lateral, weights.exchange
+        weights, exchange = lateral_of(self.network.weights)
         if isinstance(weights, InhibitionOnDemand):
             (rows, row_of), factor = weights.stored(), -1.0
         else:
             rows, factor = scaled_rows(weights)
             row_of = np.arange(len(rows))
-        rows, row_of, exchange = map(read_only_view, (rows, row_of, exchange))
+        rows, row_of, exchange = map(checks.read_only, (rows, row_of, exchange))
         return rows, rows.reshape(-1), row_of, factor, exchange, lazy.COST_OF_WATCHING, self._drift
 
     def _fetch_rows(self, copy: int) -> None:
         """Have the row of weights computed that a copy waits for, and some that it will want soon."""
-        weights = self.network.weights
-        if isinstance(weights, MirroredWeights):
-            weights = weights.lateral
+        weights, _ = lateral_of(self.network.weights)
         n_rows = weights.shape[0]
         with np.errstate(over="ignore"):
             drive = np.maximum(self._bias[copy] + self._current[copy], 0.0)
@@ -382,10 +385,3 @@ def describe_runaway(result: SimulationResult, max_spikes: int) -> str:
         f"most active are neurons {named}: lateral excitation outruns the firing thresholds, "
         "or max_spikes is too small for this duration"
     )
-
-
-def read_only_view(array: np.ndarray) -> np.ndarray:
-    """Return the same array, not to be written through this view."""
-    view = array.view()
-    view.flags.writeable = False
-    return view

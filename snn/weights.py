@@ -388,6 +388,13 @@ def in_full(weights: Weights) -> np.ndarray:
     return weights if isinstance(weights, np.ndarray) else weights.toarray()
 
 
+def lateral_of(weights: Weights) -> tuple[Weights, np.ndarray]:
+    """Return the weights between pairs, and those within them; of what has no pairs itself, and none."""
+    if isinstance(weights, MirroredWeights):
+        return weights.lateral, weights.exchange
+    return weights, np.empty(0)
+
+
 def scaled_rows(weights: np.ndarray | LateralInhibition | InhibitionOnDemand) -> tuple[np.ndarray, float]:
     """Return a matrix and the factor that makes it the weights, its diagonal apart.
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from snn import InhibitionOnDemand, LateralInhibition, MirroredWeights, SpikingNetwork, StencilWeights, checks
-from snn.event_driven import read_only_view
+from snn.weights import Weights, lateral_of
 from solvers import convolutional_network
 from solvers.convolution import ConvolutionalDictionary
 from solvers.problem import LassoProblem
@@ -86,21 +86,19 @@ def network_of(problem: LassoProblem, *, sparing: bool = False) -> LassoNetwork:
     return LassoNetwork(weights, threshold)
 
 
-def stored_gram(problem: LassoProblem, weights: object) -> tuple[np.ndarray, np.ndarray]:
+def stored_gram(problem: LassoProblem, weights: Weights) -> tuple[np.ndarray, np.ndarray]:
     """Return (rows, row_of): row i of the Gram matrix is rows[row_of[i]], or not there if that is -1."""
-    if isinstance(weights, MirroredWeights):
-        weights = weights.lateral
+    weights, _ = lateral_of(weights)
     if isinstance(weights, InhibitionOnDemand):
         rows, row_of = weights.stored()
         # Read-only like the matrix: kernels are compiled once for both.
-        return read_only_view(rows), row_of
+        return checks.read_only(rows), row_of
     return problem.gram, np.arange(problem.n_atoms)
 
 
-def store_gram(weights: object, atoms: np.ndarray) -> None:
+def store_gram(weights: Weights, atoms: np.ndarray) -> None:
     """Have some more rows of the Gram matrix stored."""
-    if isinstance(weights, MirroredWeights):
-        weights = weights.lateral
+    weights, _ = lateral_of(weights)
     weights.store(atoms)
 
 

@@ -179,6 +179,13 @@ def _summarise(log, n_events, span, slots, n_slots, sources):
 
 
 @uncounted
+def _bulge(rise, span):
+    """Return the largest of 1 - e^-tau - rise tau / T, where e^-tau = rise / T; rise = 1 - e^-T."""
+    slope = rise / span
+    return max(1.0 - slope + slope * math.log(slope), 0.0) if slope > 0.0 else 1.0
+
+
+@uncounted
 def _bring_up(network, potential, current, is_watched, span, sources, n_sources, others):
     """Bring the others to the end of the span; mark those not proven silent.
 
@@ -194,9 +201,7 @@ def _bring_up(network, potential, current, is_watched, span, sources, n_sources,
     n_neurons = threshold.shape[0]
     rise = -math.expm1(-span)
     fade = 1.0 - rise
-    # The largest of 1 - e^-tau - rise tau / T, where e^-tau = rise / T.
-    slope = rise / span
-    bulge = max(1.0 - slope + slope * math.log(slope), 0.0) if slope > 0.0 else 1.0
+    bulge = _bulge(rise, span)
     n_suspects = 0
     largest = 0.0
     for start in range(0, n_rows, BLOCK):
@@ -288,8 +293,7 @@ def _choose(potential, current, drift, threshold, n_rows, span, margin, is_watch
     """Mark who may come near its threshold within the span, halves of a pair together; return how many."""
     n_neurons = threshold.shape[0]
     rise = -math.expm1(-span)
-    slope = rise / span
-    bulge = max(1.0 - slope + slope * math.log(slope), 0.0) if slope > 0.0 else 1.0
+    bulge = _bulge(rise, span)
     n_watched = np.int64(0)
     for i in range(n_rows):
         near = False

@@ -115,17 +115,9 @@ def _deliver_in_place(
             reached |= excess[own] >= 0.0
         if reached:
             n_candidates = find_candidates(
-                first,
-                first + n_rows,
-                length,
-                n_candidates,
-                bias,
-                threshold,
-                excess,
-                current,
-                neurons,
+                first, first + n_rows, length, n_candidates, bias, threshold, excess, current, neurons,
                 candidates,
-            )
+            )  # fmt: skip
         signed = -signed
     return n_candidates
 
