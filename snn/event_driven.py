@@ -199,7 +199,7 @@ class EventDrivenRun:
         self.clock[:, clocks.MISSING] = -1.0
 
         # What a call may overshoot by: neurons that fire together, and a span or window of a kernel.
-        self._slack = network.n_neurons + clocks.MOST_EVENTS_PER_SPAN + clocks.MOST_EVENTS_PER_WINDOW
+        self._slack = network.n_neurons + clocks.MOST_EVENTS_PER_WINDOW
         updates_per_spike = network.n_neurons
         weights = network.weights
         if isinstance(weights, LAZY_FORMS) and not plainly:
@@ -208,6 +208,7 @@ class EventDrivenRun:
                 self._drift = soma_bias + self._current
             self._kernel = lazy.advance_lazily
             self._weights = self._lazy_weights()
+            self._slack += lazy.most_events_per_span(network.n_neurons)
         elif isinstance(weights, MirroredWeights):
             self._kernel = mirrored.advance_mirrored
             self._weights = (*scaled_rows(weights.lateral), weights.exchange)
@@ -242,7 +243,9 @@ class EventDrivenRun:
             rows, factor = scaled_rows(weights)
             row_of = np.arange(len(rows))
         rows, row_of, exchange = map(checks.read_only, (rows, row_of, exchange))
-        return rows, rows.reshape(-1), row_of, factor, exchange, lazy.COST_OF_WATCHING, self._drift
+        events_per_span = lazy.most_events_per_span(self.network.n_neurons)
+        costs = (lazy.COST_OF_WATCHING, events_per_span)
+        return rows, rows.reshape(-1), row_of, factor, exchange, *costs, self._drift
 
     def _fetch_rows(self, copy: int) -> None:
         """Have the row of weights computed that a copy waits for, and some that it will want soon."""

@@ -24,9 +24,6 @@ CLOCK_COLUMNS = 11
 SHORTEST_HORIZON = 1e-290
 """Horizons are doubled and halved, and must never be zero."""
 
-MOST_EVENTS_PER_SPAN = 8192
-"""Spikes in one span of the lazy kernel, apart from those of its last window."""
-
 MOST_EVENTS_PER_WINDOW = 512
 """Spikes in one window, apart from those that share the time of the last."""
 

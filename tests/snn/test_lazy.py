@@ -111,9 +111,9 @@ def test_a_silent_neuron_that_wakes_late_is_not_missed():
     bias = np.full(n, -0.5)
     bias[:6] = 1.0
     weights = np.zeros((n, n))
-    # Neuron 6 fires after a long rise, and from then on excites neuron 7 by more than its leak away.
+    # Neuron 6 fires after a long rise, and each of its spikes lifts neuron 7 across its threshold at once.
     bias[6] = 0.021
-    weights[6, 7] = 1.9
+    weights[6, 7] = 4.0
     bias[7] = -0.03
     network = SpikingNetwork(weights, bias)
     run = assert_same(network, 200.5)
