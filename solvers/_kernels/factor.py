@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from snn._kernels.compiling import compiled
+from snn._kernels.compiling import compiled, inlined, uncounted
 
 # Share of an atom's squared norm that must be left after projection on the atoms in S: below it the
 # atom counts as a combination of them, and the factor would not carry the precision asked for.
@@ -63,7 +63,7 @@ def larger_work(work, n_members, size, capacity):
     return new
 
 
-@partial(compiled, fastmath={"reassoc", "contract"})
+@partial(uncounted, forceinline=True, fastmath={"reassoc", "contract"})
 def dot(left, right):
     total = 0.0
     for i in range(left.shape[0]):
@@ -71,19 +71,19 @@ def dot(left, right):
     return total
 
 
-@partial(compiled, fastmath={"contract"})
+@partial(uncounted, forceinline=True, fastmath={"contract"})
 def subtract(target, factor, source):
     for i in range(target.shape[0]):
         target[i] -= factor * source[i]
 
 
-@compiled
+@inlined
 def copy(target, source):
     for i in range(target.shape[0]):
         target[i] = source[i]
 
 
-@compiled
+@uncounted
 def solve_transposed(factor, vector, size):
     """Solve U^T w = vector in place."""
     for i in range(size):
@@ -91,14 +91,14 @@ def solve_transposed(factor, vector, size):
         subtract(vector[i + 1 : size], vector[i], factor[i, i + 1 : size])
 
 
-@compiled
+@uncounted
 def solve(factor, vector, size):
     """Solve U y = vector in place."""
     for i in range(size - 1, -1, -1):
         vector[i] = (vector[i] - dot(factor[i, i + 1 : size], vector[i + 1 : size])) / factor[i, i]
 
 
-@compiled
+@uncounted
 def join(work, n_members, rows, row_of, correlations, penalty, atom):
     """Make an atom the next member of W."""
     row = rows[row_of[atom]]
@@ -110,7 +110,7 @@ def join(work, n_members, rows, row_of, correlations, penalty, atom):
         work.gram[k, n_members] = work.gram[n_members, k]
 
 
-@compiled
+@uncounted
 def enter(work, size, places, signs, n_entering):
     """Append members of W to S and to the factor, those apart that depend on the others.
 
@@ -151,13 +151,13 @@ def enter(work, size, places, signs, n_entering):
                 work.factor[i, size] = column[i]
             work.factor[size, size] = root
             if taken < a:
-                work.columns[taken, :size] = column[:size]
+                copy(work.columns[taken, :size], column[:size])
             taken += 1
             size += 1
     return size
 
 
-@partial(compiled, fastmath={"contract"})
+@partial(uncounted, fastmath={"contract"})
 def _rotate(target, source, other, cosine, sine):
     """Plane rotation of two rows; the first goes to `target`."""
     for j in range(target.shape[0]):
@@ -167,7 +167,7 @@ def _rotate(target, source, other, cosine, sine):
         other[j] = cosine * right - sine * left
 
 
-@compiled
+@uncounted
 def leave(work, size, leaving):
     """Delete an entry of S from the factor by plane rotations of its rows."""
     for i in range(leaving):

@@ -25,7 +25,7 @@ from functools import partial
 
 import numpy as np
 
-from snn._kernels.compiling import compiled
+from snn._kernels.compiling import compiled, uncounted
 from solvers._kernels.factor import (
     copy,
     enter,
@@ -50,15 +50,18 @@ LEAST_JOINING = 16
 LEAST_CAPACITY = 32
 
 
-@compiled
+@uncounted
 def _violators(residual, penalty, positive, share, tolerance, n_atoms, most, atoms, excesses):
     """Fill `atoms` with up to `most` of those that violate most, the worst first; return how many."""
-    worst = tolerance
+    count = 0
     for i in range(n_atoms):
-        worst = max(worst, (residual[i] if positive else abs(residual[i])) - penalty[i])
-    if worst == tolerance:
+        count += (residual[i] if positive else abs(residual[i])) - penalty[i] > tolerance
+    if count == 0:
         return 0
-    least = max(share * worst, tolerance)
+    least = tolerance
+    if share > 0.0:
+        for i in range(n_atoms):
+            least = max(least, share * ((residual[i] if positive else abs(residual[i])) - penalty[i]))
     count = 0
     for i in range(n_atoms):
         excess = (residual[i] if positive else abs(residual[i])) - penalty[i]
@@ -74,7 +77,7 @@ def _violators(residual, penalty, positive, share, tolerance, n_atoms, most, ato
     return count
 
 
-@compiled
+@uncounted
 def _price_within(work, n_members, size):
     """Set `residual` of W, 0 in S; leave the residual of the equations on S in `solution`."""
     for i in range(n_members):
@@ -89,7 +92,7 @@ def _price_within(work, n_members, size):
         work.residual[place] = 0.0
 
 
-@compiled
+@uncounted
 def _share(value, solution):
     """Return the part of the way from x to y that keeps an entry positive, 1 if all of it does."""
     if solution > 0.0:
@@ -97,7 +100,7 @@ def _share(value, solution):
     return value / (value - solution) if value > 0.0 else 0.0
 
 
-@compiled
+@uncounted
 def _go(work, size):
     """Go from x towards y until atoms vanish, and take these from S; return its size."""
     step = 1.0
@@ -114,7 +117,7 @@ def _go(work, size):
     return size
 
 
-@compiled
+@uncounted
 def _exchange(work, size, place, sign):
     """Let a member enter that is a combination of S: exchange it for the first atom of S to vanish.
 
@@ -142,7 +145,7 @@ def _exchange(work, size, place, sign):
     return size, True
 
 
-@compiled
+@uncounted
 def _solve_within(work, n_members, size, positive, tolerance, max_rounds, at_guess, places, signs, excesses):
     """Solve the problem of the members of W; return (size of S, rounds left, whether it ended).
 
@@ -182,7 +185,7 @@ def _solve_within(work, n_members, size, positive, tolerance, max_rounds, at_gue
     return size, 0, False
 
 
-@partial(compiled, fastmath={"contract"})
+@partial(uncounted, fastmath={"contract"})
 def _subtract_four(target, factors, first, second, third, fourth):
     for i in range(target.shape[0]):
         target[i] -= (
@@ -190,11 +193,11 @@ def _subtract_four(target, factors, first, second, third, fourth):
         )
 
 
-@compiled
+@uncounted
 def _price(work, size, rows, row_of, correlations, residual):
     """Set the correlations of all atoms with the residual of x, 0 for those in S."""
     copy(residual, correlations)
-    factors = work.solution
+    factors = work.residual
     for k in range(size):
         factors[k] = work.sign[k] * work.value[k]
     whole = size - size % 4
@@ -214,7 +217,7 @@ def _price(work, size, rows, row_of, correlations, residual):
         residual[work.atoms[work.active[k]]] = 0.0
 
 
-@compiled
+@uncounted
 def _refine(work, size):
     """One step of iterative refinement: the factor has been through many changes."""
     solve_transposed(work.factor, work.solution, size)
@@ -255,7 +258,6 @@ def _finish(
         if not solved:
             break
         at_guess = False
-        _refine(work, size)
         _price(work, size, rows, row_of, correlations, residual)
         n_joining = _violators(
             residual, penalty, positive, 0.0, tolerance, n_atoms, max(LEAST_JOINING, size), places, excesses
@@ -272,14 +274,16 @@ def _finish(
                 is_member[atom] = True
                 n_members += 1
                 ended = False
+    if ended:
+        _refine(work, size)
     for k in range(n_members):
         is_member[work.atoms[k]] = False
     return work, size, ended
 
 
-@compiled
+@uncounted
 def _fired(spike_counts, potential, threshold, positive, atoms, charges):
-    """List the atoms that fired and have a positive average current; return how many.
+    """List the atoms that fired and have a positive average current, the largest first; return how many.
 
     `charges` are the integrals of these currents, with the sign of the half of a pair that fired.
     """
@@ -293,8 +297,13 @@ def _fired(spike_counts, potential, threshold, positive, atoms, charges):
         if not positive and spike_counts[k] > 0:
             charge -= max(threshold[k] * spike_counts[k] + potential[k], 0.0)
         if charge != 0.0:
-            atoms[count] = i
-            charges[count] = charge
+            k = count
+            while k > 0 and abs(charges[k - 1]) < abs(charge):
+                charges[k] = charges[k - 1]
+                atoms[k] = atoms[k - 1]
+                k -= 1
+            charges[k] = charge
+            atoms[k] = i
             count += 1
     return count
 
@@ -319,19 +328,16 @@ def finish_codes(
     charges = np.empty(n_atoms)
     signs = np.empty(n_atoms)
     fired = np.empty(n_atoms, np.int64)
-    guess = np.empty(n_atoms, np.int64)
     places = np.empty(n_atoms, np.int64)
     is_member = np.zeros(n_atoms, np.bool_)
     for k in range(active.shape[0]):
         signal = active[k]
-        n_fired = _fired(spike_counts[signal], potential[signal], threshold, positive, fired, charges)
         # The largest enter first; atoms that depend on them wait outside.
-        order = np.argsort(-np.abs(charges[:n_fired]))
+        n_fired = _fired(spike_counts[signal], potential[signal], threshold, positive, fired, charges)
         for i in range(n_fired):
-            guess[i] = fired[order[i]]
-            signs[i] = math.copysign(1.0, charges[order[i]])
+            signs[i] = math.copysign(1.0, charges[i])
         work, size, ended[k] = _finish(
-            rows, row_of, correlations[signal], penalty, positive, guess, signs, n_fired, max_rounds, work,
+            rows, row_of, correlations[signal], penalty, positive, fired, signs, n_fired, max_rounds, work,
             residual, is_member, places, excesses, wanted,
         )  # fmt: skip
         code = codes[k]
