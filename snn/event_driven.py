@@ -162,7 +162,7 @@ class EventDrivenRun:
     spike_counts : ndarray of int, shape (n_copies, n_neurons)
         Spikes so far.
     filtered_spikes : ndarray, shape (n_copies, n_neurons)
-        The synaptic trace of each neuron's own spikes: 1 a spike, fading as e^-t.  Kept for
+        The synaptic trace of each neuron's own spikes: 1 a spike, fading as e^-t.  There for
         `BlockWeights` only, whose users change weights in the middle of a run.
     clock : ndarray, shape (n_copies, CLOCK_COLUMNS)
         Its columns are named in `snn._kernels.clock`.
@@ -185,15 +185,16 @@ class EventDrivenRun:
         self._current = np.zeros(soma_bias.shape)
         self.spike_counts = np.zeros(soma_bias.shape, dtype=np.int64)
         self.clock = np.zeros((len(soma_bias), clocks.CLOCK_COLUMNS))
-        self.filtered_spikes = np.zeros(soma_bias.shape)
-        if isinstance(state, EventDrivenRun):
-            self.filtered_spikes[:] = state.filtered_spikes
         if state is not None:
             self._potential[:] = state.membrane_potential
             self._current[:] = self._to_kernel(state.synaptic_current)
+            self._drop_negligible_currents()
         # First guess of the interval between spikes: from the drive alone.
+        rates = np.maximum(soma_bias, 0.0)
         with np.errstate(over="ignore"):
-            drive = (np.maximum(soma_bias, 0.0) / network.firing_threshold).sum(axis=1)
+            rates /= network.firing_threshold
+            drive = rates.sum(axis=1)
+            soma_current = np.add(soma_bias, self._current, out=rates)
         self.clock[:, clocks.HORIZON] = np.maximum(2.0 / np.maximum(drive, 2.0), clocks.SHORTEST_HORIZON)
         self.clock[:, clocks.MARGIN] = (network.firing_threshold / network.n_neurons).sum()
         self.clock[:, clocks.MISSING] = -1.0
@@ -204,8 +205,7 @@ class EventDrivenRun:
         weights = network.weights
         if isinstance(weights, LAZY_FORMS) and not plainly:
             # The mean soma current of each neuron over the last span.
-            with np.errstate(over="ignore"):
-                self._drift = soma_bias + self._current
+            self._drift = soma_current
             self._kernel = lazy.advance_lazily
             self._weights = self._lazy_weights()
             self._slack += lazy.most_events_per_span(network.n_neurons)
@@ -227,6 +227,9 @@ class EventDrivenRun:
             self._slack += stencil.events_per_epoch(network.n_neurons)
         elif isinstance(weights, (BlockWeights, SegmentedWeights)):
             segmented = weights.segmented() if isinstance(weights, BlockWeights) else weights
+            self.filtered_spikes = np.zeros(soma_bias.shape)
+            if isinstance(state, EventDrivenRun):
+                self.filtered_spikes[:] = state.filtered_spikes
             self._kernel = segments.advance_segments
             self._weights = (*map(checks.read_only, segmented.arrays()), self.filtered_spikes)
         else:
@@ -259,6 +262,9 @@ class EventDrivenRun:
         weights.store(np.flatnonzero(nearness >= 1.0), most=ROWS_AT_ONCE, by=nearness)
         self._weights = self._lazy_weights()
 
+    def _drop_negligible_currents(self) -> None:
+        self._current[np.abs(self._current) < NEGLIGIBLE_CURRENT] = 0.0
+
     def advance(
         self,
         time: float,
@@ -288,7 +294,8 @@ class EventDrivenRun:
                     budget = min(budget, max_spikes - n_spikes + 1)
                     if budget <= 0:
                         break
-                self._current[np.abs(self._current) < NEGLIGIBLE_CURRENT] = 0.0
+                if self.clock[active[position], clocks.TIME] > 0.0:
+                    self._drop_negligible_currents()
                 status, position, n_new = self._kernel(
                     *self._weights,
                     self._bias,
