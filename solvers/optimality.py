@@ -166,40 +166,36 @@ def _checked_codes(problem: LassoProblem, codes: np.ndarray | sparse.csr_array) 
 
 def _figures(problem: LassoProblem, codes: sparse.csr_array) -> Optimality:
     """Return the figures of codes that were checked."""
-    residuals = problem.signals - problem.reconstruct(codes)
+    residuals = problem.reconstruct(codes)
+    np.subtract(problem.signals, residuals, out=residuals)
     correlations = problem.correlate(residuals)
     reach = correlations if problem.positive else np.abs(correlations)
     squared_residual = np.einsum("ij,ij->i", residuals, residuals)
     kappa = _dual_scale(problem, residuals, reach, squared_residual)
 
     # Sums over the entries of a code, in the order of its atoms.
-    signal, atom, value = _row_numbers(codes), codes.indices, codes.data
-    correlation, penalty = correlations[signal, atom], problem.penalty[atom]
+    n_signals, n_atoms = codes.shape
+    signal = np.repeat(np.arange(n_signals), codes.indptr[1:] - codes.indptr[:-1])
+    atom, value = codes.indices, codes.data
+    place = signal * n_atoms + atom
+    correlation, penalty = correlations.take(place), problem.penalty.take(atom)
     costs = np.abs(value) * penalty
-    slacks = costs - kappa[signal] * value * correlation
-    gap = 0.5 * (1.0 - kappa) ** 2 * squared_residual + _sums(problem, signal, slacks)
+    slacks = costs - kappa.take(signal) * value * correlation
+    gap = 0.5 * (1.0 - kappa) ** 2 * squared_residual + np.bincount(signal, slacks, n_signals)
 
     # At an entry that is zero, thresholding leaves what exceeds the penalty.
-    violations = reach - problem.penalty
-    scaled = problem.squared_norms[atom] * value
+    violations = np.subtract(reach, problem.penalty, out=reach)
+    scaled = problem.squared_norms.take(atom) * value
     stepped = scaled + correlation
     thresholded = stepped - np.minimum(stepped, penalty)
     if not problem.positive:
         thresholded += np.minimum(stepped + penalty, 0.0)
-    violations[signal, atom] = np.abs(scaled - thresholded)
+    violations.put(place, np.abs(scaled - thresholded))
     return Optimality(
-        objective=0.5 * squared_residual + _sums(problem, signal, costs),
+        objective=0.5 * squared_residual + np.bincount(signal, costs, n_signals),
         duality_gap=gap,
         kkt_violation=np.maximum(violations.max(axis=1), 0.0),
     )
-
-
-def _row_numbers(codes: sparse.csr_array) -> np.ndarray:
-    return np.repeat(np.arange(codes.shape[0]), np.diff(codes.indptr))
-
-
-def _sums(problem: LassoProblem, signal: np.ndarray, values: np.ndarray) -> np.ndarray:
-    return np.bincount(signal, values, problem.n_signals)
 
 
 def _dual_scale(

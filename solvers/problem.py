@@ -165,7 +165,9 @@ class LassoProblem:
         """
         if isinstance(self.dictionary, ConvolutionalDictionary):
             return self.dictionary.reconstruct(codes)
-        return sparse.csr_array(codes) @ self.dictionary
+        if not isinstance(codes, sparse.csr_array):
+            codes = sparse.csr_array(codes)
+        return codes @ self.dictionary
 
     def subset(self, which: np.ndarray | slice) -> LassoProblem:
         """Return the problem of some of the signals; the dictionary is shared, not checked again.
