@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, fields
-from functools import cached_property
+from functools import cached_property, partial
 from typing import NamedTuple
 
 import numpy as np
 from joblib import Parallel, delayed, effective_n_jobs
+from joblib.parallel import ThreadingBackend, get_active_backend
 from scipy import sparse
 from tqdm import tqdm
 
 from snn import checks
 from snn.event_driven import EventDrivenRun
 from snn.weights import out_degrees
+from solvers._kernels.batch import scaled_drive
 from solvers._kernels.finish import finish_codes
 from solvers.convolution import ConvolutionalDictionary
 from solvers.optimality import Optimality, judge
@@ -22,11 +26,11 @@ from solvers.problem import LassoProblem
 from solvers.result import SparseCodingResult, as_sparse, judged
 from solvers.spiking_network import (
     LassoNetwork,
+    in_network_order,
     in_result_order,
     network_of,
     rates_of,
     signed,
-    soma_bias_of,
     store_gram,
     stored_gram,
 )
@@ -43,6 +47,8 @@ LAST_FINISH_TIME = 500.0
 # Signals simulated together: bounded by memory, and so that Ctrl-C is quick.
 VALUES_PER_BATCH = 1_000_000
 LARGEST_BATCH = 256
+# So that workers finish together.
+BATCHES_PER_WORKER = 4
 FIGURES = tuple(field.name for field in fields(Optimality))
 FINISHES_PER_CALL = 100_000
 # Rounds of the exact read-out, a multiple of the number of atoms it could need.
@@ -183,19 +189,19 @@ def solve_spiking(
         )
 
     network = network_of(problem, sparing=True)
+    n_workers = effective_n_jobs(n_jobs) if problem.n_signals > 1 else 1
+    size = min(VALUES_PER_BATCH // network.n_neurons, LARGEST_BATCH)
+    if n_workers > 1:
+        size = min(size, math.ceil(problem.n_signals / (BATCHES_PER_WORKER * n_workers)))
+    size = max(size, 1)
+    parts = [slice(start, start + size) for start in range(0, problem.n_signals, size)]
+    batches = [problem.subset(part) for part in parts] if len(parts) > 1 else [problem]
     solve_batch = _finish_batch if readout == "exact" else _read_batch
-    size = int(min(max(VALUES_PER_BATCH // network.n_neurons, 1), LARGEST_BATCH))
-    tasks = [
-        (problem.subset(slice(start, start + size)), network, tol, max_duration, readout)
-        for start in range(0, problem.n_signals, size)
-    ]
-    shown = tqdm(tasks, unit="batch", desc="spiking") if progress else tasks
-    if len(tasks) == 1 or effective_n_jobs(n_jobs) == 1:
-        outcome = _joined([solve_batch(*task) for task in shown])
-    else:
-        outcome = _joined(
-            Parallel(n_jobs=n_jobs, prefer="threads")(delayed(solve_batch)(*task) for task in shown)
-        )
+    solve = partial(solve_batch, network=network, tol=tol, max_duration=max_duration, readout=readout)
+    outcomes = _spread(solve, batches, n_jobs, n_workers)
+    if progress:
+        outcomes = tqdm(outcomes, unit="batch", desc="spiking", total=len(batches))
+    outcome = _joined(list(outcomes))
     return judged(
         problem,
         outcome.codes,
@@ -214,6 +220,24 @@ def solve_spiking(
         n_corrections=outcome.n_corrections,
         problem=problem,
     )
+
+
+def _spread(
+    solve: Callable[[LassoProblem], _Outcome],
+    batches: list[LassoProblem],
+    n_jobs: int | None,
+    n_workers: int,
+) -> Iterator[_Outcome]:
+    """Solve batches on as many workers as joblib says, of the kind that it says; yield them in order."""
+    if n_workers == 1 or len(batches) == 1:
+        yield from map(solve, batches)
+    elif isinstance(get_active_backend(prefer="threads")[0], ThreadingBackend):
+        # The threads of joblib itself are looked after every 10 milliseconds.
+        with ThreadPoolExecutor(n_workers) as pool:
+            yield from pool.map(solve, batches)
+    else:
+        workers = Parallel(n_jobs=n_jobs, batch_size=1, return_as="generator")
+        yield from workers(delayed(solve)(batch) for batch in batches)
 
 
 class _Outcome(NamedTuple):
@@ -289,10 +313,12 @@ def _start(problem: LassoProblem, network: LassoNetwork) -> tuple[EventDrivenRun
 
     A scale is the largest rate that a neuron's drive would cause alone, 1 where nobody is driven.
     """
-    soma_bias = soma_bias_of(problem)
-    scale = (soma_bias / network.firing_threshold).max(axis=1)
-    scale[scale <= 0.0] = 1.0
-    return EventDrivenRun(network, soma_bias / scale[:, np.newaxis]), scale
+    soma_bias = np.empty((problem.n_signals, network.n_neurons))
+    scale = np.empty(problem.n_signals)
+    scaled_drive(
+        problem.correlations, problem.penalty, problem.squared_norms, problem.positive, soma_bias, scale
+    )
+    return EventDrivenRun(network, in_network_order(problem, soma_bias)), scale
 
 
 def _read_batch(
