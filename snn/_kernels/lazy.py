@@ -66,6 +66,8 @@ from snn._kernels.watched import (
 )
 
 LEAST_EVENTS_PER_WINDOW = 8
+CANDIDATES_PER_WINDOW = 384
+"""Few neurons are all candidates anyway: their windows are longer, of so many spikes over their number."""
 MOST_WATCHED = 4096
 FEWEST_LAZY = 64
 """Networks of fewer neurons are watched as a whole."""
@@ -212,10 +214,11 @@ def _span_of_few(
         if n_watched > slots.shape[0] or n_runs > MOST_RUNS:
             clock[SPAN] = 0.25 * span
             return -1.0, 0
+        events_per_window = max(LEAST_EVENTS_PER_WINDOW, CANDIDATES_PER_WINDOW // max(n_watched, 1))
         elapsed, horizon, n_new, n_slots, clock[MISSING] = run_watched(
             False, weights, values, row_of, factor, exchange, watched, own[OWN_BIAS, :n_watched],
             own[OWN_THRESHOLD, :n_watched], own[OWN_POTENTIAL, :n_watched], own[OWN_CURRENT, :n_watched],
-            clock[HORIZON], span, network.events_per_span, LEAST_EVENTS_PER_WINDOW, windows, log.times,
+            clock[HORIZON], span, network.events_per_span, events_per_window, windows, log.times,
             log.neurons,
         )  # fmt: skip
         if elapsed == 0.0:
