@@ -3,12 +3,11 @@
 import numpy as np
 from matplotlib.figure import Figure
 
-from examples._common import BLUE, GREY, ORANGE, figure
+from examples._common import BLUE, GREEN, GREY, ORANGE, figure
 from tests.benchmarks.dictionary_size import (
-    EARLY,
-    LATE,
     cost_of_spikes,
     microseconds,
+    part_names,
     planted_signal,
     points_table,
 )
@@ -48,13 +47,10 @@ def plot(data: dict) -> Figure | None:
     picture = figure(6.5, 4.0)
     ax = picture.subplots()
     supports = np.array([point["support"] for point in data["points"]], dtype=float)
-    for part, colour, words in (
-        ("early", BLUE, f"to t = {EARLY:g}"),
-        ("late", ORANGE, f"{EARLY:g} to {LATE:g}"),
-    ):
+    for part, (colour, words) in enumerate(zip((BLUE, ORANGE, GREEN), part_names(), strict=True)):
         costs = [microseconds(point, part) for point in data["points"]]
         ax.plot(supports, costs, color=colour, marker="o", label=words)
-    last = microseconds(data["points"][-1], "late")
+    last = microseconds(data["points"][-1], -1)
     ax.plot(supports, last * supports / supports[-1], ":", color=GREY, label="in proportion to the support")
     ax.set(
         xscale="log",
