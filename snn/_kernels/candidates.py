@@ -25,18 +25,58 @@ references to slices cost as much as the work.
 """
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 
-from snn._kernels.compiling import inlined, uncounted
+from snn._kernels.clock import SHORTEST_HORIZON
+from snn._kernels.compiling import compiled, inlined, uncounted
 from snn._kernels.crossing import SEARCH_SLACK, crossing_time
 
 # Rows of `candidates`, a column each; ARRIVING is what the spikes of this instant weigh.
 BIAS, THRESHOLD, FORESEEN, CURRENT, ARRIVING = 0, 1, 2, 3, 4
 CANDIDATE_ROWS = 5
 
+LONGEST_WINDOW = 16.0
 INFINITE = int(np.array(np.inf).view(np.int64))
 """The bits of inf."""
+
+
+class Windows(NamedTuple):
+    """Work arrays of windows."""
+
+    excess: np.ndarray
+    may_fire: np.ndarray
+    neurons: np.ndarray
+    """Of each candidate, its neuron."""
+    candidates: np.ndarray
+    crossing: np.ndarray
+    settled: np.ndarray
+    tied: np.ndarray
+
+
+@compiled
+def new_windows(n_neurons):
+    """Return the work arrays for so many neurons."""
+    return Windows(
+        excess=np.empty(n_neurons),
+        may_fire=np.zeros((n_neurons + 7) // 8 * 8, dtype=np.bool_),
+        neurons=np.empty(n_neurons, dtype=np.int64),
+        candidates=np.empty((CANDIDATE_ROWS, n_neurons)),
+        crossing=np.empty(n_neurons),
+        settled=np.empty(n_neurons, dtype=np.int64),
+        tied=np.empty(n_neurons, dtype=np.int64),
+    )
+
+
+@inlined
+def next_horizon(horizon, length, crowded, n_fired, wanted):
+    """Return how long the next window is to be: such that it has about the wanted number of spikes."""
+    if crowded:
+        return max(0.5 * length, SHORTEST_HORIZON)
+    if length < horizon:
+        return horizon
+    return min(length * min(max(wanted / (n_fired + 0.5), 0.5), 2.0), LONGEST_WINDOW)
 
 
 @uncounted
@@ -215,3 +255,12 @@ def sort_few(values, n_values):
             values[place] = values[place - 1]
             place -= 1
         values[place] = value
+
+
+@inlined
+def reset_fired(n_tied, tied, neurons, candidates):
+    """Reset the candidates that fire, and list their neurons in order in place of their columns."""
+    for c in range(n_tied):
+        candidates[FORESEEN, tied[c]] -= candidates[THRESHOLD, tied[c]]
+        tied[c] = neurons[tied[c]]
+    sort_few(tied, n_tied)

@@ -16,7 +16,7 @@ import math
 
 import numpy as np
 
-from snn._kernels.candidates import CANDIDATE_ROWS
+from snn._kernels.candidates import new_windows
 from snn._kernels.clock import (
     HORIZON,
     LAZY_TIME,
@@ -61,7 +61,6 @@ from snn._kernels.watched import (
     OWN_ROWS,
     OWN_THRESHOLD,
     Watched,
-    Windows,
     run_watched,
 )
 
@@ -333,15 +332,7 @@ def advance_lazily(
     most_watched = min(n_neurons // LAZY_PART, MOST_WATCHED) if n_neurons >= FEWEST_LAZY else 0
     most_sources = most_watched + TOGETHER
     most_events = events_per_span + MOST_EVENTS_PER_WINDOW + n_neurons
-    windows = Windows(
-        excess=np.empty(n_neurons),
-        may_fire=np.zeros((n_neurons + 7) // 8 * 8, dtype=np.bool_),
-        neurons=np.empty(n_neurons, dtype=np.int64),
-        candidates=np.empty((CANDIDATE_ROWS, n_neurons)),
-        crossing=np.empty(n_neurons),
-        settled=np.empty(n_neurons, dtype=np.int64),
-        tied=np.empty(n_neurons, dtype=np.int64),
-    )
+    windows = new_windows(n_neurons)
     watched = Watched(
         members=np.empty(most_watched, dtype=np.int64),
         own=np.empty((OWN_ROWS, most_watched)),

@@ -12,25 +12,23 @@ import numpy as np
 
 from snn._kernels.candidates import (
     ARRIVING,
-    CANDIDATE_ROWS,
-    FORESEEN,
-    THRESHOLD,
     close_window,
     deliver,
     find_candidates,
     first_candidates,
     leave_window,
+    new_windows,
+    next_horizon,
     next_to_fire,
     open_window,
     renew_bounds,
-    sort_few,
+    reset_fired,
 )
 from snn._kernels.clock import (
     HORIZON,
     MOST_EVENTS_PER_WINDOW,
     PAUSED,
     REACHED,
-    SHORTEST_HORIZON,
     TIME,
     TIME_ERROR,
     advance_clock,
@@ -46,9 +44,10 @@ LEAST_EVENTS_PER_SEGMENT_WINDOW = 8
 def _advance_segments(
     segment_starts, segment_targets, segment_lengths, segment_offsets, segment_factors, values, bias,
     threshold, potential, current, filtered, spike_counts, clock, stop_time, max_events, events_per_window,
-    excess, may_fire, neurons, candidates, crossing, settled, tied, record, spike_times, spike_neurons,
+    windows, record, spike_times, spike_neurons,
 ):  # fmt: skip
     """As `_advance_dense`, for segmented weights; a window counts as an event."""
+    excess, may_fire, neurons, candidates, crossing, settled, tied = windows
     n_neurons = threshold.shape[0]
     stamp = 0
     for k in range(settled.shape[0]):
@@ -88,10 +87,7 @@ def _advance_segments(
             fade = 1.0 / growth
             rest = fade - end_fade
             to_foreseen = 1.0 - end_fade * growth
-            for c in range(n_tied):
-                candidates[FORESEEN, tied[c]] -= candidates[THRESHOLD, tied[c]]
-                tied[c] = neurons[tied[c]]
-            sort_few(tied, n_tied)
+            reset_fired(n_tied, tied, neurons, candidates)
             for c in range(n_tied):
                 neuron = tied[c]
                 filtered[neuron] += growth
@@ -134,11 +130,8 @@ def _advance_segments(
             clock[TIME_ERROR] = 0.0
         else:
             advance_clock(clock, closing)
-        if crowded:
-            clock[HORIZON] = max(0.5 * length, SHORTEST_HORIZON)
-        elif length == clock[HORIZON]:
-            wanted = events_per_window / (n_events - n_before + 0.5)
-            clock[HORIZON] = min(length * min(max(wanted, 0.5), 2.0), 16.0)
+        n_fired = n_events - n_before
+        clock[HORIZON] = next_horizon(clock[HORIZON], length, crowded, n_fired, events_per_window)
 
 
 @compiled
@@ -152,13 +145,7 @@ def advance_segments(
     The spike arrays must hold MOST_EVENTS_PER_WINDOW entries more: windows are never split.
     """
     n_neurons = threshold.shape[0]
-    excess = np.empty(n_neurons)
-    may_fire = np.zeros((n_neurons + 7) // 8 * 8, dtype=np.bool_)
-    neurons = np.empty(n_neurons, dtype=np.int64)
-    candidates = np.empty((CANDIDATE_ROWS, n_neurons))
-    crossing = np.empty(n_neurons)
-    settled = np.empty(n_neurons, dtype=np.int64)
-    tied = np.empty(n_neurons, dtype=np.int64)
+    windows = new_windows(n_neurons)
     # Opening and closing a window costs the more the more neurons there are.
     events_per_window = max(LEAST_EVENTS_PER_SEGMENT_WINDOW, n_neurons // 64)
     events_per_window = min(events_per_window, MOST_EVENTS_PER_WINDOW // 2)
@@ -168,8 +155,8 @@ def advance_segments(
         status, n_new = _advance_segments(
             segment_starts, segment_targets, segment_lengths, segment_offsets, segment_factors, values,
             bias[k], threshold, potential[k], current[k], filtered[k], spike_counts[k], clock[k], stop_time,
-            max_events - n_events, events_per_window, excess, may_fire, neurons, candidates,
-            crossing, settled, tied, record, spike_times[n_events:], spike_neurons[n_events:],
+            max_events - n_events, events_per_window, windows, record, spike_times[n_events:],
+            spike_neurons[n_events:],
         )  # fmt: skip
         n_events += n_new
         if status == PAUSED:

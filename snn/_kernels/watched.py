@@ -17,32 +17,18 @@ import numpy as np
 
 from snn._kernels.candidates import (
     ARRIVING,
-    FORESEEN,
-    THRESHOLD,
     close_window,
     deliver,
     find_candidates,
     first_candidates,
     leave_window,
+    next_horizon,
     next_to_fire,
     open_window,
     renew_bounds,
-    sort_few,
+    reset_fired,
 )
-from snn._kernels.clock import SHORTEST_HORIZON
 from snn._kernels.compiling import inlined, uncounted
-
-
-class Windows(NamedTuple):
-    """What a window needs; see `candidates`."""
-
-    excess: np.ndarray
-    may_fire: np.ndarray
-    neurons: np.ndarray
-    candidates: np.ndarray
-    crossing: np.ndarray
-    settled: np.ndarray
-    tied: np.ndarray
 
 
 class Watched(NamedTuple):
@@ -181,10 +167,7 @@ def run_watched(
             fade = 1.0 / growth
             rest = fade - end_fade
             to_foreseen = 1.0 - end_fade * growth
-            for c in range(n_tied):
-                candidates[FORESEEN, tied[c]] -= candidates[THRESHOLD, tied[c]]
-                tied[c] = neurons[tied[c]]
-            sort_few(tied, n_tied)
+            reset_fired(n_tied, tied, neurons, candidates)
             for c in range(n_tied):
                 source = tied[c]
                 log_times[n_events] = elapsed + now
@@ -219,8 +202,5 @@ def run_watched(
         closing = now if crowded or missing >= 0 else length
         close_window(bias, threshold, potential, current, closing, length, excess)
         elapsed = span if closing == remaining else elapsed + closing
-        if crowded:
-            horizon = max(0.5 * length, SHORTEST_HORIZON)
-        elif length == horizon and missing < 0:
-            wanted = events_per_window / (n_events - n_before + 0.5)
-            horizon = min(length * min(max(wanted, 0.5), 2.0), 16.0)
+        if missing < 0:
+            horizon = next_horizon(horizon, length, crowded, n_events - n_before, events_per_window)
