@@ -151,8 +151,11 @@ class StencilWeights:
 
     @cached_property
     def single_values(self) -> np.ndarray:
-        """The values in units of the largest, in single precision and padded, as the kernel reads them."""
-        n_padded = padded(self.n_channels)
-        values = np.zeros((*self.values.shape[:3], n_padded), dtype=np.float32)
-        values[..., : self.n_channels] = self.values / self.largest_value
+        """The values in units of the largest, in single precision and padded, and a line of zeros, as the kernel reads them."""
+        n_lines, n_padded = self.values[..., 0].size, padded(self.n_channels)
+        values = np.zeros((n_lines + 1, n_padded), dtype=np.float32)
+        values[:n_lines, : self.n_channels] = (self.values / self.largest_value).reshape(n_lines, -1)
+        # None may seem to be zero that is not.
+        lost = (values[:n_lines, : self.n_channels] == 0.0) & (self.values != 0.0).reshape(n_lines, -1)
+        values[:n_lines, : self.n_channels][lost] = np.finfo(np.float32).tiny
         return checks.read_only(values.reshape(-1))

@@ -39,41 +39,47 @@ from snn._kernels.clock import PAUSED, REACHED, TIME, TIME_ERROR, advance_clock,
 from snn._kernels.compiling import compiled, inlined, uncounted
 from snn._kernels.positions import (
     CHANNEL,
-    CROSSING,
     END,
     END_FADE,
-    FEW_CANDIDATES,
-    FOUND,
+    EXACT_W,
     GROUP,
     IS_EXACT,
     LANES,
-    LENGTH,
-    LONGEST_WINDOW,
-    MANY_CANDIDATES,
+    MOST_LOGGED,
     MOST_WAITING,
     N_CANDIDATES,
+    N_LOGGED,
     N_REACHED,
+    N_SEEN,
     N_TOUCHED,
-    N_WAITING,
+    NEVER,
     OWN_W,
     POSITION_COUNTS,
     POSITION_FIELDS,
-    SHORTEST_WINDOW,
-    WILD,
+    RECORD_COUNTS,
+    RECORD_FIELDS,
     Run,
-    add_to_excess,
-    candidate,
-    close_epoch,
+    crossing_of,
     earliest,
     earliest_of_block,
     earliest_of_position,
-    form_candidates,
+    lane_of,
+)
+from snn._kernels.records import (
+    begin_log,
+    close_epoch,
     is_contested,
     open_epoch,
-    open_window,
-    open_window_apart,
     settle,
     settle_close_ones,
+)
+from snn._kernels.windows import (
+    WILD,
+    adapt_window,
+    add_to_excess,
+    form_candidates,
+    open_window,
+    open_window_apart,
     touch_candidates,
 )
 
@@ -108,18 +114,21 @@ def _deliver(neuron, now, growth, fade, reach_rows, reach_columns, run):
         first = other_row * run.n_columns + first_column
         last = other_row * run.n_columns + last_column
         for q in range(first, last):
-            if run.place_counts[q, N_WAITING] == MOST_WAITING:
+            n_logged = run.place_counts[q, N_LOGGED]
+            if n_logged == MOST_LOGGED:
+                begin_log(q, now, fade, run)
+            elif n_logged - run.place_counts[q, N_SEEN] == MOST_WAITING:
                 open_window_apart(q, now, fade, run)
-            m = q * MOST_WAITING + run.place_counts[q, N_WAITING]
-            run.waiting_offsets[m] = line * run.n_channels
-            run.waiting_growths[m] = growth
-            run.place_counts[q, N_WAITING] += 1
-            run.place_counts[q, N_TOUCHED] += 1
-            run.place_counts[q, N_REACHED] += run.place_counts[q, N_CANDIDATES]
-            touch_candidates(q, neuron, growth, now, fade, line * run.n_channels, run)
+            m = q * MOST_LOGGED + run.place_counts[q, N_LOGGED]
+            run.logged_lines[m] = line
+            run.logged_growths[m] = growth
+            run.place_counts[q, N_LOGGED] += 1
             if run.weight_ratio > WILD:
                 run.places[q, END] = now
             else:
+                run.place_counts[q, N_TOUCHED] += 1
+                run.place_counts[q, N_REACHED] += run.place_counts[q, N_CANDIDATES]
+                touch_candidates(q, channel if q == own else -1, growth, now, fade, line * run.n_padded, run)
                 factor = np.float32((1.0 - growth * run.places[q, END_FADE]) * run.weight_ratio)
                 if add_to_excess(
                     q * run.n_padded, run.n_padded, run.single_values, line * run.n_padded, factor,
@@ -130,17 +139,6 @@ def _deliver(neuron, now, growth, fade, reach_rows, reach_columns, run):
             line += 1
         for block in range(first // run.block_size, (last - 1) // run.block_size + 1):
             earliest_of_block(block, run)
-
-
-@inlined
-def _adapt_window(q, run):
-    """Let the next window of a position last twice as long, or half, to have few candidates, but some."""
-    n_touched, n_reached = run.place_counts[q, N_TOUCHED], run.place_counts[q, N_REACHED]
-    length = run.places[q, LENGTH]
-    if n_reached > MANY_CANDIDATES * (n_touched + 1):
-        run.places[q, LENGTH] = max(0.5 * length, SHORTEST_WINDOW)
-    elif n_reached < FEW_CANDIDATES * (n_touched + 1):
-        run.places[q, LENGTH] = min(2.0 * length, LONGEST_WINDOW)
 
 
 @uncounted
@@ -177,23 +175,24 @@ def _advance_stencil(
             if now > end:
                 break
             if run.places[q, END] <= now:
-                _adapt_window(q, run)
+                adapt_window(q, run)
                 open_window(q, now, math.exp(-now), run)
                 earliest_of_block(q // run.block_size, run)
                 continue
             k = 0
-            while run.candidates[candidate(k, q, run.n_positions) + CROSSING] != now:
+            while run.crossings[crossing_of(k, q, run.n_positions)] != now:
                 k += 1
-            c = candidate(k, q, run.n_positions)
-            if run.candidates[c + IS_EXACT] == 0.0:
-                settle(c, q, last_spike, last_fade, run)
+            crossing = crossing_of(k, q, run.n_positions)
+            c = lane_of(crossing)
+            if run.lanes[c + IS_EXACT] == 0.0:
+                settle(crossing, q, last_spike, last_fade, run)
                 earliest_of_position(q, run)
                 earliest_of_block(q // run.block_size, run)
                 continue
 
             n_tied = 1
-            run.tied_neurons[0] = q * run.n_channels + np.int64(run.candidates[c + CHANNEL])
-            run.tied_candidates[0] = c
+            run.tied_neurons[0] = q * run.n_channels + np.int64(run.lanes[c + CHANNEL])
+            run.tied_lanes[0] = c
             run.limit[0] = now + CLOSE
             if is_contested(q, run.limit[0], run.limit_bits[0], run):
                 n_tied, now = settle_close_ones(now, run.limit[0], last_spike, last_fade, run)
@@ -207,7 +206,12 @@ def _advance_stencil(
             last_fade = 1.0 / growth
             for t in range(n_tied):
                 neuron = run.tied_neurons[t]
-                run.candidates[run.tied_candidates[t] + OWN_W] -= run.threshold[neuron]
+                own_record = run.record_of[neuron] - 1
+                run.records[own_record, EXACT_W] -= run.threshold[neuron]
+                taken = np.float32(run.threshold[neuron] * run.per_threshold)
+                run.lanes[run.tied_lanes[t] + OWN_W] -= taken
+                position = neuron // run.n_channels
+                run.single_w[position * run.n_padded + neuron - position * run.n_channels] -= taken
                 spike_counts[neuron] += 1
                 if record:
                     spike_times[n_events] = clock[TIME] + (now + clock[TIME_ERROR])
@@ -239,30 +243,40 @@ def advance_stencil(
     n_positions = n_rows * n_columns
     n_neurons = n_positions * n_channels
     n_padded = (n_channels + 15) // 16 * 16
-    excess = np.full(n_positions * n_padded, FOUND, dtype=np.float32)
+    single_w = np.full(n_positions * n_padded, NEVER)
+    single_h = np.zeros(n_positions * n_padded, dtype=np.float32)
+    single_bias = np.zeros(n_positions * n_padded, dtype=np.float32)
+    excess = np.empty(n_positions * n_padded, dtype=np.float32)
     times = np.empty(n_positions)
     block_size = max(8, math.ceil(math.sqrt(n_positions)))
     # Room for every neuron, most of which is never touched: the k-th groups of all positions together.
-    candidates = np.empty((n_channels + LANES - 1) // LANES * n_positions * GROUP)
+    n_groups = (n_channels + LANES - 1) // LANES * n_positions
+    lanes = np.empty(n_groups * GROUP, dtype=np.float32)
+    crossings = np.empty(n_groups * LANES)
     mask = np.zeros(n_padded, dtype=np.bool_)
     places = np.empty((n_positions, POSITION_FIELDS))
     place_counts = np.empty((n_positions, POSITION_COUNTS), dtype=np.int64)
     block_bits = np.empty((n_positions + block_size - 1) // block_size, dtype=np.int64)
-    waiting_offsets = np.empty(n_positions * MOST_WAITING, dtype=np.int64)
-    waiting_growths = np.empty(n_positions * MOST_WAITING)
+    logged_lines = np.empty(n_positions * MOST_LOGGED, dtype=np.int64)
+    logged_growths = np.empty(n_positions * MOST_LOGGED)
+    record_of = np.zeros(n_neurons, dtype=np.int32)
+    records = np.empty((n_neurons, RECORD_FIELDS))
+    record_counts = np.empty((n_neurons, RECORD_COUNTS), dtype=np.int64)
+    n_records = np.zeros(1, dtype=np.int64)
     tied_neurons = np.empty(n_neurons, dtype=np.int64)
-    tied_candidates = np.empty(n_neurons, dtype=np.int64)
+    tied_lanes = np.empty(n_neurons, dtype=np.int64)
     limit = np.empty(1)
-    row = np.empty(n_channels)
+    row = np.empty(n_channels, dtype=np.float32)
     n_events = 0
     for position in range(first, active.shape[0]):
         k = active[position]
         run = Run(
             values, single_values, per_threshold, weight_ratio, n_columns, n_channels, n_positions, n_padded,
-            bias[k], threshold, potential[k], current[k], excess, excess.view(np.int64), places, place_counts,
-            times, times.view(np.int64), block_bits, block_size, waiting_offsets, waiting_growths, candidates,
-            candidates.view(np.int64), mask, mask.view(np.int64), tied_neurons, tied_candidates, limit,
-            limit.view(np.int64), row, row.view(np.int64),
+            bias[k], threshold, potential[k], current[k], current[k].view(np.int64), single_w, single_h,
+            single_bias, excess, excess.view(np.int64), places, place_counts, times, times.view(np.int64),
+            block_bits, block_size, logged_lines, logged_growths, lanes, crossings, crossings.view(np.int64),
+            mask, mask.view(np.int64), record_of, records, record_counts, n_records, tied_neurons, tied_lanes,
+            limit, limit.view(np.int64), row, row.view(np.int32),
         )  # fmt: skip
         status, n_new = _advance_stencil(
             run, reach_rows, reach_columns, most_events, spike_counts[k], clock[k], stop_time,
