@@ -83,7 +83,7 @@ from snn._kernels.windows import (
     touch_candidates,
 )
 
-LONGEST_EPOCH = 32.0
+LONGEST_EPOCH = 128.0
 """Longer ones would lose digits: v is the difference of numbers that grow with tau."""
 LEAST_EVENTS_PER_EPOCH = 256
 """An epoch takes up to this many spikes, or a quarter of the neurons, if that is more."""

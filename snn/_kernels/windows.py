@@ -53,11 +53,14 @@ ROUNDING = 2.0**-24
 # which are the excess at first, and weights of at most `weight_ratio` each: it starts higher by more than that.
 LOST_OF_EXCESS = np.float32(2.0**-18)
 LOST_OF_WEIGHTS = 2.0**-14
-SHORTER = 1.0 - 2.0**-20
+SHORTER = 1.0 - 2.0**-18
 """Distances in time are sums and quotients of positive numbers, of which a few roundings are lost."""
 WILD = 1e15
 """Ratios of weights to thresholds beyond which sums of them might overflow: windows then end at once."""
-ZERO, ONE = np.float32(0.0), np.float32(1.0)
+FEW_ROUNDINGS = np.float32(2.0**-20)
+SMALLEST_SQUARE = np.float32(1e-35)
+"""Added to sums of squares, which might be lost if they are smaller."""
+ZERO, HALF, ONE, TWO, INFINITE = (np.float32(value) for value in (0.0, 0.5, 1.0, 2.0, math.inf))
 
 
 @inlined
@@ -246,28 +249,33 @@ def is_one_not_negative(first, n_targets, excess_signs):
 
 
 @inlined
-def distances(group, now, fade, lost, lost_part, run):
-    """Note how long at least each of eight candidates does not cross."""
+def distances(group, now, remaining, fade, lost, lost_part, run):
+    """Note how long at least each of eight candidates does not cross, if it does before the window ends.
+
+    The root of an equation of second degree; see `stencil`.
+    """
+    flattest = np.float32(min(0.5 + remaining * (1.0 / 12.0), 1.0) * (1.0 + 2.0**-20))
+    single_now = np.float32(now)
     for c in range(group, group + LANES):
         w = run.lanes[np.uint64(c + OWN_W)]
         h = run.lanes[np.uint64(c + OWN_H)] * fade
         bias = run.lanes[np.uint64(c + OWN_BIAS)]
-        moved = bias * now
-        lost_here = abs(w) + abs(moved) + abs(h)
-        gap = -(w + moved - h) - (lost + lost_part * lost_here)
-        inhibited = h <= ZERO
-        slope = bias + h + lost_part * (abs(bias) + abs(h))
-        inverse_bias = ONE / bias
+        moved = bias * single_now
+        gap = -(w + moved - h) - (lost + lost_part * (abs(w) + abs(moved) + abs(h)))
+        bend = flattest if h <= ZERO else HALF
+        by_gap = bend * gap
+        slope = bias + h - by_gap
+        slope += lost_part * (abs(bias) + abs(h) + by_gap)
+        square = slope * slope
+        product = np.float32(4.0) * bias * by_gap
+        discriminant = square + product + (FEW_ROUNDINGS * (square + abs(product)) + SMALLEST_SQUARE)
+        root = np.float32(math.sqrt(discriminant if discriminant > ZERO else ZERO))
+        rises = slope > ZERO
         # One division for both cases, and no branch.
-        numerator = ONE if inhibited else gap
-        denominator = ONE + gap * inverse_bias if inhibited else slope
+        numerator = TWO * gap if rises else root - slope
+        denominator = slope + root if rises else TWO * bend * bias
         quotient = numerator / denominator
-        arrived = ONE - quotient if inhibited else ONE
-        by_bias = (gap - h * arrived) * inverse_bias
-        later = quotient if quotient > by_bias else by_bias
-        with_bias = by_bias if inhibited else later
-        without_bias = np.float32(math.inf) if inhibited | (gap >= h) | (slope <= ZERO) else quotient
-        distance = with_bias if bias > ZERO else without_bias
+        distance = quotient if (bias > ZERO) | (rises & (discriminant >= ZERO)) else INFINITE
         # Beyond the range of numbers, where nothing can be proven, it is now.
         run.lanes[np.uint64(c + DISTANCE)] = distance if (gap > ZERO) & (distance >= ZERO) else ZERO
 
@@ -315,13 +323,13 @@ def form_candidates(q, now, fade, run):
             n_candidates += 1
     run.place_counts[q, N_CANDIDATES] = n_candidates
 
-    single_now = np.float32(now)
+    remaining = run.places[q, END] - now
     single_fade = np.float32(fade * run.places[q, START_GROWTH])
     lost, lost_part = np.float32(run.places[q, LOST]), np.float32(run.places[q, LOST_PART])
     for k in range(n_before // LANES * LANES, n_candidates, LANES):
         first_crossing = crossing_of(k, q, run.n_positions)
         group = lane_of(first_crossing)
-        distances(group, single_now, single_fade, lost, lost_part, run)
+        distances(group, now, remaining, single_fade, lost, lost_part, run)
         for lane in range(LANES):
             crossing = np.uint64(first_crossing + lane)
             time = now + SHORTER * run.lanes[np.uint64(group + DISTANCE + lane)]
@@ -338,7 +346,7 @@ def touch_candidates(q, own_channel, growth, now, fade, offset, run):
     own = np.float32(own_channel)
     ratio = np.float32(run.weight_ratio)
     part = np.float32(growth * run.places[q, START_FADE])
-    single_now = np.float32(now)
+    remaining = run.places[q, END] - now
     single_fade = np.float32(fade * run.places[q, START_GROWTH])
     lost, lost_part = np.float32(run.places[q, LOST]), np.float32(run.places[q, LOST_PART])
     first_crossing = LANES * q
@@ -351,7 +359,7 @@ def touch_candidates(q, own_channel, growth, now, fade, offset, run):
             weight = run.lanes[np.uint64(c + WEIGHT)]
             run.lanes[np.uint64(c + OWN_W)] += weight
             run.lanes[np.uint64(c + OWN_H)] += part * weight
-        distances(group, single_now, single_fade, lost, lost_part, run)
+        distances(group, now, remaining, single_fade, lost, lost_part, run)
         for lane in range(LANES):
             c = group + lane
             crossing = np.uint64(first_crossing + lane)
