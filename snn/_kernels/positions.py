@@ -101,6 +101,8 @@ class Run(NamedTuple):
     tied_lanes: np.ndarray
     limit: np.ndarray
     limit_bits: np.ndarray
+    reached: np.ndarray
+    reached_lines: np.ndarray
     row: np.ndarray
     row_bits: np.ndarray
 

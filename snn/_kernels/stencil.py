@@ -81,6 +81,7 @@ from snn._kernels.windows import (
     open_window,
     open_window_apart,
     touch_candidates,
+    weigh_for_candidates,
 )
 
 LONGEST_EPOCH = 128.0
@@ -107,37 +108,49 @@ def _deliver(neuron, now, growth, fade, reach_rows, reach_columns, run):
     stencil_rows, stencil_columns = 2 * reach_rows + 1, 2 * reach_columns + 1
     first_column = max(0, column - reach_columns)
     last_column = min(run.n_columns, column + reach_columns + 1)
+    # What it weighs is fetched for all positions before any of them works on it, and waits for memory.
+    n_reached = 0
     for other_row in range(max(0, row - reach_rows), min(n_rows, row + reach_rows + 1)):
-        # Which of the rows of values: those of a channel, by row and column offset.
+        # Which of the lines of values: those of a channel, by row and column offset.
         line = (channel * stencil_rows + other_row - row + reach_rows) * stencil_columns
         line += first_column - column + reach_columns
-        first = other_row * run.n_columns + first_column
-        last = other_row * run.n_columns + last_column
-        for q in range(first, last):
+        for q in range(other_row * run.n_columns + first_column, other_row * run.n_columns + last_column):
             n_logged = run.place_counts[q, N_LOGGED]
             if n_logged == MOST_LOGGED:
                 begin_log(q, now, fade, run)
+                n_logged = 0
             elif n_logged - run.place_counts[q, N_SEEN] == MOST_WAITING:
                 open_window_apart(q, now, fade, run)
-            m = q * MOST_LOGGED + run.place_counts[q, N_LOGGED]
-            run.logged_lines[m] = line
-            run.logged_growths[m] = growth
-            run.place_counts[q, N_LOGGED] += 1
-            if run.weight_ratio > WILD:
-                run.places[q, END] = now
-            else:
-                run.place_counts[q, N_TOUCHED] += 1
-                run.place_counts[q, N_REACHED] += run.place_counts[q, N_CANDIDATES]
-                touch_candidates(q, channel if q == own else -1, growth, now, fade, line * run.n_padded, run)
-                factor = np.float32((1.0 - growth * run.places[q, END_FADE]) * run.weight_ratio)
-                if add_to_excess(
-                    q * run.n_padded, run.n_padded, run.single_values, line * run.n_padded, factor,
-                    run.excess, run.excess_signs,
-                ):  # fmt: skip
-                    form_candidates(q, now, fade, run)
-            earliest_of_position(q, run)
+            run.logged_lines[q * MOST_LOGGED + n_logged] = line
+            run.logged_growths[q * MOST_LOGGED + n_logged] = growth
+            run.place_counts[q, N_LOGGED] = n_logged + 1
+            if run.weight_ratio <= WILD:
+                weigh_for_candidates(q, line * run.n_padded, run)
+            run.reached[n_reached] = q
+            run.reached_lines[n_reached] = line
+            n_reached += 1
             line += 1
-        for block in range(first // run.block_size, (last - 1) // run.block_size + 1):
+
+    for n in range(n_reached):
+        q = run.reached[n]
+        if run.weight_ratio > WILD:
+            run.places[q, END] = now
+        else:
+            run.place_counts[q, N_TOUCHED] += 1
+            run.place_counts[q, N_REACHED] += run.place_counts[q, N_CANDIDATES]
+            touch_candidates(q, channel if q == own else -1, growth, now, fade, run)
+            factor = np.float32((1.0 - growth * run.places[q, END_FADE]) * run.weight_ratio)
+            if add_to_excess(
+                q * run.n_padded, run.n_padded, run.single_values, run.reached_lines[n] * run.n_padded,
+                factor, run.excess, run.excess_signs,
+            ):  # fmt: skip
+                form_candidates(q, now, fade, run)
+        earliest_of_position(q, run)
+
+    block = -1
+    for n in range(n_reached):
+        if run.reached[n] // run.block_size != block:
+            block = run.reached[n] // run.block_size
             earliest_of_block(block, run)
 
 
@@ -265,6 +278,8 @@ def advance_stencil(
     n_records = np.zeros(1, dtype=np.int64)
     tied_neurons = np.empty(n_neurons, dtype=np.int64)
     tied_lanes = np.empty(n_neurons, dtype=np.int64)
+    reached = np.empty((2 * reach_rows + 1) * (2 * reach_columns + 1), dtype=np.int64)
+    reached_lines = np.empty_like(reached)
     limit = np.empty(1)
     row = np.empty(n_channels, dtype=np.float32)
     n_events = 0
@@ -276,7 +291,7 @@ def advance_stencil(
             single_bias, excess, excess.view(np.int64), places, place_counts, times, times.view(np.int64),
             block_bits, block_size, logged_lines, logged_growths, lanes, crossings, crossings.view(np.int64),
             mask, mask.view(np.int64), record_of, records, record_counts, n_records, tied_neurons, tied_lanes,
-            limit, limit.view(np.int64), row, row.view(np.int32),
+            limit, limit.view(np.int64), reached, reached_lines, row, row.view(np.int32),
         )  # fmt: skip
         status, n_new = _advance_stencil(
             run, reach_rows, reach_columns, most_events, spike_counts[k], clock[k], stop_time,

@@ -341,10 +341,21 @@ def form_candidates(q, now, fade, run):
 
 
 @inlined
-def touch_candidates(q, own_channel, growth, now, fade, offset, run):
+def weigh_for_candidates(q, offset, run):
+    """Note what a spike weighs for the candidates of a position."""
+    ratio = np.float32(run.weight_ratio)
+    group = GROUP * q
+    for _ in range(0, run.place_counts[q, N_CANDIDATES], LANES):
+        for c in range(group, group + LANES):
+            channel = np.int64(run.lanes[np.uint64(c + CHANNEL)])
+            run.lanes[np.uint64(c + WEIGHT)] = ratio * run.single_values[np.uint64(offset + channel)]
+        group += GROUP * run.n_positions
+
+
+@inlined
+def touch_candidates(q, own_channel, growth, now, fade, run):
     """Deliver a spike to the candidates of a position; `own_channel` is the source's, if it is among them."""
     own = np.float32(own_channel)
-    ratio = np.float32(run.weight_ratio)
     part = np.float32(growth * run.places[q, START_FADE])
     remaining = run.places[q, END] - now
     single_fade = np.float32(fade * run.places[q, START_GROWTH])
@@ -353,9 +364,6 @@ def touch_candidates(q, own_channel, growth, now, fade, offset, run):
     group = GROUP * q
     for _ in range(0, run.place_counts[q, N_CANDIDATES], LANES):
         for c in range(group, group + LANES):
-            channel = np.int64(run.lanes[np.uint64(c + CHANNEL)])
-            run.lanes[np.uint64(c + WEIGHT)] = ratio * run.single_values[np.uint64(offset + channel)]
-        for c in range(group, group + LANES):
             weight = run.lanes[np.uint64(c + WEIGHT)]
             run.lanes[np.uint64(c + OWN_W)] += weight
             run.lanes[np.uint64(c + OWN_H)] += part * weight
@@ -363,9 +371,7 @@ def touch_candidates(q, own_channel, growth, now, fade, offset, run):
         for lane in range(LANES):
             c = group + lane
             crossing = np.uint64(first_crossing + lane)
-            is_spared = (run.lanes[np.uint64(c + WEIGHT)] == ZERO) & (
-                run.lanes[np.uint64(c + CHANNEL)] != own
-            )
+            is_spared = (run.lanes[np.uint64(c + WEIGHT)] == ZERO) & (run.lanes[np.uint64(c + CHANNEL)] != own)
             time = now + SHORTER * run.lanes[np.uint64(c + DISTANCE)]
             run.crossings[crossing] = run.crossings[crossing] if is_spared else time
             was_exact = run.lanes[np.uint64(c + IS_EXACT)]
