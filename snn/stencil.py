@@ -151,7 +151,10 @@ class StencilWeights:
 
     @cached_property
     def single_values(self) -> np.ndarray:
-        """The values in units of the largest, in single precision and padded, and a line of zeros, as the kernel reads them."""
+        """The values as the kernel reads them: in units of the largest, in single precision and padded.
+
+        A line of zeros follows.
+        """
         n_lines, n_padded = self.values[..., 0].size, padded(self.n_channels)
         values = np.zeros((n_lines + 1, n_padded), dtype=np.float32)
         values[:n_lines, : self.n_channels] = (self.values / self.largest_value).reshape(n_lines, -1)

@@ -6,26 +6,28 @@ and currents are referred to the beginning of one, as in `sparse`: with tau the 
     v = w + c tau - p e^-tau        h = p e^-tau        (at its start w = v + h, p = h)
 
 so that a spike at tau_s adds W to w and W e^tau_s to p of its targets.  Bringing that to all of a few
-thousand targets at every spike would cost what their memory costs.  So each position has a window of its
-own, which ends at some time T, and of each neuron a bound in single precision of how far above its
+thousand targets at every spike would cost what their memory costs.  So each position keeps a log of the
+spikes that reach it, which are added to w and p when the epoch ends or the log is full.
+
+Meanwhile each position has a window of time, which begins at some time tau_0 and ends at some time T, and
+each of its neurons w and h in single precision, referred to tau_0, and a bound of how far above its
 threshold it would get within the window (the bound of the dense kernel),
 
-    excess >= w + max(c T, c tau_0) - p e^-T - theta        tau_0: when the window began,
+    excess >= w + max(c T, c tau_0) - h e^-(T - tau_0) - theta,
 
-to which a spike adds W (1 - e^-(T - tau_s)), and a bit more than rounding can take away.  While it is
-negative the neuron stays silent, and its spikes wait in the position's list, to be added to w and p when
-the window ends or the list is full.
+to which a spike adds W (1 - e^-(T - tau_s)).  While it is negative the neuron stays silent.  Whoever's
+excess is not negative becomes a candidate, with w and h of its own that are always up to date, and a time
+before which it does not cross, from the positive root t of
 
-Whoever's excess is not negative becomes a candidate, with w and p of its own that are always up to date,
-and a time before which it does not cross: where h > 0, from 1 - e^-t <= min(t, 1),
+    c t + h t / (1 + b t) = gap,    gap = theta - v,    b = 1/2 where h > 0,
+                                                        b = min(1/2 + (T - tau) / 12, 1) where h <= 0,
 
-    tau + max(gap / (c + h), (gap - h) / c),    gap = theta - v,
+whose left side is not below c t + h (1 - e^-t) until the window ends, since 1 / (1 - e^-t) - 1 / t grows
+from 1/2 and is at most 1/2 + t / 12, and 1.  All this errs by more than single precision loses, towards
+firing early.
 
-and where h < 0, from 1 - e^-t >= t / (1 + t) and t >= gap / c =: s,
-
-    tau + (gap - h s / (1 + s)) / c.
-
-The earliest of these times, or ends of windows, over all positions is made exact until it is exact.
+The earliest of these times, or ends of windows, over all positions is made exact until it is exact: the
+neuron gets a record, w and p in double precision, to which the log has been added.
 
 Numbers, and the order in which they are added up, do not depend on windows, and crossings are found from
 the last spike of all: neurons of equal inputs keep equal bits, and fire together.

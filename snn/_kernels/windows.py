@@ -1,7 +1,11 @@
 """Windows of time, in single precision: who could fire in one, and when at the earliest.
 
-See `stencil` for the bounds, which are to be looked at here as proofs: whatever is lost to rounding is added to
-how near a neuron seems to its threshold, and what is not a number counts as there.
+See `stencil` for the bounds.  They are proofs: what rounding may have lost is added to how near a neuron
+seems to its threshold, and what is not a number counts as there.
+
+A sum of n terms of at most R each that comes to w has lost at most n 2^-24 (|w| + 2 n R): no partial sum
+exceeds |w| and all terms.  `LOST` and `LOST_PART` of a position are twice that and more, for w, where terms
+are weights and thresholds, and for h, whose terms fade, but which is rounded once more at each window.
 """
 
 import math
@@ -49,8 +53,8 @@ from snn._kernels.positions import (
 
 ROUNDING = 2.0**-24
 """Of a number in single precision, relative."""
-# A sum of up to MOST_WAITING of weights to an excess loses less than (2 MOST_WAITING) 2^-24 of all its terms,
-# which are the excess at first, and weights of at most `weight_ratio` each: it starts higher by more than that.
+# A sum of an excess and up to MOST_WAITING weights, of at most `weight_ratio` each, loses less than
+# (2 MOST_WAITING) 2^-24 of all its terms: it starts higher by more than that.
 LOST_OF_EXCESS = np.float32(2.0**-18)
 LOST_OF_WEIGHTS = 2.0**-14
 SHORTER = 1.0 - 2.0**-18
@@ -138,24 +142,16 @@ def open_window(q, now, fade, run):
         offset_0, offset_1 = run.logged_lines[t] * run.n_padded, run.logged_lines[t + 1] * run.n_padded
         offset_2, offset_3 = run.logged_lines[t + 2] * run.n_padded, run.logged_lines[t + 3] * run.n_padded
         scale = run.weight_ratio * fade
-        part_0, part_1 = (
-            np.float32(scale * run.logged_growths[t]),
-            np.float32(scale * run.logged_growths[t + 1]),
-        )
-        part_2, part_3 = (
-            np.float32(scale * run.logged_growths[t + 2]),
-            np.float32(scale * run.logged_growths[t + 3]),
-        )
+        part_0 = np.float32(scale * run.logged_growths[t])
+        part_1 = np.float32(scale * run.logged_growths[t + 1])
+        part_2 = np.float32(scale * run.logged_growths[t + 2])
+        part_3 = np.float32(scale * run.logged_growths[t + 3])
         for k in range(run.n_padded):
             s = np.uint64(first + k)
-            weight_0, weight_1 = (
-                run.single_values[np.uint64(offset_0 + k)],
-                run.single_values[np.uint64(offset_1 + k)],
-            )
-            weight_2, weight_3 = (
-                run.single_values[np.uint64(offset_2 + k)],
-                run.single_values[np.uint64(offset_3 + k)],
-            )
+            weight_0 = run.single_values[np.uint64(offset_0 + k)]
+            weight_1 = run.single_values[np.uint64(offset_1 + k)]
+            weight_2 = run.single_values[np.uint64(offset_2 + k)]
+            weight_3 = run.single_values[np.uint64(offset_3 + k)]
             run.single_w[s] += ratio * ((weight_0 + weight_1) + (weight_2 + weight_3))
             arrived = (part_0 * weight_0 + part_1 * weight_1) + (part_2 * weight_2 + part_3 * weight_3)
             run.single_h[s] = run.single_h[s] * single_old_fade + arrived
@@ -184,14 +180,10 @@ def open_window(q, now, fade, run):
     rest = np.float32(end_fade * growth)
     for k in range(run.n_padded):
         s = np.uint64(first + k)
-        weight_0, weight_1 = (
-            run.single_values[np.uint64(offset_0 + k)],
-            run.single_values[np.uint64(offset_1 + k)],
-        )
-        weight_2, weight_3 = (
-            run.single_values[np.uint64(offset_2 + k)],
-            run.single_values[np.uint64(offset_3 + k)],
-        )
+        weight_0 = run.single_values[np.uint64(offset_0 + k)]
+        weight_1 = run.single_values[np.uint64(offset_1 + k)]
+        weight_2 = run.single_values[np.uint64(offset_2 + k)]
+        weight_3 = run.single_values[np.uint64(offset_3 + k)]
         arrived = (part_0 * weight_0 + part_1 * weight_1) + (part_2 * weight_2 + part_3 * weight_3)
         w = run.single_w[s] + ratio * ((weight_0 + weight_1) + (weight_2 + weight_3))
         h = run.single_h[s] * single_old_fade + arrived
@@ -371,7 +363,9 @@ def touch_candidates(q, own_channel, growth, now, fade, run):
         for lane in range(LANES):
             c = group + lane
             crossing = np.uint64(first_crossing + lane)
-            is_spared = (run.lanes[np.uint64(c + WEIGHT)] == ZERO) & (run.lanes[np.uint64(c + CHANNEL)] != own)
+            is_spared = (run.lanes[np.uint64(c + WEIGHT)] == ZERO) & (
+                run.lanes[np.uint64(c + CHANNEL)] != own
+            )
             time = now + SHORTER * run.lanes[np.uint64(c + DISTANCE)]
             run.crossings[crossing] = run.crossings[crossing] if is_spared else time
             was_exact = run.lanes[np.uint64(c + IS_EXACT)]

@@ -14,6 +14,7 @@ from snn import (
     traces,
 )
 from snn._kernels import stencil
+from snn._kernels.positions import MOST_LOGGED
 from snn.event_driven import EventDrivenRun
 from snn.weights import delivered, n_deliveries, out_degrees
 from tests.reference.networks import random_network
@@ -232,6 +233,22 @@ def test_equal_neurons_fire_together_in_the_order_of_their_indices(seed):
     times = run.spikes.times.reshape(-1, 18)
     np.testing.assert_array_equal(times, times[:, :1] + np.zeros(18))
     assert (np.diff(run.spikes.neurons.reshape(-1, 18)) > 0).all()
+
+
+def test_a_log_that_fills_while_several_fire_together():
+    """Triples of equal neurons: a log, which holds no multiple of three spikes, fills within one."""
+    assert MOST_LOGGED % 3
+    group = np.repeat(np.arange(4), 3)
+    strength = np.random.default_rng(15).integers(1, 4, (4, 4)) / 64.0
+    values = -strength[np.ix_(group, group)]
+    np.fill_diagonal(values, 0.0)
+    network = SpikingNetwork(values, np.array([1.0, 0.8125, 0.6875, 0.5625])[group])
+    run, other = (simulate(x, 35.0, record_spikes=True) for x in (as_one_position(network), network))
+    assert MOST_LOGGED < run.n_spikes < stencil.events_per_epoch(12)
+    times = run.spikes.times.reshape(-1, 3)
+    np.testing.assert_array_equal(times, times[:, :1] + np.zeros(3))
+    np.testing.assert_array_equal(run.spikes.neurons, other.spikes.neurons)
+    np.testing.assert_allclose(run.spikes.times, other.spikes.times, rtol=0, atol=1e-9)
 
 
 def test_an_even_image_stays_even():
