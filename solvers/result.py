@@ -62,9 +62,10 @@ class SparseCodingResult:
     n_steps: np.ndarray
 
     def __post_init__(self) -> None:
-        checks.freeze_arrays(self)
         for value in vars(self).values():
-            if isinstance(value, sparse.csr_array):
+            if isinstance(value, np.ndarray):
+                value.flags.writeable = False
+            elif isinstance(value, sparse.csr_array):
                 for array in (value.data, value.indices, value.indptr):
                     array.flags.writeable = False
 
@@ -95,6 +96,7 @@ def as_sparse(rows: np.ndarray | sparse.csr_array) -> sparse.csr_array:
     matrix.resize(rows.shape)
     matrix.indptr = np.empty(len(rows) + 1, dtype=np.int32)
     matrix.data, matrix.indices = nonzero_entries(checks.read_only(np.ascontiguousarray(rows)), matrix.indptr)
+    matrix.has_canonical_format = True
     return matrix
 
 
