@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from dataclasses import dataclass, field, fields
 from functools import cached_property, partial
 from typing import NamedTuple
 
 import numpy as np
-from joblib import Parallel, delayed, effective_n_jobs
-from joblib.parallel import ThreadingBackend, get_active_backend
+from joblib import effective_n_jobs
 from scipy import sparse
 from tqdm import tqdm
 
@@ -34,6 +32,7 @@ from solvers.spiking_network import (
     store_gram,
     stored_gram,
 )
+from solvers.workers import spread
 
 READOUTS = ("rate", "current", "exact")
 
@@ -48,7 +47,7 @@ LAST_FINISH_TIME = 500.0
 VALUES_PER_BATCH = 1_000_000
 LARGEST_BATCH = 256
 # So that workers finish together.
-BATCHES_PER_WORKER = 4
+BATCHES_PER_WORKER = 2
 FIGURES = tuple(field.name for field in fields(Optimality))
 FINISHES_PER_CALL = 100_000
 # Rounds of the exact read-out, a multiple of the number of atoms it could need.
@@ -198,10 +197,8 @@ def solve_spiking(
     batches = [problem.subset(part) for part in parts] if len(parts) > 1 else [problem]
     solve_batch = _finish_batch if readout == "exact" else _read_batch
     solve = partial(solve_batch, network=network, tol=tol, max_duration=max_duration, readout=readout)
-    outcomes = _spread(solve, batches, n_jobs, n_workers)
-    if progress:
-        outcomes = tqdm(outcomes, unit="batch", desc="spiking", total=len(batches))
-    outcome = _joined(list(outcomes))
+    with tqdm(total=len(batches), unit="batch", desc="spiking") if progress else nullcontext() as bar:
+        outcome = _joined(spread(solve, batches, n_jobs, n_workers, bar))
     return judged(
         problem,
         outcome.codes,
@@ -220,24 +217,6 @@ def solve_spiking(
         n_corrections=outcome.n_corrections,
         problem=problem,
     )
-
-
-def _spread(
-    solve: Callable[[LassoProblem], _Outcome],
-    batches: list[LassoProblem],
-    n_jobs: int | None,
-    n_workers: int,
-) -> Iterator[_Outcome]:
-    """Solve batches on as many workers as joblib says, of the kind that it says; yield them in order."""
-    if n_workers == 1 or len(batches) == 1:
-        yield from map(solve, batches)
-    elif isinstance(get_active_backend(prefer="threads")[0], ThreadingBackend):
-        # The threads of joblib itself are looked after every 10 milliseconds.
-        with ThreadPoolExecutor(n_workers) as pool:
-            yield from pool.map(solve, batches)
-    else:
-        workers = Parallel(n_jobs=n_jobs, batch_size=1, return_as="generator")
-        yield from workers(delayed(solve)(batch) for batch in batches)
 
 
 class _Outcome(NamedTuple):

@@ -1,0 +1,75 @@
+"""Batches of signals, spread over workers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
+
+from joblib import Parallel, delayed
+from joblib.parallel import ThreadingBackend, get_active_backend
+from tqdm import tqdm
+
+Batch = TypeVar("Batch")
+Outcome = TypeVar("Outcome")
+
+
+def spread(
+    solve: Callable[[Batch], Outcome],
+    batches: Sequence[Batch],
+    n_jobs: int | None,
+    n_workers: int,
+    bar: tqdm | None,
+) -> list[Outcome]:
+    """Solve batches on workers of the kind that joblib says, threads unless told otherwise.
+
+    Parameters
+    ----------
+    solve : callable
+        What to call with each batch.
+    batches : sequence
+        What to solve.
+    n_jobs : int or None
+        As joblib takes it.
+    n_workers : int
+        How many workers that is.
+    bar : tqdm or None
+        What to tell of every batch that is done.
+
+    Returns
+    -------
+    list
+        What came out, in the order of the batches.
+    """
+
+    def counted(outcome: Outcome) -> Outcome:
+        if bar is not None:
+            bar.update()
+        return outcome
+
+    if n_workers == 1 or len(batches) == 1:
+        return [counted(solve(batch)) for batch in batches]
+    if not isinstance(get_active_backend(prefer="threads")[0], ThreadingBackend):
+        workers = Parallel(n_jobs=n_jobs, batch_size=1, return_as="generator")
+        return [counted(outcome) for outcome in workers(delayed(solve)(batch) for batch in batches)]
+
+    # The caller works too, and nobody waits for what is done: joblib looks every 10 milliseconds.
+    outcomes = [None] * len(batches)
+    pending = iter(range(len(batches)))
+
+    def work() -> None:
+        for k in pending:
+            outcomes[k] = counted(solve(batches[k]))
+
+    n_helpers = min(n_workers, len(batches)) - 1
+    with ThreadPoolExecutor(n_helpers) as pool:
+        helpers = [pool.submit(work) for _ in range(n_helpers)]
+        try:
+            work()
+        finally:
+            # After an error, or Ctrl-C, nobody takes another.
+            for _ in pending:
+                pass
+        for helper in helpers:
+            helper.result()
+    return outcomes
