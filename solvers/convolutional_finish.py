@@ -7,7 +7,7 @@ sparse.  Rounds go on in a working set W of atoms, which holds the support S:
 2.  Once few do, the optimality equations on S, ``G_SS y = b_S - sign lambda_S``.  If y keeps all signs, the
     code goes there.  Otherwise those that would change sign are dropped, all together, and sweeps go on from
     there; if these do not end below where the step came from, it is undone, the code goes towards y
-    until the first atom vanishes, and from then on there are more sweeps.
+    until the first atom vanishes, and from then on there are more sweeps, and steps are damped.
 3.  Atoms outside W whose correlations with the residual exceed their penalties join W: at each position the
     worst, and those at least half as bad.  If the equations were solved to rounding, and there is no such
     atom, inside W or outside, the code is optimal.
@@ -53,6 +53,11 @@ ROUGH_STEPS = 200
 # The share of ||d_i||^2 added to the diagonal that is factorised, so that atoms may depend on each other; of
 # an error along an eigenvalue, each refinement leaves share / (share + eigenvalue).
 DAMPING = 1e-10
+# What damps rough steps, in the same unit as DAMPING: nothing at first, more with every step that is undone.
+# Without it, nearly dependent atoms send the target far away, and no step is taken but from one vanishing
+# atom to the next.
+LEAST_ROUGH_DAMPING, MOST_ROUGH_DAMPING = 1e-6, 1e-2
+GROWTH = 10.0
 MOST_REFINEMENTS = 10
 
 
@@ -144,6 +149,7 @@ class _Finish:
         self.problem = problem
         self.tolerance = ROUNDING * np.abs(problem.correlations).max()
         self.n_sweeps = LEAST_SWEEPS
+        self.damping = 0.0
         self._set_members(atoms, code.copy())
         self._join(self._price())
 
@@ -175,6 +181,8 @@ class _Finish:
             if solved and precise and not violated:
                 return True
             precise = solved and len(self.code) == n_members
+        if step is not None and self._rose_above(step):
+            self._take_back(step)
         return False
 
     def support(self) -> tuple[np.ndarray, np.ndarray]:
@@ -225,8 +233,8 @@ class _Finish:
         else:
             solution, defect = self.code[support], self.residual[support] - signed_penalty
             overlaps.conjugate_gradients(
-                *part.geometry, part.pointers, part.values, squared_norms, ROUGH_SHARE, ROUGH_STEPS, solution,
-                defect, *np.empty((2, len(support))),
+                *part.geometry, part.pointers, part.values, squared_norms, self.damping, ROUGH_SHARE,
+                ROUGH_STEPS, solution, defect, *np.empty((2, len(support))),
             )  # fmt: skip
             target[support] = solution
         return _Step(self.code.copy(), self.residual.copy(), self._objective(), target)
@@ -234,6 +242,7 @@ class _Finish:
     def _take_back(self, step: _Step) -> None:
         """Go only so far towards the target that one atom vanishes, or the first together."""
         self.n_sweeps = min(2 * self.n_sweeps, MOST_SWEEPS)
+        self.damping = min(max(GROWTH * self.damping, LEAST_ROUGH_DAMPING), MOST_ROUGH_DAMPING)
         self.code, self.residual = step.code, step.residual
         crossing = np.flatnonzero((step.code != 0.0) & (np.sign(step.code) != np.sign(step.target)))
         if len(crossing):

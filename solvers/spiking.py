@@ -19,6 +19,7 @@ from snn.weights import out_degrees
 from solvers._kernels.batch import scaled_drive
 from solvers._kernels.finish import finish_codes
 from solvers.convolution import ConvolutionalDictionary
+from solvers.convolutional_finish import exact_codes
 from solvers.optimality import Optimality, judge
 from solvers.problem import LassoProblem
 from solvers.result import SparseCodingResult, as_sparse, judged
@@ -180,12 +181,6 @@ def solve_spiking(
     readout = checks.one_of("readout", readout, READOUTS)
     n_jobs = checks.worker_count("n_jobs", n_jobs)
     progress = checks.flag("progress", progress)
-
-    if readout == "exact" and isinstance(problem.dictionary, ConvolutionalDictionary):
-        raise TypeError(
-            "readout must be 'rate' or 'current' with a ConvolutionalDictionary; got 'exact', which needs an "
-            "array of atoms"
-        )
 
     network = network_of(problem, sparing=True)
     n_workers = effective_n_jobs(n_jobs) if problem.n_signals > 1 else 1
@@ -350,7 +345,8 @@ def _finish_batch(
         missed = best.missed(active, tol)
         # On a support that is close to singular the equations may lead astray: keep what is best.
         if missed.any():
-            rates = rates_of(problem, run.spike_counts[active], duration[active], scale[active])
+            counts = in_result_order(problem, run.spike_counts[active])
+            rates = rates_of(problem, counts, duration[active], scale[active])
             best.put(active, rates, if_better=True)
             best.put(active, np.zeros_like(rates), if_better=True)
             missed = best.missed(active, tol)
@@ -383,8 +379,10 @@ def _finish_time(n_atoms: int) -> float:
 
 def _finish(
     problem: LassoProblem, run: EventDrivenRun, signals: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+) -> tuple[np.ndarray | sparse.csr_array, np.ndarray, np.ndarray]:
     """Return the exact codes of some signals, the corrections they took, and whether each ended."""
+    if isinstance(problem.dictionary, ConvolutionalDictionary):
+        return exact_codes(problem, run, signals)
     codes = np.zeros((len(signals), problem.n_atoms))
     n_corrections = np.zeros(len(signals), dtype=np.int64)
     ended = np.zeros(len(signals), dtype=np.bool_)

@@ -8,7 +8,7 @@ run of members for each row of the grid in reach.
 
 from functools import partial
 
-from snn._kernels.compiling import compiled, uncounted
+from snn._kernels.compiling import uncounted
 
 
 @uncounted
@@ -46,7 +46,9 @@ def fill_overlaps(kernel, first, n_rows, n_columns, stencil, pointers, values):
             for k in range(first[position], first[position + 1]):
                 entry = pointers[k]
                 for i in range(max(row - reach_rows, 0), min(row + reach_rows + 1, n_rows)):
-                    for j in range(max(column - reach_columns, 0), min(column + reach_columns + 1, n_columns)):
+                    for j in range(
+                        max(column - reach_columns, 0), min(column + reach_columns + 1, n_columns)
+                    ):
                         products = stencil[kernel[k], i - row + reach_rows, j - column + reach_columns]
                         other = i * n_columns + j
                         for m in range(first[other], first[other + 1]):
@@ -157,13 +159,15 @@ def multiply(first, n_rows, n_columns, reach_rows, reach_columns, pointers, valu
 
 @uncounted
 def conjugate_gradients(
-    first, n_rows, n_columns, reach_rows, reach_columns, pointers, values, squared_norms, share, n_steps,
+    first, n_rows, n_columns, reach_rows, reach_columns, pointers, values, squared_norms, damping,
+    share, n_steps,
     solution, defect, direction, product,
 ):  # fmt: skip
-    """Improve the solution of G y = b until ||b - G y|| is a share of what it was, or for so many steps.
+    """Improve y until the defect of its equations is a share of what it was, or for so many steps.
 
-    The norm is that of the preconditioner, diag(G)^-1.  `defect` is b - G y, `direction` and `product` are
-    work; ||y - y*||_G falls in every step.
+    The equations are (G + damping D) (y - x) = b - G x, with D the diagonal of G and x the solution given;
+    `defect` is b - G x at first.  Its norm is that of D^-1.  `direction` and `product` are work.  y moves
+    downhill in every step.
     """
     size = solution.shape[0]
     square = 0.0
@@ -175,6 +179,8 @@ def conjugate_gradients(
         if square <= enough:
             return step
         multiply(first, n_rows, n_columns, reach_rows, reach_columns, pointers, values, direction, product)
+        for i in range(size):
+            product[i] += damping * squared_norms[i] * direction[i]
         curvature = _inner(direction, product)
         if not curvature > 0.0:
             return step

@@ -234,9 +234,3 @@ def test_the_network_has_the_weights_of_the_array(positive):
     np.testing.assert_allclose(network.weights.toarray(), weights[np.ix_(order, order)], rtol=0, atol=1e-13)
     np.testing.assert_allclose(network.soma_bias, other.soma_bias[order], rtol=0, atol=1e-12)
     np.testing.assert_allclose(network.firing_threshold, other.firing_threshold[order], rtol=1e-13)
-
-
-def test_the_exact_read_out_says_what_it_needs():
-    convolutional, _ = problems()
-    with pytest.raises(TypeError, match="readout must be 'rate' or 'current' with a Convolutional"):
-        solve_spiking(convolutional, readout="exact")

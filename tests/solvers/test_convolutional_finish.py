@@ -1,0 +1,276 @@
+"""The exact read-out of convolutional codes: optimal to rounding, whatever the support it starts from."""
+
+import warnings
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_sample_image
+from sklearn.exceptions import ConvergenceWarning
+
+from examples.convolutional_coding import normalised
+from solvers import (
+    ConvolutionalDictionary,
+    LassoProblem,
+    penalty_max,
+    solve_coordinate_descent,
+    solve_fista,
+    solve_spiking,
+)
+from solvers import convolutional_finish as finish
+from solvers._kernels import overlaps
+
+# As in test_convolution: strides that divide a side or not, reach it or leave pixels out, one position.
+GEOMETRIES = [
+    ((13, 15), (5, 3), 2),
+    ((12, 12), (4, 4), 4),
+    ((11, 11), (3, 3), 4),
+    ((9, 7), (9, 7), 1),
+    ((10, 18), (8, 8), 2),
+]
+# The equations are solved until their residual is rounding, 1e-16 times sums of some hundred products.
+ROUNDING = 1e-13
+
+
+def random_dictionary(geometry, n_kernels=5, seed=0):
+    image_shape, side, stride = geometry
+    kernels = np.random.default_rng(seed).standard_normal((n_kernels, *side))
+    return ConvolutionalDictionary(kernels, image_shape, stride)
+
+
+def random_problem(geometry=GEOMETRIES[0], *, positive=True, n_signals=1, share=0.2, seed=1):
+    dictionary = random_dictionary(geometry)
+    signals = np.random.default_rng(seed).standard_normal((n_signals, dictionary.shape[1]))
+    penalty = share * penalty_max(dictionary, signals, positive=positive).min()
+    return LassoProblem(dictionary, signals, penalty, positive=positive)
+
+
+def photograph(side, *, n_kernels=48, penalty=0.4, positive=True, seed=0):
+    """A crop of a photograph, in kernels that are patches of the same photograph elsewhere."""
+    image = normalised(load_sample_image("china.jpg").mean(axis=2) / 255.0)
+    rng = np.random.default_rng(seed)
+    rows, columns = rng.integers(0, 200, n_kernels), rng.integers(0, 600, n_kernels)
+    kernels = np.stack([image[i : i + 8, j : j + 8] for i, j in zip(rows, columns, strict=True)])
+    kernels -= kernels.mean(axis=(1, 2), keepdims=True)
+    kernels /= np.linalg.norm(kernels, axis=(1, 2), keepdims=True)
+    signal = image[250 : 250 + side, 200 : 200 + side].reshape(1, -1)
+    return LassoProblem(ConvolutionalDictionary(kernels, (side, side), 4), signal, penalty, positive=positive)
+
+
+def dense_twin(problem):
+    return LassoProblem(
+        problem.dictionary.toarray(), problem.signals, problem.penalty, positive=problem.positive
+    )
+
+
+def require_exact(problem, result):
+    largest = np.abs(problem.correlations).max()
+    assert result.converged
+    assert result.kkt_violation.max() <= ROUNDING * largest
+    # A gap is a sum over the support of codes times violations of the equations.
+    sizes = np.abs(result.codes).sum(axis=1)
+    assert (result.duality_gap <= ROUNDING * (largest * sizes + problem.energies)).all()
+
+
+@pytest.mark.parametrize("geometry", GEOMETRIES)
+@pytest.mark.parametrize("chosen", [0.0, 0.3, 1.0])
+def test_a_part_of_the_gram_matrix_is_that_of_the_array(geometry, chosen):
+    dictionary = random_dictionary(geometry)
+    array = dictionary.toarray()
+    rng = np.random.default_rng(2)
+    atoms = np.flatnonzero(rng.uniform(size=len(array)) < chosen)
+    part = finish._Part(dictionary, atoms)
+    gram = array[atoms] @ array[atoms].T
+    np.testing.assert_allclose(part.gram().toarray(), gram, rtol=0, atol=1e-12)
+
+    vector, target = rng.standard_normal((2, len(atoms)))
+    product, residual, code = np.empty(len(atoms)), np.ones(len(atoms)), vector.copy()
+    # Sums of at most a few hundred products of numbers below a hundred.
+    overlaps.multiply(*part.geometry, part.pointers, part.values, vector, product)
+    np.testing.assert_allclose(product, gram @ vector, rtol=0, atol=1e-11)
+    overlaps.move(*part.geometry, part.pointers, part.values, code, target, residual)
+    np.testing.assert_array_equal(code, target)
+    np.testing.assert_allclose(residual, 1.0 - gram @ (target - vector), rtol=0, atol=1e-11)
+
+
+@pytest.mark.parametrize("positive", [True, False])
+def test_a_sweep_is_coordinate_descent(positive):
+    problem = random_problem(positive=positive)
+    atoms = np.flatnonzero(np.random.default_rng(3).uniform(size=problem.n_atoms) < 0.5)
+    part = finish._Part(problem.dictionary, atoms)
+    gram, penalty = part.gram().toarray(), problem.penalty[atoms]
+    code, residual = np.zeros(len(atoms)), problem.correlations[0, atoms].copy()
+    n_changes = overlaps.descend(
+        *part.geometry, part.pointers, part.values, problem.squared_norms[atoms], penalty, positive, code,
+        residual,
+    )  # fmt: skip
+    expected = np.zeros(len(atoms))
+    for i in range(len(atoms)):
+        reach = problem.correlations[0, atoms[i]] - gram[i] @ expected
+        shrunk = max(reach - penalty[i], 0.0) + (0.0 if positive else min(reach + penalty[i], 0.0))
+        expected[i] = shrunk / gram[i, i]
+    np.testing.assert_allclose(code, expected, rtol=0, atol=1e-11)
+    np.testing.assert_allclose(residual, problem.correlations[0, atoms] - gram @ code, rtol=0, atol=1e-11)
+    assert n_changes == np.count_nonzero(expected) > 3
+
+
+def test_conjugate_gradients_solve_and_descend():
+    dictionary = random_dictionary(GEOMETRIES[0], n_kernels=2)
+    part = finish._Part(dictionary, np.arange(dictionary.shape[0]))
+    gram = part.gram().toarray()
+    aim = np.random.default_rng(4).standard_normal(len(gram))
+    exact = np.linalg.solve(gram, aim)
+    errors = []
+    for n_steps in (0, 1, 2, 5, 10, 1000):
+        solution, defect = np.zeros(len(gram)), aim.copy()
+        done = overlaps.conjugate_gradients(
+            *part.geometry, part.pointers, part.values, np.diag(gram).copy(), 0.0, 1e-10, n_steps, solution,
+            defect, *np.empty((2, len(gram))),
+        )  # fmt: skip
+        assert done <= n_steps
+        errors.append((solution - exact) @ gram @ (solution - exact))
+    assert (np.diff(errors) < 0.0).all()
+    # The share of the defect, and half the logarithm of the condition for the error.
+    np.testing.assert_allclose(solution, exact, rtol=0, atol=1e-10 * np.linalg.cond(gram))
+
+
+@pytest.mark.parametrize("geometry", GEOMETRIES)
+@pytest.mark.parametrize("positive", [True, False])
+def test_it_is_the_code_of_the_array(geometry, positive):
+    problem = random_problem(geometry, positive=positive, n_signals=3)
+    results = [solve_spiking(each, readout="exact") for each in (problem, dense_twin(problem))]
+    require_exact(problem, results[0])
+    np.testing.assert_array_equal(results[0].codes != 0.0, results[1].codes != 0.0)
+    # The busiest neuron of the array's network may fire just when the run ends, or just after, by rounding.
+    n_other = (results[0].spike_counts != results[1].spike_counts).sum(axis=1)
+    assert n_other.max() <= 1
+    assert (np.abs(results[0].n_corrections - results[1].n_corrections) <= n_other).all()
+    # Rounding of the correlations times the condition of the equations, below 1e4 here.
+    np.testing.assert_allclose(results[0].codes, results[1].codes, rtol=0, atol=1e-11)
+    assert results[0].support_size.min() > 0
+
+
+@pytest.mark.parametrize("positive", [True, False])
+def test_a_photograph(positive):
+    problem = photograph(52, positive=positive)
+    result = solve_spiking(problem, readout="exact")
+    require_exact(problem, result)
+    assert result.duality_gap[0] <= 1e-12 * problem.energies[0]
+    assert result.support_size[0] > 100
+    assert 0 < result.n_corrections[0] < 3 * result.support_size[0]
+    assert result.rate_duality_gap[0] > 1e-3 * problem.energies[0]
+    fista = solve_fista(problem, tol=1e-8)
+    assert abs(fista.objective[0] - result.objective[0]) <= 1e-8 * problem.energies[0]
+
+
+def test_a_weak_penalty():
+    """Nearly as many atoms as pixels; steps must be taken back."""
+    problem = photograph(28, penalty=0.005)
+    result = solve_spiking(problem, readout="exact")
+    require_exact(problem, result)
+    assert result.support_size[0] > 0.3 * problem.n_features
+
+
+@pytest.mark.parametrize("guess", ["nothing", "everything", "wrong signs"])
+@pytest.mark.parametrize("positive", [True, False])
+def test_it_ends_from_any_start(guess, positive):
+    problem = random_problem(positive=positive)
+    exact = solve_coordinate_descent(dense_twin(problem), tol=1e-12)
+    atoms = np.arange(0 if guess == "nothing" else problem.n_atoms)
+    start = np.full(len(atoms), 0.1)
+    if guess == "wrong signs" and not positive:
+        start[exact.codes[0] > 0.0] = -0.1
+    finisher = finish._Finish(problem, atoms, start)
+    assert finisher.solve()
+    support, values = finisher.support()
+    np.testing.assert_array_equal(support, np.flatnonzero(exact.codes[0]))
+    # A gap of 1e-12 of the energy leaves the root of it in a code.
+    np.testing.assert_allclose(values, exact.codes[0, support], rtol=0, atol=1e-4)
+
+
+@pytest.mark.parametrize("positive", [True, False])
+@pytest.mark.parametrize("difference", [0.0, 1e-12, 1e-8, 1e-6, 1e-4])
+def test_duplicated_kernels(positive, difference):
+    """The equations are singular, or nearly: the code is not unique, or hardly, its objective is."""
+    single = random_problem(positive=positive)
+    kernels = np.tile(single.dictionary.kernels, (2, 1, 1))
+    kernels[5:] += difference * np.random.default_rng(5).standard_normal(kernels[5:].shape)
+    dictionary = ConvolutionalDictionary(kernels, (13, 15), 2)
+    problem = LassoProblem(dictionary, single.signals, single.penalty[0], positive=positive)
+    result = solve_spiking(problem, readout="exact", tol=1e-6)
+    assert result.converged
+    # Of differences whose squares are rounding beside one, a gap of their own size is left.
+    if difference == 0.0 or difference**2 >= 1e-12:
+        require_exact(problem, result)
+    if difference == 0.0:
+        alone = solve_spiking(single, readout="exact")
+        np.testing.assert_allclose(result.objective, alone.objective, rtol=1e-12)
+
+
+def test_duplicates_at_different_penalties():
+    """The null direction lowers the penalty until the dearer atom is gone."""
+    single = random_problem()
+    dictionary = ConvolutionalDictionary(np.tile(single.dictionary.kernels, (2, 1, 1)), (13, 15), 2)
+    penalty = np.tile(np.repeat([1.0, 1.001], 5), dictionary.n_positions) * single.penalty[0]
+    problem = LassoProblem(dictionary, single.signals, penalty, positive=True)
+    result = solve_spiking(problem, readout="exact")
+    require_exact(problem, result)
+    by_kernel = result.codes.reshape(-1, 10)
+    assert not by_kernel[:, 5:].any()
+    assert by_kernel[:, :5].any()
+
+
+def test_a_penalty_an_atom():
+    problem = random_problem()
+    penalty = problem.penalty * np.random.default_rng(6).uniform(0.5, 2.0, problem.n_atoms)
+    problem = LassoProblem(problem.dictionary, problem.signals, penalty)
+    result = solve_spiking(problem, readout="exact")
+    require_exact(problem, result)
+    np.testing.assert_allclose(
+        result.codes, solve_spiking(dense_twin(problem), readout="exact").codes, rtol=0, atol=1e-11
+    )
+
+
+def test_images_of_no_code_and_of_nothing():
+    dictionary = random_dictionary(GEOMETRIES[0])
+    signals = np.random.default_rng(7).standard_normal((3, dictionary.shape[1]))
+    signals[0] = 0.0
+    penalty = 0.5 * (penalty_max(dictionary, signals)[1] + penalty_max(dictionary, 1e-3 * signals)[2])
+    signals[2] *= 1e-3
+    result = solve_spiking(LassoProblem(dictionary, signals, penalty), readout="exact")
+    assert result.converged
+    assert result.support_size[0] == result.support_size[2] == 0 < result.support_size[1]
+    assert result.n_corrections[0] == result.n_corrections[2] == 0
+
+
+@pytest.mark.parametrize("positive", [True, False])
+def test_bits_depend_neither_on_mates_nor_on_workers(positive, monkeypatch):
+    problem = random_problem(positive=positive, n_signals=6)
+    monkeypatch.setattr("solvers.spiking.VALUES_PER_BATCH", 2 * problem.n_atoms)
+    results = [solve_spiking(problem, readout="exact", n_jobs=n_jobs) for n_jobs in (1, 2)]
+    np.testing.assert_array_equal(results[0].codes, results[1].codes)
+    np.testing.assert_array_equal(results[0].n_corrections, results[1].n_corrections)
+    for signal in range(problem.n_signals):
+        alone = solve_spiking(problem.subset([signal]), readout="exact")
+        np.testing.assert_array_equal(alone.codes[0], results[0].codes[signal])
+
+
+@pytest.mark.parametrize("scale", [1e-60, 1e60])
+def test_units_are_of_no_consequence(scale):
+    problem = random_problem(positive=False)
+    scaled = LassoProblem(problem.dictionary, scale * problem.signals, scale * problem.penalty)
+    codes = [solve_spiking(each, readout="exact").codes for each in (problem, scaled)]
+    np.testing.assert_allclose(codes[1] / scale, codes[0], rtol=0, atol=1e-11)
+
+
+def test_what_is_not_finished_is_said(monkeypatch):
+    """With no rounds to go, the best met is kept, and judged for what it is."""
+    problem = random_problem(positive=False)
+    monkeypatch.setattr(finish, "MOST_ROUNDS", 0)
+    with pytest.warns(ConvergenceWarning, match="1 of 1 signals .* the precision of the exact read-out"):
+        result = solve_spiking(problem, readout="exact", max_duration=5.0, tol=1e-6)
+    assert not result.converged
+    assert result.duality_gap[0] <= result.rate_duality_gap[0]
+    assert result.objective[0] < problem.energies[0]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert solve_spiking(problem, readout="exact", tol=1.0).converged
