@@ -157,7 +157,8 @@ def solve_spiking(
     Notes
     -----
     For a single signal in a large dictionary the Gram matrix is not made, unless the problem has it already:
-    only the rows of atoms that fire, or that the exact read-out adds, are computed.
+    only the rows of atoms that fire, or that the exact read-out adds, are computed.  Of a convolutional
+    dictionary the exact read-out makes the entries between atoms that may be active.
 
     Raises
     ------
