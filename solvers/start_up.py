@@ -8,6 +8,7 @@ from itertools import product
 import numpy as np
 
 from snn import start_up
+from solvers.convolution import ConvolutionalDictionary
 from solvers.problem import LassoProblem
 from solvers.spiking import READOUTS, solve_spiking
 
@@ -33,11 +34,16 @@ def warm_up(*, progress: bool = True) -> None:
 def tasks() -> start_up.Tasks:
     """Return the tasks that call all kernels of `solvers`."""
     rng = np.random.default_rng(0)
-    dictionary, signals = rng.standard_normal((6, 4)), rng.standard_normal((3, 4))
+    dense = rng.standard_normal((6, 4)), rng.standard_normal((3, 4))
+    convolutional = (
+        ConvolutionalDictionary(rng.standard_normal((2, 3, 3)), (5, 5), 2),
+        rng.standard_normal((1, 25)),
+    )
     runs = {}
-    for positive, readout in product((True, False), READOUTS):
+    for (dictionary, signals), positive, readout in product((dense, convolutional), (True, False), READOUTS):
         problem = LassoProblem(dictionary, signals, 0.5, positive=positive)
-        name = f"{'CLASSO' if positive else 'LASSO'} by spikes, {readout} read-out"
+        form = "convolutional " if dictionary is convolutional[0] else ""
+        name = f"{form}{'CLASSO' if positive else 'LASSO'} by spikes, {readout} read-out"
         # In this process, whatever a `joblib.parallel_config` says.
         runs[name] = partial(solve_spiking, problem, tol=0.05, readout=readout, n_jobs=1)
     return runs
