@@ -11,7 +11,7 @@ from tqdm import tqdm
 
 from snn import checks
 from snn._kernels import clock as clocks
-from snn._kernels import dense, lazy, mirrored, segments, stencil
+from snn._kernels import dense, lazy, mirrored, runs, segments, stencil
 from snn._kernels import sparse as sparse_kernels
 from snn.network import SpikingNetwork
 from snn.on_demand import InhibitionOnDemand
@@ -38,8 +38,7 @@ LAZY_FORMS = (np.ndarray, LateralInhibition, InhibitionOnDemand, MirroredWeights
 # it, but no more than so many: one product of matrices costs little more than one of a matrix and a vector.
 LOOK_AHEAD = 2.0
 ROWS_AT_ONCE = 64
-# Currents below this are subnormal numbers, which slow the processor down.
-NEGLIGIBLE_CURRENT = np.finfo(float).tiny
+NO_TIMES, NO_NEURONS = np.empty(0), np.empty(0, dtype=np.int64)
 
 
 def simulate(
@@ -120,9 +119,13 @@ def simulate(
         )
     if elapsed > 0.0:
         # The charge that came in is what the spikes took and what is left (docs/theory.md, equation 4).
-        taken = network.firing_threshold * run.spike_counts[0]
-        with np.errstate(over="ignore"):
-            average_soma_current = (taken + (final.membrane_potential - state.membrane_potential)) / elapsed
+        average_soma_current = runs.average_current(
+            network.firing_threshold,
+            run.spike_counts[0],
+            state.membrane_potential,
+            final.membrane_potential,
+            elapsed,
+        )
     else:  # a runaway within its first instant
         average_soma_current = network.soma_bias + state.synaptic_current
     result = SimulationResult(
@@ -188,16 +191,8 @@ class EventDrivenRun:
         if state is not None:
             self._potential[:] = state.membrane_potential
             self._current[:] = self._to_kernel(state.synaptic_current)
-            self._drop_negligible_currents()
-        # First guess of the interval between spikes: from the drive alone.
-        rates = np.maximum(soma_bias, 0.0)
-        with np.errstate(over="ignore"):
-            rates /= network.firing_threshold
-            drive = rates.sum(axis=1)
-            soma_current = np.add(soma_bias, self._current, out=rates)
-        self.clock[:, clocks.HORIZON] = np.maximum(2.0 / np.maximum(drive, 2.0), clocks.SHORTEST_HORIZON)
-        self.clock[:, clocks.MARGIN] = (network.firing_threshold / network.n_neurons).sum()
-        self.clock[:, clocks.MISSING] = -1.0
+            runs.drop_negligible(self._current)
+        runs.begin(self._bias, self._threshold, self.clock)
 
         # What a call may overshoot by: neurons that fire together, and a span or window of a kernel.
         self._slack = network.n_neurons + clocks.MOST_EVENTS_PER_WINDOW
@@ -205,7 +200,8 @@ class EventDrivenRun:
         weights = network.weights
         if isinstance(weights, LAZY_FORMS) and not plainly:
             # The mean soma current of each neuron over the last span.
-            self._drift = soma_current
+            with np.errstate(over="ignore"):
+                self._drift = soma_bias + self._current
             self._kernel = lazy.advance_lazily
             self._weights = self._lazy_weights()
             self._slack += lazy.most_events_per_span(network.n_neurons)
@@ -262,9 +258,6 @@ class EventDrivenRun:
         weights.store(np.flatnonzero(nearness >= 1.0), most=ROWS_AT_ONCE, by=nearness)
         self._weights = self._lazy_weights()
 
-    def _drop_negligible_currents(self) -> None:
-        self._current[np.abs(self._current) < NEGLIGIBLE_CURRENT] = 0.0
-
     def advance(
         self,
         time: float,
@@ -285,7 +278,7 @@ class EventDrivenRun:
         capacity = budget + self._slack if record_spikes else 0
         spike_times = np.empty(capacity)
         spike_neurons = np.empty(capacity, dtype=np.int64)
-        recorded_times, recorded_neurons = [np.empty(0)], [np.empty(0, dtype=np.int64)]
+        recorded_times, recorded_neurons = [NO_TIMES], [NO_NEURONS]
         position, n_spikes = 0, 0
         bar_format = "{l_bar}{bar}| {n:.1f}/{total:.1f} tau{postfix}"
         with tqdm(total=time, unit="tau", bar_format=bar_format) if progress else nullcontext() as bar:
@@ -295,7 +288,7 @@ class EventDrivenRun:
                     if budget <= 0:
                         break
                 if self.clock[active[position], clocks.TIME] > 0.0:
-                    self._drop_negligible_currents()
+                    runs.drop_negligible(self._current)
                 status, position, n_new = self._kernel(
                     *self._weights,
                     self._bias,
@@ -321,6 +314,8 @@ class EventDrivenRun:
                 if progress:
                     bar.set_postfix_str(f"{n_spikes:,} spikes", refresh=False)
                     bar.update(float(self.clock[active, clocks.TIME].min()) - bar.n)
+        if not record_spikes:
+            return NO_TIMES, NO_NEURONS
         return np.concatenate(recorded_times), np.concatenate(recorded_neurons)
 
     @property
@@ -372,15 +367,15 @@ def starting_state(network: SpikingNetwork, state: NetworkState | None) -> Netwo
 
 def require_range(membrane_potential: np.ndarray, synaptic_current: np.ndarray) -> None:
     """Raise OverflowError if the state of a run has left the range of float64 numbers."""
-    if not (np.isfinite(membrane_potential).all() and np.isfinite(synaptic_current).all()):
+    if not runs.in_range(membrane_potential, synaptic_current):
         raise OverflowError("potentials or currents of the network have left the range of float64 numbers")
 
 
 def default_max_spikes(network: SpikingNetwork, duration: float, state: NetworkState) -> int:
     """Return the default of `max_spikes`: far above what the drive alone can cause."""
-    with np.errstate(over="ignore"):
-        charge = np.maximum(network.soma_bias, 0.0) * duration + np.maximum(state.synaptic_current, 0.0)
-        by_drive = float((charge / network.firing_threshold + 1.0).sum())
+    by_drive = runs.expected_spikes(
+        network.soma_bias, network.firing_threshold, state.synaptic_current, duration
+    )
     return max(LEAST_SPIKE_LIMIT, math.ceil(min(100.0 * by_drive, 1e18)))
 
 
