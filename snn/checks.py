@@ -74,7 +74,9 @@ def require_finite(name: str, array: np.ndarray) -> None:
 
 
 def read_only(array: np.ndarray) -> np.ndarray:
-    """Return a view of `array` through which it cannot be written."""
+    """Return `array`, or a view of it, so that it cannot be written."""
+    if not array.flags.writeable:
+        return array
     view = array.view()
     view.flags.writeable = False
     return view

@@ -25,6 +25,7 @@ from snn.weights import (
     SegmentedWeights,
     lateral_of,
     scaled_rows,
+    stored_rows,
 )
 
 # A kernel returns to Python after about this many neuron updates (a tenth of a second or so), so
@@ -200,8 +201,10 @@ class EventDrivenRun:
         weights = network.weights
         if isinstance(weights, LAZY_FORMS) and not plainly:
             # The mean soma current of each neuron over the last span.
-            with np.errstate(over="ignore"):
-                self._drift = soma_bias + self._current
+            self._drift = soma_bias.copy()
+            if state is not None:
+                with np.errstate(over="ignore"):
+                    self._drift += self._current
             self._kernel = lazy.advance_lazily
             self._weights = self._lazy_weights()
             self._slack += lazy.most_events_per_span(network.n_neurons)
@@ -236,12 +239,8 @@ class EventDrivenRun:
     def _lazy_weights(self) -> tuple:
         """Return what the lazy kernel takes of the weights."""
         weights, exchange = lateral_of(self.network.weights)
-        if isinstance(weights, InhibitionOnDemand):
-            (rows, row_of), factor = weights.stored(), -1.0
-        else:
-            rows, factor = scaled_rows(weights)
-            row_of = np.arange(len(rows))
-        rows, row_of, exchange = map(checks.read_only, (rows, row_of, exchange))
+        rows, row_of, factor = stored_rows(weights)
+        exchange = checks.read_only(exchange)
         events_per_span = lazy.most_events_per_span(self.network.n_neurons)
         costs = (lazy.COST_OF_WATCHING, events_per_span)
         return rows, rows.reshape(-1), row_of, factor, exchange, *costs, self._drift

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,8 @@ from scipy import sparse
 from snn import checks
 from snn.on_demand import InhibitionOnDemand
 from snn.stencil import StencilWeights
+
+NONE_IN_PAIRS = checks.read_only(np.empty(0))
 
 
 @dataclass(frozen=True, eq=False)
@@ -392,7 +395,7 @@ def lateral_of(weights: Weights) -> tuple[Weights, np.ndarray]:
     """Return the weights between pairs, and those within them; of what has no pairs itself, and none."""
     if isinstance(weights, MirroredWeights):
         return weights.lateral, weights.exchange
-    return weights, np.empty(0)
+    return weights, NONE_IN_PAIRS
 
 
 def scaled_rows(weights: np.ndarray | LateralInhibition | InhibitionOnDemand) -> tuple[np.ndarray, float]:
@@ -405,6 +408,26 @@ def scaled_rows(weights: np.ndarray | LateralInhibition | InhibitionOnDemand) ->
     if isinstance(weights, InhibitionOnDemand):
         return weights.toarray(), 1.0
     return weights, 1.0
+
+
+def stored_rows(
+    weights: np.ndarray | LateralInhibition | InhibitionOnDemand,
+) -> tuple[np.ndarray, np.ndarray, float]:
+    """Return (rows, row_of, factor), the arrays read-only.
+
+    Row i of the weights, but for its diagonal, is factor * rows[row_of[i]], or not there yet if row_of[i]
+    is -1.
+    """
+    if isinstance(weights, InhibitionOnDemand):
+        rows, row_of = weights.stored()
+        return checks.read_only(rows), checks.read_only(row_of), -1.0
+    rows, factor = scaled_rows(weights)
+    return checks.read_only(rows), _each_its_own(len(rows)), factor
+
+
+@lru_cache(maxsize=16)
+def _each_its_own(n_rows: int) -> np.ndarray:
+    return checks.read_only(np.arange(n_rows))
 
 
 def delivered(weights: Weights, amounts: np.ndarray) -> np.ndarray:

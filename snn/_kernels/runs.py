@@ -13,7 +13,7 @@ NEGLIGIBLE_CURRENT = np.finfo(np.float64).tiny
 
 @partial(compiled, fastmath={"reassoc", "contract"})
 def expected_spikes(soma_bias, threshold, current, duration):
-    """Return how many spikes of one network the drive and the currents could cause alone, and one a neuron."""
+    """Return how many spikes the drive and the currents of a network could cause alone, and one a neuron."""
     total = 0.0
     for i in range(threshold.shape[0]):
         charge = max(soma_bias[i], 0.0) * duration + max(current[i], 0.0)

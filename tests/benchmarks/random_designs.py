@@ -2,13 +2,15 @@
 
 from collections.abc import Callable
 from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullFormatter
 
 from examples._common import BLUE, GREEN, GREY, ORANGE, figure
-from snn import simulate
+from snn import NetworkState, SpikingNetwork, simulate
+from snn.event_driven import EventDrivenRun
 from solvers import LassoProblem, lasso_network, objective, solve_spiking
 from tests.benchmarks import peers
 from tests.benchmarks.contest import best_of, contest, contest_table, faster
@@ -26,7 +28,25 @@ COARSE = 0.01
 GAP = 1e-6
 # Durations tried: nobody runs more than a twentieth too long.
 DURATIONS = 0.5 * 2.0 ** (np.arange(300) / 14.0)
-SPIKES = ("spikes, rate", "spikes, average current")
+
+
+class Reading(NamedTuple):
+    """How a network is run, and its code read out of it."""
+
+    scale: float
+    """What a unit of rate stands for, beside the rate of the busiest neuron alone."""
+    head_start: float
+    """Potentials at first, in thresholds."""
+    begin: float
+    """The average is over the time from this part of the run on; -1 for spikes over time."""
+
+
+READINGS = {
+    "spikes, rate": Reading(1.0, 0.0, -1.0),
+    "spikes, average current": Reading(1.0, 0.0, 0.5),
+    "spikes, head start, average current": Reading(2.0, 0.5, 0.25),
+}
+SPIKES = tuple(READINGS)
 FISTAS = ("FISTA, lean", "FISTA, dense products")
 
 
@@ -83,7 +103,7 @@ def coarse_race(problems: list[LassoProblem], *, quick: bool) -> dict:
         limit = (1.0 + COARSE) * best.objective[0]
         calls = {}
         for name in SPIKES:
-            duration, calls[name] = _shortest_run(problem, name, limit)
+            duration, calls[name] = _shortest_run(problem, READINGS[name], limit)
             record[name]["needed"].append(duration)
         for name in FISTAS:
             iterations, calls[name] = _fewest_iterations(problem, sparse=name == FISTAS[0], limit=limit)
@@ -92,7 +112,8 @@ def coarse_race(problems: list[LassoProblem], *, quick: bool) -> dict:
             require_objective(problem, call(), limit, name)
         for name, timing in timed(calls, quick=quick, seconds=0.5).items():
             record[name]["seconds"].append(timing.median)
-        n_spikes.append(simulate(_network(problem)[0], record[SPIKES[1]]["needed"][-1]).n_spikes)
+        best_way = min(SPIKES, key=lambda name: record[name]["seconds"][-1])
+        n_spikes.append(n_spikes_of(problem, READINGS[best_way], record[best_way]["needed"][-1]))
     return {"within": COARSE, "methods": record, "n_spikes": n_spikes}
 
 
@@ -103,30 +124,45 @@ def require_objective(problem: LassoProblem, code: np.ndarray, limit: float, nam
         raise WrongAnswerError(f"{name} must reach an objective of {limit:.6g}; got {reached:.6g}")
 
 
-def _network(problem: LassoProblem):
-    """Return the network at the scale that `solve_spiking` gives it, and the scale."""
-    scale = float(((problem.correlations[0] - problem.penalty) / problem.squared_norms).max())
-    return lasso_network(problem, scale=scale), scale
+def _start(problem: LassoProblem, reading: Reading) -> tuple[SpikingNetwork, NetworkState, float]:
+    """Return a network, where it starts, and the scale of its rates."""
+    scale = reading.scale * float(((problem.correlations[0] - problem.penalty) / problem.squared_norms).max())
+    network = lasso_network(problem, scale=scale)
+    return network, NetworkState(
+        membrane_potential=reading.head_start * network.firing_threshold,
+        synaptic_current=np.zeros(network.n_neurons),
+    ), scale  # fmt: skip
 
 
-def _shortest_run(problem: LassoProblem, readout: str, limit: float) -> tuple[float, Callable]:
-    network, scale = _network(problem)
+def n_spikes_of(problem: LassoProblem, reading: Reading, duration: float) -> int:
+    """Return the number of spikes in a run."""
+    network, state, _ = _start(problem, reading)
+    return simulate(network, duration, state=state).n_spikes
+
+
+def _shortest_run(problem: LassoProblem, reading: Reading, limit: float) -> tuple[float, Callable]:
+    network, state, scale = _start(problem, reading)
     threshold = network.firing_threshold
 
     def rate(duration: float) -> np.ndarray:
-        return simulate(network, duration).spike_counts * (scale / duration)
+        run = EventDrivenRun(network, network.soma_bias[np.newaxis], state)
+        run.advance(duration)
+        return run.spike_counts[0] * (scale / duration)
 
     def current(duration: float) -> np.ndarray:
-        first = simulate(network, 0.5 * duration)
-        second = simulate(network, 0.5 * duration, state=first.state)
-        return np.maximum(second.average_soma_current, 0.0) * (scale / threshold)
+        run = EventDrivenRun(network, network.soma_bias[np.newaxis], state)
+        run.advance(reading.begin * duration)
+        before = threshold * run.spike_counts + run.membrane_potential
+        run.advance(duration)
+        charge = threshold * run.spike_counts + run.membrane_potential - before
+        return np.maximum(charge[0], 0.0) * (scale / ((1.0 - reading.begin) * duration)) / threshold
 
-    read = rate if readout == SPIKES[0] else current
+    read = rate if reading.begin < 0.0 else current
     for duration in DURATIONS:
         if objective(problem, read(duration)[np.newaxis])[0] <= limit:
             return float(duration), partial(read, duration)
     raise WrongAnswerError(
-        f"{readout} must come within {COARSE:g} of the optimum; it has not by {duration:g}"
+        f"{reading} must come within {COARSE:g} of the optimum; it has not by {duration:g}"
     )
 
 
@@ -189,7 +225,9 @@ def markdown(data: dict) -> str:
         "is within "
         "1 % of the optimum, found beforehand; correlations are given to both, and to FISTA the largest "
         "eigenvalue.  Lean FISTA skips the zeros of the code; the other multiplies by the Gram matrix as "
-        "BLAS does."
+        "BLAS does.  Neither checks anything, or judges.  *Head start*: potentials start at half their "
+        "thresholds, so that spikes are rounded, not cut off; the busiest neuron, alone, would fire once in "
+        "two time constants; currents are averaged from a quarter of the run on."
     ]
     for size in data["sizes"]:
         parts.append(f"### {size['n_features']} features, {size['n_atoms']} atoms")
