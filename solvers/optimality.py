@@ -16,6 +16,8 @@ from solvers.problem import LassoProblem
 
 # Judged together: a few buffers of 8 MB, however many signals there are.
 BLOCK_ENTRIES = 2**20
+# Stands for zero in denominators.
+SMALLEST = np.finfo(np.float64).tiny
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -175,7 +177,7 @@ def _figures(problem: LassoProblem, codes: sparse.csr_array) -> Optimality:
 
     # Sums over the entries of a code, in the order of its atoms.
     n_signals, n_atoms = codes.shape
-    signal = np.repeat(np.arange(n_signals), codes.indptr[1:] - codes.indptr[:-1])
+    signal = np.arange(n_signals).repeat(codes.indptr[1:] - codes.indptr[:-1])
     atom, value = codes.indices, codes.data
     place = signal * n_atoms + atom
     correlation, penalty = correlations.take(place), problem.penalty.take(atom)
@@ -194,7 +196,7 @@ def _figures(problem: LassoProblem, codes: sparse.csr_array) -> Optimality:
     return Optimality(
         objective=0.5 * squared_residual + np.bincount(signal, costs, n_signals),
         duality_gap=gap,
-        kkt_violation=np.maximum(violations.max(axis=1), 0.0),
+        kkt_violation=violations.max(axis=1, initial=0.0),
     )
 
 
@@ -202,8 +204,8 @@ def _dual_scale(
     problem: LassoProblem, residuals: np.ndarray, reach: np.ndarray, squared_residual: np.ndarray
 ) -> np.ndarray:
     """Return kappa: of the feasible multiples of the residual, the one with the largest dual objective."""
-    with np.errstate(divide="ignore", invalid="ignore"):
-        largest = 1.0 / np.maximum((reach / problem.penalty).max(axis=1), 0.0)
-        unconstrained = np.einsum("ij,ij->i", problem.signals, residuals) / squared_residual
-    unconstrained[squared_residual == 0.0] = 0.0
+    projection = np.einsum("ij,ij->i", problem.signals, residuals)
+    # Where the residual is zero, so is every multiple of it.
+    unconstrained = projection / np.maximum(squared_residual, SMALLEST)
+    largest = 1.0 / (reach / problem.penalty).max(axis=1, initial=SMALLEST)
     return np.minimum(np.maximum(unconstrained, 0.0), largest)

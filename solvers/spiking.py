@@ -392,7 +392,7 @@ def _finish(
     start = 0
     while start < len(signals):
         part = slice(start, start + step)
-        rows, row_of = stored_gram(problem, run.network.weights)
+        rows, row_of = stored_gram(run.network.weights)
         finish_codes(
             rows,
             row_of,

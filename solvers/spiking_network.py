@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from snn import InhibitionOnDemand, LateralInhibition, MirroredWeights, SpikingNetwork, StencilWeights, checks
-from snn.weights import Weights, lateral_of
+from snn.weights import Weights, lateral_of, stored_rows
 from solvers import convolutional_network
 from solvers.convolution import ConvolutionalDictionary
 from solvers.problem import LassoProblem
@@ -86,14 +86,10 @@ def network_of(problem: LassoProblem, *, sparing: bool = False) -> LassoNetwork:
     return LassoNetwork(weights, threshold)
 
 
-def stored_gram(problem: LassoProblem, weights: Weights) -> tuple[np.ndarray, np.ndarray]:
+def stored_gram(weights: Weights) -> tuple[np.ndarray, np.ndarray]:
     """Return (rows, row_of): row i of the Gram matrix is rows[row_of[i]], or not there if that is -1."""
-    weights, _ = lateral_of(weights)
-    if isinstance(weights, InhibitionOnDemand):
-        rows, row_of = weights.stored()
-        # Read-only like the matrix: kernels are compiled once for both.
-        return checks.read_only(rows), row_of
-    return problem.gram, np.arange(problem.n_atoms)
+    rows, row_of, _ = stored_rows(lateral_of(weights)[0])
+    return rows, row_of
 
 
 def store_gram(weights: Weights, atoms: np.ndarray) -> None:
