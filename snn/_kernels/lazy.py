@@ -100,16 +100,19 @@ def _choose(potential, current, drift, threshold, n_rows, span, margin, is_watch
     n_neurons = threshold.shape[0]
     rise = -math.expm1(-span)
     bulge = bulge_of(rise, span)
-    n_watched = np.int64(0)
-    for i in range(n_rows):
-        near = False
-        for k in range(i, n_neurons, n_rows):
-            reach = potential[k] + max(drift[k], 0.0) * span + max(current[k], 0.0) * bulge
-            near |= reach >= threshold[k] - margin
-        for k in range(i, n_neurons, n_rows):
+    for k in range(n_neurons):
+        i = np.uint64(k)
+        reach = potential[i] + max(drift[i], 0.0) * span + max(current[i], 0.0) * bulge
+        is_watched[i] = reach >= threshold[i] - margin
+    for first in range(n_rows, n_neurons, n_rows):
+        for k in range(n_rows):
+            near = is_watched[k] | is_watched[first + k]
             is_watched[k] = near
-        n_watched += 1 if near else 0
-    return n_watched * (n_neurons // n_rows)
+            is_watched[first + k] = near
+    n_watched = np.int64(0)
+    for k in range(n_neurons):
+        n_watched += is_watched[np.uint64(k)]
+    return n_watched
 
 
 @uncounted
