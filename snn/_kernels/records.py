@@ -216,7 +216,9 @@ def open_epoch(run):
             bits = run.row_bits[np.uint64(k)]
             earliest = bits if bits < earliest else earliest
         run.row_bits[0] = earliest
-        run.places[q, LENGTH] = min(max(float(run.row[0]), SHORTEST_WINDOW), 0.5 * LONGEST_WINDOW)
+        # What is not a number, a current beyond single precision over such a gap, counts as short.
+        length = float(run.row[0]) if run.row[0] > SHORTEST_WINDOW else SHORTEST_WINDOW
+        run.places[q, LENGTH] = min(length, 0.5 * LONGEST_WINDOW)
         run.places[q, END] = 0.0
         run.times[q] = 0.0
         run.place_counts[q, FIRST_RECORD] = NONE

@@ -268,8 +268,10 @@ def distances(group, now, remaining, fade, lost, lost_part, run):
         denominator = slope + root if rises else TWO * bend * bias
         quotient = numerator / denominator
         distance = quotient if (bias > ZERO) | (rises & (discriminant >= ZERO)) else INFINITE
-        # Beyond the range of numbers, where nothing can be proven, it is now.
-        run.lanes[np.uint64(c + DISTANCE)] = distance if (gap > ZERO) & (distance >= ZERO) else ZERO
+        # Beyond the range of numbers, where nothing can be proven but that nobody rises, it is now.
+        in_range = (discriminant < INFINITE) | ((bias <= ZERO) & (slope <= ZERO))
+        is_proven = in_range & (gap > ZERO) & (distance >= ZERO)
+        run.lanes[np.uint64(c + DISTANCE)] = distance if is_proven else ZERO
 
 
 @inlined
@@ -334,13 +336,15 @@ def form_candidates(q, now, fade, run):
 
 @inlined
 def weigh_for_candidates(q, offset, run):
-    """Note what a spike weighs for the candidates of a position."""
-    ratio = np.float32(run.weight_ratio)
+    """Note what a spike weighs for the candidates of a position, in units of the largest weight.
+
+    In units of the largest threshold it might be lost, and its target be spared.
+    """
     group = GROUP * q
     for _ in range(0, run.place_counts[q, N_CANDIDATES], LANES):
         for c in range(group, group + LANES):
             channel = np.int64(run.lanes[np.uint64(c + CHANNEL)])
-            run.lanes[np.uint64(c + WEIGHT)] = ratio * run.single_values[np.uint64(offset + channel)]
+            run.lanes[np.uint64(c + WEIGHT)] = run.single_values[np.uint64(offset + channel)]
         group += GROUP * run.n_positions
 
 
@@ -348,6 +352,7 @@ def weigh_for_candidates(q, offset, run):
 def touch_candidates(q, own_channel, growth, now, fade, run):
     """Deliver a spike to the candidates of a position; `own_channel` is the source's, if it is among them."""
     own = np.float32(own_channel)
+    ratio = np.float32(run.weight_ratio)
     part = np.float32(growth * run.places[q, START_FADE])
     remaining = run.places[q, END] - now
     single_fade = np.float32(fade * run.places[q, START_GROWTH])
@@ -356,7 +361,7 @@ def touch_candidates(q, own_channel, growth, now, fade, run):
     group = GROUP * q
     for _ in range(0, run.place_counts[q, N_CANDIDATES], LANES):
         for c in range(group, group + LANES):
-            weight = run.lanes[np.uint64(c + WEIGHT)]
+            weight = ratio * run.lanes[np.uint64(c + WEIGHT)]
             run.lanes[np.uint64(c + OWN_W)] += weight
             run.lanes[np.uint64(c + OWN_H)] += part * weight
         distances(group, now, remaining, single_fade, lost, lost_part, run)

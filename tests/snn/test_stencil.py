@@ -482,3 +482,44 @@ def test_a_sparse_matrix_says_the_same_of_a_grid_with_silent_parts():
     runs = [simulate(x, 100.0, record_spikes=True) for x in (network, other)]
     np.testing.assert_array_equal(runs[0].spikes.neurons, runs[1].spikes.neurons)
     np.testing.assert_allclose(runs[0].spikes.times, runs[1].spikes.times, rtol=0, atol=1e-9)
+
+
+@pytest.mark.parametrize("scale", [1e-30, 1e-60, 1e-200])
+def test_weights_far_below_a_threshold_that_nobody_reaches(scale):
+    """They and their targets' thresholds, in units of the largest, are zero in single precision."""
+    network = random_network(np.random.default_rng(16), 6, sign=-1)
+    weights = np.zeros((7, 7))
+    weights[:6, :6] = scale * network.weights
+    drive, threshold = (
+        np.append(scale * x, y) for x, y in ((1.0 + network.soma_bias, 0.0), (np.ones(6), 1.0))
+    )
+    network = SpikingNetwork(weights, drive, threshold)
+    run, other = (simulate(x, 20.0, record_spikes=True) for x in (as_one_position(network), network))
+    assert run.n_spikes > 50
+    np.testing.assert_array_equal(run.spikes.neurons, other.spikes.neurons)
+    np.testing.assert_allclose(run.spikes.times, other.spikes.times, rtol=0, atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("drive", "current", "soon_after"), [(1.01 * 2.0**66, 0.0, 15.9), (-(2.0**69), 2.0**72, 0.4)]
+)
+def test_a_potential_whose_square_is_beyond_single_precision(drive, current, soon_after):
+    """It rises to the threshold within a window, and does not wait for the end of that, nor for others."""
+    network = SpikingNetwork(StencilWeights(np.zeros((1, 1, 1, 1)), (1, 2)), [drive, 1.0 / soon_after])
+    state = NetworkState(membrane_potential=[-(2.0**70), 0.0], synaptic_current=[current, 0.0])
+    times = []
+    for form in (network, in_full(network)):
+        with pytest.raises(RunawayError) as caught:
+            simulate(form, 20.0, state=state, max_spikes=40, record_spikes=True)
+        spikes = caught.value.result.spikes
+        assert set(spikes.neurons) == {0}
+        times.append(spikes.times[:40])
+    np.testing.assert_allclose(*times, rtol=1e-12)
+
+
+def test_a_current_beyond_single_precision_far_below_the_threshold():
+    network = SpikingNetwork(StencilWeights(np.zeros((1, 1, 1, 1)), (1, 1)), [1.0])
+    state = NetworkState(membrane_potential=[-1e50], synaptic_current=[1e45])
+    run = simulate(network, 5.0, state=state)
+    assert run.n_spikes == 0
+    np.testing.assert_allclose(run.state.synaptic_current, 1e45 * np.exp(-5.0), rtol=1e-12)
