@@ -200,7 +200,11 @@ def open_epoch(run):
         if flows != 0:
             for k in range(run.n_channels):
                 i = np.uint64(first + k)
-                run.w[i] += run.p[i]
+                v, p = run.w[i], run.p[i]
+                w = v + p
+                # Who stands at the threshold still does so when p is taken away again.
+                is_lost = (v >= run.threshold[i]) & (w - p < run.threshold[i])
+                run.w[i] = w + (2.0**-52 * abs(w) if is_lost else 0.0)
         load_singles(q, 0.0, 1.0, run)
         for k in range(run.n_channels):
             s = np.uint64(q * run.n_padded + k)
