@@ -15,6 +15,7 @@ from tqdm import tqdm
 
 from snn import checks
 from snn.event_driven import EventDrivenRun
+from snn.state import NetworkState
 from snn.weights import out_degrees
 from solvers._kernels.batch import scaled_drive
 from solvers._kernels.finish import finish_codes
@@ -40,8 +41,10 @@ READOUTS = ("rate", "current", "exact")
 # "rate" and "current" are judged at 2, 2.8, 4, 5.7 ...: nobody runs more than 1.41 times too long.
 FIRST_CHECK = 2.0
 CHECKS_PER_DOUBLING = 2
-# "exact" leaves the network at max(2, log2(n_atoms) - 6), see `_finish_time`.
-LEAST_FINISH_TIME = 2.0
+# "exact" starts potentials at half their thresholds, so that who is about to fire soon does, and leaves the
+# network when a correction costs less than the spikes that would make it: docs/benchmarks, "When to leave".
+HEAD_START = 0.5
+FINISH_TIME = 2.0
 # Where it does not end, a longer run may give a better start, but not without limit.
 LAST_FINISH_TIME = 500.0
 # Signals simulated together: bounded by memory, and so that Ctrl-C is quick.
@@ -283,8 +286,10 @@ class _Best:
         )
 
 
-def _start(problem: LassoProblem, network: LassoNetwork) -> tuple[EventDrivenRun, np.ndarray]:
-    """Return the networks of all signals at rest, and their scales.
+def _start(
+    problem: LassoProblem, network: LassoNetwork, head_start: float = 0.0
+) -> tuple[EventDrivenRun, np.ndarray]:
+    """Return the networks of all signals, potentials at a part of their thresholds, and their scales.
 
     A scale is the largest rate that a neuron's drive would cause alone, 1 where nobody is driven.
     """
@@ -293,7 +298,12 @@ def _start(problem: LassoProblem, network: LassoNetwork) -> tuple[EventDrivenRun
     scaled_drive(
         problem.correlations, problem.penalty, problem.squared_norms, problem.positive, soma_bias, scale
     )
-    return EventDrivenRun(network, in_network_order(problem, soma_bias)), scale
+    state = None
+    if head_start > 0.0:
+        state = NetworkState.unchecked(
+            head_start * network.firing_threshold, np.zeros(network.n_neurons), time=0.0
+        )
+    return EventDrivenRun(network, in_network_order(problem, soma_bias), state), scale
 
 
 def _read_batch(
@@ -332,12 +342,12 @@ def _finish_batch(
     problem: LassoProblem, network: LassoNetwork, tol: float, max_duration: float, readout: str
 ) -> _Outcome:
     """Run until the support is nearly right, then solve the optimality equations on it."""
-    run, scale = _start(problem, network)
+    run, scale = _start(problem, network, HEAD_START)
     best = _Best(problem)
     duration = np.zeros(problem.n_signals)
     n_corrections = np.zeros(problem.n_signals, dtype=np.int64)
     active = np.arange(problem.n_signals)
-    time = min(_finish_time(problem.n_atoms), max_duration)
+    time = min(FINISH_TIME, max_duration)
     while len(active):
         run.advance(time, active=active)
         duration[active] = time
@@ -355,27 +365,6 @@ def _finish_batch(
         active = active[missed & ~ended] if time < min(max_duration, LAST_FINISH_TIME) else active[:0]
         time = min(4.0 * time, max_duration)
     return best.outcome(run, duration, scale, n_corrections)
-
-
-def _finish_time(n_atoms: int) -> float:
-    """Return when a correction costs less than the spikes that would make it.
-
-    That is t = 2 at 256 atoms, 4 at 1,024 and 6 at 4,096, measured (spikes + finish, microseconds):
-
-    =========================  =========  ==========  ==========  ==========
-    problem                      t = 2      t = 4       t = 8       t = 16
-    =========================  =========  ==========  ==========  ==========
-    8x8 patches, 256 atoms       9 + 10     12 + 9      40 + 9      76 + 7
-    random 256 x 1024           46 + 40     60 + 27     84 + 25    133 + 18
-    correlated 256 x 1024       56 + 168    81 + 175   113 + 103   191 + 98
-    random 1024 x 4096         134 + 433   269 + 286   540 + 273  1276 + 249
-    correlated 1024 x 4096     130 + 2874  254 + 2183  459 + 1712  925 + 1269
-    =========================  =========  ==========  ==========  ==========
-
-    Tried instead: to go on while nearly every spike names a new atom, which would suit problems of
-    weak penalty and large support; looking costs as much as it saves.
-    """
-    return max(LEAST_FINISH_TIME, math.log2(n_atoms) - 6.0)
 
 
 def _finish(

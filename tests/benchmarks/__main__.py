@@ -27,7 +27,7 @@ from types import ModuleType  # noqa: E402
 
 from threadpoolctl import threadpool_limits  # noqa: E402
 
-from tests.benchmarks import report  # noqa: E402
+from tests.benchmarks import quoted, report  # noqa: E402
 from tests.benchmarks.peers import present  # noqa: E402
 from tests.benchmarks.problems import planted_problems, random_dictionary  # noqa: E402
 from tests.benchmarks.timing import first_call, processor, versions  # noqa: E402
@@ -83,6 +83,8 @@ def main(arguments: list[str] | None = None) -> int:
                 if not measure(name, modules[name], output, compiling, quick=options.quick):
                     failed.append(name)
     print(report.write_page(output, modules))
+    if output.resolve() == quoted.FIGURES:
+        quoted.fill_documentation()
     if failed:
         print(f"these sections failed: {', '.join(failed)}", file=sys.stderr)
     return 1 if failed else 0

@@ -86,7 +86,8 @@ def require_same_spikes(theirs: np.ndarray, ours: np.ndarray) -> None:
         )
 
 
-def _ratio(data: dict) -> float:
+def brian2_over_ours(data: dict) -> float:
+    """Return how many times as long Brian2 takes, NaN if it was not there."""
     if data["brian2"] is None:
         return math.nan
     return float(np.median(data["brian2"]["seconds"])) / data["networks"][0]["times"]["fast"]["median"]
@@ -95,7 +96,7 @@ def _ratio(data: dict) -> float:
 def targets(data: dict) -> list[Target]:
     network = data["networks"][0]
     work = f"{network['n_neurons']} neurons, t = {data['duration']:g}, same spikes"
-    return [at_least(work, NEEDED, number(_ratio(data)), f">= {NEEDED:g}x Brian2")]
+    return [at_least(work, NEEDED, number(brian2_over_ours(data)), f">= {NEEDED:g}x Brian2")]
 
 
 def markdown(data: dict) -> str:
@@ -128,12 +129,10 @@ def markdown(data: dict) -> str:
         beside = (
             f"Brian2 C++ standalone, rk4 at dt = {data['brian2']['time_step']:g}, "
             f"{data['networks'][0]['n_neurons']} neurons: the same spike counts, {milliseconds(median)} "
-            f"({milliseconds(min(theirs))} to {milliseconds(max(theirs))}), {_ratio(data):.0f} times ours; "
-            f"its "
-            f"compilation ({data['brian2']['compile_seconds']:.0f} s), start and files are not counted.  "
-            f"The signal is the first, of {SEED} tried, on which its clock loses or gains no spike; on the "
-            f"others one "
-            "or two neurons are a spike apart."
+            f"({milliseconds(min(theirs))} to {milliseconds(max(theirs))}), {brian2_over_ours(data):.0f} times "
+            f"ours; its compilation ({data['brian2']['compile_seconds']:.0f} s), start and files are not "
+            f"counted.  The signal is the first, of {SEED} tried, on which its clock loses or gains no spike; "
+            "on the others one or two neurons are a spike apart."
         )
     return (
         f"t = {data['duration']:g} synaptic time constants, from rest.  The first call includes "

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from solvers import LassoProblem
-from tests.benchmarks import peers, report
+from tests.benchmarks import peers, quoted, report
 from tests.benchmarks.__main__ import sections
 from tests.benchmarks.contest import best_of, contest, contest_table, faster
 from tests.benchmarks.peers import Peer
@@ -77,6 +77,23 @@ def test_page_is_made_anew_from_the_figures_alone(output):
         check=True,
     )
     assert (output / report.PAGE).read_text() == before
+
+
+def test_documentation_quotes_the_figures_that_stand_beside_it():
+    measured = quoted.measured_figures()
+    assert {name for needed, _ in quoted.BLOCKS.values() for name in needed} <= set(measured)
+    found = []
+    for name in quoted.QUOTING:
+        text = (ROOT / name).read_text()
+        assert quoted.filled(text, measured) == text, f"{name}: python -m tests.benchmarks --render"
+        found += quoted.BLOCK.findall(text)
+    assert {name for _, name, _ in found} == set(quoted.BLOCKS)
+
+
+def test_figures_of_small_sizes_are_not_quoted(output):
+    small = {file.stem: json.loads(file.read_text()) for file in output.glob("*.json")}
+    text = (ROOT / "README.md").read_text()
+    assert quoted.filled(text, small) == text
 
 
 def test_unknown_section_is_refused():

@@ -1,0 +1,302 @@
+"""What the documentation quotes of the benchmarks, written from their figures and never by hand.
+
+A file says where: what stands between ``<!-- measured: NAME -->`` and ``<!-- end of NAME -->`` is made anew.
+"""
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+
+from tests.benchmarks import dictionary_size, hard_designs, peers, random_designs, simulator
+from tests.benchmarks.contest import best_of, faster
+from tests.benchmarks.patches import throughput
+from tests.benchmarks.threads import N_JOBS
+from tests.benchmarks.timing import milliseconds, table
+
+ROOT = Path(__file__).parents[2]
+FIGURES = ROOT / "docs" / "benchmarks"
+QUOTING = ("README.md", "docs/performance.md", "docs/convolution.md")
+BLOCK = re.compile(r"(<!-- measured: ([\w-]+) -->\n).*?(\n<!-- end of \2 -->)", re.DOTALL)
+OURS = peers.OURS.name
+
+Measured = dict[str, dict]
+
+
+def filled(text: str, measured: Measured) -> str:
+    """Return a text with what it quotes made anew; a section that was not measured leaves it alone."""
+
+    def fill(found: re.Match) -> str:
+        needed, quote = BLOCKS[found[2]]
+        if any(name not in measured or measured[name]["quick"] for name in needed):
+            return found[0]
+        return f"{found[1]}{quote(*(measured[name] for name in needed))}{found[3]}"
+
+    return BLOCK.sub(fill, text)
+
+
+def measured_figures() -> Measured:
+    """Return the figures of all sections that are in the documentation."""
+    return {file.stem: json.loads(file.read_text()) for file in FIGURES.glob("*.json")}
+
+
+def fill_documentation() -> None:
+    """Write anew what the documentation quotes."""
+    measured = measured_figures()
+    for name in QUOTING:
+        (ROOT / name).write_text(filled((ROOT / name).read_text(), measured))
+
+
+# -- quotations ----------------------------------------------------------------------------------
+
+
+def _median(values: list[float]) -> float:
+    return float(np.median(values))
+
+
+def _micro(seconds: float) -> str:
+    return f"{1e6 * seconds:.2f} us"
+
+
+def _beside_brian2(data: dict) -> str:
+    small = data["networks"][0]
+    ours, theirs = small["times"]["fast"]["median"], _median(data["brian2"]["seconds"])
+    costs = [
+        f"{_micro(network['times']['fast']['median'] / network['n_spikes'])} with {network['n_neurons']:,}"
+        for network in data["networks"]
+    ]
+    return (
+        f"The simulator beside Brian2 (C++ standalone, rk4 at a step of {data['brian2']['time_step']:g}, "
+        f"same spike counts), {small['n_neurons']} neurons,\n{small['n_spikes']:,} spikes: "
+        f"**{1e3 * ours:.2f} ms against {1e3 * theirs:.0f} ms, a factor of {theirs / ours:.0f}**. "
+        f"A spike costs {costs[0]} neurons,\n{', '.join(costs[1:])}: few neurons can fire, and only those "
+        "are followed spike by spike."
+    )
+
+
+def _cost_of_spikes(data: dict) -> str:
+    rows = [
+        [
+            f"{network['n_neurons']:,}",
+            f"{network['n_spikes']:,}",
+            _micro(network["times"]["fast"]["median"] / network["n_spikes"]),
+            _micro(network["times"]["plain"]["median"] / network["n_spikes"]),
+        ]
+        for network in data["networks"]
+    ]
+    header = ["neurons", f"spikes in t = {data['duration']:g}", "a spike", "touching every neuron, a spike"]
+    theirs = milliseconds(_median(data["brian2"]["seconds"]))
+    return (
+        f"{table(header, rows)}\n\nBrian2 takes {theirs} with {data['networks'][0]['n_neurons']} neurons, "
+        f"**{simulator.brian2_over_ours(data):.0f} times as long**."
+    )
+
+
+def _one_signal(data: dict) -> str:
+    sizes = data["sizes"]
+    header = ["", ""] + [f"{size['n_features']:,} x {size['n_atoms']:,}" for size in sizes]
+    coarse = [
+        (f"spikes alone{', started at half their thresholds' if 'head' in name else ''}", name)
+        for name in random_designs.SPIKES[1:]
+    ]
+    coarse += [
+        ("FISTA, lean: skips zeros, eigenvalue given", random_designs.FISTAS[0]),
+        ("FISTA, dense products", random_designs.FISTAS[1]),
+    ]
+    rows = [
+        [
+            "" if k else "to 1 % of the optimum (oracle stop)",
+            words,
+            *(milliseconds(_median(size["coarse"]["methods"][name]["seconds"])) for size in sizes),
+        ]
+        for k, (words, name) in enumerate(coarse)
+    ]
+    for k, name in enumerate((OURS, "SPAMS with Gram", "scikit-learn coordinate descent", "celer", "skglm")):
+        words = name.removesuffix(" with Gram")
+        gram = f"{name} with Gram"
+        times = [
+            milliseconds(
+                min(
+                    _median(size["precise"]["peers"][one]["seconds"])
+                    for one in (name, gram)
+                    if one in size["precise"]["peers"]
+                )
+            )
+            for size in sizes
+        ]
+        rows.append(["" if k else "to a certified gap of 1e-6", words, *times])
+    return table(header, rows)
+
+
+def _batches(data: dict, threads: dict) -> str:
+    seconds = {name: 1e6 / rate for name, rate in throughput(data).items()}
+    spams = min(value for name, value in seconds.items() if name.startswith("SPAMS"))
+    works = threads["works"].values()
+    gains = [times["1"]["median"] / times["2"]["median"] for times in works]
+    return (
+        f"{data['n_patches']:,} patches of 8 x 8 in {data['n_atoms']} learned atoms "
+        f"({data['n_nonzero']:.1f} non-zeros), every code certified:\n**{seconds[OURS]:.1f} us a patch, "
+        f"SPAMS {spams:.1f} us, scikit-learn's lasso_cd {seconds['scikit-learn lasso_cd']:.0f} us**. Two "
+        f"threads are {min(gains):.2f} to {max(gains):.2f} times as fast as one."
+    )
+
+
+def _threads(data: dict) -> str:
+    rows = [
+        [
+            name,
+            *(milliseconds(times[str(n_jobs)]["median"]) for n_jobs in N_JOBS),
+            f"{times['1']['median'] / times['2']['median']:.2f}x",
+        ]
+        for name, times in data["works"].items()
+    ]
+    return table(["work", "one thread", "two threads", "faster"], rows)
+
+
+def _sizes(data: dict) -> str:
+    parts = dictionary_size.part_names()
+    header = ["atoms"]
+    for series in data["series"]:
+        fired = series["points"][0]["support"]
+        header += [f"{series['n_features']} features, {fired} active: {part}" for part in parts]
+    rows = []
+    for points in zip(*(series["points"] for series in data["series"]), strict=True):
+        costs = [
+            f"{dictionary_size.microseconds(point, part):.2f} us"
+            for point in points
+            for part in range(len(parts))
+        ]
+        rows.append([f"{points[0]['n_atoms']:,}", *costs])
+    growth = [
+        f"{dictionary_size.growth(series, part):.2f}x"
+        for series in data["series"]
+        for part in range(len(parts))
+    ]
+    return table(header, [*rows, ["**growth**", *growth]])
+
+
+def _coarse(data: dict) -> str:
+    names = (*random_designs.SPIKES, *random_designs.FISTAS)
+    rows = []
+    for size in data["sizes"]:
+        seconds = {name: _median(size["coarse"]["methods"][name]["seconds"]) for name in names}
+        ratios = [f"{random_designs.spikes_over(size, name):.3g}x" for name in random_designs.FISTAS]
+        rows.append(
+            [
+                f"{size['n_features']} x {size['n_atoms']}",
+                f"{_median(size['coarse']['n_spikes']):.0f}",
+                *(milliseconds(seconds[name]) for name in names),
+                *ratios,
+            ]
+        )
+    return table(["", "spikes needed", *names, "lean / best of ours", "dense / best of ours"], rows)
+
+
+def _precise(data: dict) -> str:
+    rivals = [peer.name for peer in peers.CLASSICAL]
+    shown = ("SPAMS with Gram", "scikit-learn coordinate descent", "skglm with Gram", "celer")
+    rows = [
+        [
+            f"{size['n_features']} x {size['n_atoms']}",
+            milliseconds(_median(size["precise"]["peers"][OURS]["seconds"])),
+            *(milliseconds(_median(size["precise"]["peers"][name]["seconds"])) for name in shown),
+            best_of(size["precise"], rivals),
+            f"{faster(size['precise'], OURS, rivals):.2f}x",
+        ]
+        for size in data["sizes"]
+    ]
+    return table(["", OURS, *shown, "best of all", "best / ours"], rows)
+
+
+def _hard(data: dict) -> str:
+    rows = []
+    for name, outcome in data["designs"].items():
+        best = best_of(outcome, hard_designs.RIVALS)
+        rows.append(
+            [
+                name,
+                milliseconds(_median(outcome["peers"][OURS]["seconds"])),
+                f"{best}, {milliseconds(_median(outcome['peers'][best]['seconds']))}",
+                f"{faster(outcome, OURS, hard_designs.RIVALS):.2g}x",
+            ]
+        )
+    return table(["design", OURS, "best of scikit-learn, celer, skglm", "ratio"], rows)
+
+
+def _convolution_sentence(data: dict) -> str:
+    small, large = data["sizes"]
+
+    def one(size: dict, fista: str) -> str:
+        read = size["rate"]
+        return (
+            f"{size['n_unknowns']:,} unknowns in {milliseconds(read['seconds'])} by {read['n_spikes']:,} "
+            f"spikes, {fista} {milliseconds(size['fista_seconds'])}"
+        )
+
+    exact, coarse = large["certified_codes"][0], large["certified_codes"][1]
+    return (
+        "Convolutional codes of a photograph to 1 % of the optimum: "
+        f"{one(small, 'FISTA')};\n{one(large, 'FISTA')}, {large['peak_memory']:.1f} GB. To machine precision "
+        f"the large one takes {exact['seconds']:.1f} s,\nFISTA to 1e-6 {coarse['seconds']:.0f} s "
+        "([docs/convolution.md](docs/convolution.md))."
+    )
+
+
+def _convolution_coarse(data: dict) -> str:
+    rows = [
+        [
+            f"{size['n_unknowns']:,} ({size['side']} x {size['side']})",
+            *(
+                f"{milliseconds(size[name]['seconds'])}: {size[name]['n_spikes']:,} spikes"
+                for name in ("rate", "current")
+            ),
+            f"{milliseconds(size['fista_seconds'])}: {size['fista_iterations']} iterations",
+            f"{size['fista_seconds'] / size['rate']['seconds']:.1f}",
+            f"{size['peak_memory']:.2f} GB",
+        ]
+        for size in data["sizes"]
+    ]
+    header = [
+        "unknowns",
+        "spikes, rates",
+        "spikes, average currents",
+        "FISTA",
+        "FISTA / rates",
+        "peak memory",
+    ]
+    return table(header, rows)
+
+
+def _convolution_exact(data: dict) -> str:
+    rows = []
+    for size in data["sizes"]:
+        exact, *rest = size["certified_codes"]
+        rows.append(
+            [
+                f"{size['n_unknowns']:,}, {size['support']:,} active",
+                f"{milliseconds(exact['seconds'])}: {exact['n_steps']:,} spikes",
+                f"{exact['gap']:.0e}",
+                *(milliseconds(one["seconds"]) for one in rest),
+            ]
+        )
+    names = [one["name"] for one in data["sizes"][0]["certified_codes"][1:]]
+    return table(["unknowns", "spikes, exact", "gap", *names], rows)
+
+
+BLOCKS: dict[str, tuple[tuple[str, ...], Callable[..., str]]] = {
+    "beside-brian2": (("simulator",), _beside_brian2),
+    "cost-of-spikes": (("simulator",), _cost_of_spikes),
+    "one-signal": (("random",), _one_signal),
+    "coarse": (("random",), _coarse),
+    "precise": (("random",), _precise),
+    "hard": (("hard",), _hard),
+    "batches": (("patches", "threads"), _batches),
+    "threads": (("threads",), _threads),
+    "sizes": (("size",), _sizes),
+    "convolution": (("convolution",), _convolution_sentence),
+    "convolution-coarse": (("convolution",), _convolution_coarse),
+    "convolution-exact": (("convolution",), _convolution_exact),
+}
+"""Sections that a quotation needs, and what makes it."""
