@@ -142,11 +142,12 @@ def solve_spiking(
         - "rate": spikes per unit of time since the start, a = n / t.  Its gap falls like 1 / t.
         - "current": the thresholded average current, max(u, 0) / theta, over the second half of the
           time so far.  Sparser, and much closer to the optimum at the same time.
-        - "exact": the atoms that fired are taken as a first guess of the support, the optimality
-          equations are solved on it, and atoms are dropped and added until the KKT conditions hold.
-          Ends at machine precision whatever `tol`, unless the atoms are so nearly dependent that the
-          equations cannot be solved to it; then the best code met is kept.  `n_corrections` and
-          `rate_duality_gap` of the result tell how much of it the network had done.
+        - "exact": the atoms that fire in a short run, from potentials at half their thresholds, are a
+          first guess of the support; the optimality equations are solved on it, and atoms dropped and
+          added until the KKT conditions hold.  Ends at machine precision whatever `tol`, unless the
+          atoms are so nearly dependent that the equations cannot be solved to it; then the best code met
+          is kept.  `n_corrections` and `rate_duality_gap` of the result tell how much of it the network
+          had done.
     n_jobs : int, optional
         Signals are spread over so many joblib workers, threads unless a `joblib.parallel_config` says
         otherwise.  The result does not depend on their number.

@@ -129,10 +129,10 @@ def markdown(data: dict) -> str:
         beside = (
             f"Brian2 C++ standalone, rk4 at dt = {data['brian2']['time_step']:g}, "
             f"{data['networks'][0]['n_neurons']} neurons: the same spike counts, {milliseconds(median)} "
-            f"({milliseconds(min(theirs))} to {milliseconds(max(theirs))}), {brian2_over_ours(data):.0f} times "
-            f"ours; its compilation ({data['brian2']['compile_seconds']:.0f} s), start and files are not "
-            f"counted.  The signal is the first, of {SEED} tried, on which its clock loses or gains no spike; "
-            "on the others one or two neurons are a spike apart."
+            f"({milliseconds(min(theirs))} to {milliseconds(max(theirs))}), {brian2_over_ours(data):.0f} "
+            f"times ours; its compilation ({data['brian2']['compile_seconds']:.0f} s), start and files are "
+            f"not counted.  The signal is the first, of {SEED} tried, on which its clock loses or gains no "
+            "spike; on the others one or two neurons are a spike apart."
         )
     return (
         f"t = {data['duration']:g} synaptic time constants, from rest.  The first call includes "
