@@ -13,6 +13,8 @@ from solvers.convolution import ConvolutionalDictionary
 
 # Smaller squared norms are refused: relative to them, duality gaps would sink into denormal numbers.
 SMALLEST_SQUARED_NORM = np.finfo(float).tiny / np.finfo(float).eps
+# Of a dictionary: 4 MB.
+VALUES_AT_ONCE = 524_288
 
 
 @dataclass(frozen=True, eq=False, init=False)
@@ -152,11 +154,19 @@ class LassoProblem:
         """Return the inner products of signals with all atoms, shape (n_signals, n_atoms).
 
         One matrix-vector product a signal: a product of matrices rounds a row differently with the
-        number of rows beside it, and a code must not depend on its batch mates.
+        number of rows beside it, and a code must not depend on its batch mates.  All signals go through
+        a large dictionary part by part, each of which stays in cache meanwhile.
         """
         if isinstance(self.dictionary, ConvolutionalDictionary):
             return self.dictionary.correlate(signals)
-        return np.matmul(signals[:, np.newaxis, :], self.dictionary.T)[:, 0, :]
+        correlations = np.empty((len(signals), self.n_atoms))
+        step = max(VALUES_AT_ONCE // self.n_features, 1)
+        for first in range(0, self.n_atoms, step):
+            atoms = self.dictionary[first : first + step]
+            np.matmul(
+                signals[:, np.newaxis, :], atoms.T, out=correlations[:, np.newaxis, first : first + step]
+            )
+        return correlations
 
     def reconstruct(self, codes: np.ndarray) -> np.ndarray:
         """Return codes @ dictionary, shape (n_signals, n_features).

@@ -51,11 +51,17 @@ def test_subset_is_the_problem_of_some_signals(which, made_before):
         assert not getattr(part, name).flags.writeable
 
 
-def test_products_of_a_row_do_not_depend_on_the_other_rows():
-    problem = random_problem(n_features=77, n_atoms=301, n_signals=20)
+@pytest.mark.parametrize(("n_features", "n_atoms"), [(77, 301), (1024, 515), (1024, 1025), (3, 5)])
+def test_products_of_a_row_do_not_depend_on_the_other_rows(n_features, n_atoms):
+    """Nor on whether a large dictionary is gone through part by part."""
+    problem = random_problem(n_features=n_features, n_atoms=n_atoms, n_signals=20)
     codes = random_codes(problem)
+    correlations = problem.correlate(problem.signals)
+    np.testing.assert_allclose(
+        correlations, problem.signals @ problem.dictionary.T, rtol=0, atol=1e-13 * n_features
+    )
     for rows in (slice(0, 1), slice(3, 5), slice(4, 11)):
-        np.testing.assert_array_equal(problem.correlations[rows], problem.subset(rows).correlations)
+        np.testing.assert_array_equal(correlations[rows], problem.correlate(problem.signals[rows]))
         np.testing.assert_array_equal(problem.reconstruct(codes)[rows], problem.reconstruct(codes[rows]))
 
 
