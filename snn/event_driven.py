@@ -93,7 +93,7 @@ def simulate(
     """
     checks.instance_of("network", network, SpikingNetwork)
     duration = checks.positive_number("duration", duration)
-    state = starting_state(network, state)
+    start = starting_state(network, state)
     record_spikes = checks.flag("record_spikes", record_spikes)
     progress = checks.flag("progress", progress)
     if max_spikes is not None:
@@ -101,34 +101,34 @@ def simulate(
 
     run = EventDrivenRun(network, network.soma_bias[np.newaxis], state)
     if max_spikes is None:
-        max_spikes = default_max_spikes(network, duration, state)
+        max_spikes = default_max_spikes(network, duration, start)
     times, neurons = run.advance(
         duration, record_spikes=record_spikes, max_spikes=max_spikes, progress=progress
     )
     require_range(run.membrane_potential, run.synaptic_current)
 
-    final = run.state(0, start_time=state.time)
+    final = run.state(0, start_time=start.time)
     elapsed = float(run.clock[0, clocks.TIME])
     spikes = None
     if record_spikes:
         spikes = SpikeTrain(
-            times=state.time + times,
+            times=start.time + times,
             neurons=neurons,
             n_neurons=network.n_neurons,
-            start=state.time,
-            stop=max(final.time, state.time + times[-1]) if len(times) else final.time,
+            start=start.time,
+            stop=max(final.time, start.time + times[-1]) if len(times) else final.time,
         )
     if elapsed > 0.0:
         # The charge that came in is what the spikes took and what is left (docs/theory.md, equation 4).
         average_soma_current = runs.average_current(
             network.firing_threshold,
             run.spike_counts[0],
-            state.membrane_potential,
+            start.membrane_potential,
             final.membrane_potential,
             elapsed,
         )
     else:  # a runaway within its first instant
-        average_soma_current = network.soma_bias + state.synaptic_current
+        average_soma_current = network.soma_bias + start.synaptic_current
     result = SimulationResult(
         network=network,
         duration=elapsed,
