@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from sklearn.exceptions import ConvergenceWarning
 
-from snn import simulate
+from snn import NetworkState, simulate
 from solvers import LassoProblem, Status, lasso_network, solve_spiking, spiking
 from solvers._kernels.finish import finish_codes
 from solvers.optimality import judge, penalty_max
@@ -382,3 +382,45 @@ def test_one_signal_in_a_large_dictionary_makes_no_gram_matrix(readout, positive
     np.testing.assert_array_equal(result.spike_counts, expected.spike_counts)
     np.testing.assert_allclose(result.codes, expected.codes, atol=1e-10)
     assert result.n_synaptic_events == expected.n_synaptic_events
+
+
+# -- where potentials start ----------------------------------------------------------------------
+
+
+def planted_problem(seed, *, n_atoms=512, n_features=128, support=12):
+    rng = np.random.default_rng(seed)
+    dictionary = random_dictionary(rng, n_atoms, n_features)
+    code = np.zeros(n_atoms)
+    code[rng.choice(n_atoms, support, replace=False)] = rng.uniform(0.5, 1.5, support)
+    signal = (code @ dictionary)[np.newaxis]
+    return LassoProblem(
+        dictionary, signal, 0.1 * penalty_max(dictionary, signal, positive=True)[0], positive=True
+    )
+
+
+def spikes_to_one_percent(problem, head_start):
+    """Spikes until the average current of the last three quarters is within 1 % of the optimum."""
+    scale = 2.0 * (problem.correlations[0] - problem.penalty).max()
+    network = lasso_network(problem, scale=scale)
+    start = NetworkState(
+        membrane_potential=head_start * network.firing_threshold,
+        synaptic_current=np.zeros(network.n_neurons),
+    )
+    limit = 1.01 * solve_spiking(problem, readout="exact").objective[0]
+    for duration in 2.0 ** np.arange(0.0, 10.0, 0.25):
+        first = simulate(network, 0.25 * duration, state=start)
+        rest = simulate(network, 0.75 * duration, state=first.state)
+        code = np.maximum(rest.average_soma_current, 0.0) * scale / network.firing_threshold
+        if judge(problem, code[np.newaxis]).objective[0] <= limit:
+            return first.n_spikes + rest.n_spikes
+    raise AssertionError("never within 1 % of the optimum")
+
+
+def test_potentials_at_half_their_thresholds_spare_spikes():
+    """One spike an active atom is as few as there can be; from rest it is nearly twice as many."""
+    problems = [planted_problem(seed) for seed in range(6)]
+    support = sum(solve_spiking(problem, readout="exact").support_size[0] for problem in problems)
+    from_half = sum(spikes_to_one_percent(problem, 0.5) for problem in problems)
+    from_rest = sum(spikes_to_one_percent(problem, 0.0) for problem in problems)
+    assert support <= from_half < 1.6 * support
+    assert from_half < 0.8 * from_rest
