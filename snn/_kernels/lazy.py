@@ -83,6 +83,14 @@ COST_OF_WATCHING = 0.3
 """What a spike costs more for each neuron that is watched: an argument, so that tests may raise it."""
 MOST_GROWTH, SHARE_OF_PAST = 2.0, 0.5
 """A span is at most so many times the last one, or that part of all the time before it."""
+MOST_SHARE_OF_PAST, SETTLED_PART = 2.0, 1 / 32
+"""It may be that part of it where no more than this part of the neurons has to be watched: where many are
+near their thresholds drifts still change, and long spans end in suspects."""
+SPANS_COMPARED = 4
+"""Lengths that a span is chosen from."""
+MARGIN_KEPT = 0.9
+"""What is left of the margin after a span that does not confirm it: a short one shows little of what a long
+one will."""
 SHARE_OF_UPDATES = 0.05
 """What part of the time of a span is meant to go into what does not grow with its spikes."""
 EVENTS_PER_SPAN_AND_NEURON, LEAST_EVENTS_PER_SPAN, MOST_EVENTS_PER_SPAN = 8, 1024, 65_536
@@ -116,10 +124,8 @@ def _choose(potential, current, drift, threshold, n_rows, span, margin, is_watch
 
 
 @uncounted
-def _plan(
-    network, potential, current, drift, clock, remaining, most_watched, is_watched
-):  # fmt: skip
-    """Choose whom to watch; return the length of the span, 0 where it costs less to watch all."""
+def _plan(network, potential, current, drift, clock, remaining, most_watched, is_watched):
+    """Choose the span that costs least and whom to watch in it; return 0 where it is best to watch all."""
     threshold = network.threshold
     n_rows = network.weights.shape[1]
     n_neurons = threshold.shape[0]
@@ -129,19 +135,25 @@ def _plan(
         return 0.0
     fixed = COST_OF_SUM * n_sources * n_rows + COST_OF_NEURON * n_neurons
     n_events = min(fixed / (SHARE_OF_UPDATES * COST_OF_SPIKE), 0.5 * network.events_per_span)
-    span = min(n_events / rate, max(MOST_GROWTH * clock[SPAN], SHARE_OF_PAST * clock[TIME]))
-    for _ in range(3):
-        span = min(span, remaining)
-        n_events = rate * span
-        saved = n_events * network.cost_of_watching * n_neurons
-        if saved <= fixed:
-            return 0.0
+    safe = max(MOST_GROWTH * clock[SPAN], SHARE_OF_PAST * clock[TIME])
+    span = min(n_events / rate, max(safe, MOST_SHARE_OF_PAST * clock[TIME]), remaining)
+    # Costs of a unit of time: at first that of watching all.
+    least = rate * network.cost_of_watching * n_neurons
+    best = marked = 0.0
+    for _ in range(SPANS_COMPARED):
+        if fixed >= least * span:
+            break
         n_watched = _choose(potential, current, drift, threshold, n_rows, span, clock[MARGIN], is_watched)
-        cost = fixed + n_watched * (n_events * network.cost_of_watching + n_sources * COST_OF_GATHERING)
-        if n_watched <= most_watched and cost < saved:
-            return span
-        span *= 0.5
-    return 0.0
+        marked = span
+        cost = fixed + n_watched * (rate * span * network.cost_of_watching + n_sources * COST_OF_GATHERING)
+        most = most_watched if span <= safe else min(most_watched, SETTLED_PART * n_neurons)
+        if n_watched <= most and cost < least * span:
+            least = cost / span
+            best = span
+        span = safe if 0.5 * span < safe < span else 0.5 * span
+    if best > 0.0 and best != marked:
+        _choose(potential, current, drift, threshold, n_rows, best, clock[MARGIN], is_watched)
+    return best
 
 
 @uncounted
@@ -217,6 +229,7 @@ def _span_of_few(
             clock[SPAN] = 0.25 * span
             return -1.0, 0
         events_per_window = max(LEAST_EVENTS_PER_WINDOW, CANDIDATES_PER_WINDOW // max(n_watched, 1))
+        events_per_window = min(events_per_window, MOST_EVENTS_PER_WINDOW // 2)
         elapsed, horizon, n_new, n_slots, clock[MISSING] = run_watched(
             False, weights, values, row_of, factor, exchange, watched, own[OWN_BIAS, :n_watched],
             own[OWN_THRESHOLD, :n_watched], own[OWN_POTENTIAL, :n_watched], own[OWN_CURRENT, :n_watched],
@@ -227,9 +240,10 @@ def _span_of_few(
             return -1.0, 0
         summarise(log, n_new, elapsed, slots, n_slots, sources)
         n_sources = prepare_sources(row_of, watched, sources, n_slots)
-        n_suspects, clock[MARGIN] = bring_up(
+        n_suspects, margin = bring_up(
             network, potential, current, is_watched, elapsed, sources, n_sources, others
         )
+        clock[MARGIN] = max(margin, MARGIN_KEPT * clock[MARGIN])
         clock[SUSPECTS] += n_suspects
         if n_suspects == 0:
             break
@@ -280,15 +294,8 @@ def _advance_lazily(
         span = 0.0
         if most_watched > 0:
             span = _plan(
-                network,
-                potential,
-                current,
-                drift,
-                clock,
-                remaining,
-                most_watched,
-                is_watched,
-            )
+                network, potential, current, drift, clock, remaining, most_watched, is_watched
+            )  # fmt: skip
         elapsed, n_new = -1.0, 0
         if span > 0.0:
             elapsed, n_new = _span_of_few(

@@ -281,6 +281,7 @@ def _fires(
     """Follow an unwatched neuron through the spikes of the span; whether it reaches its threshold."""
     log_times = log.times
     log_neurons = log.neurons
+    rises = log.totals
     from_slot = sources.sums[LAST]
     n_rows = weights.shape[1]
     row = neuron if neuron < n_rows else neuron - n_rows
@@ -296,7 +297,7 @@ def _fires(
         now = log_times[event] if event < n_events else span
         interval = now - then
         then = now
-        rise = -math.expm1(-interval)
+        rise = rises[event]
         slack = SEARCH_SLACK * (threshold + abs(v) + abs(h))
         near = v + max(max(bias, 0.0) * interval + h * rise, 0.0) >= threshold - slack
         # A hair early is taken for a crossing: then it is watched, and all is exact.
@@ -331,6 +332,12 @@ def watch_suspects(
     # Many are watched rather than followed one by one, when that costs more than to run the span again.
     run_again = n_events * COST_OF_SPIKE + n_slots * COST_OF_SUM * n_rows + COST_OF_NEURON * n_neurons
     follow = n_suspects * (n_slots * COST_OF_LOOKING_UP + n_events * COST_OF_REPLAYING)
+    # By what part a current falls from spike to spike; the totals have served.
+    then = 0.0
+    for event in range(n_events + 1):
+        now = log.times[event] if event < n_events else span
+        log.totals[event] = -math.expm1(then - now)
+        then = now
     n_more = 0
     for i in range(n_neurons):
         if not others.suspect[i] or is_watched[i]:

@@ -19,18 +19,24 @@ def _eager_to_be_lazy(monkeypatch):
     monkeypatch.setattr(lazy, "COST_OF_WATCHING", 30.0)
 
 
-def both_runs(network, duration, state=None, soma_bias=None):
+def both_runs(network, duration, state=None, soma_bias=None, *, margin=1.0):
     soma_bias = network.soma_bias[np.newaxis] if soma_bias is None else soma_bias
     outcomes = []
     for plainly in (True, False):
         run = EventDrivenRun(network, soma_bias, state, plainly=plainly)
+        run.clock[:, clock.MARGIN] *= margin
         outcomes.append((run, *run.advance(duration, record_spikes=True)))
     return outcomes
 
 
-def assert_same(network, duration, state=None):
-    """Return the run of the lazy kernel, having compared it with the plain one's."""
-    (plain, plain_times, plain_neurons), (lazy, times, neurons) = both_runs(network, duration, state)
+def assert_same(network, duration, state=None, *, margin=1.0):
+    """Return the run of the lazy kernel, having compared it with the plain one's.
+
+    With a negative margin its first guess of whom to watch leaves out neurons that fire.
+    """
+    (plain, plain_times, plain_neurons), (lazy, times, neurons) = both_runs(
+        network, duration, state, margin=margin
+    )
     np.testing.assert_array_equal(neurons, plain_neurons)
     np.testing.assert_allclose(times, plain_times, rtol=0, atol=TOLERANCE)
     np.testing.assert_array_equal(lazy.spike_counts, plain.spike_counts)
@@ -88,19 +94,19 @@ def test_thousands_of_random_networks(block, kind):
             weights = random_weights(rng, n, sign=sign, strength=0.8, density=rng.choice([0.2, 1.0]))
             network = SpikingNetwork(weights, bias, rng.uniform(1.0, 2.0, n))
         state = random_state(rng, network) if case % 3 == 0 else None
-        run = assert_same(network, duration, state)
+        run = assert_same(network, duration, state, margin=-1.0 if case % 2 else 1.0)
         lazy_time += run.clock[0, clock.LAZY_TIME] / duration
         suspects += run.clock[0, clock.SUSPECTS]
     # Not by watching everybody; and bounds did fail.
     if kind != "pairs":
         assert lazy_time / 40 > 0.1
-    assert suspects > 0 or kind in ("mixed", "pairs")
+    assert suspects > 0
 
 
 @pytest.mark.parametrize("signed", [False, True])
 def test_large_networks(signed):
-    """Silent neurons in blocks, sources in fours, spans of hundreds of spikes."""
-    network = sparse_coding_network(np.random.default_rng(3), 1111, 250, 30, signed=signed)
+    """Silent neurons in blocks, sources in eights and fours, spans of hundreds of spikes."""
+    network = sparse_coding_network(np.random.default_rng(3), 1333, 250, 30, signed=signed)
     run = assert_same(network, 150.0)
     assert run.clock[0, clock.LAZY_TIME] > 120.0
 
