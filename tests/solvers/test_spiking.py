@@ -387,7 +387,7 @@ def test_one_signal_in_a_large_dictionary_makes_no_gram_matrix(readout, positive
 # -- where potentials start ----------------------------------------------------------------------
 
 
-def planted_problem(seed, *, n_atoms=512, n_features=128, support=12):
+def problem_of_few_atoms(seed, *, n_atoms=512, n_features=128, support=12):
     rng = np.random.default_rng(seed)
     dictionary = random_dictionary(rng, n_atoms, n_features)
     code = np.zeros(n_atoms)
@@ -418,7 +418,7 @@ def spikes_to_one_percent(problem, head_start):
 
 def test_potentials_at_half_their_thresholds_spare_spikes():
     """One spike an active atom is as few as there can be; from rest it is nearly twice as many."""
-    problems = [planted_problem(seed) for seed in range(6)]
+    problems = [problem_of_few_atoms(seed) for seed in range(6)]
     support = sum(solve_spiking(problem, readout="exact").support_size[0] for problem in problems)
     from_half = sum(spikes_to_one_percent(problem, 0.5) for problem in problems)
     from_rest = sum(spikes_to_one_percent(problem, 0.0) for problem in problems)
