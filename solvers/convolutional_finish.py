@@ -59,6 +59,9 @@ DAMPING = 1e-10
 LEAST_ROUGH_DAMPING, MOST_ROUGH_DAMPING = 1e-6, 1e-2
 GROWTH = 10.0
 MOST_REFINEMENTS = 10
+# The equations of atoms that depend on each other may have no solution.  Their defect is more than so many
+# times what counts as rounding.
+DEPENDENT = 1e3
 
 
 def exact_codes(
@@ -73,12 +76,12 @@ def exact_codes(
     ended = np.zeros(len(signals), dtype=np.bool_)
     for k, signal in enumerate(signals):
         alone = problem.subset([signal])
-        fired, guess = _guess(alone, run, signal)
-        finish = _Finish(alone, fired, guess)
+        fired, direction, multiple = _guess(alone, run, signal)
+        finish = _Finish(alone, fired, multiple * direction)
         ended[k] = finish.solve()
         atoms, values = finish.support()
         _, in_guess, in_code = np.intersect1d(fired, atoms, assume_unique=True, return_indices=True)
-        n_shared = np.count_nonzero(guess[in_guess] * values[in_code] > 0.0)
+        n_shared = np.count_nonzero(np.sign(direction[in_guess]) == np.sign(values[in_code]))
         n_corrections[k] = len(fired) + len(atoms) - 2 * n_shared
         atoms_of.append(atoms)
         values_of.append(values)
@@ -87,11 +90,11 @@ def exact_codes(
     return sparse.csr_array(entries, (len(signals), problem.n_atoms)), n_corrections, ended
 
 
-def _guess(problem: LassoProblem, run: EventDrivenRun, signal: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return the atoms that fired with a positive average current, and a code of these.
+def _guess(problem: LassoProblem, run: EventDrivenRun, signal: int) -> tuple[np.ndarray, np.ndarray, float]:
+    """Return the atoms that fired with a positive average current, a code of these, and its multiple.
 
-    It is the multiple of the average currents that has the least objective, or a tiny one where none is
-    better than zero.
+    The code has the proportions of the average currents.  The multiple has the least objective, and is zero
+    where none is better.
     """
     counts, potential = run.spike_counts[signal], run.membrane_potential[signal]
     charge = np.where(counts > 0, np.maximum(run.network.firing_threshold * counts + potential, 0.0), 0.0)
@@ -100,7 +103,7 @@ def _guess(problem: LassoProblem, run: EventDrivenRun, signal: int) -> tuple[np.
     direction = direction[atoms]
     image = problem.reconstruct(_row(direction, atoms, problem.n_atoms))[0]
     slope = problem.correlations[0, atoms] @ direction - problem.penalty[atoms] @ np.abs(direction)
-    return atoms, direction * (max(slope, 0.0) / (image @ image) if len(atoms) else 0.0)
+    return atoms, direction, slope / (image @ image) if slope > 0.0 else 0.0
 
 
 def _row(values: np.ndarray, atoms: np.ndarray, n_atoms: int) -> sparse.csr_array:
@@ -129,12 +132,13 @@ class _Part:
 
 
 class _Step(NamedTuple):
-    """A step that drops atoms, and what to go back to."""
+    """A step, whether its target solves the equations, and what to go back to."""
 
     code: np.ndarray
     residual: np.ndarray
     objective: float
     target: np.ndarray
+    solves: bool
 
 
 class _Finish:
@@ -172,7 +176,7 @@ class _Finish:
                 step = self._step(precise)
                 kept = np.sign(step.target) == np.sign(self.code)
                 self._move(np.where(kept, step.target, 0.0))
-                solved = kept.all() and not self._rose_above(step)
+                solved = kept.all() and step.solves and not self._rose_above(step)
                 if not solved:
                     continue
                 step = None
@@ -227,9 +231,13 @@ class _Finish:
         squared_norms = self.squared_norms[support]
         signed_penalty = np.sign(self.code[support]) * self.penalty[support]
         target = np.zeros(len(self.code))
+        solves = True
         if precise:
             aim = self.correlation[support] - signed_penalty
-            target[support] = _solution(part.gram(), aim, squared_norms, self.code[support])
+            target[support], defect = _solution(
+                part.gram(), aim, squared_norms, self.code[support], self.tolerance
+            )
+            solves = defect <= DEPENDENT * self.tolerance
         else:
             solution, defect = self.code[support], self.residual[support] - signed_penalty
             overlaps.conjugate_gradients(
@@ -237,7 +245,7 @@ class _Finish:
                 ROUGH_STEPS, solution, defect, *np.empty((2, len(support))),
             )  # fmt: skip
             target[support] = solution
-        return _Step(self.code.copy(), self.residual.copy(), self._objective(), target)
+        return _Step(self.code.copy(), self.residual.copy(), self._objective(), target, solves)
 
     def _take_back(self, step: _Step) -> None:
         """Go only so far towards the target that one atom vanishes, or the first together."""
@@ -275,22 +283,29 @@ class _Finish:
 
 
 def _solution(
-    gram: sparse.csc_array, aim: np.ndarray, squared_norms: np.ndarray, start: np.ndarray
-) -> np.ndarray:
-    """Return the solution of ``gram y = aim`` to rounding; where there are many, one near the start."""
-    if not len(aim):
-        return start
+    gram: sparse.csc_array, aim: np.ndarray, squared_norms: np.ndarray, start: np.ndarray, tolerance: float
+) -> tuple[np.ndarray, float]:
+    """Return the solution of ``gram y = aim`` to rounding, and the largest defect left.
+
+    Where there are many, it is one near the start.  Where there is none, since atoms depend on each other, it
+    lies downhill from the start, and far away in the direction in which the penalty of the same image falls.
+    """
+    solution, defect = start, aim - gram @ start
+    largest = np.abs(defect).max(initial=0.0)
+    if largest == 0.0:
+        return solution, largest
     factor = splu(
         sparse.csc_array(gram + sparse.diags_array(DAMPING * squared_norms)),
         permc_spec="MMD_AT_PLUS_A",
         diag_pivot_thresh=0.0,
         options={"SymmetricMode": True},
     )
-    solution, defect = start, aim - gram @ start
-    for _ in range(MOST_REFINEMENTS):
+    for refinement in range(MOST_REFINEMENTS):
         refined = solution + factor.solve(defect)
         refined_defect = aim - gram @ refined
-        if not np.abs(refined_defect).max() < 0.5 * np.abs(defect).max():
+        refined_largest = np.abs(refined_defect).max()
+        has_not_moved = refinement == 0 and largest > tolerance
+        if not (refined_largest < 0.5 * largest or has_not_moved):
             break
-        solution, defect = refined, refined_defect
-    return solution
+        solution, defect, largest = refined, refined_defect, refined_largest
+    return solution, largest

@@ -206,6 +206,28 @@ def test_duplicated_kernels(positive, difference):
         np.testing.assert_allclose(result.objective, alone.objective, rtol=1e-12)
 
 
+@pytest.mark.parametrize("positive", [True, False])
+def test_more_kernels_than_pixels_under_them(positive):
+    """Atoms depend on each other without being alike: the equations of too many have no solution.
+
+    Some networks fire so many of these that no multiple of their currents is better than nothing; what
+    fired is right or wrong all the same.
+    """
+    for seed in range(60):
+        rng = np.random.default_rng([20, seed])
+        kernels = rng.standard_normal((int(rng.integers(3, 7)), 1, 2))
+        kernels *= 10.0 ** rng.uniform(-1.0, 1.0, (len(kernels), 1, 1))
+        dictionary = ConvolutionalDictionary(kernels, (5, 18), int(rng.choice([1, 2, 4])))
+        signal = rng.standard_normal((1, dictionary.shape[1]))
+        penalty = 10.0 ** rng.uniform(-3.0, 0.0) * penalty_max(dictionary, signal, positive=positive)
+        penalty = penalty * 10.0 ** rng.uniform(-1.0, 1.0, dictionary.shape[0])
+        problem = LassoProblem(dictionary, signal, penalty, positive=positive)
+        result, other = (solve_spiking(each, readout="exact") for each in (problem, dense_twin(problem)))
+        require_exact(problem, result)
+        np.testing.assert_array_equal(result.codes != 0.0, other.codes != 0.0)
+        np.testing.assert_array_equal(result.n_corrections, other.n_corrections)
+
+
 def test_duplicates_at_different_penalties():
     """The null direction lowers the penalty until the dearer atom is gone."""
     single = random_problem()
