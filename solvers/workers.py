@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from threading import Lock
 from typing import TypeVar
 
 from joblib import Parallel, delayed
@@ -42,15 +43,21 @@ def spread(
         What came out, in the order of the batches.
     """
 
+    # A bar adds up, which threads that do so at once would lose some of.
+    at_bar = Lock()
+
     def counted(outcome: Outcome) -> Outcome:
         if bar is not None:
-            bar.update()
+            with at_bar:
+                bar.update()
         return outcome
 
     if n_workers == 1 or len(batches) == 1:
         return [counted(solve(batch)) for batch in batches]
-    if not isinstance(get_active_backend(prefer="threads")[0], ThreadingBackend):
-        workers = Parallel(n_jobs=n_jobs, batch_size=1, return_as="generator")
+    backend, _ = get_active_backend(prefer="threads")
+    if not isinstance(backend, ThreadingBackend):
+        return_as = "generator" if backend.supports_return_generator else "list"
+        workers = Parallel(n_jobs=n_jobs, batch_size=1, return_as=return_as)
         return [counted(outcome) for outcome in workers(delayed(solve)(batch) for batch in batches)]
 
     # The caller works too, and nobody waits for what is done: joblib looks every 10 milliseconds.
@@ -58,18 +65,18 @@ def spread(
     pending = iter(range(len(batches)))
 
     def work() -> None:
-        for k in pending:
-            outcomes[k] = counted(solve(batches[k]))
-
-    n_helpers = min(n_workers, len(batches)) - 1
-    with ThreadPoolExecutor(n_helpers) as pool:
-        helpers = [pool.submit(work) for _ in range(n_helpers)]
         try:
-            work()
+            for k in pending:
+                outcomes[k] = counted(solve(batches[k]))
         finally:
             # After an error, or Ctrl-C, nobody takes another.
             for _ in pending:
                 pass
+
+    n_helpers = min(n_workers, len(batches)) - 1
+    with ThreadPoolExecutor(n_helpers) as pool:
+        helpers = [pool.submit(work) for _ in range(n_helpers)]
+        work()
         for helper in helpers:
             helper.result()
     return outcomes

@@ -5,16 +5,26 @@ import time
 
 import joblib
 import pytest
+from joblib.parallel import LokyBackend
 from tqdm import tqdm
 
 from solvers.workers import spread
+
+
+class AllAtOnce(LokyBackend):
+    """As joblib's "multiprocessing", and unlike its others, it cannot say of each batch that it is done."""
+
+    supports_return_generator = False
+
+
+joblib.register_parallel_backend("all at once", AllAtOnce)
 
 
 def square(number):
     return number * number
 
 
-@pytest.mark.parametrize("backend", ["threading", "loky"])
+@pytest.mark.parametrize("backend", ["threading", "loky", "all at once", "sequential"])
 @pytest.mark.parametrize("n_workers", [1, 2, 5])
 @pytest.mark.parametrize("n_batches", [1, 3, 40])
 def test_outcomes_come_in_the_order_of_the_batches(backend, n_workers, n_batches):
@@ -39,8 +49,9 @@ def test_both_threads_work_and_one_is_the_callers():
     assert threading.current_thread() in workers
 
 
+@pytest.mark.parametrize("error", [KeyError, KeyboardInterrupt])
 @pytest.mark.parametrize("in_caller", [True, False])
-def test_an_error_is_raised_and_after_one_of_the_caller_no_batch_is_begun(in_caller):
+def test_an_error_is_raised_and_no_batch_is_begun_after_it(in_caller, error):
     caller = threading.current_thread()
     failed = threading.Event()
     begun = []
@@ -49,12 +60,25 @@ def test_an_error_is_raised_and_after_one_of_the_caller_no_batch_is_begun(in_cal
         begun.append(number)
         if (threading.current_thread() is caller) == in_caller:
             failed.set()
-            raise KeyError(number)
+            raise error(number)
         failed.wait(30.0)
         time.sleep(1e-3)
 
-    with pytest.raises(KeyError):
+    with pytest.raises(error):
         spread(fail, range(1000), 2, 2, None)
-    if in_caller:
-        # The other thread takes a second to get through them all; throwing them away takes no time.
-        assert len(begun) < 1000
+    # The other thread takes a second to get through them all; throwing them away takes no time.
+    assert len(begun) < 1000
+
+
+def test_threads_tell_the_bar_one_at_a_time():
+    class Bar:
+        n = 0
+
+        def update(self):
+            n = self.n
+            time.sleep(1e-3)
+            self.n = n + 1
+
+    bar = Bar()
+    spread(square, range(20), 4, 4, bar)
+    assert bar.n == 20
