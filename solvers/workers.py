@@ -69,14 +69,21 @@ def spread(
             for k in pending:
                 outcomes[k] = counted(solve(batches[k]))
         finally:
-            # After an error, or Ctrl-C, nobody takes another.
-            for _ in pending:
-                pass
+            drop_pending()
+
+    def drop_pending() -> None:
+        for _ in pending:
+            pass
 
     n_helpers = min(n_workers, len(batches)) - 1
-    with ThreadPoolExecutor(n_helpers) as pool:
+    pool = ThreadPoolExecutor(n_helpers)
+    try:
         helpers = [pool.submit(work) for _ in range(n_helpers)]
         work()
         for helper in helpers:
             helper.result()
+    finally:
+        # After an error, or Ctrl-C, nobody takes another batch, and nobody waits for what others are at.
+        drop_pending()
+        pool.shutdown(wait=False)
     return outcomes

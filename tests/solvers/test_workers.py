@@ -70,6 +70,25 @@ def test_an_error_is_raised_and_no_batch_is_begun_after_it(in_caller, error):
     assert len(begun) < 1000
 
 
+def test_an_error_does_not_wait_for_what_others_are_at():
+    caller = threading.current_thread()
+    begun, raised, ended = (threading.Event() for _ in range(3))
+
+    def fail_or_linger(number):
+        if threading.current_thread() is caller:
+            begun.wait(30.0)
+            raise KeyError(number)
+        begun.set()
+        raised.wait(1.0)
+        ended.set()
+
+    with pytest.raises(KeyError):
+        spread(fail_or_linger, range(10), 2, 2, None)
+    assert not ended.is_set()
+    raised.set()
+    assert ended.wait(30.0)
+
+
 def test_threads_tell_the_bar_one_at_a_time():
     class Bar:
         n = 0
