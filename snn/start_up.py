@@ -13,6 +13,7 @@ from snn import checks
 from snn.clock_driven import simulate_clocked
 from snn.event_driven import simulate
 from snn.network import SpikingNetwork
+from snn.state import NetworkState
 from snn.stencil import StencilWeights
 from snn.weights import Block, BlockWeights, LateralInhibition, MirroredWeights, Weights
 
@@ -81,4 +82,5 @@ def tasks() -> Tasks:
         network = SpikingNetwork(weights, np.full(n_neurons, 0.7), np.ones(n_neurons))
         runs[name] = partial(simulate, network, 5.0, record_spikes=True)
         runs[f"{name}, on a clock"] = partial(simulate_clocked, network, 5.0, time_step=0.5)
+    runs["a run that goes on"] = partial(simulate, network, 5.0, state=NetworkState.at_rest(n_neurons))
     return runs
