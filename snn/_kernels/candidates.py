@@ -164,6 +164,9 @@ def first_candidates(
         for i in range(8 * word, min(8 * word + 8, n_neurons)):
             if may_fire[i]:
                 foreseen = potential[i] + current[i] * rise
+                if potential[i] >= threshold[i]:
+                    # Who stands at the threshold still does so when the current's share is taken away again.
+                    foreseen += 2.0**-52 * (abs(foreseen) + abs(current[i]))
                 add_candidate(
                     n_candidates, i, foreseen, bias, threshold, excess, current, neurons, candidates
                 )
