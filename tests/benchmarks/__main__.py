@@ -68,7 +68,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument(
         "--output", type=Path, help="folder; by default docs/benchmarks, and out/benchmarks with --quick"
     )
-    parser.add_argument("--render", action="store_true", help="measure nothing, make the page anew")
+    parser.add_argument("--render", action="store_true", help="measure nothing, make page and pictures anew")
     options = parser.parse_args(arguments)
     unknown = [name for name in options.sections if name not in modules]
     if unknown:
@@ -76,7 +76,10 @@ def main(arguments: list[str] | None = None) -> int:
     output = options.output or Path("out/benchmarks" if options.quick else "docs/benchmarks")
 
     failed = []
-    if not options.render:
+    if options.render:
+        for name, data in report.figures(output, modules).items():
+            report.draw(output, name, modules[name], data)
+    else:
         with threadpool_limits(limits=1):
             compiling = compile_peers(modules[name] for name in options.sections or modules)
             for name in options.sections or modules:

@@ -183,5 +183,6 @@ def plot(data: dict) -> Figure | None:
     ax.set(xscale="log", yscale="log", xlabel="atoms", ylabel="microseconds a spike", title=TITLE)
     ax.set_xticks(sizes, [f"{size:,.0f}" for size in sizes])
     ax.minorticks_off()
+    ax.set_yticks([0.2, 0.5, 1.0, 2.0, 5.0], ["0.2", "0.5", "1", "2", "5"])
     ax.legend(frameon=False, fontsize="small")
     return picture

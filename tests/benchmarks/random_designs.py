@@ -265,7 +265,7 @@ def plot(data: dict) -> Figure | None:
         coarse = {name: entry["seconds"] for name, entry in size["coarse"]["methods"].items()}
         precise = {name: entry["seconds"] for name, entry in size["precise"]["peers"].items()}
         horizontal_bars(row[0], coarse, f"{title}: to 1 % of the optimum")
-        horizontal_bars(row[1], precise, f"{title}: to a certified gap of {GAP:g}")
+        horizontal_bars(row[1], precise, f"{title}: certified to {GAP:g}")
     return picture
 
 

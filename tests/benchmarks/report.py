@@ -52,6 +52,11 @@ def save(output: Path, name: str, section: ModuleType, data: dict) -> None:
     """Write a section's JSON and picture."""
     output.mkdir(parents=True, exist_ok=True)
     (output / f"{name}.json").write_text(json.dumps(_storable(data), indent=1) + "\n")
+    draw(output, name, section, data)
+
+
+def draw(output: Path, name: str, section: ModuleType, data: dict) -> None:
+    """Write a section's picture, if it has one."""
     picture = section.plot(data)
     if picture is not None:
         picture.savefig(output / f"{name}.png", dpi=110)
@@ -73,13 +78,18 @@ def number(value: float | None) -> float:
     return math.nan if value is None else float(value)
 
 
-def write_page(output: Path, sections: Mapping[str, ModuleType]) -> str:
-    """Write the page of all sections whose JSON is in the folder, and return it."""
-    measured = {
+def figures(output: Path, sections: Mapping[str, ModuleType]) -> dict[str, dict]:
+    """Return the figures of all sections whose JSON is in the folder."""
+    return {
         name: json.loads((output / f"{name}.json").read_text())
         for name, section in sections.items()
         if hasattr(section, "markdown") and (output / f"{name}.json").exists()
     }
+
+
+def write_page(output: Path, sections: Mapping[str, ModuleType]) -> str:
+    """Write the page of all sections whose JSON is in the folder, and return it."""
+    measured = figures(output, sections)
     small = any(data["quick"] for data in measured.values())
     parts = [
         "# Benchmarks",
