@@ -128,10 +128,11 @@ def _start(problem: LassoProblem, reading: Reading) -> tuple[SpikingNetwork, Net
     """Return a network, where it starts, and the scale of its rates."""
     scale = reading.scale * float(((problem.correlations[0] - problem.penalty) / problem.squared_norms).max())
     network = lasso_network(problem, scale=scale)
-    return network, NetworkState(
+    state = NetworkState(
         membrane_potential=reading.head_start * network.firing_threshold,
         synaptic_current=np.zeros(network.n_neurons),
-    ), scale  # fmt: skip
+    )
+    return network, state, scale
 
 
 def n_spikes_of(problem: LassoProblem, reading: Reading, duration: float) -> int:

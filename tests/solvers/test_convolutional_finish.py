@@ -18,23 +18,10 @@ from solvers import (
 )
 from solvers import convolutional_finish as finish
 from solvers._kernels import overlaps
+from tests.reference.convolutions import GEOMETRIES, random_dictionary
 
-# As in test_convolution: strides that divide a side or not, reach it or leave pixels out, one position.
-GEOMETRIES = [
-    ((13, 15), (5, 3), 2),
-    ((12, 12), (4, 4), 4),
-    ((11, 11), (3, 3), 4),
-    ((9, 7), (9, 7), 1),
-    ((10, 18), (8, 8), 2),
-]
 # The equations are solved until their residual is rounding, 1e-16 times sums of some hundred products.
 ROUNDING = 1e-13
-
-
-def random_dictionary(geometry, n_kernels=5, seed=0):
-    image_shape, side, stride = geometry
-    kernels = np.random.default_rng(seed).standard_normal((n_kernels, *side))
-    return ConvolutionalDictionary(kernels, image_shape, stride)
 
 
 def random_problem(geometry=GEOMETRIES[0], *, positive=True, n_signals=1, share=0.2, seed=1):
