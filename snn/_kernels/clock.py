@@ -13,8 +13,8 @@ MISSING_ROW = 2
 # so its rounding error is carried along (two-sum); the horizon is how far the search for the next
 # spike looks at first, kept so that pausing changes no bit of the result.
 TIME, TIME_ERROR, HORIZON = 0, 1, 2
-# For the lazy kernel: its last span, by how much potentials left their chords in it, how many spikes there
-# were in a unit of time, and how many neurons they came from.
+# For the lazy kernel: its last span, by how much potentials may be expected to leave their chords in the
+# next, how many spikes there were in a unit of time, and how many neurons they came from.
 SPAN, MARGIN, RATE, SOURCES = 3, 4, 5, 6
 # And what it did: time that it ran lazily, neurons whose bound failed, spans that were run again; and the
 # row of weights that it waits for, -1 for none.
