@@ -149,9 +149,8 @@ def _peak_of_this_process() -> float:
     if status.exists():
         found = [line.split()[1] for line in status.read_text().splitlines() if line.startswith("VmHWM:")]
         return 1024.0 * float(found[0])
-    return float(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss) * (
-        1 if sys.platform == "darwin" else 1024
-    )
+    unit = 1.0 if sys.platform == "darwin" else 1024.0
+    return unit * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
 
 def targets(data: dict) -> list[Target]:

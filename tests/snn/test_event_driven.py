@@ -7,7 +7,7 @@ import pytest
 from scipy import sparse
 from scipy.optimize import brentq
 
-from snn import MirroredWeights, NetworkState, RunawayError, SpikingNetwork, simulate
+from snn import MirroredWeights, NetworkState, RunawayError, SpikingNetwork, StencilWeights, simulate
 from tests.reference.networks import (
     classo_network,
     dense_weights,
@@ -354,19 +354,21 @@ def test_sparse_weights_keep_every_index_type_and_duplicate():
         )
 
 
-@pytest.mark.parametrize("form", ["dense", "sparse", "blocks", "mirrored"])
+@pytest.mark.parametrize("form", [*FORMS, "mirrored", "stencil"])
 @pytest.mark.parametrize("duration", [1e-6, 0.01, 1.0])
 def test_no_neuron_at_its_threshold_is_lost_to_rounding(form, duration):
     """Its potential is kept together with what the current will bring, which is taken away again."""
     rng = np.random.default_rng(18)
-    threshold, current = rng.uniform(1.0, 2.0, 400), -rng.uniform(1.0, 50.0, 400)
-    weights = (
-        MirroredWeights(np.zeros((200, 200)), np.zeros(200)) if form == "mirrored" else np.zeros((400, 400))
-    )
-    network = SpikingNetwork(weights, np.ones(400), threshold)
-    if form != "mirrored":
-        network = in_form(network, form)
+    threshold, current = rng.uniform(1.0, 2.0, 500), -rng.uniform(1.0, 50.0, 500)
+    if form == "mirrored":
+        weights = MirroredWeights(np.zeros((250, 250)), np.zeros(250))
+    elif form == "stencil":
+        weights = StencilWeights(np.zeros((5, 1, 1, 5)), (10, 10))
+    else:
+        weights = in_form(SpikingNetwork(np.zeros((500, 500)), np.ones(500)), form).weights
     state = NetworkState(membrane_potential=threshold, synaptic_current=current)
-    run = simulate(network, duration, state=state, record_spikes=True)
-    np.testing.assert_array_equal(run.spikes.neurons[:400], np.arange(400))
-    np.testing.assert_array_equal(run.spikes.times[:400], 0.0)
+    run = simulate(
+        SpikingNetwork(weights, np.ones(500), threshold), duration, state=state, record_spikes=True
+    )
+    np.testing.assert_array_equal(run.spikes.neurons, np.arange(500))
+    np.testing.assert_array_equal(run.spikes.times, 0.0)

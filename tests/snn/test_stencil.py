@@ -211,17 +211,6 @@ def test_a_neuron_at_its_threshold_fires_at_once_even_when_inhibited():
     np.testing.assert_array_equal(run.spikes.times, [0.0, 1.0])
 
 
-def test_no_neuron_at_its_threshold_is_lost_to_rounding():
-    """v is kept as v + h, from which h is taken again."""
-    rng = np.random.default_rng(17)
-    threshold, current = rng.uniform(1.0, 2.0, 500), -rng.uniform(1.0, 50.0, 500)
-    network = SpikingNetwork(StencilWeights(np.zeros((5, 1, 1, 5)), (10, 10)), np.ones(500), threshold)
-    state = NetworkState(membrane_potential=threshold, synaptic_current=current)
-    run = simulate(network, 0.01, state=state, record_spikes=True)
-    np.testing.assert_array_equal(run.spikes.neurons, np.arange(500))
-    np.testing.assert_array_equal(run.spikes.times, 0.0)
-
-
 @pytest.mark.parametrize("seed", range(10))
 def test_equal_neurons_fire_together_in_the_order_of_their_indices(seed):
     """Channels in equal pairs at positions that are equal but for the silent ones among them.
