@@ -16,6 +16,7 @@ import numba
 from numba import njit
 from numba.core.caching import FunctionCache
 from numba.core.serialize import dumps
+from numba.extending import overload
 
 HERE = Path(__file__).parent
 
@@ -47,6 +48,33 @@ def inlined(function: Callable) -> Callable:
     return compiled(function, forceinline=True, _nrt=False)
 
 
+def resolved_by_record(operation: Callable) -> Callable:
+    """Let kernels call one of several implementations, chosen by the type of a record when they are compiled.
+
+    `operation` is a function without a body, whose first argument is the record, a NamedTuple.
+    """
+
+    def implementation_for(record: numba.types.NamedTuple, *_: numba.types.Type) -> Callable:
+        return _IMPLEMENTATIONS[operation.__name__, record.instance_class]
+
+    overload(operation, jit_options=_INLINED, strict=False)(implementation_for)
+    return operation
+
+
+def implements(operation: Callable, record: type) -> Callable[[Callable], Callable]:
+    """Make the decorated function that of an operation for one type of record; it is compiled as `inlined`."""
+
+    def register(function: Callable) -> Callable:
+        _IMPLEMENTATIONS[operation.__name__, record] = function
+        return function
+
+    return register
+
+
+_IMPLEMENTATIONS: dict[tuple[str, type], Callable] = {}
+_INLINED = {"nogil": True, "error_model": "numpy", "forceinline": True, "_nrt": False}
+
+
 class KernelCache(FunctionCache):
     """Numba's cache of machine code on disk, safe for many processes and any disk.
 
@@ -63,7 +91,7 @@ class KernelCache(FunctionCache):
         super().__init__(function)
         # Numba's stamp is of the kernel's own file, but kernels hold copies of what they call in others.
         folders = {HERE, Path(function.__code__.co_filename).parent}
-        sources = [_digest_of_files(folder) for folder in sorted(folders) if folder.name == HERE.name]
+        sources = [_digest_of_files(folder) for folder in sorted(folders) if HERE.name in folder.parts]
         locator = self._impl.locator
         self._cache_file = _Files(
             Path(self.cache_path),
@@ -134,4 +162,4 @@ def _digest(values: object) -> str:
 
 @functools.cache
 def _digest_of_files(folder: Path) -> str:
-    return _digest([hashlib.sha256(file.read_bytes()).digest() for file in sorted(folder.glob("*.py"))])
+    return _digest([hashlib.sha256(file.read_bytes()).digest() for file in sorted(folder.rglob("*.py"))])

@@ -1,0 +1,265 @@
+"""The active set: the few neurons that can fire are integrated spike by spike, all others are screened.
+
+Time is cut into intervals.  At the beginning of each the neurons that may fire in it are chosen: the active set.
+They are copied out, and go through the event loop by themselves, as if there were no others; rows of their own
+weights are gathered when a source first fires.  Then the others are brought to the end of the interval at once,
+source by source, and proven not to have fired in it (`screening`).  Where the proof fails and one of them does
+cross its threshold, it joins the active set, and the interval is run again.  Nothing is written to the state
+before all is proven.
+
+The choice is a guess, without consequence for what is right: neurons that would come near their thresholds if
+their soma currents stayed at the mean of the last interval (`drift`).  In the first instants these are nearly
+all; then all neurons are integrated in place.
+"""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from snn._kernels import delivery
+from snn._kernels.candidates import ARRIVING, Group, add_to_range, find_candidates
+from snn._kernels.compiling import implements, uncounted
+from snn._kernels.event_loop import MOST_EVENTS_PER_WINDOW, run
+from snn._kernels.screening import (
+    COST_OF_NEURON,
+    COST_OF_SPIKE,
+    bulge_of,
+    find_firing,
+    screen,
+    summarise,
+)
+
+MOST_MEMBERS = 4096
+"""Neurons of the largest active set: their weights take 128 MB at most."""
+FEWEST_SCREENED = 64
+"""All neurons of smaller networks are integrated."""
+LARGEST_PART = 2
+"""As they are where more than half would be active."""
+MOST_RUNS = 5
+"""Times that an interval is run before it is given up: a cascade may add one neuron in each."""
+LEAST_WANTED, CANDIDATES_WANTED = 8, 384
+"""Spikes wanted in a window; of few neurons, so many over their number, since all are candidates anyway."""
+
+# Nanoseconds, roughly, by which intervals are planned (as in `screening`): a weight gathered; a spike, for each
+# member of the active set.
+COST_OF_GATHERING, COST_OF_MEMBER = 1.5, 0.3
+MOST_GROWTH, SHARE_OF_PAST = 2.0, 0.5
+"""An interval is at most so many times the last one, or that part of all the time before it."""
+MOST_SHARE_OF_PAST, SETTLED_PART = 2.0, 1 / 32
+"""It may be that part of it where no more than this part of the neurons is active: where many are near their
+thresholds drifts still change, and long intervals end in violators."""
+LENGTHS_COMPARED = 4
+"""Lengths that an interval is chosen from."""
+MARGIN_KEPT = 0.9
+"""What is left of the margin after an interval that does not confirm it: a short one shows little of what a long
+one will."""
+SHARE_OF_UPDATES = 0.05
+"""What part of the time of an interval is meant to go into what does not grow with its spikes."""
+EVENTS_PER_NEURON, LEAST_EVENTS, MOST_EVENTS = 8, 1024, 65_536
+"""Room for the spikes of an interval; what is planned is half of it at most."""
+
+
+def most_members(n_neurons):
+    """Return how many neurons an active set may have; 0 where all are integrated."""
+    return min(n_neurons // LARGEST_PART, MOST_MEMBERS) if n_neurons >= FEWEST_SCREENED else 0
+
+
+def most_events(n_neurons):
+    """Return how many spikes an interval may have, apart from those of its last window."""
+    return min(max(EVENTS_PER_NEURON * n_neurons, LEAST_EVENTS), MOST_EVENTS)
+
+
+class Active(NamedTuple):
+    """The members of the active set, copied out."""
+
+    members: np.ndarray
+    """Their indices, in order."""
+    own: np.ndarray
+    """Rows BIAS, THRESHOLD, POTENTIAL, CURRENT, BEFORE; a column each."""
+    slots: np.ndarray
+    """Which of the gathered rows holds the weights of each, -1 for none."""
+    rows: np.ndarray
+    n_slots: np.ndarray
+    """How many rows were gathered, one number."""
+
+
+BIAS, THRESHOLD, POTENTIAL, CURRENT, BEFORE = 0, 1, 2, 3, 4
+"""Rows of `Active.own`, the last to remember the potential before."""
+OWN_ROWS = 5
+
+
+class Gathered(NamedTuple):
+    """The weights within an active set: a form of its own, of rows gathered from another form."""
+
+    form: tuple
+    active: Active
+
+
+@implements(delivery.row_is_there, Gathered)
+def row_is_there(form, source):
+    return delivery.row_is_there(form.form, form.active.members[source])
+
+
+@implements(delivery.deliver, Gathered)
+def deliver(form, source, moment, length, group, windows, n_candidates):
+    active = form.active
+    n_members = group.bias.shape[0]
+    if active.slots[source] < 0:
+        slot = active.n_slots[0]
+        active.slots[source] = slot
+        active.n_slots[0] = slot + 1
+        first = slot * n_members
+        delivery.gather(form.form, active.members[source], active.members, n_members, active.rows, first)
+    offset = active.slots[source] * n_members
+    for k in range(n_candidates):
+        windows.candidates[ARRIVING, k] += active.rows[np.uint64(offset + windows.neurons[k])]
+    if add_to_range(
+        windows, group.current, 0, n_members, active.rows, offset, moment.to_end, moment.growth
+    ):  # fmt: skip
+        n_candidates = find_candidates(0, n_members, length, n_candidates, group, windows)
+    return n_candidates
+
+
+@uncounted
+def choose(form, group, drift, interval, margin, is_active):
+    """Mark neurons that may come near their thresholds within the interval; return how many.
+
+    Neurons of a sign pair are marked together: what `delivery.add_sources` adds to the partner of a source is
+    not its weight.
+    """
+    n_neurons = group.threshold.shape[0]
+    n_sums = delivery.n_sums(form, n_neurons)
+    rise = -math.expm1(-interval)
+    bulge = bulge_of(rise, interval)
+    for k in range(n_neurons):
+        i = np.uint64(k)
+        reach = group.potential[i] + max(drift[i], 0.0) * interval + max(group.current[i], 0.0) * bulge
+        is_active[i] = reach >= group.threshold[i] - margin
+    for first in range(n_sums, n_neurons, n_sums):
+        for k in range(n_sums):
+            near = is_active[k] | is_active[first + k]
+            is_active[k] = near
+            is_active[first + k] = near
+    n_active = np.int64(0)
+    for k in range(n_neurons):
+        n_active += is_active[np.uint64(k)]
+    return n_active
+
+
+@uncounted
+def plan(form, group, drift, state, remaining, targets_per_source, work):
+    """Choose the interval that costs least, and its active set; return 0 where it is best to integrate all."""
+    n_neurons = group.threshold.shape[0]
+    room = work.active.slots.shape[0]
+    rate = state.rate
+    if rate == 0.0 or room == 0:
+        return 0.0
+    fixed = delivery.cost_of_source(form, n_neurons, targets_per_source) * state.n_sources
+    fixed += COST_OF_NEURON * n_neurons
+    n_events = min(fixed / (SHARE_OF_UPDATES * COST_OF_SPIKE), 0.5 * work.most_events)
+    safe = max(MOST_GROWTH * state.interval, SHARE_OF_PAST * state.time)
+    interval = min(n_events / rate, max(safe, MOST_SHARE_OF_PAST * state.time), remaining)
+    # Costs of a unit of time: at first that of integrating all.
+    least = rate * delivery.cost_in_place(form, n_neurons, targets_per_source)
+    best = marked = 0.0
+    for _ in range(LENGTHS_COMPARED):
+        if fixed >= least * interval:
+            break
+        n_active = choose(form, group, drift, interval, state.margin, work.is_active)
+        marked = interval
+        cost = fixed + n_active * (rate * interval * COST_OF_MEMBER + state.n_sources * COST_OF_GATHERING)
+        most = room if interval <= safe else min(room, SETTLED_PART * n_neurons)
+        if n_active <= most and cost < least * interval:
+            least = cost / interval
+            best = interval
+        interval = safe if 0.5 * interval < safe < interval else 0.5 * interval
+    if best > 0.0 and best != marked:
+        choose(form, group, drift, best, state.margin, work.is_active)
+    return best
+
+
+@uncounted
+def copy_out(group, is_active, active):
+    """Copy the active set out; return how many neurons it has, which may be more than there is room for."""
+    n_active = 0
+    for i in range(group.bias.shape[0]):
+        if is_active[i] and n_active >= active.slots.shape[0]:
+            n_active += 1
+        elif is_active[i]:
+            active.members[n_active] = i
+            active.slots[n_active] = -1
+            active.own[BIAS, n_active] = group.bias[i]
+            active.own[THRESHOLD, n_active] = group.threshold[i]
+            active.own[POTENTIAL, n_active] = group.potential[i]
+            active.own[CURRENT, n_active] = group.current[i]
+            active.own[BEFORE, n_active] = group.potential[i]
+            n_active += 1
+    active.n_slots[0] = 0
+    return n_active
+
+
+@uncounted
+def integrate_active(form, group, drift, state, interval, targets_per_source, work):
+    """Run the active set, then screen the others; return (time that passed, spikes, windows).
+
+    Returns -1 for the time, and nothing has changed, when too many would have to be active, the interval was run
+    too often, or no time would pass.
+    """
+    active, sources, screened, log = work.active, work.sources, work.screened, work.log
+    n_neurons = group.threshold.shape[0]
+    next_interval = interval
+    n_runs = 0
+    while True:
+        n_runs += 1
+        n_active = copy_out(group, work.is_active, active)
+        if n_active > active.slots.shape[0] or n_runs > MOST_RUNS:
+            state.interval = 0.25 * interval
+            return -1.0, 0, 0
+        n_wanted = max(LEAST_WANTED, CANDIDATES_WANTED // max(n_active, 1))
+        n_wanted = min(n_wanted, MOST_EVENTS_PER_WINDOW // 2)
+        own = Group(
+            active.own[BIAS, :n_active], active.own[THRESHOLD, :n_active], active.own[POTENTIAL, :n_active],
+            active.own[CURRENT, :n_active],
+        )  # fmt: skip
+        elapsed, window, n_new, n_windows, missing = run(
+            Gathered(form, active), own, interval, state.window, work.most_events, n_wanted, work.windows, log
+        )
+        state.missing = active.members[missing] if missing >= 0 else -1
+        if elapsed == 0.0:
+            return -1.0, 0, 0
+        n_slots = active.n_slots[0]
+        summarise(log, n_new, elapsed, active.slots, n_slots, sources)
+        n_sources = delivery.prepare_sources(form, active, sources, n_slots)
+        n_violators, margin = screen(form, group, work.is_active, elapsed, sources, n_sources, screened)
+        state.margin = max(margin, MARGIN_KEPT * state.margin)
+        state.n_violators += n_violators
+        if n_violators == 0:
+            break
+        again = n_new * COST_OF_SPIKE + COST_OF_NEURON * n_neurons
+        again += n_slots * delivery.cost_of_source(form, n_neurons, targets_per_source)
+        n_more = find_firing(
+            form, group, elapsed, work.is_active, active, sources, screened, log, n_new, n_slots, again
+        )
+        if n_more == 0:
+            break
+        state.n_repeated += 1
+        next_interval = 0.5 * interval
+    state.interval = next_interval
+    state.window = window
+    state.n_sources = n_slots
+    state.screened_time += elapsed
+    for i in range(n_neurons):
+        drift[i] = (screened.potential[i] - group.potential[i]) / elapsed
+        group.potential[i] = screened.potential[i]
+        group.current[i] = screened.current[i]
+    for k in range(n_active):
+        i = active.members[k]
+        drift[i] = (active.own[POTENTIAL, k] - active.own[BEFORE, k]) / elapsed
+        group.potential[i] = active.own[POTENTIAL, k]
+        group.current[i] = active.own[CURRENT, k]
+    for event in range(n_new):
+        neuron = active.members[log.neurons[event]]
+        log.neurons[event] = neuron
+        drift[neuron] += group.threshold[neuron] / elapsed
+    return elapsed, n_new, n_windows

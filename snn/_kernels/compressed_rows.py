@@ -1,0 +1,97 @@
+"""Compressed sparse rows of weights, scattered targets: see `forms.CompressedRows` and `delivery`."""
+
+import numpy as np
+
+from snn._kernels import delivery
+from snn._kernels.candidates import ARRIVING, add_candidate, end_potential_of
+from snn._kernels.compiling import implements
+from snn._kernels.delivery import DEVIATION, TOTAL, TRACE
+from snn._kernels.forms import CompressedRows
+
+COST_IN_PLACE, COST_OF_SUM = 3.0, 3.0
+"""Nanoseconds by which intervals are planned: of a spike, and of a source, for each of its targets."""
+
+@implements(delivery.row_is_there, CompressedRows)
+def row_is_there(form, source):
+    return True
+
+
+@implements(delivery.weight_between, CompressedRows)
+def weight_between(form, source, target):
+    first, last = form.starts[source], form.starts[source + 1]
+    while first < last:
+        middle = (first + last) // 2
+        if form.targets[middle] < target:
+            first = middle + 1
+        else:
+            last = middle
+    is_found = first < form.starts[source + 1] and form.targets[first] == target
+    return form.weights[first] if is_found else 0.0
+
+
+@implements(delivery.deliver, CompressedRows)
+def deliver(form, source, moment, length, group, windows, n_candidates):
+    excess = windows.excess
+    for entry in range(form.starts[source], form.starts[source + 1]):
+        i = form.targets[entry]
+        weight = form.weights[entry]
+        if excess[i] == -np.inf:
+            windows.candidates[ARRIVING, windows.column_of[i]] += weight
+            continue
+        excess[i] += moment.to_end * weight
+        group.current[i] += moment.growth * weight
+        if excess[i] >= 0.0:
+            add_candidate(n_candidates, i, end_potential_of(i, length, group, windows), group, windows)
+            n_candidates += 1
+    return n_candidates
+
+
+@implements(delivery.gather, CompressedRows)
+def gather(form, source, members, n_members, rows, offset):
+    # Members and targets are in order: go through both at once.
+    entry, last = form.starts[source], form.starts[source + 1]
+    for k in range(n_members):
+        while entry < last and form.targets[entry] < members[k]:
+            entry += 1
+        is_target = entry < last and form.targets[entry] == members[k]
+        rows[offset + k] = form.weights[entry] if is_target else 0.0
+
+
+@implements(delivery.n_sums, CompressedRows)
+def n_sums(form, n_neurons):
+    return n_neurons
+
+
+@implements(delivery.sums_at_once, CompressedRows)
+def sums_at_once(form, n_neurons):
+    return n_neurons
+
+
+@implements(delivery.prepare_sources, CompressedRows)
+def prepare_sources(form, active, sources, n_sources):
+    for s in range(n_sources):
+        sources.rows[s] = active.members[sources.members[s]]
+    return n_sources
+
+
+@implements(delivery.add_sources, CompressedRows)
+def add_sources(form, start, size, sources, n_sources, sums):
+    for s in range(n_sources):
+        source = sources.rows[s]
+        total, trace, deviation = sources.sums[TOTAL, s], sources.sums[TRACE, s], sources.sums[DEVIATION, s]
+        for entry in range(form.starts[source], form.starts[source + 1]):
+            i = form.targets[entry]
+            weight = form.weights[entry]
+            sums[TOTAL, i] += total * weight
+            sums[TRACE, i] += trace * weight
+            sums[DEVIATION, i] += deviation * abs(weight)
+
+
+@implements(delivery.cost_in_place, CompressedRows)
+def cost_in_place(form, n_neurons, targets_per_source):
+    return COST_IN_PLACE * targets_per_source
+
+
+@implements(delivery.cost_of_source, CompressedRows)
+def cost_of_source(form, n_neurons, targets_per_source):
+    return COST_OF_SUM * targets_per_source

@@ -1,0 +1,74 @@
+"""What each form of weights adds to whom: the only place in which event loops look at weights.
+
+An operation is a function without a body and one implementation a form; which of them runs is resolved when a
+kernel is compiled, by the type of the record (`forms`).  A form of weights needs
+
+    row_is_there        whether the row of a source has been computed
+    deliver             one spike, to neurons in a window
+    gather              the weights of a source to the members of an active set
+    weight_between      one weight
+    n_sums              of how many targets sums over sources are needed
+    sums_at_once        how many of these are worked on together
+    prepare_sources     what is looked up once for each source of an interval
+    add_sources         the spikes of an interval, summed up source by source, to a range of targets
+    cost_in_place       nanoseconds that a spike costs while all neurons are integrated
+    cost_of_source      nanoseconds that a source costs for the neurons that are screened
+
+all of them in one module: `rows`, `segments`, `compressed_rows`.  `active_set` adds a form of its own, rows
+gathered from any other, which needs the first two.
+"""
+
+from snn._kernels.compiling import resolved_by_record
+
+TOTAL, TRACE, DEVIATION, LAST = 0, 1, 2, 3
+"""Rows of the sums of `screening.Sources`."""
+
+
+@resolved_by_record
+def row_is_there(form, source):
+    """Whether the row of a source has been computed."""
+
+
+@resolved_by_record
+def deliver(form, source, moment, length, group, windows, n_candidates):
+    """Deliver one spike to the neurons of a group in a window; return the number of candidates."""
+
+
+@resolved_by_record
+def gather(form, source, members, n_members, rows, offset):
+    """Copy the weights from `source` to the members, its own zero, to `rows` from `offset` on."""
+
+
+@resolved_by_record
+def weight_between(form, source, target):
+    """Return the weight from a source to another neuron."""
+
+
+@resolved_by_record
+def n_sums(form, n_neurons):
+    """Return of how many targets sums over sources are needed: neurons of a sign pair share theirs."""
+
+
+@resolved_by_record
+def sums_at_once(form, n_neurons):
+    """Return how many of these sums are worked on together."""
+
+
+@resolved_by_record
+def prepare_sources(form, active, sources, n_sources):
+    """Note the row of each source, and return to how many sources they were filled up, with some that add nothing."""
+
+
+@resolved_by_record
+def add_sources(form, start, size, sources, n_sources, sums):
+    """Add sources to the sums of `size` targets from `start` on."""
+
+
+@resolved_by_record
+def cost_in_place(form, n_neurons, targets_per_source):
+    """Return the nanoseconds that a spike costs while all neurons are integrated."""
+
+
+@resolved_by_record
+def cost_of_source(form, n_neurons, targets_per_source):
+    """Return the nanoseconds that a source of an interval costs for the neurons that are screened."""

@@ -1,0 +1,108 @@
+"""The event loop: a group of neurons, from spike to spike, window by window.
+
+The same loop for every form of weights, which is resolved when it is compiled (`delivery`), and for all of a
+network as for its active set.
+"""
+
+import math
+
+from snn._kernels.candidates import (
+    add_candidate,
+    close_window,
+    coast,
+    find_tied,
+    first_candidates,
+    first_to_cross,
+    leave_window,
+    moment_at,
+    open_window,
+    quiet_time_of,
+    renew_bounds,
+    reset_tied,
+)
+from snn._kernels.compiling import inlined, uncounted
+from snn._kernels.delivery import deliver, row_is_there
+from snn._kernels.run_state import SHORTEST_WINDOW
+
+MOST_EVENTS_PER_WINDOW = 512
+"""Spikes in one window, apart from those of its last instant."""
+LONGEST_WINDOW = 16.0
+"""In synaptic time constants, where neurons could fire."""
+
+
+@inlined
+def next_window(window, length, is_crowded, n_fired, n_wanted):
+    """Return how long the next window is to be: such that it has about the wanted number of spikes."""
+    if is_crowded:
+        return max(0.5 * length, SHORTEST_WINDOW)
+    if length < window:
+        return window
+    return min(length * min(max(n_wanted / (n_fired + 0.5), 0.5), 2.0), LONGEST_WINDOW)
+
+
+@uncounted
+def run(form, group, interval, window, most_events, n_wanted, windows, log):
+    """Integrate a group of neurons for `interval`; return (time that passed, window, spikes, windows, missing).
+
+    Windows are made to have `n_wanted` spikes each, and end after an instant in which there were twice as many.
+    Returns before the end of the interval, between two windows, after `most_events` spikes or as many windows,
+    and before the first spike whose row of weights is not there: `missing` is its neuron, otherwise -1.
+    """
+    for k in range(windows.exact_at.shape[0]):
+        windows.exact_at[k] = 0
+    instant = 0
+    missing = -1
+    n_events = 0
+    n_windows = 0
+    elapsed = 0.0
+    while True:
+        remaining = interval - elapsed
+        if remaining <= 0.0 or n_events >= most_events or n_windows >= most_events or missing >= 0:
+            return elapsed, window, n_events, n_windows, missing
+        n_windows += 1
+        length = min(window, remaining)
+        open_window(group, length, windows)
+        n_candidates = first_candidates(group, length, windows)
+        if n_candidates == 0:
+            # No neuron can fire in this window: nor for as long as can be said at once.
+            length = max(length, min(quiet_time_of(group), remaining))
+            coast(group, length)
+            elapsed = interval if length == remaining else elapsed + length
+            window = max(window, min(2.0 * length, LONGEST_WINDOW))
+            continue
+        end_fade = math.exp(-length)
+        moment = moment_at(0.0, end_fade)
+        renew_bounds(n_candidates, moment, 0.0, 0.0, windows)
+        instant += 1
+        n_before = n_events
+        most_in_window = n_events + 2 * n_wanted
+        while n_events < most_in_window:
+            column = first_to_cross(n_candidates, moment, length, instant, windows)
+            if column < 0:
+                break
+            then = moment_at(windows.crossing[column], end_fade)
+            n_tied = find_tied(column, n_candidates, moment, then.fade, length, instant, windows)
+            for c in range(n_tied):
+                source = windows.neurons[windows.tied[c]]
+                if not row_is_there(form, source):
+                    missing = source
+            if missing >= 0:
+                break
+            moment = then
+            reset_tied(n_tied, windows)
+            for c in range(n_tied):
+                source = windows.tied[c]
+                log.times[n_events] = elapsed + moment.now
+                log.neurons[n_events] = source
+                n_events += 1
+                n_candidates = deliver(form, source, moment, length, group, windows, n_candidates)
+            renew_bounds(n_candidates, moment, moment.to_end, moment.growth, windows)
+            instant += 1
+        leave_window(n_candidates, length, group, windows)
+
+        is_crowded = n_events >= most_in_window
+        closing = moment.now if is_crowded or missing >= 0 else length
+        close_window(group, closing, length, windows)
+        elapsed = interval if closing == remaining else elapsed + closing
+        if missing < 0:
+            window = next_window(window, length, is_crowded, n_events - n_before, n_wanted)

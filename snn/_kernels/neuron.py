@@ -1,0 +1,201 @@
+"""The neuron: what happens to one between two spikes, and at a spike.  Nowhere else.
+
+A neuron with soma bias c, threshold theta and, at some instant, potential v and synaptic current h has, a time
+t later and with no further spike arriving (docs/theory.md, equations 1-3),
+
+    mu(t) = c + h e^-t        v(t) = v + c t + h (1 - e^-t).
+
+It fires when v reaches theta, and theta is taken from v.
+
+Event loops cut time into windows of length T.  With tau the time since a window began they keep what a spike
+changes by multiples of its weight, whenever it arrives:
+
+    p = h e^tau               the synaptic current, referred to the beginning of the window
+    y = v(T) - c T            the potential at the end of the window without further spikes, less c T
+
+A spike that arrives at tau with weight W adds W e^tau to p and W (1 - e^-(T - tau)) to y.
+
+Rounding has one rule: potentials are compared with thresholds to within `slack`, always on the side that
+examines a neuron exactly.  Crossings that are computed exactly are exact to rounding; those that differ by less
+than `tie_tolerance` are one instant.
+"""
+
+import math
+from functools import partial
+
+from snn._kernels.compiling import inlined, uncounted
+
+SLACK = 1e-9
+"""Share of the numbers a bound is made of by which it may look too low and still be examined exactly."""
+TIE = 2.0**-42
+"""Share of the numbers a crossing is made of within which another one is the same instant: 2^10 roundings."""
+FLATTEST = 2.0**-10
+"""Share of |c| + |h| that the slope of a potential counts as at least where ties are concerned."""
+
+
+@inlined
+def slack(threshold, potential, current):
+    """Return by how much rounding may let a potential seem to be below its threshold."""
+    return SLACK * (threshold + abs(potential) + abs(current))
+
+
+@inlined
+def largest_rise(bias, current, time, rise):
+    """Return a bound on how far a potential rises within `time`; rise = 1 - e^-time.
+
+    v is convex where h <= 0, and its maximum at an end; every term grows with time where h > 0.
+    """
+    return max(max(bias, 0.0) * time + current * rise, 0.0)
+
+
+@inlined
+def earliest_crossing(gap, bias, current):
+    """Return a time before which a gap is not closed: the slope of v is at most c + max(h, 0)."""
+    slope = bias + (current if current > 0.0 else 0.0)
+    time = (gap if gap > 0.0 else 0.0) / slope
+    return time if slope > 0.0 else (math.inf if gap > 0.0 else 0.0)
+
+
+@inlined
+def quiet_time(gap, bias, current):
+    """Return a time before which a gap is not closed, good for long times: v <= v(0) + max(c, 0) t + max(h, 0)."""
+    left = gap - (current if current > 0.0 else 0.0)
+    time = (left if left > 0.0 else 0.0) / bias
+    return time if bias > 0.0 else (math.inf if left > 0.0 else 0.0)
+
+
+@inlined
+def end_bound(bias, threshold, length):
+    """Return what y must reach for a neuron to fire in a window: y + max(c, 0) T >= theta, less the slack."""
+    return threshold * (1.0 - SLACK) - (bias if bias > 0.0 else 0.0) * length
+
+
+@inlined
+def at_threshold(end_potential, current):
+    """Return y of a neuron that is at its threshold, such that rounding cannot take it below again."""
+    return end_potential + 2.0**-52 * (abs(end_potential) + abs(current))
+
+
+@inlined
+def potential_in_window(end_potential, bias, referred_current, now, rest):
+    """Return v at a time of a window; rest = e^-now - e^-T."""
+    return end_potential + bias * now - referred_current * rest
+
+
+@inlined
+def tie_tolerance(threshold, potential, bias, current, time, slope):
+    """Return by how much a crossing may be off by rounding: within it, another one is the same instant.
+
+    `potential` and `current` are those from which the crossing was computed, `time` how long ago that was, and
+    `slope` is that of the potential at the crossing.
+    """
+    size = threshold + abs(potential) + abs(bias) * time + abs(current)
+    flattest = FLATTEST * (abs(bias) + abs(current))
+    return TIE * (size / (slope if slope > flattest else flattest) + time)
+
+
+@inlined
+def filter_spike(trace, last_spike, now):
+    """Return a neuron's own filtered spikes right after a spike; they were `trace` right after the last one."""
+    return trace * math.exp(last_spike - now) + 1.0
+
+
+@inlined
+def charge(threshold, n_spikes, potential_then, potential):
+    """Return the integral of the soma current: what spikes took, and what is left (docs/theory.md, equation 4)."""
+    return threshold * n_spikes + (potential - potential_then)
+
+
+@partial(uncounted, fastmath={"contract"})
+def _near_expm1(x):
+    """Return e^x - 1 for |x| <= 1/2, by its series to x^14, to rounding, faster than expm1."""
+    square = x * x
+    fourth = square * square
+    first = (1.0 + x * (1.0 / 2.0)) + square * (1.0 / 6.0 + x * (1.0 / 24.0))
+    second = (1.0 / 120.0 + x * (1.0 / 720.0)) + square * (1.0 / 5040.0 + x * (1.0 / 40320.0))
+    third = (1.0 / 362880.0 + x * (1.0 / 3628800.0)) + square * (1.0 / 39916800.0 + x * (1.0 / 479001600.0))
+    last = 1.0 / 6227020800.0 + x * (1.0 / 87178291200.0)
+    return x * (first + fourth * (second + fourth * (third + fourth * last)))
+
+
+@uncounted
+def crossing_time(gap, bias, current, horizon):
+    """Return the first t >= 0 with bias t + current (1 - e^-t) = gap; inf if past the horizon.
+
+    With current < 0 the left side is convex: a crossing exists iff bias > 0, and Newton from the
+    right is monotone.  With current > 0 it is concave: the first crossing is the one below the
+    maximum, and Newton from the left is monotone.  Newton stops when the step after the next, a
+    square of the last one, is below rounding.  Near crossings, where the slope cannot fall to less than
+    half, take Chebyshev's steps, whose error is a cube, from either side: mostly one.
+    """
+    if gap <= 0.0:
+        return 0.0
+    if current == 0.0:
+        if bias <= 0.0:
+            return math.inf
+        time = gap / bias
+        return time if time <= horizon else math.inf
+    slope = bias + current
+    if slope > 0.0:
+        # Most crossings are near: start from the root of the parabola slope t - current t^2 / 2.
+        linear_time = gap / slope
+        bend = current / slope
+        square = 1.0 - 2.0 * bend * linear_time
+        if square >= 0.25:
+            time = 2.0 * linear_time / (1.0 + math.sqrt(square))
+            if time <= 0.5 and abs(bend) * time <= 1.0:
+                for _ in range(100):
+                    decay_minus_one = _near_expm1(-time)
+                    curvature = current * (1.0 + decay_minus_one)
+                    slope = bias + curvature
+                    step = (gap - bias * time + current * decay_minus_one) / slope
+                    bend = curvature / slope
+                    time += step * (1.0 + 0.5 * bend * step)
+                    if abs(bend * (1.0 + abs(bend)) * step * step * step) <= 1e-16 * time:
+                        break
+                return time if time <= horizon else math.inf
+    if current < 0.0:
+        if bias <= 0.0:
+            return math.inf
+        time = (gap - current) / bias  # right of the root, since e^-t >= 0
+        if bias + current > 0.0:
+            time = min(time, gap / (bias + current))  # the tangent at 0 lies below
+        if horizon < time:
+            time = horizon
+        for iteration in range(100):
+            decay_minus_one = math.expm1(-time)
+            curvature = current * (1.0 + decay_minus_one)
+            slope = bias + curvature
+            excess = bias * time - current * decay_minus_one - gap
+            if excess <= 0.0:
+                return math.inf if iteration == 0 and excess < 0.0 and time == horizon else time
+            step = excess / slope
+            time -= step
+            if -curvature * step * step <= 1e-16 * time * slope:
+                break
+        return time
+    if bias + current <= 0.0:
+        return math.inf
+    if bias <= 0.0:
+        if bias == 0.0:
+            # The limit of the maximum below: bias t + current (1 - e^-t) tends to current.
+            return -math.log1p(-gap / current) if gap < current else math.inf
+        # Past 745 e^-t is zero; the quotient overflows only where the peak lies beyond that.
+        peak_time = min(math.log(-current / bias), 800.0)
+        if bias * peak_time - current * math.expm1(-peak_time) < gap:
+            return math.inf
+    time = gap / (bias + current)
+    for _ in range(100):
+        if time > horizon:
+            return math.inf
+        decay_minus_one = math.expm1(-time)
+        curvature = current * (1.0 + decay_minus_one)
+        slope = bias + curvature
+        shortfall = gap - bias * time + current * decay_minus_one
+        if shortfall <= 0.0 or slope <= 0.0:
+            break
+        step = shortfall / slope
+        time += step
+        if curvature * step * step <= 1e-16 * time * slope:
+            break
+    return time

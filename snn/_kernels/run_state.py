@@ -1,0 +1,143 @@
+"""What is kept of a run between calls: time, plans, and arrays of its neurons.
+
+Time is a sum of millions of small intervals, so its rounding error is carried along (two-sum).
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from snn._kernels.compiling import compiled, inlined
+
+PAUSED = 0
+"""The budget of work is spent; call again with the same arrays."""
+REACHED = 1
+"""Every network asked for is at the stop time."""
+MISSING_ROW = 2
+"""A row of the weights is needed that was not computed; store it, and call again."""
+
+SHORTEST_WINDOW = 1e-290
+"""Windows are doubled and halved, and must never be zero."""
+
+NEGLIGIBLE_CURRENT = np.finfo(np.float64).tiny
+"""Currents below this are subnormal numbers, which slow the processor down."""
+
+RUN_STATE = np.dtype(
+    [
+        ("time", np.float64),
+        ("time_error", np.float64),
+        # The next window, kept so that pausing changes no bit of the result.
+        ("window", np.float64),
+        # Of the active set: the last interval of screening; by how much potentials may be expected to leave
+        # their chords in the next; spikes in a unit of time, and how many neurons they came from.
+        ("interval", np.float64),
+        ("margin", np.float64),
+        ("rate", np.float64),
+        ("n_sources", np.int64),
+        # What was done: time that passed with screening, neurons whose bound failed, intervals run again.
+        ("screened_time", np.float64),
+        ("n_violators", np.int64),
+        ("n_repeated", np.int64),
+        # The source whose row of weights is missing, -1 for none.
+        ("missing", np.int64),
+    ],
+    align=True,
+)
+"""One network of a run."""
+
+
+class Neurons(NamedTuple):
+    """The neurons of all networks of a run: a row a network, but for the thresholds, which they share."""
+
+    bias: np.ndarray
+    threshold: np.ndarray
+    potential: np.ndarray
+    current: np.ndarray
+    drift: np.ndarray
+    """The mean soma current over the last interval, by which active sets are chosen."""
+    spike_counts: np.ndarray
+    trace: np.ndarray
+    """Filtered spikes of each neuron right after its last spike, or of size zero."""
+    last_spike: np.ndarray
+
+
+class Spikes(NamedTuple):
+    """Recorded spikes, in arrays of size zero where none are."""
+
+    times: np.ndarray
+    neurons: np.ndarray
+
+
+@inlined
+def remaining_time(state, stop_time):
+    return (stop_time - state.time) - state.time_error
+
+
+@inlined
+def advance_time(state, interval, stop_time, is_at_stop):
+    """Add `interval` to the compensated time, or set it to the stop time."""
+    if is_at_stop:
+        state.time = stop_time
+        state.time_error = 0.0
+        return
+    time = state.time
+    addend = interval + state.time_error
+    total = time + addend
+    state.time_error = addend - (total - time) if time >= addend else time - (total - addend)
+    state.time = total
+
+
+@compiled
+def begin(soma_bias, threshold, states):
+    """Guess the first window of each network, from its drive alone, and its margin."""
+    n_neurons = threshold.shape[0]
+    margin = 0.0
+    for i in range(n_neurons):
+        margin += threshold[i] / n_neurons
+    for k in range(soma_bias.shape[0]):
+        drive = 0.0
+        for i in range(n_neurons):
+            drive += max(soma_bias[k, i], 0.0) / threshold[i]
+        states[k].window = max(2.0 / max(drive, 2.0), SHORTEST_WINDOW)
+        states[k].margin = margin
+        states[k].missing = -1
+
+
+@compiled
+def drop_negligible(current):
+    """Set currents that hardly count to zero."""
+    for k in range(current.shape[0]):
+        for i in range(current.shape[1]):
+            if abs(current[k, i]) < NEGLIGIBLE_CURRENT:
+                current[k, i] = 0.0
+
+
+@compiled
+def expected_spikes(soma_bias, threshold, current, duration):
+    """Return how many spikes the drive and the currents of a network could cause alone, and one a neuron."""
+    total = 0.0
+    for i in range(threshold.shape[0]):
+        charge = max(soma_bias[i], 0.0) * duration + max(current[i], 0.0)
+        total += charge / threshold[i] + 1.0
+    return total
+
+
+@compiled
+def in_range(threshold, potential, current, largest_ratio):
+    """Return whether potentials and currents are finite, and currents within so many thresholds."""
+    is_finite = is_bounded = True
+    for k in range(potential.shape[0]):
+        for i in range(potential.shape[1]):
+            is_finite &= (abs(potential[k, i]) < np.inf) & (abs(current[k, i]) < np.inf)
+            is_bounded &= abs(current[k, i]) <= largest_ratio * threshold[i]
+    return is_finite, is_bounded
+
+
+@compiled
+def average_current(threshold, spike_counts, potential_then, potential, elapsed):
+    """Return the mean soma current of a run (docs/theory.md, equation 4)."""
+    average = np.empty(threshold.shape[0])
+    for i in range(threshold.shape[0]):
+        charge = threshold[i] * spike_counts[i] + (potential[i] - potential_then[i])
+        average[i] = charge / elapsed
+    return average

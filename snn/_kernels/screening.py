@@ -1,0 +1,226 @@
+"""The neurons outside the active set: brought to the end of an interval, and proven not to have fired in it.
+
+With f_j(tau) the spikes of source j since the interval began, filtered by 1 - e^-t, and F_j their value at its
+end, T,
+
+    v_i(tau) = v_i + c_i tau + h_i (1 - e^-tau) + sum_j W_ji f_j(tau).
+
+The chord of v_i between the ends of the interval is made of the chords of its terms, so v_i exceeds the larger
+of its two ends by no more than
+
+    max(h_i, 0) max_tau (1 - e^-tau - (1 - e^-T) tau / T)  +  sum_j |W_ji| max_tau |f_j(tau) - F_j tau / T|.
+
+Where that stays below the threshold, neuron i is proven not to have fired.  The few others, violators, are
+followed exactly through the spikes of the interval.
+"""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from snn._kernels import delivery
+from snn._kernels.compiling import uncounted
+from snn._kernels.delivery import DEVIATION, LAST, TOTAL, TRACE
+from snn._kernels.neuron import crossing_time, largest_rise, slack
+
+# Nanoseconds, roughly, by which intervals are planned: a spike; a neuron brought to the end of an interval; a
+# weight far from the others; a spike for a neuron that is followed.  tests/benchmarks/simulator.py shows what
+# comes of them.
+COST_OF_SPIKE, COST_OF_NEURON, COST_OF_LOOKING_UP, COST_OF_REPLAYING = 150.0, 4.0, 20.0, 4.0
+
+
+class Sources(NamedTuple):
+    """Those of the active set that fired in the interval, a slot each."""
+
+    members: np.ndarray
+    """Their places in the active set."""
+    rows: np.ndarray
+    """Where their weights are, as `delivery.prepare_sources` notes it."""
+    sums: np.ndarray
+    """Rows TOTAL, TRACE, DEVIATION, and LAST, which serves as scratch."""
+
+
+class Log(NamedTuple):
+    """The spikes of an interval."""
+
+    times: np.ndarray
+    neurons: np.ndarray
+    totals: np.ndarray
+    """F of the source before the spike."""
+    traces: np.ndarray
+    """Trace of the source after it."""
+
+
+class Screened(NamedTuple):
+    """Where the neurons outside the active set are at the end of the interval."""
+
+    potential: np.ndarray
+    current: np.ndarray
+    is_violator: np.ndarray
+    sums: np.ndarray
+    """Rows TOTAL, TRACE, DEVIATION of the targets worked on together."""
+
+
+@uncounted
+def summarise(log, n_events, interval, slots, n_slots, sources):
+    """Sum up the spikes of each source at the end of the interval: its trace, its total F, its deviation.
+
+    Between two of its spikes a source with trace s leaves its chord, of slope F / T, upwards by at most
+
+        s - r - r log(s / r)  <=  (s - r)^2 / (s + r)        r = F / T;
+
+    downwards it is farthest at a spike.
+    """
+    trace = sources.sums[TRACE]
+    total = sources.sums[TOTAL]
+    deviation = sources.sums[DEVIATION]
+    last = sources.sums[LAST]
+    for slot in range(n_slots):
+        trace[slot] = 0.0
+        total[slot] = 0.0
+        last[slot] = 0.0
+    for event in range(n_events):
+        slot = slots[log.neurons[event]]
+        sources.members[slot] = log.neurons[event]
+        fade = math.exp(last[slot] - log.times[event])
+        total[slot] += trace[slot] * (1.0 - fade)
+        trace[slot] = trace[slot] * fade + 1.0
+        last[slot] = log.times[event]
+        log.totals[event] = total[slot]
+        log.traces[event] = trace[slot]
+    for slot in range(n_slots):
+        fade = math.exp(last[slot] - interval)
+        total[slot] += trace[slot] * (1.0 - fade)
+        trace[slot] *= fade
+        deviation[slot] = 0.0
+    for event in range(n_events):
+        slot = slots[log.neurons[event]]
+        slope = total[slot] / interval
+        below = log.totals[event] - slope * log.times[event]
+        above = below
+        if log.traces[event] > slope:
+            rise = log.traces[event] - slope
+            above += rise * rise / (log.traces[event] + slope)
+        deviation[slot] = max(deviation[slot], max(above, -below))
+
+
+@uncounted
+def bulge_of(rise, interval):
+    """Return the largest of 1 - e^-tau - rise tau / T, where e^-tau = rise / T; rise = 1 - e^-T."""
+    slope = rise / interval
+    return max(1.0 - slope + slope * math.log(slope), 0.0) if slope > 0.0 else 1.0
+
+
+@uncounted
+def screen(form, group, is_active, interval, sources, n_sources, screened):
+    """Bring all neurons to the end of the interval; mark those not proven to have been silent, the violators.
+
+    Returns (how many, the largest of all deviations from chords).  What comes out for members of the active set
+    is ignored.
+    """
+    sums = screened.sums
+    n_neurons = group.threshold.shape[0]
+    n_sums = delivery.n_sums(form, n_neurons)
+    at_once = delivery.sums_at_once(form, n_neurons)
+    rise = -math.expm1(-interval)
+    fade = 1.0 - rise
+    bulge = bulge_of(rise, interval)
+    n_violators = 0
+    # Bits of numbers that are not negative have their order, and the largest is found eight at a time.
+    bits = sums.view(np.int64)
+    largest = np.int64(0)
+    for start in range(0, n_sums, at_once):
+        size = min(at_once, n_sums - start)
+        for k in range(size):
+            sums[TOTAL, k] = 0.0
+            sums[TRACE, k] = 0.0
+            sums[DEVIATION, k] = 0.0
+        delivery.add_sources(form, start, size, sources, n_sources, sums)
+        # Neurons that share their sums are sign pairs: the negative ones receive the opposite.
+        sign = 1.0
+        for first in range(start, n_neurons, n_sums):
+            # One array is written in each loop: of more the compiler would have to know that they are apart.
+            for k in range(size):
+                i = np.uint64(first + k)
+                screened.current[i] = group.current[i] * fade + sign * sums[TRACE, k]
+            for k in range(size):
+                i = np.uint64(first + k)
+                driven = group.potential[i] + group.bias[i] * interval + group.current[i] * rise
+                screened.potential[i] = driven + sign * sums[TOTAL, k]
+            for k in range(size):
+                i = np.uint64(first + k)
+                v, v_end, h = group.potential[i], screened.potential[i], group.current[i]
+                leaves = sums[DEVIATION, k]
+                reach = max(v, v_end) + max(h, 0.0) * bulge + leaves
+                rounding = slack(group.threshold[i], abs(v) + abs(v_end), abs(h) + leaves)
+                is_silent = reach < group.threshold[i] - rounding
+                screened.is_violator[i] = not (is_silent | is_active[i])
+            found = np.int64(0)
+            for k in range(size):
+                found += screened.is_violator[np.uint64(first + k)]
+            n_violators += found
+            for k in range(size):
+                largest = max(largest, 0 if is_active[np.uint64(first + k)] else bits[DEVIATION, k])
+            sign = -sign
+    sums[0, 0] = 0.0
+    bits[0, 0] = largest
+    return n_violators, sums[0, 0]
+
+
+@uncounted
+def fires(form, i, group, interval, active, sources, n_slots, log, n_events):
+    """Follow a screened neuron through the spikes of the interval; return whether it reaches its threshold."""
+    from_slot = sources.sums[LAST]
+    for slot in range(n_slots):
+        from_slot[slot] = delivery.weight_between(form, active.members[sources.members[slot]], i)
+    rises = log.totals
+    bias, threshold = group.bias[i], group.threshold[i]
+    v, h = group.potential[i], group.current[i]
+    then = 0.0
+    for event in range(n_events + 1):
+        now = log.times[event] if event < n_events else interval
+        elapsed = now - then
+        then = now
+        rise = rises[event]
+        rounding = slack(threshold, v, h)
+        # A little early counts as a crossing: then it is integrated, and all is exact.
+        if (
+            v + largest_rise(bias, h, elapsed, rise) >= threshold - rounding
+            and crossing_time(threshold - v - rounding, bias, h, elapsed) <= elapsed
+        ):
+            return True
+        v += bias * elapsed + h * rise
+        h -= h * rise
+        if event < n_events:
+            h += from_slot[active.slots[log.neurons[event]]]
+    return False
+
+
+@uncounted
+def find_firing(form, group, interval, is_active, active, sources, screened, log, n_events, n_slots, cost):
+    """Make members of the active set of the violators that fire, or of all if they are many; return how many.
+
+    cost : what it takes to run the interval again, in nanoseconds.
+    """
+    n_neurons = group.threshold.shape[0]
+    n_sums = delivery.n_sums(form, n_neurons)
+    n_violators = 0
+    for i in range(n_neurons):
+        n_violators += screened.is_violator[np.uint64(i)]
+    follow = n_violators * (n_slots * COST_OF_LOOKING_UP + n_events * COST_OF_REPLAYING)
+    # By what part a current falls from spike to spike; the totals have served.
+    then = 0.0
+    for event in range(n_events + 1):
+        now = log.times[event] if event < n_events else interval
+        log.totals[event] = -math.expm1(then - now)
+        then = now
+    n_more = 0
+    for i in range(n_neurons):
+        if not screened.is_violator[i] or is_active[i]:
+            continue
+        if follow > cost or fires(form, i, group, interval, active, sources, n_slots, log, n_events):
+            for k in range(i % n_sums, n_neurons, n_sums):
+                is_active[k] = True
+                n_more += 1
+    return n_more

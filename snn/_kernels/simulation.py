@@ -1,0 +1,124 @@
+"""What Python calls: copies of a network, one after the other, to a stop time or until the budget is spent."""
+
+from snn._kernels import compressed_rows, rows, segments  # noqa: F401 - implementations of `delivery`
+from snn._kernels.active_set import integrate_active, plan
+from snn._kernels.candidates import Group
+from snn._kernels.compiling import compiled, uncounted
+from snn._kernels.event_loop import run
+from snn._kernels.neuron import filter_spike
+from snn._kernels.run_state import MISSING_ROW, PAUSED, REACHED, advance_time, remaining_time
+from snn._kernels.workspace import cut_up
+
+
+@uncounted
+def integrate_all(form, group, drift, state, remaining, settings, work):
+    """Integrate all neurons in place; return (time that passed, spikes, windows)."""
+    is_screened = settings.room > 0
+    before, log, marks = work.screened.potential, work.log, work.windows.exact_at
+    n_neurons = group.threshold.shape[0]
+    if is_screened:
+        for i in range(n_neurons):
+            before[i] = group.potential[i]
+    elapsed, state.window, n_new, n_windows, state.missing = run(
+        form, group, remaining, state.window, settings.events_in_place, settings.n_wanted, work.windows, log
+    )
+    if elapsed == 0.0 or not is_screened:
+        return elapsed, n_new, n_windows
+    # For the choice of an active set: mean soma currents, and how many neurons fired.
+    for i in range(n_neurons):
+        drift[i] = (group.potential[i] - before[i]) / elapsed
+    n_sources = 0
+    for event in range(n_new):
+        marks[log.neurons[event]] = -1
+    for event in range(n_new):
+        neuron = log.neurons[event]
+        drift[neuron] += group.threshold[neuron] / elapsed
+        n_sources -= marks[neuron]
+        marks[neuron] = 0
+    state.interval = elapsed
+    state.n_sources = n_sources
+    return elapsed, n_new, n_windows
+
+
+@uncounted
+def count_spikes(neurons, k, state, log, n_new, spikes, n_recorded):
+    """Count the spikes of an interval, filter them, and record them, where that is asked for."""
+    is_recorded = spikes.times.shape[0] > 0
+    is_filtered = neurons.trace.shape[1] > 0
+    for event in range(n_new):
+        neuron = log.neurons[event]
+        now = state.time + (log.times[event] + state.time_error)
+        neurons.spike_counts[k, neuron] += 1
+        if is_filtered:
+            trace, last = neurons.trace[k, neuron], neurons.last_spike[k, neuron]
+            neurons.trace[k, neuron] = filter_spike(trace, last, now)
+            neurons.last_spike[k, neuron] = now
+        if is_recorded:
+            spikes.times[n_recorded + event] = now
+            spikes.neurons[n_recorded + event] = neuron
+
+
+@uncounted
+def advance_one(form, neurons, k, group, drift, state, settings, stop_time, budget, work, spikes, n_events):
+    """Advance copy k; return (status, spikes so far, budget left).  A window costs as much as a spike."""
+    while True:
+        if budget <= 0:
+            return PAUSED, n_events, budget
+        remaining = remaining_time(state, stop_time)
+        if remaining <= 0.0:
+            return REACHED, n_events, budget
+        elapsed, n_new, n_windows = -1.0, 0, 0
+        interval = plan(form, group, drift, state, remaining, settings.targets_per_source, work)
+        if interval > 0.0:
+            elapsed, n_new, n_windows = integrate_active(
+                form, group, drift, state, interval, settings.targets_per_source, work
+            )
+        if elapsed < 0.0:
+            elapsed, n_new, n_windows = integrate_all(form, group, drift, state, remaining, settings, work)
+        if elapsed > 0.0:
+            state.rate = n_new / elapsed
+        count_spikes(neurons, k, state, work.log, n_new, spikes, n_events)
+        n_events += n_new
+        budget -= n_new + n_windows
+        advance_time(state, elapsed, stop_time, elapsed == remaining)
+        if state.missing >= 0:
+            return MISSING_ROW, n_events, budget
+
+
+@compiled
+def advance(form, neurons, states, settings, memory, active, first, stop_time, budget, spikes):
+    """Advance the copies active[first:] to `stop_time`; return (status, where in `active` to go on, spikes).
+
+    Parameters
+    ----------
+    form : one of the records of `forms`
+    neurons : run_state.Neurons
+    states : array of run_state.RUN_STATE, shape (n_copies,)
+    settings : workspace.Settings
+    memory : workspace.Memory
+    active : array of int
+    first : int
+    stop_time : float
+    budget : int
+        Spikes and windows after which the run pauses, between two intervals.
+    spikes : run_state.Spikes
+        Of size zero, or with room for `workspace.overshoot` more than the budget.
+    """
+    n_neurons = neurons.threshold.shape[0]
+    work = cut_up(memory, n_neurons, settings)
+    # Copies that may be written, as those of an active set may: a kernel is compiled for either.
+    for i in range(n_neurons):
+        work.threshold[i] = neurons.threshold[i]
+    n_events = 0
+    for position in range(first, active.shape[0]):
+        k = active[position]
+        for i in range(n_neurons):
+            work.bias[i] = neurons.bias[k, i]
+        group = Group(work.bias, work.threshold, neurons.potential[k], neurons.current[k])
+        status, n_events, budget = advance_one(
+            form, neurons, k, group, neurons.drift[k], states[k], settings, stop_time, budget, work, spikes,
+            n_events,
+        )  # fmt: skip
+        if status != REACHED:
+            return status, position, n_events
+    return REACHED, active.shape[0], n_events

@@ -1,0 +1,148 @@
+"""The memory that event loops work in: allocated once a run, and cut up at each call."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from snn._kernels.active_set import OWN_ROWS, Active, most_events, most_members
+from snn._kernels.candidates import CANDIDATE_ROWS, Windows
+from snn._kernels.compiling import compiled
+from snn._kernels.event_loop import MOST_EVENTS_PER_WINDOW
+from snn._kernels.rows import SUMS_IN_CACHE, TOGETHER
+from snn._kernels.screening import Log, Screened, Sources
+
+EVENTS_IN_PLACE = 32
+"""Spikes of an interval in which all neurons are integrated."""
+LEAST_WANTED, NEURONS_PER_WANTED = 8, 200
+"""Spikes wanted in a window: opening and closing one costs the more the more neurons there are."""
+
+
+class Settings(NamedTuple):
+    """How a network is run: none of it changes its spikes but by rounding."""
+
+    room: int
+    """Neurons of the largest active set; 0 to integrate all."""
+    most_events: int
+    """Spikes of an interval with an active set."""
+    events_in_place: int
+    """Spikes of one without."""
+    n_wanted: float
+    """Spikes wanted in a window, where all neurons are integrated."""
+    targets_per_source: float
+
+
+def settings_of(n_neurons, targets_per_source, *, screening):
+    """Return the settings for a network whose spikes have so many targets."""
+    n_wanted = max(LEAST_WANTED, n_neurons // NEURONS_PER_WANTED, round(n_neurons / max(targets_per_source, 1.0)))
+    return Settings(
+        room=most_members(n_neurons) if screening else 0,
+        most_events=most_events(n_neurons),
+        events_in_place=EVENTS_IN_PLACE,
+        n_wanted=float(min(n_wanted, MOST_EVENTS_PER_WINDOW // 2)),
+        targets_per_source=float(targets_per_source),
+    )
+
+
+SINGLE_STEP = {"room": 0, "events_in_place": 1, "n_wanted": 0.5}
+"""Settings with which a run pauses after the next spike, and those of the same instant."""
+
+
+def overshoot(n_neurons, settings):
+    """Return how many spikes more than it was asked for a call may emit: intervals are never split."""
+    longest = settings.most_events if settings.room > 0 else settings.events_in_place
+    return longest + MOST_EVENTS_PER_WINDOW + n_neurons
+
+
+class Memory(NamedTuple):
+    """What is cut up."""
+
+    floats: np.ndarray
+    integers: np.ndarray
+    flags: np.ndarray
+
+
+class Work(NamedTuple):
+    """Work arrays of one call."""
+
+    bias: np.ndarray
+    threshold: np.ndarray
+    windows: Windows
+    active: Active
+    is_active: np.ndarray
+    sources: Sources
+    screened: Screened
+    log: Log
+    most_events: int
+
+
+def new_memory(n_neurons, settings):
+    """Return memory for networks of so many neurons; the system provides what is touched of it."""
+    room, log = settings.room, overshoot(n_neurons, settings)
+    n_sums = max(n_neurons, SUMS_IN_CACHE)
+    floats = (4 + CANDIDATE_ROWS) * n_neurons + 3 * log
+    integers = 4 * n_neurons + log
+    if room > 0:
+        floats += 2 * n_neurons + (OWN_ROWS + room) * room + 4 * (room + TOGETHER) + 3 * n_sums
+        integers += 2 * room + 1 + 2 * (room + TOGETHER)
+    return Memory(np.empty(floats), np.empty(integers, dtype=np.int64), np.zeros(4 * n_neurons + 16, dtype=np.bool_))
+
+
+@compiled
+def _take(memory, used, size):
+    first = used[0]
+    used[0] += size
+    return memory[first : first + size]
+
+
+@compiled
+def cut_up(memory, n_neurons, settings):
+    """Return the work arrays that lie in some memory; where nothing is screened, most are empty."""
+    n, m = n_neurons, settings.room
+    is_screened = m > 0
+    n_log = (settings.most_events if is_screened else settings.events_in_place) + MOST_EVENTS_PER_WINDOW + n
+    n_sources = m + TOGETHER if is_screened else 0
+    n_screened = n if is_screened else 0
+    n_sums = max(n, SUMS_IN_CACHE) if is_screened else 0
+    floats, used_floats = memory.floats, np.zeros(1, dtype=np.int64)
+    integers, used_integers = memory.integers, np.zeros(1, dtype=np.int64)
+    flags, used_flags = memory.flags, np.zeros(1, dtype=np.int64)
+    return Work(
+        bias=_take(floats, used_floats, n),
+        threshold=_take(floats, used_floats, n),
+        windows=Windows(
+            excess=_take(floats, used_floats, n),
+            may_fire=_take(flags, used_flags, (n + 7) // 8 * 8),
+            neurons=_take(integers, used_integers, n),
+            column_of=_take(integers, used_integers, n),
+            candidates=_take(floats, used_floats, CANDIDATE_ROWS * n).reshape(CANDIDATE_ROWS, n),
+            crossing=_take(floats, used_floats, n),
+            exact_at=_take(integers, used_integers, n),
+            tied=_take(integers, used_integers, n),
+        ),
+        active=Active(
+            members=_take(integers, used_integers, m),
+            own=_take(floats, used_floats, OWN_ROWS * m).reshape(OWN_ROWS, m),
+            slots=_take(integers, used_integers, m),
+            rows=_take(floats, used_floats, m * m),
+            n_slots=_take(integers, used_integers, 1 if is_screened else 0),
+        ),
+        is_active=_take(flags, used_flags, n_screened),
+        sources=Sources(
+            members=_take(integers, used_integers, n_sources),
+            rows=_take(integers, used_integers, n_sources),
+            sums=_take(floats, used_floats, 4 * n_sources).reshape(4, n_sources),
+        ),
+        screened=Screened(
+            potential=_take(floats, used_floats, n_screened),
+            current=_take(floats, used_floats, n_screened),
+            is_violator=_take(flags, used_flags, n_screened),
+            sums=_take(floats, used_floats, 3 * n_sums).reshape(3, n_sums),
+        ),
+        log=Log(
+            times=_take(floats, used_floats, n_log),
+            neurons=_take(integers, used_integers, n_log),
+            totals=_take(floats, used_floats, n_log),
+            traces=_take(floats, used_floats, n_log),
+        ),
+        most_events=settings.most_events,
+    )
