@@ -123,7 +123,7 @@ class Synapses:
         n_atoms, n_inputs = feedforward.shape
         self.n_inputs, self.n_atoms = n_inputs, n_atoms
         all_blocks = blocks(feedforward, feedback, lateral)
-        full = BlockWeights(n_neurons=n_inputs + n_atoms, blocks=all_blocks).segmented()
+        full = BlockWeights(n_neurons=n_inputs + n_atoms, blocks=all_blocks).segments
         self._values = full.values
         ends = np.cumsum([block.values.size for block in all_blocks])
         self._full = full

@@ -6,35 +6,22 @@ import math
 from contextlib import nullcontext
 
 import numpy as np
-from scipy import sparse
 from tqdm import tqdm
 
 from snn import checks
 from snn._kernels import clock as clocks
 from snn._kernels import dense, lazy, mirrored, runs, segments, stencil
 from snn._kernels import sparse as sparse_kernels
-from snn.network import SpikingNetwork
-from snn.on_demand import InhibitionOnDemand
+from snn._kernels.forms import CompressedRows, Rows, Segments, Stencil
+from snn.network import SpikingNetwork, require_moderate_weights
 from snn.result import RunawayError, SimulationResult, SpikeTrain
 from snn.state import NetworkState
-from snn.stencil import StencilWeights
-from snn.weights import (
-    BlockWeights,
-    LateralInhibition,
-    MirroredWeights,
-    SegmentedWeights,
-    lateral_of,
-    scaled_rows,
-    stored_rows,
-)
 
 # A kernel returns to Python after about this many neuron updates (a tenth of a second or so), so
 # that Ctrl-C and a progress bar work.
 UPDATES_PER_CALL = 30_000_000
 MOST_SPIKES_PER_CALL = 65_536
 LEAST_SPIKE_LIMIT = 1_000_000
-# Weights that wear LateralInhibition's matrix, or an array's, run lazily.
-LAZY_FORMS = (np.ndarray, LateralInhibition, InhibitionOnDemand, MirroredWeights)
 # When a row of weights is missing, those of neurons that will fire within about this time are computed with
 # it, but no more than so many: one product of matrices costs little more than one of a matrix and a vector.
 LOOK_AHEAD = 2.0
@@ -105,6 +92,7 @@ def simulate(
     times, neurons = run.advance(
         duration, record_spikes=record_spikes, max_spikes=max_spikes, progress=progress
     )
+    require_moderate_weights(network.weights, network.firing_threshold)
     require_range(run.membrane_potential, run.synaptic_current)
 
     final = run.state(0, start_time=start.time)
@@ -181,7 +169,7 @@ class EventDrivenRun:
         plainly: bool = False,
     ) -> None:
         self.network = network
-        self._in_pairs = plainly and isinstance(network.weights, MirroredWeights)
+        self._in_pairs = plainly and len(getattr(network.weights.kernel_form(), "cross", ())) > 0
         # What kernels only read goes in read-only, as some of it is: they are compiled once for all callers.
         self._bias = checks.read_only(soma_bias)
         self._threshold = checks.read_only(network.firing_threshold)
@@ -199,7 +187,10 @@ class EventDrivenRun:
         self._slack = network.n_neurons + clocks.MOST_EVENTS_PER_WINDOW
         updates_per_spike = network.n_neurons
         weights = network.weights
-        if isinstance(weights, LAZY_FORMS) and not plainly:
+        if plainly:
+            weights.prepare(np.arange(network.n_neurons))
+        form = weights.kernel_form()
+        if isinstance(form, Rows) and not plainly:
             # The mean soma current of each neuron over the last span.
             self._drift = soma_bias.copy()
             if state is not None:
@@ -208,53 +199,49 @@ class EventDrivenRun:
             self._kernel = lazy.advance_lazily
             self._weights = self._lazy_weights()
             self._slack += lazy.most_events_per_span(network.n_neurons)
-        elif isinstance(weights, MirroredWeights):
-            self._kernel = mirrored.advance_mirrored
-            self._weights = (*scaled_rows(weights.lateral), weights.exchange)
-        elif isinstance(weights, sparse.csr_array):
+        elif isinstance(form, Rows):
+            rows = form.values.reshape(-1, len(form.row_of))
+            if (form.row_of != np.arange(len(rows))[: len(form.row_of)]).any():
+                rows = checks.read_only(rows[form.row_of])
+            self._kernel = mirrored.advance_mirrored if self._in_pairs else dense.advance_dense
+            rows = rows[: len(form.row_of)]
+            self._weights = (rows, form.factor, form.cross) if self._in_pairs else (rows, form.factor)
+        elif isinstance(form, CompressedRows):
             self._kernel = sparse_kernels.advance_sparse
-            self._weights = (weights.indptr, weights.indices, weights.data)
-        elif isinstance(weights, StencilWeights):
+            self._weights = tuple(form)
+        elif isinstance(form, Stencil):
             largest_threshold = float(network.firing_threshold.max())
             self._kernel = stencil.advance_stencil
             self._weights = (
-                weights.values.reshape(-1), weights.single_values, 1.0 / largest_threshold,
-                weights.largest_value / largest_threshold, *weights.grid_shape, weights.n_channels,
-                *weights.reach, stencil.events_per_epoch(network.n_neurons),
+                form.values, weights.single_values, 1.0 / largest_threshold,
+                weights.largest_value / largest_threshold, form.n_rows, form.n_columns, form.n_channels,
+                form.reach_rows, form.reach_columns, stencil.events_per_epoch(network.n_neurons),
             )  # fmt: skip
-            updates_per_spike = weights.values[0].size
+            updates_per_spike = weights.work_per_spike
             self._slack += stencil.events_per_epoch(network.n_neurons)
-        elif isinstance(weights, (BlockWeights, SegmentedWeights)):
-            segmented = weights.segmented() if isinstance(weights, BlockWeights) else weights
+        elif isinstance(form, Segments):
             self.filtered_spikes = np.zeros(soma_bias.shape)
             if isinstance(state, EventDrivenRun):
                 self.filtered_spikes[:] = state.filtered_spikes
             self._kernel = segments.advance_segments
-            self._weights = (*map(checks.read_only, segmented.arrays()), self.filtered_spikes)
-        else:
-            self._kernel = dense.advance_dense
-            self._weights = scaled_rows(weights)
-        self._spikes_per_call = min(max(UPDATES_PER_CALL // updates_per_spike, 16), MOST_SPIKES_PER_CALL)
+            self._weights = (*form, self.filtered_spikes)
+        self._spikes_per_call = min(max(int(UPDATES_PER_CALL // updates_per_spike), 16), MOST_SPIKES_PER_CALL)
 
     def _lazy_weights(self) -> tuple:
         """Return what the lazy kernel takes of the weights."""
-        weights, exchange = lateral_of(self.network.weights)
-        rows, row_of, factor = stored_rows(weights)
-        exchange = checks.read_only(exchange)
+        form = self.network.weights.kernel_form()
+        rows = form.values.reshape(-1, len(form.row_of))
         events_per_span = lazy.most_events_per_span(self.network.n_neurons)
         costs = (lazy.COST_OF_WATCHING, events_per_span)
-        return rows, rows.reshape(-1), row_of, factor, exchange, *costs, self._drift
+        return rows, form.values, form.row_of, form.factor, form.cross, *costs, self._drift
 
     def _fetch_rows(self, copy: int) -> None:
         """Have the row of weights computed that a copy waits for, and some that it will want soon."""
-        weights, _ = lateral_of(self.network.weights)
-        n_rows = weights.shape[0]
         with np.errstate(over="ignore"):
             drive = np.maximum(self._bias[copy] + self._current[copy], 0.0)
             nearness = (self._potential[copy] + drive * LOOK_AHEAD) / self.network.firing_threshold
-        nearness = nearness.reshape(-1, n_rows).max(axis=0)
         nearness[int(self.clock[copy, clocks.MISSING])] = np.inf
-        weights.store(np.flatnonzero(nearness >= 1.0), most=ROWS_AT_ONCE, by=nearness)
+        self.network.weights.prepare(np.flatnonzero(nearness >= 1.0), at_most=ROWS_AT_ONCE, priority=nearness)
         self._weights = self._lazy_weights()
 
     def advance(
@@ -361,6 +348,7 @@ def starting_state(network: SpikingNetwork, state: NetworkState | None) -> Netwo
             f"state must have potentials at most the firing threshold; got "
             f"{state.membrane_potential[neuron]} above {network.firing_threshold[neuron]} for neuron {neuron}"
         )
+    checks.require_ratio("synaptic currents of state", state.synaptic_current, network.firing_threshold)
     return state
 
 

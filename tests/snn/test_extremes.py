@@ -9,7 +9,7 @@ import time
 import numpy as np
 import pytest
 
-from snn import MirroredWeights, NetworkState, RunawayError, SpikingNetwork, simulate
+from snn import NetworkState, RunawayError, SignPairWeights, SpikingNetwork, simulate
 from tests.reference.networks import in_form
 
 FORMS = ["dense", "sparse"]
@@ -35,7 +35,7 @@ def test_the_default_limit_ends_the_runaway_of_300_neurons(form):
     weights[3, 4] = weights[4, 3] = 1.5
     network = in_form(SpikingNetwork(weights, np.full(300, 0.5)), "sparse" if form == "sparse" else "dense")
     if form == "mirrored":
-        network = SpikingNetwork(MirroredWeights(np.zeros((150, 150)), np.full(150, 1.5)), np.full(300, 0.5))
+        network = SpikingNetwork(SignPairWeights(np.zeros((150, 150)), np.full(150, 1.5)), np.full(300, 0.5))
     with pytest.raises(RunawayError, match="max_spikes = 1,000,000 spikes"):
         simulate(network, 50.0)
 
