@@ -123,7 +123,7 @@ class Synapses:
         n_atoms, n_inputs = feedforward.shape
         self.n_inputs, self.n_atoms = n_inputs, n_atoms
         all_blocks = blocks(feedforward, feedback, lateral)
-        full = BlockWeights(n_neurons=n_inputs + n_atoms, blocks=all_blocks).segmented()
+        full = BlockWeights(n_neurons=n_inputs + n_atoms, blocks=all_blocks).segments
         self._values = full.values
         ends = np.cumsum([block.values.size for block in all_blocks])
         self._full = full
@@ -251,7 +251,7 @@ def _run_piece(
     for layer, gamma in zip(layers, gammas, strict=True):
         drive = (1.0 - gamma) * drives
         if time_step is None:
-            run = EventDrivenRun(layer, drive, run)
+            run = EventDrivenRun(layer, drive, run, filter_spikes=True)
         else:
             run = ClockDrivenRun(layer, drive, time_step=time_step, state=run)
         if gamma != before:

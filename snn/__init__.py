@@ -2,28 +2,41 @@
 
 from snn.analog import AnalogResult, simulate_analog
 from snn.clock_driven import simulate_clocked
-from snn.event_driven import simulate
 from snn.network import SpikingNetwork
-from snn.on_demand import InhibitionOnDemand
 from snn.result import RunawayError, SimulationResult, SpikeTrain
+from snn.simulate import simulate
+from snn.simulator import Simulator
 from snn.start_up import warm_up
 from snn.state import NetworkState
-from snn.stencil import StencilWeights
-from snn.weights import Block, BlockWeights, LateralInhibition, MirroredWeights
+from snn.weights import (
+    Block,
+    BlockWeights,
+    DenseWeights,
+    InhibitionOnDemand,
+    LateralInhibition,
+    SignPairWeights,
+    SparseWeights,
+    StencilWeights,
+    Weights,
+)
 
 __all__ = [
     "AnalogResult",
     "Block",
     "BlockWeights",
+    "DenseWeights",
     "InhibitionOnDemand",
     "LateralInhibition",
-    "MirroredWeights",
     "NetworkState",
     "RunawayError",
+    "SignPairWeights",
     "SimulationResult",
+    "Simulator",
+    "SparseWeights",
     "SpikeTrain",
     "SpikingNetwork",
     "StencilWeights",
+    "Weights",
     "simulate",
     "simulate_analog",
     "simulate_clocked",

@@ -14,6 +14,13 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+LARGEST_RATIO = 2.0**40
+"""Largest weight, bias or current in units of the firing threshold that it acts on.
+
+Potentials are differences of sums of this size.  In float64 they keep 2^-53 of it: at 2^40, a threshold is
+known to 1e-4 of itself; from 2^53 on, rounding alone makes neurons fire.
+"""
+
 
 def real_array(name: str, value: Any, *, shape: tuple[int | None, ...], meaning: str = "") -> np.ndarray:
     """Return `value` as a finite float64 array in C order; a copy only where one is needed.
@@ -80,6 +87,18 @@ def read_only(array: np.ndarray) -> np.ndarray:
     view = array.view()
     view.flags.writeable = False
     return view
+
+
+def require_ratio(name: str, amounts: np.ndarray, firing_threshold: np.ndarray) -> None:
+    """Raise ValueError if an amount is more than LARGEST_RATIO times the threshold of its neuron."""
+    beyond = np.abs(amounts) / LARGEST_RATIO > firing_threshold
+    if beyond.any():
+        neuron = int(np.argmax(beyond))
+        raise ValueError(
+            f"{name} must be at most {LARGEST_RATIO:.2g} times the firing threshold of its neuron; got "
+            f"{amounts[neuron]:.3g} for neuron {neuron} with threshold {firing_threshold[neuron]:.3g}: "
+            "beyond that rounding decides which neurons fire"
+        )
 
 
 def freeze_arrays(record: Any) -> None:

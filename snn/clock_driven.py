@@ -5,24 +5,16 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from scipy import sparse
 from tqdm import tqdm
 
 from snn import checks
 from snn._kernels import clocked
-from snn.event_driven import (
-    MOST_SPIKES_PER_CALL,
-    UPDATES_PER_CALL,
-    default_max_spikes,
-    describe_runaway,
-    require_range,
-    starting_state,
-)
-from snn.network import SpikingNetwork
+from snn.event_driven import MOST_WORK_PER_CALL as MOST_SPIKES_PER_CALL
+from snn.event_driven import UPDATES_PER_CALL, require_range
+from snn.network import SpikingNetwork, require_moderate_weights, starting_state
 from snn.result import RunawayError, SimulationResult, SpikeTrain
+from snn.simulate import default_max_spikes, describe_runaway
 from snn.state import NetworkState
-from snn.stencil import StencilWeights
-from snn.weights import BlockWeights, MirroredWeights, SegmentedWeights, Weights, scaled_rows
 
 # Steps are counted in 64-bit integers, and must be whole numbers as floats.
 MOST_STEPS = 2**53
@@ -99,10 +91,11 @@ def simulate_clocked(
     run = ClockDrivenRun(
         network, network.soma_bias[np.newaxis], time_step=time_step, subtract=subtract, state=state
     )
+    require_moderate_weights(network.weights, network.firing_threshold)
     spike_steps, spike_neurons = run.advance(
         n_steps, record_spikes=record_spikes, max_spikes=max_spikes, progress=progress
     )
-    require_range(run.membrane_potential, run.synaptic_current)
+    require_range(network, run.membrane_potential, run.synaptic_current)
 
     n_done = int(run.steps[0])
     elapsed = duration if n_done == n_steps else n_done * time_step
@@ -198,7 +191,8 @@ class ClockDrivenRun:
         if isinstance(state, ClockDrivenRun):
             self._trace[:] = state.filtered_spikes
         self._initial_potential = self.membrane_potential.copy()
-        self._synapses = _synapses(network.weights)
+        network.weights.prepare(np.arange(network.n_neurons))
+        self._form = network.weights.kernel_form()
         self._workspace = _workspace(network.firing_threshold)
         self._stop_step = 0
 
@@ -223,6 +217,16 @@ class ClockDrivenRun:
         spike_neurons = np.empty(capacity, dtype=np.int64)
         recorded_steps, recorded_neurons = [spike_steps[:0].copy()], [spike_neurons[:0].copy()]
         steps_per_call = max(1, UPDATES_PER_CALL // n_neurons)
+        copies = clocked.Copies(
+            bias=self._bias,
+            potential=self.membrane_potential,
+            current=self.synaptic_current,
+            spike_counts=self.spike_counts,
+            removed=self._removed,
+            trace=self._trace,
+            growth=self._growth,
+            steps=self.steps,
+        )
         copy, n_spikes = 0, 0
         with tqdm(total=n_copies * n_steps, disable=not progress, unit="step") as bar:
             while copy < n_copies and (max_spikes is None or n_spikes <= max_spikes):
@@ -230,18 +234,9 @@ class ClockDrivenRun:
                 if max_spikes is not None:
                     budget = min(budget, max_spikes - n_spikes + 1)
                 copy, n_done, n_new = clocked.advance(
-                    self._synapses,
-                    (
-                        self._bias,
-                        self.membrane_potential,
-                        self.synaptic_current,
-                        self.spike_counts,
-                        self._removed,
-                        self._trace,
-                        self._growth,
-                        self.steps,
-                    ),
-                    *self._workspace,
+                    self._form,
+                    copies,
+                    self._workspace,
                     copy,
                     self._stop_step,
                     self.time_step,
@@ -249,8 +244,7 @@ class ClockDrivenRun:
                     steps_per_call,
                     budget,
                     record_spikes,
-                    spike_steps,
-                    spike_neurons,
+                    clocked.Spikes(spike_steps, spike_neurons),
                 )
                 n_spikes += n_new
                 if record_spikes:
@@ -277,38 +271,8 @@ class ClockDrivenRun:
         return self._trace / self._growth[:, np.newaxis]
 
 
-def _synapses(weights: Weights) -> tuple:
-    """Return the weights as the kernel takes them."""
-    if isinstance(weights, StencilWeights):
-        weights = weights.tocsr()
-    form, exchange = clocked.SEGMENTS, np.empty(0)
-    none = np.empty(0, dtype=np.int64)
-    if isinstance(weights, sparse.csr_array):
-        form = clocked.SPARSE
-        rows = weights.indptr, weights.indices, none, none, np.empty(0), weights.data
-    elif isinstance(weights, MirroredWeights):
-        form, exchange = clocked.MIRRORED, weights.exchange
-        values, factor = scaled_rows(weights.lateral)
-        rows = none, none, none, none, np.array([factor]), values.reshape(-1)
-    elif isinstance(weights, (BlockWeights, SegmentedWeights)):
-        rows = (weights.segmented() if isinstance(weights, BlockWeights) else weights).arrays()
-    else:
-        values, factor = scaled_rows(weights)
-        n_neurons = len(values)
-        rows = (
-            np.arange(n_neurons + 1),
-            np.zeros(n_neurons, dtype=np.int64),
-            np.full(n_neurons, n_neurons),
-            n_neurons * np.arange(n_neurons),
-            np.full(n_neurons, factor),
-            values.reshape(-1),
-        )
-    # All read-only, as some are: the kernel is compiled once for all but the sparse form.
-    return (form, *(checks.read_only(array) for array in (*rows, exchange)))
-
-
-def _workspace(firing_threshold: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the two arrays a kernel works in: rows aligned to cache lines, and a list of neurons."""
+def _workspace(firing_threshold: np.ndarray) -> clocked.Workspace:
+    """Return the workspace of a kernel, its rows aligned to cache lines."""
     group = clocked.GROUP
     padded = math.ceil(len(firing_threshold) / group) * group
     memory = np.zeros(4 * padded + 8)
@@ -316,4 +280,4 @@ def _workspace(firing_threshold: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     rows = memory[first : first + 4 * padded].reshape(4, padded)
     rows[clocked.THRESHOLD] = np.inf
     rows[clocked.THRESHOLD, : len(firing_threshold)] = firing_threshold
-    return rows, np.empty(padded, dtype=np.int64)
+    return clocked.Workspace(rows, np.empty(padded, dtype=np.int64))

@@ -4,24 +4,26 @@ from __future__ import annotations
 
 import copy
 from contextlib import nullcontext
+from typing import NamedTuple
 
 import numpy as np
 from tqdm import tqdm
 
 from snn import checks
-from snn._kernels import run_state, simulation, workspace
+from snn._kernels import run_state
+from snn._kernels.engines import ENGINES
 from snn._kernels.run_state import Neurons, Spikes
-from snn.network import SpikingNetwork
+from snn.network import SpikingNetwork, require_moderate_weights
 from snn.state import NetworkState
 
 UPDATES_PER_CALL = 30_000_000
-"""Updates of a neuron after which a kernel returns to Python, a tenth of a second or so: Ctrl-C and a progress bar
-work in between."""
+"""Updates of a neuron after which a kernel returns to Python, a tenth of a second or so: Ctrl-C and a
+progress bar work in between."""
 LEAST_WORK_PER_CALL, MOST_WORK_PER_CALL = 16, 65_536
 """The same in spikes and windows."""
 LOOK_AHEAD, ROWS_AT_ONCE = 2.0, 64
-"""When a row of weights is missing, those of neurons that will fire within about this time are computed with it,
-but no more than so many: one product of matrices costs little more than one of a matrix and a vector."""
+"""When a row of weights is missing, those of neurons that will fire within about this time are computed with
+it, but no more than so many: one product of matrices costs little more than one of a matrix and a vector."""
 LARGEST_GROWN_RATIO = 2.0**46
 """Currents beyond so many firing thresholds leave so few digits that rounding decides which neurons fire."""
 
@@ -39,7 +41,8 @@ class EventDrivenRun:
     Parameters
     ----------
     network : SpikingNetwork
-        Weights and thresholds; its soma bias is not used.  Anything else with these, and `n_neurons`, will do.
+        Weights and thresholds; its soma bias is not used.  Anything else with these, and `n_neurons`, will
+        do.
     soma_bias : ndarray, shape (n_copies, n_neurons)
         The drive of each copy.
     state : NetworkState or EventDrivenRun, optional
@@ -100,8 +103,9 @@ class EventDrivenRun:
         run_state.begin(self._neurons.bias, self._neurons.threshold, self._states)
         weights = network.weights
         self._form = weights.kernel_form()
-        self._settings = workspace.settings_of(n_neurons, weights.work_per_spike, screening=screening)
-        self._memory = workspace.new_memory(n_neurons, self._settings)
+        self._engine = ENGINES[type(self._form)]
+        self._settings = self._engine.settings_of(n_neurons, weights.work_per_spike, screening=screening)
+        self._memory = self._engine.new_memory(self._form, n_neurons, self._settings)
         work = int(updates_per_call / max(weights.work_per_spike, 1.0))
         self._work_per_call = min(max(work, LEAST_WORK_PER_CALL), MOST_WORK_PER_CALL)
 
@@ -117,7 +121,8 @@ class EventDrivenRun:
 
     @property
     def filtered_spikes(self) -> np.ndarray:
-        """The synaptic trace of each neuron's own spikes, 1 a spike, falling as e^-t; shape (n_copies, n_neurons).
+        """The synaptic trace of each neuron's own spikes, 1 a spike, falling as e^-t; shape (n_copies,
+        n_neurons).
 
         Kept where `filter_spikes` asks for it.
         """
@@ -149,7 +154,12 @@ class EventDrivenRun:
         if active is None:
             active = np.arange(len(self.time))
         return self._advance(
-            time, active, self._settings, record_spikes=record_spikes, max_spikes=max_spikes, progress=progress
+            time,
+            active,
+            self._settings,
+            record_spikes=record_spikes,
+            max_spikes=max_spikes,
+            progress=progress,
         )
 
     def step(self) -> tuple[np.ndarray, np.ndarray]:
@@ -161,7 +171,9 @@ class EventDrivenRun:
         ahead = FIRST_LOOK
         while not self._is_silent():
             time = float(self.time[0]) + ahead
-            times, neurons = self._advance(time, np.zeros(1, dtype=np.int64), settings, record_spikes=True, max_spikes=0)
+            times, neurons = self._advance(
+                time, np.zeros(1, dtype=np.int64), settings, record_spikes=True, max_spikes=0
+            )
             if len(times):
                 return times, neurons
             ahead *= 2.0
@@ -172,11 +184,13 @@ class EventDrivenRun:
         other = copy.copy(self)
         other._states = self._states.copy()
         names = ("potential", "current", "drift", "spike_counts", "trace", "last_spike")
-        other._neurons = self._neurons._replace(**{name: getattr(self._neurons, name).copy() for name in names})
+        other._neurons = self._neurons._replace(
+            **{name: getattr(self._neurons, name).copy() for name in names}
+        )
         other.membrane_potential = other._neurons.potential
         other.synaptic_current = other._neurons.current
         other.spike_counts = other._neurons.spike_counts
-        other._memory = self._engine.new_memory(self.network.n_neurons, self._settings)
+        other._memory = self._engine.new_memory(self._form, self.network.n_neurons, self._settings)
         return other
 
     def _is_silent(self) -> bool:
@@ -189,14 +203,14 @@ class EventDrivenRun:
         self,
         time: float,
         active: np.ndarray,
-        settings: workspace.Settings,
+        settings: NamedTuple,
         *,
         record_spikes: bool,
         max_spikes: int | None,
         progress: bool = False,
     ) -> tuple[np.ndarray, np.ndarray]:
         budget = self._work_per_call
-        capacity = budget + workspace.overshoot(self.network.n_neurons, settings) if record_spikes else 0
+        capacity = budget + self._engine.overshoot(self.network.n_neurons, settings) if record_spikes else 0
         spikes = Spikes(np.empty(capacity), np.empty(capacity, dtype=np.int64))
         recorded_times, recorded_neurons = [NO_TIMES], [NO_NEURONS]
         position, n_spikes = 0, 0
@@ -209,7 +223,7 @@ class EventDrivenRun:
                         break
                 if self.time[active[position]] > 0.0:
                     run_state.drop_negligible(self.synaptic_current)
-                status, position, n_new = simulation.advance(
+                status, position, n_new = self._engine.advance(
                     self._form, self._neurons, self._states, settings, self._memory, active, position,
                     float(time), budget, spikes,
                 )  # fmt: skip
@@ -234,17 +248,21 @@ class EventDrivenRun:
         nearness[self._states["missing"][copy]] = np.inf
         weights = self.network.weights
         weights.prepare(np.flatnonzero(nearness >= 1.0), at_most=ROWS_AT_ONCE, priority=nearness)
+        require_moderate_weights(weights, neurons.threshold)
         self._form = weights.kernel_form()
 
-    def require_range(self) -> None:
-        """Raise OverflowError if potentials or currents are so large that rounding decides which neurons fire."""
-        is_finite, is_bounded = run_state.in_range(
-            self._neurons.threshold, self.membrane_potential, self.synaptic_current, LARGEST_GROWN_RATIO
+
+def require_range(
+    network: SpikingNetwork, membrane_potential: np.ndarray, synaptic_current: np.ndarray
+) -> None:
+    """Raise OverflowError if copies of a network have grown so large that rounding decides what they do."""
+    is_finite, is_bounded = run_state.in_range(
+        network.firing_threshold, membrane_potential, synaptic_current, LARGEST_GROWN_RATIO
+    )
+    if not is_finite:
+        raise OverflowError("potentials or currents of the network have left the range of float64 numbers")
+    if not is_bounded:
+        raise OverflowError(
+            f"currents of the network have grown beyond {LARGEST_GROWN_RATIO:.1g} firing thresholds, where "
+            "rounding decides which neurons fire"
         )
-        if not is_finite:
-            raise OverflowError("potentials or currents of the network have left the range of float64 numbers")
-        if not is_bounded:
-            raise OverflowError(
-                f"currents of the network have grown beyond {LARGEST_GROWN_RATIO:.1g} firing thresholds, where "
-                "rounding decides which neurons fire"
-            )

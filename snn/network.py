@@ -1,4 +1,4 @@
-"""A spiking network: what it is, not how it moves."""
+"""A spiking network: weights, drive and thresholds."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from functools import cached_property
 import numpy as np
 
 from snn import checks
-from snn.weights import Weights, as_weights, out_degrees
+from snn.state import NetworkState
+from snn.weights import Weights, as_weights
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,8 +27,9 @@ class SpikingNetwork:
 
     Parameters
     ----------
-    weights : array_like, scipy.sparse matrix, or one of the structures of `snn.weights`
-        W: `weights[source, target]`, shape (n_neurons, n_neurons), of any sign, with a zero diagonal.
+    weights : array_like, scipy.sparse matrix, or `snn.weights.Weights`
+        W: ``weights[source, target]``, shape (n_neurons, n_neurons), of any sign, with a zero diagonal.  Kept
+        as a `Weights`; ``numpy.asarray(network.weights)`` is the array.
     soma_bias : array_like, shape (n_neurons,)
         beta, the constant drive.
     firing_threshold : float or array_like, shape (n_neurons,), default 1.0
@@ -38,13 +40,13 @@ class SpikingNetwork:
     TypeError
         If an argument does not hold real numbers.
     ValueError
-        If shapes differ, a number is not finite, a threshold is not positive, or a neuron is
-        connected to itself.
+        If shapes differ, a number is not finite, a threshold is not positive, a neuron is connected to
+        itself, or a weight or bias is more than 2^40 times the threshold of the neuron it acts on.
 
     Notes
     -----
-    Arrays are read-only once they are in; those that are float64 and in C order already are not
-    copied.  A network that differs in its drive only comes from `with_soma_bias`.
+    Arrays are read-only; those that are float64 and in C order already are not copied.
+    `with_soma_bias` returns a network that differs only in its drive.
 
     References
     ----------
@@ -61,8 +63,9 @@ class SpikingNetwork:
         threshold = checks.positive_array(
             "firing_threshold", self.firing_threshold, n_neurons, meaning="one threshold a neuron"
         )
+        require_moderate_weights(weights, threshold)
         object.__setattr__(self, "weights", weights)
-        object.__setattr__(self, "soma_bias", _soma_bias(self.soma_bias, n_neurons))
+        object.__setattr__(self, "soma_bias", _soma_bias(self.soma_bias, threshold))
         object.__setattr__(self, "firing_threshold", checks.read_only(threshold))
 
     @property
@@ -73,16 +76,44 @@ class SpikingNetwork:
     @cached_property
     def out_degree(self) -> np.ndarray:
         """Number of targets of each neuron, shape (n_neurons,): its non-zero weights."""
-        return out_degrees(self.weights, np.arange(self.n_neurons))
+        return self.weights.out_degrees(np.arange(self.n_neurons))
 
     def with_soma_bias(self, soma_bias: np.ndarray) -> SpikingNetwork:
-        """Return the network with another drive; its weights are shared, not checked again."""
+        """Return the network with another drive; its weights are shared, and not checked again."""
         network = object.__new__(SpikingNetwork)
-        network.__dict__.update(self.__dict__)
-        network.__dict__["soma_bias"] = _soma_bias(soma_bias, self.n_neurons)
+        object.__setattr__(network, "weights", self.weights)
+        object.__setattr__(network, "soma_bias", _soma_bias(soma_bias, self.firing_threshold))
+        object.__setattr__(network, "firing_threshold", self.firing_threshold)
         return network
 
 
-def _soma_bias(value: np.ndarray, n_neurons: int) -> np.ndarray:
-    array = checks.real_array("soma_bias", value, shape=(n_neurons,), meaning="one drive a neuron")
+def require_moderate_weights(weights: Weights, firing_threshold: np.ndarray) -> None:
+    """Raise ValueError if a weight is more than LARGEST_RATIO times the threshold of its target.
+
+    Of weights that are computed on demand, those known so far are checked.
+    """
+    checks.require_ratio("weights", weights.largest_magnitudes(), firing_threshold)
+
+
+def starting_state(network: SpikingNetwork, state: NetworkState | None) -> NetworkState:
+    """Return `state`, or rest when it is None, having checked that the network can be in it."""
+    if state is None:
+        return NetworkState.at_rest(network.n_neurons)
+    checks.instance_of("state", state, NetworkState)
+    if state.n_neurons != network.n_neurons:
+        raise ValueError(f"state has {state.n_neurons} neurons but the network has {network.n_neurons}")
+    above = state.membrane_potential > network.firing_threshold
+    if above.any():
+        neuron = int(np.argmax(above))
+        raise ValueError(
+            f"state must have potentials at most the firing threshold; got "
+            f"{state.membrane_potential[neuron]} above {network.firing_threshold[neuron]} for neuron {neuron}"
+        )
+    checks.require_ratio("synaptic currents of state", state.synaptic_current, network.firing_threshold)
+    return state
+
+
+def _soma_bias(value: np.ndarray, firing_threshold: np.ndarray) -> np.ndarray:
+    array = checks.real_array("soma_bias", value, shape=firing_threshold.shape, meaning="one drive a neuron")
+    checks.require_ratio("soma_bias", array, firing_threshold)
     return checks.read_only(array)

@@ -10,7 +10,6 @@ import numpy as np
 from snn import checks
 from snn.network import SpikingNetwork
 from snn.state import NetworkState
-from snn.weights import n_deliveries
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -139,7 +138,7 @@ class SimulationResult:
     @property
     def n_synaptic_events(self) -> int:
         """Deliveries of a spike to a target: the sum over spikes of the source's out-degree."""
-        return int(n_deliveries(self.network.weights, self.spike_counts))
+        return int(self.network.weights.n_deliveries(self.spike_counts))
 
 
 class RunawayError(RuntimeError):

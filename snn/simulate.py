@@ -8,10 +8,10 @@ import numpy as np
 
 from snn import checks
 from snn._kernels import run_state
-from snn.event_driven import EventDrivenRun
-from snn.network import SpikingNetwork
+from snn.event_driven import EventDrivenRun, require_range
+from snn.network import SpikingNetwork, starting_state
 from snn.result import RunawayError, SimulationResult, SpikeTrain
-from snn.state import NetworkState, starting_state
+from snn.state import NetworkState
 
 LEAST_SPIKE_LIMIT = 1_000_000
 """The default of `max_spikes` is at least this, and so many times what the drive alone could cause:"""
@@ -29,8 +29,8 @@ def simulate(
 ) -> SimulationResult:
     """Run a spiking network exactly, from event to event.
 
-    Between spikes potentials and currents follow a closed form, and the next spike is a root of it: spike times
-    are exact to rounding, whatever the duration.
+    Between spikes potentials and currents follow a closed form, and the next spike is a root of it: spike
+    times are exact to rounding, whatever the duration.
 
     Parameters
     ----------
@@ -43,8 +43,8 @@ def simulate(
     record_spikes : bool, default False
         Keep every spike's time and neuron.
     max_spikes : int, optional
-        Stop with an error after so many spikes.  By default 1,000,000, or a hundred times what the drive alone
-        could cause if that is more; a network that only inhibits never comes near.
+        Stop with an error after so many spikes.  By default 1,000,000, or a hundred times what the drive
+        alone could cause if that is more; a network that only inhibits never comes near.
     progress : bool, default False
         Show a progress bar.
 
@@ -63,9 +63,9 @@ def simulate(
 
     Notes
     -----
-    Ties.  Neurons that reach their thresholds in the same instant all fire in it, in the order of their indices,
-    before any of these spikes is delivered.  Two crossings are the same instant if they differ by less than
-    2^10 roundings (2.3e-13) of the numbers that the earlier one is computed from.
+    Ties.  Neurons that reach their thresholds in the same instant all fire in it, in the order of their
+    indices, before any of these spikes is delivered.  Two crossings are the same instant if they differ by
+    less than 2^10 roundings (2.3e-13) of the numbers that the earlier one is computed from.
 
     References
     ----------
@@ -106,7 +106,7 @@ def advance_to(
     then = float(run.time[0])
     counts_then = run.spike_counts[0].copy()
     times, neurons = run.advance(time, record_spikes=record_spikes, max_spikes=max_spikes, progress=progress)
-    run.require_range()
+    require_range(network, run.membrane_potential, run.synaptic_current)
     final = run.state(start_time=origin)
     counts = run.spike_counts[0] - counts_then
     elapsed = float(run.time[0]) - then

@@ -6,10 +6,10 @@ import numpy as np
 
 from snn import checks
 from snn.event_driven import EventDrivenRun
-from snn.network import SpikingNetwork
+from snn.network import SpikingNetwork, starting_state
 from snn.result import SimulationResult, SpikeTrain
 from snn.simulate import advance_to, default_max_spikes, spike_train
-from snn.state import NetworkState, starting_state
+from snn.state import NetworkState
 
 
 class Simulator:
@@ -145,7 +145,8 @@ class Simulator:
         return float(spikes.times[0]) if len(spikes) else np.inf
 
     def step(self) -> SpikeTrain | None:
-        """Advance to the next spike; return it, with all of the same instant, or None if there will be none."""
+        """Advance to the next spike; return it, with all of the same instant, or None if there will be
+        none."""
         run, spikes = self._look_ahead()
         if not len(spikes):
             return None
@@ -158,6 +159,8 @@ class Simulator:
             start_time = self.time
             run = self._run.copy()
             times, neurons = run.step()
-            spikes = spike_train(self._origin + times, neurons, start_time, run.state(start_time=self._origin))
+            spikes = spike_train(
+                self._origin + times, neurons, start_time, run.state(start_time=self._origin)
+            )
             self._next = run, spikes
         return self._next

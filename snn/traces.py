@@ -12,7 +12,6 @@ from snn import checks
 from snn.network import SpikingNetwork
 from snn.result import SpikeTrain
 from snn.state import NetworkState
-from snn.weights import delivered
 
 
 def soma_current(
@@ -41,7 +40,7 @@ def soma_current(
     decayed, _ = _filtered_counts(spikes, times)
     elapsed = times - spikes.start
     initial = np.exp(-elapsed)[:, np.newaxis] * initial_state.synaptic_current
-    return network.soma_bias + initial + delivered(network.weights, decayed)
+    return network.soma_bias + initial + network.weights.transpose_product(decayed)
 
 
 def membrane_potential(
@@ -85,7 +84,7 @@ def _charge(
     _, risen = _filtered_counts(spikes, times)
     elapsed = (times - spikes.start)[:, np.newaxis]
     initial = -np.expm1(-elapsed) * initial_state.synaptic_current
-    return network.soma_bias * elapsed + initial + delivered(network.weights, risen)
+    return network.soma_bias * elapsed + initial + network.weights.transpose_product(risen)
 
 
 def _filtered_counts(spikes: SpikeTrain, times: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -16,7 +16,6 @@ from tqdm import tqdm
 from snn import checks
 from snn.event_driven import EventDrivenRun
 from snn.state import NetworkState
-from snn.weights import out_degrees
 from solvers._kernels.batch import scaled_drive
 from solvers._kernels.finish import finish_codes
 from solvers.convolution import ConvolutionalDictionary
@@ -98,7 +97,7 @@ class SpikingCodingResult(SparseCodingResult):
         fired = np.unique(self.sparse_spike_counts.indices)
         numbers = in_result_order(self.problem, np.arange(weights.shape[0]))[fired]
         degrees = np.zeros(weights.shape[0], dtype=np.int64)
-        degrees[fired] = out_degrees(weights, numbers)
+        degrees[fired] = weights.out_degrees(numbers)
         return checks.read_only(self.sparse_spike_counts @ degrees)
 
     @cached_property

@@ -6,8 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from snn import InhibitionOnDemand, LateralInhibition, MirroredWeights, SpikingNetwork, StencilWeights, checks
-from snn.weights import Weights, lateral_of, stored_rows
+from snn import InhibitionOnDemand, LateralInhibition, SignPairWeights, SpikingNetwork, Weights, checks
 from solvers import convolutional_network
 from solvers.convolution import ConvolutionalDictionary
 from solvers.problem import LassoProblem
@@ -25,7 +24,7 @@ def lasso_network(problem: LassoProblem, signal: int = 0, *, scale: float = 1.0)
         W = -(G - diag G)        beta = (b - lambda) / scale        theta = diag G
 
     The LASSO takes two neurons an atom: the same network for the dictionary [D, -D], whose halves
-    share one lateral current (`MirroredWeights`).  Neuron i < n_atoms is then the positive half of
+    share one lateral current (`SignPairWeights`).  Neuron i < n_atoms is then the positive half of
     atom i, and neuron n_atoms + i its negative half.
 
     Of a convolutional dictionary the weights are the same at every position (`StencilWeights`), and
@@ -54,7 +53,7 @@ def lasso_network(problem: LassoProblem, signal: int = 0, *, scale: float = 1.0)
 class LassoNetwork(NamedTuple):
     """The network of all signals of a problem, without a drive."""
 
-    weights: LateralInhibition | InhibitionOnDemand | MirroredWeights | StencilWeights
+    weights: Weights
     firing_threshold: np.ndarray
 
     @property
@@ -81,21 +80,20 @@ def network_of(problem: LassoProblem, *, sparing: bool = False) -> LassoNetwork:
         weights = LateralInhibition.unchecked(problem.gram)
     threshold = problem.squared_norms
     if not problem.positive:
-        weights = MirroredWeights(lateral=weights, exchange=threshold)
+        weights = SignPairWeights(lateral=weights, cross=threshold)
         threshold = np.concatenate([threshold, threshold])
     return LassoNetwork(weights, threshold)
 
 
 def stored_gram(weights: Weights) -> tuple[np.ndarray, np.ndarray]:
     """Return (rows, row_of): row i of the Gram matrix is rows[row_of[i]], or not there if that is -1."""
-    rows, row_of, _ = stored_rows(lateral_of(weights)[0])
-    return rows, row_of
+    form = weights.kernel_form()
+    return form.values.reshape(-1, len(form.row_of)), form.row_of
 
 
 def store_gram(weights: Weights, atoms: np.ndarray) -> None:
     """Have some more rows of the Gram matrix stored."""
-    weights, _ = lateral_of(weights)
-    weights.store(atoms)
+    weights.prepare(atoms)
 
 
 def soma_bias_of(problem: LassoProblem) -> np.ndarray:

@@ -83,8 +83,8 @@ for n_neurons in (2, 90):
     block = snn.Block(first_source=0, first_target=0, values=inhibition)
     for weights in (
         inhibition, np.asfortranarray(inhibition), lateral,
-        snn.MirroredWeights(inhibition, np.ones(n_neurons)),
-        snn.MirroredWeights(lateral, np.ones(n_neurons)), sparse.csc_array(inhibition), wide,
+        snn.SignPairWeights(inhibition, np.ones(n_neurons)),
+        snn.SignPairWeights(lateral, np.ones(n_neurons)), sparse.csc_array(inhibition), wide,
         snn.BlockWeights(n_neurons, (block, block)), snn.BlockWeights(n_neurons, ()),
     ):
         drive = rng.uniform(0.0, 1.0, weights.shape[0])

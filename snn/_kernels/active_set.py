@@ -1,11 +1,11 @@
 """The active set: the few neurons that can fire are integrated spike by spike, all others are screened.
 
-Time is cut into intervals.  At the beginning of each the neurons that may fire in it are chosen: the active set.
-They are copied out, and go through the event loop by themselves, as if there were no others; rows of their own
-weights are gathered when a source first fires.  Then the others are brought to the end of the interval at once,
-source by source, and proven not to have fired in it (`screening`).  Where the proof fails and one of them does
-cross its threshold, it joins the active set, and the interval is run again.  Nothing is written to the state
-before all is proven.
+Time is cut into intervals.  At the beginning of each the neurons that may fire in it are chosen: the active
+set.  They are copied out, and go through the event loop by themselves, as if there were no others; rows of
+their own weights are gathered when a source first fires.  Then the others are brought to the end of the
+interval at once, source by source, and proven not to have fired in it (`screening`).  Where the proof fails
+and one of them does cross its threshold, it joins the active set, and the interval is run again.  Nothing is
+written to the state before all is proven.
 
 The choice is a guess, without consequence for what is right: neurons that would come near their thresholds if
 their soma currents stayed at the mean of the last interval (`drift`).  In the first instants these are nearly
@@ -41,8 +41,8 @@ MOST_RUNS = 5
 LEAST_WANTED, CANDIDATES_WANTED = 8, 384
 """Spikes wanted in a window; of few neurons, so many over their number, since all are candidates anyway."""
 
-# Nanoseconds, roughly, by which intervals are planned (as in `screening`): a weight gathered; a spike, for each
-# member of the active set.
+# Nanoseconds, roughly, by which intervals are planned (as in `screening`): a weight gathered; a spike, for
+# each member of the active set.
 COST_OF_GATHERING, COST_OF_MEMBER = 1.5, 0.3
 MOST_GROWTH, SHARE_OF_PAST = 2.0, 0.5
 """An interval is at most so many times the last one, or that part of all the time before it."""
@@ -52,8 +52,8 @@ thresholds drifts still change, and long intervals end in violators."""
 LENGTHS_COMPARED = 4
 """Lengths that an interval is chosen from."""
 MARGIN_KEPT = 0.9
-"""What is left of the margin after an interval that does not confirm it: a short one shows little of what a long
-one will."""
+"""What is left of the margin after an interval that does not confirm it: a short one shows little of what a
+long one will."""
 SHARE_OF_UPDATES = 0.05
 """What part of the time of an interval is meant to go into what does not grow with its spikes."""
 EVENTS_PER_NEURON, LEAST_EVENTS, MOST_EVENTS = 8, 1024, 65_536
@@ -149,7 +149,8 @@ def choose(form, group, drift, interval, margin, is_active):
 
 @uncounted
 def plan(form, group, drift, state, remaining, targets_per_source, work):
-    """Choose the interval that costs least, and its active set; return 0 where it is best to integrate all."""
+    """Choose the interval that costs least, and its active set; return 0 where it is best to integrate
+    all."""
     n_neurons = group.threshold.shape[0]
     room = work.active.slots.shape[0]
     rate = state.rate
@@ -203,8 +204,8 @@ def copy_out(group, is_active, active):
 def integrate_active(form, group, drift, state, interval, targets_per_source, work):
     """Run the active set, then screen the others; return (time that passed, spikes, windows).
 
-    Returns -1 for the time, and nothing has changed, when too many would have to be active, the interval was run
-    too often, or no time would pass.
+    Returns -1 for the time, and nothing has changed, when too many would have to be active, the interval was
+    run too often, or no time would pass.
     """
     active, sources, screened, log = work.active, work.sources, work.screened, work.log
     n_neurons = group.threshold.shape[0]
@@ -217,7 +218,7 @@ def integrate_active(form, group, drift, state, interval, targets_per_source, wo
             state.interval = 0.25 * interval
             return -1.0, 0, 0
         n_wanted = max(LEAST_WANTED, CANDIDATES_WANTED // max(n_active, 1))
-        n_wanted = min(n_wanted, MOST_EVENTS_PER_WINDOW // 2)
+        n_wanted = float(min(n_wanted, MOST_EVENTS_PER_WINDOW // 2))
         own = Group(
             active.own[BIAS, :n_active], active.own[THRESHOLD, :n_active], active.own[POTENTIAL, :n_active],
             active.own[CURRENT, :n_active],

@@ -4,11 +4,11 @@ A group of neurons, all of a network or its active set, goes through a window to
 `neuron`.  A neuron that could fire before the end of the window has y + max(c, 0) T >= theta, less the slack.
 Kept is the excess over that bound, so that its sign finds the candidates while a spike is delivered.
 
-The candidates, a dozen or so, are copied out, a column each of `candidates`, and until the window ends it is the
-copy that counts (their excess becomes -inf: none is found twice).  Each has a time before which it does not
-cross, renewed for all of them at every spike in one pass without branches.  The smallest of these times is
-replaced by the exact crossing, until the smallest is exact, and that neuron fires, together with all that cross
-in the same instant (`neuron.tie_tolerance`).
+The candidates, a dozen or so, are copied out, a column each of `candidates`, and until the window ends it is
+the copy that counts (their excess becomes -inf: none is found twice).  Each has a time before which it does
+not cross, renewed for all of them at every spike in one pass without branches.  The smallest of these times
+is replaced by the exact crossing, until the smallest is exact, and that neuron fires, together with all that
+cross in the same instant (`neuron.tie_tolerance`).
 
 What runs once a spike is inlined and takes no slices: calls with a dozen arrays and the counting of
 references to slices cost as much as the work.
@@ -169,7 +169,8 @@ def end_potential_of(i, length, group, windows):
 
 @uncounted
 def find_candidates(first, last, length, n_candidates, group, windows):
-    """Add the neurons of a range that could fire now, and could not before; return how many candidates there are."""
+    """Add the neurons of a range that could fire now, and could not before; return how many candidates there
+    are."""
     for block in range(first, last, 32):
         n_block = min(32, last - block)
         reached = np.int64(0)
@@ -227,7 +228,8 @@ def renew_bounds(n_candidates, moment, to_end, growth, windows):
 
 @inlined
 def refine(k, moment, length, instant, windows):
-    """Note the exact time at which a candidate crosses, inf if that is past the window and no tie with its end."""
+    """Note the exact time at which a candidate crosses, inf if that is past the window and no tie with its
+    end."""
     bias = windows.candidates[BIAS, k]
     p = windows.candidates[CURRENT, k]
     y = windows.candidates[END_POTENTIAL, k]
@@ -241,7 +243,8 @@ def refine(k, moment, length, instant, windows):
 @inlined
 def first_to_cross(n_candidates, moment, length, instant, windows):
     """Return the column of the first candidate to cross, whose crossing is made exact; -1 if none does."""
-    # Bits of numbers that are not negative have their order, and a processor takes their minimum eight at a time.
+    # Bits of numbers that are not negative have their order, and a processor takes their minimum eight at a
+    # time.
     bits = windows.crossing.view(np.int64)
     while True:
         first = INFINITE

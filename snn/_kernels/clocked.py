@@ -1,28 +1,63 @@
 """The compiled part of the clocked simulator; nothing here calls, or is called by, the event kernels.
 
-A step reads four numbers a neuron and writes two, and takes as long as the first-level cache needs for
-that, 0.2 ns a neuron.  So whatever can be kept from spike to spike (charge, filtered spikes) is, no flags
-are stored, and the copy that runs stands in a workspace aligned to cache lines.
+A step reads four numbers of each neuron and writes two, and takes as long as the first-level cache needs
+for that, 0.2 ns a neuron.  So charge and filtered spikes are updated at spikes only, no flags are stored,
+and the copy that runs is held in a workspace aligned to cache lines.
 """
 
 import math
+from typing import NamedTuple
+
+import numpy as np
+from numba.extending import overload
 
 from snn._kernels.compiling import compiled
+from snn._kernels.forms import CompressedRows, Rows, Segments, Stencil
 
 POTENTIAL, CURRENT, BIAS, THRESHOLD = 0, 1, 2, 3
 """Rows of the workspace."""
 
 GROUP = 32
-"""The workspace is filled up to a multiple of so many neurons, with some that never fire."""
-
-SEGMENTS, MIRRORED, SPARSE = 0, 1, 2
-"""Forms of weights."""
+"""The workspace is filled up to a multiple of this number with neurons that never fire."""
 
 ONE_NEURON = 2**32
 """What a neuron that fires adds to a sum, besides its index."""
 
 MOST_GROWTH = 1e50
 """Traces are rescaled before e^t goes out of range."""
+
+
+class Copies(NamedTuple):
+    """Copies of a network: a row for each copy, an entry for each neuron."""
+
+    bias: np.ndarray
+    potential: np.ndarray
+    current: np.ndarray
+    spike_counts: np.ndarray
+    removed: np.ndarray
+    """What resets took from the potential."""
+    trace: np.ndarray
+    """Filtered spikes times `growth`: a spike changes one entry."""
+    growth: np.ndarray
+    """Shape (n_copies,): a step multiplies it by e^dt."""
+    steps: np.ndarray
+    """Shape (n_copies,): steps so far."""
+
+
+class Workspace(NamedTuple):
+    """What one copy runs in."""
+
+    rows: np.ndarray
+    """Shape (4, padded number of neurons)."""
+    fired: np.ndarray
+    """The neurons that fire in a step."""
+
+
+class Spikes(NamedTuple):
+    """Recorded spikes."""
+
+    steps: np.ndarray
+    neurons: np.ndarray
 
 
 @compiled
@@ -45,36 +80,36 @@ def _leave(potential, current, workspace):
 def _integrate(bias, threshold, potential, current, time_step, decay):
     """Do rule 1 and the decay of rule 3; return the sum of ONE_NEURON + i over all i that fire.
 
-    The sum tells whether any fires, whether more than one does, and otherwise which: most steps end there.
+    The sum says whether no neuron fires, one, and which, or several: most steps need no more than that.
     """
-    who = 0
+    fired_sum = 0
     for i in range(potential.shape[0]):
         h = current[i]
         v = potential[i] + (bias[i] + h) * time_step
         potential[i] = v
         current[i] = h * decay
-        who += ONE_NEURON + i if v >= threshold[i] else 0
-    return who
+        fired_sum += ONE_NEURON + i if v >= threshold[i] else 0
+    return fired_sum
 
 
 @compiled
-def _who_fires(threshold, potential):
-    who = 0
+def _sum_of_fired(threshold, potential):
+    fired_sum = 0
     for i in range(potential.shape[0]):
-        who += ONE_NEURON + i if potential[i] >= threshold[i] else 0
-    return who
+        fired_sum += ONE_NEURON + i if potential[i] >= threshold[i] else 0
+    return fired_sum
 
 
 @compiled
 def _find_several(threshold, potential, fired):
-    """List who fires; return how many do."""
+    """List the neurons that fire; return how many do."""
     n_fired = 0
     for first in range(0, potential.shape[0], GROUP):
-        who = _who_fires(threshold[first : first + GROUP], potential[first : first + GROUP])
-        if who == 0:
+        fired_sum = _sum_of_fired(threshold[first : first + GROUP], potential[first : first + GROUP])
+        if fired_sum == 0:
             continue
-        if who < 2 * ONE_NEURON:
-            fired[n_fired] = first + who - ONE_NEURON
+        if fired_sum < 2 * ONE_NEURON:
+            fired[n_fired] = first + fired_sum - ONE_NEURON
             n_fired += 1
             continue
         for i in range(first, first + GROUP):
@@ -91,55 +126,96 @@ def _rescale(trace, growth):
 
 
 @compiled
-def _deliver(current, weights_row, factor):
-    for i in range(weights_row.shape[0]):
-        current[i] += factor * weights_row[i]
+def _add(current, weights, factor):
+    for i in range(weights.shape[0]):
+        current[i] += factor * weights[i]
 
 
-@compiled
-def _deliver_mirrored(lateral, factor, exchange, current, neuron):
-    n_pairs = exchange.shape[0]
-    pair = neuron % n_pairs
-    other = (neuron + n_pairs) % (2 * n_pairs)
-    other_current = current[other] + exchange[pair]
-    signed_factor = factor if neuron < n_pairs else -factor
-    row = lateral[pair * n_pairs : (pair + 1) * n_pairs]
-    _deliver(current[:n_pairs], row, signed_factor)
-    _deliver(current[n_pairs : 2 * n_pairs], row, -signed_factor)
-    current[other] = other_current
+def _deliver_rows(form, current, neuron):
+    n_rows = form.row_of.shape[0]
+    is_positive = neuron < n_rows
+    row = neuron if is_positive else neuron - n_rows
+    first = form.row_of[row] * n_rows
+    values = form.values[first : first + n_rows]
+    if form.cross.shape[0] == 0:
+        _add(current[:n_rows], values, form.factor)
+        return
+    factor = form.factor if is_positive else -form.factor
+    opposite = row + n_rows if is_positive else row
+    opposite_current = current[opposite] + form.cross[row]
+    _add(current[:n_rows], values, factor)
+    _add(current[n_rows : 2 * n_rows], values, -factor)
+    current[opposite] = opposite_current
+
+
+def _deliver_segments(form, current, neuron):
+    for segment in range(form.starts[neuron], form.starts[neuron + 1]):
+        target, length, offset = form.targets[segment], form.lengths[segment], form.offsets[segment]
+        _add(current[target : target + length], form.values[offset : offset + length], form.factors[segment])
+
+
+def _deliver_compressed_rows(form, current, neuron):
+    for entry in range(form.starts[neuron], form.starts[neuron + 1]):
+        current[form.targets[entry]] += form.weights[entry]
+
+
+def _deliver_stencil(form, current, neuron):
+    # Positions in a row of the grid, and their channels, are neighbours in both arrays.
+    position, channel = neuron // form.n_channels, neuron % form.n_channels
+    row, column = position // form.n_columns, position % form.n_columns
+    n_row_offsets, n_column_offsets = 2 * form.reach_rows + 1, 2 * form.reach_columns + 1
+    first_column = max(column - form.reach_columns, 0)
+    n_columns = min(column + form.reach_columns + 1, form.n_columns) - first_column
+    column_offset = first_column - (column - form.reach_columns)
+    for i in range(n_row_offsets):
+        target_row = row + i - form.reach_rows
+        if target_row < 0 or target_row >= form.n_rows:
+            continue
+        first = (target_row * form.n_columns + first_column) * form.n_channels
+        line = (channel * n_row_offsets + i) * n_column_offsets + column_offset
+        length, offset = n_columns * form.n_channels, line * form.n_channels
+        _add(current[first : first + length], form.values[offset : offset + length], 1.0)
+
+
+DELIVERIES = {
+    Rows: _deliver_rows,
+    Segments: _deliver_segments,
+    CompressedRows: _deliver_compressed_rows,
+    Stencil: _deliver_stencil,
+}
+
+
+def _deliver(form, current, neuron):
+    """Add the weights of one source to the currents; its own current may change too."""
+    DELIVERIES[type(form)](form, current, neuron)
+
+
+@overload(_deliver)
+def _deliver_form(form, current, neuron):
+    return DELIVERIES[form.instance_class]
 
 
 @compiled
 def advance(
-    synapses, copies, workspace, fired, first, stop_step, time_step, subtract, max_steps, max_events, record,
-    spike_steps, spike_neurons,
-):  # fmt: skip
+    form, copies, workspace, first, stop_step, time_step, subtract, max_steps, max_events, record, spikes
+):
     """Run the copies first, first + 1, ... up to `stop_step` steps each.
 
     Returns (copy to go on with, steps done, spikes), early once max_steps steps were done or max_events
-    spikes emitted.  The spike arrays must hold max_events + n_neurons entries: a step is never split.
-
-    Synapses: with SEGMENTS a source has segments starts[source] .. starts[source + 1] - 1, each with its
-    first target, length, offset in `values` and factor.  MIRRORED: `values` are the lateral weights of
-    pairs, delivered with both signs and the one factor.  SPARSE: compressed sparse rows.  What they say of
-    a neuron's weight to itself is not heard.
-
-    Copies: a row a copy, an entry a neuron; growth and steps one entry a copy.  `removed` is what resets
-    took from the potential.  Filtered spikes are trace / growth: a spike adds to one number of the trace,
-    and a step multiplies one.
+    spikes emitted.  The arrays of `spikes` must hold max_events + n_neurons entries: a step is never split.
+    `form` are the weights, one of the records of `forms`; self-weights are ignored.
     """
-    form, starts, targets, lengths, offsets, factors, values, exchange = synapses
-    all_bias, all_potential, all_current, all_counts, all_removed, all_trace, all_growth, all_steps = copies
-    potential, current = workspace[POTENTIAL], workspace[CURRENT]
-    bias, threshold = workspace[BIAS], workspace[THRESHOLD]
+    potential, current = workspace.rows[POTENTIAL], workspace.rows[CURRENT]
+    bias, threshold = workspace.rows[BIAS], workspace.rows[THRESHOLD]
+    fired, all_steps = workspace.fired, copies.steps
     decay = math.exp(-time_step)
     step_growth = math.exp(time_step)
     n_steps = 0
     n_events = 0
     for k in range(first, all_steps.shape[0]):
-        _enter(all_potential[k], all_current[k], all_bias[k], workspace)
-        spike_counts, removed, trace = all_counts[k], all_removed[k], all_trace[k]
-        growth, step = all_growth[k], all_steps[k]
+        _enter(copies.potential[k], copies.current[k], copies.bias[k], workspace.rows)
+        spike_counts, removed, trace = copies.spike_counts[k], copies.removed[k], copies.trace[k]
+        growth, step = copies.growth[k], all_steps[k]
         while step < stop_step and n_steps < max_steps and n_events < max_events:
             n_steps += 1
             step += 1
@@ -147,12 +223,12 @@ def advance(
             if growth > MOST_GROWTH:
                 _rescale(trace, growth)
                 growth = 1.0
-            who = _integrate(bias, threshold, potential, current, time_step, decay)
-            if who == 0:
+            fired_sum = _integrate(bias, threshold, potential, current, time_step, decay)
+            if fired_sum == 0:
                 continue
             n_fired = 1
-            fired[0] = who - ONE_NEURON
-            if who >= 2 * ONE_NEURON:
+            fired[0] = fired_sum - ONE_NEURON
+            if fired_sum >= 2 * ONE_NEURON:
                 n_fired = _find_several(threshold, potential, fired)
             for f in range(n_fired):
                 neuron = fired[f]
@@ -162,25 +238,14 @@ def advance(
                 trace[neuron] += growth
                 spike_counts[neuron] += 1
                 if record:
-                    spike_steps[n_events] = step
-                    spike_neurons[n_events] = neuron
+                    spikes.steps[n_events] = step
+                    spikes.neurons[n_events] = neuron
                 n_events += 1
                 own_current = current[neuron]
-                if form == SEGMENTS:
-                    for segment in range(starts[neuron], starts[neuron + 1]):
-                        target, length, offset = targets[segment], lengths[segment], offsets[segment]
-                        _deliver(
-                            current[target : target + length], values[offset : offset + length],
-                            factors[segment],
-                        )  # fmt: skip
-                elif form == SPARSE:
-                    for entry in range(starts[neuron], starts[neuron + 1]):
-                        current[targets[entry]] += values[entry]
-                else:
-                    _deliver_mirrored(values, factors[0], exchange, current, neuron)
+                _deliver(form, current, neuron)
                 current[neuron] = own_current
-        _leave(all_potential[k], all_current[k], workspace)
-        all_growth[k] = growth
+        _leave(copies.potential[k], copies.current[k], workspace.rows)
+        copies.growth[k] = growth
         all_steps[k] = step
         if step < stop_step:
             return k, n_steps, n_events

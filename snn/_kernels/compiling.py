@@ -62,7 +62,8 @@ def resolved_by_record(operation: Callable) -> Callable:
 
 
 def implements(operation: Callable, record: type) -> Callable[[Callable], Callable]:
-    """Make the decorated function that of an operation for one type of record; it is compiled as `inlined`."""
+    """Make the decorated function that of an operation for one type of record; it is compiled as
+    `inlined`."""
 
     def register(function: Callable) -> Callable:
         _IMPLEMENTATIONS[operation.__name__, record] = function

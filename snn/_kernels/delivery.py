@@ -56,7 +56,8 @@ def sums_at_once(form, n_neurons):
 
 @resolved_by_record
 def prepare_sources(form, active, sources, n_sources):
-    """Note the row of each source, and return to how many sources they were filled up, with some that add nothing."""
+    """Note the row of each source, and return to how many sources they were filled up, with some that add
+    nothing."""
 
 
 @resolved_by_record

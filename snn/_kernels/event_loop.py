@@ -7,7 +7,6 @@ network as for its active set.
 import math
 
 from snn._kernels.candidates import (
-    add_candidate,
     close_window,
     coast,
     find_tied,
@@ -42,11 +41,13 @@ def next_window(window, length, is_crowded, n_fired, n_wanted):
 
 @uncounted
 def run(form, group, interval, window, most_events, n_wanted, windows, log):
-    """Integrate a group of neurons for `interval`; return (time that passed, window, spikes, windows, missing).
+    """Integrate a group of neurons for `interval`; return (time that passed, window, spikes, windows,
+    missing).
 
-    Windows are made to have `n_wanted` spikes each, and end after an instant in which there were twice as many.
-    Returns before the end of the interval, between two windows, after `most_events` spikes or as many windows,
-    and before the first spike whose row of weights is not there: `missing` is its neuron, otherwise -1.
+    Windows are made to have `n_wanted` spikes each, and end after an instant that brings twice as many.
+    Returns before the end of the interval, between two windows, after `most_events` spikes or as many
+    windows, and before the first spike whose row of weights is not there: `missing` is its neuron, otherwise
+    -1.
     """
     for k in range(windows.exact_at.shape[0]):
         windows.exact_at[k] = 0
@@ -75,7 +76,7 @@ def run(form, group, interval, window, most_events, n_wanted, windows, log):
         renew_bounds(n_candidates, moment, 0.0, 0.0, windows)
         instant += 1
         n_before = n_events
-        most_in_window = n_events + 2 * n_wanted
+        most_in_window = n_events + int(2.0 * n_wanted)
         while n_events < most_in_window:
             column = first_to_cross(n_candidates, moment, length, instant, windows)
             if column < 0:

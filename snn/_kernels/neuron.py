@@ -1,7 +1,7 @@
 """The neuron: what happens to one between two spikes, and at a spike.  Nowhere else.
 
-A neuron with soma bias c, threshold theta and, at some instant, potential v and synaptic current h has, a time
-t later and with no further spike arriving (docs/theory.md, equations 1-3),
+A neuron with soma bias c, threshold theta and, at some instant, potential v and synaptic current h has, a
+time t later and with no further spike arriving (docs/theory.md, equations 1-3),
 
     mu(t) = c + h e^-t        v(t) = v + c t + h (1 - e^-t).
 
@@ -16,8 +16,8 @@ changes by multiples of its weight, whenever it arrives:
 A spike that arrives at tau with weight W adds W e^tau to p and W (1 - e^-(T - tau)) to y.
 
 Rounding has one rule: potentials are compared with thresholds to within `slack`, always on the side that
-examines a neuron exactly.  Crossings that are computed exactly are exact to rounding; those that differ by less
-than `tie_tolerance` are one instant.
+examines a neuron exactly.  Crossings that are computed exactly are exact to rounding; those that differ by
+less than `tie_tolerance` are one instant.
 """
 
 import math
@@ -58,7 +58,8 @@ def earliest_crossing(gap, bias, current):
 
 @inlined
 def quiet_time(gap, bias, current):
-    """Return a time before which a gap is not closed, good for long times: v <= v(0) + max(c, 0) t + max(h, 0)."""
+    """Return a time before which a gap is not closed, good for long times: v <= v(0) + max(c, 0) t + max(h,
+    0)."""
     left = gap - (current if current > 0.0 else 0.0)
     time = (left if left > 0.0 else 0.0) / bias
     return time if bias > 0.0 else (math.inf if left > 0.0 else 0.0)
@@ -86,8 +87,8 @@ def potential_in_window(end_potential, bias, referred_current, now, rest):
 def tie_tolerance(threshold, potential, bias, current, time, slope):
     """Return by how much a crossing may be off by rounding: within it, another one is the same instant.
 
-    `potential` and `current` are those from which the crossing was computed, `time` how long ago that was, and
-    `slope` is that of the potential at the crossing.
+    `potential` and `current` are those from which the crossing was computed, `time` how long ago that was,
+    and `slope` is that of the potential at the crossing.
     """
     size = threshold + abs(potential) + abs(bias) * time + abs(current)
     flattest = FLATTEST * (abs(bias) + abs(current))
@@ -96,13 +97,15 @@ def tie_tolerance(threshold, potential, bias, current, time, slope):
 
 @inlined
 def filter_spike(trace, last_spike, now):
-    """Return a neuron's own filtered spikes right after a spike; they were `trace` right after the last one."""
+    """Return a neuron's own filtered spikes right after a spike; they were `trace` right after the last
+    one."""
     return trace * math.exp(last_spike - now) + 1.0
 
 
 @inlined
 def charge(threshold, n_spikes, potential_then, potential):
-    """Return the integral of the soma current: what spikes took, and what is left (docs/theory.md, equation 4)."""
+    """Return the integral of the soma current: what spikes took, and what is left (docs/theory.md, equation
+    4)."""
     return threshold * n_spikes + (potential - potential_then)
 
 

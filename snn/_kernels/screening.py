@@ -1,12 +1,12 @@
 """The neurons outside the active set: brought to the end of an interval, and proven not to have fired in it.
 
-With f_j(tau) the spikes of source j since the interval began, filtered by 1 - e^-t, and F_j their value at its
-end, T,
+With f_j(tau) the spikes of source j since the interval began, filtered by 1 - e^-t, and F_j their value at
+its end, T,
 
     v_i(tau) = v_i + c_i tau + h_i (1 - e^-tau) + sum_j W_ji f_j(tau).
 
-The chord of v_i between the ends of the interval is made of the chords of its terms, so v_i exceeds the larger
-of its two ends by no more than
+The chord of v_i between the ends of the interval is made of the chords of its terms, so v_i exceeds the
+larger of its two ends by no more than
 
     max(h_i, 0) max_tau (1 - e^-tau - (1 - e^-T) tau / T)  +  sum_j |W_ji| max_tau |f_j(tau) - F_j tau / T|.
 
@@ -116,8 +116,8 @@ def bulge_of(rise, interval):
 def screen(form, group, is_active, interval, sources, n_sources, screened):
     """Bring all neurons to the end of the interval; mark those not proven to have been silent, the violators.
 
-    Returns (how many, the largest of all deviations from chords).  What comes out for members of the active set
-    is ignored.
+    Returns (how many, the largest of all deviations from chords).  What comes out for members of the active
+    set is ignored.
     """
     sums = screened.sums
     n_neurons = group.threshold.shape[0]
@@ -170,7 +170,8 @@ def screen(form, group, is_active, interval, sources, n_sources, screened):
 
 @uncounted
 def fires(form, i, group, interval, active, sources, n_slots, log, n_events):
-    """Follow a screened neuron through the spikes of the interval; return whether it reaches its threshold."""
+    """Follow a screened neuron through the spikes of the interval; return whether it reaches its
+    threshold."""
     from_slot = sources.sums[LAST]
     for slot in range(n_slots):
         from_slot[slot] = delivery.weight_between(form, active.members[sources.members[slot]], i)

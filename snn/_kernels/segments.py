@@ -11,6 +11,7 @@ from snn._kernels.forms import Segments
 COST_IN_PLACE, COST_OF_SUM = 0.3, 0.4
 """Nanoseconds by which intervals are planned: of a spike, and of a source, for each of its targets."""
 
+
 @implements(delivery.row_is_there, Segments)
 def row_is_there(form, source):
     return True

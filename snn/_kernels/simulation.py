@@ -1,4 +1,5 @@
-"""What Python calls: copies of a network, one after the other, to a stop time or until the budget is spent."""
+"""What Python calls: copies of a network, one after the other, to a stop time or until the budget is
+spent."""
 
 from snn._kernels import compressed_rows, rows, segments  # noqa: F401 - implementations of `delivery`
 from snn._kernels.active_set import integrate_active, plan

@@ -33,7 +33,9 @@ class Settings(NamedTuple):
 
 def settings_of(n_neurons, targets_per_source, *, screening):
     """Return the settings for a network whose spikes have so many targets."""
-    n_wanted = max(LEAST_WANTED, n_neurons // NEURONS_PER_WANTED, round(n_neurons / max(targets_per_source, 1.0)))
+    n_wanted = max(
+        LEAST_WANTED, n_neurons // NEURONS_PER_WANTED, round(n_neurons / max(targets_per_source, 1.0))
+    )
     return Settings(
         room=most_members(n_neurons) if screening else 0,
         most_events=most_events(n_neurons),
@@ -43,8 +45,9 @@ def settings_of(n_neurons, targets_per_source, *, screening):
     )
 
 
-SINGLE_STEP = {"room": 0, "events_in_place": 1, "n_wanted": 0.5}
-"""Settings with which a run pauses after the next spike, and those of the same instant."""
+def single_step(settings):
+    """Return settings with which a run pauses after the next spike, and those of the same instant."""
+    return settings._replace(room=0, events_in_place=1, n_wanted=0.5)
 
 
 def overshoot(n_neurons, settings):
@@ -75,7 +78,7 @@ class Work(NamedTuple):
     most_events: int
 
 
-def new_memory(n_neurons, settings):
+def new_memory(form, n_neurons, settings):
     """Return memory for networks of so many neurons; the system provides what is touched of it."""
     room, log = settings.room, overshoot(n_neurons, settings)
     n_sums = max(n_neurons, SUMS_IN_CACHE)
@@ -84,7 +87,9 @@ def new_memory(n_neurons, settings):
     if room > 0:
         floats += 2 * n_neurons + (OWN_ROWS + room) * room + 4 * (room + TOGETHER) + 3 * n_sums
         integers += 2 * room + 1 + 2 * (room + TOGETHER)
-    return Memory(np.empty(floats), np.empty(integers, dtype=np.int64), np.zeros(4 * n_neurons + 16, dtype=np.bool_))
+    return Memory(
+        np.empty(floats), np.empty(integers, dtype=np.int64), np.zeros(4 * n_neurons + 16, dtype=np.bool_)
+    )
 
 
 @compiled

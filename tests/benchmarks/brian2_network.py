@@ -7,7 +7,6 @@ import time
 import numpy as np
 
 from snn import SpikingNetwork
-from snn.weights import in_full
 
 TIME_STEP = 1e-3
 
@@ -36,7 +35,7 @@ def brian2_run(
             network.n_neurons, model, threshold="v >= theta", reset="v = 0", method="rk4", name="neurons"
         )
         synapses = brian2.Synapses(group, group, "w : 1", on_pre="h_post += w", name="synapses")
-        weights = in_full(network.weights)
+        weights = np.asarray(network.weights)
         sources, targets = np.nonzero(weights)
         synapses.connect(i=sources, j=targets)
         synapses.w = weights[sources, targets]

@@ -27,7 +27,6 @@ from examples.convolutional_coding import (
     learned_kernels,
     run_spikes,
 )
-from snn.weights import n_deliveries
 from solvers import LassoProblem, lasso_network, solve_fista, solve_spiking
 from solvers.fista import gradient_step
 from tests.benchmarks.report import Target, at_least, at_most
@@ -66,7 +65,7 @@ def measure(problem: LassoProblem, repeats: int) -> dict:
     by_spikes, facts = follow_spikes(problem, stop, repeats=repeats)
     by_fista = follow_fista(problem, stop, repeats=repeats)
     counts = facts["spike_counts"][0]
-    n_events = int(n_deliveries(lasso_network(problem).weights, counts))
+    n_events = int(lasso_network(problem).weights.n_deliveries(counts))
     stencil = problem.dictionary.stencil()
     # Of each target: its bound is read and written, and its weight is read, in single precision, at once;
     # its weight once more, in double precision, when the spike is delivered.

@@ -5,7 +5,6 @@ import pytest
 
 from examples import time_steps_and_read_outs as example
 from snn import SpikingNetwork, rates, simulate, simulate_clocked
-from snn.weights import in_full
 from solvers import lasso_network
 
 
@@ -43,7 +42,7 @@ def test_subtracting_clock_solves_the_problem_of_larger_weights():
     problem = example.mixtures(1, np.random.default_rng(0))
     network = lasso_network(problem)
     larger = SpikingNetwork(
-        in_full(network.weights) * (step / -np.expm1(-step)), network.soma_bias, network.firing_threshold
+        np.asarray(network.weights) * (step / -np.expm1(-step)), network.soma_bias, network.firing_threshold
     )
     clocked = simulate_clocked(network, 2.0 * half, time_step=step, reset="subtract", record_spikes=True)
     exact = simulate(larger, 2.0 * half, record_spikes=True)

@@ -3,7 +3,7 @@
 import numpy as np
 from scipy import sparse
 
-from snn import Block, BlockWeights, MirroredWeights, SpikingNetwork
+from snn import Block, BlockWeights, SignPairWeights, SpikingNetwork
 
 # Figure 1 of Tang, Lin and Davies (2017), atoms in rows; as printed, and with unit norms.
 PRINTED_DICTIONARY = np.array([[0.3313, 0.8835, 0.3313], [0.8148, 0.3621, 0.4527], [0.4364, 0.2182, 0.8729]])
@@ -62,14 +62,13 @@ def random_mirrored_network(rng, n_pairs, *, exchange=0.5, penalty=0.1):
     np.fill_diagonal(lateral, 0.0)
     correlations = dictionary @ rng.standard_normal(dictionary.shape[1])
     return SpikingNetwork(
-        MirroredWeights(lateral, np.full(n_pairs, exchange)),
+        SignPairWeights(lateral, np.full(n_pairs, exchange)),
         np.concatenate([correlations - penalty, -correlations - penalty]),
     )
 
 
 def dense_weights(network):
-    weights = network.weights
-    return weights if isinstance(weights, np.ndarray) else weights.toarray()
+    return np.asarray(network.weights)
 
 
 def in_form(network, form):

@@ -38,7 +38,7 @@ def test_spike_counts_and_times_of_256_neurons():
     group.bias = network.soma_bias
     synapses = brian2.Synapses(group, group, "w : 1", on_pre="h_post += w")
     synapses.connect(condition="i != j")
-    synapses.w = network.weights[np.array(synapses.i), np.array(synapses.j)]
+    synapses.w = np.asarray(network.weights)[np.array(synapses.i), np.array(synapses.j)]
     monitor = brian2.SpikeMonitor(group)
     brian2.Network(group, synapses, monitor).run(DURATION * brian2.second)
 

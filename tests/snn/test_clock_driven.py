@@ -5,7 +5,6 @@ import pytest
 from sklearn.linear_model import Lasso
 
 from snn import NetworkState, SpikingNetwork, simulate, simulate_clocked
-from snn.weights import delivered
 from tests.reference.networks import (
     classo_network,
     dense_weights,
@@ -148,7 +147,7 @@ def test_average_current_is_that_of_the_steps():
     network = random_network(np.random.default_rng(10), 20)
     step, duration = 0.125, 200.0
     result = simulate_clocked(network, duration, time_step=step)
-    arrived = delivered(network.weights, result.spike_counts.astype(float))
+    arrived = network.weights.transpose_product(result.spike_counts.astype(float))
     charge = step * (arrived - result.state.synaptic_current) / -np.expm1(-step)
     expected = network.soma_bias + charge / duration
     np.testing.assert_allclose(result.average_soma_current, expected, rtol=0, atol=1e-11)

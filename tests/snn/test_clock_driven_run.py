@@ -7,7 +7,6 @@ import pytest
 
 from snn import NetworkState, SpikingNetwork, simulate_clocked
 from snn.clock_driven import ClockDrivenRun
-from snn.weights import delivered
 from tests.reference.networks import in_form, random_mirrored_network, random_network
 
 FORMS = ("dense", "sparse", "blocks", "mirrored")
@@ -106,7 +105,7 @@ def test_currents_are_weighted_filtered_spikes(form):
     run = ClockDrivenRun(network, drives(rng, network), time_step=0.1)
     for n_steps in (1, 399, 1200):
         run.advance(n_steps)
-        expected = delivered(network.weights, run.filtered_spikes)
+        expected = network.weights.transpose_product(run.filtered_spikes)
         np.testing.assert_allclose(run.synaptic_current, expected, rtol=0, atol=1e-12)
     assert run.filtered_spikes.max() > 1.0
 

@@ -40,7 +40,9 @@ def test_errors_of_the_rates_that_time_does_not_remove():
     """
     network, time_step, time = golden_network(), 0.1, 4000.0
     swollen = SpikingNetwork(
-        network.weights * time_step / -np.expm1(-time_step), network.soma_bias, network.firing_threshold
+        np.asarray(network.weights) * time_step / -np.expm1(-time_step),
+        network.soma_bias,
+        network.firing_threshold,
     )
     limit = simulate(swollen, time).spike_rate
     kept = simulate_clocked(network, time, time_step=time_step, reset="subtract").spike_rate

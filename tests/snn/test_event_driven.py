@@ -7,7 +7,7 @@ import pytest
 from scipy import sparse
 from scipy.optimize import brentq
 
-from snn import MirroredWeights, NetworkState, RunawayError, SpikingNetwork, StencilWeights, simulate
+from snn import NetworkState, RunawayError, SignPairWeights, SpikingNetwork, StencilWeights, simulate
 from tests.reference.networks import (
     classo_network,
     dense_weights,
@@ -361,7 +361,7 @@ def test_no_neuron_at_its_threshold_is_lost_to_rounding(form, duration):
     rng = np.random.default_rng(18)
     threshold, current = rng.uniform(1.0, 2.0, 500), -rng.uniform(1.0, 50.0, 500)
     if form == "mirrored":
-        weights = MirroredWeights(np.zeros((250, 250)), np.zeros(250))
+        weights = SignPairWeights(np.zeros((250, 250)), np.zeros(250))
     elif form == "stencil":
         weights = StencilWeights(np.zeros((5, 1, 1, 5)), (10, 10))
     else:

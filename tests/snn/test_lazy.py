@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from snn import LateralInhibition, MirroredWeights, NetworkState, SpikingNetwork
+from snn import LateralInhibition, NetworkState, SignPairWeights, SpikingNetwork
 from snn._kernels import clock, lazy
 from snn.event_driven import EventDrivenRun
 from tests.reference.networks import random_dictionary, random_mirrored_network, random_weights
@@ -58,7 +58,7 @@ def sparse_coding_network(rng, n_atoms, n_features, support, *, signed=False, co
     penalty = rng.uniform(0.02, 0.3) * correlations.max()
     gram = dictionary @ dictionary.T
     if signed:
-        weights = MirroredWeights(LateralInhibition(gram), np.diag(gram).copy())
+        weights = SignPairWeights(LateralInhibition(gram), np.diag(gram).copy())
         return SpikingNetwork(weights, np.concatenate([correlations - penalty, -correlations - penalty]))
     return SpikingNetwork(LateralInhibition(gram), correlations - penalty)
 

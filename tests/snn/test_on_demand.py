@@ -10,7 +10,7 @@ import pytest
 from snn import (
     InhibitionOnDemand,
     LateralInhibition,
-    MirroredWeights,
+    SignPairWeights,
     SpikingNetwork,
     simulate,
     simulate_clocked,
@@ -52,7 +52,7 @@ def test_same_spikes_as_with_the_whole_matrix(n_atoms, signed, cost_of_watching,
     bias = correlations - penalty
     if signed:
         bias = np.concatenate([bias, -correlations - penalty])
-        whole, partly = (MirroredWeights(weights, np.diag(gram).copy()) for weights in (whole, partly))
+        whole, partly = (SignPairWeights(weights, np.diag(gram).copy()) for weights in (whole, partly))
     expected = simulate(SpikingNetwork(whole, bias), 60.0, record_spikes=True)
     run = simulate(SpikingNetwork(partly, bias), 60.0, record_spikes=True)
     np.testing.assert_array_equal(run.spikes.neurons, expected.spikes.neurons)
@@ -81,7 +81,9 @@ def test_helpers_agree_with_the_whole_matrix():
     gram, *_ = coding_problem(np.random.default_rng(4), 30, 12, 3)
     whole, partly = LateralInhibition(gram), InhibitionOnDemand(30, Rows(gram))
     amounts = np.random.default_rng(5).poisson(0.3, (4, 30)).astype(float)
-    np.testing.assert_allclose(partly.delivered(amounts), whole.delivered(amounts), atol=1e-13)
+    np.testing.assert_allclose(
+        partly.transpose_product(amounts), whole.transpose_product(amounts), atol=1e-13
+    )
     np.testing.assert_array_equal(partly.out_degrees(np.arange(7)), whole.out_degrees(np.arange(7)))
     np.testing.assert_array_equal(partly.toarray(), whole.toarray())
     np.testing.assert_array_equal(pickle.loads(pickle.dumps(partly)).toarray(), whole.toarray())
@@ -105,11 +107,11 @@ def test_bad_rows_are_refused():
 def test_a_copy_stores_rows_of_its_own():
     gram, *_ = coding_problem(np.random.default_rng(6), 10, 5, 3)
     first = InhibitionOnDemand(10, Rows(gram))
-    first.store(np.arange(3))
-    first.store(np.array([3]))
+    first.prepare(np.arange(3))
+    first.prepare(np.array([3]))
     second = copy.copy(first)
-    first.store(np.array([5]))
-    second.store(np.array([6]))
+    first.prepare(np.array([5]))
+    second.prepare(np.array([6]))
     np.testing.assert_array_equal(first.strength_of(np.array([5])), gram[[5]])
     np.testing.assert_array_equal(second.strength_of(np.array([6])), gram[[6]])
 

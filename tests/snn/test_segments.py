@@ -5,7 +5,6 @@ import pytest
 
 from snn import Block, BlockWeights, NetworkState, SpikingNetwork, simulate
 from snn.event_driven import EventDrivenRun
-from snn.weights import delivered
 
 
 def random_block_network(rng):
@@ -75,7 +74,7 @@ def test_filtered_spikes_carry_the_synaptic_current(seed):
     run = EventDrivenRun(network, np.stack([network.soma_bias, 0.5 * network.soma_bias]))
     for end in (3.3, 20.0):
         run.advance(end)
-        expected = delivered(network.weights, run.filtered_spikes)
+        expected = network.weights.transpose_product(run.filtered_spikes)
         np.testing.assert_allclose(run.synaptic_current, expected, rtol=0, atol=1e-13)
     spikes = simulate(network, 20.0, record_spikes=True).spikes
     assert len(spikes) > 10

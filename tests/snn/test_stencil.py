@@ -16,7 +16,6 @@ from snn import (
 from snn._kernels import stencil
 from snn._kernels.positions import MOST_LOGGED
 from snn.event_driven import EventDrivenRun
-from snn.weights import delivered, n_deliveries, out_degrees
 from tests.reference.networks import random_network
 from tests.reference.simulator import simulate_slowly
 
@@ -58,7 +57,7 @@ def in_full(network, *, as_sparse=False):
 
 def as_one_position(network):
     """Any dense network: its neurons are the channels of a single position."""
-    weights = StencilWeights(network.weights[:, np.newaxis, np.newaxis, :], (1, 1))
+    weights = StencilWeights(np.asarray(network.weights)[:, np.newaxis, np.newaxis, :], (1, 1))
     return SpikingNetwork(weights, network.soma_bias, network.firing_threshold)
 
 
@@ -99,14 +98,14 @@ def test_sums_equal_those_of_the_array(seed):
             inside = 0 <= i <= 2 * weights.reach[0] and 0 <= j <= 2 * weights.reach[1]
             assert array[source, target] == (weights.values[k, i, j, other] if inside else 0.0)
     amounts = rng.standard_normal((3, n_neurons))
-    np.testing.assert_allclose(delivered(weights, amounts), amounts @ array, rtol=0, atol=1e-13)
-    np.testing.assert_allclose(delivered(weights, amounts[0]), amounts[0] @ array, rtol=0, atol=1e-13)
+    np.testing.assert_allclose(weights.transpose_product(amounts), amounts @ array, rtol=0, atol=1e-13)
+    np.testing.assert_allclose(weights.transpose_product(amounts[0]), amounts[0] @ array, rtol=0, atol=1e-13)
     degrees = np.count_nonzero(array, axis=1)
     everybody = np.arange(n_neurons)
-    np.testing.assert_array_equal(out_degrees(weights, everybody), degrees)
-    np.testing.assert_array_equal(out_degrees(weights, everybody[::-2]), degrees[::-2])
+    np.testing.assert_array_equal(weights.out_degrees(everybody), degrees)
+    np.testing.assert_array_equal(weights.out_degrees(everybody[::-2]), degrees[::-2])
     counts = rng.integers(0, 3, (4, n_neurons))
-    np.testing.assert_array_equal(n_deliveries(weights, counts), counts @ degrees)
+    np.testing.assert_array_equal(weights.n_deliveries(counts), counts @ degrees)
 
 
 @pytest.mark.parametrize(
@@ -296,7 +295,7 @@ def test_identities_after_a_million_spikes():
     time = 12_000.0
     run = simulate(network, time)
     assert run.n_spikes > 1_000_000
-    charge = time * network.soma_bias + delivered(weights, run.spike_counts.astype(float))
+    charge = time * network.soma_bias + weights.transpose_product(run.spike_counts.astype(float))
     charge -= run.state.synaptic_current
     left = charge - network.firing_threshold * run.spike_counts
     # Sums of 1e4 terms of 1e4 units, rounded at each: 1e-12 each, 1e-10 for all of them.
@@ -322,7 +321,9 @@ def test_thresholds_of_very_different_sizes(seed):
     rng = np.random.default_rng([8, seed])
     threshold = 10.0 ** rng.uniform(-12.0, 12.0, 6)
     network = random_network(rng, 6, strength=0.5)
-    network = SpikingNetwork(network.weights * threshold, network.soma_bias * threshold, threshold)
+    network = SpikingNetwork(
+        np.asarray(network.weights) * threshold, network.soma_bias * threshold, threshold
+    )
     run = simulate(as_one_position(network), 20.0, record_spikes=True)
     other = simulate(network, 20.0, record_spikes=True)
     np.testing.assert_array_equal(run.spikes.neurons, other.spikes.neurons)
@@ -489,7 +490,7 @@ def test_weights_far_below_a_threshold_that_nobody_reaches(scale):
     """They and their targets' thresholds, in units of the largest, are zero in single precision."""
     network = random_network(np.random.default_rng(16), 6, sign=-1)
     weights = np.zeros((7, 7))
-    weights[:6, :6] = scale * network.weights
+    weights[:6, :6] = scale * np.asarray(network.weights)
     drive, threshold = (
         np.append(scale * x, y) for x, y in ((1.0 + network.soma_bias, 0.0), (np.ones(6), 1.0))
     )

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 from scipy.integrate import trapezoid
 
-from snn import MirroredWeights, NetworkState, SpikeTrain, SpikingNetwork, simulate, traces
+from snn import NetworkState, SignPairWeights, SpikeTrain, SpikingNetwork, simulate, traces
 from tests.reference.networks import in_form, random_mirrored_network, random_network
 
 
 def written_out(network, spikes, times, state):
     """mu and v at each time, one term a spike and no recursion."""
-    weights = network.weights.toarray() if not isinstance(network.weights, np.ndarray) else network.weights
+    weights = np.asarray(network.weights)
     currents, potentials = [], []
     for t in times:
         age = t - spikes.times[spikes.times <= t]
@@ -75,7 +75,7 @@ def test_no_spikes_leave_the_closed_form():
 
 
 def test_mirrored_weights_in_full():
-    weights = MirroredWeights([[0, 2], [3, 0]], [5, 7])
+    weights = SignPairWeights([[0, 2], [3, 0]], [5, 7])
     np.testing.assert_array_equal(
         weights.toarray(), [[0, 2, 5, -2], [3, 0, -3, 7], [5, -2, 0, 2], [-3, 7, 3, 0]]
     )

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from snn import MirroredWeights, NetworkState, SpikingNetwork, simulate
+from snn import NetworkState, SignPairWeights, SpikingNetwork, simulate
 from tests.reference.networks import dense_weights, in_form, random_mirrored_network, random_weights
 from tests.reference.simulator import simulate_slowly
 
@@ -117,7 +117,7 @@ def test_both_halves_of_a_pair_tied(seed):
     np.fill_diagonal(lateral, 0.0)
     drive = rng.uniform(0.2, 1.0, n_pairs)
     network = SpikingNetwork(
-        MirroredWeights(lateral, -rng.integers(0, 4, n_pairs) / 4.0), np.concatenate([drive, drive])
+        SignPairWeights(lateral, -rng.integers(0, 4, n_pairs) / 4.0), np.concatenate([drive, drive])
     )
     run = assert_same_run(network, 10.0)
     for pair in range(n_pairs):
@@ -154,7 +154,7 @@ def test_a_neuron_at_its_threshold_fires_at_once_even_when_inhibited(form):
     weights = {
         "dense": np.zeros((2, 2)),
         "sparse": sparse.csr_array((2, 2)),
-        "mirrored": MirroredWeights(np.zeros((1, 1)), [0.0]),
+        "mirrored": SignPairWeights(np.zeros((1, 1)), [0.0]),
     }[form]
     state = NetworkState(membrane_potential=[1.0, 0.0], synaptic_current=[-5.0, 0.0])
     run = assert_same_run(SpikingNetwork(weights, [1.0, 1.0]), 1.5, state)

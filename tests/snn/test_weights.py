@@ -6,13 +6,13 @@ import pytest
 from snn import (
     Block,
     BlockWeights,
+    DenseWeights,
     LateralInhibition,
-    MirroredWeights,
+    SignPairWeights,
     SpikingNetwork,
     simulate,
     simulate_clocked,
 )
-from snn.weights import delivered, in_full, n_deliveries, out_degrees
 from tests.reference.networks import random_dictionary
 
 
@@ -32,8 +32,8 @@ def weights(request, gram):
     exchange[5] = 0.0
     return {
         "inhibition": inhibition,
-        "mirrored": MirroredWeights(inhibition.toarray(), exchange),
-        "mirrored inhibition": MirroredWeights(inhibition, exchange),
+        "mirrored": SignPairWeights(inhibition.toarray(), exchange),
+        "mirrored inhibition": SignPairWeights(inhibition, exchange),
         "blocks": two_layers(gram),
     }[request.param]
 
@@ -85,16 +85,16 @@ def test_lateral_inhibition_in_full(gram):
 def test_sums_over_weights_equal_those_of_the_array(weights):
     array = weights.toarray()
     assert weights.shape == array.shape
-    assert in_full(array) is array
+    assert np.shares_memory(np.asarray(DenseWeights(array)), array)
     n_neurons = len(array)
     amounts = np.random.default_rng(2).standard_normal((3, n_neurons))
-    np.testing.assert_allclose(delivered(weights, amounts), amounts @ array, rtol=0, atol=1e-13)
+    np.testing.assert_allclose(weights.transpose_product(amounts), amounts @ array, rtol=0, atol=1e-13)
     degrees = np.count_nonzero(array, axis=1)
     everybody = np.arange(n_neurons)
-    np.testing.assert_array_equal(out_degrees(weights, everybody), degrees)
-    np.testing.assert_array_equal(out_degrees(weights, everybody[::-2]), degrees[::-2])
+    np.testing.assert_array_equal(weights.out_degrees(everybody), degrees)
+    np.testing.assert_array_equal(weights.out_degrees(everybody[::-2]), degrees[::-2])
     counts = np.random.default_rng(3).integers(0, 3, (4, n_neurons))
-    np.testing.assert_array_equal(n_deliveries(weights, counts), counts @ degrees)
+    np.testing.assert_array_equal(weights.n_deliveries(counts), counts @ degrees)
 
 
 @pytest.mark.parametrize("clocked", [False, True])

@@ -1,4 +1,4 @@
-"""Weights that are the same everywhere on a grid."""
+"""Weights that are the same at every position of a grid."""
 
 from __future__ import annotations
 
@@ -10,19 +10,21 @@ import numpy as np
 from scipy import sparse
 
 from snn import checks
+from snn._kernels.forms import Stencil
 from snn._kernels.positions import padded
+from snn.weights.protocol import Weights, same_type
 
 
 @dataclass(frozen=True, eq=False)
-class StencilWeights:
+class StencilWeights(Weights):
     """Weights of neurons on a grid of positions, each with the same channels: a convolution.
 
     The weight from channel k at position p to channel l at position p + (i, j) is::
 
         values[k, r + i, c + j, l]
 
-    for every p, and zero for positions that are more than r rows or c columns apart.  What would reach
-    beyond the grid is cut.  Neurons are ordered by (row of the position, column, channel).
+    for every p, and zero for positions that are more than r rows or c columns apart.  Targets beyond the grid
+    do not exist.  Neurons are ordered by (row of the position, column, channel).
 
     Parameters
     ----------
@@ -84,8 +86,26 @@ class StencilWeights:
         n_neurons = self.grid_shape[0] * self.grid_shape[1] * self.n_channels
         return n_neurons, n_neurons
 
+    @property
+    def layout(self) -> tuple[int, int, int]:
+        """(rows, columns, channels)."""
+        return (*self.grid_shape, self.n_channels)
+
+    @property
+    def work_per_spike(self) -> float:
+        """See `Weights`; targets beyond the grid are included."""
+        return float(self.values[0].size)
+
+    @cached_property
+    def _kernel_form(self) -> Stencil:
+        return Stencil(same_type(self.values, np.float64), *self.grid_shape, self.n_channels, *self.reach)
+
+    def kernel_form(self) -> Stencil:
+        """See `Weights`."""
+        return self._kernel_form
+
     def tocsr(self) -> sparse.csr_array:
-        """Return the weights in compressed rows, a row a source."""
+        """Return the weights in compressed rows, a row for each source."""
         n_positions = self.grid_shape[0] * self.grid_shape[1]
         positions = np.arange(n_positions).reshape(self.grid_shape)
         blocks = sparse.csr_array((n_positions * self.n_channels,) * 2)
@@ -104,11 +124,11 @@ class StencilWeights:
         return matrix
 
     def toarray(self) -> np.ndarray:
-        """Return the weights in full, for small networks and tests."""
+        """Return the weights as a dense array, for small networks and tests."""
         return self.tocsr().toarray()
 
-    def delivered(self, amounts: np.ndarray) -> np.ndarray:
-        """See the function `snn.weights.delivered`."""
+    def transpose_product(self, amounts: np.ndarray) -> np.ndarray:
+        """See `Weights`."""
         sent = amounts.reshape(*amounts.shape[:-1], *self.grid_shape, self.n_channels)
         received = np.zeros(sent.shape)
         for i, j, sources, targets in self._offsets():
@@ -118,7 +138,7 @@ class StencilWeights:
         return received.reshape(amounts.shape)
 
     def out_degrees(self, sources: np.ndarray) -> np.ndarray:
-        """See the function `snn.weights.out_degrees`."""
+        """See `Weights`."""
         position, channel = np.divmod(sources, self.n_channels)
         degrees = np.count_nonzero(self.values, axis=3)
         total = np.zeros(len(sources), dtype=np.int64)
@@ -128,8 +148,12 @@ class StencilWeights:
             total += reached.ravel()[position] * degrees[channel, i, j]
         return total
 
+    def largest_magnitudes(self) -> np.ndarray:
+        """See `Weights`; offsets beyond the grid are included."""
+        return np.tile(np.abs(self.values).max(axis=(0, 1, 2)), self.grid_shape[0] * self.grid_shape[1])
+
     def _offsets(self) -> Iterator[tuple[int, int, tuple[slice, slice], tuple[slice, slice]]]:
-        """Yield each offset as `values` has it, from which positions it stays on the grid, and where to."""
+        """Yield the indices of each offset in `values`, its sources, and their targets on the grid."""
         for i in range(self.values.shape[1]):
             for j in range(self.values.shape[2]):
                 shifts = i - self.reach[0], j - self.reach[1]

@@ -1,0 +1,326 @@
+"""Weights made of dense blocks, and the segments that kernels read them by."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from scipy import sparse
+
+from snn import checks
+from snn._kernels.forms import Segments
+from snn.weights.dense import largest_off_diagonal
+from snn.weights.protocol import Weights, same_type
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Block:
+    """Dense weights from one range of neurons to another.
+
+    Parameters
+    ----------
+    first_source, first_target : int
+        Where the two ranges begin; their lengths are those of `values`.
+    values : array_like, shape (n_sources, n_targets)
+        Values [source, target]; those from a neuron to itself are ignored.
+    factor : float, default 1.0
+        Multiplies the values.
+    """
+
+    first_source: int
+    first_target: int
+    values: np.ndarray
+    factor: float = 1.0
+
+    def __post_init__(self) -> None:
+        values = checks.real_array("values", self.values, shape=(None, None), meaning="(source, target)")
+        object.__setattr__(self, "values", checks.read_only(values))
+        object.__setattr__(self, "factor", checks.real_number("factor", self.factor))
+        for name in ("first_source", "first_target"):
+            first = checks.integer(name, getattr(self, name))
+            if first < 0:
+                raise ValueError(f"{name} must not be negative; got {first}")
+            object.__setattr__(self, name, first)
+
+
+@dataclass(frozen=True, eq=False)
+class BlockWeights(Weights):
+    """Weights made of dense blocks between ranges of neurons, such as layers.
+
+    The cost of a spike is the length of its source's rows in the blocks, not the size of the network.
+
+    Parameters
+    ----------
+    n_neurons : int
+        Number of neurons.
+    blocks : sequence of Block
+        Where they overlap, they add up.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an entry is not a `Block`, or reaches beyond the neurons.
+    """
+
+    n_neurons: int
+    blocks: tuple[Block, ...]
+
+    def __post_init__(self) -> None:
+        n_neurons = checks.positive_integer("n_neurons", self.n_neurons)
+        if isinstance(self.blocks, Block) or not isinstance(self.blocks, Iterable):
+            raise TypeError(f"blocks must be a sequence of Block; got {type(self.blocks).__name__}")
+        blocks = tuple(self.blocks)
+        for block in blocks:
+            checks.instance_of("blocks", block, Block)
+            last = (block.first_source + block.values.shape[0], block.first_target + block.values.shape[1])
+            if max(last) > n_neurons:
+                raise ValueError(
+                    f"blocks must lie within the {n_neurons} neurons; got one that ends at source {last[0]}, "
+                    f"target {last[1]}"
+                )
+        object.__setattr__(self, "n_neurons", n_neurons)
+        object.__setattr__(self, "blocks", blocks)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(n_neurons, n_neurons)."""
+        return self.n_neurons, self.n_neurons
+
+    @property
+    def work_per_spike(self) -> float:
+        """See `Weights`."""
+        return self.segments.work_per_spike
+
+    def kernel_form(self) -> Segments:
+        """See `Weights`."""
+        return self.segments.kernel_form()
+
+    def toarray(self) -> np.ndarray:
+        """Return the weights as a dense array."""
+        return self._rows(np.arange(self.n_neurons))
+
+    def transpose_product(self, amounts: np.ndarray) -> np.ndarray:
+        """See `Weights`."""
+        received = np.zeros(amounts.shape)
+        for block in self.blocks:
+            n_sources, n_targets = block.values.shape
+            sources = slice(block.first_source, block.first_source + n_sources)
+            targets = slice(block.first_target, block.first_target + n_targets)
+            received[..., targets] += block.factor * (amounts[..., sources] @ block.values)
+            # Take away what a neuron of both ranges would send to itself.
+            own = np.arange(max(sources.start, targets.start), min(sources.stop, targets.stop))
+            to_itself = block.values[own - sources.start, own - targets.start]
+            received[..., own] -= block.factor * to_itself * amounts[..., own]
+        return received
+
+    def out_degrees(self, sources: np.ndarray) -> np.ndarray:
+        """See `Weights`."""
+        return np.count_nonzero(self._rows(sources), axis=1)
+
+    def largest_magnitudes(self) -> np.ndarray:
+        """See `Weights`; where blocks overlap, their bounds add up."""
+        return self._largest_magnitudes
+
+    @cached_property
+    def _largest_magnitudes(self) -> np.ndarray:
+        largest = np.zeros(self.n_neurons)
+        for block in self.blocks:
+            targets = slice(block.first_target, block.first_target + block.values.shape[1])
+            largest[targets] += abs(block.factor) * largest_off_diagonal(
+                block.values, first_source=block.first_source, first_target=block.first_target
+            )
+        return largest
+
+    def _rows(self, sources: np.ndarray) -> np.ndarray:
+        """Return some rows as a dense array, shape (len(sources), n_neurons)."""
+        rows = np.zeros((len(sources), self.n_neurons))
+        for block in self.blocks:
+            n_sources, n_targets = block.values.shape
+            place = sources - block.first_source
+            inside = (place >= 0) & (place < n_sources)
+            targets = slice(block.first_target, block.first_target + n_targets)
+            rows[inside, targets] += block.factor * block.values[place[inside]]
+        rows[np.arange(len(sources)), sources] = 0.0
+        return rows
+
+    @cached_property
+    def segments(self) -> SegmentedWeights:
+        """The same weights as segments; their values are a copy, block after block."""
+        sources, targets, lengths, offsets, factors = [], [], [], [], []
+        place = 0
+        for block in self.blocks:
+            n_sources, n_targets = block.values.shape
+            source = block.first_source + np.arange(n_sources)
+            row = place + n_targets * np.arange(n_sources)
+            # A row that contains the source itself is cut in two there.
+            own = source - block.first_target
+            inside = (own >= 0) & (own < n_targets)
+            before = np.where(inside, own, n_targets)
+            after = np.where(inside, n_targets - own - 1, 0)
+            sources += [source, source]
+            targets += [np.full(n_sources, block.first_target), source + 1]
+            lengths += [before, after]
+            offsets += [row, row + own + 1]
+            factors += [np.full(2 * n_sources, block.factor)]
+            place += block.values.size
+        if not self.blocks:
+            none, starts = np.empty(0, dtype=np.int64), np.zeros(self.n_neurons + 1, dtype=np.int64)
+            return SegmentedWeights(self.n_neurons, starts, none, none, none, np.empty(0), np.empty(0))
+        sources, targets, lengths, offsets, factors = (
+            np.concatenate(pieces) for pieces in (sources, targets, lengths, offsets, factors)
+        )
+        order = np.argsort(sources, kind="stable")
+        order = order[(lengths > 0)[order] & (factors != 0.0)[order]]
+        starts = np.searchsorted(sources[order], np.arange(self.n_neurons + 1))
+        values = np.concatenate([block.values.ravel() for block in self.blocks])
+        return SegmentedWeights(
+            self.n_neurons, starts, targets[order], lengths[order], offsets[order], factors[order], values
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class SegmentedWeights(Weights):
+    """Weights as segments, each a range of targets of one source: what kernels read.
+
+    `values` is not copied, and its numbers may be changed between two runs; that is how weights learn
+    without being built again.  They are not checked, and nothing derived from them is kept.
+
+    Parameters
+    ----------
+    n_neurons : int
+        Number of neurons.
+    starts : ndarray of int, shape (n_neurons + 1,)
+        Where the segments of each source begin.
+    targets, lengths, offsets : ndarray of int, shape (n_segments,)
+        First target of each segment, its length, and where its weights begin in `values`.
+    factors : ndarray, shape (n_segments,)
+        Multiply the weights of a segment.
+    values : ndarray of float64, shape (n_values,), contiguous
+        Weights; segments may share them.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an array has a wrong type or shape, or a segment reaches beyond the neurons or the values, or
+        contains its own source.
+    """
+
+    n_neurons: int
+    starts: np.ndarray
+    targets: np.ndarray
+    lengths: np.ndarray
+    offsets: np.ndarray
+    factors: np.ndarray
+    values: np.ndarray
+
+    def __post_init__(self) -> None:
+        n_neurons = checks.positive_integer("n_neurons", self.n_neurons)
+        values = self.values
+        if not isinstance(values, np.ndarray) or values.dtype != np.float64:
+            raise TypeError(
+                f"values must be an array of float64; got {getattr(values, 'dtype', type(values).__name__)}"
+            )
+        if values.ndim != 1 or not values.flags.c_contiguous:
+            raise ValueError(f"values must be 1-D and contiguous; got shape {values.shape}")
+        starts = _integers("starts", self.starts, n_neurons + 1)
+        targets = _integers("targets", self.targets, None)
+        lengths = _integers("lengths", self.lengths, len(targets))
+        offsets = _integers("offsets", self.offsets, len(targets))
+        factors = np.ascontiguousarray(self.factors, dtype=np.float64)
+        if factors.shape != targets.shape:
+            raise ValueError(f"factors must have shape {targets.shape}; got shape {factors.shape}")
+        if not np.isfinite(factors).all():
+            raise ValueError(f"factors must be finite; got {factors[~np.isfinite(factors)][0]}")
+        if starts[0] != 0 or starts[-1] != len(targets) or (np.diff(starts) < 0).any():
+            raise ValueError(
+                f"starts must rise from 0 to the number of segments, {len(targets)}; "
+                f"got {starts[0]} to {starts[-1]}"
+            )
+        _require_ranges("targets and lengths", targets, lengths, n_neurons, f"the {n_neurons} neurons")
+        _require_ranges("offsets and lengths", offsets, lengths, len(values), f"the {len(values)} values")
+        distance = np.repeat(np.arange(n_neurons), np.diff(starts)) - targets
+        own = np.flatnonzero((distance >= 0) & (distance < lengths))
+        if len(own):
+            raise ValueError(
+                "a segment must not contain its own source (no neuron connects to itself); "
+                f"segment {own[0]} does: cut it in two there"
+            )
+        arrays = (starts, targets, lengths, offsets, factors)
+        for name, array in zip(("starts", "targets", "lengths", "offsets", "factors"), arrays, strict=True):
+            object.__setattr__(self, name, checks.read_only(array))
+        object.__setattr__(self, "n_neurons", n_neurons)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(n_neurons, n_neurons)."""
+        return self.n_neurons, self.n_neurons
+
+    @property
+    def work_per_spike(self) -> float:
+        """See `Weights`."""
+        return float(self.lengths.sum() / self.n_neurons)
+
+    @cached_property
+    def _kernel_form(self) -> Segments:
+        integers = (same_type(x, np.int64) for x in (self.starts, self.targets, self.lengths, self.offsets))
+        return Segments(*integers, *(same_type(x, np.float64) for x in (self.factors, self.values)))
+
+    def kernel_form(self) -> Segments:
+        """See `Weights`; it follows what changes in `values`."""
+        return self._kernel_form
+
+    def tocsr(self) -> sparse.csr_array:
+        """Return the weights as they are now in compressed rows, a row for each source."""
+        first = np.cumsum(self.lengths) - self.lengths
+        within = np.arange(self.lengths.sum()) - np.repeat(first, self.lengths)
+        targets = np.repeat(self.targets, self.lengths) + within
+        weights = self.values[np.repeat(self.offsets, self.lengths) + within]
+        weights = weights * np.repeat(self.factors, self.lengths)
+        starts = np.append(first, len(within))[self.starts]
+        matrix = sparse.csr_array((weights, targets, starts), shape=self.shape)
+        matrix.sum_duplicates()
+        return matrix
+
+    def toarray(self) -> np.ndarray:
+        """Return the weights as they are now as a dense array."""
+        return self.tocsr().toarray()
+
+    def transpose_product(self, amounts: np.ndarray) -> np.ndarray:
+        """See `Weights`."""
+        return amounts @ self.tocsr()
+
+    def out_degrees(self, sources: np.ndarray) -> np.ndarray:
+        """See `Weights`."""
+        matrix = self.tocsr()
+        matrix.eliminate_zeros()
+        return np.diff(matrix.indptr)[sources]
+
+    def largest_magnitudes(self) -> np.ndarray:
+        """See `Weights`."""
+        matrix = self.tocsr()
+        largest = np.zeros(self.n_neurons)
+        np.maximum.at(largest, matrix.indices, np.abs(matrix.data))
+        return largest
+
+
+def _integers(name: str, value: np.ndarray, length: int | None) -> np.ndarray:
+    array = np.asarray(value)
+    if array.dtype.kind not in "iu":
+        raise TypeError(f"{name} must be an array of integers; got dtype {array.dtype}")
+    if array.ndim != 1 or (length is not None and len(array) != length):
+        wanted = "any" if length is None else length
+        raise ValueError(f"{name} must have shape ({wanted},); got shape {array.shape}")
+    return np.ascontiguousarray(array, dtype=np.int64)
+
+
+def _require_ranges(name: str, first: np.ndarray, lengths: np.ndarray, end: int, of: str) -> None:
+    """Raise ValueError unless every range [first, first + length) is within [0, end)."""
+    # Compared without their sum, which may overflow.
+    wrong = np.flatnonzero((lengths < 0) | (first < 0) | ((lengths > 0) & (first > end - lengths)))
+    if len(wrong):
+        where = wrong[0]
+        raise ValueError(
+            f"{name} must lie within {of}; got {lengths[where]} from {first[where]} for segment {where}"
+        )

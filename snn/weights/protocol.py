@@ -1,0 +1,112 @@
+"""What a form of weights is: everything that simulators, results and solvers ask of it."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import fields
+from typing import Any
+
+import numpy as np
+
+from snn._kernels.forms import CompressedRows, Rows, Segments, Stencil
+
+KernelForm = Rows | Segments | CompressedRows | Stencil
+
+SOURCES_AT_ONCE = 64
+"""Sources whose weights to one target are computed together."""
+
+
+class Weights(ABC):
+    """Weights of a network: ``weights[source, target]``; a positive weight excites.
+
+    A form of weights is a subclass.  It is immutable, and several runs may use one object at the same
+    time.  Objects convert to arrays: ``numpy.asarray(weights)``.
+    """
+
+    @property
+    @abstractmethod
+    def shape(self) -> tuple[int, int]:
+        """(n_neurons, n_neurons)."""
+
+    @property
+    def layout(self) -> tuple[int, ...]:
+        """Order of the neurons: the shape of the array whose entries they are, in C order."""
+        return self.shape[:1]
+
+    @property
+    @abstractmethod
+    def work_per_spike(self) -> float:
+        """Mean number of targets that a spike touches, stored zeros included."""
+
+    @abstractmethod
+    def kernel_form(self) -> KernelForm:
+        """Return the record that kernels take; it may be shared by threads."""
+
+    @abstractmethod
+    def toarray(self) -> np.ndarray:
+        """Return the weights as a dense array, shape (n_neurons, n_neurons)."""
+
+    @abstractmethod
+    def transpose_product(self, amounts: np.ndarray) -> np.ndarray:
+        """Return W^T amounts, shape (..., n_neurons).
+
+        ``received[..., i] = sum_j W[j, i] amounts[..., j]``: what each target receives when every source j
+        sends ``amounts[..., j]``.
+        """
+
+    @abstractmethod
+    def out_degrees(self, sources: np.ndarray) -> np.ndarray:
+        """Return the number of targets of each source: the non-zero weights of its row."""
+
+    @abstractmethod
+    def largest_magnitudes(self) -> np.ndarray:
+        """Return an upper bound of the absolute weights to each target, shape (n_neurons,).
+
+        Of weights that are computed on demand, the bound is that of the rows known so far.
+        """
+
+    def column(self, target: int, sources: np.ndarray) -> np.ndarray:
+        """Return the weights from `sources` to one target, shape (n_sources,)."""
+        column = np.empty(len(sources))
+        for first in range(0, len(sources), SOURCES_AT_ONCE):
+            some = sources[first : first + SOURCES_AT_ONCE]
+            amounts = np.zeros((len(some), self.shape[0]))
+            amounts[np.arange(len(some)), some] = 1.0
+            column[first : first + len(some)] = self.transpose_product(amounts)[:, target]
+        return column
+
+    def prepare(  # noqa: B027, most forms have nothing to prepare
+        self, sources: np.ndarray, *, at_most: int | None = None, priority: np.ndarray | None = None
+    ) -> None:
+        """Compute the weights of `sources` that are missing; most forms have all of them.
+
+        Parameters
+        ----------
+        sources : ndarray of int, shape (n_sources,)
+            Neurons whose spikes need their weights.
+        at_most : int, optional
+            Compute no more rows than this.
+        priority : ndarray, shape (n_neurons,), optional
+            With `at_most`, those rows whose neurons have the largest priority.
+        """
+
+    def n_deliveries(self, spike_counts: np.ndarray) -> np.ndarray:
+        """Return how many times a spike reached a target: spike_counts @ out-degrees, shape (...,)."""
+        fired = np.flatnonzero(spike_counts.reshape(-1, spike_counts.shape[-1]).any(axis=0))
+        return spike_counts[..., fired] @ self.out_degrees(fired)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        if copy is False:
+            raise ValueError(f"copy must not be False; the array of a {type(self).__name__} is computed")
+        return np.asarray(self.toarray(), dtype=dtype)
+
+    def __getstate__(self) -> dict[str, Any]:
+        # What is derived from the fields is derived again where it is needed.
+        return {field.name: getattr(self, field.name) for field in fields(self)}
+
+
+def same_type(array: np.ndarray, dtype: type) -> np.ndarray:
+    """Return a flat, contiguous, read-only view of `array`, or a copy where its type differs."""
+    flat = np.ascontiguousarray(array, dtype=dtype).reshape(-1).view()
+    flat.flags.writeable = False
+    return flat

@@ -1,0 +1,138 @@
+"""Weights in compressed rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from scipy import sparse
+
+from snn._kernels.forms import CompressedRows
+from snn.weights.dense import require_square, require_zero_diagonal
+from snn.weights.protocol import Weights, same_type
+
+
+@dataclass(frozen=True, eq=False)
+class SparseWeights(Weights):
+    """Weights of which most are zero.
+
+    Parameters
+    ----------
+    matrix : scipy.sparse matrix or array, shape (n_neurons, n_neurons)
+        W: ``matrix[source, target]``, with a zero diagonal; copied.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If `matrix` does not hold finite real numbers, is not square, has indices outside its shape, or has
+        a non-zero diagonal.
+    """
+
+    matrix: sparse.csr_array
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "matrix", _checked("matrix", self.matrix))
+
+    @classmethod
+    def from_argument(cls, name: str, value: sparse.spmatrix | sparse.sparray) -> SparseWeights:
+        """Return the weights of a SciPy matrix; messages call it `name`."""
+        weights = object.__new__(cls)
+        object.__setattr__(weights, "matrix", _checked(name, value))
+        return weights
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(n_neurons, n_neurons)."""
+        return self.matrix.shape
+
+    @property
+    def work_per_spike(self) -> float:
+        """See `Weights`."""
+        return self.matrix.nnz / self.matrix.shape[0]
+
+    @cached_property
+    def _kernel_form(self) -> CompressedRows:
+        return CompressedRows(
+            same_type(self.matrix.indptr, np.int64),
+            same_type(self.matrix.indices, np.int64),
+            same_type(self.matrix.data, np.float64),
+        )
+
+    def kernel_form(self) -> CompressedRows:
+        """See `Weights`."""
+        return self._kernel_form
+
+    def tocsr(self) -> sparse.csr_array:
+        """Return the matrix itself, whose arrays are read-only."""
+        return self.matrix
+
+    def toarray(self) -> np.ndarray:
+        """Return the weights as a dense array."""
+        return self.matrix.toarray()
+
+    def transpose_product(self, amounts: np.ndarray) -> np.ndarray:
+        """See `Weights`."""
+        flat = amounts.reshape(-1, self.shape[0]) @ self.matrix
+        return flat.reshape(amounts.shape)
+
+    def out_degrees(self, sources: np.ndarray) -> np.ndarray:
+        """See `Weights`."""
+        return np.diff(self.matrix.indptr)[sources]
+
+    def largest_magnitudes(self) -> np.ndarray:
+        """See `Weights`."""
+        return self._largest_magnitudes
+
+    @cached_property
+    def _largest_magnitudes(self) -> np.ndarray:
+        largest = np.zeros(self.shape[0])
+        np.maximum.at(largest, self.matrix.indices, np.abs(self.matrix.data))
+        return largest
+
+    def column(self, target: int, sources: np.ndarray) -> np.ndarray:
+        """See `Weights`."""
+        return self.matrix[:, [target]].toarray().reshape(-1)[sources]
+
+
+def _checked(name: str, value: sparse.spmatrix | sparse.sparray) -> sparse.csr_array:
+    if not sparse.issparse(value):
+        raise TypeError(f"{name} must be a SciPy sparse matrix; got {type(value).__name__}")
+    if value.dtype.kind not in "fiub":
+        raise TypeError(f"{name} must be a matrix of real numbers; got dtype {value.dtype}")
+    if value.ndim != 2:
+        raise ValueError(f"{name} must have shape (any, any), (source, target); got shape {value.shape}")
+    require_square(name, value.shape)
+    _require_valid_indices(name, value)
+    # 64-bit indices, as kernels take them, so that they are stored once.
+    rows = sparse.csr_array(value, dtype=np.float64)
+    matrix = sparse.csr_array(
+        (rows.data.copy(), rows.indices.astype(np.int64), rows.indptr.astype(np.int64)), shape=value.shape
+    )
+    _require_valid_indices(name, matrix)
+    matrix.sum_duplicates()
+    matrix.sort_indices()
+    if not np.isfinite(matrix.data).all():
+        raise ValueError(f"{name} must be finite; got {matrix.data[~np.isfinite(matrix.data)][0]}")
+    require_zero_diagonal(name, matrix.diagonal())
+    matrix.eliminate_zeros()
+    for array in (matrix.data, matrix.indices, matrix.indptr):
+        array.flags.writeable = False
+    return matrix
+
+
+def _require_valid_indices(name: str, value: sparse.spmatrix | sparse.sparray) -> None:
+    """Raise ValueError if a matrix has indices outside its shape; SciPy does not check them."""
+    try:
+        if hasattr(value, "check_format"):
+            # Of a container of its own: the check may replace arrays by some of another type.
+            type(value)(value, copy=False).check_format(full_check=True)
+        elif value.format == "coo":
+            for axis, indices in enumerate((value.row, value.col)):
+                if len(indices) and not 0 <= indices.min() <= indices.max() < value.shape[axis]:
+                    raise ValueError(f"index {indices.min()} to {indices.max()} along axis {axis}")
+    except ValueError as error:
+        raise ValueError(
+            f"{name} must have valid indices, within its shape {value.shape}; got a {value.format} matrix "
+            f"where {error}"
+        ) from None
