@@ -230,6 +230,8 @@ class EventDrivenRun:
                 n_spikes += n_new
                 if status == run_state.MISSING_ROW:
                     self._compute_rows(active[position])
+                if status == run_state.PAUSED:
+                    require_finite(self.membrane_potential, self.synaptic_current)
                 if record_spikes:
                     recorded_times.append(spikes.times[:n_new].copy())
                     recorded_neurons.append(spikes.neurons[:n_new].copy())
@@ -252,16 +254,15 @@ class EventDrivenRun:
         self._form = weights.kernel_form()
 
 
-def require_range(
-    network: SpikingNetwork, membrane_potential: np.ndarray, synaptic_current: np.ndarray
-) -> None:
-    """Raise OverflowError if copies of a network have grown so large that rounding decides what they do."""
-    is_finite, is_bounded = run_state.in_range(
-        network.firing_threshold, membrane_potential, synaptic_current, LARGEST_GROWN_RATIO
-    )
-    if not is_finite:
+def require_finite(membrane_potential: np.ndarray, synaptic_current: np.ndarray) -> None:
+    """Raise OverflowError if potentials or currents have left the range of numbers."""
+    if not run_state.are_finite(membrane_potential, synaptic_current):
         raise OverflowError("potentials or currents of the network have left the range of float64 numbers")
-    if not is_bounded:
+
+
+def require_moderate_currents(synaptic_current: np.ndarray, firing_threshold: np.ndarray) -> None:
+    """Raise OverflowError if currents have grown so large that rounding decides which neurons fire."""
+    if not (np.abs(synaptic_current) <= LARGEST_GROWN_RATIO * firing_threshold).all():
         raise OverflowError(
             f"currents of the network have grown beyond {LARGEST_GROWN_RATIO:.1g} firing thresholds, where "
             "rounding decides which neurons fire"

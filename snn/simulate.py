@@ -8,7 +8,7 @@ import numpy as np
 
 from snn import checks
 from snn._kernels import run_state
-from snn.event_driven import EventDrivenRun, require_range
+from snn.event_driven import EventDrivenRun, require_finite, require_moderate_currents
 from snn.network import SpikingNetwork, starting_state
 from snn.result import RunawayError, SimulationResult, SpikeTrain
 from snn.state import NetworkState
@@ -106,7 +106,7 @@ def advance_to(
     then = float(run.time[0])
     counts_then = run.spike_counts[0].copy()
     times, neurons = run.advance(time, record_spikes=record_spikes, max_spikes=max_spikes, progress=progress)
-    require_range(network, run.membrane_potential, run.synaptic_current)
+    require_finite(run.membrane_potential, run.synaptic_current)
     final = run.state(start_time=origin)
     counts = run.spike_counts[0] - counts_then
     elapsed = float(run.time[0]) - then
@@ -126,6 +126,7 @@ def advance_to(
     )
     if result.n_spikes > max_spikes:
         raise RunawayError(describe_runaway(result, max_spikes), result)
+    require_moderate_currents(final.synaptic_current, network.firing_threshold)
     return result
 
 

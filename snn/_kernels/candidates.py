@@ -277,7 +277,7 @@ def find_tied(column, n_candidates, moment, fade, length, instant, windows):
     for k in range(n_candidates):
         n_close += np.int64(1) if windows.crossing[np.uint64(k)] <= limit else np.int64(0)
     windows.tied[0] = column
-    if n_close == 1:
+    if n_close <= 1:  # none, where numbers have left their range
         return 1
     n_tied = 0
     for k in range(n_candidates):

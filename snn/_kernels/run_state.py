@@ -123,14 +123,13 @@ def expected_spikes(soma_bias, threshold, current, duration):
 
 
 @compiled
-def in_range(threshold, potential, current, largest_ratio):
-    """Return whether potentials and currents are finite, and currents within so many thresholds."""
-    is_finite = is_bounded = True
+def are_finite(potential, current):
+    """Return whether all potentials and currents are finite."""
+    finite = True
     for k in range(potential.shape[0]):
         for i in range(potential.shape[1]):
-            is_finite &= (abs(potential[k, i]) < np.inf) & (abs(current[k, i]) < np.inf)
-            is_bounded &= abs(current[k, i]) <= largest_ratio * threshold[i]
-    return is_finite, is_bounded
+            finite &= (abs(potential[k, i]) < np.inf) & (abs(current[k, i]) < np.inf)
+    return finite
 
 
 @compiled

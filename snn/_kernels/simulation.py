@@ -1,6 +1,8 @@
 """What Python calls: copies of a network, one after the other, to a stop time or until the budget is
 spent."""
 
+import numpy as np
+
 from snn._kernels import compressed_rows, rows, segments  # noqa: F401 - implementations of `delivery`
 from snn._kernels.active_set import integrate_active, plan
 from snn._kernels.candidates import Group
@@ -76,6 +78,9 @@ def advance_one(form, neurons, k, group, drift, state, settings, stop_time, budg
             )
         if elapsed < 0.0:
             elapsed, n_new, n_windows = integrate_all(form, group, drift, state, remaining, settings, work)
+        if not elapsed < np.inf:
+            # Numbers have left their range, and there is no going on.
+            elapsed = remaining
         if elapsed > 0.0:
             state.rate = n_new / elapsed
         count_spikes(neurons, k, state, work.log, n_new, spikes, n_events)
