@@ -3,6 +3,7 @@
 from snn.analog import AnalogResult, simulate_analog
 from snn.clock_driven import simulate_clocked
 from snn.event_driven import simulate
+from snn.explain import SpikeExplanation, explain
 from snn.network import SpikingNetwork
 from snn.result import RunawayError, SimulationResult, SpikeTrain
 from snn.start_up import warm_up
@@ -31,10 +32,12 @@ __all__ = [
     "SignPairWeights",
     "SimulationResult",
     "SparseWeights",
+    "SpikeExplanation",
     "SpikeTrain",
     "SpikingNetwork",
     "StencilWeights",
     "Weights",
+    "explain",
     "simulate",
     "simulate_analog",
     "simulate_clocked",
