@@ -5,8 +5,8 @@ from snn.clock_driven import simulate_clocked
 from snn.event_driven import simulate
 from snn.explain import SpikeExplanation, explain
 from snn.network import SpikingNetwork
+from snn.precompile import warm_up
 from snn.result import RunawayError, SimulationResult, SpikeTrain
-from snn.start_up import warm_up
 from snn.state import NetworkState
 from snn.weights import (
     Block,

@@ -1,4 +1,4 @@
-"""Pictures of a run.  Each function draws into `ax` (default: the current axes) and returns it."""
+"""Plots of a run.  Each function draws into `ax` (default: the current axes) and returns it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ TIME_LABEL = "time (synaptic time constants)"
 
 
 def raster(spikes: SpikeTrain, *, neurons: Sequence[int] | None = None, ax: Axes | None = None) -> Axes:
-    """Draw a tick for each spike, a row for each neuron that was asked for (default: all)."""
+    """Draw a tick for each spike, a row for each of the chosen neurons (default: all)."""
     checks.instance_of("spikes", spikes, SpikeTrain)
     chosen = _chosen(neurons, spikes.n_neurons)
     ax = plt.gca() if ax is None else ax

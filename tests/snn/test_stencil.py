@@ -112,7 +112,7 @@ def test_sums_equal_those_of_the_array(seed):
 @pytest.mark.parametrize(
     ("values", "grid_shape", "error", "message"),
     [
-        (np.zeros((2, 1, 2)), (1, 1), ValueError, r"values must have shape \(any, any, any, any\)"),
+        (np.zeros((2, 1, 2)), (1, 1), ValueError, r"values must be 4-D"),
         (np.zeros((2, 1, 1, 3)), (1, 1), ValueError, "as many source as target channels; got 2 and 3"),
         (
             np.zeros((2, 1, 2, 2)),

@@ -1,4 +1,4 @@
-"""Weights with wrong indices or extreme values are refused in one sentence."""
+"""Every form of weights keeps the protocol; wrong indices and extreme values are refused in one sentence."""
 
 import copy
 import pickle
@@ -22,6 +22,7 @@ from snn import (
     simulate,
     simulate_clocked,
 )
+from snn._kernels import clocked
 from snn._kernels.forms import FORMS
 from snn.checks import LARGEST_RATIO
 from snn.weights import SegmentedWeights, examples
@@ -224,3 +225,13 @@ def test_records_of_one_kind_have_one_type(weights):
                 assert value.dtype == types["int64" if integers else "float64"]
             else:
                 assert type(value) is (float if name == "factor" else int)
+
+
+def test_one_compiled_clock_serves_each_kind():
+    for weights in examples():
+        for other in (weights, copy.copy(weights)):
+            n_neurons = other.shape[0]
+            for record_spikes in (False, True):
+                network = SpikingNetwork(other, np.full(n_neurons, 0.7))
+                simulate_clocked(network, 5.0, time_step=0.5, record_spikes=record_spikes)
+    assert len(clocked.advance.signatures) == len(FORMS)
