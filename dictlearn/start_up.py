@@ -11,7 +11,7 @@ from dictlearn.learning import learn_dictionary
 from dictlearn.rules import READOUTS
 from dictlearn.settings import LearningSettings
 from dictlearn.steps import PaperSteps, UsageSteps
-from snn import start_up
+from snn import precompile
 from solvers.start_up import tasks as tasks_of_solvers
 
 
@@ -30,11 +30,11 @@ def warm_up(*, progress: bool = True) -> None:
     TypeError
         If `progress` is not a bool.
     """
-    runs = {**start_up.tasks(), **tasks_of_solvers(), **tasks()}
-    start_up.run_tasks(runs, progress=progress)
+    runs = {**precompile.tasks(), **tasks_of_solvers(), **tasks()}
+    precompile.run_tasks(runs, progress=progress)
 
 
-def tasks() -> start_up.Tasks:
+def tasks() -> precompile.Tasks:
     """Return the tasks that call all kernels of `dictlearn`."""
     signals = np.random.default_rng(0).uniform(size=(4, 6))
     runs = {}

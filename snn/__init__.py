@@ -2,11 +2,12 @@
 
 from snn.analog import AnalogResult, simulate_analog
 from snn.clock_driven import simulate_clocked
+from snn.explain import SpikeExplanation, explain
 from snn.network import SpikingNetwork
+from snn.precompile import warm_up
 from snn.result import RunawayError, SimulationResult, SpikeTrain
 from snn.simulate import simulate
 from snn.simulator import Simulator
-from snn.start_up import warm_up
 from snn.state import NetworkState
 from snn.weights import (
     Block,
@@ -33,10 +34,12 @@ __all__ = [
     "SimulationResult",
     "Simulator",
     "SparseWeights",
+    "SpikeExplanation",
     "SpikeTrain",
     "SpikingNetwork",
     "StencilWeights",
     "Weights",
+    "explain",
     "simulate",
     "simulate_analog",
     "simulate_clocked",

@@ -1,4 +1,4 @@
-"""Turn what a user passes into the arrays the kernels need, or say in one sentence what is wrong.
+"""Convert arguments to the arrays that kernels need, or say in one sentence what is wrong.
 
 `TypeError` is for the wrong kind of thing, `ValueError` for a wrong value or shape.  A message names
 the argument, the rule, and what came.  Nothing is repaired silently.
@@ -28,13 +28,13 @@ def real_array(name: str, value: Any, *, shape: tuple[int | None, ...], meaning:
     Parameters
     ----------
     name : str
-        What the user calls it.
+        Name of the argument.
     value : array_like
         Numbers, of any real type and memory order, read-only or not.
     shape : tuple of int or None
-        The shape wanted; None stands for any length of at least one.
+        The required shape; None allows any length of at least one.
     meaning : str, optional
-        What the axes are, for the message.
+        What the axes are, and what to do, for the message.
 
     Raises
     ------
@@ -56,9 +56,12 @@ def real_array(name: str, value: Any, *, shape: tuple[int | None, ...], meaning:
     if array.ndim != len(shape) or any(
         n is not None and n != m for n, m in zip(shape, array.shape, strict=True)
     ):
-        wanted = ", ".join("any" if n is None else str(n) for n in shape) + ("," if len(shape) == 1 else "")
+        rule = f"be {len(shape)}-D"
+        if any(n is not None for n in shape):
+            sizes = ", ".join("any" if n is None else str(n) for n in shape)
+            rule = f"have shape ({sizes}{',' if len(shape) == 1 else ''})"
         hint = f", {meaning}" if meaning else ""
-        raise ValueError(f"{name} must have shape ({wanted}){hint}; got shape {array.shape}")
+        raise ValueError(f"{name} must {rule}{hint}; got shape {array.shape}")
     if array.size == 0:
         raise ValueError(f"{name} must not be empty; got shape {array.shape}")
     array = np.ascontiguousarray(array, dtype=np.float64)

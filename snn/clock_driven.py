@@ -1,4 +1,4 @@
-"""The same networks on a clock, as digital chips run them."""
+"""Simulation with a fixed time step, as on digital chips."""
 
 from __future__ import annotations
 
@@ -46,13 +46,13 @@ def simulate_clocked(
     Parameters
     ----------
     network : SpikingNetwork
-        What to run.
+        The network.
     duration : float
-        How long, in synaptic time constants; a whole number of steps.
+        Length of the run, in synaptic time constants; a whole number of steps.
     time_step : float
         dt, in synaptic time constants.
     reset : {"zero", "subtract"}, default "zero"
-        What a spike does to the potential.
+        Effect of a spike on the potential.
     state, record_spikes, max_spikes, progress
         As for `simulate`.
 
@@ -139,7 +139,7 @@ def whole_steps(duration: float, time_step: float) -> int:
 class ClockDrivenRun:
     """Copies of one network, each with its own drive, advanced together on a clock.
 
-    This is what `simulate_clocked` runs one of; its rules are told there.  It checks nothing.
+    `simulate_clocked` runs one copy, and its rules are stated there.  Arguments are not checked.
 
     Parameters
     ----------
@@ -152,14 +152,14 @@ class ClockDrivenRun:
     subtract : bool, default False
         Whether a spike takes the threshold from the potential, and does not set it to zero.
     state : NetworkState or ClockDrivenRun, optional
-        Where every copy starts, or each where that of another run stands; by default at rest.
+        The state that every copy starts in, or a run whose copies are continued; by default rest.
 
     Attributes
     ----------
     spike_counts : ndarray of int, shape (n_copies, n_neurons)
         Spikes so far.
     membrane_potential, synaptic_current : ndarray, shape (n_copies, n_neurons)
-        Where the copies stand.
+        State of the copies.
     steps : ndarray of int, shape (n_copies,)
         Steps so far.
     """
@@ -206,9 +206,9 @@ class ClockDrivenRun:
     ) -> tuple[np.ndarray, np.ndarray]:
         """Advance every copy by `n_steps`.
 
-        Stops early, with `steps` behind, once this call has emitted more than `max_spikes` spikes; the
-        next call makes up for that.  Returns the steps (counted from 1 where the run started) and neurons
-        of the spikes, copy by copy; empty unless recorded.
+        Stops early, with fewer `steps`, once this call has emitted more than `max_spikes` spikes; the
+        next call does the missing steps.  Returns the steps (counted from 1 at the start of the run) and
+        neurons of the spikes, copy by copy; empty unless recorded.
         """
         n_copies, n_neurons = self.spike_counts.shape
         self._stop_step += n_steps
@@ -255,7 +255,7 @@ class ClockDrivenRun:
 
     @property
     def charge(self) -> np.ndarray:
-        """Sum over the steps of dt (beta + h): what the potentials rose by, and what resets took from them.
+        """Sum over the steps of dt (beta + h): the rise of the potentials plus what resets took from them.
 
         The average soma current is charge / (steps * time_step).
         """

@@ -1,4 +1,4 @@
-"""Pictures of a run.  Each function draws into `ax` (default: the current axes) and returns it."""
+"""Plots of a run.  Each function draws into `ax` (default: the current axes) and returns it."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from snn import checks, rates, traces
+from snn.explain import SpikeExplanation
 from snn.network import SpikingNetwork
 from snn.result import SpikeTrain
 from snn.state import NetworkState
@@ -17,7 +18,7 @@ TIME_LABEL = "time (synaptic time constants)"
 
 
 def raster(spikes: SpikeTrain, *, neurons: Sequence[int] | None = None, ax: Axes | None = None) -> Axes:
-    """Draw a tick for each spike, a row for each neuron that was asked for (default: all)."""
+    """Draw a tick for each spike, a row for each of the chosen neurons (default: all)."""
     checks.instance_of("spikes", spikes, SpikeTrain)
     chosen = _chosen(neurons, spikes.n_neurons)
     ax = plt.gca() if ax is None else ax
@@ -64,6 +65,30 @@ def potentials(
         ax.plot(times, values, label=f"neuron {neuron}", linewidth=1.0)
     ax.set(xlim=(spikes.start, spikes.stop), xlabel=TIME_LABEL, ylabel="membrane potential")
     ax.legend(loc="best", fontsize="small")
+    return ax
+
+
+def charges(explanation: SpikeExplanation, *, n_sources: int = 10, ax: Axes | None = None) -> Axes:
+    """Draw what brought a neuron to its threshold: a bar for each of the largest charges.
+
+    Parameters
+    ----------
+    explanation : SpikeExplanation
+        What `explain` returned.
+    n_sources : int, default 10
+        Number of sources with a bar of their own; the others share one.
+    """
+    checks.instance_of("explanation", explanation, SpikeExplanation)
+    parts = explanation.parts(checks.positive_integer("n_sources", n_sources))
+    ax = plt.gca() if ax is None else ax
+    names, amounts = [name for name, _ in parts], np.array([charge for _, charge in parts])
+    ends = np.cumsum(amounts)
+    ax.barh(names, amounts, left=ends - amounts, color=["C0" if a >= 0.0 else "C3" for a in amounts])
+    ax.axvline(explanation.firing_threshold, color="black", linestyle="--", linewidth=0.8)
+    ax.invert_yaxis()
+    ax.set(
+        xlabel="charge since the last reset", title=f"neuron {explanation.neuron} at {explanation.time:.6g}"
+    )
     return ax
 
 

@@ -1,6 +1,6 @@
 """Read-outs: from spikes to rates.
 
-All of them tend to the same limit; they differ in how, and in which entries are exactly zero on the way.
+All of them tend to the same limit.  They differ in how fast, and in the entries that are exactly zero.
 """
 
 from __future__ import annotations
@@ -14,22 +14,22 @@ from snn.result import SimulationResult, SpikeTrain
 def spike_rate(spikes: SpikeTrain, *, start: float | None = None, stop: float | None = None) -> np.ndarray:
     """Return spikes per unit of time in (start, stop], shape (n_neurons,).
 
-    From the beginning of the run the error falls like 1/t, with a trace of every early spike; over a
-    later window, neurons that fired only early are exactly zero.
+    From the beginning of the run the error falls like 1/t, and every early spike counts.  Over a later
+    interval, neurons that fired only early are exactly zero.
 
     Parameters
     ----------
     spikes : SpikeTrain
-        What was recorded.
+        Recorded spikes.
     start, stop : float, optional
-        The window; by default all that was observed.
+        The interval; by default the whole record.
 
     Raises
     ------
     TypeError, ValueError
-        If the window is empty or was not observed.
+        If the interval is empty or not within the record.
     """
-    start, stop = _window(spikes, start, stop)
+    start, stop = _interval(spikes, start, stop)
     # A spike at the very start of the record belongs to it.
     first = None if start == spikes.start else start
     return spikes.counts(start=first, stop=stop) / (stop - start)
@@ -37,8 +37,8 @@ def spike_rate(spikes: SpikeTrain, *, start: float | None = None, stop: float | 
 
 def rate_curve(spikes: SpikeTrain, times: np.ndarray, *, start: float | None = None) -> np.ndarray:
     """Return the rates over (start, t] for each t in `times`, shape (n_times, n_neurons)."""
-    start, _ = _window(spikes, start, None)
-    times = checks.real_array("times", times, shape=(None,), meaning="ends of the windows")
+    start, _ = _interval(spikes, start, None)
+    times = checks.real_array("times", times, shape=(None,), meaning="ends of the intervals")
     if (np.diff(times) < 0.0).any() or times[0] <= start or times[-1] > spikes.stop:
         raise ValueError(
             f"times must not decrease and lie in ({start}, {spikes.stop}]; got {times[0]} to {times[-1]}"
@@ -65,10 +65,10 @@ def exponential_rate(spikes: SpikeTrain, *, time_constant: float, stop: float | 
 
         a_i = sum_k e^-(stop - t_ik)/T / (T (1 - e^-(stop - t0)/T))
 
-    The denominator is the weight of the window, so a neuron that fires steadily shows its rate at once.
-    It forgets early spikes, and never settles: its error stays of the order of 1 / T.
+    The denominator is the weight of the whole record, so that a regular spike train shows its rate at once.
+    It forgets early spikes, and it does not converge: its error stays of the order of 1 / T.
     """
-    start, stop = _window(spikes, None, stop)
+    start, stop = _interval(spikes, None, stop)
     time_constant = checks.positive_number("time_constant", time_constant)
     last = np.searchsorted(spikes.times, stop, side="right")
     kernel = np.exp((spikes.times[:last] - stop) / time_constant)
@@ -76,12 +76,12 @@ def exponential_rate(spikes: SpikeTrain, *, time_constant: float, stop: float | 
     return weighted / (-time_constant * np.expm1((start - stop) / time_constant))
 
 
-def _window(spikes: SpikeTrain, start: float | None, stop: float | None) -> tuple[float, float]:
+def _interval(spikes: SpikeTrain, start: float | None, stop: float | None) -> tuple[float, float]:
     checks.instance_of("spikes", spikes, SpikeTrain)
     start = spikes.start if start is None else checks.real_number("start", start)
     stop = spikes.stop if stop is None else checks.real_number("stop", stop)
     if not spikes.start <= start < stop <= spikes.stop:
         raise ValueError(
-            f"start and stop must bound a window in [{spikes.start}, {spikes.stop}]; got {start} and {stop}"
+            f"start and stop must be an interval in [{spikes.start}, {spikes.stop}]; got {start} and {stop}"
         )
     return start, stop

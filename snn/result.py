@@ -1,4 +1,4 @@
-"""What a run leaves behind."""
+"""Results of a run."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from snn.state import NetworkState
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class SpikeTrain:
-    """The spikes of n neurons in a window of time.
+    """The spikes of n neurons in an interval of time.
 
     Parameters
     ----------
     times : array_like, shape (n_spikes,)
         In synaptic time constants, not decreasing.
     neurons : array_like of int, shape (n_spikes,)
-        Who fired.
+        The neuron that fired each spike.
     n_neurons : int
-        How many neurons could have.
+        Number of neurons of the network.
     start, stop : float
-        The window that was observed.
+        The interval that was recorded.
     """
 
     times: np.ndarray
@@ -94,20 +94,20 @@ class SpikeTrain:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class SimulationResult:
-    """What `simulate` and `simulate_clocked` return.
+    """Result of `simulate` and `simulate_clocked`.
 
     Attributes
     ----------
     network : SpikingNetwork
-        What ran.
+        The network that ran.
     duration : float
-        How long this run lasted, in synaptic time constants.
+        Length of this run, in synaptic time constants.
     spike_counts : ndarray of int, shape (n_neurons,)
         Spikes of each neuron in this run.
     average_soma_current : ndarray, shape (n_neurons,)
         u: the mean of the soma current mu over this run.
     state : NetworkState
-        Where the network stands at the end; pass it to the next run.
+        State of the network at the end; pass it to the next run.
     spikes : SpikeTrain or None
         Every spike, when they were recorded.
     """
@@ -155,5 +155,5 @@ class RunawayError(RuntimeError):
         self.result = result
 
     def __reduce__(self) -> tuple:
-        # Exceptions are pickled with their message alone; a worker's must arrive whole.
+        # By default exceptions are pickled with their message alone, without the result.
         return type(self), (self.args[0], self.result)

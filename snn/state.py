@@ -13,14 +13,14 @@ from snn.archive import load_archive, save_archive
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class NetworkState:
-    """All that a run needs to go on: potentials, synaptic currents, and the time.
+    """What a run continues from: potentials, synaptic currents, and the time.
 
     Parameters
     ----------
     membrane_potential : array_like, shape (n_neurons,)
         v, at most the firing threshold (a neuron at its threshold fires at once).
     synaptic_current : array_like, shape (n_neurons,)
-        The part of the soma current that spikes brought, mu - beta.
+        The part of the soma current that spikes caused, mu - beta.
     time : float, default 0.0
         In synaptic time constants.
     """
@@ -50,7 +50,7 @@ class NetworkState:
     def unchecked(
         cls, membrane_potential: np.ndarray, synaptic_current: np.ndarray, time: float
     ) -> NetworkState:
-        """Return the state that finite float64 arrays of one length, which nobody else has, describe."""
+        """Build without validation from finite float64 arrays of one length; takes ownership of both."""
         state = object.__new__(cls)
         object.__setattr__(state, "membrane_potential", checks.read_only(membrane_potential))
         object.__setattr__(state, "synaptic_current", checks.read_only(synaptic_current))
@@ -63,9 +63,9 @@ class NetworkState:
         return len(self.membrane_potential)
 
     def save(self, path: str | os.PathLike) -> None:
-        """Write the state to `path` (npz), whole or not at all.
+        """Write the state to `path` (npz), completely or not at all.
 
-        A process killed, or a disk found full, while it writes leaves what was at `path` before.
+        If the process is killed or the disk is full, the file that was at `path` before remains.
         """
         save_archive(path, {field.name: getattr(self, field.name) for field in fields(self)})
 

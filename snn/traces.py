@@ -1,7 +1,7 @@
 """Potentials and currents at any time, rebuilt in closed form from recorded spikes.
 
-Nothing here integrates: each trace is the formula of the model evaluated on the spike train, so it
-also serves as an independent check of the simulators.
+Nothing here integrates: each trace is the formula of the model evaluated on the spike train.  It is also an
+independent check of the simulators.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ def soma_current(
     Parameters
     ----------
     network : SpikingNetwork
-        What ran.
+        The network that ran.
     spikes : SpikeTrain
-        What it emitted, recorded from `initial_state` on.
+        Its spikes, recorded from `initial_state` on.
     times : array_like, shape (n_times,)
         Not decreasing, within the record.
     initial_state : NetworkState, optional
@@ -96,12 +96,12 @@ def _filtered_counts(spikes: SpikeTrain, times: np.ndarray) -> tuple[np.ndarray,
     for row, (time, edge) in enumerate(zip(times, edges, strict=True)):
         decay = np.exp(previous_time - time)
         ages = time - spikes.times[previous_edge:edge]
-        who = spikes.neurons[previous_edge:edge]
+        neurons = spikes.neurons[previous_edge:edge]
         if row:
             decayed[row] = decayed[row - 1] * decay
             risen[row] = risen[row - 1] - np.expm1(previous_time - time) * decayed[row - 1]
-        decayed[row] += np.bincount(who, weights=np.exp(-ages), minlength=spikes.n_neurons)
-        risen[row] += np.bincount(who, weights=-np.expm1(-ages), minlength=spikes.n_neurons)
+        decayed[row] += np.bincount(neurons, weights=np.exp(-ages), minlength=spikes.n_neurons)
+        risen[row] += np.bincount(neurons, weights=-np.expm1(-ages), minlength=spikes.n_neurons)
         previous_time, previous_edge = time, edge
     return decayed, risen
 

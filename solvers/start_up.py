@@ -7,7 +7,7 @@ from itertools import product
 
 import numpy as np
 
-from snn import start_up
+from snn import precompile
 from solvers.convolution import ConvolutionalDictionary
 from solvers.problem import LassoProblem
 from solvers.spiking import READOUTS, solve_spiking
@@ -28,10 +28,10 @@ def warm_up(*, progress: bool = True) -> None:
     TypeError
         If `progress` is not a bool.
     """
-    start_up.run_tasks({**start_up.tasks(), **tasks()}, progress=progress)
+    precompile.run_tasks({**precompile.tasks(), **tasks()}, progress=progress)
 
 
-def tasks() -> start_up.Tasks:
+def tasks() -> precompile.Tasks:
     """Return the tasks that call all kernels of `solvers`."""
     rng = np.random.default_rng(0)
     dense = rng.standard_normal((6, 4)), rng.standard_normal((3, 4))

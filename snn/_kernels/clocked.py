@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numba.extending import overload
 
-from snn._kernels.compiling import compiled
+from snn._kernels.compiling import compiled, uncounted
 from snn._kernels.forms import CompressedRows, Rows, Segments, Stencil
 
 POTENTIAL, CURRENT, BIAS, THRESHOLD = 0, 1, 2, 3
@@ -190,12 +190,12 @@ def _deliver(form, current, neuron):
     DELIVERIES[type(form)](form, current, neuron)
 
 
-@overload(_deliver)
+@overload(_deliver, jit_options={"_nrt": False, "forceinline": True})
 def _deliver_form(form, current, neuron):
     return DELIVERIES[form.instance_class]
 
 
-@compiled
+@uncounted
 def advance(
     form, copies, workspace, first, stop_step, time_step, subtract, max_steps, max_events, record, spikes
 ):

@@ -15,7 +15,6 @@ Everywhere ``weights[source, target]``; a positive weight excites.  Each form of
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -62,16 +61,18 @@ def as_weights(weights: Any) -> Weights:
     return DenseWeights.from_argument("weights", weights)
 
 
-def examples() -> Iterator[Weights]:
-    """Yield one small object of each form: the registry of forms."""
+def examples() -> tuple[Weights, ...]:
+    """Return one small object of each form: the registry of forms."""
     inhibition = np.array([[0.0, -0.2], [-0.2, 0.0]])
     lateral = LateralInhibition(-inhibition)
     blocks = BlockWeights(2, (Block(first_source=0, first_target=0, values=inhibition),))
-    yield DenseWeights(inhibition)
-    yield lateral
-    yield InhibitionOnDemand(2, lambda sources: -inhibition[sources])
-    yield SignPairWeights(lateral=lateral, cross=np.ones(2))
-    yield blocks
-    yield blocks.segments
-    yield SparseWeights(csr_array(inhibition))
-    yield StencilWeights(inhibition[:, np.newaxis, np.newaxis, :], (1, 1))
+    return (
+        DenseWeights(inhibition),
+        lateral,
+        InhibitionOnDemand(2, lambda sources: -inhibition[sources]),
+        SignPairWeights(lateral=lateral, cross=np.ones(2)),
+        blocks,
+        blocks.segments,
+        SparseWeights(csr_array(inhibition)),
+        StencilWeights(inhibition[:, np.newaxis, np.newaxis, :], (1, 1)),
+    )

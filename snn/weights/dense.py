@@ -14,7 +14,7 @@ from snn.weights.protocol import Weights, same_type
 
 NO_CROSS = checks.read_only(np.empty(0))
 ROWS_AT_ONCE = 64
-"""Rows looked at together, so that they stay in the cache."""
+"""Rows compared together, so that they stay in the cache."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,7 +10,7 @@ import numpy as np
 
 from snn import checks
 from snn._kernels.forms import Rows
-from snn.weights.dense import NO_CROSS, largest_off_diagonal
+from snn.weights.dense import NO_CROSS
 from snn.weights.protocol import Weights, same_type
 
 
@@ -45,15 +45,14 @@ class InhibitionOnDemand(Weights):
         self._rows = np.zeros((1, self._n_neurons))
         self._row_of = np.full(self._n_neurons, -1, dtype=np.int64)
         self._n_stored = 0
-        self._largest = np.zeros(self._n_neurons)
+        self._largest, self._n_bounded = np.zeros(self._n_neurons), 0
         self._lock = threading.Lock()
 
     def __getstate__(self) -> dict[str, Any]:
         with self._lock:
             state = {key: value for key, value in self.__dict__.items() if key != "_lock"}
-            # Rows of its own: a copy goes on storing where this one does.
+            # A copy needs rows of its own: both may store more at the same place.
             state["_rows"] = self._rows[: max(self._n_stored, 1)].copy()
-            state["_largest"] = self._largest.copy()
         return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -112,9 +111,6 @@ class InhibitionOnDemand(Weights):
         row_of[missing] = np.arange(self._n_stored, n_stored)
         self._row_of = row_of
         self._n_stored = n_stored
-        for source, row in zip(missing, rows, strict=True):
-            largest = largest_off_diagonal(row[np.newaxis], first_source=int(source))
-            self._largest = np.maximum(self._largest, largest)
 
     def strength_of(self, sources: np.ndarray) -> np.ndarray:
         """Return rows of S, shape (n_sources, n_neurons), computing those that are missing."""
@@ -144,7 +140,14 @@ class InhibitionOnDemand(Weights):
 
     def largest_magnitudes(self) -> np.ndarray:
         """See `Weights`; of the rows computed so far."""
-        return self._largest
+        with self._lock:
+            sources = np.flatnonzero(self._row_of >= self._n_bounded)
+            if len(sources):
+                rows = np.abs(self._rows[self._row_of[sources]])
+                rows[np.arange(len(sources)), sources] = 0.0
+                self._largest = np.maximum(self._largest, rows.max(axis=0))
+                self._n_bounded = self._n_stored
+            return self._largest
 
     def column(self, target: int, sources: np.ndarray) -> np.ndarray:
         """See `Weights`."""

@@ -18,7 +18,7 @@ class SignPairWeights(Weights):
     """Weights of n sign pairs: two neurons that receive one lateral current with opposite signs.
 
     Neuron i < n is the positive neuron of pair i, neuron n + i its negative neuron.  With L the lateral
-    weights and X the diagonal matrix of the cross-inhibition, the 2n x 2n weights are::
+    weights and X the diagonal matrix of the cross weights, the 2n x 2n weights are::
 
         [[  L,  X - L ],
          [ X - L,  L  ]]

@@ -101,7 +101,7 @@ def _checked(name: str, value: sparse.spmatrix | sparse.sparray) -> sparse.csr_a
     if value.dtype.kind not in "fiub":
         raise TypeError(f"{name} must be a matrix of real numbers; got dtype {value.dtype}")
     if value.ndim != 2:
-        raise ValueError(f"{name} must have shape (any, any), (source, target); got shape {value.shape}")
+        raise ValueError(f"{name} must be 2-D, (source, target); got shape {value.shape}")
     require_square(name, value.shape)
     _require_valid_indices(name, value)
     # 64-bit indices, as kernels take them, so that they are stored once.

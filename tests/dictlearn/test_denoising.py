@@ -149,7 +149,7 @@ IMAGE = np.zeros((10, 12))
 @pytest.mark.parametrize(
     ("changed", "error", "sentence"),
     [
-        ({"image": IMAGE[0]}, ValueError, r"image must have shape \(any, any\)"),
+        ({"image": IMAGE[0]}, ValueError, r"image must be 2-D"),
         ({"image": IMAGE + np.nan}, ValueError, "image must be finite"),
         ({"dictionary": DCT[:, :15]}, ValueError, "16 features, one a pixel, or 32, two channels; got 15"),
         (

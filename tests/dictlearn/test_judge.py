@@ -144,7 +144,7 @@ def test_too_few_atoms_and_atoms_that_vanished():
         (lambda: mean_objective(np.zeros((2, 3)), np.ones((1, 3)), penalty=0.1), ValueError, "dictionary must not be all zero"),
         (lambda: mean_objective(np.ones((2, 3)), np.ones((1, 4)), penalty=0.1), ValueError, r"dictionary must have shape \(any, 4\)"),
         (lambda: mean_objective("D", np.ones((1, 4)), penalty=0.1), TypeError, "dictionary must be an array of real numbers"),
-        (lambda: mean_objective(np.ones((2, 3)), np.ones(3), penalty=0.1), ValueError, r"signals must have shape \(any, any\)"),
+        (lambda: mean_objective(np.ones((2, 3)), np.ones(3), penalty=0.1), ValueError, r"signals must be 2-D"),
         (lambda: mean_objective(np.ones((2, 3)), np.ones((1, 3)), penalty=0.0), ValueError, "penalty must be positive; got 0.0"),
         (lambda: mean_objective(np.ones((2, 3)), np.ones((1, 3)), penalty=0.1, normalise=1), TypeError, "normalise must be True or False"),
         (lambda: mean_objective(np.ones((2, 3)), np.ones((1, 3)), penalty=0.1, n_jobs=0), ValueError, "n_jobs must not be 0"),

@@ -210,7 +210,7 @@ IMAGE = np.zeros((10, 12))
     ("call", "error", "sentence"),
     [
         (lambda: extract_patches("image", 8), TypeError, "image must be an array of real numbers"),
-        (lambda: extract_patches(IMAGE[0], 8), ValueError, r"image must have shape \(any, any\)"),
+        (lambda: extract_patches(IMAGE[0], 8), ValueError, r"image must be 2-D"),
         (lambda: extract_patches(IMAGE * np.nan, 8), ValueError, "image must be finite"),
         (lambda: extract_patches(IMAGE, 0), ValueError, "patch_size must be positive; got 0"),
         (lambda: extract_patches(IMAGE, 2.5), TypeError, "patch_size must be an integer; got float"),

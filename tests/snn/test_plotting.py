@@ -4,7 +4,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 
-from snn import SpikeTrain, plotting, simulate
+from snn import SpikeTrain, explain, plotting, simulate
 from tests.reference.networks import golden_network
 
 
@@ -73,3 +73,17 @@ def test_without_ax_the_current_axes_are_used(ax, spikes):
     assert plotting.potentials(network, spikes, neurons=[1]) is ax
     assert plotting.rates_against_time(spikes, neurons=[1]) is ax
     assert len(plt.get_fignums()) == 1
+
+
+@pytest.mark.parametrize("n_sources", [1, 10])
+def test_charges_reach_the_threshold(ax, spikes, n_sources):
+    network = golden_network()
+    explanation = explain(network, spikes, len(spikes) - 1)
+    assert plotting.charges(explanation, n_sources=n_sources, ax=ax) is ax
+    bars = ax.patches
+    assert len(bars) == len(explanation.parts(n_sources)) > 1
+    assert bars[0].get_x() == 0.0
+    last = bars[-1]
+    ends = {last.get_x() + last.get_width(), last.get_x()}
+    threshold = network.firing_threshold[explanation.neuron]
+    assert min(abs(end - threshold) for end in ends) < 1e-12

@@ -15,6 +15,7 @@ from snn import (
 )
 from snn._kernels import stencil
 from snn._kernels.positions import MOST_LOGGED
+from snn.checks import LARGEST_RATIO
 from snn.event_driven import EventDrivenRun
 from tests.reference.networks import random_network
 from tests.reference.simulator import simulate_slowly
@@ -111,7 +112,7 @@ def test_sums_equal_those_of_the_array(seed):
 @pytest.mark.parametrize(
     ("values", "grid_shape", "error", "message"),
     [
-        (np.zeros((2, 1, 2)), (1, 1), ValueError, r"values must have shape \(any, any, any, any\)"),
+        (np.zeros((2, 1, 2)), (1, 1), ValueError, r"values must be 4-D"),
         (np.zeros((2, 1, 1, 3)), (1, 1), ValueError, "as many source as target channels; got 2 and 3"),
         (
             np.zeros((2, 1, 2, 2)),
@@ -434,16 +435,16 @@ def test_a_runaway_within_its_first_instant():
     assert caught.value.result.n_spikes == 3
 
 
-@pytest.mark.parametrize("weight", [1e16, 1e100, 1e300])
+@pytest.mark.parametrize("weight", [1e9, LARGEST_RATIO])
 def test_intervals_far_below_the_resolution_of_time(weight):
     network = SpikingNetwork(StencilWeights(pair(weight), (1, 1)), np.linspace(0.8, 1.0, 8))
     with pytest.raises(RunawayError):
         simulate(network, 10.0, max_spikes=10_000)
 
 
-@pytest.mark.parametrize("weight", [-1e16, -1e100, -1e300])
-def test_inhibition_far_beyond_single_precision(weight):
-    """The two are lost to rounding in any form; the others fire on, small weights among them."""
+@pytest.mark.parametrize("weight", [-1e9, -LARGEST_RATIO])
+def test_inhibition_as_strong_as_networks_accept(weight):
+    """The two inhibited neurons are lost to rounding in any form; the others fire on."""
     values = pair(weight)
     values[0, 0, 0, 1] = 0.5
     network = SpikingNetwork(StencilWeights(values, (1, 1)), np.linspace(0.8, 1.0, 8))
@@ -453,13 +454,13 @@ def test_inhibition_far_beyond_single_precision(weight):
 
 
 def test_currents_beyond_the_range_of_floats_are_reported():
-    network = SpikingNetwork(StencilWeights(pair(1e308), (1, 1)), np.ones(8))
+    network = SpikingNetwork(StencilWeights(pair(1e308), (1, 1)), np.full(8, 1e300), 1e300)
     with pytest.raises((OverflowError, RunawayError)):
         simulate(network, 10.0, max_spikes=10_000)
 
 
 def test_an_enormous_drive_ends_in_an_error():
-    network = SpikingNetwork(StencilWeights(np.zeros((2, 1, 1, 2)), (1, 1)), [1e308, 1e308])
+    network = SpikingNetwork(StencilWeights(np.zeros((2, 1, 1, 2)), (1, 1)), [1e308, 1e308], 1e297)
     with pytest.raises((OverflowError, RunawayError)):
         simulate(network, 1.0, max_spikes=1000)
 
@@ -502,12 +503,12 @@ def test_weights_far_below_a_threshold_that_nobody_reaches(scale):
 
 
 @pytest.mark.parametrize(
-    ("drive", "current", "soon_after"), [(1.01 * 2.0**66, 0.0, 15.9), (-(2.0**69), 2.0**72, 0.4)]
+    ("drive", "current", "soon_after"), [(1.01 * 2.0**34, 0.0, 15.9), (-(2.0**37), 2.0**40, 0.4)]
 )
-def test_a_potential_whose_square_is_beyond_single_precision(drive, current, soon_after):
+def test_a_potential_far_below_the_threshold_that_rises_within_a_window(drive, current, soon_after):
     """It rises to the threshold within a window, and does not wait for the end of that, nor for others."""
     network = SpikingNetwork(StencilWeights(np.zeros((1, 1, 1, 1)), (1, 2)), [drive, 1.0 / soon_after])
-    state = NetworkState(membrane_potential=[-(2.0**70), 0.0], synaptic_current=[current, 0.0])
+    state = NetworkState(membrane_potential=[-(2.0**38), 0.0], synaptic_current=[current, 0.0])
     times = []
     for form in (network, in_full(network)):
         with pytest.raises(RunawayError) as caught:
@@ -518,9 +519,9 @@ def test_a_potential_whose_square_is_beyond_single_precision(drive, current, soo
     np.testing.assert_allclose(*times, rtol=1e-12)
 
 
-def test_a_current_beyond_single_precision_far_below_the_threshold():
+def test_a_large_current_far_below_the_threshold():
     network = SpikingNetwork(StencilWeights(np.zeros((1, 1, 1, 1)), (1, 1)), [1.0])
-    state = NetworkState(membrane_potential=[-1e50], synaptic_current=[1e45])
+    state = NetworkState(membrane_potential=[-1e50], synaptic_current=[1e12])
     run = simulate(network, 5.0, state=state)
     assert run.n_spikes == 0
-    np.testing.assert_allclose(run.state.synaptic_current, 1e45 * np.exp(-5.0), rtol=1e-12)
+    np.testing.assert_allclose(run.state.synaptic_current, 1e12 * np.exp(-5.0), rtol=1e-12)

@@ -54,7 +54,7 @@ CASES = [
     (
         lambda: problem([1.0, 2.0]),
         ValueError,
-        "dictionary must have shape (any, any), (n_atoms, n_features); got shape (2,)",
+        "dictionary must be 2-D, (n_atoms, n_features); got shape (2,)",
     ),
     (lambda: problem(None), TypeError, "dictionary must be an array of real numbers; got dtype object"),
     (
@@ -93,7 +93,7 @@ CASES = [
     (
         lambda: problem(signals=SIGNALS[0]),
         ValueError,
-        "signals must have shape (any, any), (n_signals, n_features); got shape (2,)",
+        "signals must be 2-D, (n_signals, n_features); got shape (2,)",
     ),
     (lambda: problem(signals=np.ones((3, 4))), ValueError, "dictionary has 2 features but signals have 4"),
     (lambda: problem(signals=[[1.0, -INF]]), ValueError, "signals must be finite; got -inf at [0, 1]"),
@@ -217,7 +217,7 @@ CASES = [
     (
         lambda: SpikingSparseCoder([1.0, 2.0], alpha=0.1).fit(SIGNALS),
         ValueError,
-        "dictionary must have shape (any, any), (n_atoms, n_features); got shape (2,)",
+        "dictionary must be 2-D, (n_atoms, n_features); got shape (2,)",
     ),
     (
         lambda: SpikingSparseCoder(DICTIONARY, alpha=0.1, positive="no").fit(SIGNALS),

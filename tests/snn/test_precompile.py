@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import snn
-from snn import start_up
+from snn import precompile
 from snn._kernels import compiling
 
 ROOT = Path(__file__).parents[2]
@@ -165,12 +165,12 @@ def test_nowhere_to_write_is_no_error(kernels):
 
 def test_warm_up_names_what_it_compiles(capsys):
     done = []
-    start_up.run_tasks({"one": lambda: done.append(1), "two": lambda: done.append(2)}, progress=True)
+    precompile.run_tasks({"one": lambda: done.append(1), "two": lambda: done.append(2)}, progress=True)
     assert done == [1, 2]
     shown = capsys.readouterr().err
     assert "compiling: one" in shown
     assert "compiling: two" in shown
-    start_up.run_tasks({"one": lambda: None}, progress=False)
+    precompile.run_tasks({"one": lambda: None}, progress=False)
     assert capsys.readouterr().err == ""
 
 

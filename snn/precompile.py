@@ -22,15 +22,15 @@ Tasks = Mapping[str, Callable[[], object]]
 def warm_up(*, progress: bool = True) -> None:
     """Compile all kernels of `snn`, or load them from disk, so that no later call has to.
 
-    Kernels are otherwise compiled at the first call that needs them, and kept on disk for the processes
-    after: in ``__pycache__`` beside the sources, in the folder that the environment variable
-    ``NUMBA_CACHE_DIR`` names, or where neither can be written to in Numba's folder for the user.  Call this
-    before starting many processes, while making an image that they start from, or before measuring time.
+    Otherwise the first call that needs a kernel compiles it.  Compiled kernels are stored on disk for later
+    processes: in the folder that the environment variable ``NUMBA_CACHE_DIR`` names, or else in
+    ``__pycache__`` beside the sources, or else in Numba's folder for the user.  Call this before starting
+    many processes, while building an image that they start from, or before measuring time.
 
     Parameters
     ----------
     progress : bool, default True
-        Show a line that says what is compiled.
+        Show a line that names what is compiled.
 
     Raises
     ------
@@ -41,7 +41,7 @@ def warm_up(*, progress: bool = True) -> None:
 
 
 def run_tasks(tasks: Tasks, *, progress: bool) -> None:
-    """Run all tasks, with a line that names the one that runs.
+    """Run all tasks, and show the name of the running one.
 
     Parameters
     ----------
@@ -65,5 +65,5 @@ def tasks() -> Tasks:
         network = SpikingNetwork(weights, np.full(n_neurons, 0.7), np.ones(n_neurons))
         runs[name] = partial(simulate, network, 5.0, record_spikes=True)
         runs[f"{name}, on a clock"] = partial(simulate_clocked, network, 5.0, time_step=0.5)
-    runs["a run that goes on"] = partial(simulate, network, 5.0, state=NetworkState.at_rest(n_neurons))
+    runs["a continued run"] = partial(simulate, network, 5.0, state=NetworkState.at_rest(n_neurons))
     return runs
