@@ -55,7 +55,7 @@ def random_network(rng, n_neurons, *, density=1.0, sign=0, strength=0.8):
 
 
 def random_sign_pair_network(rng, n_pairs, *, cross=0.5, penalty=0.1):
-    """Pairs as the signed LASSO makes them: c - penalty drives the positive neuron, -c - penalty the other."""
+    """Pairs as the signed LASSO makes them: c - penalty drives one neuron, -c - penalty the other."""
     dictionary = random_dictionary(rng, n_pairs, max(n_pairs // 2, 2))
     lateral = -(dictionary @ dictionary.T)
     np.fill_diagonal(lateral, 0.0)

@@ -88,12 +88,14 @@ def _run(weights, bias, threshold, potential, current, duration, max_spikes, tim
     now, n_spikes = 0.0, 0
     while n_spikes <= max_spikes:
         left = duration - now
-        first = math.inf
+        first, latest = math.inf, left + 1e-9 * (1.0 + left)
         for i in range(n_neurons):
-            # A little beyond the end, for neurons that fire in the same instant as one that fires there.
-            crossings[i] = _crossing(
-                threshold[i] - potential[i], bias[i], current[i], left + 1e-9 * (1.0 + left)
-            )
+            gap, fastest = threshold[i] - potential[i], bias[i] + max(current[i], 0.0)
+            crossings[i] = math.inf
+            # The potential rises at most this fast: no crossing before one that is known, nor in its instant.
+            if gap <= 0.0 or gap < fastest * (min(first, latest) + 1e-9 * (1.0 + min(first, latest))):
+                # A little beyond the end, for neurons that fire in the same instant as one that fires there.
+                crossings[i] = _crossing(gap, bias[i], current[i], latest)
             first = min(first, crossings[i])
         fired = first <= left
         step = first if fired else left
@@ -102,9 +104,8 @@ def _run(weights, bias, threshold, potential, current, duration, max_spikes, tim
             size = threshold[i] + abs(potential[i]) + abs(bias[i]) * step + abs(current[i]) * rise
             potential[i] += bias[i] * step + current[i] * rise
             current[i] -= current[i] * rise
-            fires[i] = (
-                fired and crossings[i] < math.inf and threshold[i] - potential[i] <= SAME_INSTANT * size
-            )
+            near = threshold[i] - potential[i] <= SAME_INSTANT * size
+            fires[i] = fired and near and crossings[i] < math.inf
         now = now + step if fired else duration
         if not fired:
             break

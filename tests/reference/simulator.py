@@ -15,8 +15,8 @@ import numpy as np
 
 DIGITS = 30
 AT_THRESHOLD = mpmath.mpf(10) ** -26  # a gap this small is none
-# In floats a crossing is known to a few units of rounding of the numbers it is made of.  Neurons that come this
-# near to their thresholds, relative to those numbers, when the first one crosses, fire in the same instant.
+# In floats a crossing is known to a few units of rounding of the numbers it is made of.  Neurons this near to
+# their thresholds, relative to those numbers, when the first one crosses fire in the same instant.
 SAME_INSTANT = mpmath.mpf(2) ** -42  # 2**10 units of 2**-52
 CLOSE_CALL = 1e-5  # floats decide nothing that is nearer than this
 

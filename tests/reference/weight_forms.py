@@ -37,6 +37,7 @@ class WeightForm(NamedTuple):
     nearest: Callable[[np.ndarray], np.ndarray] = np.copy
     multiple: int = 1  # the number of neurons is a multiple of this
     signed: bool = False  # the neurons are the positive and negative neurons of atoms
+    screened: bool = True  # screening is at work where few of many neurons fire
     atoms: Callable[[np.random.Generator, int, int], np.ndarray] = random_dictionary
 
     def n_neurons(self, about: int) -> int:
@@ -141,15 +142,17 @@ def lateral_inhibition(weights: np.ndarray) -> LateralInhibition:
 
 FORMS = {
     "dense": WeightForm(np.copy),
-    "sparse": WeightForm(sparse.csr_array),
+    "sparse": WeightForm(sparse.csr_array, screened=False),
     "lateral inhibition": WeightForm(lateral_inhibition),
     "on demand": WeightForm(on_demand),
     "sign pairs": WeightForm(sign_pairs(np.copy), nearest_sign_pairs, 2, True),
     "sign pairs, lateral inhibition": WeightForm(sign_pairs(lateral_inhibition), nearest_sign_pairs, 2, True),
     "sign pairs, on demand": WeightForm(sign_pairs(on_demand), nearest_sign_pairs, 2, True),
     "blocks": WeightForm(overlapping_blocks),
-    "grid": WeightForm(grid, nearest_on_grid, GRID_SHAPE[0] * GRID_SHAPE[1], atoms=grid_atoms),
-    "one position": WeightForm(one_position),
+    "grid": WeightForm(
+        grid, nearest_on_grid, GRID_SHAPE[0] * GRID_SHAPE[1], screened=False, atoms=grid_atoms
+    ),
+    "one position": WeightForm(one_position, screened=False),
 }
 NAMES = tuple(FORMS)
 ANY_MATRIX = tuple(name for name, form in FORMS.items() if form.nearest is np.copy)
@@ -166,7 +169,7 @@ def in_form(network: SpikingNetwork, name: str) -> SpikingNetwork:
 
 
 def bounded(weights: np.ndarray, strength: float) -> np.ndarray:
-    """Scale the matrix, which keeps it in its form, until no source excites by more than `strength` in all."""
+    """Scale the matrix, which keeps it in its form, until no source excites by more than `strength`."""
     sent = np.maximum(weights, 0.0).sum(axis=1).max()
     return weights * min(1.0, strength / sent) if sent > 0.0 else weights
 
