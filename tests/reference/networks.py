@@ -1,9 +1,8 @@
 """Networks to test on."""
 
 import numpy as np
-from scipy import sparse
 
-from snn import Block, BlockWeights, SignPairWeights, SpikingNetwork
+from snn import SignPairWeights, SpikingNetwork
 
 # Figure 1 of Tang, Lin and Davies (2017), atoms in rows; as printed, and with unit norms.
 PRINTED_DICTIONARY = np.array([[0.3313, 0.8835, 0.3313], [0.8148, 0.3621, 0.4527], [0.4364, 0.2182, 0.8729]])
@@ -55,37 +54,17 @@ def random_network(rng, n_neurons, *, density=1.0, sign=0, strength=0.8):
     )
 
 
-def random_mirrored_network(rng, n_pairs, *, exchange=0.5, penalty=0.1):
-    """Pairs as the signed LASSO makes them: c - penalty drives one half, -c - penalty the other."""
+def random_sign_pair_network(rng, n_pairs, *, cross=0.5, penalty=0.1):
+    """Pairs as the signed LASSO makes them: c - penalty drives one neuron, -c - penalty the other."""
     dictionary = random_dictionary(rng, n_pairs, max(n_pairs // 2, 2))
     lateral = -(dictionary @ dictionary.T)
     np.fill_diagonal(lateral, 0.0)
     correlations = dictionary @ rng.standard_normal(dictionary.shape[1])
     return SpikingNetwork(
-        SignPairWeights(lateral, np.full(n_pairs, exchange)),
+        SignPairWeights(lateral=lateral, cross=np.full(n_pairs, cross)),
         np.concatenate([correlations - penalty, -correlations - penalty]),
     )
 
 
 def dense_weights(network):
-    return np.asarray(network.weights)
-
-
-def in_form(network, form):
-    """The same network with its weights stored densely, sparsely or in blocks."""
-    weights = dense_weights(network)
-    if form == "sparse":
-        weights = sparse.csr_array(weights)
-    if form == "blocks":
-        # Cut into four, so that rows have several segments and the diagonal cuts some of them.
-        n, half = len(weights), len(weights) // 2
-        ranges = [(0, half), (half, n)] if half else [(0, n)]
-        weights = BlockWeights(
-            n,
-            [
-                Block(first_source=i, first_target=k, values=-2.0 * weights[i:j, k:m], factor=-0.5)
-                for i, j in ranges
-                for k, m in ranges
-            ],
-        )
-    return SpikingNetwork(weights, network.soma_bias, network.firing_threshold)
+    return network.weights.toarray()

@@ -1,0 +1,216 @@
+"""The registry of weight forms: what every test of forms runs over.  A new form is one line of `FORMS`.
+
+A form stores a dense matrix W, `weights[source, target]` with a zero diagonal.  Not every matrix fits every
+form: `nearest` takes from any matrix the numbers that the form has room for, and returns a matrix that fits.
+Tests compare with that dense matrix, and not with what the form's own `toarray` says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy import sparse
+
+from snn import (
+    Block,
+    BlockWeights,
+    InhibitionOnDemand,
+    LateralInhibition,
+    NetworkState,
+    SignPairWeights,
+    SpikingNetwork,
+    StencilWeights,
+)
+from tests.reference.networks import dense_weights, random_dictionary, random_weights
+
+NOT_LOOKED_AT = 3.0  # stored where a neuron would meet itself
+GRID_SHAPE, REACH = (3, 2), (1, 1)
+GRID_KERNEL = (4, 4, 2)  # (height, width, stride): kernels overlap with those of the next positions only
+
+
+class WeightForm(NamedTuple):
+    """How to store a dense matrix, and which matrices fit."""
+
+    store: Callable[[np.ndarray], Any]
+    nearest: Callable[[np.ndarray], np.ndarray] = np.copy
+    multiple: int = 1  # the number of neurons is a multiple of this
+    signed: bool = False  # the neurons are the positive and negative neurons of atoms
+    screened: bool = True  # screening is at work where few of many neurons fire
+    atoms: Callable[[np.random.Generator, int, int], np.ndarray] = random_dictionary
+
+    def n_neurons(self, about: int) -> int:
+        """Return a possible number of neurons, at least `about`."""
+        return self.multiple * -(-about // self.multiple)
+
+
+def strength_of(weights: np.ndarray) -> np.ndarray:
+    return NOT_LOOKED_AT * np.eye(len(weights)) - weights
+
+
+def on_demand(weights: np.ndarray) -> InhibitionOnDemand:
+    strength = strength_of(weights)
+    return InhibitionOnDemand(len(weights), lambda sources: strength[sources])
+
+
+def overlapping_blocks(weights: np.ndarray) -> BlockWeights:
+    """Return quarters, which the diagonal cuts, and over their middle a block with half of its weights."""
+    n, half, quarter = len(weights), len(weights) // 2, len(weights) // 4
+    middle = slice(quarter, n - quarter)
+    outer = strength_of(weights)
+    outer[middle, middle] *= 0.5
+    ranges = [(0, half), (half, n)] if half else [(0, n)]
+    blocks = [
+        Block(first_source=i, first_target=k, values=2.0 * outer[i:j, k:m], factor=-0.5)
+        for i, j in ranges
+        for k, m in ranges
+    ]
+    inner = 0.5 * strength_of(weights)[middle, middle]
+    blocks.append(Block(first_source=quarter, first_target=quarter, values=-inner))
+    return BlockWeights(n, blocks)
+
+
+def sign_pairs(store_lateral: Callable[[np.ndarray], Any]) -> Callable[[np.ndarray], SignPairWeights]:
+    """Return what stores [[L, X - L], [X - L, L]], L by `store_lateral`."""
+
+    def store(weights: np.ndarray) -> SignPairWeights:
+        n_pairs = len(weights) // 2
+        cross = weights[:n_pairs, n_pairs:].diagonal()
+        return SignPairWeights(lateral=store_lateral(weights[:n_pairs, :n_pairs]), cross=cross)
+
+    return store
+
+
+def nearest_sign_pairs(weights: np.ndarray) -> np.ndarray:
+    n_pairs = len(weights) // 2
+    lateral = weights[:n_pairs, :n_pairs]
+    crossed = np.diag(weights[:n_pairs, n_pairs:].diagonal()) - lateral
+    return np.block([[lateral, crossed], [crossed, lateral]])
+
+
+def grid_offsets():
+    """Yield (row offset, column offset, source positions, target positions) within reach on the grid."""
+    places = [(row, column) for row in range(GRID_SHAPE[0]) for column in range(GRID_SHAPE[1])]
+    for i in range(-REACH[0], REACH[0] + 1):
+        for j in range(-REACH[1], REACH[1] + 1):
+            pairs = [(p, (p[0] + i, p[1] + j)) for p in places if (p[0] + i, p[1] + j) in places]
+            yield i, j, [places.index(p) for p, _ in pairs], [places.index(q) for _, q in pairs]
+
+
+def grid(weights: np.ndarray) -> StencilWeights:
+    n_channels = len(weights) // (GRID_SHAPE[0] * GRID_SHAPE[1])
+    by_place = weights.reshape(-1, n_channels, weights.shape[1] // n_channels, n_channels)
+    values = np.zeros((n_channels, 2 * REACH[0] + 1, 2 * REACH[1] + 1, n_channels))
+    for i, j, sources, targets in grid_offsets():
+        values[:, i + REACH[0], j + REACH[1]] = by_place[sources[0], :, targets[0]]
+    return StencilWeights(values, GRID_SHAPE)
+
+
+def nearest_on_grid(weights: np.ndarray) -> np.ndarray:
+    """Return the matrix in which all weights of one offset are those of the first place that has it."""
+    n_channels = len(weights) // (GRID_SHAPE[0] * GRID_SHAPE[1])
+    by_place = weights.reshape(-1, n_channels, weights.shape[1] // n_channels, n_channels)
+    result = np.zeros(by_place.shape)
+    for _, _, sources, targets in grid_offsets():
+        for source, target in zip(sources, targets, strict=True):
+            result[source, :, target] = by_place[sources[0], :, targets[0]]
+    return result.reshape(weights.shape)
+
+
+def grid_atoms(rng: np.random.Generator, n_atoms: int, _: int) -> np.ndarray:
+    """Return kernels at every position of an image, atoms in the order of the grid's neurons."""
+    height, width, stride = GRID_KERNEL
+    kernels = random_dictionary(rng, n_atoms // (GRID_SHAPE[0] * GRID_SHAPE[1]), height * width)
+    shape = [stride * (n - 1) + side for n, side in zip(GRID_SHAPE, (height, width), strict=True)]
+    atoms = np.zeros((*GRID_SHAPE, len(kernels), *shape))
+    for row in range(GRID_SHAPE[0]):
+        for column in range(GRID_SHAPE[1]):
+            rows = slice(stride * row, stride * row + height)
+            columns = slice(stride * column, stride * column + width)
+            atoms[row, column, :, rows, columns] = kernels.reshape(-1, height, width)
+    return atoms.reshape(n_atoms, -1)
+
+
+def one_position(weights: np.ndarray) -> StencilWeights:
+    return StencilWeights(weights[:, np.newaxis, np.newaxis, :], (1, 1))
+
+
+def lateral_inhibition(weights: np.ndarray) -> LateralInhibition:
+    return LateralInhibition(strength_of(weights))
+
+
+FORMS = {
+    "dense": WeightForm(np.copy),
+    "sparse": WeightForm(sparse.csr_array, screened=False),
+    "lateral inhibition": WeightForm(lateral_inhibition),
+    "on demand": WeightForm(on_demand),
+    "sign pairs": WeightForm(sign_pairs(np.copy), nearest_sign_pairs, 2, True),
+    "sign pairs, lateral inhibition": WeightForm(sign_pairs(lateral_inhibition), nearest_sign_pairs, 2, True),
+    "sign pairs, on demand": WeightForm(sign_pairs(on_demand), nearest_sign_pairs, 2, True),
+    "blocks": WeightForm(overlapping_blocks),
+    "grid": WeightForm(
+        grid, nearest_on_grid, GRID_SHAPE[0] * GRID_SHAPE[1], screened=False, atoms=grid_atoms
+    ),
+    "one position": WeightForm(one_position, screened=False),
+}
+NAMES = tuple(FORMS)
+ANY_MATRIX = tuple(name for name, form in FORMS.items() if form.nearest is np.copy)
+
+
+def stored(name: str, weights: np.ndarray, soma_bias, firing_threshold=1.0) -> SpikingNetwork:
+    """Return the network whose weights, a dense matrix that fits, are stored in the form `name`."""
+    return SpikingNetwork(FORMS[name].store(np.asarray(weights, dtype=float)), soma_bias, firing_threshold)
+
+
+def in_form(network: SpikingNetwork, name: str) -> SpikingNetwork:
+    """Return the same network with its weights stored in another form, one that fits them."""
+    return stored(name, dense_weights(network), network.soma_bias, network.firing_threshold)
+
+
+def bounded(weights: np.ndarray, strength: float) -> np.ndarray:
+    """Scale the matrix, which keeps it in its form, until no source excites by more than `strength`."""
+    sent = np.maximum(weights, 0.0).sum(axis=1).max()
+    return weights * min(1.0, strength / sent) if sent > 0.0 else weights
+
+
+def random_matrix(name: str, rng, about: int, *, density=1.0, sign=0, strength=0.8) -> np.ndarray:
+    """Return a dense matrix that fits the form, of about as many neurons; a spike causes less than one spike.
+
+    With thresholds of at least 1 and a strength below 1, that is; then rates stay bounded.
+    """
+    n_neurons = FORMS[name].n_neurons(about)
+    weights = random_weights(rng, n_neurons, density=density, sign=sign, strength=strength)
+    return bounded(FORMS[name].nearest(weights), strength)
+
+
+def random_state(rng, network: SpikingNetwork, *, current=2.0) -> NetworkState:
+    return NetworkState(
+        membrane_potential=network.firing_threshold * rng.uniform(-2.0, 1.0, network.n_neurons),
+        synaptic_current=rng.normal(0.0, current, network.n_neurons),
+        time=rng.uniform(0.0, 5.0),
+    )
+
+
+def sparse_coding(name: str, rng, about: int, n_features: int, support: int, *, coherence=0.0):
+    """Return (weights, soma_bias) of a network of which few of many neurons fire: it codes a signal."""
+    form = FORMS[name]
+    n_neurons = form.n_neurons(about)
+    n_atoms = n_neurons // 2 if form.signed else n_neurons
+    atoms = form.atoms(rng, n_atoms, n_features)
+    if coherence:
+        atoms = coherence * atoms[:1] + (1.0 - coherence) * atoms
+        atoms /= np.linalg.norm(atoms, axis=1, keepdims=True)
+    code = np.zeros(n_atoms)
+    code[rng.choice(n_atoms, support, replace=False)] = rng.uniform(0.3, 1.5, support)
+    signal = code @ atoms
+    correlations = atoms @ (signal + 0.01 * rng.standard_normal(len(signal)))
+    penalty = rng.uniform(0.02, 0.3) * correlations.max()
+    gram = atoms @ atoms.T
+    lateral = np.diag(gram.diagonal()) - gram
+    np.fill_diagonal(lateral, 0.0)
+    if form.signed:
+        crossed = np.diag(gram.diagonal()) - lateral
+        bias = np.concatenate([correlations - penalty, -correlations - penalty])
+        return np.block([[lateral, crossed], [crossed, lateral]]), bias
+    return lateral, correlations - penalty
