@@ -182,7 +182,7 @@ class StencilWeights(Weights):
         n_lines, n_padded = self.values[..., 0].size, padded(self.n_channels)
         values = np.zeros((n_lines + 1, n_padded), dtype=np.float32)
         values[:n_lines, : self.n_channels] = (self.values / self.largest_value).reshape(n_lines, -1)
-        # None may seem to be zero that is not.
+        # A value that is not zero must not become zero in single precision.
         lost = (values[:n_lines, : self.n_channels] == 0.0) & (self.values != 0.0).reshape(n_lines, -1)
         values[:n_lines, : self.n_channels][lost] = np.finfo(np.float32).tiny
         return checks.read_only(values.reshape(-1))
