@@ -5,15 +5,14 @@ import pytest
 from sklearn.linear_model import Lasso
 
 from snn import NetworkState, SpikingNetwork, simulate, simulate_clocked
-from snn.weights import delivered
 from tests.reference.networks import (
     classo_network,
     dense_weights,
-    in_form,
     random_dictionary,
-    random_mirrored_network,
     random_network,
+    random_sign_pair_network,
 )
+from tests.reference.weight_forms import in_form
 
 RESETS = ("zero", "subtract")
 
@@ -34,11 +33,11 @@ def step_by_step(network, n_steps, time_step, reset, state):
 
 
 @pytest.mark.parametrize("reset", RESETS)
-@pytest.mark.parametrize("form", ["dense", "sparse", "mirrored"])
+@pytest.mark.parametrize("form", ["dense", "sparse", "sign pairs"])
 def test_equals_the_rules_written_out(form, reset):
     rng = np.random.default_rng(5)
-    if form == "mirrored":
-        network = random_mirrored_network(rng, 12)
+    if form == "sign pairs":
+        network = random_sign_pair_network(rng, 12)
     else:
         network = in_form(random_network(rng, 24, density=0.5), form)
     state = NetworkState(
@@ -148,7 +147,7 @@ def test_average_current_is_that_of_the_steps():
     network = random_network(np.random.default_rng(10), 20)
     step, duration = 0.125, 200.0
     result = simulate_clocked(network, duration, time_step=step)
-    arrived = delivered(network.weights, result.spike_counts.astype(float))
+    arrived = network.weights.transpose_product(result.spike_counts.astype(float))
     charge = step * (arrived - result.state.synaptic_current) / -np.expm1(-step)
     expected = network.soma_bias + charge / duration
     np.testing.assert_allclose(result.average_soma_current, expected, rtol=0, atol=1e-11)

@@ -7,16 +7,16 @@ import pytest
 
 from snn import NetworkState, SpikingNetwork, simulate_clocked
 from snn.clock_driven import ClockDrivenRun
-from snn.weights import delivered
-from tests.reference.networks import in_form, random_mirrored_network, random_network
+from tests.reference.networks import random_network, random_sign_pair_network
+from tests.reference.weight_forms import in_form
 
-FORMS = ("dense", "sparse", "blocks", "mirrored")
+FORMS = ("dense", "sparse", "blocks", "sign pairs")
 TIME_STEP = 1 / 32
 
 
 def network_in(form, rng, n_neurons=40, *, sign=0):
-    if form == "mirrored":
-        return random_mirrored_network(rng, n_neurons // 2)
+    if form == "sign pairs":
+        return random_sign_pair_network(rng, n_neurons // 2)
     return in_form(random_network(rng, n_neurons, density=0.5, sign=sign), form)
 
 
@@ -106,7 +106,7 @@ def test_currents_are_weighted_filtered_spikes(form):
     run = ClockDrivenRun(network, drives(rng, network), time_step=0.1)
     for n_steps in (1, 399, 1200):
         run.advance(n_steps)
-        expected = delivered(network.weights, run.filtered_spikes)
+        expected = network.weights.transpose_product(run.filtered_spikes)
         np.testing.assert_allclose(run.synaptic_current, expected, rtol=0, atol=1e-12)
     assert run.filtered_spikes.max() > 1.0
 
