@@ -2,6 +2,7 @@
 
 # ruff: noqa: E501 - a case a line reads better
 
+import contextlib
 import re
 
 import numpy as np
@@ -10,8 +11,8 @@ from scipy import sparse
 
 from snn import (
     LateralInhibition,
-    MirroredWeights,
     NetworkState,
+    SignPairWeights,
     SimulationResult,
     SpikeTrain,
     SpikingNetwork,
@@ -74,10 +75,10 @@ CASES = [
     (lambda: SpikingNetwork(SQUARE, [0, 0], NAN), ValueError, "firing_threshold must be finite; got nan"),
     (lambda: SpikingNetwork(SQUARE, [0, 0], [1.0]), ValueError, "firing_threshold must have shape (2,), one threshold a neuron; got shape (1,)"),
     (lambda: NETWORK.with_soma_bias([1.0]), ValueError, "soma_bias must have shape (2,), one drive a neuron; got shape (1,)"),
-    (lambda: MirroredWeights(np.eye(2), [1.0, 1.0]), ValueError, "lateral must have a zero diagonal"),
-    (lambda: MirroredWeights(np.zeros((2, 3)), [1.0, 1.0]), ValueError, "lateral must be square"),
-    (lambda: MirroredWeights(SQUARE, [1.0]), ValueError, "exchange must have shape (2,), one weight a pair; got shape (1,)"),
-    (lambda: MirroredWeights(SQUARE, [NAN, 1.0]), ValueError, "exchange must be finite; got nan at [0]"),
+    (lambda: SignPairWeights(np.eye(2), [1.0, 1.0]), ValueError, "lateral must have a zero diagonal"),
+    (lambda: SignPairWeights(np.zeros((2, 3)), [1.0, 1.0]), ValueError, "lateral must be square"),
+    (lambda: SignPairWeights(SQUARE, [1.0]), ValueError, "cross must have shape (2,), one weight a pair; got shape (1,)"),
+    (lambda: SignPairWeights(SQUARE, [NAN, 1.0]), ValueError, "cross must be finite; got nan at [0]"),
     (lambda: LateralInhibition(np.zeros((2, 3))), ValueError, "strength must be square"),
     (lambda: LateralInhibition([[1.0, NAN], [0.0, 1.0]]), ValueError, "strength must be finite; got nan at [0, 1]"),
     # -- states --
@@ -195,11 +196,14 @@ def test_memory_mapped_weights(tmp_path):
 
 
 def test_networks_and_results_cannot_be_written():
-    arrays = [NETWORK.weights, NETWORK.soma_bias, NETWORK.firing_threshold, REST.membrane_potential]
+    arrays = [NETWORK.soma_bias, NETWORK.firing_threshold, REST.membrane_potential]
     arrays += [RESULT.spike_counts, RESULT.average_soma_current, SPIKES.times, SPIKES.neurons]
     for array in arrays:
         with pytest.raises(ValueError, match="read-only"):
             array[0] = 1
+    with contextlib.suppress(ValueError):  # a copy, or read-only
+        NETWORK.weights.toarray()[0, 1] = 9.0
+    assert NETWORK.weights.toarray()[0, 1] == -0.5
     with pytest.raises(AttributeError, match="cannot assign"):
         RESULT.duration = 1.0
     assert isinstance(RESULT, SimulationResult)
