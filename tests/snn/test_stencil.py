@@ -10,6 +10,7 @@ from snn import (
     simulate,
     simulate_clocked,
 )
+from snn.event_driven import EventDrivenRun
 from tests.reference.plain_simulator import simulate_plainly
 from tests.reference.simulator import simulate_slowly
 
