@@ -36,18 +36,25 @@ def simulate_slowly(
     """Run the network given by plain arrays, weights[source, target], for `duration`."""
     n_neurons = len(soma_bias)
     with mpmath.workdps(DIGITS):
-        rows = [
-            [(i, mpmath.mpf(float(w))) for i, w in enumerate(row) if w != 0] for row in np.asarray(weights)
-        ]
-        bias = [mpmath.mpf(float(c)) for c in soma_bias]
+        # Everything that a neuron adds up is in units of its own threshold.
         threshold = [mpmath.mpf(float(x)) for x in np.broadcast_to(firing_threshold, n_neurons)]
+        rows = [
+            [(i, mpmath.mpf(float(w)) / threshold[i]) for i, w in enumerate(row) if w != 0]
+            for row in np.asarray(weights)
+        ]
         zeros = np.zeros(n_neurons)
-        v = [mpmath.mpf(float(x)) for x in (zeros if membrane_potential is None else membrane_potential)]
-        h = [mpmath.mpf(float(x)) for x in (zeros if synaptic_current is None else synaptic_current)]
+        bias, v, h = (
+            [mpmath.mpf(float(x)) / y for x, y in zip(values, threshold, strict=True)]
+            for values in (
+                soma_bias,
+                zeros if membrane_potential is None else membrane_potential,
+                zeros if synaptic_current is None else synaptic_current,
+            )
+        )
         now, stop = mpmath.mpf(0), mpmath.mpf(float(duration))
         times, neurons = [], []
         while True:
-            interval, fired = _next_spikes(threshold, v, bias, h)
+            interval, fired = _next_spikes(v, bias, h)
             if now + interval > stop:
                 interval, fired = stop - now, []
             rise = -mpmath.expm1(-interval)
@@ -66,14 +73,14 @@ def simulate_slowly(
         return SlowRun(
             np.array(times),
             np.array(neurons, dtype=np.int64),
-            np.array([float(x) for x in v]),
-            np.array([float(x) for x in h]),
+            np.array([float(x * y) for x, y in zip(v, threshold, strict=True)]),
+            np.array([float(x * y) for x, y in zip(h, threshold, strict=True)]),
         )
 
 
-def _next_spikes(threshold, potential, bias, current):
+def _next_spikes(potential, bias, current):
     """Return (interval, neurons) of the next instant with spikes; (inf, []) if there is none."""
-    gaps = [x - y for x, y in zip(threshold, potential, strict=True)]
+    gaps = [1 - v for v in potential]
     rough = [rough_crossing(g, c, h) for g, c, h in zip(gaps, bias, current, strict=True)]
     first = min(rough)
     if first == math.inf:
@@ -84,7 +91,7 @@ def _next_spikes(threshold, potential, bias, current):
     fired = []
     for i in close:
         parts = bias[i] * interval, current[i] * rise
-        size = threshold[i] + abs(potential[i]) + abs(parts[0]) + abs(parts[1])
+        size = 1 + abs(potential[i]) + abs(parts[0]) + abs(parts[1])
         if gaps[i] - sum(parts) <= SAME_INSTANT * size:
             fired.append(i)
     return interval, fired

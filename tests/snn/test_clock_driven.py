@@ -8,11 +8,11 @@ from snn import NetworkState, SpikingNetwork, simulate, simulate_clocked
 from tests.reference.networks import (
     classo_network,
     dense_weights,
-    in_form,
     random_dictionary,
-    random_mirrored_network,
     random_network,
+    random_sign_pair_network,
 )
+from tests.reference.weight_forms import in_form
 
 RESETS = ("zero", "subtract")
 
@@ -33,11 +33,11 @@ def step_by_step(network, n_steps, time_step, reset, state):
 
 
 @pytest.mark.parametrize("reset", RESETS)
-@pytest.mark.parametrize("form", ["dense", "sparse", "mirrored"])
+@pytest.mark.parametrize("form", ["dense", "sparse", "sign pairs"])
 def test_equals_the_rules_written_out(form, reset):
     rng = np.random.default_rng(5)
-    if form == "mirrored":
-        network = random_mirrored_network(rng, 12)
+    if form == "sign pairs":
+        network = random_sign_pair_network(rng, 12)
     else:
         network = in_form(random_network(rng, 24, density=0.5), form)
     state = NetworkState(

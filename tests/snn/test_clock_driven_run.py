@@ -7,15 +7,16 @@ import pytest
 
 from snn import NetworkState, SpikingNetwork, simulate_clocked
 from snn.clock_driven import ClockDrivenRun
-from tests.reference.networks import in_form, random_mirrored_network, random_network
+from tests.reference.networks import random_network, random_sign_pair_network
+from tests.reference.weight_forms import in_form
 
-FORMS = ("dense", "sparse", "blocks", "mirrored")
+FORMS = ("dense", "sparse", "blocks", "sign pairs")
 TIME_STEP = 1 / 32
 
 
 def network_in(form, rng, n_neurons=40, *, sign=0):
-    if form == "mirrored":
-        return random_mirrored_network(rng, n_neurons // 2)
+    if form == "sign pairs":
+        return random_sign_pair_network(rng, n_neurons // 2)
     return in_form(random_network(rng, n_neurons, density=0.5, sign=sign), form)
 
 

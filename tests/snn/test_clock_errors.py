@@ -4,13 +4,14 @@ import numpy as np
 import pytest
 
 from snn import RunawayError, SpikingNetwork, simulate, simulate_clocked
-from tests.reference.networks import golden_network, in_form, random_mirrored_network, random_network
+from tests.reference.networks import golden_network, random_network, random_sign_pair_network
+from tests.reference.weight_forms import in_form
 
 
 def networks():
     rng = np.random.default_rng(51)
     mixed = random_network(rng, 24, density=0.4)
-    return [mixed, in_form(mixed, "sparse"), random_mirrored_network(rng, 12)]
+    return [mixed, in_form(mixed, "sparse"), random_sign_pair_network(rng, 12)]
 
 
 def test_overshoot_lost_by_hand():
@@ -40,7 +41,7 @@ def test_errors_of_the_rates_that_time_does_not_remove():
     """
     network, time_step, time = golden_network(), 0.1, 4000.0
     swollen = SpikingNetwork(
-        np.asarray(network.weights) * time_step / -np.expm1(-time_step),
+        network.weights.toarray() * time_step / -np.expm1(-time_step),
         network.soma_bias,
         network.firing_threshold,
     )

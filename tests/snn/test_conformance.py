@@ -96,7 +96,7 @@ def test_networks_that_code_a_signal(seed, name):
 
 
 @pytest.mark.parametrize("name", [*ANY_MATRIX, *(name for name in NAMES if FORMS[name].signed)])
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(10))
 def test_sign_pairs_of_any_cross_weight(seed, name):
     rng = np.random.default_rng([2, seed])
     pairs = random_sign_pair_network(rng, int(rng.integers(1, 5)), cross=rng.uniform(-0.5, 1.0))
@@ -106,7 +106,7 @@ def test_sign_pairs_of_any_cross_weight(seed, name):
 
 
 @pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", range(10))
 def test_without_drive_only_the_initial_currents_fire(seed, name):
     """Bias 0: a spike needs a current larger than what is left to the threshold."""
     rng = np.random.default_rng([3, seed])
@@ -120,7 +120,7 @@ def test_without_drive_only_the_initial_currents_fire(seed, name):
 
 
 @pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(5))
 def test_networks_that_never_fire(seed, name):
     rng = np.random.default_rng([4, seed])
     weights = random_matrix(name, rng, 6)

@@ -11,8 +11,8 @@ from tests.reference.networks import (
     UNIT_DICTIONARY,
     classo_network,
     golden_network,
-    in_form,
 )
+from tests.reference.weight_forms import ANY_MATRIX, in_form
 
 # Computed by two independent programs, to the digits given (theory.md, section 2); neurons counted from 0.
 FIRST_SPIKES = [
@@ -32,7 +32,7 @@ def optimum(dictionary):
     return codes
 
 
-@pytest.mark.parametrize("form", ["dense", "sparse", "blocks"])
+@pytest.mark.parametrize("form", ANY_MATRIX)
 def test_spikes_to_the_digits_given(form):
     run = simulate(in_form(golden_network(), form), 4.0, record_spikes=True)
     times, neurons = zip(*FIRST_SPIKES, strict=True)
@@ -40,7 +40,7 @@ def test_spikes_to_the_digits_given(form):
     np.testing.assert_allclose(run.spikes.times, times, rtol=0, atol=0.5e-6)
 
 
-@pytest.mark.parametrize("form", ["dense", "sparse", "blocks"])
+@pytest.mark.parametrize("form", ANY_MATRIX)
 def test_nineteen_thousand_and_nine_spikes(form):
     """19,009 spikes by t = 10,000, of which neuron 2 (here 1) fires one."""
     run = simulate(in_form(golden_network(), form), 10_000.0, record_spikes=True)

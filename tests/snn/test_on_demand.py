@@ -15,9 +15,9 @@ from snn import (
     simulate,
     simulate_clocked,
 )
-from snn._kernels import lazy
 from snn.event_driven import EventDrivenRun
 from tests.reference.networks import random_dictionary
+from tests.reference.plain_simulator import simulate_plainly
 
 
 class Rows:
@@ -42,10 +42,9 @@ def coding_problem(rng, n_atoms, n_features, support):
 
 @pytest.mark.parametrize("n_atoms", [12, 90, 400])
 @pytest.mark.parametrize("signed", [False, True])
-@pytest.mark.parametrize("cost_of_watching", [0.3, 30.0])
-def test_same_spikes_as_with_the_whole_matrix(n_atoms, signed, cost_of_watching, monkeypatch):
-    """To rounding: a run that waits for a row ends a window, or a lazy span, earlier."""
-    monkeypatch.setattr(lazy, "COST_OF_WATCHING", cost_of_watching)
+@pytest.mark.parametrize("screening", [True, False])
+def test_same_spikes_as_with_the_whole_matrix(n_atoms, signed, screening):
+    """To rounding: a run that waits for a row ends an interval of screening, or a window, earlier."""
     gram, correlations, penalty = coding_problem(np.random.default_rng(n_atoms), n_atoms, 40, 6)
     rows = Rows(gram)
     whole, partly = LateralInhibition(gram), InhibitionOnDemand(n_atoms, rows)
@@ -53,17 +52,18 @@ def test_same_spikes_as_with_the_whole_matrix(n_atoms, signed, cost_of_watching,
     if signed:
         bias = np.concatenate([bias, -correlations - penalty])
         whole, partly = (SignPairWeights(weights, np.diag(gram).copy()) for weights in (whole, partly))
-    expected = simulate(SpikingNetwork(whole, bias), 60.0, record_spikes=True)
-    run = simulate(SpikingNetwork(partly, bias), 60.0, record_spikes=True)
-    np.testing.assert_array_equal(run.spikes.neurons, expected.spikes.neurons)
-    np.testing.assert_allclose(run.spikes.times, expected.spikes.times, rtol=0, atol=1e-9)
-    np.testing.assert_allclose(run.state.membrane_potential, expected.state.membrane_potential, atol=1e-9)
-    assert run.n_synaptic_events == expected.n_synaptic_events
-    # No row twice, all that fired, and not everybody's.
+    expected = simulate_plainly(whole.toarray(), bias, 1.0, 60.0)
+    run = EventDrivenRun(SpikingNetwork(partly, bias), bias[np.newaxis], screening=screening)
+    times, neurons = run.advance(60.0, record_spikes=True)
+    np.testing.assert_array_equal(neurons, expected.neurons)
+    np.testing.assert_allclose(times, expected.times, rtol=0, atol=1e-9)
+    np.testing.assert_allclose(run.membrane_potential[0], expected.membrane_potential, atol=1e-9)
+    assert (run.screened_time[0] > 10.0) or not screening or n_atoms < 400
+    # No row twice, all that fired, and not all rows.
     assert len(rows.asked) == len(set(rows.asked))
-    fired = set((np.flatnonzero(expected.spike_counts) % n_atoms).tolist())
+    fired = set((np.unique(expected.neurons) % n_atoms).tolist())
     assert fired <= set(rows.asked)
-    assert len(rows.asked) < 0.6 * n_atoms or n_atoms < 50
+    assert len(rows.asked) < 0.6 * n_atoms or n_atoms < 50 or not screening
 
 
 def test_rows_serve_the_next_run():
@@ -116,7 +116,7 @@ def test_a_copy_stores_rows_of_its_own():
     np.testing.assert_array_equal(second.strength_of(np.array([6])), gram[[6]])
 
 
-def test_the_clock_and_the_plain_kernels_take_all_rows():
+def test_the_clock_takes_all_rows():
     gram, correlations, penalty = coding_problem(np.random.default_rng(7), 40, 20, 3)
     bias = correlations - penalty
     whole, partly = (
@@ -126,10 +126,6 @@ def test_the_clock_and_the_plain_kernels_take_all_rows():
     np.testing.assert_array_equal(
         simulate_clocked(partly, 20.0, time_step=0.01).spike_counts, expected.spike_counts
     )
-    run, plain = (EventDrivenRun(network, bias[np.newaxis], plainly=True) for network in (whole, partly))
-    run.advance(20.0)
-    plain.advance(20.0)
-    np.testing.assert_array_equal(run.spike_counts, plain.spike_counts)
 
 
 def test_threads_may_share_the_rows():

@@ -1,4 +1,4 @@
-"""Runs that would never end: excitation without bounds, and an impatient user."""
+"""Runs that would never end, on a clock too; those of every form are in `test_conformance_extremes.py`."""
 
 import os
 import pickle
@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 from snn import RunawayError, SpikingNetwork, simulate, simulate_clocked
-from tests.reference.networks import in_form
 
 
 def runaway_network():
@@ -19,20 +18,6 @@ def runaway_network():
     weights = np.zeros((8, 8))
     weights[2, 5] = weights[5, 2] = 1.5
     return SpikingNetwork(weights, np.full(8, 0.1))
-
-
-@pytest.mark.parametrize("form", ["dense", "sparse", "blocks"])
-def test_runaway_names_the_neurons_and_carries_the_run(form):
-    network = in_form(runaway_network(), form)
-    with pytest.raises(
-        RunawayError, match=r"more than max_spikes = 5,000 .*neurons [25] \(.*, [25] \("
-    ) as caught:
-        simulate(network, 1e6, max_spikes=5_000, record_spikes=True)
-    result = caught.value.result
-    assert result.n_spikes == len(result.spikes) > 5_000
-    np.testing.assert_array_equal(result.spikes.counts(), result.spike_counts)
-    assert set(np.argsort(result.spike_counts)[-2:]) == {2, 5}
-    assert 0.0 < result.state.time < 1e6
 
 
 def test_a_runaway_survives_the_way_back_from_a_worker():
@@ -47,18 +32,6 @@ def test_runaway_on_a_clock():
     # One spike a step is all a clock allows: it runs away by never stopping.
     with pytest.raises(RunawayError, match=r"more than max_spikes = 5,000 .*neurons [25] "):
         simulate_clocked(runaway_network(), 1e6, time_step=0.01, reset="subtract", max_spikes=5_000)
-
-
-@pytest.mark.parametrize("form", ["dense", "sparse", "blocks"])
-def test_default_limit_ends_a_runaway(form):
-    with pytest.raises(RunawayError, match="more than max_spikes = "):
-        simulate(in_form(runaway_network(), form), 100.0)
-
-
-def test_inhibition_alone_never_meets_the_default_limit():
-    """Nobody fires more often than its drive alone would have it; the limit is a hundred times that."""
-    network = SpikingNetwork(-1e-6 * (np.ones((5, 5)) - np.eye(5)), np.full(5, 50.0), 0.001)
-    assert simulate(network, 25.0).n_spikes > 1_000_000
 
 
 SLOW_RUN = """

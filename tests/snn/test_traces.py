@@ -7,7 +7,8 @@ import pytest
 from scipy.integrate import trapezoid
 
 from snn import NetworkState, SignPairWeights, SpikeTrain, SpikingNetwork, simulate, traces
-from tests.reference.networks import in_form, random_mirrored_network, random_network
+from tests.reference.networks import random_network, random_sign_pair_network
+from tests.reference.weight_forms import in_form
 
 
 def written_out(network, spikes, times, state):
@@ -28,11 +29,11 @@ def written_out(network, spikes, times, state):
     return np.array(currents), np.array(potentials)
 
 
-@pytest.mark.parametrize("form", ["dense", "sparse", "mirrored"])
+@pytest.mark.parametrize("form", ["dense", "sparse", "sign pairs"])
 def test_traces_equal_the_sums_written_out(form):
     rng = np.random.default_rng(31)
-    network = random_network(rng, 10) if form != "mirrored" else random_mirrored_network(rng, 5)
-    network = network if form == "mirrored" else in_form(network, form)
+    network = random_network(rng, 10) if form != "sign pairs" else random_sign_pair_network(rng, 5)
+    network = network if form == "sign pairs" else in_form(network, form)
     state = NetworkState(
         membrane_potential=rng.uniform(-1, 1, 10), synaptic_current=rng.normal(0, 1, 10), time=2.0
     )
@@ -74,7 +75,7 @@ def test_no_spikes_leave_the_closed_form():
     )
 
 
-def test_mirrored_weights_in_full():
+def test_sign_pair_weights_in_full():
     weights = SignPairWeights([[0, 2], [3, 0]], [5, 7])
     np.testing.assert_array_equal(
         weights.toarray(), [[0, 2, 5, -2], [3, 0, -3, 7], [5, -2, 0, 2], [-3, 7, 3, 0]]

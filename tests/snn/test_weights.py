@@ -2,11 +2,12 @@
 
 import numpy as np
 import pytest
+from scipy import sparse
 
 from snn import (
     Block,
     BlockWeights,
-    DenseWeights,
+    InhibitionOnDemand,
     LateralInhibition,
     SignPairWeights,
     SpikingNetwork,
@@ -25,15 +26,15 @@ def gram():
     return gram
 
 
-@pytest.fixture(params=["inhibition", "mirrored", "mirrored inhibition", "blocks"])
+@pytest.fixture(params=["inhibition", "sign pairs", "sign pairs, inhibition", "blocks"])
 def weights(request, gram):
     inhibition = LateralInhibition(gram)
-    exchange = np.diagonal(gram).copy()
-    exchange[5] = 0.0
+    cross = np.diagonal(gram).copy()
+    cross[5] = 0.0
     return {
         "inhibition": inhibition,
-        "mirrored": SignPairWeights(inhibition.toarray(), exchange),
-        "mirrored inhibition": SignPairWeights(inhibition, exchange),
+        "sign pairs": SignPairWeights(inhibition.toarray(), cross),
+        "sign pairs, inhibition": SignPairWeights(inhibition, cross),
         "blocks": two_layers(gram),
     }[request.param]
 
@@ -85,7 +86,6 @@ def test_lateral_inhibition_in_full(gram):
 def test_sums_over_weights_equal_those_of_the_array(weights):
     array = weights.toarray()
     assert weights.shape == array.shape
-    assert np.shares_memory(np.asarray(DenseWeights(array)), array)
     n_neurons = len(array)
     amounts = np.random.default_rng(2).standard_normal((3, n_neurons))
     np.testing.assert_allclose(weights.transpose_product(amounts), amounts @ array, rtol=0, atol=1e-13)
@@ -93,15 +93,13 @@ def test_sums_over_weights_equal_those_of_the_array(weights):
     everybody = np.arange(n_neurons)
     np.testing.assert_array_equal(weights.out_degrees(everybody), degrees)
     np.testing.assert_array_equal(weights.out_degrees(everybody[::-2]), degrees[::-2])
-    counts = np.random.default_rng(3).integers(0, 3, (4, n_neurons))
-    np.testing.assert_array_equal(weights.n_deliveries(counts), counts @ degrees)
 
 
 @pytest.mark.parametrize("clocked", [False, True])
 def test_runs_equal_those_of_the_array(weights, clocked):
     rng = np.random.default_rng(4)
     n_neurons = weights.shape[0]
-    # Thresholds above every exchange weight: a spike never pays for the next one.
+    # Thresholds above every cross weight: a spike never pays for the next one.
     bias, threshold = rng.uniform(-0.2, 2.0, n_neurons), rng.uniform(2.5, 3.5, n_neurons)
     runs = []
     for form in (weights, weights.toarray()):
@@ -114,7 +112,8 @@ def test_runs_equal_those_of_the_array(weights, clocked):
     assert full.n_spikes > 100
     np.testing.assert_array_equal(structured.spikes.neurons, full.spikes.neurons)
     np.testing.assert_allclose(structured.spikes.times, full.spikes.times, rtol=0, atol=1e-11)
-    assert structured.n_synaptic_events == full.n_synaptic_events
+    degrees = np.count_nonzero(weights.toarray(), axis=1)
+    assert structured.n_synaptic_events == full.n_synaptic_events == full.spike_counts @ degrees
     np.testing.assert_allclose(
         structured.state.synaptic_current, full.state.synaptic_current, rtol=0, atol=1e-11
     )
@@ -127,3 +126,89 @@ def test_a_neuron_does_not_inhibit_itself_even_when_tied(gram):
     np.testing.assert_array_equal(result.spikes.neurons, [0, 1])
     np.testing.assert_array_equal(result.spikes.times, [1.0, 1.0])
     np.testing.assert_allclose(result.state.synaptic_current, -np.exp(-0.5), rtol=1e-14)
+
+
+# --- corrupted input --------------------------------------------------------------------------
+
+
+def raw(data, indices, indptr, shape=(2, 2)):
+    """Return a CSR matrix with whatever is written into it afterwards: SciPy checks constructors only."""
+    matrix = sparse.csr_array(shape)
+    matrix.data = np.asarray(data, dtype=float)
+    matrix.indices = np.asarray(indices, dtype=np.int32)
+    matrix.indptr = np.asarray(indptr, dtype=np.int32)
+    return matrix
+
+
+@pytest.mark.parametrize(
+    ("data", "indices", "indptr"),
+    [
+        ([-0.5], [2], [0, 1, 1]),
+        ([-0.5], [5_000_000], [0, 1, 1]),
+        ([-0.5], [-1], [0, 1, 1]),
+        ([-0.5], [1], [0, 2, 2]),
+        ([-0.5], [1], [0, 5_000_000, 5_000_000]),
+        ([-0.5, -0.5], [1, 0], [0, 2, 1]),
+        ([-0.5], [1], [1, 1, 1]),
+        ([-0.5], [1], [0, 1]),
+        ([-0.5], [1], [-1, 0, 1]),
+        ([-0.5, -0.5], [1], [0, 1, 2]),
+    ],
+    ids=[
+        "column one beyond",
+        "column far beyond",
+        "negative column",
+        "row ends beyond the data",
+        "row ends far beyond the data",
+        "rows that go backwards",
+        "first row does not start at 0",
+        "a row is missing",
+        "negative row start",
+        "fewer columns than values",
+    ],
+)
+def test_corrupted_sparse_weights_are_refused(data, indices, indptr):
+    """They would be read, and written, out of bounds."""
+    with pytest.raises(ValueError, match=r"^weights must "):
+        SpikingNetwork(raw(data, indices, indptr), [1.0, 1.0])
+
+
+def test_unsorted_and_repeated_columns_are_the_matrix_they_add_up_to():
+    matrix = raw([-0.1, -0.2, -0.3, -0.4], [2, 1, 2, 0], [0, 3, 4, 4], shape=(3, 3))
+    network = SpikingNetwork(matrix, [1.0, 0.5, 0.8])
+    expected = np.array([[0.0, -0.2, -0.1 + -0.3], [-0.4, 0.0, 0.0], [0.0, 0.0, 0.0]])
+    np.testing.assert_allclose(network.weights.toarray(), expected, rtol=1e-15)
+    np.testing.assert_array_equal(matrix.indices, [2, 1, 2, 0])  # and it is left alone
+    run, other = (simulate(x, 20.0) for x in (network, SpikingNetwork(expected, [1.0, 0.5, 0.8])))
+    np.testing.assert_array_equal(run.spike_counts, other.spike_counts)
+
+
+def test_sparse_weights_changed_from_outside_change_no_network():
+    matrix = sparse.csr_array([[0.0, -0.5], [-0.25, 0.0]])
+    network = SpikingNetwork(matrix, [1.0, 1.0])
+    matrix.indices[:] = 5_000_000
+    np.testing.assert_array_equal(network.weights.toarray(), [[0.0, -0.5], [-0.25, 0.0]])
+    assert simulate(network, 5.0).n_spikes > 0
+
+
+@pytest.mark.parametrize(
+    ("first_source", "first_target", "sentence"),
+    [
+        (2**62, 0, "blocks must lie within the 4 neurons"),
+        (0, 2**62, "blocks must lie within the 4 neurons"),
+        (3, 0, "blocks must lie within the 4 neurons"),
+        (0, 3, "blocks must lie within the 4 neurons"),
+        (-1, 0, "first_source must not be negative; got -1"),
+        (0, -5, "first_target must not be negative; got -5"),
+    ],
+)
+def test_blocks_out_of_range_are_refused(first_source, first_target, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        BlockWeights(4, [Block(first_source=first_source, first_target=first_target, values=np.ones((2, 2)))])
+
+
+def test_sign_pairs_must_fit_their_lateral_weights():
+    gram = np.eye(3)
+    for lateral in (LateralInhibition(gram), InhibitionOnDemand(3, lambda sources: gram[sources])):
+        with pytest.raises(ValueError, match=r"cross must have shape \(3,\), one weight a pair"):
+            SignPairWeights(lateral=lateral, cross=np.ones(4))

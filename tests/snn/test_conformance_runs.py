@@ -1,0 +1,299 @@
+"""How runs of every form are cut, saved, batched, recorded and interrupted: what must not change a bit."""
+
+import math
+import os
+import signal
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from snn import NetworkState, SpikingNetwork, simulate
+from snn.event_driven import EventDrivenRun
+from tests.reference.networks import golden_network
+from tests.reference.weight_forms import ANY_MATRIX, FORMS, NAMES, random_matrix, random_state, stored
+
+TOLERANCE = 1e-9
+ROOT = Path(__file__).parents[2]
+
+
+def a_network(name, seed=11, about=20):
+    rng = np.random.default_rng(seed)
+    weights = random_matrix(name, rng, about)
+    n_neurons = len(weights)
+    network = stored(name, weights, rng.uniform(-0.3, 1.5, n_neurons), rng.uniform(1.0, 2.0, n_neurons))
+    network.weights.toarray()  # rows of weights on demand: all are known, to every run
+    return network
+
+
+@pytest.fixture(params=NAMES)
+def network(request):
+    return a_network(request.param)
+
+
+def assert_same_bits(one, other):
+    np.testing.assert_array_equal(one.spike_counts, other.spike_counts)
+    np.testing.assert_array_equal(one.average_soma_current, other.average_soma_current)
+    np.testing.assert_array_equal(one.state.membrane_potential, other.state.membrane_potential)
+    np.testing.assert_array_equal(one.state.synaptic_current, other.state.synaptic_current)
+    assert one.state.time == other.state.time
+
+
+def assert_same_copy(run, copy, other, other_copy=0):
+    np.testing.assert_array_equal(run.spike_counts[copy], other.spike_counts[other_copy])
+    np.testing.assert_array_equal(run.membrane_potential[copy], other.membrane_potential[other_copy])
+    np.testing.assert_array_equal(run.synaptic_current[copy], other.synaptic_current[other_copy])
+
+
+# --- recording, repetition, pauses ------------------------------------------------------------
+
+
+def test_recording_progress_and_repetition_change_no_bit(network, capsys):
+    plain = simulate(network, 25.0)
+    assert plain.spikes is None
+    recorded = simulate(network, 25.0, record_spikes=True)
+    assert_same_bits(recorded, plain)
+    np.testing.assert_array_equal(recorded.spikes.counts(), plain.spike_counts)
+    assert_same_bits(simulate(network, 25.0, progress=True), plain)
+    assert "spikes" in capsys.readouterr().err
+    again = simulate(network, 25.0, record_spikes=True)
+    np.testing.assert_array_equal(again.spikes.times, recorded.spikes.times)
+    np.testing.assert_array_equal(again.spikes.neurons, recorded.spikes.neurons)
+    assert_same_bits(simulate(network, 25.0, max_spikes=plain.n_spikes), plain)
+
+
+@pytest.mark.parametrize("from_rest", [True, False])
+def test_pausing_changes_no_bit(network, from_rest):
+    """However often the kernel returns to Python, the run is the same."""
+    state = None if from_rest else random_state(np.random.default_rng(1), network)
+    bias = network.soma_bias[np.newaxis]
+    whole = EventDrivenRun(network, bias, state)
+    paused = EventDrivenRun(network, bias, state, updates_per_call=1)
+    spikes = whole.advance(100.0, record_spikes=True)
+    paused_spikes = paused.advance(100.0, record_spikes=True)
+    assert len(spikes[0]) > 100
+    np.testing.assert_array_equal(paused_spikes[0], spikes[0])
+    np.testing.assert_array_equal(paused_spikes[1], spikes[1])
+    assert_same_copy(paused, 0, whole)
+
+
+# --- continuing -------------------------------------------------------------------------------
+
+
+def test_two_runs_in_a_row_are_one_run(network):
+    state = random_state(np.random.default_rng(2), network)
+    whole = simulate(network, 40.0, state=state, record_spikes=True)
+    first = simulate(network, 13.7, state=state, record_spikes=True)
+    second = simulate(network, 40.0 - 13.7, state=first.state, record_spikes=True)
+    assert whole.n_spikes > 20
+    np.testing.assert_array_equal(first.spike_counts + second.spike_counts, whole.spike_counts)
+    neurons = np.concatenate([first.spikes.neurons, second.spikes.neurons])
+    np.testing.assert_array_equal(neurons, whole.spikes.neurons)
+    times = np.concatenate([first.spikes.times, second.spikes.times])
+    np.testing.assert_allclose(times, whole.spikes.times, rtol=0, atol=TOLERANCE)
+    charge = 13.7 * first.average_soma_current + (40.0 - 13.7) * second.average_soma_current
+    np.testing.assert_allclose(charge, 40.0 * whole.average_soma_current, atol=TOLERANCE)
+    np.testing.assert_allclose(
+        second.state.membrane_potential, whole.state.membrane_potential, atol=TOLERANCE
+    )
+    assert second.state.time == pytest.approx(state.time + 40.0, rel=1e-15)
+
+
+def test_a_saved_state_continues_as_the_state_itself(network, tmp_path):
+    first = simulate(network, 6.1)
+    first.state.save(tmp_path / "state.npz")
+    loaded = NetworkState.load(tmp_path / "state.npz")
+    assert_same_bits(simulate(network, 11.2, state=loaded), simulate(network, 11.2, state=first.state))
+
+
+@pytest.mark.parametrize("name", ANY_MATRIX)
+def test_many_short_runs_are_one_run(name):
+    """Runs much shorter than the intervals between spikes, cut at round times."""
+    golden = golden_network()
+    network = stored(name, golden.weights.toarray(), golden.soma_bias, golden.firing_threshold)
+    state, counts = None, 0
+    for _ in range(400):
+        run = simulate(network, 0.1, state=state)
+        state, counts = run.state, counts + run.spike_counts
+    whole = simulate(network, 40.0)
+    np.testing.assert_array_equal(counts, whole.spike_counts)
+    np.testing.assert_allclose(state.membrane_potential, whole.state.membrane_potential, atol=1e-10)
+
+
+def test_another_form_continues_the_same_state():
+    """Sign pairs, and the same weights in the forms that take any matrix, in turns."""
+    rng = np.random.default_rng(3)
+    weights = random_matrix("sign pairs", rng, 64)
+    drive = rng.uniform(-0.3, 1.5, 64)
+    names = [name for name in NAMES if name in ANY_MATRIX or FORMS[name].signed]
+    networks = [stored(name, weights, drive, 1.5) for name in names]
+    runs = [simulate(network, 10.0, record_spikes=True) for network in networks]
+    onward = [
+        simulate(network, 7.0, state=run.state, record_spikes=True)
+        for network, run in zip(networks[1:] + networks[:1], runs, strict=True)
+    ]
+    assert runs[0].n_spikes > 80
+    for several in (runs, onward):
+        for run in several[1:]:
+            np.testing.assert_array_equal(run.spikes.neurons, several[0].spikes.neurons)
+            np.testing.assert_allclose(run.spikes.times, several[0].spikes.times, rtol=0, atol=TOLERANCE)
+            assert run.n_synaptic_events == several[0].n_synaptic_events
+
+
+def test_new_weights_between_runs_keep_the_state(network):
+    first = simulate(network, 5.0)
+    silent = SpikingNetwork(np.zeros((network.n_neurons,) * 2), network.soma_bias, network.firing_threshold)
+    second = simulate(silent, 3.0, state=first.state, record_spikes=True)
+    # Without synapses each neuron is on its own: v + beta t + h (1 - e^-t) - theta n.
+    expected = (
+        first.state.membrane_potential
+        + 3.0 * network.soma_bias
+        - first.state.synaptic_current * math.expm1(-3.0)
+        - network.firing_threshold * second.spike_counts
+    )
+    np.testing.assert_allclose(second.state.membrane_potential, expected, atol=1e-12)
+    np.testing.assert_allclose(
+        second.state.synaptic_current, first.state.synaptic_current * math.exp(-3.0), rtol=1e-12, atol=1e-15
+    )
+
+
+def test_inputs_are_left_alone_and_results_are_read_only(network):
+    state = NetworkState.at_rest(network.n_neurons)
+    run = simulate(network, 2.0, state=state, record_spikes=True)
+    assert not state.membrane_potential.any()
+    arrays = [
+        run.spike_counts,
+        run.average_soma_current,
+        run.state.membrane_potential,
+        run.state.synaptic_current,
+        run.spikes.times,
+        run.spikes.neurons,
+        network.soma_bias,
+        network.firing_threshold,
+    ]
+    for array in arrays:
+        with pytest.raises(ValueError, match="read-only"):
+            array[0] = 0
+
+
+# --- copies and threads -----------------------------------------------------------------------
+
+
+def test_copies_advanced_together_are_what_they_are_alone(network):
+    """Batch solvers run many drives at once; no copy's bits may depend on its company, nor on pauses."""
+    drives = network.soma_bias * np.array([[1.0], [0.5], [1.5]])
+    together = EventDrivenRun(network, drives, updates_per_call=23)
+    together.advance(5.0)
+    together.advance(15.0, active=np.array([2, 0]))
+    for copy, end in ((0, 15.0), (1, 5.0), (2, 15.0)):
+        alone = EventDrivenRun(network, drives[copy : copy + 1])
+        alone.advance(5.0)
+        if end > 5.0:
+            alone.advance(end)
+        assert_same_copy(together, copy, alone)
+        assert together.time[copy] == end
+    whole = EventDrivenRun(network, drives)
+    whole.advance(15.0)
+    for copy, drive in enumerate(drives):
+        alone = simulate(network.with_soma_bias(drive), 15.0)
+        np.testing.assert_array_equal(whole.spike_counts[copy], alone.spike_counts)
+        np.testing.assert_array_equal(whole.membrane_potential[copy], alone.state.membrane_potential)
+        np.testing.assert_array_equal(whole.synaptic_current[copy], alone.state.synaptic_current)
+
+
+def test_a_run_starts_where_another_stood(network):
+    drives = network.soma_bias * np.array([[1.0], [0.7]])
+    first, whole = EventDrivenRun(network, drives), EventDrivenRun(network, drives)
+    first.advance(7.0)
+    second = EventDrivenRun(network, drives, first)
+    second.advance(5.0)
+    whole.advance(12.0)
+    np.testing.assert_array_equal(first.spike_counts + second.spike_counts, whole.spike_counts)
+    np.testing.assert_allclose(second.membrane_potential, whole.membrane_potential, atol=TOLERANCE)
+
+
+def test_threads_change_no_bit(network):
+    drives = network.soma_bias * np.linspace(0.3, 1.5, 8)[:, np.newaxis]
+    with ThreadPoolExecutor(4) as pool:
+        runs = list(pool.map(lambda bias: simulate(network.with_soma_bias(bias), 30.0), drives))
+    for run, bias in zip(runs, drives, strict=True):
+        assert_same_bits(run, simulate(network.with_soma_bias(bias), 30.0))
+
+
+# --- silence, and the end of patience ---------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_silent_network_ends_at_once(name):
+    n_neurons = FORMS[name].n_neurons(2)
+    weights = FORMS[name].nearest(-0.5 * (1.0 - np.eye(n_neurons)))
+    started = time.perf_counter()
+    run = simulate(stored(name, weights, -np.ones(n_neurons)), 1e12)
+    assert time.perf_counter() - started < 30.0  # with the compilation of what was not compiled yet
+    assert run.n_spikes == 0
+    np.testing.assert_array_equal(run.state.membrane_potential, -1e12)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_time_of_a_silent_or_slow_network_does_not_grow_with_its_duration(name):
+    """Without drive, and with so little that the first spike is far beyond: also at hundreds of neurons."""
+    n_neurons = FORMS[name].n_neurons(300)
+    network = stored(name, np.zeros((n_neurons, n_neurons)), np.zeros(n_neurons))
+    current = NetworkState(membrane_potential=np.zeros(n_neurons), synaptic_current=np.full(n_neurons, 0.9))
+    slow = network.with_soma_bias(np.linspace(-1e-9, 1e-9, n_neurons))
+    simulate(slow, 1.0)
+    started = time.perf_counter()
+    assert simulate(network, 1e12, state=current).n_spikes == 0
+    assert simulate(slow, 0.9e9).n_spikes == 0
+    run = simulate(slow, 2.5e9)
+    assert time.perf_counter() - started < 5.0  # milliseconds; windows of fixed length would take hours
+    np.testing.assert_array_equal(run.spike_counts, (2.5e9 * np.maximum(slow.soma_bias, 0.0)).astype(int))
+
+
+PROGRAM = """
+import numpy as np
+from snn import SpikingNetwork, simulate
+from tests.reference.weight_forms import FORMS, random_matrix, stored
+rng = np.random.default_rng(0)
+weights = -0.01 * np.abs(random_matrix("{name}", rng, 300, density=0.1, sign=-1))
+network = stored("{name}", FORMS["{name}"].nearest(weights), np.full(len(weights), {drive}))
+simulate(network, 1.0)
+print("started", flush=True)
+try:
+    simulate(network, {duration}, max_spikes=10**15)
+except KeyboardInterrupt:
+    print("interrupted", flush=True)
+else:
+    print("finished", flush=True)
+"""
+
+
+def interrupted(program, seconds=5.0):
+    """Return what the program prints after it has printed a line and received SIGINT."""
+    with subprocess.Popen(
+        [sys.executable, "-c", program], stdout=subprocess.PIPE, text=True, cwd=ROOT
+    ) as process:
+        try:
+            assert process.stdout.readline() == "started\n"
+            time.sleep(0.5)
+            process.send_signal(signal.SIGINT)
+            output, _ = process.communicate(timeout=seconds)  # it takes a fraction of a second
+        finally:
+            process.kill()
+    return output
+
+
+@pytest.mark.skipif(os.name != "posix", reason="sends SIGINT")
+@pytest.mark.parametrize("name", ["dense", "sparse", "sign pairs, lateral inhibition", "blocks", "grid"])
+def test_control_c_ends_a_busy_run(name):
+    assert interrupted(PROGRAM.format(name=name, drive=1.0, duration=1e9)) == "interrupted\n"
+
+
+@pytest.mark.skipif(os.name != "posix", reason="sends SIGINT")
+@pytest.mark.parametrize("name", ["dense", "sparse", "grid"])
+def test_a_silent_run_has_ended_before_control_c(name):
+    assert interrupted(PROGRAM.format(name=name, drive=-1e-9, duration=1e12)) == "finished\n"

@@ -1,0 +1,160 @@
+"""`Simulator`: a run from spike to spike, whose drive and weights may change on the way."""
+
+import numpy as np
+import pytest
+
+from snn import NetworkState, Simulator, SpikingNetwork, simulate
+from tests.reference.weight_forms import NAMES, random_matrix, random_state, stored
+
+TOLERANCE = 1e-9
+
+
+@pytest.fixture(params=NAMES)
+def network(request):
+    rng = np.random.default_rng(31)
+    weights = random_matrix(request.param, rng, 12)
+    n_neurons = len(weights)
+    return stored(request.param, weights, rng.uniform(-0.3, 1.5, n_neurons), rng.uniform(1.0, 2.0, n_neurons))
+
+
+def pair():
+    return SpikingNetwork([[0.0, -0.5], [-0.25, 0.0]], [1.0, 0.7])
+
+
+@pytest.mark.parametrize("from_rest", [True, False])
+def test_steps_are_the_spikes_of_one_run(network, from_rest):
+    state = None if from_rest else random_state(np.random.default_rng(1), network)
+    start = 0.0 if from_rest else state.time
+    whole = simulate(network, 20.0, state=state, record_spikes=True)
+    simulator = Simulator(network, state)
+    assert simulator.time == start
+    times, neurons = [], []
+    while simulator.peek() <= start + 20.0:
+        expected = simulator.peek()
+        spikes = simulator.step()
+        assert len(spikes) >= 1
+        np.testing.assert_array_equal(spikes.times, spikes.times[0])
+        assert spikes.times[0] == simulator.time == pytest.approx(expected, abs=TOLERANCE)
+        times.append(spikes.times)
+        neurons.append(spikes.neurons)
+        fired = simulator.membrane_potential[spikes.neurons]
+        np.testing.assert_allclose(fired, 0.0, rtol=0, atol=TOLERANCE)
+    np.testing.assert_array_equal(np.concatenate(neurons), whole.spikes.neurons)
+    np.testing.assert_allclose(np.concatenate(times), whole.spikes.times, rtol=0, atol=TOLERANCE)
+    np.testing.assert_array_equal(simulator.spike_counts, whole.spike_counts)
+    simulator.advance(start + 20.0)
+    np.testing.assert_allclose(simulator.membrane_potential, whole.state.membrane_potential, atol=TOLERANCE)
+    np.testing.assert_allclose(simulator.synaptic_current, whole.state.synaptic_current, atol=TOLERANCE)
+
+
+def test_advance_is_simulate(network):
+    whole = simulate(network, 15.0)
+    simulator = Simulator(network)
+    for until in (0.4, 0.5, 9.0, 15.0):
+        simulator.advance(until)
+        assert simulator.time == until
+    np.testing.assert_array_equal(simulator.spike_counts, whole.spike_counts)
+    np.testing.assert_allclose(simulator.membrane_potential, whole.state.membrane_potential, atol=TOLERANCE)
+    np.testing.assert_allclose(simulator.synaptic_current, whole.state.synaptic_current, atol=TOLERANCE)
+
+
+def test_peek_changes_nothing(network):
+    network.weights.toarray()  # rows of weights on demand: all are known, to both
+    looked, other = Simulator(network), Simulator(network)
+    for until in (1.0, 4.0, 9.0):
+        assert looked.peek() == looked.peek() >= looked.time
+        looked.advance(until)
+        other.advance(until)
+    np.testing.assert_array_equal(looked.membrane_potential, other.membrane_potential)
+    np.testing.assert_array_equal(looked.synaptic_current, other.synaptic_current)
+    np.testing.assert_array_equal(looked.spike_counts, other.spike_counts)
+
+
+def test_a_new_drive_on_the_way_is_two_runs(network):
+    drive = 1.3 * network.soma_bias + 0.1
+    first = simulate(network, 6.0)
+    second = simulate(network.with_soma_bias(drive), 7.0, state=first.state, record_spikes=True)
+    simulator = Simulator(network)
+    simulator.advance(6.0)
+    simulator.soma_bias = drive
+    np.testing.assert_array_equal(simulator.soma_bias, drive)
+    simulator.advance(13.0)
+    np.testing.assert_array_equal(simulator.spike_counts, first.spike_counts + second.spike_counts)
+    np.testing.assert_allclose(simulator.membrane_potential, second.state.membrane_potential, atol=TOLERANCE)
+    np.testing.assert_allclose(simulator.synaptic_current, second.state.synaptic_current, atol=TOLERANCE)
+
+
+def test_new_weights_on_the_way_are_two_runs(network):
+    """Also in another form; what was delivered before stays."""
+    n_neurons = network.n_neurons
+    weights = -np.abs(random_matrix("dense", np.random.default_rng(2), n_neurons))
+    other = SpikingNetwork(weights, network.soma_bias, network.firing_threshold)
+    first = simulate(network, 6.0)
+    second = simulate(other, 7.0, state=first.state)
+    simulator = Simulator(network)
+    simulator.advance(6.0)
+    simulator.weights = weights
+    simulator.advance(13.0)
+    np.testing.assert_array_equal(simulator.spike_counts, first.spike_counts + second.spike_counts)
+    np.testing.assert_allclose(simulator.membrane_potential, second.state.membrane_potential, atol=TOLERANCE)
+    np.testing.assert_allclose(simulator.synaptic_current, second.state.synaptic_current, atol=TOLERANCE)
+    np.testing.assert_array_equal(simulator.weights.toarray(), weights)
+
+
+def test_its_state_continues_in_simulate(network):
+    simulator = Simulator(network)
+    simulator.advance(5.0)
+    simulator.step()
+    state = simulator.state()
+    assert isinstance(state, NetworkState)
+    assert state.time == simulator.time
+    onward = simulate(network, 4.0, state=state)
+    counts = simulator.spike_counts.copy()
+    simulator.advance(state.time + 4.0)
+    np.testing.assert_array_equal(simulator.spike_counts - counts, onward.spike_counts)
+    np.testing.assert_allclose(simulator.membrane_potential, onward.state.membrane_potential, atol=TOLERANCE)
+
+
+def test_a_network_that_never_fires_has_no_next_spike():
+    simulator = Simulator(SpikingNetwork([[0.0, -0.5], [-0.5, 0.0]], [-1.0, 0.0]))
+    assert simulator.peek() == np.inf
+    assert simulator.step() is None
+    assert simulator.time == 0.0
+    simulator.soma_bias = [0.5, 0.0]
+    assert simulator.peek() == pytest.approx(2.0, abs=1e-15)
+
+
+def test_neurons_that_tie_are_one_step():
+    simulator = Simulator(SpikingNetwork(-5.0 * (1.0 - np.eye(3)), [0.0025, 0.09, 0.001], [0.01, 0.36, 1.0]))
+    spikes = simulator.step()
+    np.testing.assert_array_equal(spikes.neurons, [0, 1])
+    assert spikes.times[0] == spikes.times[1] == pytest.approx(4.0)
+
+
+@pytest.mark.parametrize(
+    ("act", "error", "sentence"),
+    [
+        (lambda s: s.advance(0.5), ValueError, "until must"),
+        (lambda s: s.advance(np.nan), ValueError, "until must be finite; got nan"),
+        (lambda s: s.advance("late"), TypeError, "until must be a real number; got str"),
+        (lambda s: setattr(s, "soma_bias", [1.0]), ValueError, "soma_bias must have shape"),
+        (lambda s: setattr(s, "weights", np.zeros((3, 3))), ValueError, "weights must have shape"),
+        (lambda s: setattr(s, "weights", np.eye(2)), ValueError, "weights must have a zero diagonal"),
+    ],
+)
+def test_one_clear_sentence(act, error, sentence):
+    simulator = Simulator(pair())
+    simulator.advance(1.5)
+    before = simulator.state()
+    with pytest.raises(error, match=f"^{sentence}"):
+        act(simulator)
+    # And nothing has changed.
+    np.testing.assert_array_equal(simulator.membrane_potential, before.membrane_potential)
+    np.testing.assert_array_equal(simulator.weights.toarray(), pair().weights.toarray())
+
+
+def test_it_starts_as_simulate_does():
+    with pytest.raises(TypeError, match="network must be a SpikingNetwork; got ndarray"):
+        Simulator(np.zeros((2, 2)))
+    with pytest.raises(ValueError, match="state has 3 neurons but the network has 2"):
+        Simulator(pair(), NetworkState.at_rest(3))
