@@ -11,8 +11,9 @@ from tqdm import tqdm
 
 from snn import checks
 from snn._kernels import clock as clocks
-from snn._kernels import dense, lazy, mirrored, runs, segments, stencil
+from snn._kernels import dense, lazy, mirrored, runs, segments
 from snn._kernels import sparse as sparse_kernels
+from snn._kernels.convolution import grid, loop
 from snn.network import SpikingNetwork
 from snn.on_demand import InhibitionOnDemand
 from snn.result import RunawayError, SimulationResult, SpikeTrain
@@ -215,15 +216,10 @@ class EventDrivenRun:
             self._kernel = sparse_kernels.advance_sparse
             self._weights = (weights.indptr, weights.indices, weights.data)
         elif isinstance(weights, StencilWeights):
-            largest_threshold = float(network.firing_threshold.max())
-            self._kernel = stencil.advance_stencil
-            self._weights = (
-                weights.values.reshape(-1), weights.single_values, 1.0 / largest_threshold,
-                weights.largest_value / largest_threshold, *weights.grid_shape, weights.n_channels,
-                *weights.reach, stencil.events_per_epoch(network.n_neurons),
-            )  # fmt: skip
+            self._kernel = _advance_stencil
+            self._weights = (grid.Stencil(weights.values, weights.largest_value, *weights.grid_shape),)
             updates_per_spike = weights.values[0].size
-            self._slack += stencil.events_per_epoch(network.n_neurons)
+            self._slack += grid.events_per_epoch(network.n_neurons)
         elif isinstance(weights, (BlockWeights, SegmentedWeights)):
             segmented = weights.segmented() if isinstance(weights, BlockWeights) else weights
             self.filtered_spikes = np.zeros(soma_bias.shape)
@@ -345,6 +341,16 @@ class EventDrivenRun:
             self.synaptic_current[copy].copy(),
             start_time + float(self.clock[copy, clocks.TIME]),
         )
+
+
+def _advance_stencil(
+    stencil, bias, threshold, potential, current, spike_counts, clock, active, first, stop_time, max_events,
+    recorded, spike_times, spike_neurons,
+):  # fmt: skip
+    """Call the kernel of the grid, which takes records."""
+    neurons = grid.Neurons(bias, threshold, potential, current, spike_counts)
+    spikes = grid.Spikes(recorded, spike_times, spike_neurons)
+    return loop.advance_stencil(stencil, neurons, clock, active, first, stop_time, max_events, spikes)
 
 
 def starting_state(network: SpikingNetwork, state: NetworkState | None) -> NetworkState:

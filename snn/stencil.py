@@ -10,7 +10,6 @@ import numpy as np
 from scipy import sparse
 
 from snn import checks
-from snn._kernels.positions import padded
 
 
 @dataclass(frozen=True, eq=False)
@@ -148,17 +147,3 @@ class StencilWeights:
     def largest_value(self) -> float:
         """The largest absolute value, 1 if there is none but zero."""
         return float(np.abs(self.values).max()) or 1.0
-
-    @cached_property
-    def single_values(self) -> np.ndarray:
-        """The values as the kernel reads them: in units of the largest, in single precision and padded.
-
-        A line of zeros follows.
-        """
-        n_lines, n_padded = self.values[..., 0].size, padded(self.n_channels)
-        values = np.zeros((n_lines + 1, n_padded), dtype=np.float32)
-        values[:n_lines, : self.n_channels] = (self.values / self.largest_value).reshape(n_lines, -1)
-        # None may seem to be zero that is not.
-        lost = (values[:n_lines, : self.n_channels] == 0.0) & (self.values != 0.0).reshape(n_lines, -1)
-        values[:n_lines, : self.n_channels][lost] = np.finfo(np.float32).tiny
-        return checks.read_only(values.reshape(-1))

@@ -62,7 +62,7 @@ class KernelCache(FunctionCache):
     def __init__(self, function: Callable) -> None:
         super().__init__(function)
         # Numba's stamp is of the kernel's own file, but kernels hold copies of what they call in others.
-        folders = {HERE, Path(function.__code__.co_filename).parent}
+        folders = {HERE, *Path(function.__code__.co_filename).parents}
         sources = [_digest_of_files(folder) for folder in sorted(folders) if folder.name == HERE.name]
         locator = self._impl.locator
         self._cache_file = _Files(
@@ -134,4 +134,4 @@ def _digest(values: object) -> str:
 
 @functools.cache
 def _digest_of_files(folder: Path) -> str:
-    return _digest([hashlib.sha256(file.read_bytes()).digest() for file in sorted(folder.glob("*.py"))])
+    return _digest([hashlib.sha256(file.read_bytes()).digest() for file in sorted(folder.rglob("*.py"))])

@@ -104,6 +104,30 @@ def crossing_time(gap, bias, current, horizon):
     return time
 
 
+TIE_TOLERANCE = 2.0**-42
+"""Crossings tie if rounding of this share of the numbers they are made of could exchange them."""
+LONGEST_TIE = 2.0**-30
+"""A neuron that rises very slowly does not tie with all others."""
+
+
+@uncounted
+def tie_tolerance(threshold, potential, bias, current, time):
+    """Return how much later than a crossing, which is `time` from here, others tie with it.
+
+    2^10 roundings of the terms of the potential, over its slope at the crossing, or over 2^-10 of the terms
+    of the slope if that is more.
+    """
+    terms = threshold + abs(potential) + abs(bias) * time + abs(current)
+    slope = bias + current * math.exp(-time)
+    least_slope = 2.0**-10 * (abs(bias) + abs(current))
+    slope = slope if slope > least_slope else least_slope
+    if slope == 0.0:
+        return 0.0
+    tolerance = TIE_TOLERANCE * terms / slope
+    # Beyond the range of numbers, too.
+    return tolerance if tolerance < LONGEST_TIE else LONGEST_TIE
+
+
 @uncounted
 def could_fire(bias, threshold, potential, current, horizon, rise):
     """Whether a neuron could fire within the horizon, by a bound; `rise` is 1 - e^-horizon."""

@@ -13,8 +13,7 @@ from snn import (
     simulate_clocked,
     traces,
 )
-from snn._kernels import stencil
-from snn._kernels.positions import MOST_LOGGED
+from snn._kernels.convolution.grid import MOST_LOGGED, events_per_epoch
 from snn.event_driven import EventDrivenRun
 from snn.weights import delivered, n_deliveries, out_degrees
 from tests.reference.networks import random_network
@@ -244,7 +243,7 @@ def test_a_log_that_fills_while_several_fire_together():
     np.fill_diagonal(values, 0.0)
     network = SpikingNetwork(values, np.array([1.0, 0.8125, 0.6875, 0.5625])[group])
     run, other = (simulate(x, 35.0, record_spikes=True) for x in (as_one_position(network), network))
-    assert MOST_LOGGED < run.n_spikes < stencil.events_per_epoch(12)
+    assert MOST_LOGGED < run.n_spikes < events_per_epoch(12)
     times = run.spikes.times.reshape(-1, 3)
     np.testing.assert_array_equal(times, times[:, :1] + np.zeros(3))
     np.testing.assert_array_equal(run.spikes.neurons, other.spikes.neurons)
@@ -350,7 +349,7 @@ def test_pausing_changes_no_bit(monkeypatch):
         np.random.default_rng(10), n_channels=7, grid=(4, 4), reach=(1, 1)
     )
     whole = simulate(network, 200.0, state=state, record_spikes=True)
-    assert whole.n_spikes > 4 * stencil.events_per_epoch(network.n_neurons)
+    assert whole.n_spikes > 4 * events_per_epoch(network.n_neurons)
     monkeypatch.setattr("snn.event_driven.UPDATES_PER_CALL", 1)  # one epoch a call
     paused = simulate(network, 200.0, state=state, record_spikes=True)
     np.testing.assert_array_equal(paused.spikes.times, whole.spikes.times)
