@@ -52,7 +52,6 @@ def open_epoch(neurons, grid):
     spikes, so that few neurons are candidates.
     """
     for q in range(grid.n_positions):
-        shortest = 0.5 * LONGEST_WINDOW
         for k in range(grid.n_channels):
             i = np.uint64(q * grid.n_channels + k)
             v, p, threshold = neurons.potential[i], neurons.current[i], neurons.threshold[i]
@@ -63,9 +62,16 @@ def open_epoch(neurons, grid):
             gap = threshold - v
             gap = gap if gap > 0.25 * threshold else 0.25 * threshold
             slope = neurons.bias[i] + (p if p > 0.0 else 0.0)
-            time = gap / slope if slope > 0.0 else LONGEST_WINDOW
-            shortest = time if time < shortest else shortest
-        grid.length[q] = max(shortest, SHORTEST_WINDOW)
+            time = gap / slope
+            # Until windows are opened there is room for times in place of the bounds.
+            grid.excess[i] = time if slope > 0.0 else LONGEST_WINDOW
+        grid.limit[0] = 0.5 * LONGEST_WINDOW
+        shortest = grid.limit_bits[0]
+        for i in range(q * grid.n_channels, (q + 1) * grid.n_channels):
+            bits = grid.excess_bits[np.uint64(i)]
+            shortest = bits if bits < shortest else shortest
+        grid.limit_bits[0] = shortest
+        grid.length[q] = max(grid.limit[0], SHORTEST_WINDOW)
         grid.end[q] = 0.0
         grid.times[q] = 0.0
         grid.n_spikes[q] = grid.n_touched[q] = 0
