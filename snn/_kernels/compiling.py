@@ -91,8 +91,8 @@ class KernelCache(FunctionCache):
     def __init__(self, function: Callable) -> None:
         super().__init__(function)
         # Numba's stamp is of the kernel's own file, but kernels hold copies of what they call in others.
-        folders = {HERE, Path(function.__code__.co_filename).parent}
-        sources = [_digest_of_files(folder) for folder in sorted(folders) if HERE.name in folder.parts]
+        folders = {HERE, *Path(function.__code__.co_filename).parents}
+        sources = [_digest_of_files(folder) for folder in sorted(folders) if folder.name == HERE.name]
         locator = self._impl.locator
         self._cache_file = _Files(
             Path(self.cache_path),

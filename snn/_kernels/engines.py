@@ -4,7 +4,8 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from snn._kernels import simulation, workspace
-from snn._kernels.forms import CompressedRows, Rows, Segments
+from snn._kernels.convolution import grid, loop
+from snn._kernels.forms import CompressedRows, Rows, Segments, Stencil
 
 
 class Engine(NamedTuple):
@@ -25,4 +26,6 @@ EVENT_LOOP = Engine(
     simulation.advance,
 )
 
-ENGINES = {Rows: EVENT_LOOP, Segments: EVENT_LOOP, CompressedRows: EVENT_LOOP}
+GRID = Engine(grid.settings_of, grid.single_step, grid.overshoot, grid.new_grid, loop.advance)
+
+ENGINES = {Rows: EVENT_LOOP, Segments: EVENT_LOOP, CompressedRows: EVENT_LOOP, Stencil: GRID}

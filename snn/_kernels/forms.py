@@ -70,6 +70,8 @@ class Stencil(NamedTuple):
 
     values: np.ndarray
     """float64: [source channel, row offset, column offset, target channel], flat."""
+    largest_value: float
+    """The largest absolute value."""
     n_rows: int
     n_columns: int
     n_channels: int

@@ -29,6 +29,8 @@ SLACK = 1e-9
 """Share of the numbers a bound is made of by which it may look too low and still be examined exactly."""
 TIE = 2.0**-42
 """Share of the numbers a crossing is made of within which another one is the same instant: 2^10 roundings."""
+LONGEST_TIE = 2.0**-30
+"""A neuron that rises very slowly does not tie with all others."""
 FLATTEST = 2.0**-10
 """Share of |c| + |h| that the slope of a potential counts as at least where ties are concerned."""
 
@@ -92,7 +94,10 @@ def tie_tolerance(threshold, potential, bias, current, time, slope):
     """
     size = threshold + abs(potential) + abs(bias) * time + abs(current)
     flattest = FLATTEST * (abs(bias) + abs(current))
-    return TIE * (size / (slope if slope > flattest else flattest) + time)
+    slope = slope if slope > flattest else flattest
+    tolerance = TIE * (size / slope + time) if slope > 0.0 else 0.0
+    # Beyond the range of numbers, too.
+    return tolerance if tolerance < LONGEST_TIE else LONGEST_TIE
 
 
 @inlined

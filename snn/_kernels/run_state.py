@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from snn._kernels.compiling import compiled, inlined
+from snn._kernels.neuron import charge, filter_spike
 
 PAUSED = 0
 """The budget of work is spent; call again with the same arrays."""
@@ -66,6 +67,19 @@ class Spikes(NamedTuple):
 
     times: np.ndarray
     neurons: np.ndarray
+
+
+@inlined
+def note_spike(neurons, k, neuron, now, spikes, n_recorded):
+    """Count a spike of copy k, filter it and record it, where that is asked for."""
+    neurons.spike_counts[k, neuron] += 1
+    if neurons.trace.shape[1] > 0:
+        trace, last = neurons.trace[k, neuron], neurons.last_spike[k, neuron]
+        neurons.trace[k, neuron] = filter_spike(trace, last, now)
+        neurons.last_spike[k, neuron] = now
+    if spikes.times.shape[0] > 0:
+        spikes.times[n_recorded] = now
+        spikes.neurons[n_recorded] = neuron
 
 
 @inlined
@@ -137,6 +151,5 @@ def average_current(threshold, spike_counts, potential_then, potential, elapsed)
     """Return the mean soma current of a run (docs/theory.md, equation 4)."""
     average = np.empty(threshold.shape[0])
     for i in range(threshold.shape[0]):
-        charge = threshold[i] * spike_counts[i] + (potential[i] - potential_then[i])
-        average[i] = charge / elapsed
+        average[i] = charge(threshold[i], spike_counts[i], potential_then[i], potential[i]) / elapsed
     return average

@@ -8,8 +8,7 @@ from snn._kernels.active_set import integrate_active, plan
 from snn._kernels.candidates import Group
 from snn._kernels.compiling import compiled, uncounted
 from snn._kernels.event_loop import run
-from snn._kernels.neuron import filter_spike
-from snn._kernels.run_state import MISSING_ROW, PAUSED, REACHED, advance_time, remaining_time
+from snn._kernels.run_state import MISSING_ROW, PAUSED, REACHED, advance_time, note_spike, remaining_time
 from snn._kernels.workspace import cut_up
 
 
@@ -44,24 +43,6 @@ def integrate_all(form, group, drift, state, remaining, settings, work):
 
 
 @uncounted
-def count_spikes(neurons, k, state, log, n_new, spikes, n_recorded):
-    """Count the spikes of an interval, filter them, and record them, where that is asked for."""
-    is_recorded = spikes.times.shape[0] > 0
-    is_filtered = neurons.trace.shape[1] > 0
-    for event in range(n_new):
-        neuron = log.neurons[event]
-        now = state.time + (log.times[event] + state.time_error)
-        neurons.spike_counts[k, neuron] += 1
-        if is_filtered:
-            trace, last = neurons.trace[k, neuron], neurons.last_spike[k, neuron]
-            neurons.trace[k, neuron] = filter_spike(trace, last, now)
-            neurons.last_spike[k, neuron] = now
-        if is_recorded:
-            spikes.times[n_recorded + event] = now
-            spikes.neurons[n_recorded + event] = neuron
-
-
-@uncounted
 def advance_one(form, neurons, k, group, drift, state, settings, stop_time, budget, work, spikes, n_events):
     """Advance copy k; return (status, spikes so far, budget left).  A window costs as much as a spike."""
     while True:
@@ -83,8 +64,10 @@ def advance_one(form, neurons, k, group, drift, state, settings, stop_time, budg
             elapsed = remaining
         if elapsed > 0.0:
             state.rate = n_new / elapsed
-        count_spikes(neurons, k, state, work.log, n_new, spikes, n_events)
-        n_events += n_new
+        for event in range(n_new):
+            now = state.time + (work.log.times[event] + state.time_error)
+            note_spike(neurons, k, work.log.neurons[event], now, spikes, n_events)
+            n_events += 1
         budget -= n_new + n_windows
         advance_time(state, elapsed, stop_time, elapsed == remaining)
         if state.missing >= 0:

@@ -11,7 +11,6 @@ from scipy import sparse
 
 from snn import checks
 from snn._kernels.forms import Stencil
-from snn._kernels.positions import padded
 from snn.weights.protocol import Weights, same_type
 
 
@@ -98,7 +97,10 @@ class StencilWeights(Weights):
 
     @cached_property
     def _kernel_form(self) -> Stencil:
-        return Stencil(same_type(self.values, np.float64), *self.grid_shape, self.n_channels, *self.reach)
+        largest_value = float(np.abs(self.values).max()) or 1.0
+        return Stencil(
+            same_type(self.values, np.float64), largest_value, *self.grid_shape, self.n_channels, *self.reach
+        )
 
     def kernel_form(self) -> Stencil:
         """See `Weights`."""
@@ -167,22 +169,3 @@ class StencilWeights(Weights):
                     for sign in (1, -1)
                 )
                 yield i, j, sources, targets
-
-    @cached_property
-    def largest_value(self) -> float:
-        """The largest absolute value, 1 if there is none but zero."""
-        return float(np.abs(self.values).max()) or 1.0
-
-    @cached_property
-    def single_values(self) -> np.ndarray:
-        """The values as the kernel reads them: in units of the largest, in single precision and padded.
-
-        A line of zeros follows.
-        """
-        n_lines, n_padded = self.values[..., 0].size, padded(self.n_channels)
-        values = np.zeros((n_lines + 1, n_padded), dtype=np.float32)
-        values[:n_lines, : self.n_channels] = (self.values / self.largest_value).reshape(n_lines, -1)
-        # A value that is not zero must not become zero in single precision.
-        lost = (values[:n_lines, : self.n_channels] == 0.0) & (self.values != 0.0).reshape(n_lines, -1)
-        values[:n_lines, : self.n_channels][lost] = np.finfo(np.float32).tiny
-        return checks.read_only(values.reshape(-1))

@@ -67,8 +67,8 @@ def measure(problem: LassoProblem, repeats: int) -> dict:
     counts = facts["spike_counts"][0]
     n_events = int(lasso_network(problem).weights.n_deliveries(counts))
     stencil = problem.dictionary.stencil()
-    # Of each target: its bound is read and written, and its weight is read, in single precision, at once;
-    # its weight once more, in double precision, when the spike is delivered.
+    # Of each target: its bound is read and written, and its weight is read; its weight once more when the
+    # spike is added to potential and current.
     n_touched = n_events / counts.sum()
     return {
         "n_unknowns": problem.n_atoms,
@@ -78,7 +78,7 @@ def measure(problem: LassoProblem, repeats: int) -> dict:
         "rate": facts["rate"],
         "current": facts["current"],
         "n_synaptic_events": n_events,
-        "bytes_a_spike": n_touched * (4 + 4 + 4 + 8),
+        "bytes_a_spike": n_touched * (8 + 8 + 8 + 8),
         "megabytes_of_weights": stencil.nbytes / 1e6,
         "fista_seconds": float(by_fista.seconds[-1]),
         "fista_iterations": len(by_fista.seconds),
@@ -215,8 +215,8 @@ def markdown(data: dict) -> str:
             "the optimum: correlations with the dictionary, the network or the iterations, the code. FISTA's "
             "largest eigenvalue is given and not counted, nor is judging, for either; its operator is a "
             "product of matrices over patches. The optimum is FISTA's own, certified to what the table says. "
-            "Bytes of a spike are what it must touch: the bound and the weight of each target in single "
-            "precision, and the weight again when the spike is delivered.",
+            "Bytes of a spike are what it must touch: the bound and the weight of each target, and the "
+            "weight again when the spike is added to its potential and current.",
             table(["unknowns", "method", "time", "FISTA / this", "work"], rows),
             table(
                 [

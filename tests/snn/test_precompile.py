@@ -96,6 +96,21 @@ def test_change_of_one_file_renews_the_kernels_of_another(kernels):
     assert len(files_of_total(kernels)) == 1
 
 
+def test_change_in_a_sub_package_renews_the_kernels_around_it_and_the_other_way(kernels, monkeypatch):
+    assert as_a_new_process()(np.ones(3)) == 6.0
+    deeper = kernels / "deeper"
+    deeper.mkdir()
+    (deeper / "of_test.py").write_text("")
+    kernel = as_a_new_process()
+    assert (kernel(np.ones(3)), was_loaded(kernel)) == (6.0, 0)
+    (kernels / "outer_of_test.py").rename(deeper / "outer_of_test.py")
+    monkeypatch.syspath_prepend(deeper)
+    assert as_a_new_process()(np.ones(3)) == 6.0
+    (kernels / "inner_of_test.py").write_text(INNER.format(factor="10.0"))
+    kernel = as_a_new_process()
+    assert (kernel(np.ones(3)), was_loaded(kernel)) == (30.0, 0)
+
+
 @pytest.mark.parametrize(
     "damage",
     [

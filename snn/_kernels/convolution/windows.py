@@ -1,0 +1,254 @@
+"""Windows of time: which neurons could fire in one, and when at the earliest.
+
+The package's docstring has the bounds.  They must not fail by rounding.  Bounds and exact crossings are
+computed from the same w and p, so only what is computed from these can differ: by a few roundings of the
+terms of v, of which SLACK is more than a million, and by the sums of an excess or of a w with up to
+MOST_LOGGED spikes, which err by less than WEIGHT_SLACK of the largest weight.  The slack of the gap covers
+the roundings of the equation of second degree too: that equation is a perturbed one, by roundings of the
+terms of v.
+"""
+
+import math
+
+import numpy as np
+
+from snn._kernels.compiling import inlined, uncounted
+from snn._kernels.convolution.grid import (
+    BOUND,
+    CHANNEL,
+    CROSSING,
+    EMPTY,
+    GROUP,
+    LANES,
+    MOST_LOGGED,
+    NEW,
+    OWN_P,
+    OWN_W,
+    SCALE,
+    SCALED_BIAS,
+    STATUS,
+    WEIGHT,
+)
+from snn._kernels.convolution.positions import candidate_at, note_earliest_of_position
+from snn._kernels.neuron import SLACK
+
+LONGEST_WINDOW = 16.0
+SHORTEST_WINDOW = 1e-9
+FEW_CANDIDATES, MANY_CANDIDATES = 3, 7
+"""Candidates of a position that a spike reaches; the lengths of windows are adapted to that."""
+WEIGHT_SLACK = 2.0**-42
+SHORTER = 1.0 - 2.0**-40
+"""Distances in time are sums and quotients of positive numbers, with a few roundings."""
+
+
+@inlined
+def add_log(q, neurons, grid):
+    """Add the spikes of a position's log to all its neurons, in their order; it has no candidates then."""
+    first = q * grid.n_channels
+    m = q * MOST_LOGGED
+    end = m + grid.n_logged[q]
+    while m + 4 <= end:
+        offset_0, offset_1 = grid.logged_offsets[m], grid.logged_offsets[m + 1]
+        offset_2, offset_3 = grid.logged_offsets[m + 2], grid.logged_offsets[m + 3]
+        growth_0, growth_1 = grid.logged_growths[m], grid.logged_growths[m + 1]
+        growth_2, growth_3 = grid.logged_growths[m + 2], grid.logged_growths[m + 3]
+        for k in range(grid.n_channels):
+            # Unsigned, an index cannot wrap round, which would make the loop scalar.
+            i = np.uint64(first + k)
+            weight_0, weight_1 = grid.values[np.uint64(offset_0 + k)], grid.values[np.uint64(offset_1 + k)]
+            weight_2, weight_3 = grid.values[np.uint64(offset_2 + k)], grid.values[np.uint64(offset_3 + k)]
+            neurons.potential[i] = neurons.potential[i] + weight_0 + weight_1 + weight_2 + weight_3
+            p = neurons.current[i] + growth_0 * weight_0 + growth_1 * weight_1
+            neurons.current[i] = p + growth_2 * weight_2 + growth_3 * weight_3
+        m += 4
+    while m < end:
+        offset, growth = grid.logged_offsets[m], grid.logged_growths[m]
+        for k in range(grid.n_channels):
+            i = np.uint64(first + k)
+            weight = grid.values[np.uint64(offset + k)]
+            neurons.potential[i] += weight
+            neurons.current[i] += growth * weight
+        m += 1
+    grid.n_logged[q] = 0
+    for k in range(grid.n_candidates[q]):
+        c = candidate_at(k, q, grid)
+        i = first + np.int64(grid.candidates[c + CHANNEL])
+        neurons.potential[i] = grid.candidates[c + OWN_W]
+        neurons.current[i] = grid.candidates[c + OWN_P]
+    grid.n_candidates[q] = 0
+
+
+@inlined
+def open_window(q, now, fade, neurons, grid):
+    """End the window of a position, and begin another."""
+    add_log(q, neurons, grid)
+    end = now + grid.length[q]
+    end_fade = math.exp(-end)
+    grid.end[q] = end
+    grid.end_fade[q] = end_fade
+    grid.n_spikes[q] = 0
+    grid.n_touched[q] = 0
+    first = q * grid.n_channels
+    weight_slack = WEIGHT_SLACK * grid.largest_value
+    for k in range(grid.n_channels):
+        i = np.uint64(first + k)
+        c, w, p, threshold = neurons.bias[i], neurons.potential[i], neurons.current[i], neurons.threshold[i]
+        by_end, by_now = c * end, c * now
+        h = p * fade
+        slack = weight_slack + SLACK * (threshold + abs(w) + abs(by_end) + abs(h))
+        excess = w + (by_end if c > 0.0 else by_now) - p * end_fade - threshold + slack
+        # A neuron at its threshold fires at once, even if inhibition is about to pull it down.
+        above = w + by_now - h - threshold + slack
+        stays_below = (excess < 0.0) & (above < 0.0)
+        grid.excess[i] = excess if stays_below else 1.0
+    if _one_is_not_negative(first, first + grid.n_channels, grid):
+        form_candidates(q, now, fade, neurons, grid)
+    note_earliest_of_position(q, grid)
+
+
+@uncounted
+def open_window_apart(q, now, fade, neurons, grid):
+    """As `open_window`, for the rare cases: it is long."""
+    open_window(q, now, fade, neurons, grid)
+
+
+@inlined
+def adapt_window(q, grid):
+    """Let the next window of a position last twice or half as long, to have few candidates, but some."""
+    n_spikes, n_touched = grid.n_spikes[q], grid.n_touched[q]
+    length = grid.length[q]
+    if n_touched > MANY_CANDIDATES * (n_spikes + 1):
+        grid.length[q] = max(0.5 * length, SHORTEST_WINDOW)
+    elif n_touched < FEW_CANDIDATES * (n_spikes + 1):
+        grid.length[q] = min(2.0 * length, LONGEST_WINDOW)
+
+
+@inlined
+def _one_is_not_negative(first, last, grid):
+    signs = np.int64(-1)
+    for i in range(first, last):
+        signs &= grid.excess_bits[np.uint64(i)]
+    return signs >= 0
+
+
+@inlined
+def add_to_excess(q, offset, growth, grid):
+    """Add a spike to the bounds of a position; return whether one is not negative."""
+    factor = 1.0 - growth * grid.end_fade[q]
+    first = q * grid.n_channels
+    for k in range(grid.n_channels):
+        grid.excess[np.uint64(first + k)] += factor * grid.values[np.uint64(offset + k)]
+    return _one_is_not_negative(first, first + grid.n_channels, grid)
+
+
+@inlined
+def _bound_crossings(group, now, end, fade, grid):
+    """Note a time before which each NEW candidate of a group of eight does not cross.
+
+    The root of an equation of second degree, in units of the threshold; see the package.
+    """
+    flattest = min(0.5 + (end - now) * (1.0 / 12.0), 1.0)
+    for c in range(group, group + LANES):
+        scale = grid.candidates[np.uint64(c + SCALE)]
+        w = grid.candidates[np.uint64(c + OWN_W)] * scale
+        h = grid.candidates[np.uint64(c + OWN_P)] * fade * scale
+        bias = grid.candidates[np.uint64(c + SCALED_BIAS)]
+        by_now = bias * now
+        gap = 1.0 - (w + by_now - h) - SLACK * (1.0 + abs(w) + abs(by_now) + abs(h))
+        bend = flattest if h <= 0.0 else 0.5
+        by_gap = bend * gap
+        slope = bias + h - by_gap
+        square = slope * slope + 4.0 * bias * by_gap
+        root = math.sqrt(square if square > 0.0 else 0.0)
+        rises = slope > 0.0
+        # One division for both cases, and no branch.
+        numerator = 2.0 * gap if rises else root - slope
+        denominator = slope + root if rises else 2.0 * bend * bias
+        quotient = numerator / denominator
+        distance = quotient if (bias > 0.0) | (rises & (square >= 0.0)) else math.inf
+        # Beyond the range of numbers nothing is proven, except that a potential falls.
+        in_range = (square < math.inf) | ((bias <= 0.0) & (slope <= 0.0))
+        is_proven = in_range & (gap > 0.0) & (distance >= 0.0)
+        time = now + SHORTER * (distance if is_proven else 0.0)
+        status = grid.candidates[np.uint64(c + STATUS)]
+        known = grid.candidates[np.uint64(c + CROSSING)]
+        grid.candidates[np.uint64(c + CROSSING)] = time if status == NEW else known
+        grid.candidates[np.uint64(c + STATUS)] = BOUND if status == NEW else status
+
+
+@inlined
+def form_candidates(q, now, fade, neurons, grid):
+    """Make candidates of the neurons of a position whose excess is not negative."""
+    first = q * grid.n_channels
+    n_before = grid.n_candidates[q]
+    n_candidates = n_before
+    for start in range(first, first + grid.n_channels, LANES):
+        stop = min(start + LANES, first + grid.n_channels)
+        if not _one_is_not_negative(start, stop, grid):
+            continue
+        for i in range(start, stop):
+            if grid.excess[i] < 0.0:
+                continue
+            c = candidate_at(n_candidates, q, grid)
+            if n_candidates % LANES == 0:
+                _clear_lanes(c, grid)
+            k = i - first
+            w, p = neurons.potential[i], neurons.current[i]
+            for m in range(q * MOST_LOGGED, q * MOST_LOGGED + grid.n_logged[q]):
+                weight = grid.values[grid.logged_offsets[m] + k]
+                w += weight
+                p += grid.logged_growths[m] * weight
+            scale = 1.0 / neurons.threshold[i]
+            grid.excess[i] = -math.inf
+            grid.candidates[c + OWN_W] = w
+            grid.candidates[c + OWN_P] = p
+            grid.candidates[c + SCALE] = scale
+            grid.candidates[c + SCALED_BIAS] = neurons.bias[i] * scale
+            grid.candidates[c + CHANNEL] = float(k)
+            grid.candidates[c + STATUS] = NEW
+            n_candidates += 1
+    grid.n_candidates[q] = n_candidates
+    for k in range(n_before // LANES * LANES, n_candidates, LANES):
+        _bound_crossings(candidate_at(k, q, grid), now, grid.end[q], fade, grid)
+
+
+@inlined
+def _clear_lanes(group, grid):
+    """Let all lanes of a group be empty; their numbers do not matter, but that they are finite at first."""
+    for c in range(group, group + LANES):
+        grid.candidates[np.uint64(c + CROSSING)] = math.inf
+        grid.candidates[np.uint64(c + OWN_W)] = 0.0
+        grid.candidates[np.uint64(c + OWN_P)] = 0.0
+        grid.candidates[np.uint64(c + SCALE)] = 1.0
+        grid.candidates[np.uint64(c + SCALED_BIAS)] = 0.0
+        grid.candidates[np.uint64(c + CHANNEL)] = 0.0
+        grid.candidates[np.uint64(c + STATUS)] = EMPTY
+
+
+@inlined
+def fetch_weights(q, offset, grid):
+    """Note the weights of a spike to the candidates of a position."""
+    group = GROUP * q
+    for _ in range(0, grid.n_candidates[q], LANES):
+        for c in range(group, group + LANES):
+            channel = np.int64(grid.candidates[np.uint64(c + CHANNEL)])
+            grid.candidates[np.uint64(c + WEIGHT)] = grid.values[np.uint64(offset + channel)]
+        group += GROUP * grid.n_positions
+
+
+@inlined
+def touch_candidates(q, own_channel, growth, now, fade, grid):
+    """Deliver a spike to the candidates of a position; `own_channel` is the source's, or -1 elsewhere."""
+    own = float(own_channel)
+    group = GROUP * q
+    for _ in range(0, grid.n_candidates[q], LANES):
+        for c in range(group, group + LANES):
+            weight = grid.candidates[np.uint64(c + WEIGHT)]
+            grid.candidates[np.uint64(c + OWN_W)] += weight
+            grid.candidates[np.uint64(c + OWN_P)] += growth * weight
+            # A crossing remains what it is where nothing is added.
+            unchanged = (weight == 0.0) & (grid.candidates[np.uint64(c + CHANNEL)] != own)
+            status = grid.candidates[np.uint64(c + STATUS)]
+            grid.candidates[np.uint64(c + STATUS)] = status if unchanged | (status == EMPTY) else NEW
+        _bound_crossings(group, now, grid.end[q], fade, grid)
+        group += GROUP * grid.n_positions
