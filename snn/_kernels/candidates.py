@@ -241,7 +241,19 @@ def refine(k, moment, length, instant, windows):
 
 
 @inlined
-def first_to_cross(n_candidates, moment, length, instant, windows):
+def tolerance_of(column, moment, fade, windows):
+    """Return by how much the exact crossing of a candidate may be off by rounding.
+
+    fade is e^-t at the crossing, and `moment` that from which it was computed.
+    """
+    threshold, bias = windows.candidates[THRESHOLD, column], windows.candidates[BIAS, column]
+    y, p = windows.candidates[END_POTENTIAL, column], windows.candidates[CURRENT, column]
+    crossing = windows.crossing[column]
+    return tie_tolerance(threshold, y, bias, p * moment.fade, crossing, bias + p * fade)
+
+
+@inlined
+def first_to_cross(n_candidates, moment, length, end_fade, instant, windows):
     """Return the column of the first candidate to cross, whose crossing is made exact; -1 if none does."""
     # Bits of numbers that are not negative have their order, and a processor takes their minimum eight at a
     # time.
@@ -253,9 +265,15 @@ def first_to_cross(n_candidates, moment, length, instant, windows):
         column = 0
         while column < n_candidates and bits[column] != first:
             column += 1
-        if first >= INFINITE or windows.crossing[column] > length:
+        if first >= INFINITE or windows.crossing[column] > length * (1.0 + SLACK):
             return -1
         if windows.exact_at[column] == instant:
+            if windows.crossing[column] <= length:
+                return column
+            if windows.crossing[column] > length + tolerance_of(column, moment, end_fade, windows):
+                return -1
+            # Up to rounding it crosses at the end of the window, which may be that of the run.
+            windows.crossing[column] = length
             return column
         refine(column, moment, length, instant, windows)
 
@@ -266,13 +284,7 @@ def find_tied(column, n_candidates, moment, fade, length, instant, windows):
 
     fade is e^-t at that instant, and `moment` that from which its crossing was computed.
     """
-    bias = windows.candidates[BIAS, column]
-    p = windows.candidates[CURRENT, column]
-    y = windows.candidates[END_POTENTIAL, column]
-    crossing = windows.crossing[column]
-    limit = crossing + tie_tolerance(
-        windows.candidates[THRESHOLD, column], y, bias, p * moment.fade, crossing, bias + p * fade
-    )
+    limit = windows.crossing[column] + tolerance_of(column, moment, fade, windows)
     n_close = np.int64(0)
     for k in range(n_candidates):
         n_close += np.int64(1) if windows.crossing[np.uint64(k)] <= limit else np.int64(0)

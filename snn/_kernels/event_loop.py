@@ -78,7 +78,7 @@ def run(form, group, interval, window, most_events, n_wanted, windows, log):
         n_before = n_events
         most_in_window = n_events + int(2.0 * n_wanted)
         while n_events < most_in_window:
-            column = first_to_cross(n_candidates, moment, length, instant, windows)
+            column = first_to_cross(n_candidates, moment, length, end_fade, instant, windows)
             if column < 0:
                 break
             then = moment_at(windows.crossing[column], end_fade)

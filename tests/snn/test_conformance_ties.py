@@ -142,7 +142,7 @@ def test_a_tie_at_the_very_end_belongs_to_the_run(name):
     run = simulate(stored(name, -5.0 * (1.0 - np.eye(4)), threshold, threshold), 1.0, record_spikes=True)
     np.testing.assert_array_equal(run.spikes.neurons, np.arange(4))
     np.testing.assert_array_equal(run.spikes.times, 1.0)
-    np.testing.assert_array_equal(run.state.synaptic_current, -15.0)
+    np.testing.assert_allclose(run.state.synaptic_current, -15.0, rtol=1e-15)
 
 
 # --- at the threshold from the start ----------------------------------------------------------
