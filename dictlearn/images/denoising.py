@@ -9,8 +9,8 @@ from itertools import product
 import numpy as np
 from tqdm import tqdm
 
-from dictlearn.channels import join_channels, split_channels
-from dictlearn.patches import (
+from dictlearn.images.channels import join_channels, split_channels
+from dictlearn.images.patches import (
     add_patches,
     as_patch_size,
     extract_patches,
@@ -19,7 +19,7 @@ from dictlearn.patches import (
     require_cover,
     require_fit,
 )
-from dictlearn.preprocessing import remove_mean
+from dictlearn.images.preprocessing import remove_mean
 from snn import checks
 from solvers import LassoProblem, solve_spiking
 

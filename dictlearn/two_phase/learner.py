@@ -2,30 +2,28 @@
 
 from __future__ import annotations
 
+import copy
 import os
 from concurrent.futures import Executor
 
 import numpy as np
 
-from dictlearn import _kernels, rules
 from dictlearn.atoms import unit_norm
-from dictlearn.history import RECORD_EVERY, History
-from dictlearn.network import TwoPhaseNetwork
-from dictlearn.settings import LearningSettings
 from dictlearn.signals import checked_signals
-from dictlearn.steps import UsageSteps
-from dictlearn.synapses import Phase, RunawayFeedbackError, Synapses
+from dictlearn.two_phase import rules
+from dictlearn.two_phase.history import RECORD_EVERY, History
+from dictlearn.two_phase.network import TwoPhaseNetwork
+from dictlearn.two_phase.phases import Phase, RunawayFeedbackError, run_phases
+from dictlearn.two_phase.settings import LearningSettings
+from dictlearn.two_phase.steps import BatchConditions, CodeStatistics
+from dictlearn.two_phase.synapses import Synapses
 from snn import checks
 from snn.archive import load_archive, save_archive
 
 # A threshold at zero would mean endless spikes.  In units of the target, 1.
 LEAST_THRESHOLD = 0.05
-# Share of the mismatch that H makes good: currents know it exactly.
-LATERAL_GAINS = {"currents": 1.0, "counts": 0.1}
 # Of a probed neuron, in the phase with feedback.
 PROBE_SPIKES = 3.0
-# How fast the paper's decay follows the mean code, in samples.
-FOLLOWING = 1000.0
 
 
 class TwoPhaseLearner:
@@ -46,7 +44,7 @@ class TwoPhaseLearner:
     Attributes
     ----------
     settings, scale, replace_dead
-        As given.  They may be changed between batches.
+        As given.  They may change between batches.
     usage : ndarray, shape (n_atoms,)
         A of `UsageSteps`: the sum of the squares of each atom's code so far, in units of the mean energy of
         the signals.
@@ -77,11 +75,10 @@ class TwoPhaseLearner:
         self.scale = checks.positive_number("scale", scale)
         self.replace_dead = checks.flag("replace_dead", replace_dead)
         self._synapses = Synapses(network.feedforward, network.feedback, network.lateral)
-        self.usage = np.zeros(network.n_atoms)
+        self._statistics = CodeStatistics(usage=np.zeros(network.n_atoms))
         self.last_fired = np.zeros(network.n_atoms, dtype=np.int64)
         self.last_compared = np.zeros(network.n_atoms, dtype=np.int64)
         self.n_samples, self.n_spikes, self.n_bounded, self.n_replaced = 0, 0, 0, 0
-        self._mean_code = 0.0
         self._history = History()
 
     # -- what it is ------------------------------------------------------------------------------
@@ -108,6 +105,11 @@ class TwoPhaseLearner:
         return unit_norm(self._synapses.feedback_rows)
 
     @property
+    def usage(self) -> np.ndarray:
+        """A of `UsageSteps`, shape (n_atoms,)."""
+        return self._statistics.usage
+
+    @property
     def history(self) -> dict[str, np.ndarray]:
         """Means over each thousand samples, and the weights at the end of it: a dict of arrays.
 
@@ -132,35 +134,33 @@ class TwoPhaseLearner:
         signals : array_like, shape (n_signals, n_inputs)
             Not negative.
         n_threads, executor
-            How many pieces to cut the batch into, and who runs them; the result does not depend on it.
-            An executor changes the weights as well, away from the main thread, so that after Ctrl-C they
+            Into how many pieces to divide the batch, and what runs them; the result does not depend on it.
+            An executor changes the weights as well, outside the main thread, so that after Ctrl-C they
             are those of whole batches.
 
         Raises
         ------
         TypeError, ValueError
-            If the signals are of the wrong kind, shape or value.
+            If the signals are of the wrong kind, shape or value, or so large that the network would need
+            more than 10,000,000 spikes for one of them.
         RunawayFeedbackError
             If the network runs away; the weights stay as they were before the batch.
         """
         signals = checked_signals(signals, self.n_inputs)
         settings = self.settings
         thresholds = np.diagonal(self._synapses.lateral_rows).copy()
-        reweighting = np.ones(self.n_atoms)
-        if isinstance(settings.steps, UsageSteps):
-            silence = self.n_samples - self.last_fired
-            reweighting = np.maximum(1.0 - silence / (settings.steps.patience * self.n_atoms), 0.0)
-        elif settings.steps.reweighting:
-            reweighting = thresholds
+        reweighting = settings.steps.penalty_weights(thresholds, self.n_samples - self.last_fired)
         probed = self._probed(len(signals))
         drives = np.zeros((len(signals) + len(probed), self.n_inputs + self.n_atoms))
-        drives[: len(signals), : self.n_inputs] = self.scale * signals
+        with np.errstate(over="ignore"):  # `run_phases` refuses what is too large
+            drives[: len(signals), : self.n_inputs] = self.scale * signals
         drives[:, self.n_inputs :] = -(settings.penalty * self.scale) * reweighting
         drives[len(signals) + np.arange(len(probed)), self.n_inputs + probed] = (
             PROBE_SPIKES / settings.duration / (1.0 - settings.kappa) * thresholds[probed]
         )
         try:
-            phases = self._synapses.run(
+            phases = run_phases(
+                self._synapses,
                 drives,
                 gammas=(0.0, settings.kappa),
                 duration=settings.duration,
@@ -182,10 +182,7 @@ class TwoPhaseLearner:
 
     def _probed(self, n_signals: int) -> np.ndarray:
         """Return the atoms that are made to fire alone: those whose lateral weights were not used longest."""
-        steps = self.settings.steps
-        if not isinstance(steps, UsageSteps):
-            return np.empty(0, dtype=np.int64)
-        n_probes = min(round(steps.probes * n_signals), self.n_atoms)
+        n_probes = min(self.settings.steps.n_probes(n_signals), self.n_atoms)
         return np.argsort(self.last_compared, kind="stable")[:n_probes]
 
     def _update(
@@ -207,14 +204,18 @@ class TwoPhaseLearner:
         g_h = rules.lateral_gradient(
             synapses.feedforward, synapses.lateral, first, second, kappa=kappa, readout=readout
         )
-        step, keep, lateral_values, lateral_keep = self._steps(codes, arriving, g_h, thresholds)
-
-        # Equations 11 and 12, as in `rules`, in place and a row a source.
-        scaled = codes * (step / kappa)
-        place = np.empty((len(scaled) + 2) * self.n_atoms + len(scaled), dtype=np.int64)
-        _kernels.change_columns(synapses.feedforward_rows, keep, scaled, g_d, place)
-        _kernels.change_rows(synapses.feedback_rows, keep, scaled, g_d)
-        _kernels.change_rows(synapses.lateral_rows, lateral_keep, arriving, lateral_values)
+        conditions = BatchConditions(
+            n_samples=self.n_samples,
+            energy=settings.amplitude**2,
+            penalty=settings.penalty * self.scale,
+            thresholds=thresholds,
+            readout=readout,
+        )
+        steps = settings.steps.of_batch(codes, self._statistics, conditions)
+        sizes = {"kappa": kappa, "step": steps.step, "keep": steps.keep}
+        rules.update_feedforward(synapses.feedforward, codes, g_d, **sizes)
+        rules.update_feedback(synapses.feedback, codes, g_d, **sizes)
+        settings.steps.update_lateral(synapses.lateral, arriving, g_h, steps, kappa=kappa)
         diagonal = np.einsum("ii->i", synapses.lateral_rows)
         self.n_bounded += int(np.count_nonzero(diagonal < LEAST_THRESHOLD))
         np.maximum(diagonal, LEAST_THRESHOLD, out=diagonal)
@@ -227,41 +228,6 @@ class TwoPhaseLearner:
         if self.replace_dead:
             self._replace(signals, g_d)
         return self._record(signals, g_d, arriving[of_signals], codes, reweighting, first, second)
-
-    def _steps(
-        self, codes: np.ndarray, arriving: np.ndarray, g_h: np.ndarray, thresholds: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """Return eta_D of each atom and what decay leaves of it, eta_H g_H / kappa and what is left of H."""
-        settings, steps = self.settings, self.settings.steps
-        energy = settings.amplitude**2
-        penalty = settings.penalty * self.scale
-        if isinstance(steps, UsageSteps):
-            self.usage += (codes * codes).sum(axis=0) / energy
-            together = codes.sum(axis=1) @ codes / energy
-            initial = steps.initial_usage / (1.0 + self.n_samples / steps.settling)
-            step = steps.gain / (initial + self.usage + steps.caution * together) / energy
-            keep = np.maximum(1.0 - step * penalty * codes.sum(axis=0), 0.0)
-            lateral_gain = steps.lateral_gain
-            if lateral_gain is None:
-                lateral_gain = LATERAL_GAINS[settings.readout]
-            values = lateral_gain * rules.solve_projection(arriving, g_h) / settings.kappa
-            return step, keep, values, np.ones(self.n_atoms)
-        step = steps.step / (1.0 + self.n_samples / steps.halving) / energy
-        if steps.decay is None:
-            # The mean of what there was so far, until that is long enough to forget.
-            share_of_batch = min(1.0, len(codes) / min(FOLLOWING, self.n_samples + len(codes)))
-            self._mean_code += share_of_batch * (codes.mean() - self._mean_code)
-            decay = penalty * self._mean_code * thresholds.mean()
-        else:
-            decay = steps.decay * energy
-        keep = max(1.0 - step * decay, 0.0) ** len(codes)
-        lateral_keep = max(1.0 - 2.0 * step * decay, 0.0) ** len(codes)
-        return (
-            np.full(self.n_atoms, step),
-            np.full(self.n_atoms, keep),
-            steps.lateral_ratio * step / settings.kappa * g_h,
-            np.full(self.n_atoms, lateral_keep),
-        )
 
     def _replace(self, signals: np.ndarray, g_d: np.ndarray) -> None:
         """Start dead atoms anew, each from what one sample of the batch is missing."""
@@ -336,12 +302,22 @@ class TwoPhaseLearner:
                 "last_fired": self.last_fired,
                 "last_compared": self.last_compared,
                 "counters": np.array([self.n_samples, self.n_spikes, self.n_bounded, self.n_replaced]),
-                "mean_code": self._mean_code,
+                "mean_code": self._statistics.mean_code,
                 "sums": self._history.sums,
                 "history": self._history.entries,
                 **extra,
             },
         )
+
+    def copy_from(self, other: TwoPhaseLearner) -> None:
+        """Replace everything by copies of what another learner has.
+
+        Parameters
+        ----------
+        other : TwoPhaseLearner
+            Of any size.
+        """
+        vars(self).update(copy.deepcopy(vars(other)))
 
     @classmethod
     def load(cls, path: str | os.PathLike) -> TwoPhaseLearner:
@@ -376,7 +352,7 @@ class TwoPhaseLearner:
             learner.n_samples, learner.n_spikes, learner.n_bounded, learner.n_replaced = map(
                 int, entries["counters"]
             )
-            learner._mean_code = float(entries["mean_code"])
+            learner._statistics.mean_code = float(entries["mean_code"])
             learner._history.sums[:] = entries["sums"]
             learner._history.entries = entries["history"]
         except (KeyError, TypeError, ValueError) as error:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
-    from dictlearn.network import TwoPhaseNetwork
+    from dictlearn.two_phase.network import TwoPhaseNetwork
 
 # Samples between two entries.
 RECORD_EVERY = 1000

@@ -1,9 +1,10 @@
-"""What is done to images and patches before anybody learns from them."""
+"""Preprocessing of images and patches: means, norms, whitening."""
 
 from __future__ import annotations
 
 import numpy as np
 
+from dictlearn.scaling import scaled_by_power_of_two, unit_rows
 from snn import checks
 
 # A filtered image whose deviation is below this share of the unfiltered one is rounding of the transform.
@@ -104,7 +105,7 @@ def whiten(image: np.ndarray, *, cutoff: float = 0.4) -> np.ndarray:
     """
     image = checks.real_array("image", image, shape=(None, None), meaning="(height, width)")
     cutoff = checks.positive_number("cutoff", cutoff)
-    scaled, _ = _scaled(image, axis=None)
+    scaled, _ = scaled_by_power_of_two(image, axis=None)
     # Exact for numbers near each other, as the differences to the mean would not be.
     centred = scaled - scaled.min()
     if not centred.any():
@@ -120,32 +121,3 @@ def whiten(image: np.ndarray, *, cutoff: float = 0.4) -> np.ndarray:
     if not deviation > ROUNDING * centred.std():
         raise ValueError(f"image must vary at frequencies about or below cutoff={cutoff:g}; got none")
     return (filtered - filtered.mean()) / deviation
-
-
-def unit_rows(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return rows scaled to unit Euclidean norm, and their norms, which may leave the range of floats.
-
-    Parameters
-    ----------
-    rows : ndarray, shape (n_rows, n_values)
-
-    Returns
-    -------
-    unit : ndarray, shape (n_rows, n_values)
-        Every row has norm one, but a row of zeros stays as it is.
-    norms : ndarray, shape (n_rows, 1)
-    exponents : ndarray of int, shape (n_rows, 1)
-        The norms are ``norms * 2**exponents``.
-    """
-    scaled, exponents = _scaled(rows, axis=1)
-    norms = np.linalg.norm(scaled, axis=1, keepdims=True)
-    return scaled / np.where(norms > 0.0, norms, 1.0), norms, exponents
-
-
-def _scaled(array: np.ndarray, axis: int | None) -> tuple[np.ndarray, np.ndarray]:
-    """Return `array` with largest magnitudes in [1/2, 1), and the powers of two it was divided by.
-
-    Their squares neither overflow nor vanish, and nothing is rounded that could be seen beside them.
-    """
-    exponents = np.frexp(np.abs(array).max(axis=axis, keepdims=True))[1]
-    return np.ldexp(array, -exponents), exponents

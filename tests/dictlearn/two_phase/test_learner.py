@@ -23,13 +23,13 @@ from dictlearn import (
     TwoPhaseLearner,
     TwoPhaseNetwork,
     UsageSteps,
-    _kernels,
     learn_dictionary,
     random_dictionary,
     random_network,
     rules,
 )
 from dictlearn.signals import amplitude_scale
+from dictlearn.two_phase._kernels import updates
 from snn import archive
 from solvers import LassoProblem, solve_spiking
 from tests.stress.kill_and_resume import state
@@ -529,7 +529,7 @@ def test_an_error_of_the_callback_passes_with_what_was_learned(signals):
 @pytest.mark.parametrize("delay", [0.02, 0.0319, 0.0532])
 def test_ctrl_c_leaves_whole_batches(signals, monkeypatch, delay):
     """Even where most of the time goes into changing weights, which are those after some batch."""
-    plain = _kernels.change_rows
+    plain = updates.change_rows
     calls = []
 
     def slowly(*arguments):
@@ -540,7 +540,7 @@ def test_ctrl_c_leaves_whole_batches(signals, monkeypatch, delay):
             signal.setitimer(signal.ITIMER_REAL, delay, 5.0)
         time.sleep(1e-3)
 
-    monkeypatch.setattr(_kernels, "change_rows", slowly)
+    monkeypatch.setattr(updates, "change_rows", slowly)
     handler = signal.signal(signal.SIGALRM, signal.default_int_handler)
     try:
         with pytest.raises(KeyboardInterrupt) as caught:
@@ -690,7 +690,7 @@ def test_killed_processes_lose_nothing():
         "--quiet",
     ]
     ran = subprocess.run(
-        command, cwd=Path(__file__).parents[2], capture_output=True, text=True, timeout=300, check=False
+        command, cwd=Path(__file__).parents[3], capture_output=True, text=True, timeout=300, check=False
     )
     assert ran.returncode == 0, ran.stdout + ran.stderr
     assert "checkpoints lost or corrupt: 0; outcomes that differ: 0; children that failed: 0" in ran.stdout

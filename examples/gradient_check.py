@@ -5,7 +5,7 @@ own two phases.  Theorem 3 says that this is the gradient, up to an error of one
 the update of each weight is compared with the true gradient, on patches of a photograph, before the
 network has learned and after: read from counted spikes as in the paper, and from average currents.
 
-    python -m examples.gradient_audit [--output DIR] [--samples N] [--audited N]
+    python -m examples.gradient_check [--output DIR] [--samples N] [--checked N]
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from dictlearn import (
     learn_dictionary,
     random_network,
 )
-from dictlearn.audit import LAYERS, GradientAudit, audit_gradients
-from dictlearn.plotting import plot_audit
+from dictlearn.two_phase.gradient_check import LAYERS, GradientCheck, check_gradients
+from dictlearn.two_phase.plotting import plot_gradient_check
 from examples._common import GREY, figure, parser, save, table
 from examples._data import grey_photograph, held_out, patch_signals
 
@@ -35,13 +35,13 @@ SEED = 0
 
 
 def patches() -> tuple[np.ndarray, np.ndarray]:
-    """Return patches to learn from, and others to audit on: no mean, unit norm, two channels."""
+    """Return patches to learn from, and others to check on: no mean, unit norm, two channels."""
     parts = held_out([grey_photograph("china")])
-    learned, audited = (
+    learned, checked = (
         patch_signals(part, PATCH_SIZE, n, seed=SEED, contrast=LEAST_CONTRAST)
         for part, n in zip(parts, (5_000, 500), strict=True)
     )
-    return learned, audited
+    return learned, checked
 
 
 def title(when: str, network: TwoPhaseNetwork) -> str:
@@ -49,11 +49,11 @@ def title(when: str, network: TwoPhaseNetwork) -> str:
     return f"{when}: ‖H - F B‖ is {100.0 * mismatch:.1f} % of ‖H‖"
 
 
-def draw(audits: dict[str, GradientAudit], titles: dict[str, str]) -> Figure:
+def draw(results: dict[str, GradientCheck], titles: dict[str, str]) -> Figure:
     picture = figure(14.0, 7.0)
-    for part, (when, audit) in zip(picture.subfigures(1, 2, wspace=0.03), audits.items(), strict=True):
+    for part, (when, check) in zip(picture.subfigures(1, 2, wspace=0.03), results.items(), strict=True):
         part.suptitle(titles[when], fontweight="bold")
-        axes = plot_audit(audit, axes=part.subplots(2, 2, sharex=True))
+        axes = plot_gradient_check(check, axes=part.subplots(2, 2, sharex=True))
         for panel in axes[0]:
             panel.set_ylim(1e-3, 1e2)
     keys = [
@@ -65,30 +65,30 @@ def draw(audits: dict[str, GradientAudit], titles: dict[str, str]) -> Figure:
     return picture
 
 
-def audit_table(audit: GradientAudit) -> str:
+def check_table(check: GradientCheck) -> str:
     """Return mean cosines of a signal's updates with its gradients, a row a duration."""
     rows = []
-    for t, duration in enumerate(audit.durations):
+    for t, duration in enumerate(check.durations):
         cosines = [
-            audit.mean("cosine", readout, layer)[t]
+            check.mean("cosine", readout, layer)[t]
             for layer in LAYERS[1:]  # F's are B's
-            for readout in audit.readouts
+            for readout in check.readouts
         ]
         rows.append((f"{duration:g}", *(f"{cosine:.4f}" for cosine in cosines)))
-    heads = [f"{name}, {readout}" for name in ("F and B", "H") for readout in audit.readouts]
+    heads = [f"{name}, {readout}" for name in ("F and B", "H") for readout in check.readouts]
     return table(("T", *heads), rows)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     command = parser(__doc__.splitlines()[0])
     command.add_argument("--samples", type=int, default=10_000, help="to learn from")
-    command.add_argument("--audited", type=int, default=100, help="patches, at most 500")
+    command.add_argument("--checked", type=int, default=100, help="patches, at most 500")
     options = command.parse_args(arguments)
-    if options.samples < 1 or not 1 <= options.audited <= 500:
-        command.error("samples must be positive, and audited between 1 and 500")
+    if options.samples < 1 or not 1 <= options.checked <= 500:
+        command.error("samples must be positive, and checked between 1 and 500")
 
-    learned, audited = patches()
-    audited = audited[: options.audited]
+    learned, checked = patches()
+    checked = checked[: options.checked]
     start = random_network(N_ATOMS, learned.shape[1], rng=SEED)
     learner = learn_dictionary(learned, start=start, penalty=PENALTY, n_samples=options.samples, rng=SEED)
     networks = {
@@ -96,17 +96,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
         f"After {learner.n_samples:,} samples": learner.network,
     }
     print("What neurons see of the gradient, beside the gradient")
-    print(f"{len(audited)} patches of {PATCH_SIZE} x {PATCH_SIZE}; {N_ATOMS} atoms; penalty {PENALTY}")
-    audits, titles = {}, {}
+    print(f"{len(checked)} patches of {PATCH_SIZE} x {PATCH_SIZE}; {N_ATOMS} atoms; penalty {PENALTY}")
+    results, titles = {}, {}
     for when, network in networks.items():
-        audits[when] = audit_gradients(network, learner.scale * audited, penalty=learner.scale * PENALTY)
+        results[when] = check_gradients(network, learner.scale * checked, penalty=learner.scale * PENALTY)
         titles[when] = title(when, network)
         print()
         print(titles[when])
         print("mean cosine of a signal's update and its gradient, phases of duration T")
-        print(audit_table(audits[when]))
+        print(check_table(results[when]))
     print()
-    save(draw(audits, titles), options.output, "gradient_audit.png")
+    save(draw(results, titles), options.output, "gradient_check.png")
     return 0
 
 

@@ -7,10 +7,10 @@ from itertools import product
 
 import numpy as np
 
-from dictlearn.learning import learn_dictionary
-from dictlearn.rules import READOUTS
-from dictlearn.settings import LearningSettings
-from dictlearn.steps import PaperSteps, UsageSteps
+from dictlearn.two_phase.learning import learn_dictionary
+from dictlearn.two_phase.rules import READOUTS
+from dictlearn.two_phase.settings import LearningSettings
+from dictlearn.two_phase.steps import PaperSteps, UsageSteps
 from snn import start_up
 from solvers.start_up import tasks as tasks_of_solvers
 

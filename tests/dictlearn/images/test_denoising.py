@@ -3,10 +3,11 @@
 import numpy as np
 import pytest
 
-from dictlearn import denoising, overcomplete_dct
-from dictlearn.channels import split_channels
-from dictlearn.denoising import denoise
-from dictlearn.patches import extract_patches, reconstruct_from_patches, remove_mean
+from dictlearn import overcomplete_dct
+from dictlearn.images import denoising
+from dictlearn.images.channels import split_channels
+from dictlearn.images.denoising import denoise
+from dictlearn.images.patches import extract_patches, reconstruct_from_patches, remove_mean
 from examples._common import photograph, signal_to_noise
 from solvers import LassoProblem, solve_fista
 
@@ -182,7 +183,7 @@ def test_nonsense_is_named(changed, error, sentence):
 
 def test_projection_on_dependent_atoms_is_on_their_span():
     """Two channel atoms that join to multiples of one vector, and one that joins to nothing."""
-    from dictlearn.denoising import _approximations
+    from dictlearn.images.denoising import _approximations
     from solvers import LassoProblem
 
     atoms = np.zeros((3, 8))

@@ -1,31 +1,33 @@
 """The local learning rules of the two-phase network.
 
-Gradients are read from what each neuron saw of its own two phases (equations 9 and 10 of Lin and Tang,
-2018), and three updates change its incoming weights (11 and 12).  A neuron uses its own rates and
-currents, what arrives at its synapses, and its incoming weights; nothing else.
+Gradients are read from what each neuron observes of its own two phases (equations 9 and 10 of Lin and Tang,
+2018), and updates change its incoming weights (11 and 12).  A neuron uses its own rates and currents, what
+arrives at its synapses, and its incoming weights; nothing else.  `TwoPhaseLearner` calls these functions.
 
-There are two read-outs.  "counts", the papers', has spike rates, with an error of a spike a phase.
-"currents" has average soma currents, which neurons integrate anyway: the same limits (theory.md, equation
+There are two read-outs.  "counts", the papers', uses spike rates, with an error of one spike in a phase.
+"currents" uses average soma currents, which neurons integrate anyway: the same limits (theory.md, equation
 4), and the gradients are exact for the code that the phase with feedback passed on.
 
-Quantities are of one signal, or of several, a row each; updates of several signals add up.
+Arrays have one row for each signal; the updates of several signals add up.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from dictlearn.synapses import Phase
+from dictlearn.two_phase._kernels import updates
+from dictlearn.two_phase.phases import Phase
 from snn import checks
 
 READOUTS = ("counts", "currents")
+# epsilon of `project_lateral`, in units of the squared norms of the normalised codes, 1.
 PROJECTION_RIDGE = 0.01
 
 
 def reconstruction_gradient(
     without_feedback: Phase, with_feedback: Phase, *, readout: str = "currents"
 ) -> np.ndarray:
-    """Return g_D, what each input neuron sees of the reconstruction error, shape (n_signals, n_inputs).
+    """Return g_D, what each input neuron observes of the reconstruction error, shape (n_signals, n_inputs).
 
     ``g_D = b_kappa - b_0 ~= kappa (B a_kappa - x)``                                              (9)
 
@@ -53,14 +55,14 @@ def lateral_gradient(
     kappa: float,
     readout: str = "currents",
 ) -> np.ndarray:
-    """Return g_H, what each coding neuron sees of its mismatch, shape (n_signals, n_atoms).
+    """Return g_H, what each coding neuron observes of its mismatch, shape (n_signals, n_atoms).
 
     ``g_H = (1 - kappa) H (a_0 - a_kappa) + (1 - kappa) e_0 - e_kappa ~= kappa (H - F B) a_kappa``   (10)
 
     with e = u - Theta a, the difference of a neuron's average current and what its spikes took.  By
     equation 8 the same is ``kappa H a_kappa + (1 - kappa) F b_0 - F b_kappa``, which is what "currents"
     computes, with b the average currents that the input neurons send for equation 11 as well, and a_kappa
-    the average filtered spikes that arrive: equal to the right-hand side, not about.
+    the average filtered spikes that arrive: equal to the right-hand side, not an approximation.
 
     Parameters
     ----------
@@ -120,23 +122,26 @@ def presynaptic_code(phase: Phase, *, readout: str = "currents") -> np.ndarray:
     return np.maximum(phase.coding_trace, 0.0)
 
 
-def feedforward_update(
+def update_feedforward(
     feedforward: np.ndarray,
     codes: np.ndarray,
     reconstruction_gradient: np.ndarray,
     *,
     kappa: float,
     step: float | np.ndarray,
-    decay: float | np.ndarray,
-) -> np.ndarray:
-    """Return the new F: coding neuron i changes the weights that arrive at it.
+    keep: float | np.ndarray = 1.0,
+    least: float = 0.0,
+) -> None:
+    """Change F in place: coding neuron i changes the weights that arrive at it.
 
-    ``F_ij <- F_ij - eta_D (a_i g_D_j / kappa + lambda2 F_ij)``                                 (11)
+    ``F_ij <- max(keep_i F_ij - eta_i a_i g_D_j / kappa, 0)``                                   (11)
+
+    summed over the signals of a batch; keep_i is 1 - eta_i lambda2 for one signal.
 
     Parameters
     ----------
     feedforward : ndarray, shape (n_atoms, n_inputs)
-        F.
+        F; the transpose of a C-contiguous array, one row for each source, as spikes need it.
     codes : ndarray, shape (n_signals, n_atoms)
         a of the phase with feedback.
     reconstruction_gradient : ndarray, shape (n_signals, n_inputs)
@@ -144,100 +149,127 @@ def feedforward_update(
     kappa : float
         Strength of the feedback.
     step : float or ndarray, shape (n_atoms,)
-        eta_D, of all neurons or of each.
-    decay : float or ndarray, shape (n_atoms,)
-        lambda2, of all neurons or of each.
+        eta, of all neurons or of each.
+    keep : float or ndarray, shape (n_atoms,), default 1.0
+        The share of the weights that decay leaves, for all neurons or for each.
+    least : float, default 0.0
+        The smallest weight; -inf for any.
     """
-    step, decay = _column(step), _column(decay)
-    return feedforward - step * (codes.T @ reconstruction_gradient / kappa + decay * feedforward)
+    n_signals, n_atoms = codes.shape
+    workspace = np.empty((n_signals + 2) * n_atoms + n_signals, dtype=np.int64)
+    updates.change_columns(
+        feedforward.T,
+        np.full(n_atoms, keep),
+        codes * (step / kappa),
+        reconstruction_gradient,
+        least,
+        workspace,
+    )
 
 
-def feedback_update(
+def update_feedback(
     feedback: np.ndarray,
     codes: np.ndarray,
     reconstruction_gradient: np.ndarray,
     *,
     kappa: float,
     step: float | np.ndarray,
-    decay: float | np.ndarray,
-) -> np.ndarray:
-    """Return the new B: input neuron i changes the weights that arrive at it.
+    keep: float | np.ndarray = 1.0,
+    least: float = 0.0,
+) -> None:
+    """Change B in place: input neuron i changes the weights that arrive at it.
 
-    ``B_ij <- B_ij - eta_D (g_D_i a_j / kappa + lambda2 B_ij)``                                 (11)
+    ``B_ij <- max(keep_j B_ij - eta_j g_D_i a_j / kappa, 0)``                                   (11)
 
     Parameters
     ----------
     feedback : ndarray, shape (n_inputs, n_atoms)
-        B.
-    codes, reconstruction_gradient, kappa, step, decay
-        As for `feedforward_update`.
+        B; the transpose of a C-contiguous array.
+    codes, reconstruction_gradient, kappa, step, keep, least
+        As for `update_feedforward`.
     """
-    return feedback - step * (reconstruction_gradient.T @ codes / kappa + decay * feedback)
+    updates.change_rows(
+        feedback.T,
+        np.full(codes.shape[1], keep),
+        codes * (step / kappa),
+        reconstruction_gradient,
+        least,
+    )
 
 
-def lateral_update(
+def update_lateral(
     lateral: np.ndarray,
     codes: np.ndarray,
     lateral_gradient: np.ndarray,
     *,
     kappa: float,
-    lateral_step: float,
-    decay: float = 0.0,
-) -> np.ndarray:
-    """Return the new H: coding neuron i changes its lateral weights and its threshold.
+    step: float,
+    keep: float = 1.0,
+    least: float = 0.0,
+) -> None:
+    """Change H in place: coding neuron i changes its lateral weights and its threshold.
 
-    ``H_ij <- H_ij - eta_H g_H_i a_j / kappa - 2 eta_D lambda2 H_ij``                           (12)
+    ``H_ij <- max(keep H_ij - eta_H g_H_i a_j / kappa, 0)``                                     (12)
+
+    with keep = 1 - 2 eta_D lambda2 for one signal: H decays twice as fast as F and B, as their product does.
 
     Parameters
     ----------
     lateral : ndarray, shape (n_atoms, n_atoms)
-        H.
-    codes, kappa
-        As for `feedforward_update`; or the `projected_codes`.
+        H; the transpose of a C-contiguous array.
+    codes : ndarray, shape (n_signals, n_atoms)
+        a as it arrives at the lateral synapses: `presynaptic_code`.
     lateral_gradient : ndarray, shape (n_signals, n_atoms)
         g_H.
-    lateral_step : float
+    kappa, keep, least
+        As for `update_feedforward`.
+    step : float
         eta_H, about 15 eta_D in the paper.
-    decay : float, default 0.0
-        2 eta_D lambda2: H decays twice as fast as F and B, as their product does.
     """
-    return lateral - lateral_step * (lateral_gradient.T @ codes) / kappa - decay * lateral
+    _change_lateral(lateral, codes, step / kappa * lateral_gradient, keep, least)
 
 
-def projected_codes(codes: np.ndarray, *, gain: float = 1.0) -> np.ndarray:
-    """Return what to give `lateral_update`, with a step of 1, for H to agree with F B on these signals.
+def project_lateral(
+    lateral: np.ndarray,
+    codes: np.ndarray,
+    lateral_gradient: np.ndarray,
+    *,
+    kappa: float,
+    gain: float = 1.0,
+    least: float = 0.0,
+) -> None:
+    """Change H in place so that it agrees with F B on the codes of a batch.
 
-    ``P = gain L (L A A^T L + epsilon I)^-1 L A`` with L = diag(1 / ||a||), after which, at gain 1,
-    H a = F B a for every row a of A.  For one signal it is a / ||a||^2, the normalised least-mean-squares
-    rule of a neuron that knows the sum of the squares of what arrives; for several, the limit of
-    repeating that rule over the signals of the batch.
+    ``H <- max(H - gain G^T L (L A A^T L + epsilon I)^-1 L A / kappa, 0)``
+
+    with the rows of G and A the g_H and codes of the signals, and L = diag(1 / ||a||).  At gain 1, H a is
+    then F B a for every row a of A, but for the ridge epsilon and the bound.  For one signal this is the
+    normalised least-mean-squares rule ``H <- H - g_H^T a / (kappa ||a||^2)`` of a neuron that knows the sum
+    of the squares of what arrives; for several, the limit of repeating that rule over the batch.
 
     Parameters
     ----------
-    codes : ndarray, shape (n_signals, n_atoms)
-        A: the codes of the phase with feedback, as they arrive at the synapses.
+    lateral, codes, lateral_gradient, kappa, least
+        As for `update_lateral`.
     gain : float, default 1.0
-        Share of the mismatch to make good, in (0, 2).
+        Share of the mismatch to correct, in (0, 2).
 
     References
     ----------
     Ozeki and Umeda (1984), An adaptive filtering algorithm using an orthogonal projection to an affine
     subspace, Electronics and Communications in Japan 67.
     """
-    return gain * solve_projection(codes, codes)
+    _change_lateral(lateral, codes, gain * _projected(codes, lateral_gradient) / kappa, 1.0, least)
 
 
-def solve_projection(codes: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """Return ``L (L A A^T L + epsilon I)^-1 L values``, with L = diag(1 / ||a||) over the rows a of A.
+def _change_lateral(
+    lateral: np.ndarray, codes: np.ndarray, values: np.ndarray, keep: float, least: float
+) -> None:
+    updates.change_rows(lateral.T, np.full(codes.shape[1], keep), codes, values, least)
 
-    Parameters
-    ----------
-    codes : ndarray, shape (n_signals, n_atoms)
-        A.
-    values : ndarray, shape (n_signals, n_values)
-        What to solve for: A itself in `projected_codes`; g_H for a learner that multiplies with the
-        few non-zeros of A last.
-    """
+
+def _projected(codes: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """Return ``L (L A A^T L + epsilon I)^-1 L values``; see `project_lateral`."""
     from scipy import linalg  # here: only learning with projections needs it
 
     norms = np.linalg.norm(codes, axis=1, keepdims=True)
@@ -246,10 +278,6 @@ def solve_projection(codes: np.ndarray, values: np.ndarray) -> np.ndarray:
     # Nearly equal signals would ask for large weights to tell them apart.
     products = directions @ directions.T + PROJECTION_RIDGE * np.eye(len(codes))
     return inverse * linalg.solve(products, inverse * values, assume_a="pos")
-
-
-def _column(value: float | np.ndarray) -> float | np.ndarray:
-    return np.asarray(value)[:, np.newaxis] if np.ndim(value) else value
 
 
 def _phases(without_feedback: Phase, with_feedback: Phase) -> tuple[Phase, Phase]:

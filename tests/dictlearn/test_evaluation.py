@@ -1,12 +1,12 @@
-"""The judge of dictionaries: closed forms, an independent solver, and planted atoms."""
+"""Evaluation of dictionaries: closed forms, an independent solver, and planted atoms."""
 
 # ruff: noqa: E501 - a case a line reads better
 
 import numpy as np
 import pytest
 
-from dictlearn import judge
-from dictlearn.judge import match_atoms, mean_objective
+from dictlearn import evaluation
+from dictlearn.evaluation import match_atoms, mean_objective
 from solvers import LassoProblem
 from solvers.optimality import objective
 from tests.reference.problems import optimal_codes
@@ -83,7 +83,7 @@ def test_atoms_that_vanished_are_left_out(dictionary, signals):
 def test_blocks_and_workers_change_nothing(dictionary, signals, monkeypatch):
     whole = mean_objective(dictionary, signals, penalty=PENALTY)
     assert vars(mean_objective(dictionary, signals, penalty=PENALTY, n_jobs=2)) == vars(whole)
-    monkeypatch.setattr(judge, "VALUES_PER_BLOCK", 7 * N_ATOMS)
+    monkeypatch.setattr(evaluation, "VALUES_PER_BLOCK", 7 * N_ATOMS)
     parts = mean_objective(dictionary, signals, penalty=PENALTY)
     # The same codes, added up in another order.
     assert parts.objective == pytest.approx(whole.objective, rel=1e-14)

@@ -10,8 +10,9 @@ import numpy as np
 
 from dictlearn.atoms import checked_atoms
 from dictlearn.signals import checked_signals
-from dictlearn.synapses import Phase, Synapses, blocks, firing_thresholds
-from dictlearn.threads import thread_count
+from dictlearn.two_phase.phases import Phase, run_phases
+from dictlearn.two_phase.synapses import Synapses, blocks, firing_thresholds
+from dictlearn.two_phase.threads import thread_count
 from snn import BlockWeights, NetworkState, SpikeTrain, SpikingNetwork, checks, simulate
 from snn.clock_driven import whole_steps
 
@@ -223,7 +224,7 @@ class TwoPhaseNetwork:
             synaptic_current=np.zeros(without.n_neurons),
         )
         first = simulate(without, duration, state=state, record_spikes=True)
-        # As in `Synapses.run`: feedback acts on the filtered spikes, so that it is felt at once.
+        # As in `run_phases`: feedback acts on the filtered spikes, so that it acts at once.
         filtered = np.bincount(
             first.spikes.neurons,
             weights=np.exp(first.spikes.times - duration),
@@ -295,7 +296,8 @@ class TwoPhaseNetwork:
         n_threads = thread_count(n_jobs)
         synapses = Synapses(*self._matrices)
         with ThreadPoolExecutor(n_threads) as executor:
-            return synapses.run(
+            return run_phases(
+                synapses,
                 drives,
                 gammas=gammas,
                 duration=duration,

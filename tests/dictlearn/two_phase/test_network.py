@@ -8,7 +8,7 @@ import pytest
 from dictlearn import RunawayFeedbackError, TwoPhaseNetwork, rules
 from snn import simulate
 from solvers import LassoProblem, solve_spiking
-from tests.dictlearn.two_phase_networks import N_ATOMS, N_INPUTS, mismatched, sparse_codes, sparse_dictionary
+from tests.dictlearn.two_phase.networks import N_ATOMS, N_INPUTS, mismatched, sparse_codes, sparse_dictionary
 
 PENALTY = 0.1
 

@@ -1,4 +1,4 @@
-"""What is compiled in `dictlearn`: products with codes, nearly all of whose entries are zero.
+"""Products with codes, nearly all of whose entries are zero, and the changes of weights by them.
 
 Sums run over signals and atoms in the order of their indices, so that a signal's result does not depend on
 which others are in its batch.
@@ -19,8 +19,8 @@ def add_combinations(total, codes, factor, rows):
 
 
 @compiled
-def change_rows(rows, keep, codes, values):
-    """Put max(keep rows - codes^T values, 0) into rows; keep has a number a row."""
+def change_rows(rows, keep, codes, values, least):
+    """Set rows to max(keep rows - codes^T values, least); keep has one number for each row."""
     for j in range(rows.shape[0]):
         changed = keep[j] != 1.0
         if changed:
@@ -34,20 +34,20 @@ def change_rows(rows, keep, codes, values):
                     rows[j, i] -= amount * values[k, i]
         if changed:
             for i in range(rows.shape[1]):
-                rows[j, i] = max(rows[j, i], 0.0)
+                rows[j, i] = max(rows[j, i], least)
 
 
 @compiled
-def change_columns(rows, keep, codes, values, place):
+def change_columns(rows, keep, codes, values, least, workspace):
     """As `change_rows` on the transpose of rows.
 
-    `place` holds as many integers as there are codes, and two for each atom and signal more, to work with.
+    `workspace` has an integer for each code, one for each signal and two for each atom.
     """
     n_signals, n_atoms = codes.shape
-    atoms = place[: codes.size]  # of the codes that are not zero, signal by signal
-    ends = place[codes.size : codes.size + n_signals]
-    active = place[codes.size + n_signals : codes.size + n_signals + n_atoms]
-    is_active = place[codes.size + n_signals + n_atoms :]
+    atoms = workspace[: codes.size]  # of the codes that are not zero, signal by signal
+    ends = workspace[codes.size : codes.size + n_signals]
+    active = workspace[codes.size + n_signals : codes.size + n_signals + n_atoms]
+    is_active = workspace[codes.size + n_signals + n_atoms :]
     n_active, n_nonzero = 0, 0
     is_active[:n_atoms] = 0
     for k in range(n_signals):
@@ -70,4 +70,4 @@ def change_columns(rows, keep, codes, values, place):
                 rows[i, atoms[position]] -= codes[k, atoms[position]] * values[k, i]
             first = ends[k]
         for position in range(n_active):
-            rows[i, active[position]] = max(rows[i, active[position]], 0.0)
+            rows[i, active[position]] = max(rows[i, active[position]], least)

@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from dictlearn.patches import extract_patches, random_patches, reconstruct_from_patches
-from dictlearn.preprocessing import normalise, remove_mean, whiten
+from dictlearn.images.patches import extract_patches, random_patches, reconstruct_from_patches
+from dictlearn.images.preprocessing import normalise, remove_mean, whiten
 
 
 def test_patches_side_by_side_are_the_blocks_of_the_image():

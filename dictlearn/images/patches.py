@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from dictlearn.preprocessing import remove_mean
+from dictlearn.images.preprocessing import remove_mean
 from snn import checks
 
 # Pixels of patches looked at together by `random_patches`: 32 MB.

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from dictlearn.channels import join_channels, split_channels
+from dictlearn.images.channels import join_channels, split_channels
 
 
 def test_channels_of_a_signal():

@@ -1,9 +1,9 @@
-"""What neurons see of the gradient, beside the gradient.
+"""Updates beside gradients: how well the updates of the two-phase network follow the gradients.
 
-The two-phase network changes its weights by outer products of what its neurons saw of their own two
-phases (`dictlearn.rules`).  In the limit of long phases these are the gradients of the learning problem.
-This module measures how far that holds for short ones: it runs a network, asks the rules for their updates,
-and computes the true gradients from the code that the network would settle at.
+The two-phase network changes its weights by outer products of what its neurons observed of their own two
+phases (`rules`).  In the limit of long phases these are the gradients of the learning problem.  This module
+measures how far that holds for short phases: it runs a network, asks the rules for their updates, and
+computes the true gradients from the code that the network tends to.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dictlearn import rules
-from dictlearn.network import TwoPhaseNetwork, checked_task
-from dictlearn.synapses import Phase
+from dictlearn.two_phase import rules
+from dictlearn.two_phase.network import TwoPhaseNetwork, checked_task
+from dictlearn.two_phase.phases import Phase
 from snn import checks
 from solvers import LassoProblem, solve_spiking
 
@@ -24,18 +24,18 @@ LAYERS = ("feedforward", "feedback", "lateral")
 DURATIONS = (2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0)
 QUARTILES = (0.25, 0.5, 0.75)
 
-# From here a network counts as consistent and symmetric: then its code is that of a LASSO.
+# From here on a network counts as consistent and symmetric: then its code is that of a LASSO.
 CONSISTENT = 1.0 - 1e-9
 # Of the duality gap; the exact read-out ends well below it.
 TOL = 1e-9
 # Of each phase of the run that any other network's code is read from, at least: and so many times the
-# longest duration that is audited.
+# longest duration that is checked.
 SETTLING = 2000.0
 SETTLING_RATIO = 4.0
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class GradientAudit:
+class GradientCheck:
     """How well the updates of a two-phase network follow the gradients.
 
     The arrays' axes are the read-outs, the layers (`LAYERS`: F, B and H), the durations, and the signals.
@@ -112,7 +112,7 @@ class GradientAudit:
         return getattr(self, measure)[self.readouts.index(readout), LAYERS.index(layer)]
 
 
-def audit_gradients(
+def check_gradients(
     network: TwoPhaseNetwork,
     signals: np.ndarray,
     *,
@@ -122,7 +122,7 @@ def audit_gradients(
     initial_potential: float = 0.5,
     reweighting: np.ndarray | None = None,
     n_jobs: int | None = None,
-) -> GradientAudit:
+) -> GradientCheck:
     """Compare the updates of a two-phase network with the gradients that they stand for.
 
     The updates are those of `rules`, both read-outs from the same runs: ``a_kappa g_D / kappa`` for F and
@@ -152,7 +152,7 @@ def audit_gradients(
 
     Returns
     -------
-    GradientAudit
+    GradientCheck
 
     Raises
     ------
@@ -214,7 +214,7 @@ def audit_gradients(
                 # Computed again each time: for all signals at once they would need much memory.
                 gradient = _gradients(network, mismatch, codes[row], signals[row])
                 alone[:, r, :, t, k] = _compared(seen.updates(row), gradient)
-    return GradientAudit(
+    return GradientCheck(
         readouts=rules.READOUTS,
         durations=durations,
         cosine=alone[0],
@@ -240,12 +240,12 @@ def limiting_codes(
 ) -> np.ndarray:
     """Return the codes that the second of two long phases tends to, shape (n_signals, n_atoms).
 
-    Exactly, if the network is consistent and symmetric; otherwise read from a run: `audit_gradients`, Notes.
+    Exactly, if the network is consistent and symmetric; otherwise read from a run: `check_gradients`, Notes.
 
     Parameters
     ----------
     network, signals, penalty, kappa, initial_potential, reweighting, n_jobs
-        As for `audit_gradients`.
+        As for `check_gradients`.
     duration : float, default 2000.0
         T of each phase of that run, in synaptic time constants.
     """
@@ -292,18 +292,14 @@ class _Seen:
         """Return what the rules would subtract from F, B and H at a step of one."""
         codes, g_d = self.codes[row], self.g_d[row]
         n_atoms, n_inputs = codes.shape[1], g_d.shape[1]
-        plain = {"kappa": self.kappa, "step": -1.0, "decay": 0.0}
-        return (
-            rules.feedforward_update(np.zeros((n_atoms, n_inputs)), codes, g_d, **plain),
-            rules.feedback_update(np.zeros((n_inputs, n_atoms)), codes, g_d, **plain),
-            rules.lateral_update(
-                np.zeros((n_atoms, n_atoms)),
-                self.arriving[row],
-                self.g_h[row],
-                kappa=self.kappa,
-                lateral_step=-1.0,
-            ),
-        )
+        change = {"kappa": self.kappa, "step": -1.0, "least": -np.inf}
+        # The transposes of rows, as the rules take them.
+        feedforward = np.zeros((n_inputs, n_atoms)).T
+        feedback, lateral = np.zeros((n_atoms, n_inputs)).T, np.zeros((n_atoms, n_atoms)).T
+        rules.update_feedforward(feedforward, codes, g_d, **change)
+        rules.update_feedback(feedback, codes, g_d, **change)
+        rules.update_lateral(lateral, self.arriving[row], self.g_h[row], **change)
+        return feedforward, feedback, lateral
 
 
 def _mismatch(network: TwoPhaseNetwork) -> np.ndarray:

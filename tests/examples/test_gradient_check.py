@@ -1,16 +1,16 @@
-"""The audit of gradients on a photograph: what it reports, and that it draws."""
+"""The gradient check on a photograph: what it reports, and that it draws."""
 
 import pytest
 
-from examples import gradient_audit
+from examples import gradient_check
 
 
 def test_example_draws_and_reports(tmp_path, capsys):
-    arguments = ["--output", str(tmp_path), "--samples", "2000", "--audited", "12"]
-    assert gradient_audit.main(arguments) == 0
-    assert (tmp_path / "gradient_audit.png").stat().st_size > 10_000
+    arguments = ["--output", str(tmp_path), "--samples", "2000", "--checked", "12"]
+    assert gradient_check.main(arguments) == 0
+    assert (tmp_path / "gradient_check.png").stat().st_size > 10_000
     report = capsys.readouterr().out
-    assert str(tmp_path / "gradient_audit.png") in report
+    assert str(tmp_path / "gradient_check.png") in report
     before, after = (
         [[float(cell) for cell in line.split()] for line in part.splitlines() if line[:1].isdigit()]
         for part in report.split("‖H‖")[1:]
@@ -23,8 +23,8 @@ def test_example_draws_and_reports(tmp_path, capsys):
     assert before[-1][1] > 0.9
 
 
-@pytest.mark.parametrize("arguments", [["--samples", "0"], ["--audited", "501"]])
+@pytest.mark.parametrize("arguments", [["--samples", "0"], ["--checked", "501"]])
 def test_nonsense_is_refused(arguments, capsys):
     with pytest.raises(SystemExit):
-        gradient_audit.main(arguments)
+        gradient_check.main(arguments)
     assert "must be positive" in capsys.readouterr().err

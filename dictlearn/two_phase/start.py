@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from dictlearn.atoms import unit_norm
-from dictlearn.network import TwoPhaseNetwork
+from dictlearn.two_phase.network import TwoPhaseNetwork
 from snn import checks
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, dataclass, field
 
-from dictlearn import rules
-from dictlearn.network import checked_phases
-from dictlearn.steps import PaperSteps, Steps, UsageSteps
+from dictlearn.two_phase import rules
+from dictlearn.two_phase.network import checked_phases
+from dictlearn.two_phase.steps import KINDS, Steps, UsageSteps
 from snn import checks
 
 
@@ -27,7 +27,7 @@ class LearningSettings:
         The root mean square norm of the signals as the network gets them: more means more spikes and less
         error of counting.  Dictionaries do not depend on the unit of the signals.
     readout : {"currents", "counts"}, default "currents"
-        What gradients and codes are read from; see `dictlearn.rules`.
+        What gradients and codes are read from; see `dictlearn.two_phase.rules`.
     initial_potential : float, default 0.5
         Where potentials start each sample, as a share of the thresholds, in [0, 1).
     time_step : float, optional
@@ -56,7 +56,7 @@ class LearningSettings:
         for name, value in zip(names, values, strict=True):
             object.__setattr__(self, name, value)
         checks.one_of("readout", self.readout, rules.READOUTS)
-        if not isinstance(self.steps, (UsageSteps, PaperSteps)):
+        if not isinstance(self.steps, Steps):
             raise TypeError(f"steps must be UsageSteps or PaperSteps; got {type(self.steps).__name__}")
         object.__setattr__(self, "batch_size", checks.positive_integer("batch_size", self.batch_size))
 
@@ -71,5 +71,5 @@ class LearningSettings:
         """Return the settings that `as_text` wrote."""
         values = json.loads(text)
         steps = values.pop("steps")
-        kind = {"UsageSteps": UsageSteps, "PaperSteps": PaperSteps}[steps.pop("kind")]
+        kind = KINDS[steps.pop("kind")]
         return cls(**values, steps=kind(**steps))
