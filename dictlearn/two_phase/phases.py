@@ -26,6 +26,8 @@ LEAST_SPIKES_ALLOWED = 2_000
 # Expected of one signal in a phase.  Learning uses some hundreds, long runs some hundred thousands; these
 # would take from ten seconds to minutes for each signal.
 MOST_SPIKES_EXPECTED = 1e7
+# Infinite drives are counted as this: infinity times a weight of zero would not be a number.
+LARGEST_DRIVE = 1e300
 # A thread looks whether it is to stop after about this many updates of neurons, a few tenths of a second, and
 # after at most so many spikes.
 UPDATES_BETWEEN_CHECKS = 30_000_000
@@ -195,7 +197,7 @@ def _spikes_allowed(
     """Return how many spikes each signal may have in a phase; raise ValueError if one is far too large."""
     n_inputs = synapses.n_inputs
     with np.errstate(over="ignore"):
-        charge = np.maximum(drives, 0.0)
+        charge = np.clip(drives, 0.0, LARGEST_DRIVE)
         # Coding neurons without inhibition; they matter where atoms are small.
         excitation = charge[:, n_inputs:] + charge[:, :n_inputs] @ synapses.feedforward_rows
         by_coding = (excitation / thresholds[n_inputs:]).max(axis=1)

@@ -22,8 +22,10 @@ from dictlearn import (  # noqa: E402
     RunawayFeedbackError,
     TwoPhaseLearner,
     UsageSteps,
+    continue_learning,
     learn_dictionary,
     mean_objective,
+    new_learner,
     random_dictionary,
 )
 from examples.learn_photographs import task as photographs  # noqa: E402
@@ -70,19 +72,18 @@ def ablations(base: LearningSettings) -> dict[str, LearningSettings]:
 
 def learn(
     data, settings: LearningSettings, n_samples: int, n_jobs: int = 1
-) -> tuple[TwoPhaseLearner | None, float, str]:
+) -> tuple[TwoPhaseLearner, float, str]:
     """Return the learner, its seconds a sample, and what went wrong."""
     start = random_dictionary(data.n_atoms, data.signals.shape[1], rng=SEED)
     # Compiled, and the caches warm, before the clock runs.
     with suppress(RunawayFeedbackError):
         learn_dictionary(data.signals, start=start, settings=settings, n_samples=64, rng=SEED, n_jobs=n_jobs)
     begin = time.perf_counter()
+    learner = new_learner(data.signals, start=start, settings=settings)
     try:
-        learner = learn_dictionary(
-            data.signals, start=start, settings=settings, n_samples=n_samples, rng=SEED, n_jobs=n_jobs
-        )
-    except RunawayFeedbackError as error:
-        return error.learner, np.nan, f"ran away after {error.learner.n_samples:,}"
+        continue_learning(learner, data.signals, n_samples=n_samples, rng=SEED, n_jobs=n_jobs)
+    except RunawayFeedbackError:
+        return learner, np.nan, f"ran away after {learner.n_samples:,}"
     return learner, (time.perf_counter() - begin) / n_samples, ""
 
 

@@ -23,12 +23,15 @@ from dictlearn import (
     TwoPhaseLearner,
     TwoPhaseNetwork,
     UsageSteps,
+    continue_learning,
     learn_dictionary,
+    new_learner,
     random_dictionary,
     random_network,
     rules,
 )
 from dictlearn.signals import amplitude_scale
+from dictlearn.two_phase import learner as learner_module
 from dictlearn.two_phase._kernels import updates
 from snn import archive
 from solvers import LassoProblem, solve_spiking
@@ -66,6 +69,16 @@ def signals(data):
 
 def learn(signals, n_samples=600, n_atoms=8, settings=USAGE, rng=3, **options):
     return learn_dictionary(signals, n_atoms, settings=settings, n_samples=n_samples, rng=rng, **options)
+
+
+def begun(signals, n_atoms=8, settings=USAGE, rng=3, **options):
+    """A learner for `continued`, which `learn` makes for itself."""
+    return new_learner(signals, n_atoms, settings=settings, rng=rng, **options)
+
+
+def continued(learner, signals, n_samples=600, rng=3, **options):
+    continue_learning(learner, signals, n_samples=n_samples, rng=rng, **options)
+    return learner
 
 
 def assert_same(first, second):
@@ -200,16 +213,17 @@ def test_symmetric_weights_stay_symmetric(signals, settings):
     np.testing.assert_allclose(learner.network.feedforward, learner.network.feedback.T, rtol=0, atol=1e-12)
 
 
-def listened(learner):
-    """Have a learner keep the phases of its last run."""
+@pytest.fixture
+def phases(monkeypatch):
+    """The phases of the last batch that any learner ran."""
     phases = []
-    run = learner._synapses.run
+    run = learner_module.run_phases
 
     def listen(*arguments, **options):
         phases[:] = run(*arguments, **options)
         return phases
 
-    learner._synapses.run = listen
+    monkeypatch.setattr(learner_module, "run_phases", listen)
     return phases
 
 
@@ -218,47 +232,48 @@ def listened(learner):
 @pytest.mark.parametrize(
     "steps", [PaperSteps(step=0.02, decay=0.3), PaperSteps(step=0.02), UsageSteps(probes=0.0)]
 )
-def test_a_batch_changes_weights_as_the_rules_say(signals, steps, n_signals, readout):
+def test_a_batch_changes_weights_as_equations_11_and_12_say(signals, phases, steps, n_signals, readout):
+    """Equations written out in matrices of any density; the projection of H by its own closed form."""
     before = random_network(8, 12, rng=2)
     before = TwoPhaseNetwork(before.feedforward, before.feedback, 1.5 * before.lateral)
     settings = replace(USAGE, steps=steps, readout=readout, kappa=0.5)
     learner = TwoPhaseLearner(before, settings, scale=5.0)
-    phases = listened(learner)
     batch = signals[:n_signals]
     learner.learn(batch)
 
     energy, penalty, kappa = 25.0, 5.0 * PENALTY, 0.5
     thresholds = np.diagonal(before.lateral)
-    gradient = rules.reconstruction_gradient(*phases, readout=readout)
-    codes = rules.code(phases[1], thresholds, readout=readout)
-    arriving = rules.presynaptic_code(phases[1], readout=readout)
-    lateral_gradient = rules.lateral_gradient(
-        before.feedforward, before.lateral, *phases, kappa=kappa, readout=readout
-    )
+    first, second = phases
+    if readout == "currents":
+        g_d = second.input_current - first.input_current
+        codes = np.maximum(second.coding_current, 0.0) / thresholds
+        arriving = np.maximum(second.coding_trace, 0.0)
+        passed_on = (1.0 - kappa) * first.input_current - second.input_current
+        g_h = kappa * arriving @ before.lateral.T + passed_on @ before.feedforward.T
+    else:
+        g_d = second.input_rate - first.input_rate
+        codes = arriving = second.coding_rate
+        excess = [phase.coding_current - thresholds * phase.coding_rate for phase in phases]
+        change = (first.coding_rate - second.coding_rate) @ before.lateral.T
+        g_h = (1.0 - kappa) * (change + excess[0]) - excess[1]
     if isinstance(steps, UsageSteps):
         usage = (codes**2).sum(axis=0) / energy
         together = (codes * codes.sum(axis=1, keepdims=True)).sum(axis=0) / energy
         step = steps.gain / (steps.initial_usage + usage + steps.caution * together) / energy
-        decay = penalty * codes.sum(axis=0)
-        gain = 1.0 if readout == "currents" else 0.1
-        lateral_codes, lateral_step, lateral_decay = rules.projected_codes(arriving, gain=gain), 1.0, 0.0
+        keep, lateral_keep = 1.0 - step * penalty * codes.sum(axis=0), 1.0
+        norms = np.linalg.norm(arriving, axis=1, keepdims=True)
+        units = np.divide(arriving, norms, out=np.zeros_like(arriving), where=norms > 0.0)
+        inverse = np.linalg.inv(units @ units.T + 0.01 * np.eye(n_signals))
+        given = np.divide(g_h, norms, out=np.zeros_like(g_h), where=norms > 0.0)
+        lateral_change = (1.0 if readout == "currents" else 0.1) * (inverse @ given).T @ units / kappa
     else:
         step = steps.step / energy
-        each = steps.decay * energy if steps.decay else penalty * codes.mean() * thresholds.mean()
-        decay = (1.0 - (1.0 - step * each) ** n_signals) / step
-        lateral_codes, lateral_step = arriving, 15.0 * step
-        lateral_decay = 1.0 - (1.0 - 2.0 * step * each) ** n_signals
-    options = {"kappa": kappa, "step": step, "decay": decay}
-    new_f = rules.feedforward_update(before.feedforward, codes, gradient, **options)
-    new_b = rules.feedback_update(before.feedback, codes, gradient, **options)
-    new_h = rules.lateral_update(
-        before.lateral,
-        lateral_codes,
-        lateral_gradient,
-        kappa=kappa,
-        lateral_step=lateral_step,
-        decay=lateral_decay,
-    )
+        decay = steps.decay * energy if steps.decay else penalty * codes.mean() * thresholds.mean()
+        keep, lateral_keep = (1.0 - step * decay) ** n_signals, (1.0 - 2.0 * step * decay) ** n_signals
+        lateral_change = 15.0 * step * g_h.T @ arriving / kappa
+    new_b = keep * before.feedback - step * (g_d.T @ codes) / kappa
+    new_f = (keep * before.feedforward.T - step * (g_d.T @ codes) / kappa).T
+    new_h = lateral_keep * before.lateral - lateral_change
     after = learner.network
     assert np.abs(after.feedforward - before.feedforward).max() > 1e-3
     assert np.abs(after.lateral - before.lateral).max() > 1e-3
@@ -266,10 +281,9 @@ def test_a_batch_changes_weights_as_the_rules_say(signals, steps, n_signals, rea
         np.testing.assert_allclose(weights, np.maximum(expected, 0.0), rtol=0, atol=1e-13)
 
 
-def test_decay_of_the_paper_follows_the_mean_code(signals):
+def test_decay_of_the_paper_follows_the_mean_code(signals, phases):
     """lambda1 times the mean over the samples so far, while these are few, and the mean threshold."""
     learner = TwoPhaseLearner(asymmetric(), replace(PAPER, batch_size=10), scale=5.0)
-    phases = listened(learner)
     codes = np.empty((0, 8))
     for first in range(0, 50, 10):
         before = learner.network
@@ -288,11 +302,10 @@ def test_decay_of_the_paper_follows_the_mean_code(signals):
     )
 
 
-def test_the_network_is_fed_with_scaled_signals_and_the_penalty(signals):
+def test_the_network_is_fed_with_scaled_signals_and_the_penalty(signals, phases):
     """What the learner runs is `TwoPhaseNetwork.run`."""
     network = TwoPhaseNetwork.consistent(random_dictionary(8, 12, rng=0))
     learner = TwoPhaseLearner(network, replace(PAPER, kappa=0.5), scale=5.0)
-    phases = listened(learner)
     learner.learn(signals[:4])
     expected = network.run(
         5.0 * signals[:4],
@@ -425,14 +438,13 @@ def _count(learner, shown, batch):
     return 0.0
 
 
-def test_disturbance_is_a_mean_over_signals_that_are_not_zero(signals):
+def test_disturbance_is_a_mean_over_signals_that_are_not_zero(signals, phases):
     """Signals of nothing, which nothing disturbs, change nothing about it; other means are over all."""
     settings = LearningSettings(penalty=PENALTY, steps=UsageSteps(probes=0.0), batch_size=50)
     ratios = []
     learner = TwoPhaseLearner(
         TwoPhaseNetwork.consistent(random_dictionary(8, 12, rng=0)), settings, scale=5.0
     )
-    phases = listened(learner)
     for first in range(0, 1000, 50):
         batch = signals[first % 300 : first % 300 + 50].copy()
         batch[::2] = 0.0
@@ -489,18 +501,22 @@ def stop_at(monkeypatch, n_batches):
 @pytest.mark.parametrize("n_batches", [0, 3, 17, 40])
 def test_a_run_that_failed_anywhere_goes_on_bit_for_bit(signals, tmp_path, settings, options, n_batches):
     expected = learn(signals, 1100, settings=settings, **options)
-    options = {**options, "checkpoint": tmp_path / "learner.npz", "checkpoint_every": 100}
+    learner = begun(signals, settings=settings, **options)
+    saved = {"checkpoint": tmp_path / "learner.npz", "checkpoint_every": 100}
     with pytest.MonkeyPatch.context() as patch:
         stop_at(patch, n_batches)
-        with pytest.raises(StopHereError) as caught:
-            learn(signals, 1100, settings=settings, **options)
-    reached = caught.value.learner.n_samples
+        with pytest.raises(StopHereError):
+            continued(learner, signals, 1100, **saved)
+    reached = learner.n_samples
+    options = {**options, **saved}
     assert 0 <= n_batches * settings.batch_size - reached <= 8  # an epoch of 300 ends in a shorter batch
     if n_batches > 16:
         assert 0 <= reached - TwoPhaseLearner.load(tmp_path / "learner.npz").n_samples < 100
     assert_same(learn(signals, 1100, settings=settings, **options), expected)
     # And once more, with nothing left to do.
     assert_same(learn(signals, 1100, settings=settings, **options), expected)
+    # Without a checkpoint, the learner itself continues.
+    assert_same(continued(learner, signals, 1100), expected)
 
 
 def test_callback_sees_the_learner_and_may_stop_it(signals, tmp_path):
@@ -520,9 +536,11 @@ def test_an_error_of_the_callback_passes_with_what_was_learned(signals):
     def fail(learner):
         raise StopHereError("mine")
 
-    with pytest.raises(StopHereError, match="mine") as caught:
-        learn(signals, 2500, callback=fail)
-    assert_same(caught.value.learner, learn(signals, caught.value.learner.n_samples))
+    learner = begun(signals)
+    with pytest.raises(StopHereError, match="mine"):
+        continued(learner, signals, 2500, callback=fail)
+    assert learner.n_samples >= 1000
+    assert_same(learner, learn(signals, learner.n_samples))
 
 
 @pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="needs an interval timer")
@@ -542,13 +560,13 @@ def test_ctrl_c_leaves_whole_batches(signals, monkeypatch, delay):
 
     monkeypatch.setattr(updates, "change_rows", slowly)
     handler = signal.signal(signal.SIGALRM, signal.default_int_handler)
+    learner = begun(signals)
     try:
-        with pytest.raises(KeyboardInterrupt) as caught:
-            learn(signals, 1_000_000)
+        with pytest.raises(KeyboardInterrupt):
+            continued(learner, signals, 1_000_000)
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0.0)
         signal.signal(signal.SIGALRM, handler)
-    learner = caught.value.learner
     assert learner.n_samples >= 32
     assert_same(learner, learn(signals, learner.n_samples))
 
@@ -588,7 +606,7 @@ def test_settings_survive_as_text(settings):
         ({"settings": PAPER}, "settings"),
         ({"replace_dead": True}, "replace_dead"),
         ({"n_atoms": 9}, "number of atoms"),
-        ({"rng": 4}, "rng"),
+        ({"rng": 4}, "seed"),
         ({"start": np.eye(8, 12) + 0.1, "rng": None}, "start"),
         ({"signals": 2.0}, "data"),
     ],
@@ -610,7 +628,7 @@ def test_a_checkpoint_without_a_seed_goes_on_with_its_own(signals, tmp_path):
     first = learn(signals, 100, rng=None, checkpoint=path)
     second = learn(signals, 200, rng=None, checkpoint=path)
     assert (first.n_samples, second.n_samples) == (100, 200)
-    with pytest.raises(ValueError, match="was made with other rng"):
+    with pytest.raises(ValueError, match="was made with other seed"):
         learn(signals, 300, rng=0, checkpoint=path)
 
 
@@ -664,15 +682,16 @@ def test_a_full_disk_leaves_the_last_checkpoint(signals, tmp_path, what):
             limits = resource.getrlimit(resource.RLIMIT_FSIZE)
             resource.setrlimit(resource.RLIMIT_FSIZE, (2000, limits[1]))
         try:
-            with pytest.raises(OSError, match=r"No space left|File too large") as caught:
-                learn(signals, 800, checkpoint=path, checkpoint_every=200)
+            learner = begun(signals)
+            with pytest.raises(OSError, match=r"No space left|File too large"):
+                continued(learner, signals, 800, checkpoint=path, checkpoint_every=200)
         finally:
             if what == "no room":
                 resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     assert path.read_bytes() == before
     assert [file.name for file in tmp_path.iterdir()] == ["learner.npz"]
     # What was learned in the meantime is still at hand.
-    assert 400 <= caught.value.learner.n_samples < 416
+    assert 400 <= learner.n_samples < 416
     assert_same(learn(signals, 800, checkpoint=path, checkpoint_every=200), learn(signals, 800))
 
 
@@ -710,9 +729,10 @@ def test_a_runaway_keeps_the_weights(data):
         learner.learn(signals[:16])
     assert_same(learner, before)
 
-    with pytest.raises(RunawayFeedbackError, match=sentence) as caught:
-        learn(signals, 100, None, replace(USAGE, duration=50.0), start=network)
-    np.testing.assert_array_equal(caught.value.learner.network.lateral, network.lateral)
+    learner = begun(signals, None, replace(USAGE, duration=50.0), start=network)
+    with pytest.raises(RunawayFeedbackError, match=sentence):
+        continued(learner, signals, 100)
+    np.testing.assert_array_equal(learner.network.lateral, network.lateral)
 
 
 def with_unused_atoms(atoms, signals):
@@ -811,7 +831,7 @@ GOOD = np.ones((4, 3))
         (lambda: learn_dictionary(GOOD, 2, penalty=0.1, n_samples=0), ValueError, "n_samples must be positive; got 0"),
         (lambda: learn_dictionary(GOOD, 2, penalty=0.1, start=np.ones((3, 3))), ValueError, "start has 3 atoms but n_atoms is 2"),
         (lambda: learn_dictionary(GOOD, penalty=0.1, start=np.ones((3, 4))), ValueError, "start has 4 inputs but signals have 3 features"),
-        (lambda: learn_dictionary(GOOD, penalty=0.1, start=-np.ones((2, 3))), ValueError, "dictionary must not be negative"),
+        (lambda: learn_dictionary(GOOD, penalty=0.1, start=-np.ones((2, 3))), ValueError, "start must not be negative"),
         (lambda: learn_dictionary(GOOD, 2, penalty=0.1, n_jobs=0), ValueError, "n_jobs must not be 0"),
         (lambda: learn_dictionary(GOOD, 2, penalty=0.1, progress=1), TypeError, "progress must be True or False; got 1"),
         (lambda: learn_dictionary(GOOD, 2, penalty=0.1, replace_dead=1), TypeError, "replace_dead must be True or False; got 1"),
