@@ -110,6 +110,6 @@ def test_one_signal_that_is_too_large_is_named():
     with pytest.raises(ValueError, match=r"about [0-9.e+]+, signal 3 of this batch"):
         network.run(signals, penalty=0.1)
     learner = TwoPhaseLearner(network, LearningSettings(penalty=0.1), scale=1e308)
-    with pytest.raises(ValueError, match="about [0-9.e+inf]+, signal 0 of this batch"):
+    with pytest.raises(ValueError, match=r"about [0-9.e+inf]+, signal 0 of this batch"):
         learner.learn(signals[:2] * 1e3)
     assert learner.n_samples == 0
