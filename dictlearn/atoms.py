@@ -28,7 +28,7 @@ def checked_atoms(
     Parameters
     ----------
     name : str
-        What the user calls it.
+        Its name in messages.
     value : array_like, shape (n_atoms, n_features)
     n_features : int, optional
         How many there must be, if that is known.
@@ -53,9 +53,11 @@ def require_positive_norms(name: str, atoms: np.ndarray) -> None:
     Parameters
     ----------
     name : str
-        What the user calls them.
+        Their name in messages.
     atoms : ndarray, shape (n_atoms, n_features)
     """
-    lit = atoms.any(axis=1)
-    if not lit.all():
-        raise ValueError(f"{name} must have atoms of positive norm; got zeros for atom {int(np.argmin(lit))}")
+    nonzero = atoms.any(axis=1)
+    if not nonzero.all():
+        raise ValueError(
+            f"{name} must have atoms of positive norm; got zeros for atom {int(np.argmin(nonzero))}"
+        )

@@ -59,11 +59,11 @@ class SpikingDictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixi
         Atoms to start from, split as the signals are and brought to unit norm, or any network.  By default
         `random_dictionary`.
     replace_dead : bool, default False
-        Whether atoms that have long been silent start anew, from what samples are missing most.
+        Whether atoms that have long been silent are replaced, by what samples are missing most.
     tol : float, default 1e-6
         Largest duality gap of the codes, as a share of 1/2 ||signal||^2.
     checkpoint : path-like, optional
-        Where `fit` saves the learner, and goes on from if the file exists.
+        Where `fit` saves the learner, and where it continues from if the file exists.
     checkpoint_every : int, default 10_000
         In samples.
     callback : callable, optional
@@ -211,12 +211,12 @@ class SpikingDictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixi
         return self
 
     def partial_fit(self, X: np.ndarray, y: None = None) -> SpikingDictionaryLearning:
-        """Learn from signals once, in their order and in batches of `batch_size`; one signal will do.
+        """Learn from signals once, in their order and in batches of `batch_size`; one signal is enough.
 
         The first call, unless it follows `fit`, sets the number of atoms, the start, and what `amplitude`
         means: the root mean square norm of the signals of this call, which must not be all zero, is the
         scale of all that follow.  Other parameters may change between calls.  `max_iter`, `checkpoint`,
-        `callback` and `progress` are of `fit` alone, and so are the warnings; `dead_atoms_` tells.
+        `callback`, `progress` and the warnings are of `fit` alone; see `dead_atoms_`.
 
         Parameters
         ----------
@@ -278,8 +278,8 @@ class SpikingDictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixi
         dictionary = self.learner_.dictionary
         alpha = checks.positive_number("alpha", self.alpha)
         vanished = ~dictionary.any(axis=1)
-        # A vanished atom has the code zero.  Here a unit vector stands for it, at a penalty which no
-        # signal can pay: correlations of a residual are at most the norm of the signal.
+        # A vanished atom has the code zero.  Here it is replaced by a unit vector with a penalty above any
+        # correlation: correlations of a residual are at most the norm of the signal.
         dictionary[vanished, 0] = 1.0
         unaffordable = max(alpha, 2.0 * float(np.linalg.norm(signals, axis=1).max()))
         penalty = np.where(vanished, unaffordable, alpha)
@@ -287,7 +287,7 @@ class SpikingDictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixi
         return solve_spiking(problem, tol=self.tol, readout="exact", n_jobs=self.n_jobs)
 
     def inverse_transform(self, X: np.ndarray) -> np.ndarray:
-        """Return the signals that codes stand for, codes @ components_.
+        """Return the signals of codes, codes @ components_.
 
         Parameters
         ----------
@@ -301,7 +301,7 @@ class SpikingDictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixi
         return codes @ components
 
     def score(self, X: np.ndarray, y: None = None) -> float:
-        """Return minus the mean objective over the signals, as `encode` has it: the larger, the better.
+        """Return minus the mean objective over the signals, that of `encode`: larger is better.
 
         Parameters
         ----------
@@ -335,14 +335,14 @@ class SpikingDictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixi
 
     @property
     def _is_split(self) -> bool:
-        # By what was learned, whatever `split_channels` says, or a fit that failed has set, by now.
+        # Of the learner: `split_channels` may have changed since, or be that of a fit that failed.
         return self.learner_.n_inputs != self._n_features_learned
 
     @property
     def _n_features_out(self) -> int:
         return self.learner_.n_atoms
 
-    # -- from scikit-learn's words to the learner's ----------------------------------------------
+    # -- from scikit-learn's names to the learner's ----------------------------------------------
 
     def _settings(self) -> LearningSettings:
         return LearningSettings(

@@ -1,4 +1,4 @@
-"""How good a dictionary is: on signals it has not seen, and beside the atoms it should have found."""
+"""Evaluation of dictionaries: the objective on held-out signals, and the distance to given atoms."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ VALUES_PER_BLOCK = 2**22
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class DictionaryScore:
-    """What a dictionary makes of signals, their codes solved exactly.
+    """The objective of a dictionary on signals, their codes solved exactly.
 
     Attributes
     ----------
     objective : float
         Mean over the signals of ``1/2 ||x - a D||^2 + penalty ||a||_1``.
     worst_gap : float
-        Largest duality gap of a code, as a share of ``1/2 ||x||^2``: how exact "exactly" was.
+        Largest duality gap of a code, as a share of ``1/2 ||x||^2``: the certificate of the codes.
     nonzeros : float
         Mean number of atoms in a code.
     """
@@ -38,19 +38,19 @@ class DictionaryScore:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class AtomMatch:
-    """How well atoms that were to be found are met; cosines are 1 for the same direction.
+    """How well given atoms are found in a dictionary; a cosine of 1 is the same direction.
 
     Attributes
     ----------
     best_cosine : ndarray, shape (n_others,)
-        Of each atom to be found, the largest cosine with any atom of the dictionary.
+        For each given atom, the largest cosine with any atom of the dictionary.
     best_atom : ndarray of int, shape (n_others,)
-        Whose it is.
+        Which atom of the dictionary that is.
     assigned_cosine : ndarray, shape (n_others,)
-        The same where no atom of the dictionary may stand for two, and the sum is as large as possible;
-        0 for an atom left without partner, where the dictionary has fewer.
+        The same where each atom of the dictionary is assigned to one given atom at most, and the sum of the
+        cosines is as large as possible; 0 for a given atom without partner, if the dictionary has fewer.
     assigned_atom : ndarray of int, shape (n_others,)
-        Whose it is; -1 for nobody.
+        Which atom of the dictionary that is; -1 for none.
     """
 
     best_cosine: np.ndarray
@@ -84,8 +84,8 @@ def mean_objective(
     penalty : float
         Positive.
     normalise : bool, default True
-        Whether to judge the atoms at unit norm: without a constraint, large atoms make penalties small.
-        Otherwise they are taken as they are.
+        Whether to scale the atoms to unit norm first: without a constraint, large atoms make penalties
+        small.
     n_jobs : int, optional
         Number of joblib workers; the result does not depend on it.
     progress : bool, default False
@@ -121,13 +121,13 @@ def mean_objective(
     gram = atoms @ atoms.T
     size = max(1, VALUES_PER_BLOCK // max(atoms.shape))
     total, worst, nonzeros = 0.0, 0.0, 0
-    with tqdm(total=len(signals), disable=not progress, unit="signal", desc="judging") as bar:
+    with tqdm(total=len(signals), disable=not progress, unit="signal", desc="evaluating") as bar:
         for start in range(0, len(signals), size):
             problem = LassoProblem(atoms, signals[start : start + size], penalty, positive=True, gram=gram)
             result = solve_spiking(problem, readout="exact", tol=TOL, n_jobs=n_jobs)
             # A signal of zeros has the code zero, and no gap.
-            lit = problem.energies > 0.0
-            gaps = result.duality_gap[lit] / problem.energies[lit]
+            nonzero = problem.energies > 0.0
+            gaps = result.duality_gap[nonzero] / problem.energies[nonzero]
             total += float(result.objective.sum())
             worst = max(worst, float(gaps.max(initial=0.0)))
             nonzeros += int(result.support_size.sum())
@@ -136,14 +136,14 @@ def mean_objective(
 
 
 def match_atoms(dictionary: np.ndarray, other: np.ndarray) -> AtomMatch:
-    """Return how well the atoms of `other`, planted in signals perhaps, are found in a dictionary.
+    """Return how well the atoms of `other`, for example planted ones, are found in a dictionary.
 
     Parameters
     ----------
     dictionary : array_like, shape (n_atoms, n_features)
         Of any norms; an atom that is zero has the cosine 0 with every other.
     other : array_like, shape (n_others, n_features)
-        What is to be found; no atom may be zero.
+        The atoms to find; none may be zero.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""Signed signals for neurons that know no sign: a positive and a negative channel."""
+"""Signed signals for neurons without sign: a positive and a negative channel."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from snn import checks
 
 
 def split_channels(signals: np.ndarray) -> np.ndarray:
-    """Return what is positive of each signal, and beside it what is negative, ``[max(x, 0), max(-x, 0)]``.
+    """Return the positive and the negative part of each signal, ``[max(x, 0), max(-x, 0)]``.
 
     Parameters
     ----------
@@ -35,7 +35,7 @@ def join_channels(split: np.ndarray) -> np.ndarray:
     Parameters
     ----------
     split : array_like, shape (n_signals, 2 * n_features)
-        Signals, or atoms, one a row; both channels of a feature may be non-zero.
+        Signals, or atoms, one in each row; both channels of a feature may be non-zero.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""Images without noise: sparse codes of overlapping patches, averaged."""
+"""Denoising: sparse codes of overlapping patches, averaged."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ DEPENDENT = 1e-10
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class DenoisingResult:
-    """An image without its noise, and what it was made of.
+    """A denoised image, and how it was made.
 
     Attributes
     ----------
@@ -78,8 +78,8 @@ def denoise(
     Every patch, without its mean, is coded by `solve_spiking`, read out exactly; its approximation and
     its mean are put back, and averaged where patches overlap.
 
-    By default the penalty of an atom is what noise alone hardly reaches when n_atoms are tried: with z a
-    patch of pure noise as the network would see it, a signal or two channels::
+    By default the penalty of an atom is a value that noise alone seldom reaches in any of n_atoms: with z
+    a patch of pure noise as it is coded, a signal or two channels::
 
         lambda_i = E[d_i.z] + sqrt(2 log n_atoms) sd[d_i.z]        half of it without `project`
 

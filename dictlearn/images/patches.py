@@ -1,4 +1,4 @@
-"""Images to signals and back: square or oblong patches, one a row."""
+"""Images to signals and back: square or oblong patches, one in each row."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PIXELS_PER_BATCH = 2**22
 
 
 def extract_patches(image: np.ndarray, patch_size: int | tuple[int, int], *, stride: int = 1) -> np.ndarray:
-    """Cut an image into patches, one a row.
+    """Cut an image into patches, one in each row.
 
     Patches start at rows and columns 0, `stride`, 2 `stride`, ...; those that would reach past the
     edge are left out.
@@ -54,7 +54,7 @@ def random_patches(
     rng: int | np.random.Generator | None = None,
     least_contrast: float = 0.0,
 ) -> np.ndarray:
-    """Draw patches from random places of one or several images, one a row.
+    """Draw patches from random places of one or several images, one in each row.
 
     All places of all images are equally likely, and none is drawn twice.
 
@@ -92,7 +92,7 @@ def random_patches(
 
     views = [np.lib.stride_tricks.sliding_window_view(image, size) for image in images]
     ends = np.cumsum([view.shape[0] * view.shape[1] for view in views])
-    # Memory for an index a place, as much as the images take; in return the search ends for certain.
+    # One index for each place needs as much memory as the images; in return the search always ends.
     places = rng.permutation(ends[-1])
     largest = max(1, PIXELS_PER_BATCH // (size[0] * size[1]))
     patches = np.empty((min(n_patches, len(places)), size[0] * size[1]))

@@ -23,7 +23,7 @@ def remove_mean(patches: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     centred : ndarray, shape (n_patches, n_pixels)
         Every row sums to zero.
     means : ndarray, shape (n_patches, 1)
-        ``centred + means`` is what came in.
+        ``centred + means`` are the patches.
 
     Raises
     ------
@@ -47,7 +47,7 @@ def normalise(patches: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     normalised : ndarray, shape (n_patches, n_pixels)
         Every row has norm one, but a row of zeros stays as it is.
     norms : ndarray, shape (n_patches, 1)
-        0 for a row of zeros; ``normalised * norms`` is what came in.
+        0 for a row of zeros; ``normalised * norms`` are the patches.
 
     Raises
     ------
@@ -67,7 +67,7 @@ def normalise(patches: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def whiten(image: np.ndarray, *, cutoff: float = 0.4) -> np.ndarray:
-    """Flatten the spectrum of a natural scene, and leave out its highest frequencies.
+    """Flatten the spectrum of a natural scene, and remove its highest frequencies.
 
     The image without its mean is filtered with the amplitude, f being the distance from the origin of
     the frequency plane::
@@ -91,12 +91,12 @@ def whiten(image: np.ndarray, *, cutoff: float = 0.4) -> np.ndarray:
     Raises
     ------
     TypeError, ValueError
-        If an argument is of the wrong kind, shape or value, or nothing is left of the image: it is
-        constant, or all of it lies above the cutoff.
+        If an argument is of the wrong kind, shape or value, or the image has no frequencies below the
+        cutoff: it is constant, or all of it lies above.
 
     Notes
     -----
-    The transform takes the image for periodic: where opposite edges differ, the result has a seam along
+    The transform treats the image as periodic: where opposite edges differ, the result has a seam along
     them.
 
     References

@@ -53,10 +53,10 @@ class GradientCheck:
         Norm of the difference of the two, as a share of the norm of the gradient.
     same_code_error : ndarray, of the same shape
         Likewise of g_D (F and B) and g_H (H) alone, and the gradients at the average filtered spikes of
-        the very phase: what is left if the code is granted.  With "currents" that is rounding.
+        the same phase: the error that remains at the right code.  With "currents" that is rounding.
     mean_cosine, mean_error : ndarray, shape (n_readouts, 3, n_durations)
-        Of the updates of all signals together, as of a batch that large, and their gradient: what does
-        not average out.
+        Of the updates of all signals together, as of a batch that large, and their gradient: the error
+        that does not average out.
     codes : ndarray, shape (n_signals, n_atoms)
         The codes in the limit.
     signals : ndarray of int, shape (n_signals,)
@@ -123,7 +123,7 @@ def check_gradients(
     reweighting: np.ndarray | None = None,
     n_jobs: int | None = None,
 ) -> GradientCheck:
-    """Compare the updates of a two-phase network with the gradients that they stand for.
+    """Compare the updates of a two-phase network with the gradients that they approximate.
 
     The updates are those of `rules`, both read-outs from the same runs: ``a_kappa g_D / kappa`` for F and
     B, ``g_H a_kappa / kappa`` for H, without decay or projection.  The gradients, at the code a that the
@@ -268,7 +268,7 @@ def limiting_codes(
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class _Seen:
-    """What the rules are given, a row a signal."""
+    """What the rules are given, one row for each signal."""
 
     codes: np.ndarray
     arriving: np.ndarray

@@ -43,7 +43,7 @@ class History:
         n_spikes: int,
         disturbances: np.ndarray,
     ) -> None:
-        """Take note of a batch.
+        """Add a batch.
 
         Parameters
         ----------
@@ -52,7 +52,7 @@ class History:
         objective : float
             In units of the signals; this and the next of all of them together.
         n_nonzeros, n_spikes : int
-        disturbances : ndarray, shape (n_lit,)
+        disturbances : ndarray, shape (n_nonzero,)
             Of the signals that are not zero.
         """
         self.sums += (
@@ -65,7 +65,7 @@ class History:
         )
 
     def record(self, n_samples: int, network: TwoPhaseNetwork) -> None:
-        """Make an entry of what was added since the last.
+        """Make an entry of the batches since the last one.
 
         Parameters
         ----------
@@ -74,9 +74,9 @@ class History:
         network : TwoPhaseNetwork
             As it is now.
         """
-        n_signals, *totals, n_lit = self.sums
-        # Nothing disturbs a thousand signals of nothing: 0, rather than 0 / 0.
-        means = np.array(totals) / (n_signals, n_signals, n_signals, max(n_lit, 1.0))
+        n_signals, *totals, n_nonzero = self.sums
+        # The disturbance of a thousand zero signals is 0, not 0 / 0.
+        means = np.array(totals) / (n_signals, n_signals, n_signals, max(n_nonzero, 1.0))
         norms = np.quantile(np.linalg.norm(network.feedback, axis=0), (0.0, 0.5, 1.0))
         entry = np.array([n_samples, *means, network.consistency, network.symmetry, *norms])
         self.entries = np.vstack([self.entries, entry])

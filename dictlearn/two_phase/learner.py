@@ -27,7 +27,7 @@ PROBE_SPIKES = 3.0
 
 
 class TwoPhaseLearner:
-    """A two-phase network that learns, and all it needs to go on learning.
+    """A two-phase network that learns, with everything it needs to continue learning.
 
     Parameters
     ----------
@@ -39,7 +39,7 @@ class TwoPhaseLearner:
         What signals are multiplied with before the network gets them, `amplitude` over their root mean
         square norm.
     replace_dead : bool, default False
-        Whether atoms that have long been silent start anew, from what samples are missing most.
+        Whether atoms that have long been silent are replaced, by what samples are missing most.
 
     Attributes
     ----------
@@ -58,7 +58,7 @@ class TwoPhaseLearner:
     n_bounded : int
         How often a threshold would have fallen below LEAST_THRESHOLD, and was kept there.
     n_replaced : int
-        Atoms that started anew.
+        Atoms that were replaced.
     """
 
     def __init__(
@@ -81,7 +81,7 @@ class TwoPhaseLearner:
         self.n_samples, self.n_spikes, self.n_bounded, self.n_replaced = 0, 0, 0, 0
         self._history = History()
 
-    # -- what it is ------------------------------------------------------------------------------
+    # -- the network ----------------------------------------------------------------------------
 
     @property
     def n_atoms(self) -> int:
@@ -127,7 +127,7 @@ class TwoPhaseLearner:
     # -- learning --------------------------------------------------------------------------------
 
     def learn(self, signals: np.ndarray, *, n_threads: int = 1, executor: Executor | None = None) -> float:
-        """Learn from one batch; return its mean objective, as the network saw it.
+        """Learn from one batch; return its mean objective, as the network observed it.
 
         Parameters
         ----------
@@ -230,7 +230,7 @@ class TwoPhaseLearner:
         return self._record(signals, g_d, arriving[of_signals], codes, reweighting, first, second)
 
     def _replace(self, signals: np.ndarray, g_d: np.ndarray) -> None:
-        """Start dead atoms anew, each from what one sample of the batch is missing."""
+        """Replace dead atoms, each by what one sample of the batch is missing."""
         dead = self.dead_atoms
         if not len(dead):
             return
@@ -264,19 +264,19 @@ class TwoPhaseLearner:
         errors = np.linalg.norm(g_d, axis=1) / kappa  # ||B a - x||, by equation 9
         # While g_D is read from spike counts this is the error of the rates.
         objectives = 0.5 * errors**2 + self.settings.penalty * scale * (arriving @ reweighting)
-        lit = norms > 0.0
+        nonzero = norms > 0.0
         self._history.add(
             n_signals=len(signals),
             objective=objectives.sum() / scale**2,
             n_nonzeros=np.count_nonzero(codes),
             n_spikes=first.n_spikes.sum() + second.n_spikes.sum(),
-            disturbances=errors[lit] / norms[lit],
+            disturbances=errors[nonzero] / norms[nonzero],
         )
         if self.n_samples // RECORD_EVERY > (self.n_samples - len(signals)) // RECORD_EVERY:
             self._history.record(self.n_samples, self.network)
         return float(objectives.mean() / scale**2)
 
-    # -- keeping it ------------------------------------------------------------------------------
+    # -- saving ---------------------------------------------------------------------------------
 
     def save(self, path: str | os.PathLike, **extra: str | int) -> None:
         """Write everything to `path` (npz), whole or not at all.
@@ -321,7 +321,7 @@ class TwoPhaseLearner:
 
     @classmethod
     def load(cls, path: str | os.PathLike) -> TwoPhaseLearner:
-        """Read a learner that `save` wrote; it goes on bit for bit as if it had never stopped.
+        """Read a learner that `save` wrote; it continues bit for bit as if it had never stopped.
 
         Parameters
         ----------

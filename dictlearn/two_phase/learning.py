@@ -268,9 +268,9 @@ def starting_network(name: str, start: np.ndarray | TwoPhaseNetwork, n_inputs: i
     Parameters
     ----------
     name : str
-        What the user calls it.
+        Its name in messages.
     start : array_like, shape (n_atoms, n_inputs), or TwoPhaseNetwork
-        What came in.
+        The value to check.
     n_inputs : int
         Features of the signals.
     """
@@ -303,7 +303,7 @@ def _require_less(name: str, learner: TwoPhaseLearner, n_samples: int) -> None:
 
 
 def _identity(signals: np.ndarray, learner: TwoPhaseLearner, *, any_start: bool, seed: int | None) -> str:
-    """Return what a checkpoint must agree with, as JSON; None where any will do."""
+    """Return what a checkpoint must agree with, as JSON; None where any value is accepted."""
     network = learner.network
     weights = [network.feedforward, network.feedback, network.lateral]
     is_compared = learner.n_samples == 0 and not any_start

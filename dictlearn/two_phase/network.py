@@ -22,7 +22,7 @@ LARGEST_BATCH = 64
 
 @dataclass(frozen=True, eq=False)
 class TwoPhaseNetwork:
-    """A spiking network with feedback that codes signals and sees the gradient of its weights.
+    """A spiking network with feedback that codes signals and observes the gradient of its weights.
 
     M input neurons (threshold 1) drive N coding neurons (thresholds diag H), which inhibit each other
     and, scaled by gamma, drive the input neurons in return.  Neurons 0 .. M - 1 are the inputs::
@@ -312,7 +312,7 @@ class TwoPhaseNetwork:
         return self.feedforward, self.feedback, self.lateral
 
     def _drives(self, signals: np.ndarray, penalty: float, reweighting: np.ndarray) -> np.ndarray:
-        """Return the soma bias at gamma = 0, inputs first, a row a signal."""
+        """Return the soma bias at gamma = 0, inputs first, one row for each signal."""
         inhibition = np.broadcast_to(-penalty * reweighting, (len(signals), self.n_atoms))
         return np.hstack([signals, inhibition])
 
@@ -320,7 +320,7 @@ class TwoPhaseNetwork:
 def checked_task(
     network: TwoPhaseNetwork, signals: np.ndarray, penalty: float, reweighting: np.ndarray | None
 ) -> tuple[np.ndarray, float, np.ndarray]:
-    """Return what a network is to code as arrays and a number; the weights of the penalty are 1 by default.
+    """Return signals, penalty and the weights of the penalty as arrays and a number, having checked them.
 
     Parameters
     ----------
@@ -344,7 +344,7 @@ def checked_task(
 def checked_phases(
     kappa: float, duration: float, initial_potential: float, time_step: float | None = None
 ) -> tuple[float, float, float, float | None]:
-    """Return how the two phases are run, as floats.
+    """Return the parameters of the two phases as floats, having checked them.
 
     Parameters
     ----------
@@ -368,9 +368,9 @@ def share(name: str, value: float) -> float:
     Parameters
     ----------
     name : str
-        What the user calls it.
+        Its name in messages.
     value : float
-        What came in.
+        The value to check.
     """
     number = checks.non_negative_number(name, value)
     if number >= 1.0:

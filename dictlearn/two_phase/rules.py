@@ -275,7 +275,7 @@ def _projected(codes: np.ndarray, values: np.ndarray) -> np.ndarray:
     norms = np.linalg.norm(codes, axis=1, keepdims=True)
     inverse = np.divide(1.0, norms, out=np.zeros_like(norms), where=norms > 0.0)
     directions = codes * inverse
-    # Nearly equal signals would ask for large weights to tell them apart.
+    # Without the ridge, nearly equal codes would require large weights.
     products = directions @ directions.T + PROJECTION_RIDGE * np.eye(len(codes))
     return inverse * linalg.solve(products, inverse * values, assume_a="pos")
 

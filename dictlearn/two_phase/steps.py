@@ -91,20 +91,20 @@ class UsageSteps:
     the update is tangent to the unit sphere, and stationary exactly where the objective is under unit
     norms.  There is no lambda2.
 
-    An atom that is used less than once in about n_atoms samples settles below unit norm, near sqrt(s): by
-    the time it fires, its penalty is weighted by s, see `patience`, but its decay is not.
+    The norm of an atom that is used less than once in about n_atoms samples ends below 1, near sqrt(s):
+    when it fires, its penalty is weighted by s, see `patience`, but its decay is not.
 
     Parameters
     ----------
     gain : float, default 4.0
-        1 averages over all samples, more forgets the early ones.
+        1 averages over all samples; more forgets the early ones.
     initial_usage : float, default 2.0
         What the first steps are divided by.
     settling : float, default 300.0
-        Samples after which that is halved: neurons that find their use later may move faster.
+        Samples after which that is halved: neurons that are used later may change faster.
     caution : float, default 10.0
         Weight of C_i, which bounds the curvature along all atoms at once: one batch goes at most
-        gain / caution of the way, and H can follow.
+        gain / caution of the way, so that H can follow.
     lateral_gain : float, optional
         Share of the mismatch that H corrects, in (0, 2).  By default 1 where gradients are read from
         currents, which measure it exactly, and 0.1 where spikes are counted.

@@ -1,4 +1,4 @@
-"""Threads: how many, and who learns with them."""
+"""Threads to learn with."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from snn import checks
 
 
 def thread_count(n_jobs: int | None) -> int:
-    """Return the number of threads that `n_jobs`, as scikit-learn means it, stands for.
+    """Return the number of threads of `n_jobs`, which has scikit-learn's meaning.
 
     Parameters
     ----------
     n_jobs : int or None
-        What came in.
+        The value to check.
     """
     return effective_n_jobs(checks.worker_count("n_jobs", n_jobs))
 
 
 @contextmanager
 def learning_threads(n_threads: int) -> Iterator[Executor]:
-    """Provide threads to learn with, and keep BLAS to one meanwhile.
+    """Provide threads to learn with, and limit BLAS to one thread meanwhile.
 
-    Products of a batch are small: BLAS's threads, waiting for each other, made learning six times slower.
+    The products of a batch are small: with BLAS's own threads learning was six times slower.
 
     Parameters
     ----------
