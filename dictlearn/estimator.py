@@ -15,10 +15,11 @@ from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from dictlearn.images.channels import join_channels, split_channels
 from dictlearn.two_phase.learner import TwoPhaseLearner
-from dictlearn.two_phase.learning import continue_learning, new_learner, starting_network
+from dictlearn.two_phase.learning import continue_learning, new_learner
 from dictlearn.two_phase.network import TwoPhaseNetwork
 from dictlearn.two_phase.phases import RunawayFeedbackError
 from dictlearn.two_phase.settings import LearningSettings
+from dictlearn.two_phase.start import starting_network
 from dictlearn.two_phase.steps import Steps, UsageSteps
 from dictlearn.two_phase.threads import learning_threads, thread_count
 from snn import checks

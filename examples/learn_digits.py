@@ -16,12 +16,12 @@ PENALTY = 1.0  # a ninth of the norm of a digit, as in the other tasks
 
 def task(penalty: float = PENALTY) -> _learning.Task:
     """Return pixels as they are, from 0 to 1."""
-    signals, judged = held_out(handwritten_digits())
+    signals, others = held_out(handwritten_digits())
     return _learning.Task(
         name="digits",
         title="handwritten digits",
         signals=signals,
-        held_out=judged,
+        held_out=others,
         image_shape=(28, 28),
         channels=False,
         n_atoms=512,

@@ -16,12 +16,10 @@ from dictlearn.two_phase.network import TwoPhaseNetwork
 from dictlearn.two_phase.phases import Phase, RunawayFeedbackError, run_phases
 from dictlearn.two_phase.settings import LearningSettings
 from dictlearn.two_phase.steps import BatchConditions, CodeStatistics
-from dictlearn.two_phase.synapses import Synapses
+from dictlearn.two_phase.synapses import LEAST_THRESHOLD, Synapses
 from snn import checks
 from snn.archive import load_archive, save_archive
 
-# A threshold at zero would mean endless spikes.  In units of the target, 1.
-LEAST_THRESHOLD = 0.05
 # Of a probed neuron, in the phase with feedback.
 PROBE_SPIKES = 3.0
 

@@ -3,26 +3,23 @@
 from __future__ import annotations
 
 import copy
-import hashlib
-import json
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 from tqdm import tqdm
 
-from dictlearn.atoms import checked_atoms, unit_norm
 from dictlearn.order import batches_in_order, seed_of_order
 from dictlearn.signals import amplitude_scale, checked_signals
+from dictlearn.two_phase.checkpoints import identity_of, require_path, resumed
 from dictlearn.two_phase.history import RECORD_EVERY
-from dictlearn.two_phase.learner import LEAST_THRESHOLD, TwoPhaseLearner
+from dictlearn.two_phase.learner import TwoPhaseLearner
 from dictlearn.two_phase.network import TwoPhaseNetwork
 from dictlearn.two_phase.settings import LearningSettings
-from dictlearn.two_phase.start import random_dictionary
+from dictlearn.two_phase.start import random_dictionary, starting_network
 from dictlearn.two_phase.threads import learning_threads, thread_count
 from snn import checks
-from snn.archive import load_archive
 
 
 def learn_dictionary(
@@ -226,10 +223,10 @@ def continue_learning(
     seed = seed_of_order(rng)
     identity = None
     if checkpoint is not None:
-        _require_path(checkpoint)
-        identity = _identity(signals, learner, any_start=any_start, seed=None if rng is None else seed)
+        require_path(checkpoint)
+        identity = identity_of(signals, learner, any_start=any_start, seed=None if rng is None else seed)
         if Path(checkpoint).exists():
-            saved, seed = _resumed(checkpoint, identity)
+            saved, seed = resumed(checkpoint, identity)
             _require_less(f"checkpoint {os.fspath(checkpoint)!r}", saved, n_samples)
             learner.copy_from(saved)
     _require_less("learner", learner, n_samples)
@@ -262,78 +259,8 @@ def continue_learning(
                 break
 
 
-def starting_network(name: str, start: np.ndarray | TwoPhaseNetwork, n_inputs: int) -> TwoPhaseNetwork:
-    """Return the network that learning starts from: of atoms brought to unit norm, or the one given.
-
-    Parameters
-    ----------
-    name : str
-        Its name in messages.
-    start : array_like, shape (n_atoms, n_inputs), or TwoPhaseNetwork
-        The value to check.
-    n_inputs : int
-        Features of the signals.
-    """
-    if isinstance(start, TwoPhaseNetwork):
-        network = start
-        least = np.diagonal(network.lateral).min()
-        if least < LEAST_THRESHOLD:
-            raise ValueError(f"{name} must have thresholds of at least {LEAST_THRESHOLD}; got {least}")
-    else:
-        atoms = checked_atoms(name, start, meaning="(n_atoms, n_inputs)")
-        network = TwoPhaseNetwork.consistent(unit_norm(atoms))
-    if network.n_inputs != n_inputs:
-        raise ValueError(f"{name} has {network.n_inputs} inputs but signals have {n_inputs} features")
-    return network
-
-
-def _require_path(checkpoint: str | os.PathLike) -> None:
-    """Raise now what the first save, ten thousand samples later, would."""
-    if not isinstance(checkpoint, (str, os.PathLike)):
-        raise TypeError(f"checkpoint must be a path; got {type(checkpoint).__name__}")
-    if not Path(checkpoint).absolute().parent.is_dir():
-        raise ValueError(f"checkpoint must lie in a folder that exists; got {os.fspath(checkpoint)!r}")
-
-
 def _require_less(name: str, learner: TwoPhaseLearner, n_samples: int) -> None:
     if learner.n_samples > n_samples:
         raise ValueError(
             f"{name} has learned from {learner.n_samples:,} samples already; n_samples is {n_samples:,}"
         )
-
-
-def _identity(signals: np.ndarray, learner: TwoPhaseLearner, *, any_start: bool, seed: int | None) -> str:
-    """Return what a checkpoint must agree with, as JSON; None where any value is accepted."""
-    network = learner.network
-    weights = [network.feedforward, network.feedback, network.lateral]
-    is_compared = learner.n_samples == 0 and not any_start
-    return json.dumps(
-        {
-            "data": _digest([signals]),
-            "settings": learner.settings.as_text(),
-            "replace_dead": learner.replace_dead,
-            "number of atoms": learner.n_atoms,
-            "seed": seed,
-            "start": _digest(weights) if is_compared else None,
-        }
-    )
-
-
-def _digest(arrays: Sequence[np.ndarray]) -> str:
-    total = hashlib.blake2b(digest_size=16)
-    for array in arrays:
-        total.update(np.ascontiguousarray(array))
-    return total.hexdigest()
-
-
-def _resumed(checkpoint: str | os.PathLike, identity: str) -> tuple[TwoPhaseLearner, int]:
-    """Return the learner of a checkpoint and its seed, if it is one of the same task."""
-    entries = load_archive(checkpoint, ("identity", "seed"), kind="checkpoint of learn_dictionary")
-    before = json.loads(str(entries["identity"]))
-    for name, value in json.loads(identity).items():
-        if value is not None and before.get(name) != value:
-            raise ValueError(
-                f"checkpoint {os.fspath(checkpoint)!r} was made with other {name}: "
-                "give it another name, or delete it to start anew"
-            )
-    return TwoPhaseLearner.load(checkpoint), int(entries["seed"])

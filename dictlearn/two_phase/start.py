@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from dictlearn.atoms import unit_norm
+from dictlearn.atoms import checked_atoms, unit_norm
 from dictlearn.two_phase.network import TwoPhaseNetwork
+from dictlearn.two_phase.synapses import LEAST_THRESHOLD
 from snn import checks
 
 
@@ -46,3 +47,28 @@ def random_network(
     lateral = (2.0 / np.pi) * rng.uniform(0.5, 1.5, (n_atoms, n_atoms))
     np.fill_diagonal(lateral, 1.0)
     return TwoPhaseNetwork(feedforward, feedback.T, lateral)
+
+
+def starting_network(name: str, start: np.ndarray | TwoPhaseNetwork, n_inputs: int) -> TwoPhaseNetwork:
+    """Return the network that learning starts from: of atoms brought to unit norm, or the one given.
+
+    Parameters
+    ----------
+    name : str
+        Its name in messages.
+    start : array_like, shape (n_atoms, n_inputs), or TwoPhaseNetwork
+        The value to check.
+    n_inputs : int
+        Features of the signals.
+    """
+    if isinstance(start, TwoPhaseNetwork):
+        network = start
+        least = np.diagonal(network.lateral).min()
+        if least < LEAST_THRESHOLD:
+            raise ValueError(f"{name} must have thresholds of at least {LEAST_THRESHOLD}; got {least}")
+    else:
+        atoms = checked_atoms(name, start, meaning="(n_atoms, n_inputs)")
+        network = TwoPhaseNetwork.consistent(unit_norm(atoms))
+    if network.n_inputs != n_inputs:
+        raise ValueError(f"{name} has {network.n_inputs} inputs but signals have {n_inputs} features")
+    return network

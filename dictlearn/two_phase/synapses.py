@@ -7,6 +7,9 @@ import numpy as np
 from snn import Block, BlockWeights
 from snn.weights import SegmentedWeights
 
+# Of coding neurons that learn, in units of the target, 1: a threshold at zero would mean endless spikes.
+LEAST_THRESHOLD = 0.05
+
 
 def blocks(
     feedforward: np.ndarray, feedback: np.ndarray, lateral: np.ndarray, *, gamma: float = 1.0

@@ -1,6 +1,6 @@
 """SPAMS, an independent program: online dictionary learning by those who invented it.
 
-It is under the GPL, and only judges: the library neither contains nor needs it.  `pip install spams-bin`.
+It is under the GPL, and only compared with: the library neither contains nor needs it.  `pip install spams-bin`.
 """
 
 import ctypes
