@@ -15,7 +15,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from dictlearn.two_phase import rules
-from dictlearn.two_phase.network import TwoPhaseNetwork, checked_task
+from dictlearn.two_phase.arguments import checked_task
+from dictlearn.two_phase.network import TwoPhaseNetwork
 from dictlearn.two_phase.phases import Phase
 from snn import checks
 from solvers import LassoProblem, solve_spiking
@@ -182,7 +183,9 @@ def check_gradients(
     durations = checks.real_array("durations", durations, shape=(None,), meaning="one after the other")
     if durations[0] <= 0.0 or (np.diff(durations) <= 0.0).any():
         raise ValueError(f"durations must be positive and increase; got {durations.tolist()}")
-    signals, penalty, reweighting = checked_task(network, signals, penalty, reweighting)
+    signals, penalty, reweighting = checked_task(
+        network.n_inputs, network.n_atoms, signals, penalty, reweighting
+    )
 
     options = {
         "penalty": penalty,
@@ -250,7 +253,9 @@ def limiting_codes(
         T of each phase of that run, in synaptic time constants.
     """
     checks.instance_of("network", network, TwoPhaseNetwork)
-    signals, penalty, reweighting = checked_task(network, signals, penalty, reweighting)
+    signals, penalty, reweighting = checked_task(
+        network.n_inputs, network.n_atoms, signals, penalty, reweighting
+    )
     if min(network.consistency, network.symmetry) >= CONSISTENT and reweighting.min() > 0.0:
         problem = LassoProblem(network.feedback.T, signals, penalty * reweighting, positive=True)
         return solve_spiking(problem, readout="exact", tol=TOL, n_jobs=n_jobs).codes

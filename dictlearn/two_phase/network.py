@@ -9,12 +9,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from dictlearn.atoms import checked_atoms
-from dictlearn.signals import checked_signals
+from dictlearn.two_phase.arguments import checked_phases, checked_task, share
 from dictlearn.two_phase.phases import Phase, run_phases
 from dictlearn.two_phase.synapses import Synapses, blocks, firing_thresholds
 from dictlearn.two_phase.threads import thread_count
 from snn import BlockWeights, NetworkState, SpikeTrain, SpikingNetwork, checks, simulate
-from snn.clock_driven import whole_steps
 
 # Signals simulated by one worker at a time.
 LARGEST_BATCH = 64
@@ -121,7 +120,9 @@ class TwoPhaseNetwork:
         gamma : float
             Strength of the feedback, in [0, 1).
         """
-        signals, penalty, reweighting = checked_task(self, np.atleast_2d(signal), penalty, reweighting)
+        signals, penalty, reweighting = checked_task(
+            self.n_inputs, self.n_atoms, np.atleast_2d(signal), penalty, reweighting
+        )
         gamma = share("gamma", gamma)
         if len(signals) != 1:
             raise ValueError(f"signal must be one signal; got {len(signals)}")
@@ -181,7 +182,7 @@ class TwoPhaseNetwork:
         ----------
         Lin and Tang (2018), arXiv:1805.08952, section 4.
         """
-        drives = self._drives(*checked_task(self, signals, penalty, reweighting))
+        drives = self._drives(*checked_task(self.n_inputs, self.n_atoms, signals, penalty, reweighting))
         kappa, duration, initial_potential, time_step = checked_phases(
             kappa, duration, initial_potential, time_step
         )
@@ -275,7 +276,7 @@ class TwoPhaseNetwork:
         TypeError, ValueError, RunawayFeedbackError
             As `run`.
         """
-        drives = self._drives(*checked_task(self, signals, penalty, reweighting))
+        drives = self._drives(*checked_task(self.n_inputs, self.n_atoms, signals, penalty, reweighting))
         gamma = share("gamma", gamma)
         duration = checks.positive_number("duration", duration)
         _, second = self._run(
@@ -315,64 +316,3 @@ class TwoPhaseNetwork:
         """Return the soma bias at gamma = 0, inputs first, one row for each signal."""
         inhibition = np.broadcast_to(-penalty * reweighting, (len(signals), self.n_atoms))
         return np.hstack([signals, inhibition])
-
-
-def checked_task(
-    network: TwoPhaseNetwork, signals: np.ndarray, penalty: float, reweighting: np.ndarray | None
-) -> tuple[np.ndarray, float, np.ndarray]:
-    """Return signals, penalty and the weights of the penalty as arrays and a number, having checked them.
-
-    Parameters
-    ----------
-    network : TwoPhaseNetwork
-        Whose numbers of neurons they must fit.
-    signals, penalty, reweighting
-        As for `TwoPhaseNetwork.run`.
-    """
-    signals = checked_signals(signals, network.n_inputs)
-    penalty = checks.positive_number("penalty", penalty)
-    if reweighting is None:
-        reweighting = np.ones(network.n_atoms)
-    reweighting = checks.real_array(
-        "reweighting", reweighting, shape=(network.n_atoms,), meaning="one weight an atom"
-    )
-    if reweighting.min() < 0.0:
-        raise ValueError(f"reweighting must not be negative; got {reweighting.min()}")
-    return signals, penalty, reweighting
-
-
-def checked_phases(
-    kappa: float, duration: float, initial_potential: float, time_step: float | None = None
-) -> tuple[float, float, float, float | None]:
-    """Return the parameters of the two phases as floats, having checked them.
-
-    Parameters
-    ----------
-    kappa, duration, initial_potential, time_step
-        As for `TwoPhaseNetwork.run`.
-    """
-    kappa = share("kappa", kappa)
-    if kappa == 0.0:
-        raise ValueError("kappa must be positive: without feedback there is no second phase")
-    duration = checks.positive_number("duration", duration)
-    initial_potential = share("initial_potential", initial_potential)
-    if time_step is not None:
-        time_step = checks.positive_number("time_step", time_step)
-        whole_steps(duration, time_step)
-    return kappa, duration, initial_potential, time_step
-
-
-def share(name: str, value: float) -> float:
-    """Return a number in [0, 1).
-
-    Parameters
-    ----------
-    name : str
-        Its name in messages.
-    value : float
-        The value to check.
-    """
-    number = checks.non_negative_number(name, value)
-    if number >= 1.0:
-        raise ValueError(f"{name} must lie in [0, 1); got {number}")
-    return number

@@ -6,7 +6,7 @@ import json
 from dataclasses import asdict, dataclass, field
 
 from dictlearn.two_phase import rules
-from dictlearn.two_phase.network import checked_phases
+from dictlearn.two_phase.arguments import checked_phases
 from dictlearn.two_phase.steps import KINDS, Steps, UsageSteps
 from snn import checks
 
