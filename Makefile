@@ -29,7 +29,7 @@ help:
 demo: $(VENV)/.installed
 	@$(RUN) -m examples.three_neurons --output $(OUTPUT)
 	@$(RUN) -m examples.photograph --output $(OUTPUT)
-	@$(RUN) -m examples.learn_photographs --samples 20000 --steps 0.5 --judged-on 1000 --output $(OUTPUT)
+	@$(RUN) -m examples.learn_photographs --samples 20000 --steps 0.5 --held-out 1000 --output $(OUTPUT)
 
 test: $(VENV)/.installed-test
 	@cat $<

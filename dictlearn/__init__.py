@@ -1,28 +1,26 @@
-"""Dictionaries: the two-phase network, how it learns, and signals cut from images."""
+"""Dictionary learning by the two-phase network, its evaluation and baselines, and signals from images."""
 
 from typing import TYPE_CHECKING
 
-from dictlearn.atoms import overcomplete_dct
-from dictlearn.audit import GradientAudit, audit_gradients
 from dictlearn.baselines import LearningCurve, learn_by_gradient_descent, learn_with_scikit_learn
-from dictlearn.channels import join_channels, split_channels
-from dictlearn.denoising import DenoisingResult, denoise
-from dictlearn.judge import AtomMatch, DictionaryScore, match_atoms, mean_objective
-from dictlearn.learner import TwoPhaseLearner
-from dictlearn.learning import learn_dictionary
-from dictlearn.network import TwoPhaseNetwork
-from dictlearn.patches import (
-    extract_patches,
-    random_patches,
-    reconstruct_from_patches,
-)
-from dictlearn.plotting import plot_atoms, plot_audit
-from dictlearn.preprocessing import normalise, remove_mean, whiten
-from dictlearn.settings import LearningSettings
-from dictlearn.start import random_dictionary, random_network
-from dictlearn.start_up import warm_up
-from dictlearn.steps import PaperSteps, UsageSteps
-from dictlearn.synapses import Phase, RunawayFeedbackError
+from dictlearn.evaluation import AtomMatch, DictionaryScore, match_atoms, mean_objective
+from dictlearn.images.channels import join_channels, split_channels
+from dictlearn.images.dct import overcomplete_dct
+from dictlearn.images.denoising import DenoisingResult, denoise
+from dictlearn.images.patches import extract_patches, random_patches, reconstruct_from_patches
+from dictlearn.images.plotting import plot_atoms
+from dictlearn.images.preprocessing import normalise, remove_mean, whiten
+from dictlearn.precompile import warm_up
+from dictlearn.two_phase import rules
+from dictlearn.two_phase.gradient_check import GradientCheck, check_gradients
+from dictlearn.two_phase.learner import TwoPhaseLearner
+from dictlearn.two_phase.learning import continue_learning, learn_dictionary, new_learner
+from dictlearn.two_phase.network import TwoPhaseNetwork
+from dictlearn.two_phase.phases import Phase, RunawayFeedbackError
+from dictlearn.two_phase.plotting import plot_gradient_check
+from dictlearn.two_phase.settings import LearningSettings
+from dictlearn.two_phase.start import random_dictionary, random_network
+from dictlearn.two_phase.steps import PaperSteps, UsageSteps
 
 if TYPE_CHECKING:
     from dictlearn.estimator import SpikingDictionaryLearning
@@ -31,7 +29,7 @@ __all__ = [
     "AtomMatch",
     "DenoisingResult",
     "DictionaryScore",
-    "GradientAudit",
+    "GradientCheck",
     "LearningCurve",
     "LearningSettings",
     "PaperSteps",
@@ -41,7 +39,8 @@ __all__ = [
     "TwoPhaseLearner",
     "TwoPhaseNetwork",
     "UsageSteps",
-    "audit_gradients",
+    "check_gradients",
+    "continue_learning",
     "denoise",
     "extract_patches",
     "join_channels",
@@ -50,15 +49,17 @@ __all__ = [
     "learn_with_scikit_learn",
     "match_atoms",
     "mean_objective",
+    "new_learner",
     "normalise",
     "overcomplete_dct",
     "plot_atoms",
-    "plot_audit",
+    "plot_gradient_check",
     "random_dictionary",
     "random_network",
     "random_patches",
     "reconstruct_from_patches",
     "remove_mean",
+    "rules",
     "split_channels",
     "warm_up",
     "whiten",

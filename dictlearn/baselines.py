@@ -1,4 +1,4 @@
-"""What the two-phase network is compared with: the same start, samples in the same order, exact codes.
+"""Other methods to compare with: from the same start, samples in the same order, with exact codes.
 
 Both minimise, over non-negative dictionaries D of atoms of norm one (at most) and codes a >= 0, the mean
 over the signals x of ``1/2 ||x - a D||^2 + penalty ||a||_1``, as `learn_dictionary` does.
@@ -28,12 +28,12 @@ MAX_SWEEPS = 100_000
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class LearningCurve:
-    """A dictionary on its way.
+    """The dictionary at several marks while it is learned.
 
     Attributes
     ----------
     method : str
-        Who learned it.
+        Its name.
     n_samples : ndarray of int, shape (n_marks,)
         Samples learned from at each mark.
     dictionaries : ndarray, shape (n_marks, n_atoms, n_features)
@@ -76,7 +76,7 @@ def learn_by_gradient_descent(
         D <- D - eta A^T (A D - X)                eta = step / (1 + n / halving) after n samples
         d_i <- max(d_i, 0) / ||max(d_i, 0)||
 
-    Only atoms in use move, and something is always left of them, however large the step.
+    Only atoms in use change, and none vanishes, however large the step.
 
     Parameters
     ----------

@@ -13,16 +13,15 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
-from dictlearn.atoms import checked_atoms
-from dictlearn.channels import join_channels, split_channels
-from dictlearn.learner import TwoPhaseLearner
-from dictlearn.learning import learn_dictionary, starting_network
-from dictlearn.network import TwoPhaseNetwork
-from dictlearn.settings import LearningSettings
-from dictlearn.signals import amplitude_scale, checked_signals
-from dictlearn.start import random_dictionary
-from dictlearn.steps import Steps, UsageSteps
-from dictlearn.threads import learning_threads, thread_count
+from dictlearn.images.channels import join_channels, split_channels
+from dictlearn.two_phase.learner import TwoPhaseLearner
+from dictlearn.two_phase.learning import continue_learning, new_learner
+from dictlearn.two_phase.network import TwoPhaseNetwork
+from dictlearn.two_phase.phases import RunawayFeedbackError
+from dictlearn.two_phase.settings import LearningSettings
+from dictlearn.two_phase.start import starting_network
+from dictlearn.two_phase.steps import Steps, UsageSteps
+from dictlearn.two_phase.threads import learning_threads, thread_count
 from snn import checks
 from solvers import LassoProblem, SparseCodingResult, solve_spiking
 
@@ -61,11 +60,11 @@ class SpikingDictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixi
         Atoms to start from, split as the signals are and brought to unit norm, or any network.  By default
         `random_dictionary`.
     replace_dead : bool, default False
-        Whether atoms that have long been silent start anew, from what samples are missing most.
+        Whether atoms that have long been silent are replaced, by what samples are missing most.
     tol : float, default 1e-6
         Largest duality gap of the codes, as a share of 1/2 ||signal||^2.
     checkpoint : path-like, optional
-        Where `fit` saves the learner, and goes on from if the file exists.
+        Where `fit` saves the learner, and where it continues from if the file exists.
     checkpoint_every : int, default 10_000
         In samples.
     callback : callable, optional
@@ -184,38 +183,41 @@ class SpikingDictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixi
         is_split = checks.flag("split_channels", self.split_channels)
         signals = self._signals(X, reset=True, is_split=is_split)
         max_iter = checks.positive_integer("max_iter", self.max_iter)
-        start = self._start(signals.shape[1])
+        seed = self._seed()
+        learner = self._first_learner(signals, settings, seed)
+        is_any = self.random_state is None and self.checkpoint is not None
         try:
-            learner = learn_dictionary(
+            continue_learning(
+                learner,
                 signals,
-                self._n_atoms(signals.shape[1]) if start is None else None,
-                settings=settings,
                 n_samples=max_iter * len(signals),
-                start=start,
-                replace_dead=self.replace_dead,
-                # Without a seed, what a checkpoint began with goes on.
-                rng=None if self.random_state is None and self.checkpoint is not None else self._seed(),
+                # Without a seed, learning continues as the checkpoint began.
+                rng=None if is_any else seed,
                 n_jobs=self.n_jobs,
                 progress=self.progress,
                 callback=self.callback,
                 checkpoint=self.checkpoint,
                 checkpoint_every=self.checkpoint_every,
+                any_start=is_any and self.dict_init is None,
             )
-        except BaseException as error:
-            if hasattr(error, "learner"):
-                self._keep(error.learner, len(signals))
+        except RunawayFeedbackError:
+            self._keep(learner, len(signals))
+            raise
+        except BaseException:
+            if learner.n_samples > 0:
+                self._keep(learner, len(signals))
             raise
         self._keep(learner, len(signals))
         _warn_of_silence(learner, signals)
         return self
 
     def partial_fit(self, X: np.ndarray, y: None = None) -> SpikingDictionaryLearning:
-        """Learn from signals once, in their order and in batches of `batch_size`; one signal will do.
+        """Learn from signals once, in their order and in batches of `batch_size`; one signal is enough.
 
         The first call, unless it follows `fit`, sets the number of atoms, the start, and what `amplitude`
         means: the root mean square norm of the signals of this call, which must not be all zero, is the
         scale of all that follow.  Other parameters may change between calls.  `max_iter`, `checkpoint`,
-        `callback` and `progress` are of `fit` alone, and so are the warnings; `dead_atoms_` tells.
+        `callback`, `progress` and the warnings are of `fit` alone; see `dead_atoms_`.
 
         Parameters
         ----------
@@ -233,7 +235,7 @@ class SpikingDictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixi
         signals = self._signals(X, reset=is_first, is_split=is_split)
         n_threads = thread_count(self.n_jobs)
         if is_first:
-            self.learner_ = self._first_learner(signals, settings)
+            self.learner_ = self._first_learner(signals, settings, self._seed())
             self._n_features_learned = self.n_features_in_
         learner = self.learner_
         if learner.n_inputs != signals.shape[1]:
@@ -277,8 +279,8 @@ class SpikingDictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixi
         dictionary = self.learner_.dictionary
         alpha = checks.positive_number("alpha", self.alpha)
         vanished = ~dictionary.any(axis=1)
-        # A vanished atom has the code zero.  Here a unit vector stands for it, at a penalty which no
-        # signal can pay: correlations of a residual are at most the norm of the signal.
+        # A vanished atom has the code zero.  Here it is replaced by a unit vector with a penalty above any
+        # correlation: correlations of a residual are at most the norm of the signal.
         dictionary[vanished, 0] = 1.0
         unaffordable = max(alpha, 2.0 * float(np.linalg.norm(signals, axis=1).max()))
         penalty = np.where(vanished, unaffordable, alpha)
@@ -286,7 +288,7 @@ class SpikingDictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixi
         return solve_spiking(problem, tol=self.tol, readout="exact", n_jobs=self.n_jobs)
 
     def inverse_transform(self, X: np.ndarray) -> np.ndarray:
-        """Return the signals that codes stand for, codes @ components_.
+        """Return the signals of codes, codes @ components_.
 
         Parameters
         ----------
@@ -300,7 +302,7 @@ class SpikingDictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixi
         return codes @ components
 
     def score(self, X: np.ndarray, y: None = None) -> float:
-        """Return minus the mean objective over the signals, as `encode` has it: the larger, the better.
+        """Return minus the mean objective over the signals, that of `encode`: larger is better.
 
         Parameters
         ----------
@@ -334,14 +336,14 @@ class SpikingDictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixi
 
     @property
     def _is_split(self) -> bool:
-        # By what was learned, whatever `split_channels` says, or a fit that failed has set, by now.
+        # Of the learner: `split_channels` may have changed since, or be that of a fit that failed.
         return self.learner_.n_inputs != self._n_features_learned
 
     @property
     def _n_features_out(self) -> int:
         return self.learner_.n_atoms
 
-    # -- from scikit-learn's words to the learner's ----------------------------------------------
+    # -- from scikit-learn's names to the learner's ----------------------------------------------
 
     def _settings(self) -> LearningSettings:
         return LearningSettings(
@@ -367,50 +369,33 @@ class SpikingDictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixi
             )
         return signals
 
-    def _n_atoms(self, n_inputs: int) -> int:
-        if self.n_components is None:
-            return n_inputs
-        return checks.positive_integer("n_components", self.n_components)
-
-    def _start(self, n_inputs: int) -> np.ndarray | TwoPhaseNetwork | None:
-        """Return what `dict_init` says as `learn_dictionary` takes it."""
+    def _start(self, n_inputs: int) -> TwoPhaseNetwork | None:
+        """Return the network that `dict_init` says, if any."""
         start = self.dict_init
         if start is None:
             return None
-        if isinstance(start, TwoPhaseNetwork):
-            n_atoms = start.n_atoms
-            if start.n_inputs != n_inputs:
-                raise ValueError(f"dict_init has {start.n_inputs} input neurons but signals need {n_inputs}")
-        else:
+        if not isinstance(start, TwoPhaseNetwork):
             start = checks.real_array(
-                "dict_init",
-                start,
-                shape=(None, self.n_features_in_),
-                meaning="(n_components, n_features)",
+                "dict_init", start, shape=(None, self.n_features_in_), meaning="(n_components, n_features)"
             )
-            n_atoms = len(start)
             if self.split_channels:
                 start = split_channels(start)
-            start = checked_atoms("dict_init", start)
-        if self.n_components is not None and self._n_atoms(n_inputs) != n_atoms:
-            raise ValueError(f"dict_init has {n_atoms} atoms but n_components is {self.n_components}")
-        return start
+        return starting_network("dict_init", start, n_inputs)
 
     def _seed(self) -> int:
         return int(check_random_state(self.random_state).randint(2**31 - 1))
 
-    def _first_learner(self, signals: np.ndarray, settings: LearningSettings) -> TwoPhaseLearner:
+    def _first_learner(self, signals: np.ndarray, settings: LearningSettings, seed: int) -> TwoPhaseLearner:
         n_inputs = signals.shape[1]
         start = self._start(n_inputs)
-        if start is None:
-            start = TwoPhaseNetwork.consistent(
-                random_dictionary(self._n_atoms(n_inputs), n_inputs, rng=self._seed())
-            )
-        return TwoPhaseLearner(
-            starting_network(start, n_inputs),
-            settings,
-            scale=amplitude_scale(checked_signals(signals, None), settings.amplitude),
-            replace_dead=self.replace_dead,
+        n_atoms = n_inputs if start is None else start.n_atoms
+        if self.n_components is not None:
+            n_components = checks.positive_integer("n_components", self.n_components)
+            if start is not None and n_components != n_atoms:
+                raise ValueError(f"dict_init has {n_atoms} atoms but n_components is {n_components}")
+            n_atoms = n_components
+        return new_learner(
+            signals, n_atoms, settings=settings, start=start, replace_dead=self.replace_dead, rng=seed
         )
 
     def _keep(self, learner: TwoPhaseLearner, n_signals: int) -> None:

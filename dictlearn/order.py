@@ -23,8 +23,8 @@ def batches_in_order(
 ) -> Iterator[np.ndarray]:
     """Yield which signals are in each batch: all of them in a new random order each epoch.
 
-    Batches end with the epoch.  The order is from the seed and the epoch alone, so that who goes on
-    from the `first` sample needs no other state.
+    Batches end with the epoch.  The order depends on the seed and the epoch alone, so that learning can
+    continue from the `first` sample without other state.
 
     Parameters
     ----------
@@ -37,7 +37,7 @@ def batches_in_order(
     seed : int
         From `seed_of_order`.
     first : int, default 0
-        Sample to go on from; the end of a batch.
+        Sample to continue from; the end of a batch.
     """
     place = first
     while place < n_samples:

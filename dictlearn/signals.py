@@ -1,4 +1,4 @@
-"""What learners ask of signals."""
+"""What learners require of signals."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ def checked_signals(signals: np.ndarray, n_inputs: int | None) -> np.ndarray:
     Parameters
     ----------
     signals : array_like
-        What came in.
+        The value to check.
     n_inputs : int or None
-        How many features they must have, if that is known.
+        How many features they must have, if known.
     """
     signals = checks.real_array("signals", signals, shape=(None, n_inputs), meaning="(n_signals, n_inputs)")
     if signals.min() < 0.0:
@@ -26,7 +26,7 @@ def checked_signals(signals: np.ndarray, n_inputs: int | None) -> np.ndarray:
 
 
 def amplitude_scale(signals: np.ndarray, amplitude: float) -> float:
-    """Return what brings the root mean square norm of signals to `amplitude`.
+    """Return the factor that brings the root mean square norm of signals to `amplitude`.
 
     Parameters
     ----------

@@ -39,7 +39,7 @@ SPIKES, RANDOM_START = "two-phase network", "two-phase network, random F, B, H"
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Task:
-    """Signals to learn from and to be judged on, not negative, and how to draw atoms."""
+    """Signals to learn from and to evaluate on, not negative, and how to draw atoms."""
 
     name: str
     title: str
@@ -62,8 +62,8 @@ def patch_task(
     n_signals: int,
     n_held_out: int,
 ) -> Task:
-    """Return patches of images, and others to judge by from the part of the images that is held out."""
-    signals, judged = (
+    """Return patches of images, and others to evaluate on, from the part of the images that is held out."""
+    signals, others = (
         patch_signals(part, side, n, seed=seed, contrast=contrast)
         for seed, (part, n) in enumerate(zip(held_out(images), (n_signals, n_held_out), strict=True))
     )
@@ -71,7 +71,7 @@ def patch_task(
         name=name,
         title=title,
         signals=signals,
-        held_out=judged,
+        held_out=others,
         image_shape=(side, side),
         channels=True,
         n_atoms=n_atoms,
@@ -108,18 +108,18 @@ def options(description: str, *, n_samples: int) -> argparse.ArgumentParser:
     arguments.add_argument(
         "--online-batch", type=int, help="batches of scikit-learn and SPAMS, whose cost is by the batch"
     )
-    arguments.add_argument("--judged-on", type=int, default=2_000, help="held-out signals for the curves")
+    arguments.add_argument("--held-out", type=int, default=2_000, help="held-out signals for the curves")
     return arguments
 
 
 def run(task: Task, arguments: argparse.Namespace) -> None:
-    """Learn with everybody, judge, print, draw, and write the numbers."""
+    """Learn with every method, evaluate, print, draw, and write the numbers."""
     if arguments.samples < MARKS[1]:
         raise SystemExit(f"--samples must be at least {MARKS[1]:,}; got {arguments.samples:,}")
     start = random_dictionary(task.n_atoms, task.signals.shape[1], rng=SEED)
-    judged = task.held_out[: arguments.judged_on]
+    held_out_signals = task.held_out[: arguments.held_out]
 
-    def score(dictionary: np.ndarray, signals: np.ndarray = judged) -> float:
+    def score(dictionary: np.ndarray, signals: np.ndarray = held_out_signals) -> float:
         return mean_objective(dictionary, signals, penalty=task.penalty, n_jobs=arguments.jobs).objective
 
     marks = [mark for mark in MARKS if mark < arguments.samples] + [arguments.samples]
@@ -191,7 +191,7 @@ def _learn(
     curve = {"n_samples": [0], "objective": [score(network.feedback.T / norms[:, np.newaxis])]}
     judging = 0.0
 
-    def judge(learner: TwoPhaseLearner) -> None:
+    def evaluate(learner: TwoPhaseLearner) -> None:
         nonlocal judging
         began = time.perf_counter()
         passed = [mark for mark in marks if curve["n_samples"][-1] < mark <= learner.n_samples]
@@ -210,7 +210,7 @@ def _learn(
         rng=SEED,
         n_jobs=arguments.jobs,
         progress=True,
-        callback=judge,
+        callback=evaluate,
         checkpoint=file,
     )
     curve["seconds"] = time.perf_counter() - began - judging

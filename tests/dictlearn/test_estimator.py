@@ -26,6 +26,7 @@ from dictlearn import (
     split_channels,
 )
 from dictlearn.estimator import SpikingDictionaryLearning
+from dictlearn.order import seed_of_order
 from solvers import LassoProblem, solve_spiking
 
 
@@ -196,7 +197,7 @@ def test_partial_fit_is_the_learner_batch_by_batch(signals):
     split = split_channels(signals)
     settings = LearningSettings(penalty=0.1, batch_size=7)
     expected = TwoPhaseLearner(
-        TwoPhaseNetwork.consistent(random_dictionary(8, 10, rng=seed)),
+        TwoPhaseNetwork.consistent(random_dictionary(8, 10, rng=seed_of_order(seed))),
         settings,
         scale=5.0 / np.sqrt(np.mean(np.sum(split[:20] ** 2, axis=1))),
     )
@@ -397,7 +398,7 @@ def test_atoms_that_vanished_code_nothing(signals, fitted, n_vanished):
         ({"dict_init": np.ones((2, 5)), "n_components": 3}, ValueError, "dict_init has 2 atoms but n_components is 3"),
         ({"dict_init": np.eye(2, 5) * [[1.0], [0.0]]}, ValueError, "dict_init must have atoms of positive norm; got zeros for atom 1"),
         ({"dict_init": -np.ones((2, 5)), "split_channels": False}, ValueError, "dict_init must not be negative; got -1.0"),
-        ({"dict_init": TwoPhaseNetwork.consistent(np.ones((2, 5)))}, ValueError, "dict_init has 5 input neurons but signals need 10"),
+        ({"dict_init": TwoPhaseNetwork.consistent(np.ones((2, 5)))}, ValueError, "dict_init has 5 inputs but signals have 10 features"),
         ({"replace_dead": 1}, TypeError, "replace_dead must be True or False; got 1"),
         ({"n_jobs": 0}, ValueError, "n_jobs must not be 0"),
         ({"random_state": "x"}, ValueError, "'x' cannot be used to seed"),

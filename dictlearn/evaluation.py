@@ -1,0 +1,177 @@
+"""Evaluation of dictionaries: the objective on held-out signals, and the distance to given atoms."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from tqdm import tqdm
+
+from dictlearn.atoms import require_positive_norms, unit_norm
+from snn import checks
+from solvers import LassoProblem, solve_spiking
+
+# Of the duality gap; the exact read-out ends well below it.
+TOL = 1e-9
+# Codes held at a time, and a few more arrays of their size: 32 MB each.
+VALUES_PER_BLOCK = 2**22
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class DictionaryScore:
+    """The objective of a dictionary on signals, their codes solved exactly.
+
+    Attributes
+    ----------
+    objective : float
+        Mean over the signals of ``1/2 ||x - a D||^2 + penalty ||a||_1``.
+    worst_gap : float
+        Largest duality gap of a code, as a share of ``1/2 ||x||^2``: the certificate of the codes.
+    nonzeros : float
+        Mean number of atoms in a code.
+    """
+
+    objective: float
+    worst_gap: float
+    nonzeros: float
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class AtomMatch:
+    """How well given atoms are found in a dictionary; a cosine of 1 is the same direction.
+
+    Attributes
+    ----------
+    best_cosine : ndarray, shape (n_others,)
+        For each given atom, the largest cosine with any atom of the dictionary.
+    best_atom : ndarray of int, shape (n_others,)
+        Which atom of the dictionary that is.
+    assigned_cosine : ndarray, shape (n_others,)
+        The same where each atom of the dictionary is assigned to one given atom at most, and the sum of the
+        cosines is as large as possible; 0 for a given atom without partner, if the dictionary has fewer.
+    assigned_atom : ndarray of int, shape (n_others,)
+        Which atom of the dictionary that is; -1 for none.
+    """
+
+    best_cosine: np.ndarray
+    best_atom: np.ndarray
+    assigned_cosine: np.ndarray
+    assigned_atom: np.ndarray
+
+    def __post_init__(self) -> None:
+        checks.freeze_arrays(self)
+
+
+def mean_objective(
+    dictionary: np.ndarray,
+    signals: np.ndarray,
+    *,
+    penalty: float,
+    normalise: bool = True,
+    n_jobs: int | None = None,
+    progress: bool = False,
+) -> DictionaryScore:
+    """Return the mean objective of a dictionary on held-out signals, the codes a >= 0 solved exactly.
+
+    ``1/2 ||x - a D||^2 + penalty ||a||_1``, minimised over a for each signal x.
+
+    Parameters
+    ----------
+    dictionary : array_like, shape (n_atoms, n_features)
+        D.  Atoms that are zero are left out.
+    signals : array_like, shape (n_signals, n_features)
+        x.
+    penalty : float
+        Positive.
+    normalise : bool, default True
+        Whether to scale the atoms to unit norm first: without a constraint, large atoms make penalties
+        small.
+    n_jobs : int, optional
+        Number of joblib workers; the result does not depend on it.
+    progress : bool, default False
+        Show a progress bar.
+
+    Returns
+    -------
+    DictionaryScore
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is of the wrong kind, shape or value, or every atom is zero.
+
+    Warns
+    -----
+    sklearn.exceptions.ConvergenceWarning
+        If a duality gap is larger than 1e-9 of ``1/2 ||x||^2``, because atoms are nearly dependent.
+    """
+    signals = checks.real_array("signals", signals, shape=(None, None), meaning="(n_signals, n_features)")
+    dictionary = checks.real_array(
+        "dictionary", dictionary, shape=(None, signals.shape[1]), meaning="(n_atoms, n_features)"
+    )
+    penalty = checks.positive_number("penalty", penalty)
+    normalise = checks.flag("normalise", normalise)
+    checks.flag("progress", progress)
+    if not dictionary.any():
+        raise ValueError("dictionary must not be all zero")
+
+    atoms = dictionary[dictionary.any(axis=1)]
+    if normalise:
+        atoms = unit_norm(atoms)
+    gram = atoms @ atoms.T
+    size = max(1, VALUES_PER_BLOCK // max(atoms.shape))
+    total, worst, nonzeros = 0.0, 0.0, 0
+    with tqdm(total=len(signals), disable=not progress, unit="signal", desc="evaluating") as bar:
+        for start in range(0, len(signals), size):
+            problem = LassoProblem(atoms, signals[start : start + size], penalty, positive=True, gram=gram)
+            result = solve_spiking(problem, readout="exact", tol=TOL, n_jobs=n_jobs)
+            # A signal of zeros has the code zero, and no gap.
+            nonzero = problem.energies > 0.0
+            gaps = result.duality_gap[nonzero] / problem.energies[nonzero]
+            total += float(result.objective.sum())
+            worst = max(worst, float(gaps.max(initial=0.0)))
+            nonzeros += int(result.support_size.sum())
+            bar.update(problem.n_signals)
+    return DictionaryScore(objective=total / len(signals), worst_gap=worst, nonzeros=nonzeros / len(signals))
+
+
+def match_atoms(dictionary: np.ndarray, other: np.ndarray) -> AtomMatch:
+    """Return how well the atoms of `other`, for example planted ones, are found in a dictionary.
+
+    Parameters
+    ----------
+    dictionary : array_like, shape (n_atoms, n_features)
+        Of any norms; an atom that is zero has the cosine 0 with every other.
+    other : array_like, shape (n_others, n_features)
+        The atoms to find; none may be zero.
+
+    Returns
+    -------
+    AtomMatch
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is of the wrong kind, shape or value.
+    """
+    other = checks.real_array("other", other, shape=(None, None), meaning="(n_others, n_features)")
+    dictionary = checks.real_array(
+        "dictionary", dictionary, shape=(None, other.shape[1]), meaning="(n_atoms, n_features)"
+    )
+    require_positive_norms("other", other)
+    from scipy.optimize import linear_sum_assignment  # here, because most of scipy.optimize comes with it
+
+    cosines = unit_norm(other) @ unit_norm(dictionary).T
+    rows = np.arange(len(other))
+    best = cosines.argmax(axis=1)
+    assigned = np.full(len(other), -1)
+    assigned_cosine = np.zeros(len(other))
+    found, partners = linear_sum_assignment(cosines, maximize=True)
+    assigned[found] = partners
+    assigned_cosine[found] = cosines[found, partners]
+    return AtomMatch(
+        best_cosine=cosines[rows, best],
+        best_atom=best,
+        assigned_cosine=assigned_cosine,
+        assigned_atom=assigned,
+    )

@@ -1,0 +1,1 @@
+"""Images as signals: patches, channels, preprocessing, cosine atoms, denoising, pictures of atoms."""

@@ -1,0 +1,293 @@
+"""Images to signals and back: square or oblong patches, one in each row."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from dictlearn.images.preprocessing import remove_mean
+from snn import checks
+
+# Pixels of patches looked at together by `random_patches`: 32 MB.
+PIXELS_PER_BATCH = 2**22
+
+
+def extract_patches(image: np.ndarray, patch_size: int | tuple[int, int], *, stride: int = 1) -> np.ndarray:
+    """Cut an image into patches, one in each row.
+
+    Patches start at rows and columns 0, `stride`, 2 `stride`, ...; those that would reach past the
+    edge are left out.
+
+    Parameters
+    ----------
+    image : array_like, shape (height, width)
+        One channel.
+    patch_size : int or (int, int)
+        Side of a square patch, or (height, width), in pixels.
+    stride : int, default 1
+        Distance between neighbouring patches, in pixels; the patch side for patches side by side.
+
+    Returns
+    -------
+    ndarray, shape (n_patches, patch height * patch width)
+        Row by row of the image, as are the pixels within a patch.  A copy.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is of the wrong kind, shape or value, or the patch is larger than the image.
+    """
+    image = checks.real_array("image", image, shape=(None, None), meaning="(height, width)")
+    size = as_patch_size(patch_size)
+    stride = checks.positive_integer("stride", stride)
+    require_fit(image.shape, size)
+    windows = np.lib.stride_tricks.sliding_window_view(image, size)[::stride, ::stride]
+    return windows.reshape(-1, size[0] * size[1]).copy()
+
+
+def random_patches(
+    images: np.ndarray | list[np.ndarray] | tuple[np.ndarray, ...],
+    patch_size: int | tuple[int, int],
+    n_patches: int,
+    *,
+    rng: int | np.random.Generator | None = None,
+    least_contrast: float = 0.0,
+) -> np.ndarray:
+    """Draw patches from random places of one or several images, one in each row.
+
+    All places of all images are equally likely, and none is drawn twice.
+
+    Parameters
+    ----------
+    images : array_like, shape (height, width), or list of such arrays
+        One image, or several of any shapes.
+    patch_size : int or (int, int)
+        Side of a square patch, or (height, width), in pixels.
+    n_patches : int
+        How many to draw.
+    rng : int, Generator or None, default None
+        As for `numpy.random.default_rng`.
+    least_contrast : float, default 0
+        Draw only patches whose norm, without their mean, is at least this: learning from photographs
+        is better without sky.
+
+    Returns
+    -------
+    ndarray, shape (n_patches, patch height * patch width)
+        In random order.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is of the wrong kind, shape or value, or the images do not have so many patches.
+    """
+    images = _as_images(images)
+    size = as_patch_size(patch_size)
+    n_patches = checks.positive_integer("n_patches", n_patches)
+    least_contrast = checks.non_negative_number("least_contrast", least_contrast)
+    for image in images:
+        require_fit(image.shape, size)
+    rng = np.random.default_rng(rng)
+
+    views = [np.lib.stride_tricks.sliding_window_view(image, size) for image in images]
+    ends = np.cumsum([view.shape[0] * view.shape[1] for view in views])
+    # One index for each place needs as much memory as the images; in return the search always ends.
+    places = rng.permutation(ends[-1])
+    largest = max(1, PIXELS_PER_BATCH // (size[0] * size[1]))
+    patches = np.empty((min(n_patches, len(places)), size[0] * size[1]))
+    found = start = 0
+    while found < n_patches and start < len(places):
+        step = min(largest, 2 * (n_patches - found) + 100)
+        candidates = _patches_at(views, ends, places[start : start + step])
+        if least_contrast > 0.0:
+            contrast = np.linalg.norm(remove_mean(candidates)[0], axis=1)
+            candidates = candidates[contrast >= least_contrast]
+        candidates = candidates[: n_patches - found]
+        patches[found : found + len(candidates)] = candidates
+        found += len(candidates)
+        start += step
+    if found < n_patches:
+        raise ValueError(
+            f"n_patches must be at most {found}, the places of contrast {least_contrast:g} or more; "
+            f"got {n_patches}"
+        )
+    return patches
+
+
+def reconstruct_from_patches(
+    patches: np.ndarray,
+    image_shape: tuple[int, int],
+    patch_size: int | tuple[int, int],
+    *,
+    stride: int = 1,
+) -> np.ndarray:
+    """Put patches back where `extract_patches` took them from, averaging where they overlap.
+
+    Parameters
+    ----------
+    patches : array_like, shape (n_patches, patch height * patch width)
+        In the order of `extract_patches`.
+    image_shape : (int, int)
+        Height and width of the image, in pixels.
+    patch_size, stride
+        As for `extract_patches`.
+
+    Returns
+    -------
+    ndarray, shape image_shape
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is of the wrong kind, shape or value, or the patches leave a pixel uncovered.
+    """
+    shape = _pair("image_shape", image_shape)
+    size = as_patch_size(patch_size)
+    stride = checks.positive_integer("stride", stride)
+    require_fit(shape, size)
+    rows, columns = grid_shape(shape, size, stride)
+    patches = checks.real_array(
+        "patches",
+        patches,
+        shape=(rows * columns, size[0] * size[1]),
+        meaning="(n_patches, patch height * patch width)",
+    )
+    require_cover(shape, size, stride)
+    total = np.zeros(shape)
+    add_patches(total, patches, size, stride)
+    return total / patch_counts(shape, size, stride)
+
+
+def as_patch_size(value: Any) -> tuple[int, int]:
+    """Return `value`, the side of a square or (height, width), as (height, width).
+
+    Parameters
+    ----------
+    value : int or (int, int)
+
+    Raises
+    ------
+    TypeError, ValueError
+        If it is neither, or not positive.
+    """
+    if isinstance(value, (tuple, list)):
+        return _pair("patch_size", value)
+    side = checks.positive_integer("patch_size", value)
+    return side, side
+
+
+def grid_shape(image_shape: tuple[int, int], patch_size: tuple[int, int], stride: int) -> tuple[int, int]:
+    """Return the numbers of patches down and across an image.
+
+    Parameters
+    ----------
+    image_shape, patch_size : (int, int)
+        Height and width, in pixels.
+    stride : int
+        Distance between neighbouring patches, in pixels.
+    """
+    rows, columns = (
+        (whole - part) // stride + 1 for whole, part in zip(image_shape, patch_size, strict=True)
+    )
+    return rows, columns
+
+
+def add_patches(total: np.ndarray, patches: np.ndarray, patch_size: tuple[int, int], stride: int) -> None:
+    """Add patches to the image `total`, each where `extract_patches` would take it from.
+
+    Parameters
+    ----------
+    total : ndarray, shape (height, width)
+        Changed in place.
+    patches : ndarray, shape (n_patches, patch height * patch width)
+        In the order of `extract_patches`.
+    patch_size, stride
+        As for `grid_shape`.
+    """
+    rows, columns = grid_shape(total.shape, patch_size, stride)
+    grid = patches.reshape(rows, columns, *patch_size)
+    for row in range(patch_size[0]):
+        for column in range(patch_size[1]):
+            there = (
+                slice(row, row + stride * (rows - 1) + 1, stride),
+                slice(column, column + stride * (columns - 1) + 1, stride),
+            )
+            total[there] += grid[:, :, row, column]
+
+
+def patch_counts(image_shape: tuple[int, int], patch_size: tuple[int, int], stride: int) -> np.ndarray:
+    """Return the number of patches that hold each pixel, shape `image_shape`.
+
+    Parameters
+    ----------
+    image_shape, patch_size, stride
+        As for `grid_shape`.
+    """
+    along = [np.zeros(whole) for whole in image_shape]
+    for counts, n, part in zip(along, grid_shape(image_shape, patch_size, stride), patch_size, strict=True):
+        for start in range(0, n * stride, stride):
+            counts[start : start + part] += 1.0
+    return np.outer(*along)
+
+
+def require_fit(image_shape: tuple[int, int], patch_size: tuple[int, int]) -> None:
+    """Raise ValueError if a patch is larger than the image.
+
+    Parameters
+    ----------
+    image_shape, patch_size
+        As for `grid_shape`.
+    """
+    if patch_size[0] > image_shape[0] or patch_size[1] > image_shape[1]:
+        raise ValueError(f"patch_size must fit into the image, {tuple(image_shape)}; got {patch_size}")
+
+
+def require_cover(image_shape: tuple[int, int], patch_size: tuple[int, int], stride: int) -> None:
+    """Raise ValueError naming the first row or column of pixels that no patch covers.
+
+    Parameters
+    ----------
+    image_shape, patch_size, stride
+        As for `grid_shape`.
+    """
+    for axis, whole, part in zip(("row", "column"), image_shape, patch_size, strict=True):
+        uncovered = part if stride > part else (whole - part) // stride * stride + part
+        if uncovered < whole:
+            raise ValueError(
+                f"patches must cover every pixel; patches of {part} at stride {stride} "
+                f"leave out {axis} {uncovered} of {whole}"
+            )
+
+
+def _pair(name: str, value: Any) -> tuple[int, int]:
+    if not isinstance(value, (tuple, list)):
+        raise TypeError(f"{name} must be a pair (height, width); got {type(value).__name__}")
+    if len(value) != 2:
+        raise ValueError(f"{name} must be a pair (height, width); got {len(value)} numbers")
+    return checks.positive_integer(name, value[0]), checks.positive_integer(name, value[1])
+
+
+def _as_images(value: Any) -> list[np.ndarray]:
+    """Return one image, or each of a sequence, as a list of arrays."""
+    several = (isinstance(value, np.ndarray) and value.ndim == 3) or (
+        isinstance(value, (list, tuple)) and any(getattr(image, "ndim", 0) > 1 for image in value)
+    )
+    if several:
+        return [
+            checks.real_array(f"images[{k}]", image, shape=(None, None), meaning="(height, width)")
+            for k, image in enumerate(value)
+        ]
+    return [checks.real_array("images", value, shape=(None, None), meaning="(height, width)")]
+
+
+def _patches_at(views: list[np.ndarray], ends: np.ndarray, places: np.ndarray) -> np.ndarray:
+    """Return the patches at places counted through all images, shape (n_places, n_pixels)."""
+    owners = np.searchsorted(ends, places, side="right")
+    patches = np.empty((len(places), views[0].shape[2] * views[0].shape[3]))
+    for k, view in enumerate(views):
+        mine = owners == k
+        before = ends[k] - view.shape[0] * view.shape[1]
+        rows, columns = np.divmod(places[mine] - before, view.shape[1])
+        patches[mine] = view[rows, columns].reshape(len(rows), patches.shape[1])
+    return patches

@@ -1,0 +1,71 @@
+"""Pictures of atoms."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dictlearn.images.patches import as_patch_size
+from snn import checks
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+
+def plot_atoms(
+    dictionary: np.ndarray,
+    patch_size: int | tuple[int, int],
+    *,
+    ax: Axes | None = None,
+    columns: int | None = None,
+) -> Axes:
+    """Draw atoms as a mosaic of patches.
+
+    Each is scaled by its own largest magnitude: white is positive, black negative, grey zero.
+
+    Parameters
+    ----------
+    dictionary : array_like, shape (n_atoms, height * width)
+        One atom a row.
+    patch_size : int or (int, int)
+        Side of a square patch, or (height, width), in pixels.
+    ax : Axes, optional
+        Where to draw; by default the current axes.
+    columns : int, optional
+        Atoms side by side; by default as many as make the mosaic about square.
+
+    Returns
+    -------
+    Axes
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is of the wrong kind, shape or value.
+    """
+    height, width = as_patch_size(patch_size)
+    dictionary = checks.real_array(
+        "dictionary", dictionary, shape=(None, height * width), meaning="(n_atoms, height * width)"
+    )
+    n_atoms = len(dictionary)
+    if columns is None:
+        columns = math.ceil(math.sqrt(n_atoms * height / width))
+    columns = min(checks.positive_integer("columns", columns), n_atoms)
+    if ax is None:
+        import matplotlib.pyplot as plt  # here: it costs a third of a second, and most callers never draw
+
+        ax = plt.gca()
+
+    rows = math.ceil(n_atoms / columns)
+    largest = np.abs(dictionary).max(axis=1, keepdims=True)
+    tiles = np.full((rows * columns, height, width), np.nan)
+    tiles[:n_atoms] = (dictionary / np.where(largest > 0.0, largest, 1.0)).reshape(-1, height, width)
+    # One pixel of nothing between atoms, and none around them.
+    framed = np.pad(tiles, ((0, 0), (0, 1), (0, 1)), constant_values=np.nan)
+    mosaic = framed.reshape(rows, columns, height + 1, width + 1).transpose(0, 2, 1, 3)
+    mosaic = mosaic.reshape(rows * (height + 1), columns * (width + 1))[:-1, :-1]
+    ax.imshow(np.ma.masked_invalid(mosaic), cmap="gray", vmin=-1.0, vmax=1.0, interpolation="nearest")
+    ax.set_axis_off()
+    return ax

@@ -1,0 +1,123 @@
+"""Preprocessing of images and patches: means, norms, whitening."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from dictlearn.scaling import scaled_by_power_of_two, unit_rows
+from snn import checks
+
+# A filtered image whose deviation is below this share of the unfiltered one is rounding of the transform.
+ROUNDING = 1e-12
+
+
+def remove_mean(patches: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the patches without their means, and the means.
+
+    Parameters
+    ----------
+    patches : array_like, shape (n_patches, n_pixels)
+
+    Returns
+    -------
+    centred : ndarray, shape (n_patches, n_pixels)
+        Every row sums to zero.
+    means : ndarray, shape (n_patches, 1)
+        ``centred + means`` are the patches.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If `patches` is of the wrong kind or shape.
+    """
+    patches = checks.real_array("patches", patches, shape=(None, None), meaning="(n_patches, n_pixels)")
+    means = patches.mean(axis=1, keepdims=True)
+    return patches - means, means
+
+
+def normalise(patches: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the patches scaled to unit Euclidean norm, and their norms.
+
+    Parameters
+    ----------
+    patches : array_like, shape (n_patches, n_pixels)
+
+    Returns
+    -------
+    normalised : ndarray, shape (n_patches, n_pixels)
+        Every row has norm one, but a row of zeros stays as it is.
+    norms : ndarray, shape (n_patches, 1)
+        0 for a row of zeros; ``normalised * norms`` are the patches.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If `patches` is of the wrong kind or shape, or a norm is larger than a float.
+    """
+    patches = checks.real_array("patches", patches, shape=(None, None), meaning="(n_patches, n_pixels)")
+    normalised, norms, exponents = unit_rows(patches)
+    with np.errstate(over="ignore"):
+        norms = np.ldexp(norms, exponents)
+    if not np.isfinite(norms).all():
+        first = int(np.argmin(np.isfinite(norms)))
+        raise ValueError(
+            f"patches must have norms of at most {np.finfo(float).max:.2g}; got more for patch {first}"
+        )
+    return normalised, norms
+
+
+def whiten(image: np.ndarray, *, cutoff: float = 0.4) -> np.ndarray:
+    """Flatten the spectrum of a natural scene, and remove its highest frequencies.
+
+    The image without its mean is filtered with the amplitude, f being the distance from the origin of
+    the frequency plane::
+
+        R(f) = f exp(-(f / cutoff)^4)
+
+    and scaled to unit variance.
+
+    Parameters
+    ----------
+    image : array_like, shape (height, width)
+        One channel.
+    cutoff : float, default 0.4
+        In cycles a pixel, of which an image holds at most 1/2 along its sides.
+
+    Returns
+    -------
+    ndarray, shape (height, width)
+        Mean 0, variance 1.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is of the wrong kind, shape or value, or the image has no frequencies below the
+        cutoff: it is constant, or all of it lies above.
+
+    Notes
+    -----
+    The transform treats the image as periodic: where opposite edges differ, the result has a seam along
+    them.
+
+    References
+    ----------
+    Olshausen and Field (1997), Vision Research 37, 3311-3325: cutoff at 200 cycles a picture, of 512 pixels.
+    """
+    image = checks.real_array("image", image, shape=(None, None), meaning="(height, width)")
+    cutoff = checks.positive_number("cutoff", cutoff)
+    scaled, _ = scaled_by_power_of_two(image, axis=None)
+    # Exact for numbers near each other, as the differences to the mean would not be.
+    centred = scaled - scaled.min()
+    if not centred.any():
+        raise ValueError(f"image must not be constant; got {image.flat[0]} everywhere")
+    centred /= centred.max()
+    centred -= centred.mean()
+    height, width = image.shape
+    frequency = np.hypot(np.fft.fftfreq(height)[:, np.newaxis], np.fft.rfftfreq(width))
+    with np.errstate(over="ignore", under="ignore"):
+        amplitude = frequency * np.exp(-((frequency / cutoff) ** 4))
+    filtered = np.fft.irfft2(np.fft.rfft2(centred) * amplitude, image.shape)
+    deviation = filtered.std()
+    if not deviation > ROUNDING * centred.std():
+        raise ValueError(f"image must vary at frequencies about or below cutoff={cutoff:g}; got none")
+    return (filtered - filtered.mean()) / deviation

@@ -1,0 +1,56 @@
+"""Compiling kernels before they are needed."""
+
+from __future__ import annotations
+
+from functools import partial
+from itertools import product
+
+import numpy as np
+
+from dictlearn.two_phase.learning import learn_dictionary
+from dictlearn.two_phase.rules import READOUTS
+from dictlearn.two_phase.settings import LearningSettings
+from dictlearn.two_phase.steps import PaperSteps, UsageSteps
+from snn import precompile
+from solvers.start_up import tasks as tasks_of_solvers
+
+
+def warm_up(*, progress: bool = True) -> None:
+    """Compile all kernels of all packages, or load them from disk, so that no later call has to.
+
+    See `snn.warm_up`.
+
+    Parameters
+    ----------
+    progress : bool, default True
+        Show a line that says what is compiled.
+
+    Raises
+    ------
+    TypeError
+        If `progress` is not a bool.
+    """
+    runs = {**precompile.tasks(), **tasks_of_solvers(), **tasks()}
+    precompile.run_tasks(runs, progress=progress)
+
+
+def tasks() -> precompile.Tasks:
+    """Return the tasks that call all kernels of `dictlearn`."""
+    signals = np.random.default_rng(0).uniform(size=(4, 6))
+    runs = {}
+    # Parts of an array with one row are contiguous, those of larger ones are not: two types to Numba.
+    for steps, readout, batch_size, time_step in product(
+        (UsageSteps(), PaperSteps()), READOUTS, (1, 4), (None, 0.25)
+    ):
+        settings = LearningSettings(
+            penalty=0.1,
+            duration=2.0,
+            readout=readout,
+            time_step=time_step,
+            steps=steps,
+            batch_size=batch_size,
+        )
+        clock = "" if time_step is None else ", on a clock"
+        name = f"learning from {readout}, {type(steps).__name__}, batches of {batch_size}{clock}"
+        runs[name] = partial(learn_dictionary, signals, 5, settings=settings, n_samples=4, rng=0, n_jobs=1)
+    return runs

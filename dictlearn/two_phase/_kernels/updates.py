@@ -1,0 +1,73 @@
+"""Products with codes, nearly all of whose entries are zero, and the changes of weights by them.
+
+Sums run over signals and atoms in the order of their indices, so that a signal's result does not depend on
+which others are in its batch.
+"""
+
+from snn._kernels.compiling import compiled
+
+
+@compiled
+def add_combinations(total, codes, factor, rows):
+    """Add factor codes @ rows to total."""
+    for k in range(codes.shape[0]):
+        for j in range(codes.shape[1]):
+            amount = factor * codes[k, j]
+            if amount != 0.0:
+                for i in range(rows.shape[1]):
+                    total[k, i] += amount * rows[j, i]
+
+
+@compiled
+def change_rows(rows, keep, codes, values, least):
+    """Set rows to max(keep rows - codes^T values, least); keep has one number for each row."""
+    for j in range(rows.shape[0]):
+        changed = keep[j] != 1.0
+        if changed:
+            for i in range(rows.shape[1]):
+                rows[j, i] *= keep[j]
+        for k in range(codes.shape[0]):
+            amount = codes[k, j]
+            if amount != 0.0:
+                changed = True
+                for i in range(rows.shape[1]):
+                    rows[j, i] -= amount * values[k, i]
+        if changed:
+            for i in range(rows.shape[1]):
+                rows[j, i] = max(rows[j, i], least)
+
+
+@compiled
+def change_columns(rows, keep, codes, values, least, workspace):
+    """As `change_rows` on the transpose of rows.
+
+    `workspace` has an integer for each code, one for each signal and two for each atom.
+    """
+    n_signals, n_atoms = codes.shape
+    atoms = workspace[: codes.size]  # of the codes that are not zero, signal by signal
+    ends = workspace[codes.size : codes.size + n_signals]
+    active = workspace[codes.size + n_signals : codes.size + n_signals + n_atoms]
+    is_active = workspace[codes.size + n_signals + n_atoms :]
+    n_active, n_nonzero = 0, 0
+    is_active[:n_atoms] = 0
+    for k in range(n_signals):
+        for j in range(n_atoms):
+            if codes[k, j] != 0.0:
+                atoms[n_nonzero] = j
+                n_nonzero += 1
+                is_active[j] = 1
+        ends[k] = n_nonzero
+    for j in range(n_atoms):
+        if is_active[j] or keep[j] != 1.0:
+            active[n_active] = j
+            n_active += 1
+    for i in range(rows.shape[0]):
+        for position in range(n_active):
+            rows[i, active[position]] *= keep[active[position]]
+        first = 0
+        for k in range(n_signals):
+            for position in range(first, ends[k]):
+                rows[i, atoms[position]] -= codes[k, atoms[position]] * values[k, i]
+            first = ends[k]
+        for position in range(n_active):
+            rows[i, active[position]] = max(rows[i, active[position]], least)

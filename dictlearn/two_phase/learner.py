@@ -1,0 +1,361 @@
+"""Dictionary learning by the two-phase network: one batch after the other, from local information only."""
+
+from __future__ import annotations
+
+import copy
+import os
+from concurrent.futures import Executor
+
+import numpy as np
+
+from dictlearn.atoms import unit_norm
+from dictlearn.signals import checked_signals
+from dictlearn.two_phase import rules
+from dictlearn.two_phase.history import RECORD_EVERY, History
+from dictlearn.two_phase.network import TwoPhaseNetwork
+from dictlearn.two_phase.phases import Phase, RunawayFeedbackError, run_phases
+from dictlearn.two_phase.settings import LearningSettings
+from dictlearn.two_phase.steps import BatchConditions, CodeStatistics
+from dictlearn.two_phase.synapses import LEAST_THRESHOLD, Synapses
+from snn import checks
+from snn.archive import load_archive, save_archive
+
+# Of a probed neuron, in the phase with feedback.
+PROBE_SPIKES = 3.0
+
+
+class TwoPhaseLearner:
+    """A two-phase network that learns, with everything it needs to continue learning.
+
+    Parameters
+    ----------
+    network : TwoPhaseNetwork
+        Where to start.
+    settings : LearningSettings
+        How to run and to teach it.
+    scale : float
+        What signals are multiplied with before the network gets them, `amplitude` over their root mean
+        square norm.
+    replace_dead : bool, default False
+        Whether atoms that have long been silent are replaced, by what samples are missing most.
+
+    Attributes
+    ----------
+    settings, scale, replace_dead
+        As given.  They may change between batches.
+    usage : ndarray, shape (n_atoms,)
+        A of `UsageSteps`: the sum of the squares of each atom's code so far, in units of the mean energy of
+        the signals.
+    last_fired, last_compared : ndarray of int, shape (n_atoms,)
+        Samples learned from when each coding neuron last fired for a signal, and when it last did at all,
+        as a probe perhaps: then its lateral weights were compared with F B.
+    n_samples : int
+        Samples learned from so far.
+    n_spikes : int
+        Spikes they took.
+    n_bounded : int
+        How often a threshold would have fallen below LEAST_THRESHOLD, and was kept there.
+    n_replaced : int
+        Atoms that were replaced.
+    """
+
+    def __init__(
+        self,
+        network: TwoPhaseNetwork,
+        settings: LearningSettings,
+        *,
+        scale: float,
+        replace_dead: bool = False,
+    ) -> None:
+        checks.instance_of("network", network, TwoPhaseNetwork)
+        checks.instance_of("settings", settings, LearningSettings)
+        self.settings = settings
+        self.scale = checks.positive_number("scale", scale)
+        self.replace_dead = checks.flag("replace_dead", replace_dead)
+        self._synapses = Synapses(network.feedforward, network.feedback, network.lateral)
+        self._statistics = CodeStatistics(usage=np.zeros(network.n_atoms))
+        self.last_fired = np.zeros(network.n_atoms, dtype=np.int64)
+        self.last_compared = np.zeros(network.n_atoms, dtype=np.int64)
+        self.n_samples, self.n_spikes, self.n_bounded, self.n_replaced = 0, 0, 0, 0
+        self._history = History()
+
+    # -- the network ----------------------------------------------------------------------------
+
+    @property
+    def n_atoms(self) -> int:
+        """N, the number of coding neurons."""
+        return self._synapses.n_atoms
+
+    @property
+    def n_inputs(self) -> int:
+        """M, the number of input neurons."""
+        return self._synapses.n_inputs
+
+    @property
+    def network(self) -> TwoPhaseNetwork:
+        """The network as it is now, a copy."""
+        synapses = self._synapses
+        return TwoPhaseNetwork(synapses.feedforward.copy(), synapses.feedback.copy(), synapses.lateral.copy())
+
+    @property
+    def dictionary(self) -> np.ndarray:
+        """B^T with rows of unit norm, shape (n_atoms, n_inputs); an atom that vanished is zero."""
+        return unit_norm(self._synapses.feedback_rows)
+
+    @property
+    def usage(self) -> np.ndarray:
+        """A of `UsageSteps`, shape (n_atoms,)."""
+        return self._statistics.usage
+
+    @property
+    def history(self) -> dict[str, np.ndarray]:
+        """Means over each thousand samples, and the weights at the end of it: a dict of arrays.
+
+        objective, nonzeros, spikes (a sample) and disturbance (||g_D|| / ||kappa x||, what the feedback
+        changes about the input layer; of signals that are not zero) as the network saw them; consistency,
+        symmetry, and the norms.
+        """
+        return self._history.as_arrays()
+
+    @property
+    def dead_atoms(self) -> np.ndarray:
+        """Atoms silent for long: for the last 1,000 samples, or 10 for each atom if that is more."""
+        return np.flatnonzero(self.n_samples - self.last_fired >= max(1000, 10 * self.n_atoms))
+
+    # -- learning --------------------------------------------------------------------------------
+
+    def learn(self, signals: np.ndarray, *, n_threads: int = 1, executor: Executor | None = None) -> float:
+        """Learn from one batch; return its mean objective, as the network observed it.
+
+        Parameters
+        ----------
+        signals : array_like, shape (n_signals, n_inputs)
+            Not negative.
+        n_threads, executor
+            Into how many pieces to divide the batch, and what runs them; the result does not depend on it.
+            An executor changes the weights as well, outside the main thread, so that after Ctrl-C they
+            are those of whole batches.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If the signals are of the wrong kind, shape or value, or so large that the network would need
+            more than 10,000,000 spikes for one of them.
+        RunawayFeedbackError
+            If the network runs away; the weights stay as they were before the batch.
+        """
+        signals = checked_signals(signals, self.n_inputs)
+        n_threads = checks.positive_integer("n_threads", n_threads)
+        settings = self.settings
+        thresholds = np.diagonal(self._synapses.lateral_rows).copy()
+        reweighting = settings.steps.penalty_weights(thresholds, self.n_samples - self.last_fired)
+        probed = self._probed(len(signals))
+        drives = np.zeros((len(signals) + len(probed), self.n_inputs + self.n_atoms))
+        with np.errstate(over="ignore"):  # `run_phases` refuses what is too large
+            drives[: len(signals), : self.n_inputs] = self.scale * signals
+        drives[:, self.n_inputs :] = -(settings.penalty * self.scale) * reweighting
+        drives[len(signals) + np.arange(len(probed)), self.n_inputs + probed] = (
+            PROBE_SPIKES / settings.duration / (1.0 - settings.kappa) * thresholds[probed]
+        )
+        try:
+            phases = run_phases(
+                self._synapses,
+                drives,
+                gammas=(0.0, settings.kappa),
+                duration=settings.duration,
+                initial_potential=settings.initial_potential,
+                time_step=settings.time_step,
+                n_pieces=n_threads,
+                executor=executor,
+            )
+        except RunawayFeedbackError as error:
+            raise RunawayFeedbackError(
+                f"after {self.n_samples:,} samples {error}; the weights are those before this batch "
+                "(smaller steps let H keep up with F B)"
+            ) from None
+        arguments = (signals, probed, thresholds, reweighting, *phases)
+        if executor is None:
+            return self._update(*arguments)
+        # Not in this thread: Ctrl-C stops the main one anywhere, and a batch is learned whole or not at all.
+        return executor.submit(self._update, *arguments).result()
+
+    def _probed(self, n_signals: int) -> np.ndarray:
+        """Return the atoms that are made to fire alone: those whose lateral weights were not used longest."""
+        n_probes = min(self.settings.steps.n_probes(n_signals), self.n_atoms)
+        return np.argsort(self.last_compared, kind="stable")[:n_probes]
+
+    def _update(
+        self,
+        signals: np.ndarray,
+        probed: np.ndarray,
+        thresholds: np.ndarray,
+        reweighting: np.ndarray,
+        first: Phase,
+        second: Phase,
+    ) -> float:
+        settings, synapses = self.settings, self._synapses
+        kappa, readout = settings.kappa, settings.readout
+        # Rows of signals teach everything, those of probes only H.
+        of_signals = slice(0, len(signals))
+        g_d = rules.reconstruction_gradient(first, second, readout=readout)[of_signals]
+        codes = rules.code(second, thresholds, readout=readout)[of_signals]
+        arriving = rules.presynaptic_code(second, readout=readout)
+        g_h = rules.lateral_gradient(
+            synapses.feedforward, synapses.lateral, first, second, kappa=kappa, readout=readout
+        )
+        conditions = BatchConditions(
+            n_samples=self.n_samples,
+            energy=settings.amplitude**2,
+            penalty=settings.penalty * self.scale,
+            thresholds=thresholds,
+            readout=readout,
+        )
+        steps = settings.steps.of_batch(codes, self._statistics, conditions)
+        sizes = {"kappa": kappa, "step": steps.step, "keep": steps.keep}
+        rules.update_feedforward(synapses.feedforward, codes, g_d, **sizes)
+        rules.update_feedback(synapses.feedback, codes, g_d, **sizes)
+        settings.steps.update_lateral(synapses.lateral, arriving, g_h, steps, kappa=kappa)
+        diagonal = np.einsum("ii->i", synapses.lateral_rows)
+        self.n_bounded += int(np.count_nonzero(diagonal < LEAST_THRESHOLD))
+        np.maximum(diagonal, LEAST_THRESHOLD, out=diagonal)
+
+        self.n_samples += len(signals)
+        self.n_spikes += int(first.n_spikes.sum() + second.n_spikes.sum())
+        self.last_fired[second.coding_rate[of_signals].any(axis=0)] = self.n_samples
+        self.last_compared[second.coding_rate.any(axis=0)] = self.n_samples
+        self.last_compared[probed] = self.n_samples
+        if self.replace_dead:
+            self._replace(signals, g_d)
+        return self._record(signals, g_d, arriving[of_signals], codes, reweighting, first, second)
+
+    def _replace(self, signals: np.ndarray, g_d: np.ndarray) -> None:
+        """Replace dead atoms, each by what one sample of the batch is missing."""
+        dead = self.dead_atoms
+        if not len(dead):
+            return
+        synapses = self._synapses
+        missing = np.maximum(-g_d, 0.0)
+        norms = np.linalg.norm(missing, axis=1)
+        for atom, worst in zip(dead, np.argsort(-norms, kind="stable"), strict=False):
+            if norms[worst] <= 0.0:
+                break
+            synapses.feedforward_rows[:, atom] = missing[worst] / norms[worst]
+            synapses.feedback_rows[atom] = missing[worst] / norms[worst]
+            synapses.lateral_rows[:, atom] = synapses.feedback_rows @ synapses.feedforward_rows[:, atom]
+            synapses.lateral_rows[atom] = synapses.feedback_rows[atom] @ synapses.feedforward_rows
+            self.usage[atom] = 0.0
+            self.last_fired[atom] = self.n_samples
+            self.n_replaced += 1
+
+    def _record(
+        self,
+        signals: np.ndarray,
+        g_d: np.ndarray,
+        arriving: np.ndarray,
+        codes: np.ndarray,
+        reweighting: np.ndarray,
+        first: Phase,
+        second: Phase,
+    ) -> float:
+        """Add the batch to the history; return its mean objective in units of the signals."""
+        kappa, scale = self.settings.kappa, self.scale
+        norms = np.linalg.norm(signals, axis=1) * scale
+        errors = np.linalg.norm(g_d, axis=1) / kappa  # ||B a - x||, by equation 9
+        # While g_D is read from spike counts this is the error of the rates.
+        objectives = 0.5 * errors**2 + self.settings.penalty * scale * (arriving @ reweighting)
+        nonzero = norms > 0.0
+        self._history.add(
+            n_signals=len(signals),
+            objective=objectives.sum() / scale**2,
+            n_nonzeros=np.count_nonzero(codes),
+            n_spikes=first.n_spikes.sum() + second.n_spikes.sum(),
+            disturbances=errors[nonzero] / norms[nonzero],
+        )
+        if self.n_samples // RECORD_EVERY > (self.n_samples - len(signals)) // RECORD_EVERY:
+            self._history.record(self.n_samples, self.network)
+        return float(objectives.mean() / scale**2)
+
+    # -- saving ---------------------------------------------------------------------------------
+
+    def save(self, path: str | os.PathLike, **extra: str | int) -> None:
+        """Write everything to `path` (npz), whole or not at all.
+
+        Parameters
+        ----------
+        path : path-like
+            Where to.
+        **extra
+            Further entries, which `load` leaves alone.
+        """
+        synapses = self._synapses
+        save_archive(
+            path,
+            {
+                "feedforward": synapses.feedforward,
+                "feedback": synapses.feedback,
+                "lateral": synapses.lateral,
+                "settings": self.settings.as_text(),
+                "scale": self.scale,
+                "replace_dead": self.replace_dead,
+                "usage": self.usage,
+                "last_fired": self.last_fired,
+                "last_compared": self.last_compared,
+                "counters": np.array([self.n_samples, self.n_spikes, self.n_bounded, self.n_replaced]),
+                "mean_code": self._statistics.mean_code,
+                "sums": self._history.sums,
+                "history": self._history.entries,
+                **extra,
+            },
+        )
+
+    def copy_from(self, other: TwoPhaseLearner) -> None:
+        """Replace everything by copies of what another learner has.
+
+        Parameters
+        ----------
+        other : TwoPhaseLearner
+            Of any size.
+        """
+        vars(self).update(copy.deepcopy(vars(other)))
+
+    @classmethod
+    def load(cls, path: str | os.PathLike) -> TwoPhaseLearner:
+        """Read a learner that `save` wrote; it continues bit for bit as if it had never stopped.
+
+        Parameters
+        ----------
+        path : path-like
+            Where from.
+
+        Raises
+        ------
+        FileNotFoundError, ValueError
+            If there is no such file, or it is not one of a learner.
+        """
+        names = (
+            "feedforward", "feedback", "lateral", "settings", "scale", "replace_dead", "usage", "last_fired",
+            "last_compared", "counters", "mean_code", "sums", "history",
+        )  # fmt: skip
+        entries = load_archive(path, names, kind="TwoPhaseLearner")
+        try:
+            network = TwoPhaseNetwork(entries["feedforward"], entries["feedback"], entries["lateral"])
+            learner = cls(
+                network,
+                LearningSettings.from_text(str(entries["settings"])),
+                scale=float(entries["scale"]),
+                replace_dead=bool(entries["replace_dead"]),
+            )
+            learner.usage[:] = entries["usage"]
+            learner.last_fired[:] = entries["last_fired"]
+            learner.last_compared[:] = entries["last_compared"]
+            learner.n_samples, learner.n_spikes, learner.n_bounded, learner.n_replaced = map(
+                int, entries["counters"]
+            )
+            learner._statistics.mean_code = float(entries["mean_code"])
+            learner._history.sums[:] = entries["sums"]
+            learner._history.entries = entries["history"]
+        except (KeyError, TypeError, ValueError) as error:
+            raise ValueError(
+                f"path must name a saved TwoPhaseLearner; got {os.fspath(path)!r} ({error})"
+            ) from None
+        return learner

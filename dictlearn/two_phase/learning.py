@@ -1,0 +1,266 @@
+"""Dictionary learning from all of some signals: epochs, progress, checkpoints."""
+
+from __future__ import annotations
+
+import copy
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+from tqdm import tqdm
+
+from dictlearn.order import batches_in_order, seed_of_order
+from dictlearn.signals import amplitude_scale, checked_signals
+from dictlearn.two_phase.checkpoints import identity_of, require_path, resumed
+from dictlearn.two_phase.history import RECORD_EVERY
+from dictlearn.two_phase.learner import TwoPhaseLearner
+from dictlearn.two_phase.network import TwoPhaseNetwork
+from dictlearn.two_phase.settings import LearningSettings
+from dictlearn.two_phase.start import random_dictionary, starting_network
+from dictlearn.two_phase.threads import learning_threads, thread_count
+from snn import checks
+
+
+def learn_dictionary(
+    signals: np.ndarray,
+    n_atoms: int | None = None,
+    *,
+    penalty: float | None = None,
+    settings: LearningSettings | None = None,
+    n_samples: int | None = None,
+    start: np.ndarray | TwoPhaseNetwork | None = None,
+    replace_dead: bool = False,
+    rng: int | np.random.Generator | None = None,
+    n_jobs: int | None = None,
+    progress: bool = False,
+    callback: Callable[[TwoPhaseLearner], bool | None] | None = None,
+    checkpoint: str | os.PathLike | None = None,
+    checkpoint_every: int = 10_000,
+) -> TwoPhaseLearner:
+    """Learn a dictionary for non-negative signals with the two-phase spiking network.
+
+    Minimises, over non-negative dictionaries D of unit-norm atoms and codes a >= 0, the mean over the
+    signals x of ``1/2 ||x - a D||^2 + penalty ||a||_1`` (with `PaperSteps`: the paper's objective, which has
+    ``lambda2 / 2 ||D||^2`` in place of unit norms).  Every weight changes by what its own neuron observes.
+
+    The same as `new_learner` and then `continue_learning`.  Call those to keep what was learned when an
+    error or Ctrl-C ends learning early.
+
+    Parameters
+    ----------
+    signals : array_like, shape (n_signals, n_inputs)
+        Not negative: split signed signals with `split_channels`.
+    n_atoms, penalty, settings, start, replace_dead
+        As for `new_learner`.
+    n_samples, n_jobs, progress, callback, checkpoint, checkpoint_every
+        As for `continue_learning`.
+    rng : int or Generator, optional
+        For the start and the order of the samples.
+
+    Returns
+    -------
+    TwoPhaseLearner
+        Its `dictionary` has unit norms; its `network` is the one that learned.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is of the wrong kind, shape or value, or the checkpoint is of something else.
+    RunawayFeedbackError
+        If the network runs away.
+
+    References
+    ----------
+    Lin and Tang (2018), arXiv:1805.08952.
+    """
+    learner = new_learner(
+        signals,
+        n_atoms,
+        penalty=penalty,
+        settings=settings,
+        start=start,
+        replace_dead=replace_dead,
+        rng=copy.deepcopy(rng),  # a generator gives the same number below
+    )
+    continue_learning(
+        learner,
+        signals,
+        n_samples=n_samples,
+        rng=rng,
+        n_jobs=n_jobs,
+        progress=progress,
+        callback=callback,
+        checkpoint=checkpoint,
+        checkpoint_every=checkpoint_every,
+        any_start=start is None and rng is None,
+    )
+    return learner
+
+
+def new_learner(
+    signals: np.ndarray,
+    n_atoms: int | None = None,
+    *,
+    penalty: float | None = None,
+    settings: LearningSettings | None = None,
+    start: np.ndarray | TwoPhaseNetwork | None = None,
+    replace_dead: bool = False,
+    rng: int | np.random.Generator | None = None,
+) -> TwoPhaseLearner:
+    """Return a learner for signals, which has not learned yet.
+
+    Parameters
+    ----------
+    signals : array_like, shape (n_signals, n_inputs)
+        Not negative.  Their root mean square norm sets the learner's scale.
+    n_atoms : int, optional
+        Needed unless `start` is given.
+    penalty : float, optional
+        lambda1, positive.  Needed unless `settings` is given.
+    settings : LearningSettings, optional
+        How to run and teach the network; by default as its documentation says.
+    start : array_like, shape (n_atoms, n_inputs), or TwoPhaseNetwork, optional
+        A non-negative dictionary, brought to unit norms, or a network.  By default `random_dictionary`.
+    replace_dead : bool, default False
+        Whether atoms that have long been silent are replaced, by what samples are missing most.
+    rng : int or Generator, optional
+        For the start.
+
+    Returns
+    -------
+    TwoPhaseLearner
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is of the wrong kind, shape or value.
+    """
+    signals = checked_signals(signals, None)
+    if settings is None:
+        if penalty is None:
+            raise TypeError("penalty must be given, or settings that have one")
+        settings = LearningSettings(penalty=penalty)
+    elif penalty is not None:
+        raise TypeError("penalty must not be given twice, alone and in settings")
+    checks.instance_of("settings", settings, LearningSettings)
+    n_inputs = signals.shape[1]
+    if start is None:
+        if n_atoms is None:
+            raise TypeError("n_atoms must be given, or a start that has some")
+        start = random_dictionary(n_atoms, n_inputs, rng=seed_of_order(rng))
+    network = starting_network("start", start, n_inputs)
+    if n_atoms not in (None, network.n_atoms):
+        raise ValueError(f"start has {network.n_atoms} atoms but n_atoms is {n_atoms}")
+    return TwoPhaseLearner(
+        network,
+        settings,
+        scale=amplitude_scale(signals, settings.amplitude),
+        replace_dead=replace_dead,
+    )
+
+
+def continue_learning(
+    learner: TwoPhaseLearner,
+    signals: np.ndarray,
+    *,
+    n_samples: int | None = None,
+    rng: int | np.random.Generator | None = None,
+    n_jobs: int | None = None,
+    progress: bool = False,
+    callback: Callable[[TwoPhaseLearner], bool | None] | None = None,
+    checkpoint: str | os.PathLike | None = None,
+    checkpoint_every: int = 10_000,
+    any_start: bool = False,
+) -> None:
+    """Let a learner learn from signals until it has learned from `n_samples` samples.
+
+    Whatever ends learning early, a runaway, Ctrl-C, a full disk or an error of the callback: the learner has
+    the weights after the last whole batch.  Called again with the same signals and `rng`, it continues there,
+    and ends with the same bits as if it had never stopped.
+
+    Parameters
+    ----------
+    learner : TwoPhaseLearner
+        What learns, in place.
+    signals : array_like, shape (n_signals, n_inputs)
+        Not negative.  Drawn in a new random order each epoch.
+    n_samples : int, optional
+        When to end, those learned from before included; by default ten times the signals.
+    rng : int or Generator, optional
+        For the order of the samples.
+    n_jobs : int, optional
+        Threads that a batch is divided among; the result does not depend on it.
+    progress : bool, default False
+        Show a progress bar with the objective as the network observes it.
+    callback : callable, optional
+        Called with the learner at every thousand samples and at the end; learning stops if it returns True.
+    checkpoint : path-like, optional
+        Where the learner is saved every `checkpoint_every` samples and at the end.  If the file exists, the
+        learner becomes the saved one first, and ends with the same bits as if it had never stopped (with a
+        larger `n_samples` than before: if the smaller one was whole epochs, or else whole batches).
+    checkpoint_every : int, default 10_000
+        In samples.
+    any_start : bool, default False
+        Accept a checkpoint that began with other weights than those of a new learner.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is of the wrong kind, shape or value, or the checkpoint is of something else.
+    RunawayFeedbackError
+        If the network runs away.
+    """
+    checks.instance_of("learner", learner, TwoPhaseLearner)
+    signals = checked_signals(signals, learner.n_inputs)
+    n_samples = 10 * len(signals) if n_samples is None else checks.positive_integer("n_samples", n_samples)
+    n_threads = thread_count(n_jobs)
+    checks.flag("progress", progress)
+    checkpoint_every = checks.positive_integer("checkpoint_every", checkpoint_every)
+    if callback is not None and not callable(callback):
+        raise TypeError(f"callback must be callable; got {type(callback).__name__}")
+    any_start = checks.flag("any_start", any_start)
+    seed = seed_of_order(rng)
+    identity = None
+    if checkpoint is not None:
+        require_path(checkpoint)
+        identity = identity_of(signals, learner, any_start=any_start, seed=None if rng is None else seed)
+        if Path(checkpoint).exists():
+            saved, seed = resumed(checkpoint, identity)
+            _require_less(f"checkpoint {os.fspath(checkpoint)!r}", saved, n_samples)
+            learner.copy_from(saved)
+    _require_less("learner", learner, n_samples)
+    with (
+        learning_threads(n_threads) as executor,
+        tqdm(total=n_samples, initial=learner.n_samples, disable=not progress, unit="sample") as bar,
+    ):
+        batches = batches_in_order(
+            len(signals),
+            n_samples,
+            batch_size=learner.settings.batch_size,
+            seed=seed,
+            first=learner.n_samples,
+        )
+        for batch in batches:
+            n_before = learner.n_samples
+            objective = learner.learn(signals[batch], n_threads=n_threads, executor=executor)
+            bar.update(len(batch))
+            bar.set_postfix_str(f"objective {objective:.4g}", refresh=False)
+            done = learner.n_samples >= n_samples
+            if callback is not None and (
+                done or learner.n_samples // RECORD_EVERY > n_before // RECORD_EVERY
+            ):
+                done = bool(callback(learner)) or done
+            if checkpoint is not None and (
+                done or learner.n_samples // checkpoint_every > n_before // checkpoint_every
+            ):
+                learner.save(checkpoint, identity=identity, seed=seed)
+            if done:
+                break
+
+
+def _require_less(name: str, learner: TwoPhaseLearner, n_samples: int) -> None:
+    if learner.n_samples > n_samples:
+        raise ValueError(
+            f"{name} has learned from {learner.n_samples:,} samples already; n_samples is {n_samples:,}"
+        )

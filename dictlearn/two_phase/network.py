@@ -1,0 +1,318 @@
+"""The two-phase network: input neurons, coding neurons, and the weights between them."""
+
+from __future__ import annotations
+
+import math
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+import numpy as np
+
+from dictlearn.atoms import checked_atoms
+from dictlearn.two_phase.arguments import checked_phases, checked_task, share
+from dictlearn.two_phase.phases import Phase, run_phases
+from dictlearn.two_phase.synapses import Synapses, blocks, firing_thresholds
+from dictlearn.two_phase.threads import thread_count
+from snn import BlockWeights, NetworkState, SpikeTrain, SpikingNetwork, checks, simulate
+
+# Signals simulated by one worker at a time.
+LARGEST_BATCH = 64
+
+
+@dataclass(frozen=True, eq=False)
+class TwoPhaseNetwork:
+    """A spiking network with feedback that codes signals and observes the gradient of its weights.
+
+    M input neurons (threshold 1) drive N coding neurons (thresholds diag H), which inhibit each other
+    and, scaled by gamma, drive the input neurons in return.  Neurons 0 .. M - 1 are the inputs::
+
+        coding:  mu = -(1 - gamma) lambda1 s + F sigma_in - (H - diag H) sigma_cod
+        input:   nu =  (1 - gamma) x + gamma B sigma_cod
+
+    with sigma the filtered spikes of each layer.  At gamma = 0, with F = B^T = D^T and H = D^T D (the
+    papers' orientation: atoms are the columns of D), the coding rates tend to the non-negative LASSO
+    code of x; with any gamma in [0, 1) a consistent network, H = F B, has the same code.
+
+    Parameters
+    ----------
+    feedforward : array_like, shape (n_atoms, n_inputs)
+        F, not negative: its row i are the weights into coding neuron i.
+    feedback : array_like, shape (n_inputs, n_atoms)
+        B, not negative: its row j are the weights into input neuron j.
+    lateral : array_like, shape (n_atoms, n_atoms)
+        H, not negative: row i inhibits coding neuron i; the diagonal, positive, are the thresholds.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If a matrix does not hold finite real numbers, has a wrong shape, or a wrong sign.
+
+    References
+    ----------
+    Lin and Tang (2018), arXiv:1805.08952, section 3 and equation 8.
+    """
+
+    feedforward: np.ndarray
+    feedback: np.ndarray
+    lateral: np.ndarray
+
+    def __post_init__(self) -> None:
+        feedforward = checks.real_array(
+            "feedforward", self.feedforward, shape=(None, None), meaning="(n_atoms, n_inputs)"
+        )
+        n_atoms, n_inputs = feedforward.shape
+        feedback = checks.real_array(
+            "feedback", self.feedback, shape=(n_inputs, n_atoms), meaning="(n_inputs, n_atoms)"
+        )
+        lateral = checks.real_array(
+            "lateral", self.lateral, shape=(n_atoms, n_atoms), meaning="(n_atoms, n_atoms)"
+        )
+        for name, matrix in (("feedforward", feedforward), ("feedback", feedback), ("lateral", lateral)):
+            if matrix.min() < 0.0:
+                raise ValueError(f"{name} must not be negative; got {matrix.min()}")
+            object.__setattr__(self, name, checks.read_only(matrix))
+        thresholds = np.diagonal(lateral)
+        if thresholds.min() <= 0.0:
+            atom = int(np.argmin(thresholds))
+            raise ValueError(
+                f"lateral must have a positive diagonal, the thresholds; got {thresholds[atom]} "
+                f"at [{atom}, {atom}]"
+            )
+
+    @classmethod
+    def consistent(cls, dictionary: np.ndarray) -> TwoPhaseNetwork:
+        """Return the network of a dictionary, shape (n_atoms, n_inputs), not negative: H = F B."""
+        dictionary = checked_atoms("dictionary", dictionary, meaning="(n_atoms, n_inputs)")
+        return cls(dictionary, np.ascontiguousarray(dictionary.T), dictionary @ dictionary.T)
+
+    @property
+    def n_inputs(self) -> int:
+        """M, the number of input neurons."""
+        return self.feedforward.shape[1]
+
+    @property
+    def n_atoms(self) -> int:
+        """N, the number of coding neurons."""
+        return self.feedforward.shape[0]
+
+    @property
+    def consistency(self) -> float:
+        """1 - ||H - F B|| / ||H||: 1 where lateral weights and thresholds match the feedback loop."""
+        product = self.feedforward @ self.feedback
+        return 1.0 - float(np.linalg.norm(self.lateral - product) / np.linalg.norm(self.lateral))
+
+    @property
+    def symmetry(self) -> float:
+        """1 - ||F - B^T|| / ||B||: 1 where both directions carry the same dictionary."""
+        return 1.0 - float(np.linalg.norm(self.feedforward - self.feedback.T) / np.linalg.norm(self.feedback))
+
+    def spiking_network(
+        self, signal: np.ndarray, *, penalty: float, gamma: float, reweighting: np.ndarray | None = None
+    ) -> SpikingNetwork:
+        """Return the network for one signal as `snn` simulates it, inputs first.
+
+        Parameters
+        ----------
+        signal : array_like, shape (n_inputs,)
+            x, not negative.
+        penalty, reweighting
+            As for `run`.
+        gamma : float
+            Strength of the feedback, in [0, 1).
+        """
+        signals, penalty, reweighting = checked_task(
+            self.n_inputs, self.n_atoms, np.atleast_2d(signal), penalty, reweighting
+        )
+        gamma = share("gamma", gamma)
+        if len(signals) != 1:
+            raise ValueError(f"signal must be one signal; got {len(signals)}")
+        return SpikingNetwork(
+            BlockWeights(self.n_inputs + self.n_atoms, list(blocks(*self._matrices, gamma=gamma))),
+            (1.0 - gamma) * self._drives(signals, penalty, reweighting)[0],
+            firing_thresholds(self.lateral, self.n_inputs),
+        )
+
+    def run(
+        self,
+        signals: np.ndarray,
+        *,
+        penalty: float,
+        kappa: float = 0.7,
+        duration: float = 20.0,
+        reweighting: np.ndarray | None = None,
+        initial_potential: float = 0.0,
+        time_step: float | None = None,
+        n_jobs: int | None = None,
+    ) -> tuple[Phase, Phase]:
+        """Run each signal at gamma = 0, then, all states kept, at gamma = kappa.
+
+        Parameters
+        ----------
+        signals : array_like, shape (n_signals, n_inputs)
+            Not negative; split signed data into + and - channels.
+        penalty : float
+            lambda1, positive.
+        kappa : float, default 0.7
+            Strength of the feedback in the second phase, in (0, 1).
+        duration : float, default 20.0
+            Of each phase, in synaptic time constants.
+        reweighting : array_like, shape (n_atoms,), optional
+            s, the weights of the penalty, not negative; by default 1.
+        initial_potential : float, default 0.0
+            Where potentials start, as a share of the thresholds, in [0, 1).  At 0 a neuron with rate
+            r loses half a spike, on average, in the first phase and none in the second; at 0.5 that bias
+            is gone.
+        time_step : float, optional
+            Run on a clock of this step with reset to zero, the papers' setting, and not exactly.
+        n_jobs : int, optional
+            Number of threads; the result does not depend on it.
+
+        Returns
+        -------
+        without_feedback, with_feedback : Phase
+
+        Raises
+        ------
+        TypeError, ValueError
+            If an argument is of the wrong kind, shape or value.
+        RunawayFeedbackError
+            If the network runs away: feedback excites more than thresholds and lateral weights take.
+
+        References
+        ----------
+        Lin and Tang (2018), arXiv:1805.08952, section 4.
+        """
+        drives = self._drives(*checked_task(self.n_inputs, self.n_atoms, signals, penalty, reweighting))
+        kappa, duration, initial_potential, time_step = checked_phases(
+            kappa, duration, initial_potential, time_step
+        )
+        first, second = self._run(
+            drives,
+            gammas=(0.0, kappa),
+            duration=duration,
+            initial_potential=initial_potential,
+            time_step=time_step,
+            n_jobs=n_jobs,
+        )
+        return first, second
+
+    def spikes(
+        self,
+        signal: np.ndarray,
+        *,
+        penalty: float,
+        kappa: float = 0.7,
+        duration: float = 20.0,
+        reweighting: np.ndarray | None = None,
+        initial_potential: float = 0.0,
+    ) -> SpikeTrain:
+        """Return all spikes of `run` on one signal, inputs first; the feedback comes on at `duration`.
+
+        Parameters
+        ----------
+        signal : array_like, shape (n_inputs,)
+            x, not negative.
+        penalty, kappa, duration, reweighting, initial_potential
+            As for `run`.
+        """
+        kappa, duration, initial_potential, _ = checked_phases(kappa, duration, initial_potential)
+        without, with_feedback = (
+            self.spiking_network(signal, penalty=penalty, reweighting=reweighting, gamma=gamma)
+            for gamma in (0.0, kappa)
+        )
+        state = NetworkState(
+            membrane_potential=initial_potential * without.firing_threshold,
+            synaptic_current=np.zeros(without.n_neurons),
+        )
+        first = simulate(without, duration, state=state, record_spikes=True)
+        # As in `run_phases`: feedback acts on the filtered spikes, so that it acts at once.
+        filtered = np.bincount(
+            first.spikes.neurons,
+            weights=np.exp(first.spikes.times - duration),
+            minlength=without.n_neurons,
+        )
+        current = first.state.synaptic_current.copy()
+        current[: self.n_inputs] += kappa * (self.feedback @ filtered[self.n_inputs :])
+        state = NetworkState(
+            membrane_potential=first.state.membrane_potential,
+            synaptic_current=current,
+            time=first.state.time,
+        )
+        second = simulate(with_feedback, duration, state=state, record_spikes=True)
+        return SpikeTrain(
+            times=np.concatenate([first.spikes.times, second.spikes.times]),
+            neurons=np.concatenate([first.spikes.neurons, second.spikes.neurons]),
+            n_neurons=without.n_neurons,
+            start=0.0,
+            stop=second.state.time,
+        )
+
+    def code(
+        self,
+        signals: np.ndarray,
+        *,
+        penalty: float,
+        duration: float = 100.0,
+        gamma: float = 0.0,
+        reweighting: np.ndarray | None = None,
+        n_jobs: int | None = None,
+    ) -> np.ndarray:
+        """Return the code of each signal by this network's own weights, shape (n_signals, n_atoms).
+
+        The thresholded average soma current, ``max(u, 0) / theta``, over the second half of a run.  In
+        a consistent network it tends to the non-negative LASSO code in the atoms B^T, for any gamma.
+
+        Parameters
+        ----------
+        signals, penalty, reweighting, n_jobs
+            As for `run`.
+        duration : float, default 100.0
+            Of the whole run, in synaptic time constants.
+        gamma : float, default 0.0
+            Strength of the feedback, in [0, 1).
+
+        Raises
+        ------
+        TypeError, ValueError, RunawayFeedbackError
+            As `run`.
+        """
+        drives = self._drives(*checked_task(self.n_inputs, self.n_atoms, signals, penalty, reweighting))
+        gamma = share("gamma", gamma)
+        duration = checks.positive_number("duration", duration)
+        _, second = self._run(
+            drives, gammas=(gamma, gamma), duration=0.5 * duration, initial_potential=0.5, n_jobs=n_jobs
+        )
+        return np.maximum(second.coding_current, 0.0) / np.diagonal(self.lateral)
+
+    def _run(
+        self,
+        drives: np.ndarray,
+        *,
+        gammas: tuple[float, float],
+        duration: float,
+        initial_potential: float,
+        time_step: float | None = None,
+        n_jobs: int | None,
+    ) -> list[Phase]:
+        n_threads = thread_count(n_jobs)
+        synapses = Synapses(*self._matrices)
+        with ThreadPoolExecutor(n_threads) as executor:
+            return run_phases(
+                synapses,
+                drives,
+                gammas=gammas,
+                duration=duration,
+                initial_potential=initial_potential,
+                time_step=time_step,
+                n_pieces=max(n_threads, math.ceil(len(drives) / LARGEST_BATCH)),
+                executor=executor,
+            )
+
+    @property
+    def _matrices(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        return self.feedforward, self.feedback, self.lateral
+
+    def _drives(self, signals: np.ndarray, penalty: float, reweighting: np.ndarray) -> np.ndarray:
+        """Return the soma bias at gamma = 0, inputs first, one row for each signal."""
+        inhibition = np.broadcast_to(-penalty * reweighting, (len(signals), self.n_atoms))
+        return np.hstack([signals, inhibition])

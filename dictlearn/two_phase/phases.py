@@ -1,0 +1,321 @@
+"""Phases: runs of the two-phase network, and what its neurons observe of them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from concurrent.futures import CancelledError, Executor
+from dataclasses import dataclass
+from threading import Event
+from typing import NamedTuple
+
+import numpy as np
+
+from dictlearn.two_phase._kernels import updates
+from dictlearn.two_phase.synapses import Synapses, firing_thresholds
+from snn import checks
+from snn.clock_driven import ClockDrivenRun
+from snn.event_driven import EventDrivenRun
+from snn.state import NetworkState
+from snn.weights import SegmentedWeights
+
+# A signal may have this many times the spikes of the inputs without feedback and of the coding neuron that
+# they excite most, in each phase; the least is for short phases.
+SPIKES_ALLOWED = 20.0
+LEAST_SPIKES_ALLOWED = 2_000
+# Expected of one signal in a phase.  Learning uses some hundreds, long runs some hundred thousands; these
+# would take from ten seconds to minutes for each signal.
+MOST_SPIKES_EXPECTED = 1e7
+# Infinite drives are counted as this: infinity times a weight of zero would not be a number.
+LARGEST_DRIVE = 1e300
+# A thread looks whether it is to stop after about this many updates of neurons, a few tenths of a second, and
+# after at most so many spikes.
+UPDATES_BETWEEN_CHECKS = 30_000_000
+MOST_SPIKES_BETWEEN_CHECKS = 100_000
+# On a clock, steps between checks are those of this many copies, however many there are: so that a runaway is
+# found at the same step in pieces of any size.
+COPIES_BETWEEN_CHECKS = 64
+
+
+class RunawayFeedbackError(RuntimeError):
+    """Feedback excited the network more than thresholds and lateral inhibition took away."""
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Phase:
+    """What neurons can observe of themselves over one phase; one row for each signal.
+
+    Attributes
+    ----------
+    duration : float
+        T, in synaptic time constants.
+    input_rate, coding_rate : ndarray, shapes (n_signals, n_inputs), (n_signals, n_atoms)
+        b and a: spikes per unit of time.
+    input_current, coding_current : ndarray, of the same shapes
+        v and u: average soma currents.
+    input_rise, coding_rise : ndarray, of the same shapes
+        By how much potentials changed over the phase, spikes apart.
+    coding_trace : ndarray, shape (n_signals, n_atoms)
+        Average of the filtered spikes of the coding neurons, what their synapses passed on: the rate, except
+        for what was in flight at the start and at the end of the phase.
+    """
+
+    duration: float
+    input_rate: np.ndarray
+    coding_rate: np.ndarray
+    input_current: np.ndarray
+    coding_current: np.ndarray
+    input_rise: np.ndarray
+    coding_rise: np.ndarray
+    coding_trace: np.ndarray
+
+    def __post_init__(self) -> None:
+        checks.freeze_arrays(self)
+
+    @property
+    def n_spikes(self) -> np.ndarray:
+        """Spikes of all neurons, shape (n_signals,)."""
+        spikes = (self.input_rate.sum(axis=1) + self.coding_rate.sum(axis=1)) * self.duration
+        return np.rint(spikes).astype(np.int64)
+
+
+class _Layers(NamedTuple):
+    """As much of a `SpikingNetwork` as a run needs."""
+
+    weights: SegmentedWeights
+    firing_threshold: np.ndarray
+
+    @property
+    def n_neurons(self) -> int:
+        return len(self.firing_threshold)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class _Task:
+    """What all pieces of a batch have in common."""
+
+    layers: Sequence[_Layers]
+    gammas: Sequence[float]
+    feedback_rows: np.ndarray
+    duration: float
+    initial_potential: float
+    time_step: float | None
+
+
+class _Runaway(NamedTuple):
+    """The first signal of a piece that had more spikes than allowed, and how many of each neuron."""
+
+    phase: int
+    part: int
+    signal: int
+    spike_counts: np.ndarray
+
+
+def run_phases(
+    synapses: Synapses,
+    drives: np.ndarray,
+    *,
+    gammas: Sequence[float],
+    duration: float,
+    initial_potential: float,
+    time_step: float | None,
+    n_pieces: int = 1,
+    executor: Executor | None = None,
+) -> list[Phase]:
+    """Run copies of the network through phases of equal duration, all states kept in between.
+
+    Parameters
+    ----------
+    synapses : Synapses
+        The weights.
+    drives : ndarray, shape (n_signals, n_neurons)
+        The soma bias at gamma = 0, inputs first.
+    gammas : sequence of float
+        Strength of the feedback in each phase.
+    duration, initial_potential, time_step
+        As for `TwoPhaseNetwork.run`.
+    n_pieces, executor
+        Into how many pieces to divide the signals, and what runs the pieces side by side.  After Ctrl-C its
+        threads stop within a few tenths of a second.
+
+    Raises
+    ------
+    ValueError
+        If a signal is so large that it would cause more than MOST_SPIKES_EXPECTED spikes.
+    RunawayFeedbackError
+        If a phase has more spikes than anything but a runaway could cause.
+    """
+    thresholds = firing_thresholds(synapses.lateral, synapses.n_inputs)
+    allowed = _spikes_allowed(synapses, thresholds, drives, duration)
+    task = _Task(
+        layers=[_Layers(synapses.weights(gamma), thresholds) for gamma in gammas],
+        gammas=gammas,
+        feedback_rows=synapses.feedback_rows,
+        duration=duration,
+        initial_potential=initial_potential,
+        time_step=time_step,
+    )
+    # Interleaved, because neighbours are alike: signals first, then probes, and the probes are quick.
+    n_pieces = min(n_pieces, len(drives))
+    pieces = [np.arange(first, len(drives), n_pieces) for first in range(n_pieces)]
+    outcomes = _run_pieces(task, [(drives[piece], allowed[piece]) for piece in pieces], executor)
+    runaways = [
+        (outcome.phase, outcome.part, int(piece[outcome.signal]))
+        for piece, outcome in zip(pieces, outcomes, strict=True)
+        if isinstance(outcome, _Runaway)
+    ]
+    if runaways:
+        # The first of them, run alone: what the error says does not depend on the pieces.
+        *_, signal = min(runaways)
+        alone = _run_piece(task, drives[[signal]], allowed[[signal]], Event())
+        raise RunawayFeedbackError(_describe(alone.spike_counts, allowed[signal], synapses.n_inputs))
+    order = np.argsort(np.concatenate(pieces))
+    inputs, coding = slice(0, synapses.n_inputs), slice(synapses.n_inputs, None)
+    phases = []
+    for pieces_of_phase in zip(*outcomes, strict=True):
+        counts, currents, rises, traces = (
+            np.concatenate(arrays)[order] for arrays in zip(*pieces_of_phase, strict=True)
+        )
+        phases.append(
+            Phase(
+                duration=duration,
+                input_rate=counts[:, inputs] / duration,
+                coding_rate=counts[:, coding] / duration,
+                input_current=currents[:, inputs],
+                coding_current=currents[:, coding],
+                input_rise=rises[:, inputs],
+                coding_rise=rises[:, coding],
+                coding_trace=traces[:, coding],
+            )
+        )
+    return phases
+
+
+def _spikes_allowed(
+    synapses: Synapses, thresholds: np.ndarray, drives: np.ndarray, duration: float
+) -> np.ndarray:
+    """Return how many spikes each signal may have in a phase; raise ValueError if one is far too large."""
+    n_inputs = synapses.n_inputs
+    with np.errstate(over="ignore"):
+        charge = np.clip(drives, 0.0, LARGEST_DRIVE)
+        # Coding neurons without inhibition; they matter where atoms are small.
+        excitation = charge[:, n_inputs:] + charge[:, :n_inputs] @ synapses.feedforward_rows
+        by_coding = (excitation / thresholds[n_inputs:]).max(axis=1)
+        expected = (charge[:, :n_inputs].sum(axis=1) + by_coding) * duration
+    largest = int(np.argmax(expected))
+    if not expected[largest] <= MOST_SPIKES_EXPECTED:
+        raise ValueError(
+            f"signals must be small enough for at most {MOST_SPIKES_EXPECTED:,.0f} spikes of one signal in a "
+            f"phase; got one that would cause about {expected[largest]:.2g}, signal {largest} of this batch: "
+            "divide the signals, or start learning anew with them, which sets their scale"
+        )
+    return SPIKES_ALLOWED * expected + LEAST_SPIKES_ALLOWED
+
+
+def _describe(counts: np.ndarray, allowed: float, n_inputs: int) -> str:
+    """Return the sentence of a RunawayFeedbackError."""
+    busiest = int(np.argmax(counts))
+    neuron = f"coding neuron {busiest - n_inputs}" if busiest >= n_inputs else f"input neuron {busiest}"
+    return (
+        f"the network ran away: more than {allowed:,.0f} spikes of one signal in a phase, most of them of "
+        f"{neuron}: feedback excites more than thresholds and inhibition take away"
+    )
+
+
+def _run_pieces(
+    task: _Task, pieces: Sequence[tuple[np.ndarray, np.ndarray]], executor: Executor | None
+) -> list[list[tuple[np.ndarray, ...]] | _Runaway]:
+    """Run all pieces, in the threads of an executor if there is one and they are several."""
+    stop = Event()
+    if executor is None or len(pieces) == 1:
+        return [_run_piece(task, *piece, stop) for piece in pieces]
+    futures = [executor.submit(_run_piece, task, *piece, stop) for piece in pieces]
+    try:
+        return [future.result() for future in futures]
+    except BaseException:
+        stop.set()
+        for future in futures:
+            future.cancel()
+        raise
+
+
+def _run_piece(
+    task: _Task, drives: np.ndarray, allowed: np.ndarray, stop: Event
+) -> list[tuple[np.ndarray, ...]] | _Runaway:
+    """Return for each phase counts, average currents, rises and average filtered spikes; or a runaway."""
+    n_inputs = len(task.feedback_rows[0])
+    duration, time_step = task.duration, task.time_step
+    before = task.gammas[0]
+    observed: list[tuple[np.ndarray, ...]] = []
+    run: NetworkState | EventDrivenRun | ClockDrivenRun = NetworkState(
+        membrane_potential=task.initial_potential * task.layers[0].firing_threshold,
+        synaptic_current=np.zeros(drives.shape[1]),
+    )
+    for phase, (layer, gamma) in enumerate(zip(task.layers, task.gammas, strict=True)):
+        drive = (1.0 - gamma) * drives
+        if time_step is None:
+            run = EventDrivenRun(layer, drive, run, filter_spikes=True)
+        else:
+            run = ClockDrivenRun(layer, drive, time_step=time_step, state=run)
+        if gamma != before:
+            # Feedback acts on the filtered spikes, so that a change of gamma acts at once.
+            updates.add_combinations(
+                run.synaptic_current[:, :n_inputs],
+                run.filtered_spikes[:, n_inputs:],
+                gamma - before,
+                task.feedback_rows,
+            )
+            before = gamma
+        potential, trace = run.membrane_potential.copy(), np.copy(run.filtered_spikes)
+        runaway = _advance(run, duration, time_step, allowed, stop)
+        if runaway is not None:
+            return _Runaway(phase, *runaway, run.spike_counts[runaway[1]])
+        counts = run.spike_counts
+        rise = run.membrane_potential - potential
+        lost = trace - run.filtered_spikes
+        if time_step is None:
+            charge = layer.firing_threshold * counts + rise
+            traces = (counts + lost) / duration
+        else:
+            charge = run.charge
+            # The sum over the steps of a trace that fades by e^-dt a step and gains 1 a spike.
+            traces = (counts + lost) * (time_step / -np.expm1(-time_step)) / duration
+        observed.append((counts, charge / duration, rise, traces))
+    return observed
+
+
+def _advance(
+    run: EventDrivenRun | ClockDrivenRun,
+    duration: float,
+    time_step: float | None,
+    allowed: np.ndarray,
+    stop: Event,
+) -> tuple[int, int] | None:
+    """Advance all copies over a phase, in parts; return the part and copy that first had too many spikes.
+
+    Copies are advanced one after the other, and each one's spikes are its own: so the answer does not depend
+    on which others there are.
+    """
+    n_neurons = run.spike_counts.shape[1]
+    most = min(max(UPDATES_BETWEEN_CHECKS // n_neurons, 1), MOST_SPIKES_BETWEEN_CHECKS)
+    if time_step is None:
+        parts, rest = [duration], duration
+    else:
+        n_steps = round(duration / time_step)
+        largest = math.ceil(UPDATES_BETWEEN_CHECKS / (COPIES_BETWEEN_CHECKS * n_neurons))
+        parts, rest = [min(largest, n_steps - first) for first in range(0, n_steps, largest)], 0
+    n_spikes = 0
+    for part, amount in enumerate(parts):
+        n_new = most + 1
+        while n_new > most:
+            if stop.is_set():
+                raise CancelledError
+            run.advance(amount, max_spikes=most)
+            totals = run.spike_counts.sum(axis=1)
+            beyond = totals > allowed
+            if beyond.any():
+                return part, int(np.argmax(beyond))
+            n_new = int(totals.sum()) - n_spikes
+            n_spikes += n_new
+            amount = rest  # an exact run takes the time at which to stop, one on a clock further steps
+    return None

@@ -1,0 +1,286 @@
+"""The local learning rules of the two-phase network.
+
+Gradients are read from what each neuron observes of its own two phases (equations 9 and 10 of Lin and Tang,
+2018), and updates change its incoming weights (11 and 12).  A neuron uses its own rates and currents, what
+arrives at its synapses, and its incoming weights; nothing else.  `TwoPhaseLearner` calls these functions.
+
+There are two read-outs.  "counts", the papers', uses spike rates, with an error of one spike in a phase.
+"currents" uses average soma currents, which neurons integrate anyway: the same limits (theory.md, equation
+4), and the gradients are exact for the code that the phase with feedback passed on.
+
+Arrays have one row for each signal; the updates of several signals add up.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from dictlearn.two_phase._kernels import updates
+from dictlearn.two_phase.phases import Phase
+from snn import checks
+
+READOUTS = ("counts", "currents")
+# epsilon of `project_lateral`, in units of the squared norms of the normalised codes, 1.
+PROJECTION_RIDGE = 0.01
+
+
+def reconstruction_gradient(
+    without_feedback: Phase, with_feedback: Phase, *, readout: str = "currents"
+) -> np.ndarray:
+    """Return g_D, what each input neuron observes of the reconstruction error, shape (n_signals, n_inputs).
+
+    ``g_D = b_kappa - b_0 ~= kappa (B a_kappa - x)``                                              (9)
+
+    With currents it is equal, for a_kappa the average filtered spikes (`Phase.coding_trace`).
+
+    Parameters
+    ----------
+    without_feedback, with_feedback : Phase
+        The two phases.
+    readout : {"counts", "currents"}, default "currents"
+        b: spike rates, or average soma currents.
+    """
+    first, second = _phases(without_feedback, with_feedback)
+    if checks.one_of("readout", readout, READOUTS) == "counts":
+        return second.input_rate - first.input_rate
+    return second.input_current - first.input_current
+
+
+def lateral_gradient(
+    feedforward: np.ndarray,
+    lateral: np.ndarray,
+    without_feedback: Phase,
+    with_feedback: Phase,
+    *,
+    kappa: float,
+    readout: str = "currents",
+) -> np.ndarray:
+    """Return g_H, what each coding neuron observes of its mismatch, shape (n_signals, n_atoms).
+
+    ``g_H = (1 - kappa) H (a_0 - a_kappa) + (1 - kappa) e_0 - e_kappa ~= kappa (H - F B) a_kappa``   (10)
+
+    with e = u - Theta a, the difference of a neuron's average current and what its spikes took.  By
+    equation 8 the same is ``kappa H a_kappa + (1 - kappa) F b_0 - F b_kappa``, which is what "currents"
+    computes, with b the average currents that the input neurons send for equation 11 as well, and a_kappa
+    the average filtered spikes that arrive: equal to the right-hand side, not an approximation.
+
+    Parameters
+    ----------
+    feedforward : ndarray, shape (n_atoms, n_inputs)
+        F; neuron i uses its own row.
+    lateral : ndarray, shape (n_atoms, n_atoms)
+        H; neuron i uses its own row.
+    without_feedback, with_feedback : Phase
+        The two phases.
+    kappa : float
+        Strength of the feedback in the second.
+    readout : {"counts", "currents"}, default "currents"
+        See above.
+    """
+    first, second = _phases(without_feedback, with_feedback)
+    if checks.one_of("readout", readout, READOUTS) == "currents":
+        received = (1.0 - kappa) * first.input_current - second.input_current
+        return kappa * second.coding_trace @ lateral.T + received @ feedforward.T
+    thresholds = np.diagonal(lateral)
+    excess_first = first.coding_current - thresholds * first.coding_rate
+    excess_second = second.coding_current - thresholds * second.coding_rate
+    change = (first.coding_rate - second.coding_rate) @ lateral.T
+    return (1.0 - kappa) * (change + excess_first) - excess_second
+
+
+def code(phase: Phase, thresholds: np.ndarray, *, readout: str = "currents") -> np.ndarray:
+    """Return a, the code of each signal, shape (n_signals, n_atoms).
+
+    Parameters
+    ----------
+    phase : Phase
+        Usually the one with feedback, whose rates the updates use.
+    thresholds : ndarray, shape (n_atoms,)
+        theta, the diagonal of H.
+    readout : {"counts", "currents"}, default "currents"
+        Spike rates, or thresholded average currents max(u, 0) / theta.
+    """
+    checks.instance_of("phase", phase, Phase)
+    if checks.one_of("readout", readout, READOUTS) == "counts":
+        return phase.coding_rate
+    return np.maximum(phase.coding_current, 0.0) / thresholds
+
+
+def presynaptic_code(phase: Phase, *, readout: str = "currents") -> np.ndarray:
+    """Return a as it arrives at the lateral synapses, shape (n_signals, n_atoms).
+
+    Parameters
+    ----------
+    phase : Phase
+        The one with feedback.
+    readout : {"counts", "currents"}, default "currents"
+        Spike rates, or average filtered spikes: the code for which `lateral_gradient` is exact.
+    """
+    checks.instance_of("phase", phase, Phase)
+    if checks.one_of("readout", readout, READOUTS) == "counts":
+        return phase.coding_rate
+    return np.maximum(phase.coding_trace, 0.0)
+
+
+def update_feedforward(
+    feedforward: np.ndarray,
+    codes: np.ndarray,
+    reconstruction_gradient: np.ndarray,
+    *,
+    kappa: float,
+    step: float | np.ndarray,
+    keep: float | np.ndarray = 1.0,
+    least: float = 0.0,
+) -> None:
+    """Change F in place: coding neuron i changes the weights that arrive at it.
+
+    ``F_ij <- max(keep_i F_ij - eta_i a_i g_D_j / kappa, 0)``                                   (11)
+
+    summed over the signals of a batch; keep_i is 1 - eta_i lambda2 for one signal.
+
+    Parameters
+    ----------
+    feedforward : ndarray, shape (n_atoms, n_inputs)
+        F; the transpose of a C-contiguous array, one row for each source, as spikes need it.
+    codes : ndarray, shape (n_signals, n_atoms)
+        a of the phase with feedback.
+    reconstruction_gradient : ndarray, shape (n_signals, n_inputs)
+        g_D, which the input neurons send.
+    kappa : float
+        Strength of the feedback.
+    step : float or ndarray, shape (n_atoms,)
+        eta, of all neurons or of each.
+    keep : float or ndarray, shape (n_atoms,), default 1.0
+        The share of the weights that decay leaves, for all neurons or for each.
+    least : float, default 0.0
+        The smallest weight; -inf for any.
+    """
+    n_signals, n_atoms = codes.shape
+    workspace = np.empty((n_signals + 2) * n_atoms + n_signals, dtype=np.int64)
+    updates.change_columns(
+        feedforward.T,
+        np.full(n_atoms, keep),
+        codes * (step / kappa),
+        reconstruction_gradient,
+        least,
+        workspace,
+    )
+
+
+def update_feedback(
+    feedback: np.ndarray,
+    codes: np.ndarray,
+    reconstruction_gradient: np.ndarray,
+    *,
+    kappa: float,
+    step: float | np.ndarray,
+    keep: float | np.ndarray = 1.0,
+    least: float = 0.0,
+) -> None:
+    """Change B in place: input neuron i changes the weights that arrive at it.
+
+    ``B_ij <- max(keep_j B_ij - eta_j g_D_i a_j / kappa, 0)``                                   (11)
+
+    Parameters
+    ----------
+    feedback : ndarray, shape (n_inputs, n_atoms)
+        B; the transpose of a C-contiguous array.
+    codes, reconstruction_gradient, kappa, step, keep, least
+        As for `update_feedforward`.
+    """
+    updates.change_rows(
+        feedback.T,
+        np.full(codes.shape[1], keep),
+        codes * (step / kappa),
+        reconstruction_gradient,
+        least,
+    )
+
+
+def update_lateral(
+    lateral: np.ndarray,
+    codes: np.ndarray,
+    lateral_gradient: np.ndarray,
+    *,
+    kappa: float,
+    step: float,
+    keep: float = 1.0,
+    least: float = 0.0,
+) -> None:
+    """Change H in place: coding neuron i changes its lateral weights and its threshold.
+
+    ``H_ij <- max(keep H_ij - eta_H g_H_i a_j / kappa, 0)``                                     (12)
+
+    with keep = 1 - 2 eta_D lambda2 for one signal: H decays twice as fast as F and B, as their product does.
+
+    Parameters
+    ----------
+    lateral : ndarray, shape (n_atoms, n_atoms)
+        H; the transpose of a C-contiguous array.
+    codes : ndarray, shape (n_signals, n_atoms)
+        a as it arrives at the lateral synapses: `presynaptic_code`.
+    lateral_gradient : ndarray, shape (n_signals, n_atoms)
+        g_H.
+    kappa, keep, least
+        As for `update_feedforward`.
+    step : float
+        eta_H, about 15 eta_D in the paper.
+    """
+    _change_lateral(lateral, codes, step / kappa * lateral_gradient, keep, least)
+
+
+def project_lateral(
+    lateral: np.ndarray,
+    codes: np.ndarray,
+    lateral_gradient: np.ndarray,
+    *,
+    kappa: float,
+    gain: float = 1.0,
+    least: float = 0.0,
+) -> None:
+    """Change H in place so that it agrees with F B on the codes of a batch.
+
+    ``H <- max(H - gain G^T L (L A A^T L + epsilon I)^-1 L A / kappa, 0)``
+
+    with the rows of G and A the g_H and codes of the signals, and L = diag(1 / ||a||).  At gain 1, H a is
+    then F B a for every row a of A, but for the ridge epsilon and the bound.  For one signal this is the
+    normalised least-mean-squares rule ``H <- H - g_H^T a / (kappa ||a||^2)`` of a neuron that knows the sum
+    of the squares of what arrives; for several, the limit of repeating that rule over the batch.
+
+    Parameters
+    ----------
+    lateral, codes, lateral_gradient, kappa, least
+        As for `update_lateral`.
+    gain : float, default 1.0
+        Share of the mismatch to correct, in (0, 2).
+
+    References
+    ----------
+    Ozeki and Umeda (1984), An adaptive filtering algorithm using an orthogonal projection to an affine
+    subspace, Electronics and Communications in Japan 67.
+    """
+    _change_lateral(lateral, codes, gain * _projected(codes, lateral_gradient) / kappa, 1.0, least)
+
+
+def _change_lateral(
+    lateral: np.ndarray, codes: np.ndarray, values: np.ndarray, keep: float, least: float
+) -> None:
+    updates.change_rows(lateral.T, np.full(codes.shape[1], keep), codes, values, least)
+
+
+def _projected(codes: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """Return ``L (L A A^T L + epsilon I)^-1 L values``; see `project_lateral`."""
+    from scipy import linalg  # here: only learning with projections needs it
+
+    norms = np.linalg.norm(codes, axis=1, keepdims=True)
+    inverse = np.divide(1.0, norms, out=np.zeros_like(norms), where=norms > 0.0)
+    directions = codes * inverse
+    # Without the ridge, nearly equal codes would require large weights.
+    products = directions @ directions.T + PROJECTION_RIDGE * np.eye(len(codes))
+    return inverse * linalg.solve(products, inverse * values, assume_a="pos")
+
+
+def _phases(without_feedback: Phase, with_feedback: Phase) -> tuple[Phase, Phase]:
+    checks.instance_of("without_feedback", without_feedback, Phase)
+    checks.instance_of("with_feedback", with_feedback, Phase)
+    return without_feedback, with_feedback

@@ -1,0 +1,75 @@
+"""How the two-phase network is run and taught."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, field
+
+from dictlearn.two_phase import rules
+from dictlearn.two_phase.arguments import checked_phases
+from dictlearn.two_phase.steps import KINDS, Steps, UsageSteps
+from snn import checks
+
+
+@dataclass(frozen=True, kw_only=True)
+class LearningSettings:
+    """How the two-phase network is run and taught.
+
+    Parameters
+    ----------
+    penalty : float
+        lambda1, in units of the signals; positive.
+    kappa : float, default 0.7
+        Strength of the feedback in the second phase, in (0, 1).
+    duration : float, default 10.0
+        Of each phase, in synaptic time constants.
+    amplitude : float, default 5.0
+        The root mean square norm of the signals as the network gets them: more means more spikes and less
+        error of counting.  Dictionaries do not depend on the unit of the signals.
+    readout : {"currents", "counts"}, default "currents"
+        What gradients and codes are read from; see `dictlearn.two_phase.rules`.
+    initial_potential : float, default 0.5
+        Where potentials start each sample, as a share of the thresholds, in [0, 1).
+    time_step : float, optional
+        Run on a clock of this step with reset to zero, the paper's setting with 1/32.
+    steps : UsageSteps or PaperSteps, default UsageSteps()
+        Step sizes and decay.
+    batch_size : int, default 16
+        Samples that see the same weights; 1 is the paper's setting.
+    """
+
+    penalty: float
+    kappa: float = 0.7
+    duration: float = 10.0
+    amplitude: float = 5.0
+    readout: str = "currents"
+    initial_potential: float = 0.5
+    time_step: float | None = None
+    steps: Steps = field(default_factory=UsageSteps)
+    batch_size: int = 16
+
+    def __post_init__(self) -> None:
+        for name in ("penalty", "amplitude"):
+            object.__setattr__(self, name, checks.positive_number(name, getattr(self, name)))
+        names = ("kappa", "duration", "initial_potential", "time_step")
+        values = checked_phases(*(getattr(self, name) for name in names))
+        for name, value in zip(names, values, strict=True):
+            object.__setattr__(self, name, value)
+        checks.one_of("readout", self.readout, rules.READOUTS)
+        if not isinstance(self.steps, Steps):
+            raise TypeError(f"steps must be UsageSteps or PaperSteps; got {type(self.steps).__name__}")
+        object.__setattr__(self, "batch_size", checks.positive_integer("batch_size", self.batch_size))
+
+    def as_text(self) -> str:
+        """Return the settings as JSON."""
+        return json.dumps(
+            {**asdict(self), "steps": {"kind": type(self.steps).__name__, **asdict(self.steps)}}
+        )
+
+    @classmethod
+    def from_text(cls, text: str) -> LearningSettings:
+        """Return the settings that `as_text` wrote."""
+        values = json.loads(text)
+        steps = values.pop("steps")
+        kind = KINDS[steps.pop("kind")]
+        return cls(**values, steps=kind(**steps))

@@ -1,0 +1,98 @@
+"""The weights of the two-phase network as it runs and learns: in one array, changed in place."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from snn import Block, BlockWeights
+from snn.weights import SegmentedWeights
+
+# Of coding neurons that learn, in units of the target, 1: a threshold at zero would mean endless spikes.
+LEAST_THRESHOLD = 0.05
+
+
+def blocks(
+    feedforward: np.ndarray, feedback: np.ndarray, lateral: np.ndarray, *, gamma: float = 1.0
+) -> tuple[Block, ...]:
+    """Return the weights as blocks of a network with its inputs first: F, H and, unless gamma is 0, gamma B.
+
+    Parameters
+    ----------
+    feedforward, feedback, lateral : ndarray, shapes (n_atoms, n_inputs), (n_inputs, n_atoms), (n_atoms, n_atoms)
+        F, B and H.
+    gamma : float, default 1.0
+        Strength of the feedback.
+    """  # noqa: E501
+    n_inputs = feedforward.shape[1]
+    forward = (
+        Block(first_source=0, first_target=n_inputs, values=feedforward.T),
+        Block(first_source=n_inputs, first_target=n_inputs, values=lateral.T, factor=-1.0),
+    )
+    if gamma == 0.0:
+        return forward
+    return (*forward, Block(first_source=n_inputs, first_target=0, values=feedback.T, factor=gamma))
+
+
+def firing_thresholds(lateral: np.ndarray, n_inputs: int) -> np.ndarray:
+    """Return the thresholds of all neurons, inputs first: 1, and the diagonal of H.
+
+    Parameters
+    ----------
+    lateral : ndarray, shape (n_atoms, n_atoms)
+        H.
+    n_inputs : int
+        M.
+    """
+    return np.concatenate([np.ones(n_inputs), np.diagonal(lateral)])
+
+
+class Synapses:
+    """F, B and H, one row for each source as spikes need them, in one array that runs read and learning changes.
+
+    Parameters
+    ----------
+    feedforward, feedback, lateral : ndarray, shapes (n_atoms, n_inputs), (n_inputs, n_atoms), (n_atoms, n_atoms)
+        F, B and H; copied.
+    """  # noqa: E501
+
+    def __init__(self, feedforward: np.ndarray, feedback: np.ndarray, lateral: np.ndarray) -> None:
+        n_atoms, n_inputs = feedforward.shape
+        self.n_inputs, self.n_atoms = n_inputs, n_atoms
+        all_blocks = blocks(feedforward, feedback, lateral)
+        full = BlockWeights(n_neurons=n_inputs + n_atoms, blocks=all_blocks).segments
+        self._values = full.values
+        ends = np.cumsum([block.values.size for block in all_blocks])
+        self._full = full
+        self._is_feedback = full.offsets >= ends[1]
+        self.feedforward_rows = self._values[: ends[0]].reshape(n_inputs, n_atoms)
+        self.lateral_rows = self._values[ends[0] : ends[1]].reshape(n_atoms, n_atoms)
+        self.feedback_rows = self._values[ends[1] :].reshape(n_atoms, n_inputs)
+
+    def __reduce__(self) -> tuple:
+        # The rows are views of one array, which a copy or a pickle would tear apart.
+        return Synapses, (self.feedforward, self.feedback, self.lateral)
+
+    @property
+    def feedforward(self) -> np.ndarray:
+        """F, shape (n_atoms, n_inputs), a view."""
+        return self.feedforward_rows.T
+
+    @property
+    def feedback(self) -> np.ndarray:
+        """B, shape (n_inputs, n_atoms), a view."""
+        return self.feedback_rows.T
+
+    @property
+    def lateral(self) -> np.ndarray:
+        """H, shape (n_atoms, n_atoms), a view."""
+        return self.lateral_rows.T
+
+    def weights(self, gamma: float) -> SegmentedWeights:
+        """Return the weights with feedback of strength gamma; they follow what learning changes."""
+        full = self._full
+        # Without feedback coding spikes need not touch the inputs at all.
+        lengths = np.where(self._is_feedback, 0, full.lengths) if gamma == 0.0 else full.lengths
+        factors = np.where(self._is_feedback, gamma, full.factors)
+        return SegmentedWeights(
+            full.n_neurons, full.starts, full.targets, lengths, full.offsets, factors, full.values
+        )

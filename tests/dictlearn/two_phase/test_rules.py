@@ -1,0 +1,160 @@
+"""The updates that learning runs, beside equations 11 and 12, finite differences and their guarantees."""
+
+import numpy as np
+import pytest
+
+from dictlearn import rules
+
+KAPPA = 0.7
+
+
+@pytest.fixture
+def rng():
+    return np.random.default_rng(0)
+
+
+def weights(rng, *shape):
+    """As learning has them, one row of memory for each source."""
+    return np.asfortranarray(rng.uniform(0.2, 1.0, shape))
+
+
+def sparse(rng, *shape):
+    """Codes of which most are zero, as those of learning."""
+    return rng.uniform(0.5, 1.5, shape) * (rng.uniform(size=shape) < 0.4)
+
+
+# -- the equations -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("make_codes", [sparse, weights])
+def test_updates_written_out(rng, make_codes):
+    """Each entry of each update from its own neuron's numbers, for two signals."""
+    feedforward, feedback, lateral = weights(rng, 3, 2), weights(rng, 2, 3), weights(rng, 3, 3)
+    before = [matrix.copy() for matrix in (feedforward, feedback, lateral)]
+    codes = np.ascontiguousarray(make_codes(rng, 2, 3))
+    g_d, g_h = rng.standard_normal((2, 2)), rng.standard_normal((2, 3))
+    step, keep = rng.uniform(0.05, 0.1, 3), rng.uniform(0.9, 1.0, 3)
+    rules.update_feedforward(feedforward, codes, g_d, kappa=KAPPA, step=step, keep=keep)
+    rules.update_feedback(feedback, codes, g_d, kappa=KAPPA, step=step, keep=keep)
+    rules.update_lateral(lateral, codes, g_h, kappa=KAPPA, step=0.1, keep=0.98)
+    for i in range(3):
+        for j in range(2):
+            change = step[i] * sum(codes[k, i] * g_d[k, j] for k in range(2)) / KAPPA
+            assert feedforward[i, j] == pytest.approx(max(keep[i] * before[0][i, j] - change, 0.0))
+            assert feedback[j, i] == pytest.approx(max(keep[i] * before[1][j, i] - change, 0.0))
+        for j in range(3):
+            change = 0.1 * sum(g_h[k, i] * codes[k, j] for k in range(2)) / KAPPA
+            assert lateral[i, j] == pytest.approx(max(0.98 * before[2][i, j] - change, 0.0))
+
+
+def test_weights_stop_at_the_least(rng):
+    """Zero by default; what no code and no decay changes stays as it is."""
+    codes = np.array([[1.0, 0.0, 0.0]])
+    gradient = np.array([[100.0, -1.0]])
+    for update, shape, index in (
+        (rules.update_feedforward, (3, 2), np.s_[0, 0]),
+        (rules.update_feedback, (2, 3), np.s_[0, 0]),
+    ):
+        start = weights(rng, *shape)
+        bounded, free = start.copy(order="F"), start.copy(order="F")
+        update(bounded, codes, gradient, kappa=KAPPA, step=0.1)
+        update(free, codes, gradient, kappa=KAPPA, step=0.1, least=-np.inf)
+        assert bounded[index] == 0.0
+        assert free[index] == pytest.approx(start[index] - 10.0 / KAPPA)
+        rest = np.ones(shape, dtype=bool)
+        rest[index] = False
+        np.testing.assert_array_equal(bounded[rest], free[rest])
+        assert np.count_nonzero(free != start) == 2
+
+
+def test_asymmetry_shrinks_by_the_decay_alone(rng):
+    """F^T - B is multiplied by 1 - eta_D lambda2 a step, exactly: both get the same gradient."""
+    feedforward, feedback = weights(rng, 5, 4), weights(rng, 4, 5)
+    codes, gradient = sparse(rng, 3, 5), 0.1 * rng.standard_normal((3, 4))
+    before = feedforward.T - feedback
+    for _ in range(10):
+        for update, matrix in ((rules.update_feedforward, feedforward), (rules.update_feedback, feedback)):
+            update(matrix, codes, gradient, kappa=KAPPA, step=0.05, keep=1.0 - 0.05 * 0.1, least=-np.inf)
+    after = feedforward.T - feedback
+    np.testing.assert_allclose(after, before * (1.0 - 0.05 * 0.1) ** 10, rtol=0, atol=1e-12)
+
+
+# -- finite differences --------------------------------------------------------------------------
+
+
+def differences(function, matrix):
+    """The gradient of a quadratic function: central differences have no error but rounding."""
+    gradient = np.empty(matrix.shape)
+    for index in np.ndindex(matrix.shape):
+        values = []
+        for sign in (1.0, -1.0):
+            moved = matrix.copy()
+            moved[index] += sign * 0.5
+            values.append(function(moved))
+        gradient[index] = values[0] - values[1]
+    return gradient
+
+
+def test_updates_follow_finite_differences_of_the_objective(rng):
+    """With g_D = kappa (B a - x): F and B descend 1/2 ||x - B a||^2 + lambda2 / 2 ||B||^2 in B."""
+    feedback, codes, signals = weights(rng, 4, 5), sparse(rng, 3, 5), rng.uniform(size=(3, 4))
+    step, decay = 0.01, 0.3
+    gradient = differences(
+        lambda b: 0.5 * ((signals - codes @ b.T) ** 2).sum() + 0.5 * decay * (b**2).sum(), feedback
+    )
+    g_d = KAPPA * (codes @ feedback.T - signals)
+    feedforward, before = feedback.T.copy(order="F"), feedback.copy()
+    options = {"kappa": KAPPA, "step": step, "keep": 1.0 - step * decay, "least": -np.inf}
+    rules.update_feedback(feedback, codes, g_d, **options)
+    rules.update_feedforward(feedforward, codes, g_d, **options)
+    np.testing.assert_allclose((before - feedback) / step, gradient, rtol=0, atol=1e-12)
+    np.testing.assert_allclose((before - feedforward.T) / step, gradient, rtol=0, atol=1e-12)
+
+
+def test_the_lateral_update_follows_finite_differences_of_the_mismatch(rng):
+    """With g_H = kappa (H - F B) a: H descends 1/2 ||(H - F B) a||^2."""
+    lateral, product, codes = weights(rng, 5, 5), weights(rng, 5, 5), sparse(rng, 3, 5)
+    gradient = differences(lambda h: 0.5 * ((codes @ (h - product).T) ** 2).sum(), lateral)
+    before = lateral.copy()
+    g_h = KAPPA * codes @ (lateral - product).T
+    rules.update_lateral(lateral, codes, g_h, kappa=KAPPA, step=0.01, least=-np.inf)
+    np.testing.assert_allclose((before - lateral) / 0.01, gradient, rtol=0, atol=1e-12)
+
+
+# -- the projection ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("n_signals", [1, 4])
+@pytest.mark.parametrize("gain", [1.0, 0.1])
+def test_projection_corrects_a_share_of_the_mismatch(rng, n_signals, gain):
+    """H a - F B a shrinks by the gain for every code, but for a ridge of 1/100; zero codes change nothing."""
+    lateral, product = weights(rng, 12, 12), weights(rng, 12, 12)
+    codes = np.zeros((n_signals + 1, 12))  # the last one zero
+    codes[:n_signals] = np.kron(np.eye(n_signals), rng.uniform(0.5, 1.5, 12 // n_signals))
+    mismatch = (lateral - product) @ codes.T
+    rules.project_lateral(lateral, codes, KAPPA * mismatch.T.copy(), kappa=KAPPA, gain=gain, least=-np.inf)
+    # Codes without a common atom: each is corrected by gain / (1 + ridge).
+    expected = (1.0 - gain / 1.01) * mismatch
+    np.testing.assert_allclose((lateral - product) @ codes.T, expected, rtol=0, atol=1e-12)
+
+
+def test_projection_of_one_code_is_the_normalised_least_mean_squares_rule(rng):
+    lateral, code, g_h = weights(rng, 6, 6), sparse(rng, 1, 6), rng.standard_normal((1, 6))
+    before = lateral.copy()
+    rules.project_lateral(lateral, code, g_h, kappa=KAPPA, least=-np.inf)
+    expected = g_h.T @ code / (code**2).sum() / KAPPA / 1.01
+    np.testing.assert_allclose(before - lateral, expected, rtol=0, atol=1e-13)
+
+
+def test_projection_of_alike_codes_is_the_limit_of_single_corrections(rng):
+    """Codes that share atoms: repeated one by one, the normalised rule ends where the projection does."""
+    lateral, product, codes = weights(rng, 8, 8), weights(rng, 8, 8), rng.uniform(0.5, 1.5, (3, 8))
+    repeated = lateral.copy()
+    for _ in range(20_000):
+        for code in codes:
+            repeated -= np.outer((repeated - product) @ code, code) / (code @ code)
+    rules.project_lateral(lateral, codes, KAPPA * codes @ (lateral - product).T, kappa=KAPPA, least=-np.inf)
+    # What the ridge leaves is a small share of what either changes.
+    weak, strong = (np.linalg.norm((h - product) @ codes.T) for h in (lateral, weights(rng, 8, 8)))
+    assert np.linalg.norm((repeated - product) @ codes.T) < 1e-9
+    assert weak < 0.2 * strong
