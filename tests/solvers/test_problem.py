@@ -26,15 +26,16 @@ def test_arrays_that_fit_are_not_copied_and_none_can_be_written():
     problem = LassoProblem(dictionary, signals, 0.1)
     assert np.shares_memory(problem.dictionary, dictionary)
     assert np.shares_memory(problem.signals, signals)
-    for name in ("dictionary", "signals", "penalty", "squared_norms", "energies", "gram", "correlations"):
+    names = ("dictionary", "signals", "l1_weights", "curvatures", "squared_norms", "energies", "gram")
+    for name in (*names, "correlations"):
         assert not getattr(problem, name).flags.writeable
     assert dictionary.flags.writeable
 
 
 def test_one_penalty_stands_for_all_atoms():
-    np.testing.assert_array_equal(LassoProblem(np.eye(3), np.eye(3), 0.5).penalty, [0.5, 0.5, 0.5])
+    np.testing.assert_array_equal(LassoProblem(np.eye(3), np.eye(3), 0.5).l1_weights, [0.5, 0.5, 0.5])
     each = LassoProblem(np.eye(3), np.eye(3), [0.1, 0.2, 0.3])
-    np.testing.assert_array_equal(each.penalty, [0.1, 0.2, 0.3])
+    np.testing.assert_array_equal(each.l1_weights, [0.1, 0.2, 0.3])
 
 
 @pytest.mark.parametrize("made_before", [False, True])
@@ -102,7 +103,7 @@ def test_problem_survives_a_pickle():
     _ = problem.gram
     copy = pickle.loads(pickle.dumps(problem))
     assert copy.positive
-    assert "gram" in vars(copy)
+    assert copy.has_gram
     np.testing.assert_array_equal(solve_fista(copy).codes, solve_fista(problem).codes)
 
 
