@@ -148,7 +148,7 @@ def test_factor_after_entering_and_leaving_is_that_of_the_remaining_atoms(n_bloc
     correlations, penalty = rng.standard_normal(30), rng.uniform(0.1, 0.2, 30)
     work = new_work(30)
     for atom in range(30):
-        join(work, atom, gram, np.arange(30), correlations, penalty, atom)
+        join(work, atom, gram, np.arange(30), correlations, penalty, np.zeros(30), atom)
     np.testing.assert_array_equal(work.gram, gram)
     places, signs = rng.permutation(30), rng.choice([-1.0, 1.0], 30)
     size = 0
@@ -173,6 +173,15 @@ def test_dependent_atoms_do_not_enter():
     dictionary = np.array([[1.0, 0.0], [0.0, 2.0], [1.0, 1.0], [-1.0, 0.0]])
     work = new_work(4)
     for atom in range(4):
-        join(work, atom, dictionary @ dictionary.T, np.arange(4), np.ones(4), np.full(4, 0.1), atom)
+        join(
+            work,
+            atom,
+            dictionary @ dictionary.T,
+            np.arange(4),
+            np.ones(4),
+            np.full(4, 0.1),
+            np.zeros(4),
+            atom,
+        )
     assert enter(work, 0, np.array([0, 3, 1, 2]), np.ones(4), 4) == 2
     np.testing.assert_array_equal(work.active[:2], [0, 1])
