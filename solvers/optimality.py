@@ -174,9 +174,9 @@ def _checked_codes(problem: LassoProblem, codes: np.ndarray | sparse.csr_array) 
 def _figures(problem: LassoProblem, codes: sparse.csr_array) -> Optimality:
     """Return the figures of codes that were checked."""
     penalty, positive = problem.penalty, problem.positive
-    residuals = problem.reconstruct(codes)
+    residuals = problem.atoms.reconstruct(codes)
     np.subtract(problem.signals, residuals, out=residuals)
-    correlations = problem.correlate(residuals)
+    correlations = problem.atoms.correlate(residuals)
     reach = correlations if positive else np.abs(correlations)
     squared_residual = np.einsum("ij,ij->i", residuals, residuals)
     along_signal = np.einsum("ij,ij->i", problem.signals, residuals)

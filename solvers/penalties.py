@@ -15,118 +15,26 @@ absolute value, or the correlation itself where codes must not be negative.
 
 from __future__ import annotations
 
-import numbers
-from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
 from snn import checks
+from solvers.penalty import (
+    SMALLEST,
+    Penalty,
+    clipped,
+    each,
+    first_wrong,
+    one_or_each,
+    require_positive,
+    threshold,
+    unconstrained_multiple,
+)
 
-# Stands for zero in denominators.
-SMALLEST = np.finfo(np.float64).tiny
 # Of ||d_i||^2: a smaller quadratic penalty is lost in the rounding of correlations.
 LEAST_CURVATURE = 1e-15
-
-
-class Penalty(ABC):
-    """What solvers and certificates ask of a penalty.
-
-    A new penalty is a subclass.  Before `bound_to`, its parameters are what the caller passed.  Afterwards
-    they are arrays, one number an atom, and the other methods can be called.  These work element by
-    element and broadcast with the parameters, unless they say otherwise.
-    """
-
-    @property
-    @abstractmethod
-    def l1_weights(self) -> np.ndarray:
-        """The weight of |a_i|, shape (n_atoms,)."""
-
-    @property
-    @abstractmethod
-    def curvatures(self) -> np.ndarray:
-        """The quadratic penalty m_i of ``m_i / 2 a_i^2``, shape (n_atoms,): it adds to ||d_i||^2."""
-
-    @abstractmethod
-    def bound_to(self, squared_norms: np.ndarray) -> Self:
-        """Return the penalty with one number an atom, for atoms of these squared norms.
-
-        Raises
-        ------
-        ValueError
-            If an array has another length, or a number is too small or too large for its atom.
-        """
-
-    @abstractmethod
-    def at(self, atoms: np.ndarray | slice) -> Self:
-        """Return the penalty of some atoms, which may be named more than once."""
-
-    @abstractmethod
-    def rescaled(self, units: np.ndarray, objective_unit: float) -> Self:
-        """Return the penalty of the code ``units * a``, divided by `objective_unit`."""
-
-    @abstractmethod
-    def value(self, codes: np.ndarray) -> np.ndarray:
-        """Return h_i(a_i)."""
-
-    @abstractmethod
-    def proximal_step(self, points: np.ndarray, *, positive: bool, out: np.ndarray) -> None:
-        """Write argmin over a of ``1/2 (a - point)^2 + h_i(a)`` to `out`."""
-
-    def maximum(self, reach: np.ndarray) -> np.ndarray:
-        """Return the smallest factor of this penalty at which each code is zero, shape (n_signals,).
-
-        `reach` is that of the signals, shape (n_signals, n_atoms).
-        """
-        return (reach / self.l1_weights).max(axis=1, initial=0.0)
-
-    @abstractmethod
-    def dual_multiple(
-        self, reach: np.ndarray, along_signal: np.ndarray, squared_residual: np.ndarray
-    ) -> np.ndarray:
-        """Return kappa, the best multiple of each residual for a dual point, shape (n_signals,).
-
-        It maximises the dual objective ``kappa s.r - 1/2 kappa^2 ||r||^2 - sum_i h_i*(kappa d_i.r)`` over
-        kappa >= 0.  The result for a signal does not depend on those beside it.
-
-        Parameters
-        ----------
-        reach : ndarray, shape (n_signals, n_atoms)
-            That of the residuals.
-        along_signal, squared_residual : ndarray, shape (n_signals,)
-            s.r and ||r||^2.
-        """
-
-    @abstractmethod
-    def slack(
-        self, codes: np.ndarray, correlations: np.ndarray, multiples: np.ndarray, *, positive: bool
-    ) -> np.ndarray:
-        """Return ``h_i(a) + h_i*(x) - a x`` at x = multiple * correlation, without a negative term."""
-
-    @abstractmethod
-    def conjugate(self, reach: np.ndarray, multiples: np.ndarray) -> np.ndarray | float:
-        """Return ``sum_i h_i*(multiple * reach_i)``, shape (n_signals,), or 0.0 if it is always zero.
-
-        `reach` has shape (n_signals, n_atoms), `multiples` one number a signal.
-        """
-
-    def violation(
-        self, codes: np.ndarray, correlations: np.ndarray, squared_norms: np.ndarray, *, positive: bool
-    ) -> np.ndarray:
-        """Return ``|(||d_i||^2 + m_i) a_i - T(||d_i||^2 a_i + d_i.r, l_i)|``, in units of correlations.
-
-        That is how far each coefficient is from a fixed point of its proximal step, times ||d_i||^2 + m_i.
-        """
-        stepped = squared_norms * codes + correlations
-        thresholded = stepped - np.minimum(stepped, self.l1_weights)
-        if not positive:
-            thresholded += np.minimum(stepped + self.l1_weights, 0.0)
-        return np.abs((squared_norms + self.curvatures) * codes - thresholded)
-
-    def violation_at_zero(self, reach: np.ndarray, *, out: np.ndarray) -> np.ndarray:
-        """Return `violation` of coefficients that are zero in `out`; negative where there is none."""
-        return np.subtract(reach, self.l1_weights, out=out)
 
 
 @dataclass(frozen=True, eq=False)
@@ -147,8 +55,8 @@ class L1(Penalty):
     weights: float | np.ndarray
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "weights", _one_or_each("weights", self.weights))
-        _require_positive("weights", self.weights)
+        object.__setattr__(self, "weights", one_or_each("weights", self.weights))
+        require_positive("weights", self.weights)
 
     @classmethod
     def _of(cls, weights: np.ndarray) -> L1:
@@ -169,7 +77,7 @@ class L1(Penalty):
 
     def bound_to(self, squared_norms: np.ndarray) -> L1:
         """See `Penalty`."""
-        return L1._of(_each("weights", self.weights, len(squared_norms)))
+        return L1._of(each("weights", self.weights, len(squared_norms)))
 
     def at(self, atoms: np.ndarray | slice) -> L1:
         """See `Penalty`."""
@@ -185,13 +93,13 @@ class L1(Penalty):
 
     def proximal_step(self, points: np.ndarray, *, positive: bool, out: np.ndarray) -> None:
         """See `Penalty`."""
-        _threshold(points, self.weights, positive, out)
+        threshold(points, self.weights, positive, out)
 
     def dual_multiple(
         self, reach: np.ndarray, along_signal: np.ndarray, squared_residual: np.ndarray
     ) -> np.ndarray:
         """See `Penalty`; the dual objective is finite where no correlation exceeds its weight."""
-        unconstrained = _unconstrained_multiple(along_signal, squared_residual)
+        unconstrained = unconstrained_multiple(along_signal, squared_residual)
         return np.minimum(unconstrained, 1.0 / np.maximum(self.maximum(reach), SMALLEST))
 
     def slack(
@@ -240,10 +148,10 @@ class ElasticNet(Penalty):
 
     def __post_init__(self) -> None:
         for name in ("l1", "l2"):
-            object.__setattr__(self, name, _one_or_each(name, getattr(self, name)))
-        _require_positive("l1", self.l1)
+            object.__setattr__(self, name, one_or_each(name, getattr(self, name)))
+        require_positive("l1", self.l1)
         if np.min(self.l2) < 0.0:
-            raise ValueError(f"l2 must not be negative; got {_first(self.l2, np.less(self.l2, 0.0))}")
+            raise ValueError(f"l2 must not be negative; got {first_wrong(self.l2, np.less(self.l2, 0.0))}")
 
     @classmethod
     def _of(cls, l1: np.ndarray, l2: np.ndarray) -> ElasticNet:
@@ -266,7 +174,7 @@ class ElasticNet(Penalty):
     def bound_to(self, squared_norms: np.ndarray) -> ElasticNet:
         """See `Penalty`."""
         n_atoms = len(squared_norms)
-        l1, l2 = _each("l1", self.l1, n_atoms), _each("l2", self.l2, n_atoms)
+        l1, l2 = each("l1", self.l1, n_atoms), each("l2", self.l2, n_atoms)
         with np.errstate(over="ignore"):
             lost = (l2 > 0.0) & (l2 < LEAST_CURVATURE * squared_norms) | ~np.isfinite(squared_norms + l2)
         if lost.any():
@@ -292,7 +200,7 @@ class ElasticNet(Penalty):
 
     def proximal_step(self, points: np.ndarray, *, positive: bool, out: np.ndarray) -> None:
         """See `Penalty`: ``T(point, l1) / (1 + l2)``."""
-        _threshold(points, self.l1, positive, out)
+        threshold(points, self.l1, positive, out)
         out /= 1.0 + self.l2
 
     def dual_multiple(
@@ -305,7 +213,7 @@ class ElasticNet(Penalty):
         ``k_i = l1_i / |d_i.r|``.  Newton's method starts at the zero without the sum and descends to the
         zero, in at most as many steps as there are atoms beyond their k_i.
         """
-        multiple = _unconstrained_multiple(along_signal, squared_residual)
+        multiple = unconstrained_multiple(along_signal, squared_residual)
         flat = self.l2 == 0.0
         if flat.any():
             largest = (reach[:, flat] / self.l1[flat]).max(axis=1, initial=SMALLEST)
@@ -324,7 +232,7 @@ class ElasticNet(Penalty):
             slopes = np.where(beyond, slope, 0.0)
             along = along_signal + np.bincount(signal, slopes * start, len(reach))
             across = squared_residual + np.bincount(signal, slopes, len(reach))
-            multiple = np.minimum(multiple, _unconstrained_multiple(along, across))
+            multiple = np.minimum(multiple, unconstrained_multiple(along, across))
 
     def slack(
         self, codes: np.ndarray, correlations: np.ndarray, multiples: np.ndarray, *, positive: bool
@@ -334,7 +242,7 @@ class ElasticNet(Penalty):
         With e = T(x, l1), ``(l1 |a| - a (x - e)) + (l2 a - e)^2 / (2 l2)``; where l2 is zero, as `L1`.
         """
         points = multiples * correlations
-        within = np.where(self.l2 == 0.0, points, _clipped(points, self.l1, positive))
+        within = np.where(self.l2 == 0.0, points, clipped(points, self.l1, positive))
         return (
             np.abs(codes) * self.l1
             - codes * within
@@ -372,54 +280,3 @@ def penalty_of(value: Any, squared_norms: np.ndarray) -> Penalty:
         return value.bound_to(squared_norms)
     weights = checks.positive_array("penalty", value, len(squared_norms), meaning="one penalty an atom")
     return L1(weights).bound_to(squared_norms)
-
-
-def _one_or_each(name: str, value: Any) -> float | np.ndarray:
-    """Return a finite number, or a read-only array of them."""
-    if isinstance(value, numbers.Real) or (isinstance(value, np.ndarray) and value.ndim == 0):
-        return checks.real_number(name, value)
-    meaning = "one number an atom, or a single number"
-    return checks.read_only(checks.real_array(name, value, shape=(None,), meaning=meaning))
-
-
-def _require_positive(name: str, value: float | np.ndarray) -> None:
-    if not np.min(value) > 0.0:
-        raise ValueError(f"{name} must be positive; got {_first(value, np.less_equal(value, 0.0))}")
-
-
-def _first(value: float | np.ndarray, wrong: np.ndarray) -> str:
-    """Return the first wrong number, and where it is, for a message."""
-    if np.ndim(value) == 0:
-        return f"{value}"
-    place = int(np.argmax(wrong))
-    return f"{value[place]} at [{place}]"
-
-
-def _each(name: str, value: float | np.ndarray, n_atoms: int) -> np.ndarray:
-    """Return one number an atom."""
-    if np.ndim(value) == 0:
-        return checks.read_only(np.full(n_atoms, value))
-    if len(value) != n_atoms:
-        raise ValueError(f"{name} must have shape ({n_atoms},), one number an atom; got shape {value.shape}")
-    return value
-
-
-def _unconstrained_multiple(along_signal: np.ndarray, squared_residual: np.ndarray) -> np.ndarray:
-    """Return the kappa >= 0 that maximises ``kappa s.r - 1/2 kappa^2 ||r||^2``."""
-    # Where the residual is zero, so is every multiple of it.
-    return np.maximum(along_signal / np.maximum(squared_residual, SMALLEST), 0.0)
-
-
-def _clipped(points: np.ndarray, weights: np.ndarray, positive: bool) -> np.ndarray:
-    """Return x - T(x)."""
-    return np.minimum(points, weights) if positive else np.clip(points, -weights, weights)
-
-
-def _threshold(points: np.ndarray, weights: np.ndarray, positive: bool, out: np.ndarray) -> None:
-    """Write the soft threshold T(x) to `out`."""
-    if positive:
-        np.subtract(points, weights, out=out)
-        np.maximum(out, 0.0, out=out)
-    else:
-        np.clip(points, -weights, weights, out=out)
-        np.subtract(points, out, out=out)

@@ -12,7 +12,8 @@ from scipy import sparse
 from snn import checks
 from solvers.convolution import ConvolutionalDictionary
 from solvers.dictionaries import Dictionary, dictionary_of, squared_norms_of_rows
-from solvers.penalties import Penalty, penalty_of
+from solvers.penalties import penalty_of
+from solvers.penalty import Penalty
 
 
 @dataclass(frozen=True, eq=False, init=False)
@@ -252,6 +253,6 @@ def _rows(array: np.ndarray, which: np.ndarray | slice) -> np.ndarray:
 
 def _require_rows(name: str, array: np.ndarray | sparse.csr_array, length: int, hint: str) -> None:
     """Raise ValueError unless `array` has rows of some length."""
-    shape = np.shape(array)
+    shape = array.shape
     if len(shape) != 2 or shape[1] != length:
         raise ValueError(f"{name} must be 2-D, with rows of {length} numbers; got shape {shape}: {hint}")

@@ -113,6 +113,7 @@ CASES = [
         "penalty must have shape (2,), one penalty an atom; got shape (3,)",
     ),
     (lambda: problem(penalty=True), TypeError, "penalty must be a real number; got bool"),
+    (lambda: problem(penalty="l1"), TypeError, "penalty must be an array of real numbers; got dtype <U2"),
     (lambda: problem(positive=1), TypeError, "positive must be True or False; got 1"),
     (
         lambda: problem(gram=np.eye(3)),
