@@ -175,8 +175,9 @@ class LassoProblem:
         Raises
         ------
         ValueError
-            If `signals` is not an array of shape (n_signals, n_features).
+            If `signals` does not have the shape (n_signals, n_features).
         """
+        signals = np.asarray(signals, dtype=np.float64)
         _require_rows("signals", signals, self.n_features, "for one signal pass signal[np.newaxis]")
         return self.atoms.correlate(signals)
 
@@ -253,6 +254,6 @@ def _rows(array: np.ndarray, which: np.ndarray | slice) -> np.ndarray:
 
 def _require_rows(name: str, array: np.ndarray | sparse.csr_array, length: int, hint: str) -> None:
     """Raise ValueError unless `array` has rows of some length."""
-    shape = array.shape
+    shape = np.shape(array)
     if len(shape) != 2 or shape[1] != length:
         raise ValueError(f"{name} must be 2-D, with rows of {length} numbers; got shape {shape}: {hint}")
