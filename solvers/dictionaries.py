@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from functools import cached_property
 from typing import Any, NoReturn
 
 import numpy as np
@@ -101,9 +100,8 @@ class Dictionary(ABC):
         """Return True if so many products cost less with the Gram matrix than with the dictionary."""
         return False
 
-    @cached_property
     def largest_eigenvalue(self) -> float:
-        """L, the largest eigenvalue of the Gram matrix of the atoms at norm one, or a little more."""
+        """Return L, the largest eigenvalue of the Gram matrix of the atoms at norm one, or a little more."""
         n_atoms, n_features = self.shape
         if min(n_atoms, n_features) <= MOST_FOR_DIRECT_EIGENVALUES:
             atoms = self.toarray() / np.sqrt(self.squared_norms)[:, np.newaxis]

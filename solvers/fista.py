@@ -167,7 +167,7 @@ def _parts(n_atoms: int) -> list[slice]:
 def gradient_step(problem: LassoProblem) -> GradientStep:
     """Return the step of all iterations of a problem."""
     norms = np.sqrt(problem.squared_norms)
-    largest_eigenvalue = problem.atoms.largest_eigenvalue
+    largest_eigenvalue = problem.atoms.largest_eigenvalue()
     if not problem.atoms.gram_is_cheaper(EXPECTED_ITERATIONS * problem.n_signals):
         atoms = problem.atoms.normalised(np.sqrt(largest_eigenvalue))
         return GradientStep(norms, largest_eigenvalue, matrix=None, atoms=atoms)
@@ -178,7 +178,7 @@ def gradient_step(problem: LassoProblem) -> GradientStep:
 
 
 class Iterates:
-    """Codes on their way, a row each; atoms of norm one, correlations and the penalty in units of L.
+    """Iterates of some signals, a row each; atoms of norm one, correlations and the penalty in units of L.
 
     A gradient step is affine in the code, so that the step from the extrapolated code is the
     extrapolation of the steps from the last two codes: one product of matrices an iteration, which

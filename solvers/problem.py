@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -48,7 +48,8 @@ class LassoProblem:
     TypeError
         If an argument does not hold real numbers, or a convolutional dictionary comes with a `gram`.
     ValueError
-        If shapes do not fit, a number is not finite, a penalty is not positive, an atom is zero, the
+        If shapes do not fit, a number is not finite, a penalty is not positive or does not fit the atoms
+        (`ElasticNet`), an atom is zero, the
         squared norm of a non-zero atom or signal overflows or is below 1e-292, or `gram` is not the
         dictionary's.
 
@@ -64,7 +65,7 @@ class LassoProblem:
     penalty: Penalty
     """An `L1` or another penalty object, with one number an atom."""
     positive: bool
-    atoms: Dictionary
+    atoms: Dictionary = field(repr=False)
     """The dictionary by its products: a `DenseDictionary` of the array, or the convolutional one itself."""
     energies: np.ndarray
     """1/2 ||s||^2, shape (n_signals,): the objective of the zero code, and the scale of `tol`."""

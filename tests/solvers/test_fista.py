@@ -28,7 +28,7 @@ def test_largest_eigenvalue_is_not_below_the_true_one_nor_much_above(shape, unit
     dictionary = random_problem(shape[1], shape[0], unit_norm=unit_norm).dictionary
     norms = np.linalg.norm(dictionary, axis=1)
     largest = np.linalg.norm(dictionary / norms[:, np.newaxis], ord=2) ** 2
-    found = DenseDictionary(dictionary).largest_eigenvalue
+    found = DenseDictionary(dictionary).largest_eigenvalue()
     assert largest * (1 - 1e-12) <= found <= largest * 1.002
 
 

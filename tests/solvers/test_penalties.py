@@ -1,8 +1,10 @@
 """Penalties: closed forms, the certificate of the elastic net, every solver against scikit-learn."""
 
+import ast
 import pickle
 import warnings
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,6 +14,7 @@ from scipy.optimize import minimize_scalar
 from sklearn.linear_model import ElasticNet as SklearnElasticNet
 from sklearn.linear_model import Lasso
 
+import solvers
 from solvers import (
     L1,
     ConvolutionalDictionary,
@@ -185,6 +188,16 @@ def test_numbers_become_an_l1_and_objects_are_bound_to_the_atoms():
         penalty.l1 = 1.0
     copy = pickle.loads(pickle.dumps(problem))
     np.testing.assert_array_equal(solve_fista(copy).codes, solve_fista(problem).codes)
+
+
+def test_no_solver_asks_for_the_kind_of_a_penalty():
+    """One class is enough for a new penalty: its name appears where penalties are defined and exported."""
+    kinds = {"L1", "ElasticNet"}
+    for path in Path(solvers.__file__).parent.rglob("*.py"):
+        if path.name in ("penalties.py", "__init__.py"):
+            continue
+        names = {node.id for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Name)}
+        assert not names & kinds, path
 
 
 # -- the certificate of the elastic net ------------------------------------------------------------
