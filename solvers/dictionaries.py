@@ -80,9 +80,8 @@ class Dictionary(ABC):
         """
         self._refuse()
 
-    @property
     def gram(self) -> np.ndarray:
-        """G = D @ D.T, shape (n_atoms, n_atoms).
+        """Return G = D @ D.T, shape (n_atoms, n_atoms).
 
         Raises
         ------
@@ -91,13 +90,21 @@ class Dictionary(ABC):
         """
         self._refuse()
 
-    @property
-    def has_gram(self) -> bool:
-        """True if the Gram matrix was given or has been computed."""
-        return False
+    def checked_gram(self, value: Any) -> np.ndarray:
+        """Return the Gram matrix that a caller passed.
 
-    def gram_is_cheaper(self, n_products: int) -> bool:
-        """Return True if so many products cost less with the Gram matrix than with the dictionary."""
+        Raises
+        ------
+        TypeError, ValueError
+            If it is another matrix, or the dictionary is used without one.
+        """
+        raise TypeError(f"gram must be None with a {type(self).__name__}, which is used without one")
+
+    def gram_is_cheaper(self, n_products: int, *, at_hand: bool) -> bool:
+        """Return True if so many products cost less with the Gram matrix than with the dictionary.
+
+        `at_hand` says that the Gram matrix need not be computed for them.
+        """
         return False
 
     def largest_eigenvalue(self) -> float:
@@ -132,24 +139,19 @@ class DenseDictionary(Dictionary):
     Parameters
     ----------
     array : array_like, shape (n_atoms, n_features)
-    gram : array_like, shape (n_atoms, n_atoms), optional
-        ``array @ array.T``, if it is at hand; otherwise computed when it is asked for.
 
     Raises
     ------
     TypeError, ValueError
-        If an argument does not hold finite real numbers, or has a wrong shape, or `gram` is another matrix.
+        If it does not hold finite real numbers, has a wrong shape, or the squared norm of a non-zero row
+        overflows or is below 1e-292.
     """
 
-    def __init__(self, array: np.ndarray, gram: np.ndarray | None = None) -> None:
+    def __init__(self, array: np.ndarray) -> None:
         self._array = checks.read_only(
             checks.real_array("dictionary", array, shape=(None, None), meaning="(n_atoms, n_features)")
         )
         self._squared_norms = checks.read_only(squared_norms_of_rows("dictionary", "atom", self._array))
-        self._gram = None
-        if gram is not None:
-            self.require_norms()
-            self._gram = checks.read_only(_checked_gram(gram, self._array, self._squared_norms))
 
     @property
     def as_passed(self) -> np.ndarray:
@@ -171,17 +173,29 @@ class DenseDictionary(Dictionary):
         """||d_i||^2 of each atom, shape (n_atoms,)."""
         return self._squared_norms
 
-    @property
     def gram(self) -> np.ndarray:
-        """G = array @ array.T, shape (n_atoms, n_atoms), computed when it is first asked for."""
-        if self._gram is None:
-            self._gram = checks.read_only(self._array @ self._array.T)
-        return self._gram
+        """Return G = array @ array.T, shape (n_atoms, n_atoms)."""
+        return self._array @ self._array.T
 
-    @property
-    def has_gram(self) -> bool:
-        """True if the Gram matrix was given or has been computed."""
-        return self._gram is not None
+    def checked_gram(self, value: Any) -> np.ndarray:
+        """Return the Gram matrix that a caller passed, if it is that of the array."""
+        n_atoms = len(self._array)
+        gram = checks.real_array("gram", value, shape=(n_atoms, n_atoms), meaning="(n_atoms, n_atoms)")
+        # The diagonal, and one combination of the columns, scaled to atoms of norm one: O(n_atoms^2), never
+        # the product.
+        norms = np.sqrt(self._squared_norms)
+        mixture = np.cos(np.arange(n_atoms)) / norms
+        errors = np.abs(gram @ mixture - self._array @ (self._array.T @ mixture)) / norms
+        worst = max(
+            float(np.abs(np.diagonal(gram) / self._squared_norms - 1.0).max()),
+            float(errors.max()) / np.sqrt(n_atoms),
+        )
+        if not worst <= 1e-8:
+            raise ValueError(
+                f"gram must be dictionary @ dictionary.T; got a matrix that differs by about {worst:.2g} "
+                "of it"
+            )
+        return gram
 
     def require_norms(self) -> None:
         """Raise ValueError if an atom is zero."""
@@ -219,14 +233,14 @@ class DenseDictionary(Dictionary):
         """Return some rows of the Gram matrix, shape (len(atoms), n_atoms)."""
         return self._array[atoms] @ self._array.T
 
-    def gram_is_cheaper(self, n_products: int) -> bool:
+    def gram_is_cheaper(self, n_products: int, *, at_hand: bool) -> bool:
         """Return True if so many products cost less with the Gram matrix than with the dictionary.
 
-        Costs are counted in multiplications an atom.  A Gram matrix that is not there is symmetric, so that
-        half of it has to be computed.
+        Costs are counted in multiplications an atom.  The Gram matrix is symmetric, so that half of it has
+        to be computed.
         """
         n_atoms, n_features = self.shape
-        making = 0.0 if self.has_gram else 0.5 * n_atoms * n_features
+        making = 0.0 if at_hand else 0.5 * n_atoms * n_features
         return n_products * n_atoms + making < n_products * 2.0 * n_features
 
     def normal_product(self, codes: np.ndarray, *, out: np.ndarray) -> None:
@@ -245,21 +259,9 @@ class DenseDictionary(Dictionary):
         return self._array.T @ ((self._array @ signal) / self.squared_norms)
 
 
-def dictionary_of(value: Any, gram: Any) -> Dictionary:
-    """Return the dictionary that a problem has, of what its caller passed.
-
-    Raises
-    ------
-    TypeError
-        If `gram` is passed with a dictionary that is not an array.
-    TypeError, ValueError
-        As `DenseDictionary`.
-    """
-    if not isinstance(value, Dictionary):
-        return DenseDictionary(value, gram)
-    if gram is not None:
-        raise TypeError(f"gram must be None with a {type(value).__name__}, which is used without one")
-    return value
+def dictionary_of(value: Any) -> Dictionary:
+    """Return the dictionary that a problem has, of what its caller passed: an array, or a `Dictionary`."""
+    return value if isinstance(value, Dictionary) else DenseDictionary(value)
 
 
 def sparse_product(codes: np.ndarray, matrix: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
@@ -283,21 +285,3 @@ def squared_norms_of_rows(name: str, row: str, array: np.ndarray) -> np.ndarray:
             f"{np.finfo(float).max:.1g}; got {squared_norms[first]:.3g} for {row} {first}: rescale"
         )
     return squared_norms
-
-
-def _checked_gram(value: np.ndarray, array: np.ndarray, squared_norms: np.ndarray) -> np.ndarray:
-    n_atoms = len(array)
-    gram = checks.real_array("gram", value, shape=(n_atoms, n_atoms), meaning="(n_atoms, n_atoms)")
-    # The diagonal, and one combination of the columns, scaled to atoms of norm one: O(n_atoms^2), never
-    # the product.
-    norms = np.sqrt(squared_norms)
-    mixture = np.cos(np.arange(n_atoms)) / norms
-    errors = np.abs(gram @ mixture - array @ (array.T @ mixture)) / norms
-    worst = max(
-        float(np.abs(np.diagonal(gram) / squared_norms - 1.0).max()), float(errors.max()) / np.sqrt(n_atoms)
-    )
-    if not worst <= 1e-8:
-        raise ValueError(
-            f"gram must be dictionary @ dictionary.T; got a matrix that differs by about {worst:.2g} of it"
-        )
-    return gram

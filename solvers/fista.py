@@ -168,7 +168,8 @@ def gradient_step(problem: LassoProblem) -> GradientStep:
     """Return the step of all iterations of a problem."""
     norms = np.sqrt(problem.squared_norms)
     largest_eigenvalue = problem.atoms.largest_eigenvalue()
-    if not problem.atoms.gram_is_cheaper(EXPECTED_ITERATIONS * problem.n_signals):
+    n_products = EXPECTED_ITERATIONS * problem.n_signals
+    if not problem.atoms.gram_is_cheaper(n_products, at_hand=problem.has_gram):
         atoms = problem.atoms.normalised(np.sqrt(largest_eigenvalue))
         return GradientStep(norms, largest_eigenvalue, matrix=None, atoms=atoms)
     matrix = problem.gram / (-largest_eigenvalue * norms)

@@ -79,7 +79,7 @@ class LassoProblem:
         positive: bool = False,
         gram: np.ndarray | None = None,
     ) -> None:
-        atoms = dictionary_of(dictionary, gram)
+        atoms = dictionary_of(dictionary)
         signals = checks.real_array("signals", signals, shape=(None, None), meaning="(n_signals, n_features)")
         n_features = atoms.shape[1]
         if signals.shape[1] != n_features:
@@ -93,6 +93,8 @@ class LassoProblem:
             atoms=atoms,
             energies=checks.read_only(0.5 * squared_norms_of_rows("signals", "signal", signals)),
         )
+        if gram is not None:
+            self._set(gram=checks.read_only(atoms.checked_gram(gram)))
 
     def _set(self, **values: Any) -> None:
         """Set attributes while the problem is being made."""
@@ -114,7 +116,7 @@ class LassoProblem:
         """m, the quadratic penalty that adds to the diagonal of the Gram matrix, shape (n_atoms,)."""
         return self.penalty.curvatures
 
-    @property
+    @cached_property
     def gram(self) -> np.ndarray:
         """G = dictionary @ dictionary.T, shape (n_atoms, n_atoms), without the penalty's curvatures.
 
@@ -123,12 +125,12 @@ class LassoProblem:
         TypeError
             If the dictionary is convolutional: its `gram_rows` and `stencil` say the same.
         """
-        return self.atoms.gram
+        return checks.read_only(self.atoms.gram())
 
     @property
     def has_gram(self) -> bool:
         """True if the Gram matrix was given or has been computed."""
-        return self.atoms.has_gram
+        return "gram" in vars(self)
 
     def gram_rows(self, atoms: np.ndarray) -> np.ndarray | sparse.csr_array:
         """Return rows of the Gram matrix, shape (len(atoms), n_atoms).
@@ -224,6 +226,8 @@ class LassoProblem:
             atoms=self.atoms,
             energies=_rows(self.energies, which),
         )
+        if self.has_gram:
+            part._set(gram=self.gram)
         if "correlations" in vars(self):
             part._set(correlations=_rows(self.correlations, which))
         return part

@@ -58,25 +58,24 @@ def test_normalised_atoms_have_one_norm_and_the_largest_eigenvalue(dictionary):
 
 def test_a_gram_matrix_counts_what_it_takes_to_make_it():
     dictionary = DenseDictionary(np.random.default_rng(2).standard_normal((30, 20)))
-    assert not dictionary.has_gram
     # 30 against 40 multiplications a product, and 300 to make it.
-    assert not dictionary.gram_is_cheaper(30)
-    assert dictionary.gram_is_cheaper(31)
-    assert not dictionary.has_gram
-    np.testing.assert_allclose(dictionary.gram, dictionary.array @ dictionary.array.T, rtol=0, atol=1e-13)
-    assert dictionary.has_gram
-    assert dictionary.gram_is_cheaper(1)
-    assert not DICTIONARIES["convolutional"].gram_is_cheaper(10**9)
+    assert not dictionary.gram_is_cheaper(30, at_hand=False)
+    assert dictionary.gram_is_cheaper(31, at_hand=False)
+    assert dictionary.gram_is_cheaper(1, at_hand=True)
+    assert not DICTIONARIES["convolutional"].gram_is_cheaper(10**9, at_hand=False)
+    np.testing.assert_allclose(dictionary.gram(), dictionary.array @ dictionary.array.T, rtol=0, atol=1e-13)
 
 
 def test_what_the_caller_passed_is_kept():
     array = np.eye(3)
-    dense = dictionary_of(array, None)
+    dense = dictionary_of(array)
     assert isinstance(dense, Dictionary)
     assert np.shares_memory(dense.array, array)
     assert dense.as_passed is dense.array
     convolutional = DICTIONARIES["convolutional"]
-    assert dictionary_of(convolutional, None) is convolutional
+    assert dictionary_of(convolutional) is convolutional
     assert convolutional.as_passed is convolutional
     with pytest.raises(TypeError, match="gram must be None with a ConvolutionalDictionary"):
-        dictionary_of(convolutional, np.eye(3))
+        convolutional.checked_gram(np.eye(3))
+    with pytest.raises(TypeError, match="problem must have an array of atoms"):
+        convolutional.gram()
