@@ -203,7 +203,9 @@ class Iterates:
         self.step = step
         self.positive = problem.positive
         self.penalty = problem.penalty.rescaled(step.norms, step.largest_eigenvalue)
-        self.parts = [(part, self.penalty.at(part)) for part in _parts(problem.n_atoms)]
+        self.parts = [
+            (part, self.penalty.at(np.arange(problem.n_atoms)[part])) for part in _parts(problem.n_atoms)
+        ]
         self.energies = problem.energies / step.largest_eigenvalue
         self.scaled_correlations = problem.correlations / (step.norms * step.largest_eigenvalue)
         self.stepped = self.scaled_correlations.copy()

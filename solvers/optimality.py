@@ -191,13 +191,12 @@ def _figures(problem: LassoProblem, codes: sparse.csr_array) -> Optimality:
     penalty_of_entry = penalty.at(atom)
     costs = penalty_of_entry.value(value)
     slacks = penalty_of_entry.slack(value, correlation, kappa.take(signal), positive=positive)
-    # From here on `reach` is that of the coefficients that are zero.
-    reach.put(place, 0.0)
     gap = (
         0.5 * (1.0 - kappa) ** 2 * squared_residual
         + np.bincount(signal, slacks, n_signals)
-        + penalty.conjugate(reach, kappa)
+        + penalty.conjugate(reach, kappa, without=place)
     )
+    # Of the coefficients that are zero; the others follow.
     violations = penalty.violation_at_zero(reach, out=reach)
     squared_norms = problem.squared_norms.take(atom)
     violations.put(place, penalty_of_entry.violation(value, correlation, squared_norms, positive=positive))

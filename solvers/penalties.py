@@ -79,9 +79,9 @@ class L1(Penalty):
         """See `Penalty`."""
         return L1._of(each("weights", self.weights, len(squared_norms)))
 
-    def at(self, atoms: np.ndarray | slice) -> L1:
+    def at(self, atoms: np.ndarray) -> L1:
         """See `Penalty`."""
-        return L1._of(self.weights[atoms])
+        return L1._of(self.weights.take(atoms))
 
     def rescaled(self, units: np.ndarray, objective_unit: float) -> L1:
         """See `Penalty`."""
@@ -108,7 +108,7 @@ class L1(Penalty):
         """See `Penalty`: ``l |a| - a x``."""
         return np.abs(codes) * self.weights - multiples * codes * correlations
 
-    def conjugate(self, reach: np.ndarray, multiples: np.ndarray) -> float:
+    def conjugate(self, reach: np.ndarray, multiples: np.ndarray, *, without: np.ndarray) -> float:
         """See `Penalty`: zero for every point that `dual_multiple` allows."""
         return 0.0
 
@@ -186,9 +186,9 @@ class ElasticNet(Penalty):
             )
         return ElasticNet._of(l1, l2)
 
-    def at(self, atoms: np.ndarray | slice) -> ElasticNet:
+    def at(self, atoms: np.ndarray) -> ElasticNet:
         """See `Penalty`."""
-        return ElasticNet._of(self.l1[atoms], self.l2[atoms])
+        return ElasticNet._of(self.l1.take(atoms), self.l2.take(atoms))
 
     def rescaled(self, units: np.ndarray, objective_unit: float) -> ElasticNet:
         """See `Penalty`."""
@@ -249,10 +249,11 @@ class ElasticNet(Penalty):
             + 0.5 * ((self.l2 * codes - (points - within)) / self._roots) ** 2
         )
 
-    def conjugate(self, reach: np.ndarray, multiples: np.ndarray) -> np.ndarray:
+    def conjugate(self, reach: np.ndarray, multiples: np.ndarray, *, without: np.ndarray) -> np.ndarray:
         """See `Penalty`."""
         excess = np.maximum(multiples[:, np.newaxis] * reach - self.l1, 0.0)
         excess[:, self.l2 == 0.0] = 0.0
+        excess.put(without, 0.0)
         excess /= self._roots
         return 0.5 * np.einsum("ij,ij->i", excess, excess)
 

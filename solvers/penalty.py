@@ -47,8 +47,8 @@ class Penalty(ABC):
         """
 
     @abstractmethod
-    def at(self, atoms: np.ndarray | slice) -> Self:
-        """Return the penalty of some atoms, which may be named more than once."""
+    def at(self, atoms: np.ndarray) -> Self:
+        """Return the penalty of the atoms with these numbers, which may be named more than once."""
 
     @abstractmethod
     def rescaled(self, units: np.ndarray, objective_unit: float) -> Self:
@@ -93,10 +93,17 @@ class Penalty(ABC):
         """Return ``h_i(a) + h_i*(x) - a x`` at x = multiple * correlation, without a negative term."""
 
     @abstractmethod
-    def conjugate(self, reach: np.ndarray, multiples: np.ndarray) -> np.ndarray | float:
+    def conjugate(
+        self, reach: np.ndarray, multiples: np.ndarray, *, without: np.ndarray
+    ) -> np.ndarray | float:
         """Return ``sum_i h_i*(multiple * reach_i)``, shape (n_signals,), or 0.0 if it is always zero.
 
-        `reach` has shape (n_signals, n_atoms), `multiples` one number a signal.
+        Parameters
+        ----------
+        reach : ndarray, shape (n_signals, n_atoms)
+        multiples : ndarray, shape (n_signals,)
+        without : ndarray of int
+            Places in `reach`, counted row by row, that are left out of the sums.
         """
 
     def violation(
