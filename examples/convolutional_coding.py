@@ -90,7 +90,7 @@ def coding_problem(side: int, kernels: np.ndarray) -> LassoProblem:
 
 def fresh(problem: LassoProblem) -> LassoProblem:
     """Return the problem without what solvers have computed of it."""
-    return LassoProblem(problem.dictionary, problem.signals, problem.penalty, positive=problem.positive)
+    return LassoProblem(problem.dictionary, problem.signals, problem.l1_weights, positive=problem.positive)
 
 
 def follow_fista(problem: LassoProblem, stop_objective: float, *, repeats: int = 1) -> Curve:
@@ -132,7 +132,7 @@ def run_spikes(problem: LassoProblem, duration: float) -> tuple[SpikingRead, flo
     unsolved = fresh(problem)
     lasso_network(problem)  # the weights, which are the dictionary's, not the image's
     begin = time.perf_counter()
-    drive = unsolved.correlations - unsolved.penalty
+    drive = unsolved.correlations - unsolved.l1_weights
     scale = max(float((drive / unsolved.squared_norms).max()), np.finfo(float).tiny)
     network = lasso_network(unsolved, scale=scale)
     run = EventDrivenRun(network, network.soma_bias[np.newaxis])

@@ -1,4 +1,4 @@
-"""Sparse coding: the LASSO as a problem, several ways to solve it, one judge."""
+"""Sparse coding: the LASSO as a problem, several ways to solve it, certificates."""
 
 from typing import TYPE_CHECKING
 
@@ -7,6 +7,7 @@ from solvers.compare import compare, comparison_table, plot_comparison
 from solvers.convolution import ConvolutionalDictionary
 from solvers.fista import solve_fista
 from solvers.optimality import duality_gap, kkt_violation, objective, penalty_max
+from solvers.penalties import L1, ElasticNet
 from solvers.problem import LassoProblem
 from solvers.reference import solve_coordinate_descent, solve_lars
 from solvers.result import SparseCodingResult, Status
@@ -18,7 +19,9 @@ if TYPE_CHECKING:
     from solvers.coder import SpikingSparseCoder
 
 __all__ = [
+    "L1",
     "ConvolutionalDictionary",
+    "ElasticNet",
     "LassoProblem",
     "SparseCodingResult",
     "SpikingCodingResult",

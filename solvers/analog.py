@@ -6,7 +6,7 @@ import numpy as np
 from tqdm import tqdm
 
 from snn import checks, simulate_analog
-from solvers.optimality import judge
+from solvers.optimality import measure
 from solvers.problem import LassoProblem
 from solvers.result import SparseCodingResult, judged
 
@@ -24,12 +24,13 @@ def solve_analog(
 ) -> SparseCodingResult:
     """Solve by integrating the analog LCA, one signal after the other, from rest.
 
-    With T the soft threshold, one-sided if the problem is `positive`, and atoms scaled to norm one::
+    With T the soft threshold by lambda, one-sided if the problem is `positive`, atoms scaled to norm one, and
+    m the curvatures of the penalty, zero for the LASSO::
 
-        du/dt = b - u - (G - 1) a      a = T(u)
+        du/dt = b - u - (G - 1) a      a_i = T(u_i) / (1 + m_i)
 
-    along which the objective never increases, dE/dt = - sum over active of (du_i/dt)^2; where the flow
-    comes to rest, the code is optimal.
+    along which the objective never increases, dE/dt = - sum over active of (du_i/dt)^2 / (1 + m_i); where the
+    flow comes to rest, the code is optimal.
 
     Parameters
     ----------
@@ -87,12 +88,13 @@ def _solve_one(
 ) -> tuple[np.ndarray, int]:
     """Return the code of a single signal, and the evaluations of the flow."""
     code = np.zeros(problem.n_atoms)
-    if judge(problem, code[np.newaxis]).duality_gap[0] <= tol * problem.energies[0]:
+    if measure(problem, code[np.newaxis]).duality_gap[0] <= tol * problem.energies[0]:
         return code, 0
     # In units in which atoms and signal have norm one.
     length = np.sqrt(2.0 * problem.energies[0])
     drive = problem.correlations[0] / (norms * length)
-    threshold = problem.penalty / (norms * length)
+    threshold = problem.l1_weights / (norms * length)
+    divisor = 1.0 + problem.curvatures / problem.squared_norms
     potential = np.zeros(problem.n_atoms)
     time = 0.0
     n_evaluations = 0
@@ -104,6 +106,7 @@ def _solve_one(
             activation_threshold=threshold,
             duration=segment,
             two_sided=not problem.positive,
+            divisor=divisor,
             initial_potential=potential,
             n_times=2,
             relative_tolerance=float(np.clip(INTEGRATOR_PART * tol, *INTEGRATOR_RANGE)),
@@ -112,6 +115,6 @@ def _solve_one(
         n_evaluations += run.n_evaluations
         potential = run.potentials[-1]
         code = run.activities[-1] * length / norms
-        if judge(problem, code[np.newaxis]).duality_gap[0] <= tol * problem.energies[0]:
+        if measure(problem, code[np.newaxis]).duality_gap[0] <= tol * problem.energies[0]:
             break
     return code, n_evaluations

@@ -1,6 +1,6 @@
 """Convolutional dictionaries: a few kernels, each at every place of an image.
 
-NumPy and SciPy only, like the judge that uses it.
+NumPy and SciPy only, like the certificates that use it.
 """
 
 from __future__ import annotations
@@ -13,13 +13,14 @@ from numpy.lib.stride_tricks import as_strided
 from scipy import sparse
 
 from snn import checks
+from solvers.dictionaries import Dictionary, squared_norms_of_rows
 
 # A product of a code with the kernels goes through its non-zeros if they are fewer than one in so many.
 DENSE_PART = 16
 
 
 @dataclass(frozen=True, eq=False)
-class ConvolutionalDictionary:
+class ConvolutionalDictionary(Dictionary):
     """A dictionary whose atoms are kernels at the places of a grid over an image.
 
     A signal is an image, its features the pixels row by row.  With p a position of the grid and k a
@@ -119,6 +120,19 @@ class ConvolutionalDictionary:
         """||d_i||^2 of each atom, shape (n_atoms,)."""
         squared_norms = np.einsum("ij,ij->i", self.kernel_rows, self.kernel_rows)
         return checks.read_only(np.tile(squared_norms, self.n_positions))
+
+    def require_norms(self) -> None:
+        """Raise ValueError if floating point cannot hold the squared norm of a kernel; none is zero."""
+        squared_norms_of_rows("dictionary", "kernel", self.kernel_rows)
+
+    def normalised(self, scale: float) -> ConvolutionalDictionary:
+        """Return the dictionary of the atoms d_i / (||d_i|| scale)."""
+        norms = np.sqrt(self.squared_norms[: self.n_kernels, np.newaxis, np.newaxis])
+        return ConvolutionalDictionary(self.kernels / (norms * scale), self.image_shape, self.stride)
+
+    def normal_product(self, codes: np.ndarray, *, out: np.ndarray) -> None:
+        """Write codes @ D @ D.T to `out`, shape (n_signals, n_atoms)."""
+        self.correlate(self.reconstruct(codes), out=out)
 
     def correlate(self, signals: np.ndarray, *, out: np.ndarray | None = None) -> np.ndarray:
         """Return the inner products of signals with all atoms, shape (n_signals, n_atoms).

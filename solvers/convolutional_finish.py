@@ -102,7 +102,7 @@ def _guess(problem: LassoProblem, run: EventDrivenRun, signal: int) -> tuple[np.
     atoms = np.flatnonzero(direction)
     direction = direction[atoms]
     image = problem.reconstruct(_row(direction, atoms, problem.n_atoms))[0]
-    slope = problem.correlations[0, atoms] @ direction - problem.penalty[atoms] @ np.abs(direction)
+    slope = problem.correlations[0, atoms] @ direction - problem.l1_weights[atoms] @ np.abs(direction)
     return atoms, direction, slope / (image @ image) if slope > 0.0 else 0.0
 
 
@@ -198,7 +198,7 @@ class _Finish:
         self.part = _Part(self.problem.dictionary, atoms)
         self.code = code
         self.correlation = self.problem.correlations[0, atoms]
-        self.penalty = self.problem.penalty[atoms]
+        self.penalty = self.problem.l1_weights[atoms]
         self.squared_norms = self.problem.squared_norms[atoms]
 
     def _sweep(self) -> int:
@@ -268,7 +268,7 @@ class _Finish:
     def _join(self, correlations: np.ndarray) -> bool:
         """Have violators join W; return whether there were any, in W or outside."""
         atoms = self.part.atoms
-        excess = (correlations if self.problem.positive else np.abs(correlations)) - self.problem.penalty
+        excess = (correlations if self.problem.positive else np.abs(correlations)) - self.problem.l1_weights
         excess[atoms[self.code != 0.0]] = 0.0
         by_position = excess.reshape(self.problem.dictionary.n_positions, -1)
         least = np.maximum(JOINING * by_position.max(axis=1), self.tolerance)

@@ -22,13 +22,13 @@ def stencil_weights(dictionary: ConvolutionalDictionary, *, positive: bool) -> S
     return dictionary.__dict__[name]
 
 
-def firing_threshold(dictionary: ConvolutionalDictionary, *, positive: bool) -> np.ndarray:
-    """Return diag G in the order of the neurons."""
-    return (
-        dictionary.squared_norms
-        if positive
-        else np.repeat(dictionary.squared_norms.reshape(dictionary.n_positions, 1, -1), 2, axis=1).reshape(-1)
-    )
+def firing_threshold(
+    dictionary: ConvolutionalDictionary, threshold: np.ndarray, *, positive: bool
+) -> np.ndarray:
+    """Return one threshold an atom in the order of the neurons."""
+    if positive:
+        return threshold
+    return np.repeat(threshold.reshape(dictionary.n_positions, 1, -1), 2, axis=1).reshape(-1)
 
 
 def neurons_together(dictionary: ConvolutionalDictionary, values: np.ndarray) -> np.ndarray:

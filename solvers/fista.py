@@ -5,12 +5,11 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from scipy.sparse.linalg import LinearOperator, eigsh
 from tqdm import tqdm
 
 from snn import checks
-from solvers.convolution import ConvolutionalDictionary
-from solvers.optimality import judge
+from solvers.dictionaries import Dictionary, sparse_product
+from solvers.optimality import measure
 from solvers.problem import LassoProblem
 from solvers.result import SparseCodingResult, judged
 
@@ -31,19 +30,20 @@ def solve_fista(
 ) -> SparseCodingResult:
     """Solve by accelerated proximal gradient steps (FISTA) with adaptive restart.
 
-    With T the soft threshold, one-sided if the problem is `positive`, and atoms scaled to norm one::
+    With P the proximal step of the penalty and atoms scaled to norm one::
 
-        a_k+1 = T(y_k + (b - G y_k) / L, lambda / L)      y_k+1 = a_k+1 + (t_k - 1) / t_k+1 (a_k+1 - a_k)
+        a_k+1 = P(y_k + (b - G y_k) / L)      y_k+1 = a_k+1 + (t_k - 1) / t_k+1 (a_k+1 - a_k)
 
-    where L is the largest eigenvalue of the Gram matrix G, and t_k+1 = (1 + sqrt(1 + 4 t_k^2)) / 2 is
-    set back to 1 whenever the last step went against the momentum.
+    where P(x) = argmin over a of 1/2 (a - x)^2 + h(a) / L.  For the LASSO that is the soft threshold by
+    lambda / L, one-sided if the problem is `positive`.  L is the largest eigenvalue of the Gram matrix G, and
+    t_k+1 = (1 + sqrt(1 + 4 t_k^2)) / 2 is set back to 1 whenever the last step went against the momentum.
 
     Parameters
     ----------
     problem : LassoProblem
         The problem.
     tol : float, default 1e-3
-        A signal is done when ``duality_gap <= tol * 1/2 ||signal||^2``, by the judge's reckoning.
+        A signal is done when ``duality_gap <= tol * 1/2 ||signal||^2``, by its certificate.
     max_iter : int, default 10000
         Iterations at most, for each signal.
     progress : bool, default False
@@ -112,10 +112,10 @@ def _solve_block(
         n_steps[signals] = iteration
         done = np.flatnonzero(iterates.relative_gap() <= tol)
         if len(done):
-            # A signal leaves when the judge agrees: the gap above is a difference of large numbers.
+            # A signal leaves when its certificate agrees: the gap above is a difference of large numbers.
             leaving = problem.subset(signals[done])
             candidates = iterates.codes[done] / step.norms
-            agreed = judge(leaving, candidates).duality_gap <= tol * leaving.energies
+            agreed = measure(leaving, candidates).duality_gap <= tol * leaving.energies
             done = done[agreed]
             codes[signals[done]] = candidates[agreed]
             signals = np.delete(signals, done)
@@ -137,20 +137,23 @@ class GradientStep(NamedTuple):
     norms: np.ndarray
     largest_eigenvalue: float
     """L."""
-    operator: np.ndarray | ConvolutionalDictionary
-    """1 - G / L, or the dictionary / sqrt(L)."""
-    through_gram: bool
+    matrix: np.ndarray | None
+    """1 - G / L, or None if products go through the dictionary."""
+    atoms: Dictionary | None
+    """The atoms at norm 1 / sqrt(L), or None if products go through `matrix`."""
+
+    @property
+    def through_gram(self) -> bool:
+        """True if products go through the Gram matrix."""
+        return self.matrix is not None
 
     def __call__(self, codes: np.ndarray, scaled_correlations: np.ndarray, out: np.ndarray) -> None:
         """Write the step from `codes` to `out`; `scaled_correlations` are b / L."""
         if self.through_gram:
-            _sparse_product(codes, self.operator, out)
+            sparse_product(codes, self.matrix, out)
             out += scaled_correlations
             return
-        if isinstance(self.operator, ConvolutionalDictionary):
-            self.operator.correlate(self.operator.reconstruct(codes), out=out)
-        else:
-            np.matmul(_sparse_product(codes, self.operator, None), self.operator.T, out=out)
+        self.atoms.normal_product(codes, out=out)
         for part in _parts(codes.shape[1]):
             np.subtract(codes[:, part], out[:, part], out=out[:, part])
             out[:, part] += scaled_correlations[:, part]
@@ -164,73 +167,47 @@ def _parts(n_atoms: int) -> list[slice]:
 def gradient_step(problem: LassoProblem) -> GradientStep:
     """Return the step of all iterations of a problem."""
     norms = np.sqrt(problem.squared_norms)
-    largest_eigenvalue = _largest_eigenvalue(problem.dictionary, norms)
-    if isinstance(problem.dictionary, ConvolutionalDictionary):
-        dictionary = problem.dictionary
-        kernel_scales = norms[: dictionary.n_kernels, np.newaxis, np.newaxis] * np.sqrt(largest_eigenvalue)
-        scaled = ConvolutionalDictionary(
-            dictionary.kernels / kernel_scales, dictionary.image_shape, dictionary.stride
-        )
-        return GradientStep(norms, largest_eigenvalue, scaled, through_gram=False)
-    # Products for each code in an iteration, plus those that make the Gram matrix, a symmetric one.
-    n_iterations = EXPECTED_ITERATIONS * problem.n_signals
-    making = 0.0 if problem.has_gram else 0.5 * problem.n_atoms * problem.n_features
-    through_gram = n_iterations * problem.n_atoms + making < n_iterations * 2.0 * problem.n_features
-    if through_gram:
-        matrix = problem.gram / (-largest_eigenvalue * norms)
-        matrix /= norms[:, np.newaxis]
-        matrix[np.diag_indices_from(matrix)] += 1.0
-    else:
-        matrix = problem.dictionary / (norms * np.sqrt(largest_eigenvalue))[:, np.newaxis]
-    return GradientStep(norms, largest_eigenvalue, matrix, through_gram)
-
-
-def _largest_eigenvalue(dictionary: np.ndarray | ConvolutionalDictionary, norms: np.ndarray) -> float:
-    """Return L, the largest eigenvalue of the Gram matrix of the atoms at norm one, or a little more."""
-    n_atoms, n_features = dictionary.shape
-    convolutional = isinstance(dictionary, ConvolutionalDictionary)
-    if min(n_atoms, n_features) <= 64:
-        atoms = (dictionary.toarray() if convolutional else dictionary) / norms[:, np.newaxis]
-        square = atoms @ atoms.T if n_atoms <= n_features else atoms.T @ atoms
-        return float(np.linalg.eigvalsh(square)[-1])
-
-    def multiply(vector: np.ndarray) -> np.ndarray:
-        if convolutional:
-            return dictionary.reconstruct(dictionary.correlate(vector.reshape(1, -1)) / norms**2)[0]
-        return dictionary.T @ ((dictionary @ vector) / norms**2)
-
-    # Lanczos from a vector that is the same every time; the value is off by less than `accuracy` of it.
-    accuracy = 1e-3
-    operator = LinearOperator((n_features, n_features), matvec=multiply, dtype=np.float64)
-    start = np.random.default_rng(0).standard_normal(n_features)
-    value = eigsh(operator, k=1, tol=accuracy, v0=start, return_eigenvectors=False)[0]
-    return float(value) * (1.0 + accuracy)
-
-
-def _sparse_product(codes: np.ndarray, matrix: np.ndarray, out: np.ndarray | None) -> np.ndarray:
-    """Return codes @ matrix; of a single sparse code, read only the rows of the matrix that it uses."""
-    if len(codes) == 1:
-        active = np.flatnonzero(codes[0])
-        if 4 * len(active) < codes.shape[1]:
-            return np.matmul(codes[:, active], matrix[active], out=out)
-    return np.matmul(codes, matrix, out=out)
+    largest_eigenvalue = problem.atoms.largest_eigenvalue()
+    n_products = EXPECTED_ITERATIONS * problem.n_signals
+    if not problem.atoms.gram_is_cheaper(n_products, at_hand=problem.has_gram):
+        atoms = problem.atoms.normalised(np.sqrt(largest_eigenvalue))
+        return GradientStep(norms, largest_eigenvalue, matrix=None, atoms=atoms)
+    matrix = problem.gram / (-largest_eigenvalue * norms)
+    matrix /= norms[:, np.newaxis]
+    matrix[np.diag_indices_from(matrix)] += 1.0
+    return GradientStep(norms, largest_eigenvalue, matrix=matrix, atoms=None)
 
 
 class Iterates:
-    """Codes on their way, a row each; atoms of norm one, correlations and penalties in units of L.
+    """Iterates of some signals, a row each; atoms of norm one, correlations and the penalty in units of L.
 
     A gradient step is affine in the code, so that the step from the extrapolated code is the
     extrapolation of the steps from the last two codes: one product of matrices an iteration, which
     gives the duality gap at the code as well.
     """
 
+    # Arrays of one row, or one number, a signal.
+    PER_SIGNAL = (
+        "energies",
+        "scaled_correlations",
+        "stepped",
+        "previous_stepped",
+        "codes",
+        "next_codes",
+        "change",
+        "next_change",
+        "t",
+    )
+
     def __init__(self, problem: LassoProblem, step: GradientStep) -> None:
-        scale = step.norms * step.largest_eigenvalue
         self.step = step
         self.positive = problem.positive
-        self.penalty = problem.penalty / scale
+        self.penalty = problem.penalty.rescaled(step.norms, step.largest_eigenvalue)
+        self.parts = [
+            (part, self.penalty.at(np.arange(problem.n_atoms)[part])) for part in _parts(problem.n_atoms)
+        ]
         self.energies = problem.energies / step.largest_eigenvalue
-        self.scaled_correlations = problem.correlations / scale
+        self.scaled_correlations = problem.correlations / (step.norms * step.largest_eigenvalue)
         self.stepped = self.scaled_correlations.copy()
         self.previous_stepped = self.stepped.copy()
         self.codes, self.next_codes, self.change, self.next_change = np.zeros((4, *self.stepped.shape))
@@ -243,19 +220,13 @@ class Iterates:
 
         # Restart where (y_k - a_k+1).(a_k+1 - a_k) > 0.
         along, forward = np.zeros((2, len(self.codes)))
-        for part in _parts(self.codes.shape[1]):
+        for part, penalty in self.parts:
             stepped, extrapolated = self.stepped[:, part], self.previous_stepped[:, part]
             next_codes, next_change = self.next_codes[:, part], self.next_change[:, part]
-            penalty = self.penalty[part]
             np.subtract(stepped, extrapolated, out=extrapolated)
             extrapolated *= momentum[:, np.newaxis]
             extrapolated += stepped
-            if self.positive:
-                np.subtract(extrapolated, penalty, out=next_codes)
-                np.maximum(next_codes, 0.0, out=next_codes)
-            else:
-                np.clip(extrapolated, -penalty, penalty, out=next_codes)
-                np.subtract(extrapolated, next_codes, out=next_codes)
+            penalty.proximal_step(extrapolated, positive=self.positive, out=next_codes)
             np.subtract(next_codes, self.codes[:, part], out=next_change)
             along += np.einsum("ij,ij->i", self.change[:, part], next_change)
             forward += np.einsum("ij,ij->i", next_change, next_change)
@@ -269,22 +240,19 @@ class Iterates:
     def relative_gap(self) -> np.ndarray:
         """Return duality_gap / energies of each code, as `optimality.duality_gap` defines it."""
         correlations = self.stepped - self.codes
-        fitted = self.codes * correlations
+        fitted = np.einsum("ij,ij->i", self.codes, correlations)
         along_signal = 2.0 * self.energies - np.einsum("ij,ij->i", self.scaled_correlations, self.codes)
-        squared_residual = np.maximum(along_signal - fitted.sum(axis=1), 0.0)
+        squared_residual = np.maximum(along_signal - fitted, 0.0)
         reach = correlations if self.positive else np.abs(correlations)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            largest = 1.0 / np.maximum((reach / self.penalty).max(axis=1), 0.0)
-            kappa = np.clip(np.nan_to_num(along_signal / squared_residual), 0.0, largest)
-            gap = (
-                0.5 * (1.0 - kappa) ** 2 * squared_residual
-                + np.abs(self.codes) @ self.penalty
-                - kappa * fitted.sum(axis=1)
-            )
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            kappa = self.penalty.dual_multiple(reach, along_signal, squared_residual)
+            slacks = self.penalty.slack(
+                self.codes, correlations, kappa[:, np.newaxis], positive=self.positive
+            ).sum(axis=1)
+            gap = 0.5 * (1.0 - kappa) ** 2 * squared_residual + slacks
             return np.where(self.energies == 0.0, 0.0, gap / self.energies)
 
     def drop(self, rows: np.ndarray) -> None:
         """Forget some rows."""
-        for name, value in self.__dict__.items():
-            if isinstance(value, np.ndarray) and name != "penalty":
-                self.__dict__[name] = np.delete(value, rows, axis=0)
+        for name in self.PER_SIGNAL:
+            setattr(self, name, np.delete(getattr(self, name), rows, axis=0))

@@ -1,7 +1,8 @@
-"""The judge: how far codes are from the optimum.
+"""Certificates: how far codes are from the optimum.
 
-NumPy and SciPy only.  It calls no solver and takes nothing a solver has computed but the codes themselves.
-Each function starts from the residual r = s - a D of the codes and its correlations with the atoms.
+NumPy and SciPy only.  This module calls no solver and uses nothing a solver has computed but the codes
+themselves.  Each function starts from the residual r = s - a D of the codes and its correlations with the
+atoms.
 """
 
 from __future__ import annotations
@@ -14,10 +15,8 @@ from scipy import sparse
 from snn import checks
 from solvers.problem import LassoProblem
 
-# Judged together: a few buffers of 8 MB, however many signals there are.
+# Codes measured together: a few buffers of 8 MB, however many signals there are.
 BLOCK_ENTRIES = 2**20
-# Stands for zero in denominators.
-SMALLEST = np.finfo(np.float64).tiny
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -32,7 +31,8 @@ class Optimality:
 def objective(problem: LassoProblem, codes: np.ndarray) -> np.ndarray:
     """Return E(a) of each code, shape (n_signals,).
 
-    ``E(a) = 1/2 ||s - a D||^2 + sum_i lambda_i |a_i|``
+    ``E(a) = 1/2 ||s - a D||^2 + sum_i h_i(a_i)``, with ``h_i(a) = lambda_i |a|`` for the LASSO and
+    ``lambda_i |a| + m_i / 2 a^2`` for the elastic net.
 
     Parameters
     ----------
@@ -46,20 +46,25 @@ def objective(problem: LassoProblem, codes: np.ndarray) -> np.ndarray:
     TypeError, ValueError
         If the codes are of the wrong kind or shape, not finite, or not feasible.
     """
-    return judge(problem, codes).objective
+    return measure(problem, codes).objective
 
 
 def duality_gap(problem: LassoProblem, codes: np.ndarray) -> np.ndarray:
     """Return an upper bound on E(a) - min E of each code, shape (n_signals,).
 
-    The dual of the problem is to maximise ``s.z - 1/2 ||z||^2`` over z with ``|d_i.z| <= lambda_i``
-    (``d_i.z <= lambda_i`` where the problem is `positive`).  The residual, scaled by the best feasible
-    kappa >= 0, is such a z.  The difference of the two objectives is then the sum::
+    With h_i* the conjugate of h_i (`solvers.penalties`), the dual of the problem is to maximise
+    ``s.z - 1/2 ||z||^2 - sum_i h_i*(d_i.z)`` over z.  Every z gives a lower bound on min E; this one is
+    z = kappa r with the best kappa >= 0.  The difference of the two objectives is then the sum::
 
-        1/2 (1 - kappa)^2 ||r||^2 + sum_i (lambda_i |a_i| - kappa a_i d_i.r)
+        1/2 (1 - kappa)^2 ||r||^2 + sum_i (h_i(a_i) + h_i*(kappa d_i.r) - kappa a_i d_i.r)
 
-    of terms that cannot be negative, evaluated in that form because the difference itself would
-    lose every digit of a small gap.
+    of terms that cannot be negative.  It is evaluated in that form because the difference itself would
+    lose every digit of a small gap.  For the LASSO, h_i* is zero where ``|d_i.z| <= lambda_i``
+    (``d_i.z <= lambda_i`` if the problem is `positive`) and infinite elsewhere.  There kappa scales the
+    residual into this set, and the terms of the sum are ``lambda_i |a_i| - kappa a_i d_i.r``.  For the
+    elastic net they are, with the soft threshold e_i = T(kappa d_i.r, lambda_i)::
+
+        lambda_i |a_i| - a_i (kappa d_i.r - e_i) + (m_i a_i - e_i)^2 / (2 m_i)
 
     Parameters
     ----------
@@ -73,7 +78,7 @@ def duality_gap(problem: LassoProblem, codes: np.ndarray) -> np.ndarray:
     TypeError, ValueError
         If the codes are of the wrong kind or shape, not finite, or not feasible.
     """
-    return judge(problem, codes).duality_gap
+    return measure(problem, codes).duality_gap
 
 
 def kkt_violation(problem: LassoProblem, codes: np.ndarray) -> np.ndarray:
@@ -82,7 +87,7 @@ def kkt_violation(problem: LassoProblem, codes: np.ndarray) -> np.ndarray:
     The conditions, per atom, say that a_i is a fixed point of a gradient step followed by soft
     thresholding::
 
-        ||d_i||^2 a_i = T_i(||d_i||^2 a_i + d_i.r)       T_i: by lambda_i, one-sided if `positive`
+        (||d_i||^2 + m_i) a_i = T(||d_i||^2 a_i + d_i.r, lambda_i)       T: one-sided if `positive`
 
     The violation is the largest difference of the two sides, in the units of the correlations.  It
     is continuous in the code, and zero exactly at the optimum.
@@ -99,13 +104,13 @@ def kkt_violation(problem: LassoProblem, codes: np.ndarray) -> np.ndarray:
     TypeError, ValueError
         If the codes are of the wrong kind or shape, not finite, or not feasible.
     """
-    return judge(problem, codes).kkt_violation
+    return measure(problem, codes).kkt_violation
 
 
-def judge(problem: LassoProblem, codes: np.ndarray | sparse.csr_array) -> Optimality:
+def measure(problem: LassoProblem, codes: np.ndarray | sparse.csr_array) -> Optimality:
     """Return objective, duality gap and KKT violation of each code from one pass over the data.
 
-    The figures of a code are the same to the last bit whatever codes are judged with it.  Parameters
+    The figures of a code are the same to the last bit whatever codes are measured with it.  Parameters
     and errors as `objective`; codes may also be a `scipy.sparse.csr_array`.
     """
     checks.instance_of("problem", problem, LassoProblem)
@@ -123,7 +128,7 @@ def judge(problem: LassoProblem, codes: np.ndarray | sparse.csr_array) -> Optima
 
 
 def penalty_max(dictionary: np.ndarray, signals: np.ndarray, *, positive: bool = False) -> np.ndarray:
-    """Return the smallest penalty at which the code of each signal is zero, shape (n_signals,).
+    """Return the smallest l1 penalty at which the code of each signal is zero, shape (n_signals,).
 
     ``max_i |d_i.s|``, or ``max(max_i d_i.s, 0)`` for codes that must not be negative.
 
@@ -139,8 +144,8 @@ def penalty_max(dictionary: np.ndarray, signals: np.ndarray, *, positive: bool =
         As `LassoProblem`.
     """
     problem = LassoProblem(dictionary, signals, 1.0, positive=positive)
-    correlations = problem.correlations if problem.positive else np.abs(problem.correlations)
-    return np.maximum(correlations.max(axis=1), 0.0)
+    reach = problem.correlations if problem.positive else np.abs(problem.correlations)
+    return problem.penalty.maximum(reach)
 
 
 def _checked_codes(problem: LassoProblem, codes: np.ndarray | sparse.csr_array) -> sparse.csr_array:
@@ -168,44 +173,35 @@ def _checked_codes(problem: LassoProblem, codes: np.ndarray | sparse.csr_array) 
 
 def _figures(problem: LassoProblem, codes: sparse.csr_array) -> Optimality:
     """Return the figures of codes that were checked."""
-    residuals = problem.reconstruct(codes)
+    penalty, positive = problem.penalty, problem.positive
+    residuals = problem.atoms.reconstruct(codes)
     np.subtract(problem.signals, residuals, out=residuals)
-    correlations = problem.correlate(residuals)
-    reach = correlations if problem.positive else np.abs(correlations)
+    correlations = problem.atoms.correlate(residuals)
+    reach = correlations if positive else np.abs(correlations)
     squared_residual = np.einsum("ij,ij->i", residuals, residuals)
-    kappa = _dual_scale(problem, residuals, reach, squared_residual)
+    along_signal = np.einsum("ij,ij->i", problem.signals, residuals)
+    kappa = penalty.dual_multiple(reach, along_signal, squared_residual)
 
     # Sums over the entries of a code, in the order of its atoms.
     n_signals, n_atoms = codes.shape
     signal = np.arange(n_signals).repeat(codes.indptr[1:] - codes.indptr[:-1])
     atom, value = codes.indices, codes.data
     place = signal * n_atoms + atom
-    correlation, penalty = correlations.take(place), problem.penalty.take(atom)
-    costs = np.abs(value) * penalty
-    slacks = costs - kappa.take(signal) * value * correlation
-    gap = 0.5 * (1.0 - kappa) ** 2 * squared_residual + np.bincount(signal, slacks, n_signals)
-
-    # At an entry that is zero, thresholding leaves what exceeds the penalty.
-    violations = np.subtract(reach, problem.penalty, out=reach)
-    scaled = problem.squared_norms.take(atom) * value
-    stepped = scaled + correlation
-    thresholded = stepped - np.minimum(stepped, penalty)
-    if not problem.positive:
-        thresholded += np.minimum(stepped + penalty, 0.0)
-    violations.put(place, np.abs(scaled - thresholded))
+    correlation = correlations.take(place)
+    penalty_of_entry = penalty.at(atom)
+    costs = penalty_of_entry.value(value)
+    slacks = penalty_of_entry.slack(value, correlation, kappa.take(signal), positive=positive)
+    gap = (
+        0.5 * (1.0 - kappa) ** 2 * squared_residual
+        + np.bincount(signal, slacks, n_signals)
+        + penalty.conjugate(reach, kappa, without=place)
+    )
+    # Of the coefficients that are zero; the others follow.
+    violations = penalty.violation_at_zero(reach, out=reach)
+    squared_norms = problem.squared_norms.take(atom)
+    violations.put(place, penalty_of_entry.violation(value, correlation, squared_norms, positive=positive))
     return Optimality(
         objective=0.5 * squared_residual + np.bincount(signal, costs, n_signals),
         duality_gap=gap,
         kkt_violation=violations.max(axis=1, initial=0.0),
     )
-
-
-def _dual_scale(
-    problem: LassoProblem, residuals: np.ndarray, reach: np.ndarray, squared_residual: np.ndarray
-) -> np.ndarray:
-    """Return kappa: of the feasible multiples of the residual, the one with the largest dual objective."""
-    projection = np.einsum("ij,ij->i", problem.signals, residuals)
-    # Where the residual is zero, so is every multiple of it.
-    unconstrained = projection / np.maximum(squared_residual, SMALLEST)
-    largest = 1.0 / (reach / problem.penalty).max(axis=1, initial=SMALLEST)
-    return np.minimum(np.maximum(unconstrained, 0.0), largest)

@@ -2,32 +2,31 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from scipy import sparse
 
 from snn import checks
 from solvers.convolution import ConvolutionalDictionary
-
-# Smaller squared norms are refused: relative to them, duality gaps would sink into denormal numbers.
-SMALLEST_SQUARED_NORM = np.finfo(float).tiny / np.finfo(float).eps
-# Of a dictionary: 4 MB.
-VALUES_AT_ONCE = 524_288
+from solvers.dictionaries import Dictionary, dictionary_of, squared_norms_of_rows
+from solvers.penalties import penalty_of
+from solvers.penalty import Penalty
 
 
 @dataclass(frozen=True, eq=False, init=False)
 class LassoProblem:
-    """Sparse coding of signals in a dictionary with an l1 penalty.
+    """Sparse coding of signals in a dictionary with an l1 penalty, or with that of the elastic net.
 
     For each signal s (a row of `signals`), with the atoms d_i (the rows of `dictionary`), find the
     code a that minimises::
 
-        E(a) = 1/2 ||s - sum_i a_i d_i||^2 + sum_i lambda_i |a_i|
+        E(a) = 1/2 ||s - sum_i a_i d_i||^2 + sum_i lambda_i |a_i| + sum_i m_i / 2 a_i^2
 
-    over all a (LASSO), or, with ``positive=True``, over a >= 0 (CLASSO).  Nothing is divided by the
-    number of features.
+    over all a (LASSO), or, with ``positive=True``, over a >= 0 (CLASSO).  The last term is that of an
+    `ElasticNet`.  Nothing is divided by the number of features.
 
     Parameters
     ----------
@@ -35,20 +34,22 @@ class LassoProblem:
         Atoms of any norm but zero.
     signals : array_like, shape (n_signals, n_features)
         One signal a row; for a single signal pass ``signal[np.newaxis]``.
-    penalty : float or array_like, shape (n_atoms,)
-        lambda, positive; one number for all atoms, or one each.
+    penalty : float, array_like of shape (n_atoms,), or Penalty
+        lambda, positive; one number for all atoms, or one each: the weights of an `L1`.  Otherwise an
+        `ElasticNet`, or an `L1` itself.
     positive : bool, default False
         Whether codes must not be negative.
     gram : array_like, shape (n_atoms, n_atoms), optional
-        ``dictionary @ dictionary.T``, where it is at hand already; otherwise computed when a solver
-        asks for it.  A convolutional dictionary has none.
+        ``dictionary @ dictionary.T``, if it is at hand; otherwise computed when a solver asks for it.  A
+        convolutional dictionary has none.
 
     Raises
     ------
     TypeError
         If an argument does not hold real numbers, or a convolutional dictionary comes with a `gram`.
     ValueError
-        If shapes do not fit, a number is not finite, a penalty is not positive, an atom is zero, the
+        If shapes do not fit, a number is not finite, a penalty is not positive or does not fit the atoms
+        (`ElasticNet`), an atom is zero, the
         squared norm of a non-zero atom or signal overflows or is below 1e-292, or `gram` is not the
         dictionary's.
 
@@ -59,11 +60,13 @@ class LassoProblem:
     """
 
     dictionary: np.ndarray | ConvolutionalDictionary
+    """What the caller passed: the array of atoms, or the convolutional dictionary."""
     signals: np.ndarray
-    penalty: np.ndarray
+    penalty: Penalty
+    """An `L1` or another penalty object, with one number an atom."""
     positive: bool
-    squared_norms: np.ndarray
-    """||d_i||^2, shape (n_atoms,)."""
+    atoms: Dictionary = field(repr=False)
+    """The dictionary by its products: a `DenseDictionary` of the array, or the convolutional one itself."""
     energies: np.ndarray
     """1/2 ||s||^2, shape (n_signals,): the objective of the zero code, and the scale of `tol`."""
 
@@ -71,64 +74,81 @@ class LassoProblem:
         self,
         dictionary: np.ndarray | ConvolutionalDictionary,
         signals: np.ndarray,
-        penalty: float | np.ndarray,
+        penalty: float | np.ndarray | Penalty,
         *,
         positive: bool = False,
         gram: np.ndarray | None = None,
     ) -> None:
-        if isinstance(dictionary, ConvolutionalDictionary):
-            if gram is not None:
-                raise TypeError("gram must be None with a ConvolutionalDictionary, which is used without one")
-            _squared_norms("dictionary", "kernel", dictionary.kernel_rows)
-            squared_norms = dictionary.squared_norms
-        else:
-            dictionary = checks.read_only(
-                checks.real_array(
-                    "dictionary", dictionary, shape=(None, None), meaning="(n_atoms, n_features)"
-                )
-            )
-            squared_norms = _squared_norms("dictionary", "atom", dictionary)
+        atoms = dictionary_of(dictionary)
         signals = checks.real_array("signals", signals, shape=(None, None), meaning="(n_signals, n_features)")
-        n_atoms, n_features = dictionary.shape
+        n_features = atoms.shape[1]
         if signals.shape[1] != n_features:
             raise ValueError(f"dictionary has {n_features} features but signals have {signals.shape[1]}")
-        if squared_norms.min() == 0.0:
-            atom = int(np.argmin(squared_norms))
-            raise ValueError(f"dictionary must have atoms of positive norm; got zeros for atom {atom}")
-        energies = 0.5 * _squared_norms("signals", "signal", signals)
-        penalty = checks.positive_array("penalty", penalty, n_atoms, meaning="one penalty an atom")
-        self.__dict__["dictionary"] = dictionary
-        for name, array in (
-            ("signals", signals),
-            ("penalty", penalty),
-            ("squared_norms", squared_norms),
-            ("energies", energies),
-        ):
-            self.__dict__[name] = checks.read_only(array)
-        self.__dict__["positive"] = checks.flag("positive", positive)
+        atoms.require_norms()
+        self._set(
+            dictionary=atoms.as_passed,
+            signals=checks.read_only(signals),
+            penalty=penalty_of(penalty, atoms.squared_norms),
+            positive=checks.flag("positive", positive),
+            atoms=atoms,
+            energies=checks.read_only(0.5 * squared_norms_of_rows("signals", "signal", signals)),
+        )
         if gram is not None:
-            self.__dict__["gram"] = checks.read_only(_checked_gram(gram, dictionary, squared_norms))
+            self._set(gram=checks.read_only(atoms.checked_gram(gram)))
+
+    def _set(self, **values: Any) -> None:
+        """Set attributes while the problem is being made."""
+        for name, value in values.items():
+            object.__setattr__(self, name, value)
+
+    @property
+    def squared_norms(self) -> np.ndarray:
+        """||d_i||^2, shape (n_atoms,)."""
+        return self.atoms.squared_norms
+
+    @property
+    def l1_weights(self) -> np.ndarray:
+        """lambda, the weight of |a_i|, shape (n_atoms,)."""
+        return self.penalty.l1_weights
+
+    @property
+    def curvatures(self) -> np.ndarray:
+        """m, the quadratic penalty that adds to the diagonal of the Gram matrix, shape (n_atoms,)."""
+        return self.penalty.curvatures
 
     @cached_property
     def gram(self) -> np.ndarray:
-        """G = dictionary @ dictionary.T, shape (n_atoms, n_atoms).
+        """G = dictionary @ dictionary.T, shape (n_atoms, n_atoms), without the penalty's curvatures.
 
         Raises
         ------
         TypeError
             If the dictionary is convolutional: its `gram_rows` and `stencil` say the same.
         """
-        dense_dictionary(self)
-        return checks.read_only(self.dictionary @ self.dictionary.T)
+        return checks.read_only(self.atoms.gram())
 
     @property
     def has_gram(self) -> bool:
-        """Whether the Gram matrix was given or has been computed."""
-        return "gram" in self.__dict__
+        """True if the Gram matrix was given or has been computed."""
+        return "gram" in vars(self)
 
-    def gram_rows(self, atoms: np.ndarray) -> np.ndarray:
-        """Return rows of the Gram matrix, shape (len(atoms), n_atoms)."""
-        return self.dictionary[atoms] @ self.dictionary.T
+    def gram_rows(self, atoms: np.ndarray) -> np.ndarray | sparse.csr_array:
+        """Return rows of the Gram matrix, shape (len(atoms), n_atoms).
+
+        Raises
+        ------
+        TypeError, ValueError
+            If `atoms` is not a list of numbers from 0 to n_atoms - 1.
+        """
+        numbers = np.asarray(atoms)
+        if numbers.size and numbers.dtype.kind not in "iu":
+            raise TypeError(f"atoms must be an array of integers; got dtype {numbers.dtype}")
+        if numbers.ndim != 1:
+            raise ValueError(f"atoms must be 1-D, one number a row; got shape {numbers.shape}")
+        if numbers.size and not (numbers.min() >= 0 and numbers.max() < self.n_atoms):
+            wrong = numbers[(numbers < 0) | (numbers >= self.n_atoms)][0]
+            raise ValueError(f"atoms must lie in [0, {self.n_atoms}); got {wrong}")
+        return self.atoms.gram_rows(numbers.astype(np.int64, copy=False))
 
     @property
     def n_signals(self) -> int:
@@ -138,12 +158,12 @@ class LassoProblem:
     @property
     def n_atoms(self) -> int:
         """Number of atoms."""
-        return self.dictionary.shape[0]
+        return self.atoms.shape[0]
 
     @property
     def n_features(self) -> int:
         """Number of features."""
-        return self.dictionary.shape[1]
+        return self.atoms.shape[1]
 
     @cached_property
     def correlations(self) -> np.ndarray:
@@ -153,31 +173,29 @@ class LassoProblem:
     def correlate(self, signals: np.ndarray) -> np.ndarray:
         """Return the inner products of signals with all atoms, shape (n_signals, n_atoms).
 
-        One matrix-vector product a signal: a product of matrices rounds a row differently with the
-        number of rows beside it, and a code must not depend on its batch mates.  All signals go through
-        a large dictionary part by part, each of which stays in cache meanwhile.
-        """
-        if isinstance(self.dictionary, ConvolutionalDictionary):
-            return self.dictionary.correlate(signals)
-        correlations = np.empty((len(signals), self.n_atoms))
-        step = max(VALUES_AT_ONCE // self.n_features, 1)
-        for first in range(0, self.n_atoms, step):
-            atoms = self.dictionary[first : first + step]
-            np.matmul(
-                signals[:, np.newaxis, :], atoms.T, out=correlations[:, np.newaxis, first : first + step]
-            )
-        return correlations
+        The result for a signal does not depend on those beside it.
 
-    def reconstruct(self, codes: np.ndarray) -> np.ndarray:
+        Raises
+        ------
+        ValueError
+            If `signals` does not have the shape (n_signals, n_features).
+        """
+        signals = np.asarray(signals, dtype=np.float64)
+        _require_rows("signals", signals, self.n_features, "for one signal pass signal[np.newaxis]")
+        return self.atoms.correlate(signals)
+
+    def reconstruct(self, codes: np.ndarray | sparse.csr_array) -> np.ndarray:
         """Return codes @ dictionary, shape (n_signals, n_features).
 
-        Codes are sparse, and a sparse product adds up each row by itself, for the reason above.
+        The result for a code does not depend on those beside it.
+
+        Raises
+        ------
+        ValueError
+            If `codes` does not have the shape (n_signals, n_atoms).
         """
-        if isinstance(self.dictionary, ConvolutionalDictionary):
-            return self.dictionary.reconstruct(codes)
-        if not isinstance(codes, sparse.csr_array):
-            codes = sparse.csr_array(codes)
-        return codes @ self.dictionary
+        _require_rows("codes", codes, self.n_atoms, "for one code pass code[np.newaxis]")
+        return self.atoms.reconstruct(codes)
 
     def subset(self, which: np.ndarray | slice) -> LassoProblem:
         """Return the problem of some of the signals; the dictionary is shared, not checked again.
@@ -189,63 +207,58 @@ class LassoProblem:
 
         Raises
         ------
+        TypeError
+            If it is neither a slice nor an array of integers or bools.
         ValueError
-            If it selects a single row by a bare number, or none.
+            If it selects a signal that does not exist, a single row by a bare number, or none.
         """
-        if np.ndim(self.energies[which]) != 1 or not len(self.energies[which]):
+        if not isinstance(which, slice):
+            which = self._selection(which)
+        energies = self.energies[which]
+        if not len(energies):
             raise ValueError(f"which must select one or more signals by a slice or a list; got {which!r}")
-        problem = object.__new__(LassoProblem)
-        problem.__dict__.update(self.__dict__)
-        for name in ("signals", "energies", "correlations"):
-            if name in self.__dict__:
-                chosen = np.ascontiguousarray(self.__dict__[name][which])
-                problem.__dict__[name] = checks.read_only(chosen)
-        return problem
-
-
-def dense_dictionary(problem: LassoProblem) -> np.ndarray:
-    """Return the array of atoms of a problem, for solvers that cannot do without.
-
-    Raises
-    ------
-    TypeError
-        If the dictionary is convolutional.
-    """
-    if isinstance(problem.dictionary, ConvolutionalDictionary):
-        raise TypeError(
-            "problem must have an array of atoms for this solver; got a ConvolutionalDictionary: for a small "
-            "image, pass its toarray()"
+        part = object.__new__(LassoProblem)
+        part._set(
+            dictionary=self.dictionary,
+            signals=_rows(self.signals, which),
+            penalty=self.penalty,
+            positive=self.positive,
+            atoms=self.atoms,
+            energies=_rows(self.energies, which),
         )
-    return problem.dictionary
+        if self.has_gram:
+            part._set(gram=self.gram)
+        if "correlations" in vars(self):
+            part._set(correlations=_rows(self.correlations, which))
+        return part
+
+    def _selection(self, which: np.ndarray) -> np.ndarray:
+        """Return the numbers or the mask of signals that `which` is, checked."""
+        selection = np.asarray(which)
+        if selection.size and selection.dtype.kind not in "iub":
+            raise TypeError(f"which must be a slice, or an array of integers or bools; got {which!r}")
+        if selection.ndim != 1 or not selection.size:
+            raise ValueError(f"which must select one or more signals by a slice or a list; got {which!r}")
+        if selection.dtype.kind == "b":
+            if len(selection) != self.n_signals:
+                raise ValueError(
+                    f"which must have one bool for each of the {self.n_signals} signals; got {len(selection)}"
+                )
+        elif not (-self.n_signals <= selection.min() and selection.max() < self.n_signals):
+            outside = (selection < -self.n_signals) | (selection >= self.n_signals)
+            raise ValueError(
+                f"which must select among {self.n_signals} signals, counted from 0; "
+                f"got {selection[outside][0]}"
+            )
+        return selection
 
 
-def _squared_norms(name: str, row: str, array: np.ndarray) -> np.ndarray:
-    """Return the squared norm of each row; refuse those that floating point cannot hold."""
-    with np.errstate(over="ignore", under="ignore"):
-        squared_norms = np.einsum("ij,ij->i", array, array)
-    lost = (squared_norms < SMALLEST_SQUARED_NORM) & array.any(axis=1)
-    if lost.any() or not np.isfinite(squared_norms).all():
-        first = int(np.argmax(lost | ~np.isfinite(squared_norms)))
-        raise ValueError(
-            f"{name} must have rows of squared norm between {SMALLEST_SQUARED_NORM:.1g} and "
-            f"{np.finfo(float).max:.1g}; got {squared_norms[first]:.3g} for {row} {first}: rescale"
-        )
-    return squared_norms
+def _rows(array: np.ndarray, which: np.ndarray | slice) -> np.ndarray:
+    return checks.read_only(np.ascontiguousarray(array[which]))
 
 
-def _checked_gram(value: np.ndarray, dictionary: np.ndarray, squared_norms: np.ndarray) -> np.ndarray:
-    n_atoms = len(dictionary)
-    gram = checks.real_array("gram", value, shape=(n_atoms, n_atoms), meaning="(n_atoms, n_atoms)")
-    # The diagonal, and one combination of the columns, scaled to atoms of norm one: O(n_atoms^2), never
-    # the product.
-    norms = np.sqrt(squared_norms)
-    mixture = np.cos(np.arange(n_atoms)) / norms
-    errors = np.abs(gram @ mixture - dictionary @ (dictionary.T @ mixture)) / norms
-    worst = max(
-        float(np.abs(np.diagonal(gram) / squared_norms - 1.0).max()), float(errors.max()) / np.sqrt(n_atoms)
-    )
-    if not worst <= 1e-8:
-        raise ValueError(
-            f"gram must be dictionary @ dictionary.T; got a matrix that differs by about {worst:.2g} of it"
-        )
-    return gram
+def _require_rows(name: str, array: np.ndarray | sparse.csr_array, length: int, hint: str) -> None:
+    """Raise ValueError unless `array` has rows of some length."""
+    shape = np.shape(array)
+    if len(shape) != 2 or shape[1] != length:
+        raise ValueError(f"{name} must be 2-D, with rows of {length} numbers; got shape {shape}: {hint}")

@@ -1,4 +1,4 @@
-"""scikit-learn's solvers behind the same door: what the others are compared with."""
+"""scikit-learn's solvers with the interface of the others, which are compared with them."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from joblib import Parallel, delayed, effective_n_jobs
 from tqdm import tqdm
 
 from snn import checks
-from solvers.optimality import judge
-from solvers.problem import LassoProblem, dense_dictionary
+from solvers.optimality import measure
+from solvers.problem import LassoProblem
 from solvers.result import SparseCodingResult, judged
 
 # scikit-learn is imported where it is called: it takes longer to import than all else.
@@ -41,7 +41,7 @@ def solve_coordinate_descent(
     problem : LassoProblem
         The problem.
     tol : float, default 1e-3
-        ``duality_gap <= tol * 1/2 ||signal||^2`` is aimed at, by the judge's reckoning; see Notes.
+        ``duality_gap <= tol * 1/2 ||signal||^2`` is aimed at, by the certificate; see Notes.
     max_iter : int, default 10000
         Sweeps over all atoms at most, for each signal.
     n_jobs : int, optional
@@ -68,11 +68,12 @@ def solve_coordinate_descent(
     Notes
     -----
     `Lasso` divides the objective by n_features, so its alpha is ``penalty / n_features``, and it stops
-    at a gap, not divided, of its own tol times ``||signal||^2``: that is ``tol / 2``.  Where the judge
-    still finds the gap too large, it goes on from there with a tol ten times smaller.
+    at a gap, not divided, of its own tol times ``||signal||^2``: that is ``tol / 2``.  Where the
+    certified gap is still too large, it goes on from there with a tol ten times smaller.
 
     Penalties that differ are made equal by rescaling the atoms, ``lambda_i |a_i| = |lambda_i a_i|``, and
-    signals are scaled to norm one.
+    signals are scaled to norm one.  An elastic net is the LASSO whose Gram matrix has the quadratic penalty
+    added to its diagonal.
 
     References
     ----------
@@ -113,7 +114,7 @@ def solve_lars(
     problem : LassoProblem
         The problem.
     tol : float, default 1e-3
-        What ``duality_gap <= tol * 1/2 ||signal||^2`` is judged by.  The path does not depend on it.
+        The signal is converged if ``duality_gap <= tol * 1/2 ||signal||^2``.  The path does not depend on it.
     max_iter : int, default 10000
         Steps along the path at most; in each an atom joins or leaves the support.
     n_jobs, progress
@@ -139,7 +140,8 @@ def solve_lars(
     The end of the path is exact up to rounding, unless atoms are (nearly) linearly dependent: then
     `lars_path` leaves out atoms, or stops before it is there, and the gap of the result says so.
 
-    Scaling as in `solve_coordinate_descent`.
+    Scaling as in `solve_coordinate_descent`.  An elastic net with the quadratic penalty m is the LASSO with
+    the dictionary [D, sqrt(diag m)] and signals with zeros behind them.
 
     References
     ----------
@@ -173,16 +175,23 @@ class _ScaledAtoms(NamedTuple):
     factors: np.ndarray
     """penalty / lambda_i: a code of the problem is factors times a code of the scaled one."""
     penalty: float
+    curvatures: np.ndarray
+    """The quadratic penalty of each scaled atom."""
     gram: np.ndarray | None
-    """Of the scaled atoms; None for a solver that does not use it."""
+    """Of the scaled atoms, plus `curvatures` on its diagonal; None for a solver that does not use it."""
 
 
 def _scaled_atoms(problem: LassoProblem, *, with_gram: bool) -> _ScaledAtoms:
-    penalty = float((problem.penalty / np.sqrt(problem.squared_norms)).min())
-    factors = penalty / problem.penalty
-    atoms = dense_dictionary(problem) * factors[:, np.newaxis]
-    gram = problem.gram * factors * factors[:, np.newaxis] if with_gram else None
-    return _ScaledAtoms(design=atoms.T, factors=factors, penalty=penalty, gram=gram)
+    curvatures = problem.curvatures
+    penalty = float((problem.l1_weights / np.sqrt(problem.squared_norms + curvatures)).min())
+    factors = penalty / problem.l1_weights
+    atoms = problem.atoms.array * factors[:, np.newaxis]
+    scaled_curvatures = curvatures * factors * factors
+    gram = None
+    if with_gram:
+        gram = problem.gram * factors * factors[:, np.newaxis]
+        gram[np.diag_indices_from(gram)] += scaled_curvatures
+    return _ScaledAtoms(atoms.T, factors, penalty, scaled_curvatures, gram)
 
 
 _SolveOne = Callable[[LassoProblem, _ScaledAtoms], tuple[np.ndarray, int]]
@@ -214,7 +223,7 @@ def _solve_chunk(
 ) -> tuple[np.ndarray, np.ndarray]:
     codes = np.zeros((problem.n_signals, problem.n_atoms))
     n_steps = np.zeros(problem.n_signals, dtype=np.int64)
-    gaps_at_zero = judge(problem, codes).duality_gap
+    gaps_at_zero = measure(problem, codes).duality_gap
     with _without_convergence_warnings():
         # Where the zero code is optimal there is nothing to do; scikit-learn would divide by its norm.
         for signal in np.flatnonzero(gaps_at_zero > 0.0):
@@ -225,9 +234,9 @@ def _solve_chunk(
 
 @contextmanager
 def _without_convergence_warnings() -> Iterator[None]:
-    """Keep scikit-learn's warnings in: the judge has the last word, and gives its own.
+    """Suppress scikit-learn's warnings: the certificate decides, and has a warning of its own.
 
-    Filters belong to the process.  They are set by whoever called the solver, and by the main thread
+    Filters belong to the process.  They are set by the caller of the solver, and by the main thread
     of another process, but not by worker threads: those would restore them in each other's way.
     """
     if threading.current_thread() is not threading.main_thread():
@@ -261,7 +270,7 @@ def _descend(
         model.fit(scaled.design, problem.signals[0] / length, check_input=False)
         n_sweeps += int(model.n_iter_)
         code = model.coef_ * scaled.factors * length
-        gap = judge(problem, code[np.newaxis]).duality_gap[0]
+        gap = measure(problem, code[np.newaxis]).duality_gap[0]
         sklearn_tol *= 0.1
         # Below this scikit-learn's gap, a difference of numbers near one, is rounding.
         if gap <= tol * problem.energies[0] or n_sweeps >= max_iter or sklearn_tol < 1e-17:
@@ -271,15 +280,21 @@ def _descend(
 def _follow_path(problem: LassoProblem, scaled: _ScaledAtoms, *, max_iter: int) -> tuple[np.ndarray, int]:
     from sklearn.linear_model import lars_path
 
+    # A feature for each atom with a quadratic penalty, in which the signal is zero.
+    curved = np.flatnonzero(scaled.curvatures)
     # One more feature, and an atom along it whose correlation with the signal is half the penalty.  It
     # stays out of the code, and lets the last segment of the path end at a known alpha: lars_path takes
     # the largest correlation outside the support for alpha, which is wrong once none of these is positive.
     n_features, n_atoms = scaled.design.shape
-    design = np.zeros((n_features + 1, n_atoms + 1), order="F")
-    design[:-1, :-1] = scaled.design
+    n_rows = n_features + len(curved) + 1
+    design = np.zeros((n_rows, n_atoms + 1), order="F")
+    design[:n_features, :-1] = scaled.design
+    design[n_features + np.arange(len(curved)), curved] = np.sqrt(scaled.curvatures[curved])
     design[-1, -1] = 1.0
-    scale = LARS_ALPHA * (n_features + 1) / scaled.penalty
-    signal = np.append(problem.signals[0] * scale, 0.5 * LARS_ALPHA * (n_features + 1))
+    scale = LARS_ALPHA * n_rows / scaled.penalty
+    signal = np.zeros(n_rows)
+    signal[:n_features] = problem.signals[0] * scale
+    signal[-1] = 0.5 * LARS_ALPHA * n_rows
     _, _, solution, n_steps = lars_path(
         design,
         signal,

@@ -12,7 +12,7 @@ from scipy import sparse
 
 from snn import checks
 from solvers._kernels.batch import nonzero_entries
-from solvers.optimality import Optimality, judge
+from solvers.optimality import Optimality, measure
 from solvers.problem import LassoProblem
 
 # Of the 32-bit indices of sparse matrices.
@@ -125,7 +125,7 @@ def judged(
     """
     codes = as_sparse(codes)
     if optimality is None:
-        optimality = judge(problem, codes)
+        optimality = measure(problem, codes)
     # Written so that a gap that is not a number has missed.
     missed = ~(optimality.duality_gap <= tol * problem.energies)
     if missed.any():

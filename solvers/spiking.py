@@ -20,7 +20,7 @@ from solvers._kernels.batch import scaled_drive
 from solvers._kernels.finish import finish_codes
 from solvers.convolution import ConvolutionalDictionary
 from solvers.convolutional_finish import exact_codes
-from solvers.optimality import Optimality, judge
+from solvers.optimality import Optimality, measure
 from solvers.problem import LassoProblem
 from solvers.result import SparseCodingResult, as_sparse, judged
 from solvers.spiking_network import (
@@ -104,7 +104,7 @@ class SpikingCodingResult(SparseCodingResult):
     def rate_duality_gap(self) -> np.ndarray:
         """Duality gap of the plain spike rates: what the network did by itself, shape (n_signals,)."""
         rates = rates_of(self.problem, self.spike_counts, self.duration, self.scale)
-        return checks.read_only(judge(self.problem, rates).duality_gap)
+        return checks.read_only(measure(self.problem, rates).duality_gap)
 
 
 def solve_spiking(
@@ -255,7 +255,7 @@ class _Best:
         """Have codes judged, and take them for the signals `which`; at first these are all."""
         everybody = len(which) == self.problem.n_signals
         codes = as_sparse(codes)
-        optimality = judge(self.problem if everybody else self.problem.subset(which), codes)
+        optimality = measure(self.problem if everybody else self.problem.subset(which), codes)
         if self.codes is None or (everybody and not if_better):
             self.codes, self.optimality = codes, optimality
             return
@@ -296,7 +296,12 @@ def _start(
     soma_bias = np.empty((problem.n_signals, network.n_neurons))
     scale = np.empty(problem.n_signals)
     scaled_drive(
-        problem.correlations, problem.penalty, problem.squared_norms, problem.positive, soma_bias, scale
+        problem.correlations,
+        problem.l1_weights,
+        problem.squared_norms + problem.curvatures,
+        problem.positive,
+        soma_bias,
+        scale,
     )
     state = None
     if head_start > 0.0:
@@ -386,7 +391,8 @@ def _finish(
             rows,
             row_of,
             problem.correlations,
-            problem.penalty,
+            problem.l1_weights,
+            problem.curvatures,
             problem.positive,
             signals[part],
             run.spike_counts,

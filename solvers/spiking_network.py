@@ -21,7 +21,9 @@ def lasso_network(problem: LassoProblem, signal: int = 0, *, scale: float = 1.0)
     With G the Gram matrix and b the correlations of the signal, one neuron an atom solves the
     CLASSO::
 
-        W = -(G - diag G)        beta = (b - lambda) / scale        theta = diag G
+        W = -(G - diag G)        beta = (b - lambda) / scale        theta = diag G + m
+
+    with m the curvatures of the penalty, zero but for an `ElasticNet`.
 
     The LASSO takes two neurons an atom: the same network for the dictionary [D, -D], whose halves
     share one lateral current (`SignPairWeights`).  Neuron i < n_atoms is then the positive half of
@@ -72,15 +74,17 @@ def network_of(problem: LassoProblem, *, sparing: bool = False) -> LassoNetwork:
     if isinstance(problem.dictionary, ConvolutionalDictionary):
         return LassoNetwork(
             convolutional_network.stencil_weights(problem.dictionary, positive=problem.positive),
-            convolutional_network.firing_threshold(problem.dictionary, positive=problem.positive),
+            convolutional_network.firing_threshold(
+                problem.dictionary, problem.squared_norms + problem.curvatures, positive=problem.positive
+            ),
         )
     if sparing and problem.n_signals == 1 and problem.n_atoms >= FEWEST_SPARED and not problem.has_gram:
         weights = InhibitionOnDemand(problem.n_atoms, problem.gram_rows)
     else:
         weights = LateralInhibition.unchecked(problem.gram)
-    threshold = problem.squared_norms
+    threshold = problem.squared_norms + problem.curvatures
     if not problem.positive:
-        weights = SignPairWeights(lateral=weights, cross=threshold)
+        weights = SignPairWeights(lateral=weights, cross=problem.squared_norms)
         threshold = np.concatenate([threshold, threshold])
     return LassoNetwork(weights, threshold)
 
@@ -99,8 +103,8 @@ def store_gram(weights: Weights, atoms: np.ndarray) -> None:
 def soma_bias_of(problem: LassoProblem) -> np.ndarray:
     """Return the drive of each signal's network, shape (n_signals, n_neurons)."""
     if problem.positive:
-        return problem.correlations - problem.penalty
-    bias = np.hstack([problem.correlations - problem.penalty, -problem.correlations - problem.penalty])
+        return problem.correlations - problem.l1_weights
+    bias = np.hstack([problem.correlations - problem.l1_weights, -problem.correlations - problem.l1_weights])
     return in_network_order(problem, bias)
 
 

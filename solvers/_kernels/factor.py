@@ -99,7 +99,7 @@ def solve(factor, vector, size):
 
 
 @uncounted
-def join(work, n_members, rows, row_of, correlations, penalty, atom):
+def join(work, n_members, rows, row_of, correlations, penalty, curvatures, atom):
     """Make an atom the next member of W."""
     row = rows[row_of[atom]]
     work.atoms[n_members] = atom
@@ -108,6 +108,7 @@ def join(work, n_members, rows, row_of, correlations, penalty, atom):
     for k in range(n_members + 1):
         work.gram[n_members, k] = row[work.atoms[k]]
         work.gram[k, n_members] = work.gram[n_members, k]
+    work.gram[n_members, n_members] += curvatures[atom]
 
 
 @uncounted

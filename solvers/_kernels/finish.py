@@ -3,8 +3,9 @@
 An active-set method.  In the coordinates x_i = sign_i a_i >= 0 of the active atoms S, with G the Gram
 matrix and b the correlations, it alternates
 
-    1.  solve G_SS y = r, r_i = sign_i b_i - lambda_i, and go from x towards y; atoms that would change
-        sign leave S on the way, and the equations are solved again;
+    1.  solve (G + diag m)_SS y = r, r_i = sign_i b_i - lambda_i, with m the curvatures of the penalty,
+        and go from x towards y; atoms that would change sign leave S on the way, and the equations are
+        solved again;
     2.  when y is reached: atoms outside S whose correlations with the residual exceed their
         penalties enter S, the worst together; at the optimum there is none.
 
@@ -230,8 +231,8 @@ def _refine(work, size):
 
 @compiled
 def _finish(
-    rows, row_of, correlations, penalty, positive, guess, signs, n_guess, max_rounds, work, residual,
-    is_member, places, excesses, wanted,
+    rows, row_of, correlations, penalty, curvatures, positive, guess, signs, n_guess, max_rounds, work,
+    residual, is_member, places, excesses, wanted,
 ):  # fmt: skip
     """Solve for one signal from a guess; return (work, size of S, whether it ended)."""
     n_atoms = residual.shape[0]
@@ -244,7 +245,7 @@ def _finish(
         work = larger_work(work, 0, 0, 2 * n_guess)
     n_members = 0
     for k in range(n_guess):
-        join(work, k, rows, row_of, correlations, penalty, guess[k])
+        join(work, k, rows, row_of, correlations, penalty, curvatures, guess[k])
         is_member[guess[k]] = True
         places[k] = k
         n_members += 1
@@ -270,7 +271,7 @@ def _finish(
             if row_of[atom] < 0:
                 wanted[atom] = True
             elif not is_member[atom]:
-                join(work, n_members, rows, row_of, correlations, penalty, atom)
+                join(work, n_members, rows, row_of, correlations, penalty, curvatures, atom)
                 is_member[atom] = True
                 n_members += 1
                 ended = False
@@ -310,8 +311,8 @@ def _fired(spike_counts, potential, threshold, positive, atoms, charges):
 
 @compiled
 def finish_codes(
-    rows, row_of, correlations, penalty, positive, active, spike_counts, potential, threshold, max_rounds,
-    codes, n_corrections, ended, wanted,
+    rows, row_of, correlations, penalty, curvatures, positive, active, spike_counts, potential, threshold,
+    max_rounds, codes, n_corrections, ended, wanted,
 ):  # fmt: skip
     """Write the optimal codes of the signals `active`, from the spikes of their networks.
 
@@ -337,8 +338,8 @@ def finish_codes(
         for i in range(n_fired):
             signs[i] = math.copysign(1.0, charges[i])
         work, size, ended[k] = _finish(
-            rows, row_of, correlations[signal], penalty, positive, fired, signs, n_fired, max_rounds, work,
-            residual, is_member, places, excesses, wanted,
+            rows, row_of, correlations[signal], penalty, curvatures, positive, fired, signs, n_fired,
+            max_rounds, work, residual, is_member, places, excesses, wanted,
         )  # fmt: skip
         code = codes[k]
         for i in range(size):

@@ -2,7 +2,7 @@
 
 A peer is asked a question, a `LassoProblem`, once: it may lay out its data as it likes, and take the Gram
 matrix, outside the clock.  What it returns solves the problem to its own tolerance; `calibrated` finds the
-loosest one at which the judge certifies the gap that was asked for.
+loosest one at which the gap that was asked for is certified.
 """
 
 import importlib.metadata
@@ -21,7 +21,7 @@ from tests.benchmarks.timing import relative_gaps
 
 Solve = Callable[[float], object]
 
-# A peer's own tolerance falls by this until the judge is content, down to the least.
+# A peer's own tolerance falls by this until its gap is certified, down to the least.
 LOOSEST_TOL, LEAST_TOL, TOL_FACTOR = 1e-1, 1e-16, 10.0**0.5
 MOST_ITERATIONS = 20_000
 
@@ -70,7 +70,7 @@ def calibrated(
 
 
 class quiet(warnings.catch_warnings):
-    """No warnings of not having converged, and the like: the judge decides."""
+    """No warnings of not having converged, and the like: the certificate decides."""
 
     def __enter__(self):
         super().__enter__()
@@ -113,7 +113,7 @@ def _lean_fista(*, sparse: bool) -> Callable[[LassoProblem], Solve]:
                 lean_fista(
                     problem.gram,
                     correlations[k],
-                    problem.penalty,
+                    problem.l1_weights,
                     problem.positive,
                     eigenvalue,
                     problem.energies[k],
@@ -137,7 +137,7 @@ def _sklearn_descent(problem: LassoProblem) -> Solve:
     from sklearn.linear_model import lasso_path
 
     design = np.array(problem.dictionary.T, order="F")
-    alphas = np.array([problem.penalty[0] / problem.n_features])
+    alphas = np.array([problem.l1_weights[0] / problem.n_features])
 
     def solve_one(question: LassoProblem) -> Solve:
         signal = question.signals[0].copy()
@@ -168,7 +168,7 @@ def _sklearn_lars(with_gram: bool) -> Callable[[LassoProblem], Solve]:
     def ask_one(problem: LassoProblem) -> Solve:
         from sklearn.linear_model import lars_path, lars_path_gram
 
-        alpha = problem.penalty[0] / problem.n_features
+        alpha = problem.l1_weights[0] / problem.n_features
         signal = problem.signals[0].copy()
         options = {
             "alpha_min": alpha,
@@ -192,7 +192,7 @@ def _batch_descent(problem: LassoProblem) -> Solve:
     from sklearn.linear_model import Lasso
 
     model = Lasso(
-        alpha=problem.penalty[0] / problem.n_features,
+        alpha=problem.l1_weights[0] / problem.n_features,
         fit_intercept=False,
         precompute=problem.gram,
         positive=problem.positive,
@@ -219,7 +219,7 @@ def _batch_lars(problem: LassoProblem) -> Solve:
         problem.dictionary,
         gram=problem.gram,
         algorithm="lasso_lars",
-        alpha=float(problem.penalty[0]),
+        alpha=float(problem.l1_weights[0]),
         positive=problem.positive,
         max_iter=1000,
         check_input=False,
@@ -233,7 +233,7 @@ def _celer(problem: LassoProblem) -> Solve:
     from celer import celer_path
 
     design = np.array(problem.dictionary.T, order="F")
-    alphas = np.array([problem.penalty[0] / problem.n_features])
+    alphas = np.array([problem.l1_weights[0] / problem.n_features])
 
     def solve_one(question: LassoProblem) -> Solve:
         signal = question.signals[0].copy()
@@ -253,7 +253,7 @@ def _skglm(with_gram: bool) -> Callable[[LassoProblem], Solve]:
 
         solver = AndersonCD(fit_intercept=False, max_iter=200)
         datafit = compiled_clone(QuadraticHessian() if with_gram else Quadratic())
-        penalty = problem.penalty[0] if with_gram else problem.penalty[0] / problem.n_features
+        penalty = problem.l1_weights[0] if with_gram else problem.l1_weights[0] / problem.n_features
         cost = compiled_clone(L1(float(penalty), positive=problem.positive))
         # A symmetric matrix in C order is one in Fortran order, transposed.
         design = problem.gram.T if with_gram else np.array(problem.dictionary.T, order="F")
@@ -282,7 +282,12 @@ def _spams(*, with_gram: bool) -> Callable[[LassoProblem], Solve]:
 
         signals = np.array(problem.signals.T, order="F")
         dictionary = np.array(problem.dictionary.T, order="F")
-        options = {"lambda1": float(problem.penalty[0]), "mode": 2, "pos": problem.positive, "numThreads": 1}
+        options = {
+            "lambda1": float(problem.l1_weights[0]),
+            "mode": 2,
+            "pos": problem.positive,
+            "numThreads": 1,
+        }
         if not with_gram:
             return lambda tol: spams.lasso(signals, dictionary, **options).T
         gram = np.array(problem.gram, order="F")

@@ -80,7 +80,11 @@ def preparation(problem: LassoProblem, *, quick: bool) -> dict[str, float]:
     calls = {
         "Gram matrix": lambda: problem.dictionary @ problem.dictionary.T,
         "LassoProblem, Gram given": lambda: LassoProblem(
-            problem.dictionary, problem.signals, problem.penalty, positive=problem.positive, gram=problem.gram
+            problem.dictionary,
+            problem.signals,
+            problem.l1_weights,
+            positive=problem.positive,
+            gram=problem.gram,
         ),
         "correlations": lambda: problem.correlate(problem.signals),
         "largest eigenvalue": lambda: largest_eigenvalue(problem.dictionary),
@@ -126,7 +130,9 @@ def require_objective(problem: LassoProblem, code: np.ndarray, limit: float, nam
 
 def _start(problem: LassoProblem, reading: Reading) -> tuple[SpikingNetwork, NetworkState, float]:
     """Return a network, where it starts, and the scale of its rates."""
-    scale = reading.scale * float(((problem.correlations[0] - problem.penalty) / problem.squared_norms).max())
+    scale = reading.scale * float(
+        ((problem.correlations[0] - problem.l1_weights) / problem.squared_norms).max()
+    )
     network = lasso_network(problem, scale=scale)
     state = NetworkState(
         membrane_potential=reading.head_start * network.firing_threshold,
@@ -174,7 +180,7 @@ def _fewest_iterations(problem: LassoProblem, *, sparse: bool, limit: float) -> 
     def solve(iterations: int) -> np.ndarray:
         code = np.empty(problem.n_atoms)
         lean_fista(
-            problem.gram, correlations, problem.penalty, problem.positive, eigenvalue, problem.energies[0],
+            problem.gram, correlations, problem.l1_weights, problem.positive, eigenvalue, problem.energies[0],
             0.0, iterations, sparse, code,
         )  # fmt: skip
         return code

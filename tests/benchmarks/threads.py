@@ -23,7 +23,7 @@ def batches(*, quick: bool) -> dict[str, tuple[LassoProblem, dict]]:
     random = LassoProblem(
         single[0].dictionary,
         np.concatenate([problem.signals for problem in single]),
-        float(np.median([problem.penalty[0] for problem in single])),
+        float(np.median([problem.l1_weights[0] for problem in single])),
         positive=True,
         gram=single[0].gram,
     )

@@ -14,7 +14,7 @@ import sklearn
 from scipy import sparse
 
 from solvers import LassoProblem
-from solvers.optimality import judge
+from solvers.optimality import measure
 
 
 class WrongAnswerError(AssertionError):
@@ -89,8 +89,8 @@ def in_rows(problem: LassoProblem, codes) -> np.ndarray:
 
 
 def relative_gaps(problem: LassoProblem, codes) -> np.ndarray:
-    """Return the duality gap of each code in units of 1/2 ||signal||^2, by the judge."""
-    gaps = judge(problem, in_rows(problem, codes)).duality_gap
+    """Return the duality gap of each code in units of 1/2 ||signal||^2, as certified."""
+    gaps = measure(problem, in_rows(problem, codes)).duality_gap
     return np.divide(gaps, problem.energies, out=np.zeros_like(gaps), where=problem.energies > 0.0)
 
 

@@ -59,7 +59,7 @@ def optimal_codes(problem):
 
     Penalties that differ are made equal by dividing each atom by its own.
     """
-    atoms = problem.dictionary / problem.penalty[:, np.newaxis]
+    atoms = problem.dictionary / problem.l1_weights[:, np.newaxis]
     model = Lasso(
         alpha=1.0 / problem.n_features,
         fit_intercept=False,
@@ -68,4 +68,4 @@ def optimal_codes(problem):
         max_iter=1_000_000,
     )
     solutions = [model.fit(atoms.T, signal).coef_ for signal in problem.signals]
-    return np.array(solutions) / problem.penalty
+    return np.array(solutions) / problem.l1_weights

@@ -18,7 +18,7 @@ from solvers import (
     solve_lars,
     solve_spiking,
 )
-from solvers.optimality import judge, objective, penalty_max
+from solvers.optimality import measure, objective, penalty_max
 from tests.reference.problems import optimal_codes, random_problem
 
 # Each with the finest tol at which it is held to the others here; coarser ones would hide what it can do.
@@ -52,7 +52,7 @@ def assert_optimal(problem, solve, tol):
     excess = result.objective - objective(problem, optimal_codes(problem))
     assert (excess <= tol * problem.energies).all()
     assert (excess >= -2e-10 * problem.energies).all()
-    figures = judge(problem, result.codes)
+    figures = measure(problem, result.codes)
     np.testing.assert_array_equal(result.duality_gap, figures.duality_gap)
     np.testing.assert_array_equal(result.objective, figures.objective)
     assert (result.duality_gap <= tol * problem.energies).all()
@@ -160,7 +160,7 @@ def test_signal_and_penalty_scale_together(solve, tol, problem, exponent):
     """E(c a) at c s and c lambda is c^2 E(a)."""
     factor = 2.0**exponent
     scaled = LassoProblem(
-        problem.dictionary, problem.signals * factor, problem.penalty * factor, positive=problem.positive
+        problem.dictionary, problem.signals * factor, problem.l1_weights * factor, positive=problem.positive
     )
     expected, result = solve(problem, tol=tol), solve(scaled, tol=tol)
     difference = np.abs(result.objective / factor**2 - expected.objective)
@@ -174,7 +174,7 @@ def test_signal_and_penalty_scale_together(solve, tol, problem, exponent):
 def test_order_of_the_atoms_does_not_matter(solve, tol, problem, seed):
     order = np.random.default_rng(seed).permutation(problem.n_atoms)
     shuffled = LassoProblem(
-        problem.dictionary[order], problem.signals, problem.penalty[order], positive=problem.positive
+        problem.dictionary[order], problem.signals, problem.l1_weights[order], positive=problem.positive
     )
     expected, result = solve(problem, tol=tol), solve(shuffled, tol=tol)
     assert (np.abs(result.objective - expected.objective) <= tol * problem.energies).all()
@@ -189,9 +189,9 @@ def test_order_of_the_atoms_does_not_matter(solve, tol, problem, seed):
 @given(problem=small_problems)
 def test_sign_of_an_atom_is_the_sign_of_its_coefficient(solve, tol, problem):
     if problem.positive:
-        problem = LassoProblem(problem.dictionary, problem.signals, problem.penalty)
+        problem = LassoProblem(problem.dictionary, problem.signals, problem.l1_weights)
     signs = np.where(np.arange(problem.n_atoms) % 2, -1.0, 1.0)
-    turned = LassoProblem(problem.dictionary * signs[:, np.newaxis], problem.signals, problem.penalty)
+    turned = LassoProblem(problem.dictionary * signs[:, np.newaxis], problem.signals, problem.l1_weights)
     np.testing.assert_allclose(
         solve(turned, tol=tol).objective,
         solve(problem, tol=tol).objective,

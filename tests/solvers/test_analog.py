@@ -9,7 +9,7 @@ from sklearn.exceptions import ConvergenceWarning
 from snn import simulate_analog
 from solvers import LassoProblem, Status
 from solvers.analog import solve_analog
-from solvers.optimality import judge, objective
+from solvers.optimality import measure, objective
 from tests.reference.problems import optimal_codes, random_problem
 
 
@@ -50,7 +50,7 @@ def test_rest_is_the_kkt_point_and_the_kkt_point_is_at_rest(positive):
     stayed = simulate_analog(
         -(problem.gram - np.diag(np.diagonal(problem.gram))),
         problem.correlations[0],
-        activation_threshold=problem.penalty,
+        activation_threshold=problem.l1_weights,
         two_sided=not positive,
         duration=10.0,
         initial_potential=potential[0],
@@ -60,7 +60,7 @@ def test_rest_is_the_kkt_point_and_the_kkt_point_is_at_rest(positive):
     # adds a few times its tolerance of the drive.
     moved = np.abs(stayed.activities - codes[0]).max()
     drive = np.abs(problem.correlations).max()
-    assert moved <= 10 * (judge(problem, codes).kkt_violation[0] + 1e-12 * drive)
+    assert moved <= 10 * (measure(problem, codes).kkt_violation[0] + 1e-12 * drive)
 
 
 def test_limit_of_time_is_kept_and_told():

@@ -25,7 +25,7 @@ from solvers import (
     solve_lars,
     solve_spiking,
 )
-from solvers.optimality import judge
+from solvers.optimality import measure
 
 NAN, INF = float("nan"), float("inf")
 DICTIONARY, SIGNALS = np.eye(2), np.array([[3.0, 0.5], [0.2, -1.0]])
@@ -113,6 +113,7 @@ CASES = [
         "penalty must have shape (2,), one penalty an atom; got shape (3,)",
     ),
     (lambda: problem(penalty=True), TypeError, "penalty must be a real number; got bool"),
+    (lambda: problem(penalty="l1"), TypeError, "penalty must be an array of real numbers; got dtype <U2"),
     (lambda: problem(positive=1), TypeError, "positive must be True or False; got 1"),
     (
         lambda: problem(gram=np.eye(3)),
@@ -124,8 +125,8 @@ CASES = [
         ValueError,
         "gram must be dictionary @ dictionary.T; got a matrix that differs by about 1 of it",
     ),
-    # -- the judge --
-    (lambda: judge("problem", ZERO), TypeError, "problem must be a LassoProblem; got str"),
+    # -- certificates --
+    (lambda: measure("problem", ZERO), TypeError, "problem must be a LassoProblem; got str"),
     (lambda: objective(DICTIONARY, ZERO), TypeError, "problem must be a LassoProblem; got ndarray"),
     (
         lambda: objective(PROBLEM, np.zeros((2, 3))),

@@ -1,4 +1,4 @@
-"""A convolutional dictionary is what its array is, for the problem, the judge and FISTA."""
+"""A convolutional dictionary is what its array is, for the problem, its certificates and FISTA."""
 
 import numpy as np
 import pytest
@@ -18,8 +18,7 @@ from solvers import (
     solve_lars,
     solve_spiking,
 )
-from solvers.optimality import judge
-from solvers.problem import dense_dictionary
+from solvers.optimality import measure
 from tests.reference.convolutions import GEOMETRIES, random_dictionary
 
 
@@ -94,7 +93,7 @@ def test_a_signal_does_not_depend_on_its_batch_mates(few):
 
 
 @pytest.mark.parametrize("positive", [True, False])
-def test_the_judge_agrees_with_itself(positive):
+def test_certificates_agree_with_those_of_the_array(positive):
     convolutional, dense = problems(positive=positive)
     codes = np.random.default_rng(4).standard_normal((3, dense.n_atoms))
     codes[:, ::3] = 0.0
@@ -103,8 +102,8 @@ def test_the_judge_agrees_with_itself(positive):
     for figure in (objective, duality_gap, kkt_violation):
         np.testing.assert_allclose(figure(convolutional, codes), figure(dense, codes), rtol=1e-12)
     np.testing.assert_array_equal(
-        judge(convolutional, codes).duality_gap[1:2],
-        judge(convolutional.subset(slice(1, 2)), codes[1:2]).duality_gap,
+        measure(convolutional, codes).duality_gap[1:2],
+        measure(convolutional.subset(slice(1, 2)), codes[1:2]).duality_gap,
     )
 
 
@@ -131,9 +130,9 @@ def test_fista_on_a_code_larger_than_its_pieces():
 
 def test_solvers_of_arrays_say_so():
     convolutional, dense = problems()
-    assert dense_dictionary(dense) is dense.dictionary
+    assert dense.atoms.array is dense.dictionary
     with pytest.raises(TypeError, match=r"problem must have an array of atoms .* pass its toarray"):
-        dense_dictionary(convolutional)
+        _ = convolutional.atoms.array
     with pytest.raises(TypeError, match="problem must have an array of atoms"):
         _ = convolutional.gram
 

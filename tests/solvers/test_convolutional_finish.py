@@ -45,7 +45,7 @@ def photograph(side, *, n_kernels=48, penalty=0.4, positive=True, seed=0):
 
 def dense_twin(problem):
     return LassoProblem(
-        problem.dictionary.toarray(), problem.signals, problem.penalty, positive=problem.positive
+        problem.dictionary.toarray(), problem.signals, problem.l1_weights, positive=problem.positive
     )
 
 
@@ -84,7 +84,7 @@ def test_a_sweep_is_coordinate_descent(positive):
     problem = random_problem(positive=positive)
     atoms = np.flatnonzero(np.random.default_rng(3).uniform(size=problem.n_atoms) < 0.5)
     part = finish._Part(problem.dictionary, atoms)
-    gram, penalty = part.gram().toarray(), problem.penalty[atoms]
+    gram, penalty = part.gram().toarray(), problem.l1_weights[atoms]
     code, residual = np.zeros(len(atoms)), problem.correlations[0, atoms].copy()
     n_changes = overlaps.descend(
         *part.geometry, part.pointers, part.values, problem.squared_norms[atoms], penalty, positive, code,
@@ -182,7 +182,7 @@ def test_duplicated_kernels(positive, difference):
     kernels = np.tile(single.dictionary.kernels, (2, 1, 1))
     kernels[5:] += difference * np.random.default_rng(5).standard_normal(kernels[5:].shape)
     dictionary = ConvolutionalDictionary(kernels, (13, 15), 2)
-    problem = LassoProblem(dictionary, single.signals, single.penalty[0], positive=positive)
+    problem = LassoProblem(dictionary, single.signals, single.l1_weights[0], positive=positive)
     result = solve_spiking(problem, readout="exact", tol=1e-6)
     assert result.converged
     # Of differences whose squares are rounding beside one, a gap of their own size is left.
@@ -219,7 +219,7 @@ def test_duplicates_at_different_penalties():
     """The null direction lowers the penalty until the dearer atom is gone."""
     single = random_problem()
     dictionary = ConvolutionalDictionary(np.tile(single.dictionary.kernels, (2, 1, 1)), (13, 15), 2)
-    penalty = np.tile(np.repeat([1.0, 1.001], 5), dictionary.n_positions) * single.penalty[0]
+    penalty = np.tile(np.repeat([1.0, 1.001], 5), dictionary.n_positions) * single.l1_weights[0]
     problem = LassoProblem(dictionary, single.signals, penalty, positive=True)
     result = solve_spiking(problem, readout="exact")
     require_exact(problem, result)
@@ -230,7 +230,7 @@ def test_duplicates_at_different_penalties():
 
 def test_a_penalty_an_atom():
     problem = random_problem()
-    penalty = problem.penalty * np.random.default_rng(6).uniform(0.5, 2.0, problem.n_atoms)
+    penalty = problem.l1_weights * np.random.default_rng(6).uniform(0.5, 2.0, problem.n_atoms)
     problem = LassoProblem(problem.dictionary, problem.signals, penalty)
     result = solve_spiking(problem, readout="exact")
     require_exact(problem, result)
@@ -266,13 +266,13 @@ def test_bits_depend_neither_on_mates_nor_on_workers(positive, monkeypatch):
 @pytest.mark.parametrize("scale", [1e-60, 1e60])
 def test_units_are_of_no_consequence(scale):
     problem = random_problem(positive=False)
-    scaled = LassoProblem(problem.dictionary, scale * problem.signals, scale * problem.penalty)
+    scaled = LassoProblem(problem.dictionary, scale * problem.signals, scale * problem.l1_weights)
     codes = [solve_spiking(each, readout="exact").codes for each in (problem, scaled)]
     np.testing.assert_allclose(codes[1] / scale, codes[0], rtol=0, atol=1e-11)
 
 
 def test_what_is_not_finished_is_said(monkeypatch):
-    """With no rounds to go, the best met is kept, and judged for what it is."""
+    """With no rounds to go, the best met is kept, with its true gap."""
     problem = random_problem(positive=False)
     monkeypatch.setattr(finish, "MOST_ROUNDS", 0)
     with pytest.warns(ConvergenceWarning, match="1 of 1 signals .* the precision of the exact read-out"):

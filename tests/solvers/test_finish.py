@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from solvers import LassoProblem
 from solvers._kernels import finish
 from solvers._kernels.factor import enter, join, leave, new_work
-from solvers.optimality import judge, penalty_max
+from solvers.optimality import measure, penalty_max
 
 
 def random_problem(n_atoms, n_features, *, share, positive=False, n_signals=1, correlation=0.0, seed=0):
@@ -33,7 +33,8 @@ def finished(problem, guess, *, rows=None, row_of=None, max_rounds=None):
     finish.finish_codes(
         problem.gram if rows is None else rows,
         np.arange(problem.n_atoms) if row_of is None else row_of,
-        problem.correlations, problem.penalty, problem.positive, np.arange(len(guess)), spike_counts,
+        problem.correlations, problem.l1_weights, problem.curvatures, problem.positive,
+        np.arange(len(guess)), spike_counts,
         charges - spike_counts, threshold, max_rounds or 10 * problem.n_atoms, codes, corrections, ended,
         wanted,
     )  # fmt: skip
@@ -53,12 +54,12 @@ def test_any_guess_leads_to_the_optimum(positive, share):
     problem = random_problem(50, 30, share=share, positive=positive)
     starts = guesses(50, positive=positive)
     same = LassoProblem(
-        problem.dictionary, np.repeat(problem.signals, len(starts), 0), problem.penalty, positive=positive
+        problem.dictionary, np.repeat(problem.signals, len(starts), 0), problem.l1_weights, positive=positive
     )
     codes, corrections, ended, _ = finished(same, starts)
     assert ended.all()
     scale = np.abs(problem.correlations).max()
-    assert (judge(same, codes).kkt_violation <= 1e-13 * scale).all()
+    assert (measure(same, codes).kkt_violation <= 1e-13 * scale).all()
     for code, start, n_corrections in zip(codes, starts, corrections, strict=True):
         np.testing.assert_allclose(code, codes[0], rtol=0, atol=1e-12 * np.abs(codes[0]).max())
         differ = np.count_nonzero((code != 0.0) & (code * start <= 0.0))
@@ -84,14 +85,14 @@ def test_ends_at_the_optimum(seed, n_atoms, n_features, share, correlation, posi
     assert ended.all()
     # Violations count from 1e-13 of the largest correlation; the equations are solved to their condition,
     # at most 1e5 here, times 2e-16.
-    assert (judge(problem, codes).kkt_violation <= 2e-11 * np.abs(problem.correlations).max(axis=1)).all()
+    assert (measure(problem, codes).kkt_violation <= 2e-11 * np.abs(problem.correlations).max(axis=1)).all()
 
 
 def test_many_signals_share_work_arrays_that_grow():
     """Small and large supports in turn: what is left of one signal does not touch the next."""
     problem = random_problem(120, 80, share=0.02, n_signals=6)
     weaker = problem.signals * np.where(np.arange(6) % 2, 0.03, 1.0)[:, np.newaxis]
-    problem = LassoProblem(problem.dictionary, weaker, problem.penalty)
+    problem = LassoProblem(problem.dictionary, weaker, problem.l1_weights)
     together, *_ = finished(problem, np.zeros((6, 120)))
     support = np.count_nonzero(together, axis=1)
     assert support.max() > finish.LEAST_CAPACITY > support.min()
@@ -116,10 +117,10 @@ def test_rows_that_are_missing_are_asked_for():
         assert ended[0]
         assert not codes[0, ~has_row].any()
         among = LassoProblem(
-            problem.dictionary[atoms], problem.signals, problem.penalty[atoms], positive=True
+            problem.dictionary[atoms], problem.signals, problem.l1_weights[atoms], positive=True
         )
         scale = np.abs(problem.correlations).max()
-        assert judge(among, codes[:, atoms]).kkt_violation[0] <= 1e-13 * scale
+        assert measure(among, codes[:, atoms]).kkt_violation[0] <= 1e-13 * scale
         rounds += 1
         if not wanted.any():
             break
@@ -135,7 +136,7 @@ def test_rounds_are_bounded():
     codes, _, ended, _ = finished(problem, np.zeros((1, 60)), max_rounds=3)
     assert not ended[0]
     # What it has is a point on the way: feasible, and no worse than the guess.
-    assert judge(problem, codes).objective[0] < problem.energies[0]
+    assert measure(problem, codes).objective[0] < problem.energies[0]
 
 
 @pytest.mark.parametrize("n_block", [1, 3, 8, 20])
@@ -147,7 +148,7 @@ def test_factor_after_entering_and_leaving_is_that_of_the_remaining_atoms(n_bloc
     correlations, penalty = rng.standard_normal(30), rng.uniform(0.1, 0.2, 30)
     work = new_work(30)
     for atom in range(30):
-        join(work, atom, gram, np.arange(30), correlations, penalty, atom)
+        join(work, atom, gram, np.arange(30), correlations, penalty, np.zeros(30), atom)
     np.testing.assert_array_equal(work.gram, gram)
     places, signs = rng.permutation(30), rng.choice([-1.0, 1.0], 30)
     size = 0
@@ -172,6 +173,15 @@ def test_dependent_atoms_do_not_enter():
     dictionary = np.array([[1.0, 0.0], [0.0, 2.0], [1.0, 1.0], [-1.0, 0.0]])
     work = new_work(4)
     for atom in range(4):
-        join(work, atom, dictionary @ dictionary.T, np.arange(4), np.ones(4), np.full(4, 0.1), atom)
+        join(
+            work,
+            atom,
+            dictionary @ dictionary.T,
+            np.arange(4),
+            np.ones(4),
+            np.full(4, 0.1),
+            np.zeros(4),
+            atom,
+        )
     assert enter(work, 0, np.array([0, 3, 1, 2]), np.ones(4), 4) == 2
     np.testing.assert_array_equal(work.active[:2], [0, 1])

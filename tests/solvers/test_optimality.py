@@ -1,4 +1,4 @@
-"""The problem and its judge: optima in closed form, bounds that hold for every code."""
+"""The problem and its certificates: optima in closed form, bounds that hold for every code."""
 
 import numpy as np
 import pytest
@@ -17,7 +17,7 @@ from solvers import (
     solve_spiking,
 )
 from solvers import optimality as optimality_module
-from solvers.optimality import judge
+from solvers.optimality import measure
 
 SIGNS = pytest.mark.parametrize("positive", [True, False], ids=["positive", "signed"])
 
@@ -89,7 +89,7 @@ def test_optimum_of_orthogonal_atoms_is_the_soft_threshold(positive):
 )
 def test_two_atoms_by_hand(signal, code):
     problem = LassoProblem([[1.0, 0.0], [0.6, 0.8]], [signal], 0.1)
-    by_hand = judge(problem, [code])
+    by_hand = measure(problem, [code])
     assert by_hand.duality_gap[0] == pytest.approx(0.0, abs=1e-15)
     assert by_hand.kkt_violation[0] == pytest.approx(0.0, abs=1e-15)
     for solve in (solve_fista, solve_coordinate_descent, solve_lars):
@@ -101,7 +101,7 @@ def test_two_atoms_by_hand(signal, code):
 def test_two_atoms_by_hand_without_negative_codes():
     # As above with b = (1, -0.2): the second atom would be negative and stays out, a_1 = 1 - 0.1.
     problem = LassoProblem([[1.0, 0.0], [0.6, 0.8]], [[1.0, -1.0]], 0.1, positive=True)
-    by_hand = judge(problem, [[0.9, 0.0]])
+    by_hand = measure(problem, [[0.9, 0.0]])
     assert by_hand.objective[0] == pytest.approx(0.5 * (0.01 + 1.0) + 0.09, abs=1e-15)
     assert by_hand.duality_gap[0] == pytest.approx(0.0, abs=1e-15)
     assert by_hand.kkt_violation[0] == pytest.approx(0.0, abs=1e-15)
@@ -109,7 +109,7 @@ def test_two_atoms_by_hand_without_negative_codes():
 
 def test_zero_code_by_hand():
     # One atom of norm 1, b = 1, lambda = 1/4.  kappa = 1/4: gap = 1/2 (3/4)^2; violation b - lambda.
-    zero = judge(LassoProblem([[1.0, 0.0]], [[1.0, 0.0]], 0.25), [[0.0]])
+    zero = measure(LassoProblem([[1.0, 0.0]], [[1.0, 0.0]], 0.25), [[0.0]])
     assert zero.objective[0] == 0.5
     assert zero.duality_gap[0] == 0.5 * 0.75**2
     assert zero.kkt_violation[0] == 0.75
@@ -121,7 +121,7 @@ def test_objective_is_its_definition(positive):
     codes = random_codes(problem, np.random.default_rng(1))
     for signal in range(problem.n_signals):
         residual = problem.signals[signal] - codes[signal] @ problem.dictionary
-        expected = 0.5 * residual @ residual + problem.penalty @ np.abs(codes[signal])
+        expected = 0.5 * residual @ residual + problem.l1_weights @ np.abs(codes[signal])
         assert objective(problem, codes)[signal] == pytest.approx(expected, rel=1e-13)
 
 
@@ -142,11 +142,11 @@ def test_gap_bounds_the_distance_to_the_optimum(positive, size, share):
         best.codes,
     ):
         feasible = np.maximum(codes, 0.0) if positive else codes
-        judged = judge(problem, feasible)
+        figures = measure(problem, feasible)
         # All terms of the gap are rounded in proportion to E(a) and 1/2 ||s||^2.
-        rounding = 1e-12 * (judged.objective + problem.energies)
-        assert (judged.duality_gap >= -rounding).all()
-        assert (judged.duality_gap >= judged.objective - best.objective - rounding).all()
+        rounding = 1e-12 * (figures.objective + problem.energies)
+        assert (figures.duality_gap >= -rounding).all()
+        assert (figures.duality_gap >= figures.objective - best.objective - rounding).all()
     # At the optimum both certificates vanish, up to that rounding.
     assert (np.abs(best.duality_gap) <= 1e-12 * problem.energies).all()
     assert (best.kkt_violation <= 1e-12 * np.abs(problem.correlations).max(axis=1)).all()
@@ -158,9 +158,9 @@ def test_gap_is_never_negative(seed, positive, share):
     rng = np.random.default_rng(seed)
     problem = random_problem(n_atoms=7, n_features=4, positive=positive, share=share, seed=seed % 1000)
     codes = random_codes(problem, rng, size=10.0 ** rng.uniform(-6, 3))
-    judged = judge(problem, codes)
-    assert (judged.duality_gap >= -1e-12 * (judged.objective + problem.energies)).all()
-    assert (judged.kkt_violation >= 0.0).all()
+    figures = measure(problem, codes)
+    assert (figures.duality_gap >= -1e-12 * (figures.objective + problem.energies)).all()
+    assert (figures.kkt_violation >= 0.0).all()
 
 
 @SIGNS
@@ -169,7 +169,7 @@ def test_kkt_violation_is_zero_at_the_optimum_and_nowhere_else(positive):
     signals = np.array([[1.0, -0.75, 0.5, 0.25, 0.0]])
     problem = LassoProblem(np.eye(5), signals, 0.5, positive=positive)
     optimum = np.array([[0.5, 0.0 if positive else -0.25, 0.0, 0.0, 0.0]])
-    at_optimum = judge(problem, optimum)
+    at_optimum = measure(problem, optimum)
     assert at_optimum.kkt_violation[0] == 0.0
     assert at_optimum.duality_gap[0] == 0.0
     for atom in range(5):
@@ -185,26 +185,26 @@ def test_kkt_violation_is_zero_at_the_optimum_and_nowhere_else(positive):
 
 
 @SIGNS
-def test_judgement_of_a_code_does_not_depend_on_its_company(positive, monkeypatch):
+def test_certificate_of_a_code_does_not_depend_on_its_company(positive, monkeypatch):
     problem = random_problem(n_signals=23, positive=positive)
     codes = random_codes(problem, np.random.default_rng(3))
-    together = judge(problem, codes)
+    together = measure(problem, codes)
     monkeypatch.setattr(optimality_module, "BLOCK_ENTRIES", 4 * problem.n_atoms)
-    in_blocks = judge(problem, codes)
+    in_blocks = measure(problem, codes)
     for name in ("objective", "duality_gap", "kkt_violation"):
         np.testing.assert_array_equal(getattr(in_blocks, name), getattr(together, name))
         for signal in (0, 11, 22):
-            alone = judge(problem.subset([signal]), codes[[signal]])
+            alone = measure(problem.subset([signal]), codes[[signal]])
             assert getattr(alone, name)[0] == getattr(together, name)[signal]
 
 
 def test_a_fit_without_residual_has_a_gap_too():
     # r = 0: the best dual point is z = 0, and the gap is the whole penalty term.
     problem = LassoProblem(np.eye(2), [[3.0, -1.0]], 0.5)
-    judged = judge(problem, [[3.0, -1.0]])
-    assert judged.objective[0] == 2.0
-    assert judged.duality_gap[0] == 2.0
-    assert judged.kkt_violation[0] == 0.5
+    figures = measure(problem, [[3.0, -1.0]])
+    assert figures.objective[0] == 2.0
+    assert figures.duality_gap[0] == 2.0
+    assert figures.kkt_violation[0] == 0.5
 
 
 # -- the penalty above which nothing pays --------------------------------------------------------
@@ -260,11 +260,11 @@ def test_arrays_are_read_only_and_fitting_ones_not_copied():
     gram = dictionary @ dictionary.T
     problem = LassoProblem(dictionary, signals, penalty, gram=gram)
     for name, array in (
-        ("dictionary", dictionary), ("signals", signals), ("penalty", penalty), ("gram", gram),
+        ("dictionary", dictionary), ("signals", signals), ("l1_weights", penalty), ("gram", gram),
     ):  # fmt: skip
         assert np.shares_memory(getattr(problem, name), array)
         assert array.flags.writeable  # the caller's own array stays as it was
-    for name in ("dictionary", "signals", "penalty", "gram", "correlations", "squared_norms", "energies"):
+    for name in ("dictionary", "signals", "l1_weights", "gram", "correlations", "squared_norms", "energies"):
         with pytest.raises(ValueError, match="read-only"):
             getattr(problem, name)[0] = 1.0
     with pytest.raises(AttributeError):
@@ -279,7 +279,7 @@ def test_derived_quantities_are_their_definitions():
     np.testing.assert_allclose(problem.correlations, signals @ dictionary.T, rtol=0, atol=1e-13)
     np.testing.assert_allclose(problem.squared_norms, np.diag(dictionary @ dictionary.T), rtol=1e-14)
     np.testing.assert_allclose(problem.energies, 0.5 * (signals**2).sum(axis=1), rtol=1e-14)
-    np.testing.assert_array_equal(LassoProblem(dictionary, signals, 0.5).penalty, np.full(30, 0.5))
+    np.testing.assert_array_equal(LassoProblem(dictionary, signals, 0.5).l1_weights, np.full(30, 0.5))
     codes = random_codes(problem, np.random.default_rng(4))
     np.testing.assert_allclose(problem.reconstruct(codes), codes @ dictionary, rtol=0, atol=1e-13)
 
@@ -291,10 +291,10 @@ def test_subset_is_the_problem_of_those_signals(which):
     problem = random_problem(positive=True)
     _ = problem.correlations  # computed already: must be cut as well
     part = problem.subset(which)
-    fresh = LassoProblem(problem.dictionary, problem.signals[which], problem.penalty, positive=True)
+    fresh = LassoProblem(problem.dictionary, problem.signals[which], problem.l1_weights, positive=True)
     assert part.dictionary is problem.dictionary
     assert part.positive
-    for name in ("signals", "energies", "correlations", "penalty", "squared_norms", "gram"):
+    for name in ("signals", "energies", "correlations", "l1_weights", "squared_norms", "gram"):
         np.testing.assert_array_equal(getattr(part, name), getattr(fresh, name))
     with pytest.raises(ValueError, match="read-only"):
         part.signals[0] = 0.0
@@ -302,7 +302,7 @@ def test_subset_is_the_problem_of_those_signals(which):
 
 def test_gram_at_hand_is_used_and_a_wrong_one_noticed():
     problem = random_problem()
-    dictionary, signals, penalty = problem.dictionary, problem.signals, problem.penalty
+    dictionary, signals, penalty = problem.dictionary, problem.signals, problem.l1_weights
     given_gram = LassoProblem(dictionary, signals, penalty, gram=problem.gram)
     result = solve_spiking(given_gram, readout="exact")
     np.testing.assert_array_equal(result.codes, solve_spiking(problem, readout="exact").codes)
@@ -334,7 +334,9 @@ def _read_only(array):
 )
 def test_every_kind_of_input_gives_the_same_codes(convert):
     problem = random_problem()
-    converted = LassoProblem(convert(problem.dictionary), convert(problem.signals), convert(problem.penalty))
+    converted = LassoProblem(
+        convert(problem.dictionary), convert(problem.signals), convert(problem.l1_weights)
+    )
     for solve in (solve_fista, solve_lars, solve_spiking):
         np.testing.assert_array_equal(solve(converted, tol=1e-2).codes, solve(problem, tol=1e-2).codes)
 
@@ -359,7 +361,7 @@ def test_memory_mapped_arrays_serve_as_they_are(tmp_path):
         paths[name] = tmp_path / f"{name}.npy"
         np.save(paths[name], getattr(problem, name))
     mapped = {name: np.load(path, mmap_mode="r") for name, path in paths.items()}
-    from_disk = LassoProblem(mapped["dictionary"], mapped["signals"], problem.penalty)
+    from_disk = LassoProblem(mapped["dictionary"], mapped["signals"], problem.l1_weights)
     assert np.shares_memory(from_disk.dictionary, mapped["dictionary"])
     for solve in (solve_fista, solve_lars, solve_spiking):
         np.testing.assert_array_equal(solve(from_disk, tol=1e-2).codes, solve(problem, tol=1e-2).codes)
@@ -367,7 +369,7 @@ def test_memory_mapped_arrays_serve_as_they_are(tmp_path):
 
 def test_one_atom_by_hand():
     """E = 1/2 (3 - 2 a)^2 + |a| at a = 1: r = 1, d.r = 2, kappa = 1/2."""
-    figures = judge(LassoProblem([[2.0]], [[3.0]], 1.0), [[1.0]])
+    figures = measure(LassoProblem([[2.0]], [[3.0]], 1.0), [[1.0]])
     assert figures.objective == 1.5
     assert figures.duality_gap == 0.5 * 0.25 + (1.0 - 0.5 * 2.0)
     # A step without threshold leads to 4 a = 6, with it to 5.
@@ -388,10 +390,10 @@ def test_figures_scale_with_signal_and_penalty_exactly(seed, positive, exponent)
     problem = random_problem(n_atoms=7, n_features=4, positive=positive, seed=seed)
     factor = 2.0**exponent
     scaled = LassoProblem(
-        problem.dictionary, problem.signals * factor, problem.penalty * factor, positive=positive
+        problem.dictionary, problem.signals * factor, problem.l1_weights * factor, positive=positive
     )
     codes = random_codes(problem, np.random.default_rng(seed))
-    plain, figures = judge(problem, codes), judge(scaled, codes * factor)
+    plain, figures = measure(problem, codes), measure(scaled, codes * factor)
     np.testing.assert_array_equal(figures.objective, plain.objective * factor**2)
     np.testing.assert_array_equal(figures.duality_gap, plain.duality_gap * factor**2)
     np.testing.assert_array_equal(figures.kkt_violation, plain.kkt_violation * factor)

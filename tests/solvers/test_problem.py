@@ -26,15 +26,16 @@ def test_arrays_that_fit_are_not_copied_and_none_can_be_written():
     problem = LassoProblem(dictionary, signals, 0.1)
     assert np.shares_memory(problem.dictionary, dictionary)
     assert np.shares_memory(problem.signals, signals)
-    for name in ("dictionary", "signals", "penalty", "squared_norms", "energies", "gram", "correlations"):
+    names = ("dictionary", "signals", "l1_weights", "curvatures", "squared_norms", "energies", "gram")
+    for name in (*names, "correlations"):
         assert not getattr(problem, name).flags.writeable
     assert dictionary.flags.writeable
 
 
 def test_one_penalty_stands_for_all_atoms():
-    np.testing.assert_array_equal(LassoProblem(np.eye(3), np.eye(3), 0.5).penalty, [0.5, 0.5, 0.5])
+    np.testing.assert_array_equal(LassoProblem(np.eye(3), np.eye(3), 0.5).l1_weights, [0.5, 0.5, 0.5])
     each = LassoProblem(np.eye(3), np.eye(3), [0.1, 0.2, 0.3])
-    np.testing.assert_array_equal(each.penalty, [0.1, 0.2, 0.3])
+    np.testing.assert_array_equal(each.l1_weights, [0.1, 0.2, 0.3])
 
 
 @pytest.mark.parametrize("made_before", [False, True])
@@ -102,7 +103,7 @@ def test_problem_survives_a_pickle():
     _ = problem.gram
     copy = pickle.loads(pickle.dumps(problem))
     assert copy.positive
-    assert "gram" in vars(copy)
+    assert copy.has_gram
     np.testing.assert_array_equal(solve_fista(copy).codes, solve_fista(problem).codes)
 
 
@@ -111,3 +112,67 @@ def test_a_subset_has_signals(which):
     problem = LassoProblem(np.eye(3), np.ones((4, 3)), 0.1)
     with pytest.raises(ValueError, match="which must select one or more signals by a slice or a list; got"):
         problem.subset(np.array(which, dtype=int) if which == [] else which)
+
+
+def test_a_mask_has_a_bool_for_each_signal():
+    problem = LassoProblem(np.eye(3), np.arange(1.0, 13.0).reshape(4, 3), 0.1)
+    part = problem.subset([True, False, False, True])
+    np.testing.assert_array_equal(part.signals, problem.signals[[0, 3]])
+    with pytest.raises(ValueError, match="which must have one bool for each of the 4 signals; got 2"):
+        problem.subset([True, False])
+
+
+@pytest.mark.parametrize(
+    ("which", "error", "message"),
+    [
+        ([0, 4], ValueError, "which must select among 4 signals, counted from 0; got 4"),
+        ([-5], ValueError, "which must select among 4 signals, counted from 0; got -5"),
+        ([0.5], TypeError, r"which must be a slice, or an array of integers or bools; got \[0.5\]"),
+        ("first", TypeError, "which must be a slice, or an array of integers or bools; got 'first'"),
+        ([[0, 1]], ValueError, "which must select one or more signals by a slice or a list; got"),
+    ],
+)
+def test_signals_that_do_not_exist_are_refused(which, error, message):
+    with pytest.raises(error, match=message):
+        LassoProblem(np.eye(3), np.ones((4, 3)), 0.1).subset(which)
+
+
+@pytest.mark.parametrize(
+    ("atoms", "error", "message"),
+    [
+        ([0, 3], ValueError, r"atoms must lie in \[0, 3\); got 3"),
+        ([-1], ValueError, r"atoms must lie in \[0, 3\); got -1"),
+        ([0.0], TypeError, "atoms must be an array of integers; got dtype float64"),
+        ([True, False, True], TypeError, "atoms must be an array of integers; got dtype bool"),
+        (1, ValueError, r"atoms must be 1-D, one number a row; got shape \(\)"),
+    ],
+)
+def test_rows_of_atoms_that_do_not_exist_are_refused(atoms, error, message):
+    problem = LassoProblem(np.eye(3), np.ones((4, 3)), 0.1)
+    np.testing.assert_array_equal(problem.gram_rows([2, 0]), np.eye(3)[[2, 0]])
+    assert problem.gram_rows([]).shape == (0, 3)
+    with pytest.raises(error, match=message):
+        problem.gram_rows(atoms)
+
+
+def test_products_with_rows_of_another_length_are_refused():
+    problem = LassoProblem(np.ones((2, 3)), np.ones((4, 3)), 0.1)
+    for wrong in (np.ones(3), np.ones((1, 2)), np.ones((1, 1, 3))):
+        with pytest.raises(ValueError, match=r"signals must be 2-D, with rows of 3 numbers; got shape"):
+            problem.correlate(wrong)
+    for wrong in (np.ones(2), np.ones((1, 3))):
+        with pytest.raises(ValueError, match=r"codes must be 2-D, with rows of 2 numbers; got shape"):
+            problem.reconstruct(wrong)
+    with pytest.raises(ValueError, match=r"got shape \(3,\): for one signal pass signal\[np.newaxis\]"):
+        problem.correlate(np.ones(3))
+
+
+def test_parts_share_the_dictionary_and_what_is_known_of_it_by_then():
+    """What one of them has computed later is its own: no timing of another gets it for nothing."""
+    problem = random_problem(n_signals=4)
+    before = problem.subset(slice(0, 2))
+    assert before.atoms is problem.atoms
+    _ = problem.gram
+    assert not before.has_gram
+    after = problem.subset(slice(0, 2))
+    assert after.gram is problem.gram

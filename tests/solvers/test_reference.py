@@ -1,4 +1,4 @@
-"""scikit-learn behind the door: the same answers, our judge, our warnings only."""
+"""scikit-learn's solvers: the same answers, our certificates, our warnings only."""
 
 import warnings
 
@@ -9,7 +9,7 @@ from sklearn import linear_model
 from sklearn.exceptions import ConvergenceWarning
 
 from solvers import LassoProblem, Status
-from solvers.optimality import judge
+from solvers.optimality import measure
 from solvers.reference import solve_coordinate_descent, solve_lars
 from tests.reference.problems import optimal_codes, random_problem
 
@@ -31,7 +31,7 @@ def test_codes_are_those_of_scikit_learn_itself(solve, positive):
     assert (result.n_steps > 0).all()
 
 
-def test_coordinate_descent_tightens_the_tol_until_the_judge_agrees(monkeypatch):
+def test_coordinate_descent_tightens_the_tol_until_the_certificate_agrees(monkeypatch):
     """A scikit-learn that stops a hundred times too early is sent back."""
     tols = []
 
@@ -91,7 +91,7 @@ def test_lars_is_honest_about_atoms_that_are_the_same(positive):
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         result = solve_lars(problem, tol=1e-6)
-    np.testing.assert_array_equal(result.duality_gap, judge(problem, result.codes).duality_gap)
+    np.testing.assert_array_equal(result.duality_gap, measure(problem, result.codes).duality_gap)
     missed = result.duality_gap > 1e-6 * problem.energies
     np.testing.assert_array_equal(result.status == Status.LIMIT_REACHED, missed)
     assert len(caught) == missed.any()

@@ -10,7 +10,7 @@ from sklearn.exceptions import ConvergenceWarning
 from snn import NetworkState, simulate
 from solvers import LassoProblem, Status, lasso_network, solve_spiking, spiking
 from solvers._kernels.finish import finish_codes
-from solvers.optimality import judge, penalty_max
+from solvers.optimality import measure, penalty_max
 from tests.reference.networks import random_dictionary
 
 READOUTS = ("rate", "current", "exact")
@@ -35,7 +35,10 @@ def random_problem(
 def test_signed_network_spikes_like_the_positive_network_of_both_signs(unit_norm):
     signed = random_problem(unit_norm=unit_norm)
     both_signs = LassoProblem(
-        np.vstack([signed.dictionary, -signed.dictionary]), signed.signals, signed.penalty[0], positive=True
+        np.vstack([signed.dictionary, -signed.dictionary]),
+        signed.signals,
+        signed.l1_weights[0],
+        positive=True,
     )
     for signal in range(signed.n_signals):
         compact = simulate(lasso_network(signed, signal), 200.0, record_spikes=True)
@@ -53,9 +56,9 @@ def test_network_state_is_the_kkt_residual(positive):
     rates = result.spike_rate
     code = rates if positive else rates[: problem.n_atoms] - rates[problem.n_atoms :]
     residual_correlations = problem.dictionary @ (problem.signals[1] - code @ problem.dictionary)
-    slack = residual_correlations - problem.penalty
+    slack = residual_correlations - problem.l1_weights
     if not positive:
-        slack = np.concatenate([slack, -residual_correlations - problem.penalty])
+        slack = np.concatenate([slack, -residual_correlations - problem.l1_weights])
     state = result.state
     # Rounding: potentials of silent neurons are of the order of 100, so 1e-11 is a thousand ulps.
     np.testing.assert_allclose(
@@ -72,7 +75,7 @@ def test_kkt_violation_of_the_rates_falls_like_one_over_time(positive):
     for duration in durations:
         rates = simulate(network, duration).spike_rate
         code = rates if positive else rates[: problem.n_atoms] - rates[problem.n_atoms :]
-        violations.append(judge(problem, code[np.newaxis]).kkt_violation[0])
+        violations.append(measure(problem, code[np.newaxis]).kkt_violation[0])
     slope = np.polyfit(np.log(durations), np.log(violations), 1)[0]
     assert -1.2 < slope < -0.8
     # The bound of Equation 9 of docs/theory.md: |v + h| <= theta + the currents of a few spikes.
@@ -98,7 +101,7 @@ def test_every_readout_reaches_tol_and_says_what_it_did(readout, positive, tol):
     assert result.converged
     assert (result.status == Status.CONVERGED).all()
     assert (result.duality_gap <= tol * problem.energies).all()
-    np.testing.assert_array_equal(result.duality_gap, judge(problem, result.codes).duality_gap)
+    np.testing.assert_array_equal(result.duality_gap, measure(problem, result.codes).duality_gap)
     np.testing.assert_array_equal(result.n_steps, result.spike_counts.sum(axis=1))
     assert result.readout == readout
     if readout == "rate":
@@ -226,7 +229,7 @@ def test_penalty_of_each_atom_and_norms_of_each_atom():
     problem = random_problem(n_atoms=30, n_features=20)
     scales = np.random.default_rng(4).uniform(0.3, 3.0, 30)
     scaled = LassoProblem(
-        problem.dictionary * scales[:, np.newaxis], problem.signals, problem.penalty * scales
+        problem.dictionary * scales[:, np.newaxis], problem.signals, problem.l1_weights * scales
     )
     plain = solve_spiking(problem, readout="exact")
     rescaled = solve_spiking(scaled, readout="exact")
@@ -239,7 +242,7 @@ def test_penalty_of_each_atom_and_norms_of_each_atom():
 def test_the_unit_of_the_signals_is_of_no_consequence(readout, unit):
     """Signal and penalty times c: the code times c, from the same spikes."""
     problem = random_problem()
-    other = LassoProblem(problem.dictionary, unit * problem.signals, unit * problem.penalty)
+    other = LassoProblem(problem.dictionary, unit * problem.signals, unit * problem.l1_weights)
     expected = solve_spiking(problem, tol=1e-2, readout=readout)
     result = solve_spiking(other, tol=1e-2, readout=readout)
     np.testing.assert_array_equal(result.spike_counts, expected.spike_counts)
@@ -261,7 +264,7 @@ def test_a_signal_given_up_keeps_its_best_code_and_true_gap(readout):
     assert not result.converged
     assert (result.status == Status.LIMIT_REACHED).all()
     assert (result.duration == 5.0).all()
-    np.testing.assert_array_equal(result.duality_gap, judge(problem, result.codes).duality_gap)
+    np.testing.assert_array_equal(result.duality_gap, measure(problem, result.codes).duality_gap)
     assert (result.duality_gap > 1e-6 * problem.energies).all()
     assert (result.support_size > 0).all()
 
@@ -290,7 +293,7 @@ def test_a_code_depends_on_neither_batch_mates_nor_workers(readout):
     spread = solve_spiking(problem, tol=1e-2, readout=readout, n_jobs=2)
     for name in ("codes", "spike_counts", "duration", "objective", "duality_gap", "kkt_violation", "n_steps"):
         np.testing.assert_array_equal(getattr(spread, name), getattr(together, name))
-    np.testing.assert_array_equal(together.duality_gap, judge(problem, together.codes).duality_gap)
+    np.testing.assert_array_equal(together.duality_gap, measure(problem, together.codes).duality_gap)
     for signal in (0, 7, 299):
         alone = solve_spiking(problem.subset([signal]), tol=1e-2, readout=readout)
         np.testing.assert_array_equal(alone.spike_counts[0], together.spike_counts[signal])
@@ -352,7 +355,7 @@ def test_signals_whose_finish_does_not_end_run_on_and_do_not_disturb_the_others(
     together = solve_spiking_quietly(problem, tol=1e-9, readout="exact")
     assert len(np.unique(together.duration)) > 1
     assert together.converged
-    np.testing.assert_array_equal(together.duality_gap, judge(problem, together.codes).duality_gap)
+    np.testing.assert_array_equal(together.duality_gap, measure(problem, together.codes).duality_gap)
     for signal in range(12):
         alone = solve_spiking_quietly(problem.subset([signal]), tol=1e-9, readout="exact")
         for name in ("codes", "spike_counts", "duration", "duality_gap", "n_corrections"):
@@ -400,7 +403,7 @@ def problem_of_few_atoms(seed, *, n_atoms=512, n_features=128, support=12):
 
 def spikes_to_one_percent(problem, head_start):
     """Spikes until the average current of the last three quarters is within 1 % of the optimum."""
-    scale = 2.0 * (problem.correlations[0] - problem.penalty).max()
+    scale = 2.0 * (problem.correlations[0] - problem.l1_weights).max()
     network = lasso_network(problem, scale=scale)
     start = NetworkState(
         membrane_potential=head_start * network.firing_threshold,
@@ -411,7 +414,7 @@ def spikes_to_one_percent(problem, head_start):
         first = simulate(network, 0.25 * duration, state=start)
         rest = simulate(network, 0.75 * duration, state=first.state)
         code = np.maximum(rest.average_soma_current, 0.0) * scale / network.firing_threshold
-        if judge(problem, code[np.newaxis]).objective[0] <= limit:
+        if measure(problem, code[np.newaxis]).objective[0] <= limit:
             return first.n_spikes + rest.n_spikes
     raise AssertionError("never within 1 % of the optimum")
 

@@ -1,0 +1,287 @@
+"""What a problem and its solvers ask of a dictionary, whatever its form."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any, NoReturn
+
+import numpy as np
+from scipy import sparse
+from scipy.sparse.linalg import LinearOperator, eigsh
+
+from snn import checks
+
+# Smaller squared norms are refused: relative to them, duality gaps would sink into denormal numbers.
+SMALLEST_SQUARED_NORM = np.finfo(float).tiny / np.finfo(float).eps
+# Of a dictionary: 4 MB.
+VALUES_AT_ONCE = 524_288
+# Up to so many atoms or features the largest eigenvalue is computed directly.
+MOST_FOR_DIRECT_EIGENVALUES = 64
+
+
+class Dictionary(ABC):
+    """A matrix D of atoms d_i, one a row, by the products that solvers need.
+
+    A new form of dictionary is a subclass.  Products of a row do not depend on the rows beside it, except for
+    those of `normal_product`.
+    """
+
+    @property
+    @abstractmethod
+    def shape(self) -> tuple[int, int]:
+        """(n_atoms, n_features)."""
+
+    @property
+    @abstractmethod
+    def squared_norms(self) -> np.ndarray:
+        """||d_i||^2 of each atom, shape (n_atoms,)."""
+
+    @abstractmethod
+    def require_norms(self) -> None:
+        """Raise ValueError if a squared norm is zero, or if floating point cannot hold it."""
+
+    @abstractmethod
+    def correlate(self, signals: np.ndarray) -> np.ndarray:
+        """Return signals @ D.T, shape (n_signals, n_atoms)."""
+
+    @abstractmethod
+    def reconstruct(self, codes: np.ndarray | sparse.csr_array) -> np.ndarray:
+        """Return codes @ D, shape (n_signals, n_features)."""
+
+    @abstractmethod
+    def gram_rows(self, atoms: np.ndarray) -> np.ndarray | sparse.csr_array:
+        """Return some rows of the Gram matrix D @ D.T, shape (len(atoms), n_atoms)."""
+
+    @abstractmethod
+    def normal_product(self, codes: np.ndarray, *, out: np.ndarray) -> None:
+        """Write codes @ D @ D.T to `out`, shape (n_signals, n_atoms), as fast as possible."""
+
+    @abstractmethod
+    def normalised(self, scale: float) -> Dictionary:
+        """Return the dictionary of the atoms d_i / (||d_i|| scale)."""
+
+    @abstractmethod
+    def toarray(self) -> np.ndarray:
+        """Return the atoms in full, shape (n_atoms, n_features)."""
+
+    @property
+    def as_passed(self) -> Any:
+        """The dictionary as the caller of a problem passed it."""
+        return self
+
+    @property
+    def array(self) -> np.ndarray:
+        """The array of atoms, for solvers that cannot do without.
+
+        Raises
+        ------
+        TypeError
+            If the dictionary is not an array.
+        """
+        self._refuse()
+
+    def gram(self) -> np.ndarray:
+        """Return G = D @ D.T, shape (n_atoms, n_atoms).
+
+        Raises
+        ------
+        TypeError
+            If the dictionary is not an array.
+        """
+        self._refuse()
+
+    def checked_gram(self, value: Any) -> np.ndarray:
+        """Return the Gram matrix that a caller passed.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If it is another matrix, or the dictionary is used without one.
+        """
+        raise TypeError(f"gram must be None with a {type(self).__name__}, which is used without one")
+
+    def gram_is_cheaper(self, n_products: int, *, at_hand: bool) -> bool:
+        """Return True if so many products cost less with the Gram matrix than with the dictionary.
+
+        `at_hand` says that the Gram matrix need not be computed for them.
+        """
+        return False
+
+    def largest_eigenvalue(self) -> float:
+        """Return L, the largest eigenvalue of the Gram matrix of the atoms at norm one, or a little more."""
+        n_atoms, n_features = self.shape
+        if min(n_atoms, n_features) <= MOST_FOR_DIRECT_EIGENVALUES:
+            atoms = self.toarray() / np.sqrt(self.squared_norms)[:, np.newaxis]
+            square = atoms @ atoms.T if n_atoms <= n_features else atoms.T @ atoms
+            return float(np.linalg.eigvalsh(square)[-1])
+
+        # Lanczos from a vector that is the same every time; the value is off by less than `accuracy` of it.
+        accuracy = 1e-3
+        operator = LinearOperator((n_features, n_features), matvec=self._normal_step, dtype=np.float64)
+        start = np.random.default_rng(0).standard_normal(n_features)
+        value = eigsh(operator, k=1, tol=accuracy, v0=start, return_eigenvectors=False)[0]
+        return float(value) * (1.0 + accuracy)
+
+    def _normal_step(self, signal: np.ndarray) -> np.ndarray:
+        """Return the sum over atoms of ``d_i (d_i . signal) / ||d_i||^2``."""
+        return self.reconstruct(self.correlate(signal.reshape(1, -1)) / self.squared_norms)[0]
+
+    def _refuse(self) -> NoReturn:
+        raise TypeError(
+            f"problem must have an array of atoms for this solver; got a {type(self).__name__}: for a small "
+            "image, pass its toarray()"
+        )
+
+
+class DenseDictionary(Dictionary):
+    """An array of atoms.
+
+    Parameters
+    ----------
+    array : array_like, shape (n_atoms, n_features)
+
+    Raises
+    ------
+    TypeError, ValueError
+        If it does not hold finite real numbers, has a wrong shape, or the squared norm of a non-zero row
+        overflows or is below 1e-292.
+    """
+
+    def __init__(self, array: np.ndarray) -> None:
+        self._array = checks.read_only(
+            checks.real_array("dictionary", array, shape=(None, None), meaning="(n_atoms, n_features)")
+        )
+        self._squared_norms = checks.read_only(squared_norms_of_rows("dictionary", "atom", self._array))
+
+    @property
+    def as_passed(self) -> np.ndarray:
+        """The array."""
+        return self._array
+
+    @property
+    def array(self) -> np.ndarray:
+        """The atoms, one a row, shape (n_atoms, n_features)."""
+        return self._array
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(n_atoms, n_features)."""
+        return self._array.shape
+
+    @property
+    def squared_norms(self) -> np.ndarray:
+        """||d_i||^2 of each atom, shape (n_atoms,)."""
+        return self._squared_norms
+
+    def gram(self) -> np.ndarray:
+        """Return G = array @ array.T, shape (n_atoms, n_atoms)."""
+        return self._array @ self._array.T
+
+    def checked_gram(self, value: Any) -> np.ndarray:
+        """Return the Gram matrix that a caller passed, if it is that of the array."""
+        n_atoms = len(self._array)
+        gram = checks.real_array("gram", value, shape=(n_atoms, n_atoms), meaning="(n_atoms, n_atoms)")
+        # The diagonal, and one combination of the columns, scaled to atoms of norm one: O(n_atoms^2), never
+        # the product.
+        norms = np.sqrt(self._squared_norms)
+        mixture = np.cos(np.arange(n_atoms)) / norms
+        errors = np.abs(gram @ mixture - self._array @ (self._array.T @ mixture)) / norms
+        worst = max(
+            float(np.abs(np.diagonal(gram) / self._squared_norms - 1.0).max()),
+            float(errors.max()) / np.sqrt(n_atoms),
+        )
+        if not worst <= 1e-8:
+            raise ValueError(
+                f"gram must be dictionary @ dictionary.T; got a matrix that differs by about {worst:.2g} "
+                "of it"
+            )
+        return gram
+
+    def require_norms(self) -> None:
+        """Raise ValueError if an atom is zero."""
+        if self.squared_norms.min() == 0.0:
+            atom = int(np.argmin(self.squared_norms))
+            raise ValueError(f"dictionary must have atoms of positive norm; got zeros for atom {atom}")
+
+    def correlate(self, signals: np.ndarray) -> np.ndarray:
+        """Return signals @ array.T, shape (n_signals, n_atoms).
+
+        One matrix-vector product a signal: a product of matrices rounds a row differently with the
+        number of rows beside it, and a code must not depend on its batch mates.  All signals go through
+        a large dictionary part by part, each of which stays in cache meanwhile.
+        """
+        n_atoms, n_features = self.shape
+        correlations = np.empty((len(signals), n_atoms))
+        step = max(VALUES_AT_ONCE // n_features, 1)
+        for first in range(0, n_atoms, step):
+            atoms = self._array[first : first + step]
+            np.matmul(
+                signals[:, np.newaxis, :], atoms.T, out=correlations[:, np.newaxis, first : first + step]
+            )
+        return correlations
+
+    def reconstruct(self, codes: np.ndarray | sparse.csr_array) -> np.ndarray:
+        """Return codes @ array, shape (n_signals, n_features).
+
+        Codes are sparse, and a sparse product adds up each row by itself, for the reason above.
+        """
+        if not isinstance(codes, sparse.csr_array):
+            codes = sparse.csr_array(codes)
+        return codes @ self._array
+
+    def gram_rows(self, atoms: np.ndarray) -> np.ndarray:
+        """Return some rows of the Gram matrix, shape (len(atoms), n_atoms)."""
+        return self._array[atoms] @ self._array.T
+
+    def gram_is_cheaper(self, n_products: int, *, at_hand: bool) -> bool:
+        """Return True if so many products cost less with the Gram matrix than with the dictionary.
+
+        Costs are counted in multiplications an atom.  The Gram matrix is symmetric, so that half of it has
+        to be computed.
+        """
+        n_atoms, n_features = self.shape
+        making = 0.0 if at_hand else 0.5 * n_atoms * n_features
+        return n_products * n_atoms + making < n_products * 2.0 * n_features
+
+    def normal_product(self, codes: np.ndarray, *, out: np.ndarray) -> None:
+        """Write codes @ array @ array.T to `out`; one product of matrices for all rows."""
+        np.matmul(sparse_product(codes, self._array), self._array.T, out=out)
+
+    def normalised(self, scale: float) -> DenseDictionary:
+        """Return the dictionary of the atoms d_i / (||d_i|| scale)."""
+        return DenseDictionary(self._array / (np.sqrt(self.squared_norms) * scale)[:, np.newaxis])
+
+    def toarray(self) -> np.ndarray:
+        """Return the array itself."""
+        return self._array
+
+    def _normal_step(self, signal: np.ndarray) -> np.ndarray:
+        return self._array.T @ ((self._array @ signal) / self.squared_norms)
+
+
+def dictionary_of(value: Any) -> Dictionary:
+    """Return the dictionary that a problem has, of what its caller passed: an array, or a `Dictionary`."""
+    return value if isinstance(value, Dictionary) else DenseDictionary(value)
+
+
+def sparse_product(codes: np.ndarray, matrix: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
+    """Return codes @ matrix; of a single sparse code, read only the rows of the matrix that it uses."""
+    if len(codes) == 1:
+        active = np.flatnonzero(codes[0])
+        if 4 * len(active) < codes.shape[1]:
+            return np.matmul(codes[:, active], matrix[active], out=out)
+    return np.matmul(codes, matrix, out=out)
+
+
+def squared_norms_of_rows(name: str, row: str, array: np.ndarray) -> np.ndarray:
+    """Return the squared norm of each row; refuse those that floating point cannot hold."""
+    with np.errstate(over="ignore", under="ignore"):
+        squared_norms = np.einsum("ij,ij->i", array, array)
+    lost = (squared_norms < SMALLEST_SQUARED_NORM) & array.any(axis=1)
+    if lost.any() or not np.isfinite(squared_norms).all():
+        first = int(np.argmax(lost | ~np.isfinite(squared_norms)))
+        raise ValueError(
+            f"{name} must have rows of squared norm between {SMALLEST_SQUARED_NORM:.1g} and "
+            f"{np.finfo(float).max:.1g}; got {squared_norms[first]:.3g} for {row} {first}: rescale"
+        )
+    return squared_norms
