@@ -92,13 +92,15 @@ def read_only(array: np.ndarray) -> np.ndarray:
     return view
 
 
-def require_ratio(name: str, amounts: np.ndarray, firing_threshold: np.ndarray) -> None:
+def require_ratio(
+    name: str, amounts: np.ndarray, firing_threshold: np.ndarray, *, whose: str = "of its neuron"
+) -> None:
     """Raise ValueError if an amount is more than LARGEST_RATIO times the threshold of its neuron."""
     beyond = np.abs(amounts) / LARGEST_RATIO > firing_threshold
     if beyond.any():
         neuron = int(np.argmax(beyond))
         raise ValueError(
-            f"{name} must be at most {LARGEST_RATIO:.2g} times the firing threshold of its neuron; got "
+            f"{name} must be at most {LARGEST_RATIO:.2g} times the firing threshold {whose}; got "
             f"{amounts[neuron]:.3g} for neuron {neuron} with threshold {firing_threshold[neuron]:.3g}: "
             "beyond that rounding decides which neurons fire"
         )

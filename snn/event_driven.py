@@ -232,6 +232,7 @@ class EventDrivenRun:
                     self._compute_rows(active[position])
                 if status == run_state.PAUSED:
                     require_finite(self.membrane_potential, self.synaptic_current)
+                    require_moderate_currents(self.synaptic_current, self.network.firing_threshold)
                 if record_spikes:
                     recorded_times.append(spikes.times[:n_new].copy())
                     recorded_neurons.append(spikes.neurons[:n_new].copy())

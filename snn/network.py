@@ -92,7 +92,9 @@ def require_moderate_weights(weights: Weights, firing_threshold: np.ndarray) -> 
 
     Of weights that are computed on demand, those known so far are checked.
     """
-    checks.require_ratio("weights", weights.largest_magnitudes(), firing_threshold)
+    checks.require_ratio(
+        "weights", weights.largest_magnitudes(), firing_threshold, whose="of the neuron they reach"
+    )
 
 
 def starting_state(network: SpikingNetwork, state: NetworkState | None) -> NetworkState:

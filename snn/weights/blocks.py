@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import combinations
 
 import numpy as np
 from scipy import sparse
@@ -120,7 +121,7 @@ class BlockWeights(Weights):
         return np.count_nonzero(self._rows(sources), axis=1)
 
     def largest_magnitudes(self) -> np.ndarray:
-        """See `Weights`; where blocks overlap, their bounds add up."""
+        """See `Weights`."""
         return self._largest_magnitudes
 
     @cached_property
@@ -128,9 +129,16 @@ class BlockWeights(Weights):
         largest = np.zeros(self.n_neurons)
         for block in self.blocks:
             targets = slice(block.first_target, block.first_target + block.values.shape[1])
-            largest[targets] += abs(block.factor) * largest_off_diagonal(
-                block.values, first_source=block.first_source, first_target=block.first_target
+            largest[targets] = np.maximum(
+                largest[targets],
+                abs(block.factor)
+                * largest_off_diagonal(
+                    block.values, first_source=block.first_source, first_target=block.first_target
+                ),
             )
+        if any(_overlap(one, other) for one, other in combinations(self.blocks, 2)):
+            # There weights add up.
+            return np.abs(self.toarray()).max(axis=0, initial=0.0)
         return largest
 
     def _rows(self, sources: np.ndarray) -> np.ndarray:
@@ -303,6 +311,17 @@ class SegmentedWeights(Weights):
         largest = np.zeros(self.n_neurons)
         np.maximum.at(largest, matrix.indices, np.abs(matrix.data))
         return largest
+
+
+def _overlap(one: Block, other: Block) -> bool:
+    """Whether two blocks have a weight in common."""
+    firsts = ((block.first_source, block.first_target) for block in (one, other))
+    return all(
+        first < other_first + other_size and other_first < first + size
+        for first, other_first, size, other_size in zip(
+            *firsts, one.values.shape, other.values.shape, strict=True
+        )
+    )
 
 
 def _integers(name: str, value: np.ndarray, length: int | None) -> np.ndarray:

@@ -85,7 +85,7 @@ def test_equal_neurons_stay_equal():
 def test_filtered_spikes_carry_the_synaptic_current(seed):
     """Started at rest, the current into every neuron is W^T times the filtered spikes."""
     network, _ = random_block_network(np.random.default_rng(seed))
-    run = EventDrivenRun(network, np.stack([network.soma_bias, 0.5 * network.soma_bias]))
+    run = EventDrivenRun(network, np.stack([network.soma_bias, 0.5 * network.soma_bias]), filter_spikes=True)
     for end in (3.3, 20.0):
         run.advance(end)
         expected = network.weights.transpose_product(run.filtered_spikes)

@@ -281,7 +281,8 @@ def interrupted(program, seconds=5.0):
             assert process.stdout.readline() == "started\n"
             time.sleep(0.5)
             process.send_signal(signal.SIGINT)
-            output, _ = process.communicate(timeout=seconds)  # it takes a fraction of a second
+            process.wait(timeout=seconds)  # it takes a fraction of a second
+            output = process.stdout.read()  # not `communicate`, which loses what readline has read ahead
         finally:
             process.kill()
     return output

@@ -5,8 +5,8 @@ import math
 import mpmath
 import numpy as np
 import pytest
-from snn._kernels.crossing import crossing_time
 
+from snn._kernels.neuron import crossing_time
 from tests.reference.simulator import crossing_exists
 
 EPS = np.finfo(float).eps
