@@ -253,7 +253,7 @@ def limiting_codes(
     signals, penalty, reweighting = checked_task(network, signals, penalty, reweighting)
     if min(network.consistency, network.symmetry) >= CONSISTENT and reweighting.min() > 0.0:
         problem = LassoProblem(network.feedback.T, signals, penalty * reweighting, positive=True)
-        return solve_spiking(problem, readout="exact", tol=TOL, n_jobs=n_jobs).codes
+        return solve_spiking(problem, polish=True, tol=TOL, n_jobs=n_jobs).codes
     _, second = network.run(
         signals,
         penalty=penalty,

@@ -212,7 +212,7 @@ def _checked(signals: np.ndarray, start: np.ndarray, penalty: float) -> tuple[np
 
 def _exact_codes(dictionary: np.ndarray, signals: np.ndarray, penalty: float, gram: np.ndarray) -> np.ndarray:
     problem = LassoProblem(dictionary, signals, penalty, positive=True, gram=gram)
-    return solve_spiking(problem, readout="exact", tol=TOL).codes
+    return solve_spiking(problem, polish=True, tol=TOL).codes
 
 
 def _curve(

@@ -124,7 +124,7 @@ def mean_objective(
     with tqdm(total=len(signals), disable=not progress, unit="signal", desc="judging") as bar:
         for start in range(0, len(signals), size):
             problem = LassoProblem(atoms, signals[start : start + size], penalty, positive=True, gram=gram)
-            result = solve_spiking(problem, readout="exact", tol=TOL, n_jobs=n_jobs)
+            result = solve_spiking(problem, polish=True, tol=TOL, n_jobs=n_jobs)
             # A signal of zeros has the code zero, and no gap.
             lit = problem.energies > 0.0
             gaps = result.duality_gap[lit] / problem.energies[lit]

@@ -38,7 +38,7 @@ N_ATOMS = 256
 PENALTY = 0.05  # in units of the signals, whose pixels run from 0 to 1
 RATE_TOL = 1e-2
 FINISHED_TOL = 1e-9
-METHODS = ("spiking", "spiking_exact", "fista", "coordinate_descent", "lars")
+METHODS = ("spiking", "spiking_polished", "fista", "coordinate_descent", "lars")
 COMPARED_TOL = 1e-3
 SHOWN = 60.0  # of the raster, in synaptic time constants
 
@@ -216,7 +216,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     print()
 
-    seconds, finished = timed(problem, readout="exact", tol=FINISHED_TOL)
+    seconds, finished = timed(problem, polish=True, tol=FINISHED_TOL)
     rates_seconds, rates = timed(problem, readout="rate", tol=RATE_TOL)
     approximation = reconstruct_from_patches(
         problem.reconstruct(finished.codes) + means, image.shape, PATCH_SIZE, stride=PATCH_SIZE

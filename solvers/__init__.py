@@ -1,7 +1,8 @@
-"""Sparse coding: the LASSO as a problem, several ways to solve it, one judge."""
+"""Sparse coding: the LASSO as a problem, several solvers, and certificates that depend on none of them."""
 
 from typing import TYPE_CHECKING
 
+from solvers.active_set import ActiveSetResult, solve_active_set
 from solvers.analog import solve_analog
 from solvers.compare import compare, comparison_table, plot_comparison
 from solvers.convolution import ConvolutionalDictionary
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from solvers.coder import SpikingSparseCoder
 
 __all__ = [
+    "ActiveSetResult",
     "ConvolutionalDictionary",
     "LassoProblem",
     "SparseCodingResult",
@@ -32,6 +34,7 @@ __all__ = [
     "objective",
     "penalty_max",
     "plot_comparison",
+    "solve_active_set",
     "solve_analog",
     "solve_coordinate_descent",
     "solve_fista",

@@ -145,6 +145,16 @@ class LassoProblem:
         """Number of features."""
         return self.dictionary.shape[1]
 
+    @property
+    def l1_weights(self) -> np.ndarray:
+        """Penalty of each |a_i|, shape (n_atoms,)."""
+        return self.penalty
+
+    @cached_property
+    def curvatures(self) -> np.ndarray:
+        """Quadratic penalty of each atom, 1/2 curvature_i a_i^2, shape (n_atoms,): zero for the LASSO."""
+        return checks.read_only(np.zeros(self.n_atoms))
+
     @cached_property
     def correlations(self) -> np.ndarray:
         """b = signals @ dictionary.T, shape (n_signals, n_atoms)."""

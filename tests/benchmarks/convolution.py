@@ -106,8 +106,8 @@ def measure_certified(problem: LassoProblem, repeats: int, gaps: tuple[float, ..
             raise WrongAnswerError(f"{name} must have a gap of at most {gap:g}; it has {reached:g}")
         return {"name": name, "seconds": min(seconds), "gap": reached, "n_steps": int(result.n_steps[0])}
 
-    solve_spiking(problem, readout="exact")
-    found = [entry("spikes, exact", lambda p: solve_spiking(p, readout="exact"), repeats, gaps[-1])]
+    solve_spiking(problem, polish=True)
+    found = [entry("spikes, exact", lambda p: solve_spiking(p, polish=True), repeats, gaps[-1])]
     for gap in gaps:
         found.append(
             entry(

@@ -124,7 +124,7 @@ def test_conjugate_gradients_solve_and_descend():
 @pytest.mark.parametrize("positive", [True, False])
 def test_it_is_the_code_of_the_array(geometry, positive):
     problem = random_problem(geometry, positive=positive, n_signals=3)
-    results = [solve_spiking(each, readout="exact") for each in (problem, dense_twin(problem))]
+    results = [solve_spiking(each, polish=True) for each in (problem, dense_twin(problem))]
     require_exact(problem, results[0])
     np.testing.assert_array_equal(results[0].codes != 0.0, results[1].codes != 0.0)
     # The busiest neuron of the array's network may fire just when the run ends, or just after, by rounding.
@@ -139,7 +139,7 @@ def test_it_is_the_code_of_the_array(geometry, positive):
 @pytest.mark.parametrize("positive", [True, False])
 def test_a_photograph(positive):
     problem = photograph(52, positive=positive)
-    result = solve_spiking(problem, readout="exact")
+    result = solve_spiking(problem, polish=True)
     require_exact(problem, result)
     assert result.duality_gap[0] <= 1e-12 * problem.energies[0]
     assert result.support_size[0] > 100
@@ -152,7 +152,7 @@ def test_a_photograph(positive):
 def test_a_weak_penalty():
     """Nearly as many atoms as pixels; steps must be taken back."""
     problem = photograph(28, penalty=0.005)
-    result = solve_spiking(problem, readout="exact")
+    result = solve_spiking(problem, polish=True)
     require_exact(problem, result)
     assert result.support_size[0] > 0.3 * problem.n_features
 
@@ -183,13 +183,13 @@ def test_duplicated_kernels(positive, difference):
     kernels[5:] += difference * np.random.default_rng(5).standard_normal(kernels[5:].shape)
     dictionary = ConvolutionalDictionary(kernels, (13, 15), 2)
     problem = LassoProblem(dictionary, single.signals, single.penalty[0], positive=positive)
-    result = solve_spiking(problem, readout="exact", tol=1e-6)
+    result = solve_spiking(problem, polish=True, tol=1e-6)
     assert result.converged
     # Of differences whose squares are rounding beside one, a gap of their own size is left.
     if difference == 0.0 or difference**2 >= 1e-12:
         require_exact(problem, result)
     if difference == 0.0:
-        alone = solve_spiking(single, readout="exact")
+        alone = solve_spiking(single, polish=True)
         np.testing.assert_allclose(result.objective, alone.objective, rtol=1e-12)
 
 
@@ -209,7 +209,7 @@ def test_more_kernels_than_pixels_under_them(positive):
         penalty = 10.0 ** rng.uniform(-3.0, 0.0) * penalty_max(dictionary, signal, positive=positive)
         penalty = penalty * 10.0 ** rng.uniform(-1.0, 1.0, dictionary.shape[0])
         problem = LassoProblem(dictionary, signal, penalty, positive=positive)
-        result, other = (solve_spiking(each, readout="exact") for each in (problem, dense_twin(problem)))
+        result, other = (solve_spiking(each, polish=True) for each in (problem, dense_twin(problem)))
         require_exact(problem, result)
         np.testing.assert_array_equal(result.codes != 0.0, other.codes != 0.0)
         np.testing.assert_array_equal(result.n_corrections, other.n_corrections)
@@ -221,7 +221,7 @@ def test_duplicates_at_different_penalties():
     dictionary = ConvolutionalDictionary(np.tile(single.dictionary.kernels, (2, 1, 1)), (13, 15), 2)
     penalty = np.tile(np.repeat([1.0, 1.001], 5), dictionary.n_positions) * single.penalty[0]
     problem = LassoProblem(dictionary, single.signals, penalty, positive=True)
-    result = solve_spiking(problem, readout="exact")
+    result = solve_spiking(problem, polish=True)
     require_exact(problem, result)
     by_kernel = result.codes.reshape(-1, 10)
     assert not by_kernel[:, 5:].any()
@@ -232,10 +232,10 @@ def test_a_penalty_an_atom():
     problem = random_problem()
     penalty = problem.penalty * np.random.default_rng(6).uniform(0.5, 2.0, problem.n_atoms)
     problem = LassoProblem(problem.dictionary, problem.signals, penalty)
-    result = solve_spiking(problem, readout="exact")
+    result = solve_spiking(problem, polish=True)
     require_exact(problem, result)
     np.testing.assert_allclose(
-        result.codes, solve_spiking(dense_twin(problem), readout="exact").codes, rtol=0, atol=1e-11
+        result.codes, solve_spiking(dense_twin(problem), polish=True).codes, rtol=0, atol=1e-11
     )
 
 
@@ -245,7 +245,7 @@ def test_images_of_no_code_and_of_nothing():
     signals[0] = 0.0
     penalty = 0.5 * (penalty_max(dictionary, signals)[1] + penalty_max(dictionary, 1e-3 * signals)[2])
     signals[2] *= 1e-3
-    result = solve_spiking(LassoProblem(dictionary, signals, penalty), readout="exact")
+    result = solve_spiking(LassoProblem(dictionary, signals, penalty), polish=True)
     assert result.converged
     assert result.support_size[0] == result.support_size[2] == 0 < result.support_size[1]
     assert result.n_corrections[0] == result.n_corrections[2] == 0
@@ -255,11 +255,11 @@ def test_images_of_no_code_and_of_nothing():
 def test_bits_depend_neither_on_mates_nor_on_workers(positive, monkeypatch):
     problem = random_problem(positive=positive, n_signals=6)
     monkeypatch.setattr("solvers.spiking.VALUES_PER_BATCH", 2 * problem.n_atoms)
-    results = [solve_spiking(problem, readout="exact", n_jobs=n_jobs) for n_jobs in (1, 2)]
+    results = [solve_spiking(problem, polish=True, n_jobs=n_jobs) for n_jobs in (1, 2)]
     np.testing.assert_array_equal(results[0].codes, results[1].codes)
     np.testing.assert_array_equal(results[0].n_corrections, results[1].n_corrections)
     for signal in range(problem.n_signals):
-        alone = solve_spiking(problem.subset([signal]), readout="exact")
+        alone = solve_spiking(problem.subset([signal]), polish=True)
         np.testing.assert_array_equal(alone.codes[0], results[0].codes[signal])
 
 
@@ -267,7 +267,7 @@ def test_bits_depend_neither_on_mates_nor_on_workers(positive, monkeypatch):
 def test_units_are_of_no_consequence(scale):
     problem = random_problem(positive=False)
     scaled = LassoProblem(problem.dictionary, scale * problem.signals, scale * problem.penalty)
-    codes = [solve_spiking(each, readout="exact").codes for each in (problem, scaled)]
+    codes = [solve_spiking(each, polish=True).codes for each in (problem, scaled)]
     np.testing.assert_allclose(codes[1] / scale, codes[0], rtol=0, atol=1e-11)
 
 
@@ -276,10 +276,10 @@ def test_what_is_not_finished_is_said(monkeypatch):
     problem = random_problem(positive=False)
     monkeypatch.setattr(finish, "MOST_ROUNDS", 0)
     with pytest.warns(ConvergenceWarning, match="1 of 1 signals .* the precision of the exact read-out"):
-        result = solve_spiking(problem, readout="exact", max_duration=5.0, tol=1e-6)
+        result = solve_spiking(problem, polish=True, max_duration=5.0, tol=1e-6)
     assert not result.converged
     assert result.duality_gap[0] <= result.rate_duality_gap[0]
     assert result.objective[0] < problem.energies[0]
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert solve_spiking(problem, readout="exact", tol=1.0).converged
+        assert solve_spiking(problem, polish=True, tol=1.0).converged
