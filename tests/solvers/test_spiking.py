@@ -314,7 +314,7 @@ def test_zero_signals_and_penalties_above_the_maximum_give_zero_codes(options, p
     assert result.converged
 
 
-# -- batch mates and workers -------------------------------------------------------------------------------------
+# -- batch mates and workers ---------------------------------------------------------------------
 
 
 @each_way
@@ -324,8 +324,8 @@ def test_a_code_depends_on_neither_batch_mates_nor_workers(options):
     together = solve_spiking(problem, tol=1e-2, **options, n_jobs=1)
     spread = solve_spiking(problem, tol=1e-2, **options, n_jobs=2)
     for name in (
-        "codes", "spike_counts", "duration", "objective", "duality_gap", "kkt_violation", "n_steps", "polished",
-        "n_corrections", "n_synaptic_events", "rate_duality_gap",
+        "codes", "spike_counts", "duration", "objective", "duality_gap", "kkt_violation", "n_steps",
+        "polished", "n_corrections", "n_synaptic_events", "rate_duality_gap",
     ):  # fmt: skip
         np.testing.assert_array_equal(getattr(spread, name), getattr(together, name))
     for name in ("sparse_codes", "sparse_spike_counts", "sparse_average_currents"):
