@@ -46,8 +46,8 @@ def solve_active_set(
 ) -> ActiveSetResult:
     """Solve the optimality equations on a support, and correct it until it is right.
 
-    With S the support (the active set), G the Gram matrix, b the correlations of the signal and gamma the curvatures of the
-    penalty, a round solves::
+    With S the support (the active set), G the Gram matrix, b the correlations of the signal and gamma the
+    curvatures of the penalty, a round solves::
 
         (G_SS + diag gamma_S) a_S = b_S - lambda_S sign(a_S)
 

@@ -227,6 +227,8 @@ class ActiveSetSearch:
         max_rounds : int
             Most rounds.
         """
+        if not len(self.code):
+            return True
         step = None
         precise = False
         n_changing = 0

@@ -303,11 +303,12 @@ def _solve_one(gram, terms, signal, start, max_rounds, work, scratch, missing):
     at_start = True
     ended = False
     while not ended:
-        size, max_rounds, solved = _solve_within(
-            work, n_members, size, terms.positive, tolerance, max_rounds, at_start, scratch
-        )
-        if not solved:
-            break
+        if n_members > 0:
+            size, max_rounds, solved = _solve_within(
+                work, n_members, size, terms.positive, tolerance, max_rounds, at_start, scratch
+            )
+            if not solved:
+                break
         at_start = False
         _residuals(work, size, gram, correlations, scratch.residual)
         most = max(LEAST_JOINING, size)

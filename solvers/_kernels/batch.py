@@ -8,7 +8,7 @@ from snn._kernels.compiling import compiled
 
 
 class CompressedRows(NamedTuple):
-    """The entries of a matrix that are not zero; those of row k are number pointers[k] up to pointers[k + 1]."""
+    """The non-zero entries of a matrix; those of row k are number pointers[k] up to pointers[k + 1]."""
 
     pointers: np.ndarray  # int32, as `columns`
     columns: np.ndarray  # in order, none twice in a row
