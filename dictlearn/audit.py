@@ -26,7 +26,7 @@ QUARTILES = (0.25, 0.5, 0.75)
 
 # From here a network counts as consistent and symmetric: then its code is that of a LASSO.
 CONSISTENT = 1.0 - 1e-9
-# Of the duality gap; the exact read-out ends well below it.
+# Of the duality gap; the active-set method ends well below it.
 TOL = 1e-9
 # Of each phase of the run that any other network's code is read from, at least: and so many times the
 # longest duration that is audited.

@@ -11,7 +11,7 @@ from dictlearn.atoms import require_positive_norms, unit_norm
 from snn import checks
 from solvers import LassoProblem, solve_spiking
 
-# Of the duality gap; the exact read-out ends well below it.
+# Of the duality gap; the active-set method ends well below it.
 TOL = 1e-9
 # Codes held at a time, and a few more arrays of their size: 32 MB each.
 VALUES_PER_BLOCK = 2**22
