@@ -98,7 +98,8 @@ def optimal_codes(
     for k, signal in enumerate(signals):
         single = problem.subset([signal])
         entries = slice(start.pointers[signal], start.pointers[signal + 1])
-        started, currents = start.columns[entries], start.values[entries]
+        # Of one type with the atoms that join, so that kernels are compiled once.
+        started, currents = start.columns[entries].astype(np.int64), start.values[entries]
         search = ActiveSetSearch(
             single, diagonal, started, _best_multiple(single, diagonal, started, currents)
         )
@@ -275,13 +276,11 @@ class ActiveSetSearch:
         self.part = gram_part(self.problem.dictionary, atoms, self.curvatures)
 
     def _sweep(self) -> int:
-        """Descend along the coordinates; return how many atoms entered or left the support."""
-        return sum(
-            sparse_gram.descend(
-                self.part, self.diagonal, self.l1_weights, self.problem.positive, self.code, self.residual
-            )
-            for _ in range(self.n_sweeps)
-        )
+        """Descend along the coordinates; return how often an atom entered or left the support."""
+        return sparse_gram.descend(
+            self.part, self.diagonal, self.l1_weights, self.problem.positive, self.n_sweeps, self.code,
+            self.residual,
+        )  # fmt: skip
 
     def _move(self, target: np.ndarray) -> None:
         sparse_gram.move(self.part, self.code, target, self.residual)

@@ -113,6 +113,13 @@ for n_signals in (1, 30):
                 for start in (None, spiking, spiking.codes, spiking.sparse_codes):
                     solvers.solve_active_set(problem, start=start, n_jobs=2)
                 snn.simulate(solvers.lasso_network(problem), 2.0)
+kernels = solvers.ConvolutionalDictionary(rng.standard_normal((3, 4, 4)), (12, 12), 2)
+images = rng.standard_normal((2, 144))
+for positive in (False, True):
+    problem = solvers.LassoProblem(kernels, images, 1.0, positive=positive)
+    spiking = solvers.solve_spiking(problem, polish=True)
+    for start in (None, spiking, spiking.codes):
+        assert (solvers.solve_active_set(problem, start=start).support_size > 0).all()
 """
 WARM_DICTLEARN = """
 import dictlearn

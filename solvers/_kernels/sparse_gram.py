@@ -131,7 +131,7 @@ def move(part, code, target, residual):
 
 
 @uncounted
-def descend(part, diagonal, l1_weights, positive, code, residual):
+def _sweep(part, diagonal, l1_weights, positive, code, residual):
     """Minimise over one member after the other; return how many entered or left the support."""
     n_changes = 0
     for row in range(part.n_rows):
@@ -147,6 +147,15 @@ def descend(part, diagonal, l1_weights, positive, code, residual):
                     _subtract_column(part, k, row, column, new - code[k], residual)
                     n_changes += (new == 0.0) != (code[k] == 0.0)
                     code[k] = new
+    return n_changes
+
+
+@uncounted
+def descend(part, diagonal, l1_weights, positive, n_sweeps, code, residual):
+    """Sweep over the members `n_sweeps` times; return how often one entered or left the support."""
+    n_changes = 0
+    for _ in range(n_sweeps):
+        n_changes += _sweep(part, diagonal, l1_weights, positive, code, residual)
     return n_changes
 
 

@@ -89,7 +89,7 @@ def test_a_sweep_is_coordinate_descent(positive):
     part = gram_part(problem.dictionary, atoms, np.zeros(len(atoms)))
     gram, penalty = as_columns(part).toarray(), problem.penalty[atoms]
     code, residual = np.zeros(len(atoms)), problem.correlations[0, atoms].copy()
-    n_changes = sparse_gram.descend(part, problem.squared_norms[atoms], penalty, positive, code, residual)
+    n_changes = sparse_gram.descend(part, problem.squared_norms[atoms], penalty, positive, 1, code, residual)
     expected = np.zeros(len(atoms))
     for i in range(len(atoms)):
         reach = problem.correlations[0, atoms[i]] - gram[i] @ expected
