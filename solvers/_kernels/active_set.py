@@ -290,16 +290,17 @@ def _solve_one(gram, terms, signal, start, max_rounds, work, scratch, missing):
         tolerance = max(tolerance, abs(correlations[i]))
     tolerance *= ROUNDING
 
+    row_of, places, is_member = gram.row_of, scratch.places, scratch.is_member
     # The largest enter first; those that depend on them stay outside S.
     n_members = _largest_first(start, signal, scratch)
     if n_members > work.atoms.shape[0]:
         work = enlarged(work, 0, 0, 2 * n_members)
     for k in range(n_members):
-        atom = scratch.places[k]
+        atom = places[k]
         join(work, k, gram, terms, signal, atom)
-        scratch.is_member[atom] = True
-        scratch.places[k] = k
-    size = enter(work, 0, scratch.places, scratch.signs, n_members)
+        is_member[atom] = True
+        places[k] = k
+    size = enter(work, 0, places, scratch.signs, n_members)
     at_start = True
     ended = False
     while not ended:
@@ -319,18 +320,18 @@ def _solve_one(gram, terms, signal, start, max_rounds, work, scratch, missing):
             work = enlarged(work, n_members, size, 2 * (n_members + n_joining))
         ended = True
         for k in range(n_joining):
-            atom = scratch.places[k]
-            if gram.row_of[atom] < 0:
+            atom = places[k]
+            if row_of[atom] < 0:
                 missing[atom] = True
-            elif not scratch.is_member[atom]:
+            elif not is_member[atom]:
                 join(work, n_members, gram, terms, signal, atom)
-                scratch.is_member[atom] = True
+                is_member[atom] = True
                 n_members += 1
                 ended = False
     if ended:
         _refine(work, size)
     for k in range(n_members):
-        scratch.is_member[work.atoms[k]] = False
+        is_member[work.atoms[k]] = False
     return work, size, max_rounds, ended
 
 
