@@ -62,7 +62,7 @@ def solve_active_set(
     problem : LassoProblem
         The problem.
     start : array_like or scipy.sparse.csr_array of shape (n_signals, n_atoms), or result, optional
-        Where to start: codes, or the result of a solver.  The result of `solve_spiking` stands for the atoms
+        Where to start: codes, or the result of a solver.  The result of `solve_spiking` gives the atoms
         whose neurons fired, with their average currents.  A start gives a support, signs and proportions, and
         changes how long it takes; the optimum does not depend on it.  By default the method starts from
         nothing.
@@ -135,7 +135,7 @@ class _Guess(NamedTuple):
     """What each signal starts from."""
 
     currents: sparse.csr_array | None
-    """||d_i||^2 a_i, or average currents; None stands for nothing."""
+    """||d_i||^2 a_i, or average currents; None without a start."""
     codes: sparse.csr_array | None
     """The codes that were given."""
 

@@ -106,7 +106,7 @@ class SpikingSparseCoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         )
 
     def inverse_transform(self, X: np.ndarray) -> np.ndarray:
-        """Return the signals that codes stand for, codes @ dictionary.
+        """Return the signals of codes, codes @ dictionary.
 
         Parameters
         ----------

@@ -1,6 +1,6 @@
 """Convolutional dictionaries: a few kernels, each at every place of an image.
 
-NumPy and SciPy only, like the judge that uses it.
+NumPy and SciPy only, like the certificates that use it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class ConvolutionalDictionary:
     """A dictionary whose atoms are kernels at the places of a grid over an image.
 
     A signal is an image, its features the pixels row by row.  With p a position of the grid and k a
-    kernel, a code a stands for the image::
+    kernel, a code a is that of the image::
 
         image = sum_p sum_k a_(p, k) kernel_k placed with its upper left corner at stride * p
 

@@ -14,7 +14,7 @@ from scipy import sparse
 from snn import InhibitionOnDemand, LateralInhibition, MirroredWeights, StencilWeights
 from snn.weights import stored_rows
 from solvers import convolutional_active_set, convolutional_network
-from solvers._kernels.active_set import Solutions, solve_active_sets
+from solvers._kernels.active_set import ENDED, N_CORRECTIONS, N_ROUNDS, solve_active_sets
 from solvers._kernels.batch import CompressedRows
 from solvers.convolution import ConvolutionalDictionary
 from solvers.problem import LassoProblem
@@ -117,37 +117,35 @@ class DenseGram:
         if max_rounds is None:
             max_rounds = ROUNDS_PER_ATOM * problem.n_atoms
         n_signals, n_atoms = len(signals), problem.n_atoms
-        solutions = Solutions(
-            codes=np.zeros((n_signals, n_atoms)),
-            n_corrections=np.zeros(n_signals, dtype=np.int64),
-            n_rounds=np.zeros(n_signals, dtype=np.int64),
-            ended=np.zeros(n_signals, dtype=np.bool_),
-            missing=np.zeros(n_atoms, dtype=np.bool_),
-        )
+        codes = np.zeros((n_signals, n_atoms))
+        report = np.zeros((n_signals, 3), dtype=np.int64)
+        missing = np.zeros(n_atoms, dtype=np.bool_)
         first, step = 0, max(1, VALUES_PER_CALL // n_atoms)
         while first < n_signals:
-            last = min(first + step, n_signals)
+            part = slice(first, first + step)
             solve_active_sets(
                 *self.rows(),
                 problem.correlations,
                 problem.l1_weights,
                 self._curvatures,
                 problem.positive,
-                signals,
+                signals[part],
                 start,
-                first,
-                last,
                 max_rounds,
-                solutions,
+                codes[part],
+                report[part],
+                missing,
             )
-            if solutions.missing.any():
+            if missing.any():
                 # Again, with the rows of atoms that violate their conditions.
-                self.store(np.flatnonzero(solutions.missing))
-                solutions.missing[:] = False
-                solutions.codes[first:last] = 0.0
+                self.store(np.flatnonzero(missing))
+                missing[:] = False
+                codes[part] = 0.0
             else:
-                first = last
-        return ActiveSets(solutions.codes, solutions.n_corrections, solutions.n_rounds, solutions.ended)
+                first += step
+        return ActiveSets(
+            codes, report[:, N_CORRECTIONS], report[:, N_ROUNDS], report[:, ENDED].astype(np.bool_)
+        )
 
 
 class ConvolutionalGram:

@@ -311,7 +311,7 @@ class _BatchRun:
         self.duration[signals] = time
 
     def read_out(self, signals: np.ndarray) -> np.ndarray:
-        """Return the codes that some networks, all at the same time, stand for."""
+        """Return the codes read out of some networks, which are at the same time."""
         return self._rates(signals) if self.readout == "rate" else self._average_current_codes(signals)
 
     def _rates(self, signals: np.ndarray) -> np.ndarray:

@@ -55,14 +55,9 @@ LEAST_JOINING = 16
 LEAST_CAPACITY = 32
 
 
-class Solutions(NamedTuple):
-    """What the method writes, one row or entry for each signal it is given."""
-
-    codes: np.ndarray  # zeros at first
-    n_corrections: np.ndarray  # atoms in which the support, or a sign, differs from the start
-    n_rounds: np.ndarray  # rounds are added to it
-    ended: np.ndarray  # whether no violator was left whose row of the Gram matrix is stored
-    missing: np.ndarray  # shape (n_atoms,): marks the violators whose rows are not stored
+# Columns of what the method says of each signal: atoms in which the support, or a sign, differs from the
+# start; rounds; whether it ended, with no violator left whose row of the Gram matrix is stored.
+N_CORRECTIONS, N_ROUNDS, ENDED = range(3)
 
 
 class Scratch(NamedTuple):
@@ -337,19 +332,21 @@ def _solve_one(gram, terms, signal, start, max_rounds, work, scratch, missing):
 
 @compiled
 def solve_active_sets(
-    rows, row_of, correlations, l1_weights, curvatures, positive, signals, start, first, last, max_rounds,
-    solutions,
+    rows, row_of, correlations, l1_weights, curvatures, positive, signals, start, max_rounds, codes, report,
+    missing,
 ):  # fmt: skip
-    """Write the optimal codes of the signals number signals[first] up to signals[last].
+    """Write the optimal codes of some signals.
 
     rows, row_of : as of `GramRows`; rows of the atoms in `start` are stored.
     correlations, l1_weights, curvatures, positive : as of `Terms`.
+    signals : numbers of those to solve.
     start : `CompressedRows`, one for each signal: the atoms it starts from and their currents, ||d_i||^2 a_i
     or
         a multiple of it.  Signs are those of the atoms; the largest enter first.
-    solutions : `Solutions`, one row or entry for each of `signals`.
+    codes, report : a row for each of `signals`; zeros at first.
+    missing : marks the violators whose rows are not stored.
     """
-    # A record costs two microseconds at a call from Python: the last two are worth it.
+    # Records that are made here, and not by the caller, save two microseconds each.
     gram = GramRows(rows, row_of)
     terms = Terms(correlations, l1_weights, curvatures, positive)
     n_atoms = row_of.shape[0]
@@ -358,18 +355,18 @@ def solve_active_sets(
         np.empty(n_atoms), np.zeros(n_atoms, np.bool_), np.empty(n_atoms, np.int64), np.empty(n_atoms),
         np.empty(n_atoms),
     )  # fmt: skip
-    for k in range(first, last):
+    for k in range(signals.shape[0]):
         signal = signals[k]
         work, size, rounds_left, ended = _solve_one(
-            gram, terms, signal, start, max_rounds, work, scratch, solutions.missing
+            gram, terms, signal, start, max_rounds, work, scratch, missing
         )
-        code = solutions.codes[k]
+        code = codes[k]
         for i in range(size):
             code[work.atoms[work.active[i]]] = work.sign[i] * work.value[i]
         shared = 0
         for entry in range(start.pointers[signal], start.pointers[signal + 1]):
             shared += code[start.columns[entry]] * start.values[entry] > 0.0
         n_start = start.pointers[signal + 1] - start.pointers[signal]
-        solutions.n_corrections[k] = n_start + size - 2 * shared
-        solutions.n_rounds[k] += max_rounds - rounds_left
-        solutions.ended[k] = ended
+        report[k, N_CORRECTIONS] = n_start + size - 2 * shared
+        report[k, N_ROUNDS] += max_rounds - rounds_left
+        report[k, ENDED] = ended
