@@ -20,7 +20,7 @@ from dictlearn.signals import checked_signals
 from snn import checks
 from solvers import LassoProblem, solve_spiking
 
-# Of the duality gap of codes; the exact read-out ends well below it.
+# Of the duality gap of codes; the active-set method ends well below it.
 TOL = 1e-9
 # scikit-learn's sweeps over all atoms for one code: it warns of those that need more.
 MAX_SWEEPS = 100_000
@@ -212,7 +212,7 @@ def _checked(signals: np.ndarray, start: np.ndarray, penalty: float) -> tuple[np
 
 def _exact_codes(dictionary: np.ndarray, signals: np.ndarray, penalty: float, gram: np.ndarray) -> np.ndarray:
     problem = LassoProblem(dictionary, signals, penalty, positive=True, gram=gram)
-    return solve_spiking(problem, readout="exact", tol=TOL).codes
+    return solve_spiking(problem, polish=True, tol=TOL).codes
 
 
 def _curve(

@@ -285,7 +285,7 @@ class SpikingDictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixi
         unaffordable = max(alpha, 2.0 * float(np.linalg.norm(signals, axis=1).max()))
         penalty = np.where(vanished, unaffordable, alpha)
         problem = LassoProblem(dictionary, signals, penalty, positive=True)
-        return solve_spiking(problem, tol=self.tol, readout="exact", n_jobs=self.n_jobs)
+        return solve_spiking(problem, tol=self.tol, polish=True, n_jobs=self.n_jobs)
 
     def inverse_transform(self, X: np.ndarray) -> np.ndarray:
         """Return the signals of codes, codes @ components_.

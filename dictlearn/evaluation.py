@@ -11,7 +11,7 @@ from dictlearn.atoms import require_positive_norms, unit_norm
 from snn import checks
 from solvers import LassoProblem, solve_spiking
 
-# Of the duality gap; the exact read-out ends well below it.
+# Of the duality gap; the active-set method ends well below it.
 TOL = 1e-9
 # Codes held at a time, and a few more arrays of their size: 32 MB each.
 VALUES_PER_BLOCK = 2**22
@@ -124,7 +124,7 @@ def mean_objective(
     with tqdm(total=len(signals), disable=not progress, unit="signal", desc="evaluating") as bar:
         for start in range(0, len(signals), size):
             problem = LassoProblem(atoms, signals[start : start + size], penalty, positive=True, gram=gram)
-            result = solve_spiking(problem, readout="exact", tol=TOL, n_jobs=n_jobs)
+            result = solve_spiking(problem, polish=True, tol=TOL, n_jobs=n_jobs)
             # A signal of zeros has the code zero, and no gap.
             nonzero = problem.energies > 0.0
             gaps = result.duality_gap[nonzero] / problem.energies[nonzero]

@@ -37,8 +37,8 @@ PATCH_SIZE = 8
 N_ATOMS = 256
 PENALTY = 0.05  # in units of the signals, whose pixels run from 0 to 1
 RATE_TOL = 1e-2
-FINISHED_TOL = 1e-9
-METHODS = ("spiking", "spiking_exact", "fista", "coordinate_descent", "lars")
+POLISHED_TOL = 1e-9
+METHODS = ("spiking", "spiking_polished", "fista", "coordinate_descent", "lars")
 COMPARED_TOL = 1e-3
 SHOWN = 60.0  # of the raster, in synaptic time constants
 
@@ -47,7 +47,7 @@ def draw(
     image: np.ndarray,
     approximation: np.ndarray,
     problem: LassoProblem,
-    finished: SpikingCodingResult,
+    polished: SpikingCodingResult,
     rates: SpikingCodingResult,
 ) -> Figure:
     picture = figure(13.0, 7.5)
@@ -58,7 +58,7 @@ def draw(
     original.set(title=f"Photograph, {image.shape[0]} x {image.shape[1]} pixels")
     coded.imshow(approximation, cmap="gray", vmin=0.0, vmax=1.0)
     coded.set(
-        title=f"From {finished.support_size.mean():.1f} atoms a patch: "
+        title=f"From {polished.support_size.mean():.1f} atoms a patch: "
         f"{signal_to_noise(image, approximation):.1f} dB"
     )
     for panel in (original, coded):
@@ -67,17 +67,17 @@ def draw(
     atoms.set(title=f"{problem.n_atoms} cosine atoms")
 
     raster, gaps = bottom.subplots(1, 2, width_ratios=(1.3, 1.0))
-    _draw_raster(raster, problem, finished)
-    _draw_gaps(gaps, problem, finished, rates)
+    _draw_raster(raster, problem, polished)
+    _draw_gaps(gaps, problem, polished, rates)
     return picture
 
 
-def _draw_raster(ax, problem: LassoProblem, finished: SpikingCodingResult) -> None:
+def _draw_raster(ax, problem: LassoProblem, polished: SpikingCodingResult) -> None:
     """Draw one patch's network: neurons of the certified code above those that fire in vain."""
-    signal = _patch_to_show(problem, finished)
-    network = lasso_network(problem, signal, scale=finished.scale[signal])
+    signal = _patch_to_show(problem, polished)
+    network = lasso_network(problem, signal, scale=polished.scale[signal])
     spikes = simulate(network, SHOWN, record_spikes=True).spikes
-    code = finished.codes[signal]
+    code = polished.codes[signal]
     active = np.concatenate([code > 0.0, code < 0.0])
     fired = np.flatnonzero(spikes.counts())
     order = fired[np.lexsort((-spikes.counts()[fired], ~active[fired]))]
@@ -111,21 +111,21 @@ def _draw_raster(ax, problem: LassoProblem, finished: SpikingCodingResult) -> No
     )
 
 
-def _patch_to_show(problem: LassoProblem, finished: SpikingCodingResult) -> int:
+def _patch_to_show(problem: LassoProblem, polished: SpikingCodingResult) -> int:
     """Return a patch with a code of the median size, and of the upper quartile of energy among those."""
-    size = finished.support_size
+    size = polished.support_size
     alike = np.flatnonzero(size == np.sort(size)[len(size) // 2])
     return int(alike[np.argsort(problem.energies[alike])[3 * len(alike) // 4]])
 
 
-def _draw_gaps(ax, problem: LassoProblem, finished: SpikingCodingResult, rates: SpikingCodingResult) -> None:
+def _draw_gaps(ax, problem: LassoProblem, polished: SpikingCodingResult, rates: SpikingCodingResult) -> None:
     """Draw histograms of the certified gaps, of patches whose code is not zero."""
-    coded = finished.support_size > 0
-    stop = f"t = {np.median(finished.duration):g}"
+    coded = polished.support_size > 0
+    stop = f"t = {np.median(polished.duration):g}"
     groups = (
-        (finished.rate_duality_gap, ORANGE, f"spike rates at {stop}"),
+        (polished.rate_duality_gap, ORANGE, f"spike rates at {stop}"),
         (rates.duality_gap, BLUE, f"spike rates, run on to {RATE_TOL:g}"),
-        (finished.duality_gap, GREEN, f"finished codes, from the spikes at {stop}"),
+        (polished.duality_gap, GREEN, f"polished codes, from the spikes at {stop}"),
     )
     bins = np.geomspace(1e-17, 10.0, 91)
     for gap, colour, label in groups:
@@ -216,10 +216,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     print()
 
-    seconds, finished = timed(problem, readout="exact", tol=FINISHED_TOL)
+    seconds, polished = timed(problem, polish=True, tol=POLISHED_TOL)
     rates_seconds, rates = timed(problem, readout="rate", tol=RATE_TOL)
     approximation = reconstruct_from_patches(
-        problem.reconstruct(finished.codes) + means, image.shape, PATCH_SIZE, stride=PATCH_SIZE
+        problem.reconstruct(polished.codes) + means, image.shape, PATCH_SIZE, stride=PATCH_SIZE
     )
     print("Gaps are certified, in units of 1/2 ||signal||^2.")
     print(
@@ -227,15 +227,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
             problem,
             {
                 f"spike rates to {RATE_TOL:g}": (rates_seconds, rates),
-                "finished codes": (seconds, finished),
+                "polished codes": (seconds, polished),
             },
         )
     )
-    n_certified = int((finished.status == Status.CONVERGED).sum())
-    print(f"{n_certified:,} of {problem.n_signals:,} finished codes are certified to {FINISHED_TOL:g}")
+    n_certified = int((polished.status == Status.CONVERGED).sum())
+    print(f"{n_certified:,} of {problem.n_signals:,} polished codes are certified to {POLISHED_TOL:g}")
     print(
         f"reconstruction: {signal_to_noise(image, approximation):.1f} dB "
-        f"from {finished.support_size.mean():.1f} atoms a patch"
+        f"from {polished.support_size.mean():.1f} atoms a patch"
     )
     print()
 
@@ -243,7 +243,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     print(f"{compared.n_signals} of the patches, every solver asked for a gap of {COMPARED_TOL:g}")
     print(solver_table(compared))
     print()
-    save(draw(image, approximation, problem, finished, rates), options.output, "photograph.png")
+    save(draw(image, approximation, problem, polished, rates), options.output, "photograph.png")
     return 0
 
 

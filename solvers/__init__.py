@@ -1,25 +1,27 @@
-"""Sparse coding: the LASSO as a problem, several ways to solve it, certificates."""
+"""Sparse coding: the LASSO as a problem, several solvers, and certificates that depend on none of them."""
 
 from typing import TYPE_CHECKING
 
+from solvers.active_set import ActiveSetResult, solve_active_set
 from solvers.analog import solve_analog
 from solvers.compare import compare, comparison_table, plot_comparison
 from solvers.convolution import ConvolutionalDictionary
 from solvers.fista import solve_fista
 from solvers.optimality import duality_gap, kkt_violation, objective, penalty_max
 from solvers.penalties import L1, ElasticNet
+from solvers.precompile import warm_up
 from solvers.problem import LassoProblem
 from solvers.reference import solve_coordinate_descent, solve_lars
 from solvers.result import SparseCodingResult, Status
 from solvers.spiking import SpikingCodingResult, solve_spiking
 from solvers.spiking_network import lasso_network
-from solvers.start_up import warm_up
 
 if TYPE_CHECKING:
     from solvers.coder import SpikingSparseCoder
 
 __all__ = [
     "L1",
+    "ActiveSetResult",
     "ConvolutionalDictionary",
     "ElasticNet",
     "LassoProblem",
@@ -35,6 +37,7 @@ __all__ = [
     "objective",
     "penalty_max",
     "plot_comparison",
+    "solve_active_set",
     "solve_analog",
     "solve_coordinate_descent",
     "solve_fista",

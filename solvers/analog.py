@@ -8,7 +8,7 @@ from tqdm import tqdm
 from snn import checks, simulate_analog
 from solvers.optimality import measure
 from solvers.problem import LassoProblem
-from solvers.result import SparseCodingResult, judged
+from solvers.result import SparseCodingResult, certified_result
 
 # The gap is looked at after one time constant, and again whenever the time has grown by a quarter.
 FIRST_CHECK = 1.0
@@ -78,7 +78,7 @@ def solve_analog(
         one = problem.subset(slice(signal, signal + 1))
         codes[signal], n_steps[signal] = _solve_one(one, weights, norms, tol, max_duration)
 
-    return judged(
+    return certified_result(
         problem, codes, method="analog", tol=tol, n_steps=n_steps, limit=f"max_duration={max_duration:g}"
     )
 

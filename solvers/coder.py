@@ -26,8 +26,10 @@ class SpikingSparseCoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         The penalty, positive.
     positive : bool, default False
         Whether codes must not be negative.
-    readout : {"exact", "current", "rate"}, default "exact"
-        How codes are read from the network; see `solve_spiking`.
+    readout : {"rate", "current"}, default "rate"
+        How codes are read out of the network; see `solve_spiking`.
+    polish : bool, default True
+        Whether an active-set method corrects what a short run of the network finds; see `solve_spiking`.
     tol : float, default 1e-6
         Largest duality gap, as a share of 1/2 ||signal||^2.
     n_jobs : int, optional
@@ -56,7 +58,8 @@ class SpikingSparseCoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         *,
         alpha: float | np.ndarray,
         positive: bool = False,
-        readout: str = "exact",
+        readout: str = "rate",
+        polish: bool = True,
         tol: float = 1e-6,
         n_jobs: int | None = None,
     ) -> None:
@@ -64,6 +67,7 @@ class SpikingSparseCoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         self.alpha = alpha
         self.positive = positive
         self.readout = readout
+        self.polish = polish
         self.tol = tol
         self.n_jobs = n_jobs
 
@@ -97,10 +101,12 @@ class SpikingSparseCoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         X : array_like, shape (n_signals, n_features)
         """
         problem = self._problem(validate_data(self, X, reset=False, dtype=np.float64))
-        return solve_spiking(problem, tol=self.tol, readout=self.readout, n_jobs=self.n_jobs)
+        return solve_spiking(
+            problem, tol=self.tol, readout=self.readout, polish=self.polish, n_jobs=self.n_jobs
+        )
 
     def inverse_transform(self, X: np.ndarray) -> np.ndarray:
-        """Return the signals that codes stand for, codes @ dictionary.
+        """Return the signals of codes, codes @ dictionary.
 
         Parameters
         ----------

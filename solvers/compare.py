@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from snn import checks
+from solvers.active_set import solve_active_set
 from solvers.analog import solve_analog
 from solvers.fista import solve_fista
 from solvers.problem import LassoProblem
@@ -25,7 +26,8 @@ Solver = Callable[..., SparseCodingResult]
 
 METHODS: Mapping[str, Solver] = {
     "spiking": solve_spiking,
-    "spiking_exact": partial(solve_spiking, readout="exact"),
+    "spiking_polished": partial(solve_spiking, polish=True),
+    "active_set": solve_active_set,
     "fista": solve_fista,
     "coordinate_descent": solve_coordinate_descent,
     "lars": solve_lars,
@@ -53,8 +55,8 @@ def compare(
     """Solve a problem by several methods and return a record of each.
 
     Each method first solves the first signal alone, outside the clock, so that compilation is not
-    counted.  Then it is timed once on all signals.  What a method needs of the problem and the problem
-    does not hold yet, such as the Gram matrix, it computes on the clock.
+    counted.  Then it is timed once on all signals.  The time includes what a method computes of the problem,
+    such as the Gram matrix, unless the problem was given it.
 
     Parameters
     ----------
@@ -64,7 +66,7 @@ def compare(
         Names in `METHODS`, or labels with functions called as ``solve(problem, tol=tol)`` that return a
         `SparseCodingResult`.
     tol : float, default 1e-3
-        What each is asked for, ``duality_gap <= tol * 1/2 ||signal||^2``.
+        The tolerance of each, ``duality_gap <= tol * 1/2 ||signal||^2``.
 
     Returns
     -------
@@ -72,11 +74,11 @@ def compare(
         One a method, in order, with the keys
 
         - ``method``: its name or label;
-        - ``n_signals``, ``n_converged``: signals, and those of them that reached `tol`;
-        - ``objective``, ``mean_objective``: total over the signals, and mean;
+        - ``n_signals``, ``n_converged``: number of signals, and of those that reached `tol`;
+        - ``objective``, ``mean_objective``: sum over the signals, and mean;
         - ``largest_relative_gap``: of ``duality_gap / (1/2 ||signal||^2)``;
         - ``mean_support``: non-zero entries of a code;
-        - ``n_steps``: in total, spikes of the spiking solver, iterations of the others;
+        - ``n_steps``: sum of spikes (spiking solver), rounds (active-set solver) or iterations (others);
         - ``seconds``: wall-clock time.
 
     Raises
@@ -131,7 +133,7 @@ def plot_comparison(records: Sequence[Mapping[str, object]], *, ax: Axes | None 
         Where to draw; by default the current axes.
     """
     records = _checked_records(records)
-    import matplotlib.pyplot as plt  # here, because it takes longer to import than all else
+    import matplotlib.pyplot as plt  # takes longer to import than all else
     from matplotlib.axes import Axes
 
     ax = plt.gca() if ax is None else checks.instance_of("ax", ax, Axes)
@@ -166,12 +168,12 @@ def _solvers(methods: Sequence[str] | Mapping[str, Solver]) -> Mapping[str, Solv
 
 
 def _record(label: str, solve: Solver, problem: LassoProblem, tol: float) -> dict[str, object]:
-    from sklearn.exceptions import ConvergenceWarning  # here, because it takes scikit-learn a second
+    from sklearn.exceptions import ConvergenceWarning  # scikit-learn takes a second to import
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         solve(problem.subset(slice(0, 1)), tol=tol)
-    # A copy, so that what one method makes the problem compute is not there already for the next.
+    # A copy, so that what one method makes the problem compute is computed again for the next.
     fresh = problem.subset(slice(None))
     start = time.perf_counter()
     result = solve(fresh, tol=tol)

@@ -24,7 +24,7 @@ class ConvolutionalDictionary(Dictionary):
     """A dictionary whose atoms are kernels at the places of a grid over an image.
 
     A signal is an image, its features the pixels row by row.  With p a position of the grid and k a
-    kernel, a code a stands for the image::
+    kernel, a code a is that of the image::
 
         image = sum_p sum_k a_(p, k) kernel_k placed with its upper left corner at stride * p
 

@@ -11,7 +11,7 @@ from snn import checks
 from solvers.dictionaries import Dictionary, sparse_product
 from solvers.optimality import measure
 from solvers.problem import LassoProblem
-from solvers.result import SparseCodingResult, judged
+from solvers.result import SparseCodingResult, certified_result
 
 # Iterations from one look at the duality gap to the next, and as a part of those done so far: a look costs
 # less than an iteration, and at most about a tenth of the iterations is wasted.
@@ -90,7 +90,7 @@ def solve_fista(
             block = slice(start, start + size)
             _solve_block(problem.subset(block), step, tol, max_iter, codes[block], n_steps[block], bar)
 
-    return judged(
+    return certified_result(
         problem, codes, method="fista", tol=tol, n_steps=n_steps, limit=f"max_iter={max_iter} iterations"
     )
 

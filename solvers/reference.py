@@ -16,7 +16,7 @@ from tqdm import tqdm
 from snn import checks
 from solvers.optimality import measure
 from solvers.problem import LassoProblem
-from solvers.result import SparseCodingResult, judged
+from solvers.result import SparseCodingResult, certified_result
 
 # scikit-learn is imported where it is called: it takes longer to import than all else.
 # With several workers: tasks for each, so that they end together and the progress bar moves.
@@ -89,7 +89,7 @@ def solve_coordinate_descent(
     scaled = _scaled_atoms(problem, with_gram=True)
     codes, n_steps = _solve_each(problem, scaled, solve_one, n_jobs, progress, "coordinate descent")
 
-    return judged(
+    return certified_result(
         problem,
         codes,
         method="coordinate_descent",
@@ -157,7 +157,7 @@ def solve_lars(
     scaled = _scaled_atoms(problem, with_gram=False)
     codes, n_steps = _solve_each(problem, scaled, solve_one, n_jobs, progress, "lars")
 
-    return judged(
+    return certified_result(
         problem,
         codes,
         method="lars",

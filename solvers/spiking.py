@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import math
 from contextlib import nullcontext
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import NamedTuple
 
@@ -16,74 +15,90 @@ from tqdm import tqdm
 from snn import checks
 from snn.event_driven import EventDrivenRun
 from snn.state import NetworkState
-from solvers._kernels.batch import scaled_drive
-from solvers._kernels.finish import finish_codes
-from solvers.convolution import ConvolutionalDictionary
-from solvers.convolutional_finish import exact_codes
+from solvers._kernels.batch import CompressedRows, average_currents, scaled_drive
+from solvers.best_codes import BestCodes, joined_optimality
+from solvers.gram import gram_of
 from solvers.optimality import Optimality, measure
 from solvers.problem import LassoProblem
-from solvers.result import SparseCodingResult, as_sparse, judged
-from solvers.spiking_network import (
-    LassoNetwork,
-    in_network_order,
-    in_result_order,
-    network_of,
-    rates_of,
-    signed,
-    store_gram,
-    stored_gram,
+from solvers.result import (
+    SparseCodingResult,
+    certified_result,
+    compressed_rows,
+    entries_of,
+    joined_rows,
 )
-from solvers.workers import spread
+from solvers.spiking_network import LassoNetwork
+from solvers.workers import batch_slices, spread
 
-READOUTS = ("rate", "current", "exact")
+READOUTS = ("rate", "current")
 
-# "rate" and "current" are judged at 2, 2.8, 4, 5.7 ...: nobody runs more than 1.41 times too long.
+# Without polish, gaps are measured at 2, 2.8, 4, 5.7 ... synaptic time constants: no run is more than 1.41
+# times too long.
 FIRST_CHECK = 2.0
 CHECKS_PER_DOUBLING = 2
-# "exact" starts potentials at half their thresholds, so that who is about to fire soon does, and leaves the
-# network when a correction costs less than the spikes that would make it: docs/benchmarks, "When to leave".
+# With polish, potentials start at this share of their thresholds, so that neurons that will fire soon fire
+# before the run ends: `python -m tests.benchmarks random`.
 HEAD_START = 0.5
-FINISH_TIME = 2.0
-# Where it does not end, a longer run may give a better start, but not without limit.
-LAST_FINISH_TIME = 500.0
-# Signals simulated together: bounded by memory, and so that Ctrl-C is quick.
-VALUES_PER_BATCH = 1_000_000
-LARGEST_BATCH = 256
-# So that workers finish together.
-BATCHES_PER_WORKER = 2
-FIGURES = tuple(field.name for field in fields(Optimality))
-FINISHES_PER_CALL = 100_000
-# Rounds of the exact read-out, a multiple of the number of atoms it could need.
-ROUNDS_PER_ATOM = 10
+# Simulated time before the active-set method, in synaptic time constants: from there on, a correction costs
+# less than the spikes that would make it.  Measured by `python -m tests.benchmarks finish`.
+POLISH_TIME = 2.0
+# Where the method does not end, it starts again from runs that are POLISH_GROWTH times as long, up to this
+# time, in synaptic time constants.  Only nearly dependent atoms come that far.
+LAST_POLISH_TIME = 500.0
+POLISH_GROWTH = 4.0
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class SpikingCodingResult(SparseCodingResult):
-    """As `SparseCodingResult`, with what the network did.
+    """As `SparseCodingResult`, with what the network did, and what the active-set method did.
 
     Attributes
     ----------
     readout : str
-        How the codes were read out.
-    sparse_spike_counts : scipy.sparse.csr_array of int, shape (n_signals, n_neurons)
-        Spikes of each neuron; where codes may be negative, of the positive halves, then of the
-        negative ones.
+        How codes are read out of the network.
+    polished : ndarray of bool, shape (n_signals,)
+        Whether the code is that of the active-set method, and not the read-out of the network.
+    n_corrections : ndarray of int, shape (n_signals,)
+        Atoms that the active-set method removed from, or added to, the support that the spikes found; 0 where
+        the code is not polished.
+    spikes : CompressedRows
+        The entries of `sparse_spike_counts`.
+    currents : CompressedRows
+        The entries of `sparse_average_currents`.
     duration : ndarray, shape (n_signals,)
         Simulated time, in synaptic time constants.
     scale : ndarray, shape (n_signals,)
-        What one unit of spike rate stands for: the network ran on the signal divided by this.
-    n_corrections : ndarray of int, shape (n_signals,)
-        Atoms that the exact read-out dropped from, or added to, the support that the spikes found.
+        The value of a code for one unit of spike rate: the network ran on the signal divided by this.
     problem : LassoProblem
         What was solved.
     """
 
     readout: str
-    sparse_spike_counts: sparse.csr_array
+    polished: np.ndarray
+    n_corrections: np.ndarray
+    spikes: CompressedRows
+    currents: CompressedRows
     duration: np.ndarray
     scale: np.ndarray
-    n_corrections: np.ndarray
     problem: LassoProblem = field(repr=False)
+
+    @cached_property
+    def sparse_spike_counts(self) -> sparse.csr_array:
+        """Spikes of each neuron, shape (n_signals, n_neurons).
+
+        Where codes may be negative, those of all positive neurons come before those of all negative ones.
+        """
+        n_neurons = self.problem.n_atoms if self.problem.positive else 2 * self.problem.n_atoms
+        return compressed_rows((self.problem.n_signals, n_neurons), self.spikes)
+
+    @cached_property
+    def sparse_average_currents(self) -> sparse.csr_array:
+        """Average soma currents of the neurons that fired, times `scale`, shape (n_signals, n_atoms).
+
+        Where an average is negative it counts as zero, and the potential at the start counts as current.
+        With two neurons for each atom it is the positive one's minus the negative one's.
+        """
+        return compressed_rows((self.problem.n_signals, self.problem.n_atoms), self.currents)
 
     @cached_property
     def spike_counts(self) -> np.ndarray:
@@ -92,19 +107,32 @@ class SpikingCodingResult(SparseCodingResult):
 
     @cached_property
     def n_synaptic_events(self) -> np.ndarray:
-        """Deliveries of a spike to a target, shape (n_signals,)."""
-        weights = network_of(self.problem, sparing=True).weights
+        """How many times a spike reached a target, shape (n_signals,)."""
+        network = self._network
         fired = np.unique(self.sparse_spike_counts.indices)
-        numbers = in_result_order(self.problem, np.arange(weights.shape[0]))[fired]
-        degrees = np.zeros(weights.shape[0], dtype=np.int64)
-        degrees[fired] = weights.out_degrees(numbers)
+        degrees = np.zeros(network.n_neurons, dtype=np.int64)
+        degrees[fired] = network.out_degrees(fired)
         return checks.read_only(self.sparse_spike_counts @ degrees)
 
     @cached_property
     def rate_duality_gap(self) -> np.ndarray:
-        """Duality gap of the plain spike rates: what the network did by itself, shape (n_signals,)."""
-        rates = rates_of(self.problem, self.spike_counts, self.duration, self.scale)
+        """Duality gap of the spike rates, the network's own answer, shape (n_signals,)."""
+        rates = self._network.rates(self.spike_counts, self.duration, self.scale)
         return checks.read_only(measure(self.problem, rates).duality_gap)
+
+    def start_currents(self, squared_norms: np.ndarray) -> sparse.csr_array:
+        """Return what `solve_active_set` starts from: the average currents of the neurons that fired.
+
+        Parameters
+        ----------
+        squared_norms : ndarray, shape (n_atoms,)
+            Not used.
+        """
+        return self.sparse_average_currents
+
+    @property
+    def _network(self) -> LassoNetwork:
+        return LassoNetwork(gram_of(self.problem, on_demand=True), positive=self.problem.positive)
 
 
 def solve_spiking(
@@ -113,40 +141,42 @@ def solve_spiking(
     tol: float = 1e-3,
     max_duration: float = 10_000.0,
     readout: str = "rate",
+    polish: bool = False,
     n_jobs: int | None = None,
     progress: bool = False,
 ) -> SpikingCodingResult:
-    """Solve a LASSO with a network of spiking neurons, one (positive) or two an atom.
+    """Solve a LASSO with a network of spiking neurons, one (positive) or two for each atom.
 
-    The network `lasso_network` runs, exactly and event by event, until the codes read out of it are
-    good enough::
+    The network `lasso_network` runs, exactly and event by event, until the codes read out of it satisfy::
 
         duality_gap <= tol * 1/2 ||signal||^2
 
-    Signal and penalty are first divided by a `scale` at which the busiest neuron, left alone, would
-    fire once in a synaptic time constant; codes are multiplied by it.  The unit of the signals is then
-    of no consequence, nor is it to the number of spikes.
+    Signal and penalty are first divided by a `scale` at which the busiest neuron alone would fire once in a
+    synaptic time constant; codes are multiplied by it.  So neither the codes nor the number of spikes depend
+    on the unit of the signals.
 
     Parameters
     ----------
     problem : LassoProblem
-        What to solve.
+        The problem.
     tol : float, default 1e-3
         See above; the same for every solver.
     max_duration : float, default 10000
-        Simulated time, in synaptic time constants, after which a signal is given up.
-    readout : {"rate", "current", "exact"}, default "rate"
-        How codes are read from the network.
+        Simulated time, in synaptic time constants, after which the network is stopped.
+    readout : {"rate", "current"}, default "rate"
+        How codes are read out of the network.
 
         - "rate": spikes per unit of time since the start, a = n / t.  Its gap falls like 1 / t.
         - "current": the thresholded average current, max(u, 0) / theta, over the second half of the
-          time so far.  Sparser, and much closer to the optimum at the same time.
-        - "exact": the atoms that fire in a short run, from potentials at half their thresholds, are a
-          first guess of the support; the optimality equations are solved on it, and atoms dropped and
-          added until the KKT conditions hold.  Ends at machine precision whatever `tol`, unless the
-          atoms are so nearly dependent that the equations cannot be solved to it; then the best code met
-          is kept.  `n_corrections` and `rate_duality_gap` of the result tell how much of it the network
-          had done.
+          time so far (with `polish`, over the last three quarters).  Sparser, and much closer to the optimum
+          at the same time.
+    polish : bool, default False
+        Run the network for a short time only, from potentials at half their thresholds, and solve from there
+        with the method of `solve_active_set`: the atoms whose neurons fired are the first support.  The codes
+        are optimal to rounding whatever `tol`, unless the atoms are so nearly dependent that double precision
+        cannot solve the optimality equations; then the best code met is kept, the read-out among them.
+        `polished`, `n_corrections` and `rate_duality_gap` of the result say how much of the work the network
+        did.
     n_jobs : int, optional
         Signals are spread over so many joblib workers, threads unless a `joblib.parallel_config` says
         otherwise.  The result does not depend on their number.
@@ -156,12 +186,6 @@ def solve_spiking(
     Returns
     -------
     SpikingCodingResult
-
-    Notes
-    -----
-    For a single signal in a large dictionary the Gram matrix is not made, unless the problem has it already:
-    only the rows of atoms that fire, or that the exact read-out adds, are computed.  Of a convolutional
-    dictionary the exact read-out makes the entries between atoms that may be active.
 
     Raises
     ------
@@ -174,6 +198,12 @@ def solve_spiking(
         If a signal does not reach `tol` by `max_duration`.  Its code is the one read out then, with
         its true gap.
 
+    Notes
+    -----
+    For a single signal in a large dictionary the Gram matrix is not computed, unless the problem has it
+    already: only the rows of atoms that fire, or that `polish` adds, are.  With a convolutional dictionary
+    `polish` computes the entries between atoms that may be active.
+
     References
     ----------
     Tang, Lin and Davies (2017), arXiv:1705.05475: the network, Theorem 2 (convergence), section 4
@@ -183,232 +213,197 @@ def solve_spiking(
     tol = checks.positive_number("tol", tol)
     max_duration = checks.positive_number("max_duration", max_duration)
     readout = checks.one_of("readout", readout, READOUTS)
+    polish = checks.flag("polish", polish)
     n_jobs = checks.worker_count("n_jobs", n_jobs)
     progress = checks.flag("progress", progress)
 
-    network = network_of(problem, sparing=True)
+    network = LassoNetwork(gram_of(problem, on_demand=True), positive=problem.positive)
     n_workers = effective_n_jobs(n_jobs) if problem.n_signals > 1 else 1
-    size = min(VALUES_PER_BATCH // network.n_neurons, LARGEST_BATCH)
-    if n_workers > 1:
-        size = min(size, math.ceil(problem.n_signals / (BATCHES_PER_WORKER * n_workers)))
-    size = max(size, 1)
-    parts = [slice(start, start + size) for start in range(0, problem.n_signals, size)]
+    parts = batch_slices(problem.n_signals, network.n_neurons, n_workers)
     batches = [problem.subset(part) for part in parts] if len(parts) > 1 else [problem]
-    solve_batch = _finish_batch if readout == "exact" else _read_batch
+    solve_batch = _polish_batch if polish else _read_batch
     solve = partial(solve_batch, network=network, tol=tol, max_duration=max_duration, readout=readout)
     with tqdm(total=len(batches), unit="batch", desc="spiking") if progress else nullcontext() as bar:
         outcome = _joined(spread(solve, batches, n_jobs, n_workers, bar))
-    return judged(
+    return certified_result(
         problem,
         outcome.codes,
         method="spiking",
         tol=tol,
         n_steps=outcome.n_spikes,
-        limit="the precision of the exact read-out"
-        if readout == "exact"
-        else f"max_duration={max_duration:g}",
+        limit="the precision of the active-set method" if polish else f"max_duration={max_duration:g}",
         optimality=outcome.optimality,
         kind=SpikingCodingResult,
         readout=readout,
-        sparse_spike_counts=outcome.spike_counts,
+        polished=outcome.polished,
+        n_corrections=outcome.n_corrections,
+        spikes=outcome.spikes,
+        currents=outcome.currents,
         duration=outcome.duration,
         scale=outcome.scale,
-        n_corrections=outcome.n_corrections,
         problem=problem,
     )
 
 
 class _Outcome(NamedTuple):
-    """Of a batch of signals: rows, or entries, one each."""
+    """Of a batch of signals: one row or entry each."""
 
     codes: sparse.csr_array
+    spikes: CompressedRows
+    currents: CompressedRows
     optimality: Optimality
-    spike_counts: sparse.csr_array
     n_spikes: np.ndarray
     duration: np.ndarray
     scale: np.ndarray
+    polished: np.ndarray
     n_corrections: np.ndarray
 
 
 def _joined(outcomes: list[_Outcome]) -> _Outcome:
     if len(outcomes) == 1:
         return outcomes[0]
-    codes, optimality, spike_counts, *arrays = zip(*outcomes, strict=True)
-    figures = {name: np.concatenate([getattr(part, name) for part in optimality]) for name in FIGURES}
+    codes, spikes, currents, optimality, *arrays = zip(*outcomes, strict=True)
     return _Outcome(
         sparse.vstack(codes, format="csr"),
-        Optimality(**figures),
-        sparse.vstack(spike_counts, format="csr"),
+        joined_rows(spikes),
+        joined_rows(currents),
+        joined_optimality(optimality),
         *map(np.concatenate, arrays),
     )
 
 
-class _Best:
-    """The codes of a batch of signals, and what the judge says of them."""
+class _BatchRun:
+    """The networks of a batch of signals, from potentials at a share of their thresholds.
 
-    def __init__(self, problem: LassoProblem) -> None:
+    scale : the largest rate that the drive of a neuron alone would cause, 1 where no neuron is driven.
+    duration : simulated time of each signal.
+    """
+
+    def __init__(
+        self, problem: LassoProblem, network: LassoNetwork, readout: str, *, head_start: float, n_windows: int
+    ) -> None:
         self.problem = problem
-        self.codes = None
-        self.optimality = None
+        self.network = network
+        soma_bias = np.empty((problem.n_signals, network.n_neurons))
+        self.scale = np.empty(problem.n_signals)
+        scaled_drive(
+            problem.correlations,
+            problem.l1_weights,
+            network.gram.diagonal,
+            problem.positive,
+            soma_bias,
+            self.scale,
+        )
+        state = None
+        if head_start > 0.0:
+            state = NetworkState.unchecked(
+                head_start * network.firing_threshold, np.zeros(network.n_neurons), time=0.0
+            )
+        self.run = EventDrivenRun(network, network.in_network_order(soma_bias), state)
+        self.duration = np.zeros(problem.n_signals)
+        self.readout = readout
+        # Times and charges at the last `n_windows` read-outs of average currents.
+        self._history = [] if readout == "rate" else [(0.0, self.run.membrane_potential.copy())] * n_windows
 
-    def put(self, which: np.ndarray, codes: np.ndarray, *, if_better: bool) -> None:
-        """Have codes judged, and take them for the signals `which`; at first these are all."""
-        everybody = len(which) == self.problem.n_signals
-        codes = as_sparse(codes)
-        optimality = measure(self.problem if everybody else self.problem.subset(which), codes)
-        if self.codes is None or (everybody and not if_better):
-            self.codes, self.optimality = codes, optimality
-            return
-        taken = np.ones(len(which), dtype=np.bool_)
-        if if_better:
-            taken = optimality.duality_gap < self.optimality.duality_gap[which]
-        rows = np.arange(self.problem.n_signals)
-        rows[which[taken]] = self.problem.n_signals + np.flatnonzero(taken)
-        self.codes = sparse.vstack([self.codes, codes], format="csr")[rows]
-        for name in FIGURES:
-            getattr(self.optimality, name)[which[taken]] = getattr(optimality, name)[taken]
+    def advance(self, signals: np.ndarray, time: float) -> None:
+        """Advance the networks of some signals, all of which are at the same time."""
+        self.run.advance(time, active=signals)
+        self.duration[signals] = time
 
-    def missed(self, which: np.ndarray, tol: float) -> np.ndarray:
-        """Return which of the signals `which` have a gap above `tol`."""
-        return ~(self.optimality.duality_gap[which] <= tol * self.problem.energies[which])
+    def read_out(self, signals: np.ndarray) -> np.ndarray:
+        """Return the codes read out of some networks, which are at the same time."""
+        return self._rates(signals) if self.readout == "rate" else self._average_current_codes(signals)
+
+    def _rates(self, signals: np.ndarray) -> np.ndarray:
+        counts = self.network.in_result_order(self.run.spike_counts[signals])
+        return self.network.rates(counts, self.duration[signals], self.scale[signals])
+
+    def _average_current_codes(self, signals: np.ndarray) -> np.ndarray:
+        # The integral of each soma current since the start (docs/theory.md, equation 4).
+        thresholds = self.network.firing_threshold
+        charge = thresholds * self.run.spike_counts + self.run.membrane_potential
+        time = self.duration[signals[0]]
+        start, charge_then = self._history.pop(0)
+        average = (charge[signals] - charge_then[signals]) / (time - start)
+        rates = self.network.in_result_order(np.maximum(average, 0.0) / thresholds)
+        self._history.append((time, charge))
+        return self.network.signed(rates) * self.scale[signals, np.newaxis]
+
+    def average_currents(self) -> CompressedRows:
+        """Return the average currents of the atoms that fired for each signal, in units of correlations."""
+        rows = average_currents(
+            self.run.spike_counts,
+            self.run.membrane_potential,
+            self.network.firing_threshold,
+            self.scale / self.duration,
+            self.network.gram.group_length,
+            self.network.positive,
+        )
+        return CompressedRows(*rows)
 
     def outcome(
-        self, run: EventDrivenRun, duration: np.ndarray, scale: np.ndarray, n_corrections: np.ndarray
+        self, best: BestCodes, fired: CompressedRows, polished: np.ndarray, n_corrections: np.ndarray
     ) -> _Outcome:
+        """Return the codes, and what the networks did; `fired` are the average currents."""
         return _Outcome(
-            self.codes,
-            self.optimality,
-            as_sparse(in_result_order(self.problem, run.spike_counts)),
-            run.spike_counts.sum(axis=1),
-            duration,
-            scale,
+            best.codes,
+            entries_of(self.network.in_result_order(self.run.spike_counts)),
+            fired,
+            best.optimality,
+            self.run.spike_counts.sum(axis=1),
+            self.duration,
+            self.scale,
+            polished,
             n_corrections,
         )
-
-
-def _start(
-    problem: LassoProblem, network: LassoNetwork, head_start: float = 0.0
-) -> tuple[EventDrivenRun, np.ndarray]:
-    """Return the networks of all signals, potentials at a part of their thresholds, and their scales.
-
-    A scale is the largest rate that a neuron's drive would cause alone, 1 where nobody is driven.
-    """
-    soma_bias = np.empty((problem.n_signals, network.n_neurons))
-    scale = np.empty(problem.n_signals)
-    scaled_drive(
-        problem.correlations,
-        problem.l1_weights,
-        problem.squared_norms + problem.curvatures,
-        problem.positive,
-        soma_bias,
-        scale,
-    )
-    state = None
-    if head_start > 0.0:
-        state = NetworkState.unchecked(
-            head_start * network.firing_threshold, np.zeros(network.n_neurons), time=0.0
-        )
-    return EventDrivenRun(network, in_network_order(problem, soma_bias), state), scale
 
 
 def _read_batch(
     problem: LassoProblem, network: LassoNetwork, tol: float, max_duration: float, readout: str
 ) -> _Outcome:
-    """Run until the rates, or the average currents of the second half, are good enough."""
-    run, scale = _start(problem, network)
-    best = _Best(problem)
-    duration = np.zeros(problem.n_signals)
+    """Run until the codes read out are good enough."""
+    # Average currents are those since a doubling of the time ago: of the second half.
+    batch = _BatchRun(problem, network, readout, head_start=0.0, n_windows=CHECKS_PER_DOUBLING)
+    best = BestCodes(problem)
     active = np.arange(problem.n_signals)
-    # Charges at earlier checks, the first half a doubling ago: the window is the second half.
-    history = [(0.0, np.zeros_like(run.membrane_potential))] * CHECKS_PER_DOUBLING
     check = 0
     while len(active):
         time = min(FIRST_CHECK * 2.0 ** (check / CHECKS_PER_DOUBLING), max_duration)
-        run.advance(time, active=active)
-        duration[active] = time
-        if readout == "rate":
-            counts = in_result_order(problem, run.spike_counts[active])
-            codes = rates_of(problem, counts, duration[active], scale[active])
-        else:
-            # The integral of each soma current since the start (docs/theory.md, equation 4).
-            charge = network.firing_threshold * run.spike_counts + run.membrane_potential
-            start, charge_then = history.pop(0)
-            average = (charge[active] - charge_then[active]) / (time - start)
-            rates = np.maximum(average, 0.0) / network.firing_threshold
-            codes = signed(problem, in_result_order(problem, rates)) * scale[active, np.newaxis]
-            history.append((time, charge))
-        best.put(active, codes, if_better=False)
+        batch.advance(active, time)
+        best.put(active, batch.read_out(active), if_better=False)
         active = active[best.missed(active, tol)] if time < max_duration else active[:0]
         check += 1
-    return best.outcome(run, duration, scale, np.zeros(problem.n_signals, dtype=np.int64))
+    polished = np.zeros(problem.n_signals, dtype=np.bool_)
+    return batch.outcome(best, batch.average_currents(), polished, polished.astype(np.int64))
 
 
-def _finish_batch(
+def _polish_batch(
     problem: LassoProblem, network: LassoNetwork, tol: float, max_duration: float, readout: str
 ) -> _Outcome:
-    """Run until the support is nearly right, then solve the optimality equations on it."""
-    run, scale = _start(problem, network, HEAD_START)
-    best = _Best(problem)
-    duration = np.zeros(problem.n_signals)
+    """Run until the support is nearly right, and correct it by the active-set method."""
+    batch = _BatchRun(problem, network, readout, head_start=HEAD_START, n_windows=1)
+    best = BestCodes(problem)
+    polished = np.zeros(problem.n_signals, dtype=np.bool_)
     n_corrections = np.zeros(problem.n_signals, dtype=np.int64)
     active = np.arange(problem.n_signals)
-    time = min(FINISH_TIME, max_duration)
+    time = min(POLISH_TIME, max_duration)
     while len(active):
-        run.advance(time, active=active)
-        duration[active] = time
-        codes, n_corrections[active], ended = _finish(problem, run, active)
-        best.put(active, codes, if_better=True)
+        batch.advance(active, time)
+        fired = batch.average_currents()
+        solved = network.gram.optimal_codes(problem, active, fired)
+        kept = best.put(active, solved.codes, if_better=True)
+        polished[active[kept]] = True
+        n_corrections[active[kept]] = solved.n_corrections[kept]
         missed = best.missed(active, tol)
         # On a support that is close to singular the equations may lead astray: keep what is best.
         if missed.any():
-            counts = in_result_order(problem, run.spike_counts[active])
-            rates = rates_of(problem, counts, duration[active], scale[active])
-            best.put(active, rates, if_better=True)
-            best.put(active, np.zeros_like(rates), if_better=True)
+            read_out = batch.read_out(active)
+            for codes in (read_out, np.zeros_like(read_out)):
+                kept = best.put(active, codes, if_better=True)
+                polished[active[kept]] = False
+                n_corrections[active[kept]] = 0
             missed = best.missed(active, tol)
-        # Where the method ended, all that is left is rounding, and no spike can improve on it.
-        active = active[missed & ~ended] if time < min(max_duration, LAST_FINISH_TIME) else active[:0]
-        time = min(4.0 * time, max_duration)
-    return best.outcome(run, duration, scale, n_corrections)
-
-
-def _finish(
-    problem: LassoProblem, run: EventDrivenRun, signals: np.ndarray
-) -> tuple[np.ndarray | sparse.csr_array, np.ndarray, np.ndarray]:
-    """Return the exact codes of some signals, the corrections they took, and whether each ended."""
-    if isinstance(problem.dictionary, ConvolutionalDictionary):
-        return exact_codes(problem, run, signals)
-    codes = np.zeros((len(signals), problem.n_atoms))
-    n_corrections = np.zeros(len(signals), dtype=np.int64)
-    ended = np.zeros(len(signals), dtype=np.bool_)
-    wanted = np.zeros(problem.n_atoms, dtype=np.bool_)
-    step = max(1, FINISHES_PER_CALL // problem.n_atoms)
-    start = 0
-    while start < len(signals):
-        part = slice(start, start + step)
-        rows, row_of = stored_gram(run.network.weights)
-        finish_codes(
-            rows,
-            row_of,
-            problem.correlations,
-            problem.l1_weights,
-            problem.curvatures,
-            problem.positive,
-            signals[part],
-            run.spike_counts,
-            run.membrane_potential,
-            run.network.firing_threshold,
-            ROUNDS_PER_ATOM * problem.n_atoms,
-            codes[part],
-            n_corrections[part],
-            ended[part],
-            wanted,
-        )
-        if wanted.any():
-            # Again, with rows of the Gram matrix that nobody who fired has asked for.
-            store_gram(run.network.weights, np.flatnonzero(wanted))
-            wanted[:] = False
-            codes[part] = 0.0
-        else:
-            start += step
-    return codes, n_corrections, ended
+        # Where the method ended, only rounding is left, and no spike can improve on it.
+        active = active[missed & ~solved.ended] if time < min(max_duration, LAST_POLISH_TIME) else active[:0]
+        time = min(POLISH_GROWTH * time, max_duration)
+    return batch.outcome(best, fired, polished, n_corrections)

@@ -1,45 +1,47 @@
-"""The spiking network of a LASSO, and how its neurons stand for atoms."""
+"""The spiking network of a LASSO, and which neurons belong to which atoms."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 
-from snn import InhibitionOnDemand, LateralInhibition, SignPairWeights, SpikingNetwork, Weights, checks
-from solvers import convolutional_network
-from solvers.convolution import ConvolutionalDictionary
+from snn import SpikingNetwork, checks
+from solvers.gram import ConvolutionalGram, DenseGram, gram_of
 from solvers.problem import LassoProblem
-
-# The Gram matrix of fewer atoms takes a millisecond or two.
-FEWEST_SPARED = 512
 
 
 def lasso_network(problem: LassoProblem, signal: int = 0, *, scale: float = 1.0) -> SpikingNetwork:
     """Return the spiking network whose rates, times `scale`, tend to the code of one signal.
 
-    With G the Gram matrix and b the correlations of the signal, one neuron an atom solves the
-    CLASSO::
+    With G the Gram matrix, b the correlations of the signal and gamma the curvatures of the penalty (zero
+    unless it has a quadratic term), one neuron for each atom solves the CLASSO::
 
-        W = -(G - diag G)        beta = (b - lambda) / scale        theta = diag G + m
+        W = -(G - diag G)        beta = (b - lambda) / scale        theta = diag G + gamma
 
-    with m the curvatures of the penalty, zero but for an `ElasticNet`.
+    The LASSO has two neurons for each atom, a positive and a negative one: the same network for the
+    dictionary [D, -D].  Both neurons see one lateral current with opposite signs (`SignPairWeights`).  Neuron
+    i < n_atoms is the positive neuron of atom i, and neuron n_atoms + i its negative neuron.
 
-    The LASSO takes two neurons an atom: the same network for the dictionary [D, -D], whose halves
-    share one lateral current (`SignPairWeights`).  Neuron i < n_atoms is then the positive half of
-    atom i, and neuron n_atoms + i its negative half.
-
-    Of a convolutional dictionary the weights are the same at every position (`StencilWeights`), and
-    neurons stand as their atoms do: at each position the positive halves of its kernels, then, where codes
-    may be negative, the negative ones.
+    The weights of a convolutional dictionary are the same at every position (`StencilWeights`), and its
+    neurons are in the order of its atoms: at each position the positive neurons of its kernels, then, unless
+    codes must not be negative, the negative neurons.
 
     Parameters
     ----------
     problem : LassoProblem
+        The problem.
     signal : int, default 0
         Which signal drives the network.
     scale : float, default 1.0
-        What one unit of spike rate stands for; a smaller one brings more spikes.
+        The value of a code for one unit of spike rate; a smaller one causes more spikes.
+
+    Returns
+    -------
+    SpikingNetwork
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is of the wrong kind or value.
 
     References
     ----------
@@ -48,89 +50,98 @@ def lasso_network(problem: LassoProblem, signal: int = 0, *, scale: float = 1.0)
     checks.instance_of("problem", problem, LassoProblem)
     signal = checks.index("signal", signal, problem.n_signals)
     scale = checks.positive_number("scale", scale)
-    network = network_of(problem)
-    return SpikingNetwork(network.weights, soma_bias_of(problem)[signal] / scale, network.firing_threshold)
+    network = LassoNetwork(gram_of(problem), positive=problem.positive)
+    bias = problem.correlations[signal] - problem.l1_weights
+    if not problem.positive:
+        bias = np.concatenate([bias, -problem.correlations[signal] - problem.l1_weights])
+    return SpikingNetwork(network.weights, network.in_network_order(bias) / scale, network.firing_threshold)
 
 
-class LassoNetwork(NamedTuple):
-    """The network of all signals of a problem, without a drive."""
+class LassoNetwork:
+    """What the networks of all signals of a problem have in common: all but the drive.
 
-    weights: Weights
-    firing_threshold: np.ndarray
+    Parameters
+    ----------
+    gram : DenseGram or ConvolutionalGram
+        The Gram matrix of the dictionary.
+    positive : bool
+        Whether codes must not be negative: one neuron for each atom, otherwise two.
+
+    Attributes
+    ----------
+    weights : LateralInhibition, InhibitionOnDemand, SignPairWeights or StencilWeights
+        Synaptic weights.
+    firing_threshold : ndarray, shape (n_neurons,)
+        Thresholds, in the order of the network.
+    """
+
+    def __init__(self, gram: DenseGram | ConvolutionalGram, *, positive: bool) -> None:
+        self.gram = gram
+        self.positive = positive
+        self.weights = gram.weights(positive=positive)
+        thresholds = gram.diagonal if positive else np.concatenate([gram.diagonal, gram.diagonal])
+        # With one group, all positive neurons come before all negative ones, as in results.
+        self._orders_agree = positive or gram.group_length == len(gram.diagonal)
+        self.firing_threshold = self.in_network_order(thresholds)
 
     @property
     def n_neurons(self) -> int:
         """Number of neurons."""
         return len(self.firing_threshold)
 
+    def in_network_order(self, values: np.ndarray) -> np.ndarray:
+        """Return values of all positive, then all negative neurons in the order of the network.
 
-def network_of(problem: LassoProblem, *, sparing: bool = False) -> LassoNetwork:
-    """Return what the networks of all signals have in common.
+        Parameters
+        ----------
+        values : ndarray, shape (..., n_neurons)
+        """
+        if self._orders_agree:
+            return values
+        signs_first = values.reshape(*values.shape[:-1], 2, -1, self.gram.group_length)
+        return np.swapaxes(signs_first, -3, -2).reshape(values.shape)
 
-    With `sparing`, a large Gram matrix that is not there yet is not made for a single signal: only the rows
-    of atoms that fire are.  Among several signals it always is, so that no bit of a code depends on its
-    mates; a signal alone then agrees with them to rounding.
-    """
-    if isinstance(problem.dictionary, ConvolutionalDictionary):
-        return LassoNetwork(
-            convolutional_network.stencil_weights(problem.dictionary, positive=problem.positive),
-            convolutional_network.firing_threshold(
-                problem.dictionary, problem.squared_norms + problem.curvatures, positive=problem.positive
-            ),
-        )
-    if sparing and problem.n_signals == 1 and problem.n_atoms >= FEWEST_SPARED and not problem.has_gram:
-        weights = InhibitionOnDemand(problem.n_atoms, problem.gram_rows)
-    else:
-        weights = LateralInhibition.unchecked(problem.gram)
-    threshold = problem.squared_norms + problem.curvatures
-    if not problem.positive:
-        weights = SignPairWeights(lateral=weights, cross=problem.squared_norms)
-        threshold = np.concatenate([threshold, threshold])
-    return LassoNetwork(weights, threshold)
+    def in_result_order(self, values: np.ndarray) -> np.ndarray:
+        """Return values in the order of the network as those of all positive, then all negative neurons.
 
+        Parameters
+        ----------
+        values : ndarray, shape (..., n_neurons)
+        """
+        if self._orders_agree:
+            return values
+        groups_first = values.reshape(*values.shape[:-1], -1, 2, self.gram.group_length)
+        return np.swapaxes(groups_first, -3, -2).reshape(values.shape)
 
-def stored_gram(weights: Weights) -> tuple[np.ndarray, np.ndarray]:
-    """Return (rows, row_of): row i of the Gram matrix is rows[row_of[i]], or not there if that is -1."""
-    form = weights.kernel_form()
-    return form.values.reshape(-1, len(form.row_of)), form.row_of
+    def signed(self, values: np.ndarray) -> np.ndarray:
+        """Return a = a+ - a-, one value an atom, from values of neurons in the order of results.
 
+        Parameters
+        ----------
+        values : ndarray, shape (n_signals, n_neurons)
+        """
+        if self.positive:
+            return values
+        positive, negative = np.split(values, 2, axis=1)
+        return positive - negative
 
-def store_gram(weights: Weights, atoms: np.ndarray) -> None:
-    """Have some more rows of the Gram matrix stored."""
-    weights.prepare(atoms)
+    def rates(self, spike_counts: np.ndarray, duration: np.ndarray, scale: np.ndarray) -> np.ndarray:
+        """Return the codes read out of spikes, ``scale * counts / duration``, shape (n_signals, n_atoms).
 
+        Parameters
+        ----------
+        spike_counts : ndarray of int, shape (n_signals, n_neurons)
+            In the order of results.
+        duration, scale : ndarray, shape (n_signals,)
+            Simulated time, and the value of a code for one unit of spike rate.
+        """
+        return self.signed(spike_counts / duration[:, np.newaxis]) * scale[:, np.newaxis]
 
-def soma_bias_of(problem: LassoProblem) -> np.ndarray:
-    """Return the drive of each signal's network, shape (n_signals, n_neurons)."""
-    if problem.positive:
-        return problem.correlations - problem.l1_weights
-    bias = np.hstack([problem.correlations - problem.l1_weights, -problem.correlations - problem.l1_weights])
-    return in_network_order(problem, bias)
+    def out_degrees(self, neurons: np.ndarray) -> np.ndarray:
+        """Return to how many targets the spikes of some neurons, counted as in results, go.
 
-
-def in_network_order(problem: LassoProblem, values: np.ndarray, *, inverse: bool = False) -> np.ndarray:
-    """Return values of neurons, given in the order of results, in that of the network; or the inverse."""
-    if problem.positive or not isinstance(problem.dictionary, ConvolutionalDictionary):
-        return values
-    if inverse:
-        return convolutional_network.halves_apart(problem.dictionary, values)
-    return convolutional_network.neurons_together(problem.dictionary, values)
-
-
-def in_result_order(problem: LassoProblem, values: np.ndarray) -> np.ndarray:
-    """Return values of neurons as results have them, all positive halves before all negative ones."""
-    return in_network_order(problem, values, inverse=True)
-
-
-def signed(problem: LassoProblem, values: np.ndarray) -> np.ndarray:
-    """Return one value an atom from one a neuron: a = a+ - a-."""
-    if problem.positive:
-        return values
-    return values[:, : problem.n_atoms] - values[:, problem.n_atoms :]
-
-
-def rates_of(
-    problem: LassoProblem, spike_counts: np.ndarray, duration: np.ndarray, scale: np.ndarray
-) -> np.ndarray:
-    """Return the codes that the spikes so far stand for."""
-    return signed(problem, spike_counts / duration[:, np.newaxis]) * scale[:, np.newaxis]
+        Parameters
+        ----------
+        neurons : ndarray of int, shape (n_chosen,)
+        """
+        return self.weights.out_degrees(self.in_result_order(np.arange(self.n_neurons))[neurons])

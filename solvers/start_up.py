@@ -8,6 +8,7 @@ from itertools import product
 import numpy as np
 
 from snn import precompile
+from solvers.active_set import solve_active_set
 from solvers.convolution import ConvolutionalDictionary
 from solvers.problem import LassoProblem
 from solvers.spiking import READOUTS, solve_spiking
@@ -40,10 +41,15 @@ def tasks() -> precompile.Tasks:
         rng.standard_normal((1, 25)),
     )
     runs = {}
-    for (dictionary, signals), positive, readout in product((dense, convolutional), (True, False), READOUTS):
+    for (dictionary, signals), positive in product((dense, convolutional), (True, False)):
         problem = LassoProblem(dictionary, signals, 0.5, positive=positive)
         form = "convolutional " if dictionary is convolutional[0] else ""
-        name = f"{form}{'CLASSO' if positive else 'LASSO'} by spikes, {readout} read-out"
+        form += "CLASSO" if positive else "LASSO"
         # In this process, whatever a `joblib.parallel_config` says.
-        runs[name] = partial(solve_spiking, problem, tol=0.05, readout=readout, n_jobs=1)
+        for readout in READOUTS:
+            runs[f"{form} by spikes, {readout}"] = partial(
+                solve_spiking, problem, tol=0.05, readout=readout, n_jobs=1
+            )
+        runs[f"{form} by spikes, polished"] = partial(solve_spiking, problem, tol=0.05, polish=True, n_jobs=1)
+        runs[f"{form} by an active set"] = partial(solve_active_set, problem, n_jobs=1)
     return runs

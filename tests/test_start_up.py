@@ -108,9 +108,18 @@ for n_signals in (1, 30):
         for gram in (None, dictionary @ dictionary.T):
             for penalty in (1.0, rng.uniform(0.5, 1.0, 40)):
                 problem = solvers.LassoProblem(dictionary, signals, penalty, positive=positive, gram=gram)
-                for readout in ("rate", "current", "exact"):
-                    solvers.solve_spiking(problem, readout=readout, n_jobs=2, tol=1e-2)
+                for options in ({"readout": "rate"}, {"readout": "current"}, {"polish": True}):
+                    spiking = solvers.solve_spiking(problem, **options, n_jobs=2, tol=1e-2)
+                for start in (None, spiking, spiking.codes, spiking.sparse_codes):
+                    solvers.solve_active_set(problem, start=start, n_jobs=2)
                 snn.simulate(solvers.lasso_network(problem), 2.0)
+kernels = solvers.ConvolutionalDictionary(rng.standard_normal((3, 4, 4)), (12, 12), 2)
+images = rng.standard_normal((2, 144))
+for positive in (False, True):
+    problem = solvers.LassoProblem(kernels, images, 1.0, positive=positive)
+    spiking = solvers.solve_spiking(problem, polish=True)
+    for start in (None, spiking, spiking.codes):
+        assert (solvers.solve_active_set(problem, start=start).support_size > 0).all()
 """
 WARM_DICTLEARN = """
 import dictlearn

@@ -163,7 +163,7 @@ def denoise(
             patches, means = remove_mean(extract_patches(image[tile], size, stride=stride))
             signals = split_channels(patches) if in_channels else patches
             problem = LassoProblem(dictionary, signals, penalty, positive=in_channels, gram=gram)
-            result = solve_spiking(problem, readout="exact", n_jobs=n_jobs)
+            result = solve_spiking(problem, polish=True, n_jobs=n_jobs)
             approximations = _approximations(patches, problem, result.codes, project)
             add_patches(total[tile], approximations + means, size, stride)
             n_nonzeros += int(result.support_size.sum())

@@ -27,7 +27,7 @@ QUARTILES = (0.25, 0.5, 0.75)
 
 # From here on a network counts as consistent and symmetric: then its code is that of a LASSO.
 CONSISTENT = 1.0 - 1e-9
-# Of the duality gap; the exact read-out ends well below it.
+# Of the duality gap; the active-set method ends well below it.
 TOL = 1e-9
 # Of each phase of the run that any other network's code is read from, at least: and so many times the
 # longest duration that is checked.
@@ -258,7 +258,7 @@ def limiting_codes(
     )
     if min(network.consistency, network.symmetry) >= CONSISTENT and reweighting.min() > 0.0:
         problem = LassoProblem(network.feedback.T, signals, penalty * reweighting, positive=True)
-        return solve_spiking(problem, readout="exact", tol=TOL, n_jobs=n_jobs).codes
+        return solve_spiking(problem, polish=True, tol=TOL, n_jobs=n_jobs).codes
     _, second = network.run(
         signals,
         penalty=penalty,

@@ -1,8 +1,9 @@
-"""The active atoms of a working set, and the Cholesky factor of their Gram matrix.
+"""The active set S inside a working set W of atoms, and the Cholesky factor of its Gram matrix.
 
-Places in the working set W number its members; S is a list of places, in the order of the factor U,
-G_SS = U^T U.  U is stored by rows, and z = U^-T r with it, so that U y = z solves the equations on S: an
-atom that enters appends a column, one that leaves deletes it by plane rotations of rows.
+A place is the number of a member of W.  S is a list of places.  Its order is that of the factor U,
+G_SS = U^T U, where G is the Gram matrix with the curvatures of the penalty on its diagonal.  U is stored by
+rows, together with z = U^-T r, so that U y = z solves the equations on S.  An atom that enters S appends a
+column to U; an atom that leaves S deletes its column by plane rotations of rows.
 """
 
 import math
@@ -13,24 +14,44 @@ import numpy as np
 
 from snn._kernels.compiling import compiled, inlined, uncounted
 
-# Share of an atom's squared norm that must be left after projection on the atoms in S: below it the
-# atom counts as a combination of them, and the factor would not carry the precision asked for.
+# Least share of an atom's squared norm that must remain after projection on the atoms in S.  Below it the
+# atom counts as a linear combination of them.  The root of the share is a pivot of the factor, 1e-5 here: the
+# equations then keep 1e-16 / 1e-10 of their solution, and one refinement restores the rest.
 INDEPENDENT = 1e-10
-# Atoms whose columns of U are computed together: as many sums that do not wait for each other.
+# Columns of U that are computed together, so that their sums do not wait for each other: a number of atoms.
+# Measured by `python -m tests.benchmarks patches`.
 BLOCK = 8
 
 
-class Work(NamedTuple):
-    """Arrays of one worker, for up to `capacity` members of W; all but `penalty` hold no input."""
+class GramRows(NamedTuple):
+    """Rows of the Gram matrix: row i is rows[row_of[i]], or not stored if row_of[i] is -1."""
 
-    atoms: np.ndarray  # members of W; the arrays below speak of members by their place here
+    rows: np.ndarray
+    row_of: np.ndarray
+
+
+class Terms(NamedTuple):
+    """What the equations of all signals are made of, besides the Gram matrix."""
+
+    correlations: np.ndarray  # shape (n_signals, n_atoms)
+    l1_weights: np.ndarray  # shape (n_atoms,)
+    curvatures: np.ndarray  # shape (n_atoms,), added to the diagonal of the Gram matrix
+    positive: bool
+
+
+class WorkingSet(NamedTuple):
+    """Arrays with room for `capacity` members of W."""
+
+    # One entry, or row, for each member of W.
+    atoms: np.ndarray
     correlation: np.ndarray
-    penalty: np.ndarray
+    l1_weight: np.ndarray
     gram: np.ndarray
     residual: np.ndarray
-    factor: np.ndarray  # U, its rows, in the order of `active`
-    columns: np.ndarray  # columns of U on their way in
-    active: np.ndarray  # S, places in W
+    # One entry, or row, for each member of S.
+    factor: np.ndarray  # U
+    columns: np.ndarray  # columns of U that are being computed
+    active: np.ndarray  # places in W
     sign: np.ndarray
     image: np.ndarray  # z
     value: np.ndarray  # x
@@ -38,8 +59,8 @@ class Work(NamedTuple):
 
 
 @compiled
-def new_work(capacity):
-    return Work(
+def new_working_set(capacity):
+    return WorkingSet(
         np.empty(capacity, np.int64), np.empty(capacity), np.empty(capacity), np.empty((capacity, capacity)),
         np.empty(capacity), np.empty((capacity, capacity)), np.empty((BLOCK, capacity)),
         np.empty(capacity, np.int64), np.empty(capacity), np.empty(capacity), np.empty(capacity),
@@ -48,12 +69,12 @@ def new_work(capacity):
 
 
 @compiled
-def larger_work(work, n_members, size, capacity):
-    """Return the work arrays with room for `capacity` members, what they hold copied."""
-    new = new_work(capacity)
+def enlarged(work, n_members, size, capacity):
+    """Return a copy of a working set with room for `capacity` members."""
+    new = new_working_set(capacity)
     new.atoms[:n_members] = work.atoms[:n_members]
     new.correlation[:n_members] = work.correlation[:n_members]
-    new.penalty[:n_members] = work.penalty[:n_members]
+    new.l1_weight[:n_members] = work.l1_weight[:n_members]
     new.gram[:n_members, :n_members] = work.gram[:n_members, :n_members]
     new.factor[:size, :size] = work.factor[:size, :size]
     new.active[:size] = work.active[:size]
@@ -99,23 +120,23 @@ def solve(factor, vector, size):
 
 
 @uncounted
-def join(work, n_members, rows, row_of, correlations, penalty, curvatures, atom):
-    """Make an atom the next member of W."""
-    row = rows[row_of[atom]]
+def join(work, n_members, gram, terms, signal, atom):
+    """Make an atom, whose row of the Gram matrix is stored, the next member of W."""
+    row = gram.rows[gram.row_of[atom]]
     work.atoms[n_members] = atom
-    work.correlation[n_members] = correlations[atom]
-    work.penalty[n_members] = penalty[atom]
-    for k in range(n_members + 1):
+    work.correlation[n_members] = terms.correlations[signal, atom]
+    work.l1_weight[n_members] = terms.l1_weights[atom]
+    for k in range(n_members):
         work.gram[n_members, k] = row[work.atoms[k]]
         work.gram[k, n_members] = work.gram[n_members, k]
-    work.gram[n_members, n_members] += curvatures[atom]
+    work.gram[n_members, n_members] = row[atom] + terms.curvatures[atom]
 
 
 @uncounted
 def enter(work, size, places, signs, n_entering):
-    """Append members of W to S and to the factor, those apart that depend on the others.
+    """Append members of W to S and to the factor, except those that depend linearly on S.
 
-    Return the size of S.  The first is a column of its own in `columns` either way.
+    Return the size of S.  The column of the first is left in columns[0], whether it entered or not.
     """
     for start in range(0, n_entering, BLOCK):
         n_block = min(BLOCK, n_entering - start)
@@ -134,7 +155,7 @@ def enter(work, size, places, signs, n_entering):
             place = places[start + a]
             gram_row = work.gram[place]
             column = work.columns[a]
-            # Columns that entered in this block stand first in `columns`.
+            # The columns that entered in this block are the first of `columns`.
             for k in range(taken):
                 i = before + k
                 entry = gram_row[work.active[i]] * work.sign[i] * signs[start + a]
@@ -143,7 +164,7 @@ def enter(work, size, places, signs, n_entering):
             if rest <= INDEPENDENT * gram_row[place]:
                 continue
             root = math.sqrt(rest)
-            drive = signs[start + a] * work.correlation[place] - work.penalty[place]
+            drive = signs[start + a] * work.correlation[place] - work.l1_weight[place]
             work.image[size] = (drive - dot(column[:size], work.image[:size])) / root
             work.active[size] = place
             work.sign[size] = signs[start + a]
@@ -160,7 +181,7 @@ def enter(work, size, places, signs, n_entering):
 
 @partial(uncounted, fastmath={"contract"})
 def _rotate(target, source, other, cosine, sine):
-    """Plane rotation of two rows; the first goes to `target`."""
+    """Rotate two rows in their plane; write the first to `target`, the second in place."""
     for j in range(target.shape[0]):
         left = source[j]
         right = other[j]

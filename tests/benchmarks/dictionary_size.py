@@ -58,7 +58,7 @@ def without_use(atoms: np.ndarray, n_first: int, signal: np.ndarray, penalty: fl
     That is so if their correlation with its residual is below the penalty; most are.
     """
     first = LassoProblem(atoms[:n_first], signal, penalty, positive=True)
-    residual = signal - first.reconstruct(solve_spiking(first, tol=1e-9, readout="exact").codes)
+    residual = signal - first.reconstruct(solve_spiking(first, tol=1e-9, polish=True).codes)
     useful = (atoms @ residual[0] >= penalty) & (np.arange(len(atoms)) >= n_first)
     return atoms[~useful]
 
@@ -70,7 +70,7 @@ def cost_of_spikes(atoms: np.ndarray, signal: np.ndarray, penalty: float, *, qui
     first = simulate(network, MARKS[1])
     # Right spikes: what the network tends to is the optimum.
     verify(problem, first.spike_rate[np.newaxis], 0.1, "the spike rate")
-    best = solve_spiking(problem, tol=1e-6, readout="exact")
+    best = solve_spiking(problem, tol=1e-6, polish=True)
     verify(problem, best.codes, 1e-6, "the exact finish")
     spikes, seconds = [], []
     begin = time.perf_counter()

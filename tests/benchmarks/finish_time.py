@@ -1,4 +1,4 @@
-"""When should the exact read-out leave the network?  Time of a solve against the time simulated before."""
+"""When should `polish` leave the network?  Time of a solve against the time simulated before."""
 
 from unittest import mock
 
@@ -19,7 +19,7 @@ TITLE = "When to leave the network for the exact finish"
 FINISH_TIMES = (1.0, 2.0, 4.0, 8.0, 16.0)
 GAP = 1e-6
 # The constant of `solvers.spiking` that says when.
-NAME = "FINISH_TIME"
+NAME = "POLISH_TIME"
 
 
 def problems(*, quick: bool) -> dict[str, LassoProblem]:
@@ -41,10 +41,10 @@ def run(*, quick: bool) -> dict:
         points = []
         for finish_time in FINISH_TIMES:
             with mock.patch.object(spiking, NAME, finish_time):
-                result = solve_spiking(problem, readout="exact", tol=GAP)
+                result = solve_spiking(problem, polish=True, tol=GAP)
                 verify(problem, result.codes, GAP, f"the finish at {finish_time:g}")
                 timing = timed(
-                    {"": lambda problem=problem: solve_spiking(again(problem), readout="exact", tol=GAP)},
+                    {"": lambda problem=problem: solve_spiking(again(problem), polish=True, tol=GAP)},
                     quick=quick,
                     seconds=0.5,
                 )[""]

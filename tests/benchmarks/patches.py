@@ -18,7 +18,7 @@ DESCENT = peers.SKLEARN_BATCH[0].name
 
 def run(*, quick: bool) -> dict:
     problem = patch_problem(200, 32, 500) if quick else patch_problem(10_000)
-    codes = solve_spiking(problem, tol=GAP, readout="exact")
+    codes = solve_spiking(problem, tol=GAP, polish=True)
     return {
         "n_patches": problem.n_signals,
         "n_atoms": problem.n_atoms,

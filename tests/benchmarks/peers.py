@@ -89,9 +89,9 @@ def _each(problem: LassoProblem, ask: Callable[[LassoProblem], Solve]) -> Solve:
 # -- the library ---------------------------------------------------------------------------------
 
 
-def _spiking(readout: str) -> Callable[[LassoProblem], Solve]:
+def _spiking(**options: object) -> Callable[[LassoProblem], Solve]:
     def ask(problem: LassoProblem) -> Solve:
-        return lambda tol: solve_spiking(again(problem), tol=tol, readout=readout).codes
+        return lambda tol: solve_spiking(again(problem), tol=tol, **options).codes
 
     return ask
 
@@ -297,9 +297,9 @@ def _spams(*, with_gram: bool) -> Callable[[LassoProblem], Solve]:
     return ask
 
 
-OURS = Peer(name="spikes, exact finish", ask=_spiking("exact"), takes_batches=True)
-RATE = Peer(name="spikes, rate", ask=_spiking("rate"), takes_batches=True)
-CURRENT = Peer(name="spikes, average current", ask=_spiking("current"), takes_batches=True)
+OURS = Peer(name="spikes, exact finish", ask=_spiking(polish=True), takes_batches=True)
+RATE = Peer(name="spikes, rate", ask=_spiking(readout="rate"), takes_batches=True)
+CURRENT = Peer(name="spikes, average current", ask=_spiking(readout="current"), takes_batches=True)
 FISTA = Peer(name="FISTA", ask=_fista, takes_batches=True)
 LEAN_FISTA = Peer(name="FISTA, lean", ask=_lean_fista(sparse=True))
 DENSE_FISTA = Peer(name="FISTA, dense products", ask=_lean_fista(sparse=False))

@@ -103,7 +103,7 @@ def coarse_race(problems: list[LassoProblem], *, quick: bool) -> dict:
     record = {name: {"seconds": [], "needed": []} for name in (*SPIKES, *FISTAS)}
     n_spikes = []
     for problem in problems:
-        best = solve_spiking(problem, tol=1e-10, readout="exact")
+        best = solve_spiking(problem, tol=1e-10, polish=True)
         limit = (1.0 + COARSE) * best.objective[0]
         calls = {}
         for name in SPIKES:

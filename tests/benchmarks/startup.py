@@ -29,7 +29,7 @@ rng = numpy.random.default_rng(0)
 dictionary = rng.standard_normal((64, 32))
 problem = solvers.LassoProblem(dictionary, rng.standard_normal((3, 32)), 2.0, positive=True)
 begin = time.perf_counter()
-result = solvers.solve_spiking(problem, tol=1e-6, readout="exact")
+result = solvers.solve_spiking(problem, tol=1e-6, polish=True)
 print(time.perf_counter() - begin if result.converged else "wrong")
 """
 WARM_UP = """

@@ -27,7 +27,7 @@ def batches(*, quick: bool) -> dict[str, tuple[LassoProblem, dict]]:
         positive=True,
         gram=single[0].gram,
     )
-    exact = {"readout": "exact", "tol": GAP}
+    exact = {"polish": True, "tol": GAP}
     return {
         f"{n_patches:,} patches, exact finish": (patches, exact),
         f"{n_signals} random signals, {n_features} x {n_random}, exact finish": (random, exact),

@@ -12,6 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 from solvers import (
     LassoProblem,
     Status,
+    solve_active_set,
     solve_analog,
     solve_coordinate_descent,
     solve_fista,
@@ -25,7 +26,8 @@ from tests.reference.problems import optimal_codes, random_problem
 SOLVERS = {
     "spiking_rate": (partial(solve_spiking, readout="rate"), 1e-2),
     "spiking_current": (partial(solve_spiking, readout="current"), 1e-2),
-    "spiking_exact": (partial(solve_spiking, readout="exact"), 1e-10),
+    "spiking_polished": (partial(solve_spiking, polish=True), 1e-10),
+    "active_set": (solve_active_set, 1e-10),
     "fista": (solve_fista, 1e-8),
     "coordinate_descent": (solve_coordinate_descent, 1e-8),
     "lars": (solve_lars, 1e-8),

@@ -19,6 +19,7 @@ from solvers import (
     objective,
     penalty_max,
     plot_comparison,
+    solve_active_set,
     solve_analog,
     solve_coordinate_descent,
     solve_fista,
@@ -199,12 +200,57 @@ CASES = [
     (
         lambda: solve_spiking(PROBLEM, readout="mean"),
         ValueError,
-        "readout must be one of 'rate', 'current', 'exact'; got 'mean'",
+        "readout must be one of 'rate', 'current'; got 'mean'",
     ),
     (
         lambda: solve_spiking(PROBLEM, readout=None),
         TypeError,
-        "readout must be one of 'rate', 'current', 'exact'; got NoneType",
+        "readout must be one of 'rate', 'current'; got NoneType",
+    ),
+    (lambda: solve_spiking(PROBLEM, polish="yes"), TypeError, "polish must be True or False; got 'yes'"),
+    # -- the active-set solver --
+    (lambda: solve_active_set(DICTIONARY), TypeError, "problem must be a LassoProblem; got ndarray"),
+    (lambda: solve_active_set(PROBLEM, tol=0.0), ValueError, "tol must be positive; got 0.0"),
+    (lambda: solve_active_set(PROBLEM, max_rounds=0), ValueError, "max_rounds must be positive; got 0"),
+    (
+        lambda: solve_active_set(PROBLEM, max_rounds=1.5),
+        TypeError,
+        "max_rounds must be an integer; got float",
+    ),
+    (
+        lambda: solve_active_set(PROBLEM, start=np.ones(3)),
+        ValueError,
+        "start must have shape (2, 2), (n_signals, n_atoms); got shape (3,)",
+    ),
+    (
+        lambda: solve_active_set(PROBLEM, start=[[0.0, INF], [0.0, 0.0]]),
+        ValueError,
+        "start must be finite; got inf at [0, 1]",
+    ),
+    (
+        lambda: solve_active_set(POSITIVE, start=[[0.0, -1.0], [0.0, 0.0]]),
+        ValueError,
+        "start must not be negative for a positive problem; got -1.0",
+    ),
+    (
+        lambda: solve_active_set(PROBLEM, start=sparse.csr_array((2, 3))),
+        ValueError,
+        "start must have shape (2, 2), (n_signals, n_atoms); got shape (2, 3)",
+    ),
+    (
+        lambda: solve_active_set(PROBLEM, start=sparse.coo_array((2, 2))),
+        TypeError,
+        "start must be an array, a csr_array or a result; got a coo_array: pass csr_array(start)",
+    ),
+    (
+        lambda: solve_active_set(PROBLEM, start=solve_fista(problem(signals=SIGNALS[:1]))),
+        ValueError,
+        "start must have shape (2, 2), (n_signals, n_atoms); got shape (1, 2)",
+    ),
+    (
+        lambda: solve_active_set(PROBLEM, start="nothing"),
+        TypeError,
+        "start must be an array of real numbers; got dtype <U7",
     ),
     (lambda: lasso_network(DICTIONARY), TypeError, "problem must be a LassoProblem; got ndarray"),
     (lambda: lasso_network(PROBLEM, 2), ValueError, "signal must lie in [0, 2); got 2"),
@@ -238,7 +284,7 @@ CASES = [
     (
         lambda: SpikingSparseCoder(DICTIONARY, alpha=0.1, readout="x").fit_transform(SIGNALS),
         ValueError,
-        "readout must be one of 'rate', 'current', 'exact'; got 'x'",
+        "readout must be one of 'rate', 'current'; got 'x'",
     ),
     # -- comparisons --
     (lambda: compare("problem", ["fista"]), TypeError, "problem must be a LassoProblem; got str"),
@@ -246,12 +292,12 @@ CASES = [
     (
         lambda: compare(PROBLEM, ["newton"]),
         ValueError,
-        "methods must be one of 'spiking', 'spiking_exact', 'fista', 'coordinate_descent', 'lars', 'analog'; got 'newton'",
+        "methods must be one of 'spiking', 'spiking_polished', 'active_set', 'fista', 'coordinate_descent', 'lars', 'analog'; got 'newton'",
     ),
     (
         lambda: compare(PROBLEM, [solve_fista]),
         TypeError,
-        "methods must be one of 'spiking', 'spiking_exact', 'fista', 'coordinate_descent', 'lars', 'analog'; got function",
+        "methods must be one of 'spiking', 'spiking_polished', 'active_set', 'fista', 'coordinate_descent', 'lars', 'analog'; got function",
     ),
     (
         lambda: compare(PROBLEM, "fista"),

@@ -212,7 +212,7 @@ def test_the_network_has_the_weights_of_the_array(positive):
     network, other = (lasso_network(problem, 1, scale=0.5) for problem in (convolutional, dense))
     weights, order = other.weights.toarray(), np.arange(other.n_neurons)
     if not positive:
-        # Positions, then halves, then kernels; the array has halves, then positions, then kernels.
+        # Positions, then signs, then kernels; the array has signs, then positions, then kernels.
         order = order.reshape(2, -1, 5).swapaxes(0, 1).ravel()
     np.testing.assert_allclose(network.weights.toarray(), weights[np.ix_(order, order)], rtol=0, atol=1e-13)
     np.testing.assert_allclose(network.soma_bias, other.soma_bias[order], rtol=0, atol=1e-12)

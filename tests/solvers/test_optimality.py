@@ -95,7 +95,7 @@ def test_two_atoms_by_hand(signal, code):
     for solve in (solve_fista, solve_coordinate_descent, solve_lars):
         # gap <= tol * 1/2 ||s||^2 <= 1e-13, and E(a) - E* >= 0.2 ||a - a*||^2 (0.4: least eigenvalue of G).
         np.testing.assert_allclose(solve(problem, tol=1e-13).codes, [code], rtol=0, atol=1e-6)
-    np.testing.assert_allclose(solve_spiking(problem, readout="exact").codes, [code], rtol=0, atol=1e-15)
+    np.testing.assert_allclose(solve_spiking(problem, polish=True).codes, [code], rtol=0, atol=1e-15)
 
 
 def test_two_atoms_by_hand_without_negative_codes():
@@ -133,7 +133,7 @@ def test_objective_is_its_definition(positive):
 @pytest.mark.parametrize("share", [1e-6, 0.2, 0.99])
 def test_gap_bounds_the_distance_to_the_optimum(positive, size, share):
     problem = random_problem(positive=positive, share=share)
-    best = solve_spiking(problem, tol=1e-12, readout="exact")
+    best = solve_spiking(problem, tol=1e-12, polish=True)
     rng = np.random.default_rng(2)
     for codes in (
         random_codes(problem, rng, size=size),
@@ -228,7 +228,7 @@ def test_penalty_max_is_the_largest_correlation(positive):
 @pytest.mark.parametrize(
     "solve",
     [
-        lambda problem: solve_spiking(problem, tol=1e-10, readout="exact"),
+        lambda problem: solve_spiking(problem, tol=1e-10, polish=True),
         lambda problem: solve_fista(problem, tol=1e-10),
         lambda problem: solve_coordinate_descent(problem, tol=1e-10),
         lambda problem: solve_lars(problem, tol=1e-10),
@@ -304,8 +304,8 @@ def test_gram_at_hand_is_used_and_a_wrong_one_noticed():
     problem = random_problem()
     dictionary, signals, penalty = problem.dictionary, problem.signals, problem.l1_weights
     given_gram = LassoProblem(dictionary, signals, penalty, gram=problem.gram)
-    result = solve_spiking(given_gram, readout="exact")
-    np.testing.assert_array_equal(result.codes, solve_spiking(problem, readout="exact").codes)
+    result = solve_spiking(given_gram, polish=True)
+    np.testing.assert_array_equal(result.codes, solve_spiking(problem, polish=True).codes)
     # One wrong entry, off the diagonal or on it, or the Gram matrix of other atoms.
     for entry in ((3, 4), (5, 5)):
         wrong = problem.gram.copy()
@@ -350,7 +350,7 @@ def test_other_number_types_are_taken_at_their_value(dtype):
     problem = LassoProblem(dictionary, signals, 0.25)
     assert problem.dictionary.dtype == problem.signals.dtype == np.float64
     np.testing.assert_array_equal(
-        solve_spiking(problem, readout="exact").codes, solve_spiking(exact, readout="exact").codes
+        solve_spiking(problem, polish=True).codes, solve_spiking(exact, polish=True).codes
     )
 
 

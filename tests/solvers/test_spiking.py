@@ -1,6 +1,7 @@
-"""The spiking solver: its network, its three read-outs, its stopping rule, its independence of company."""
+"""The spiking solver: its network, its read-outs, polish, its stopping rule, independence of batch mates."""
 
 import warnings
+from functools import partialmethod
 
 import joblib
 import numpy as np
@@ -8,12 +9,14 @@ import pytest
 from sklearn.exceptions import ConvergenceWarning
 
 from snn import NetworkState, simulate
-from solvers import LassoProblem, Status, lasso_network, solve_spiking, spiking
-from solvers._kernels.finish import finish_codes
+from solvers import LassoProblem, Status, lasso_network, solve_active_set, solve_spiking
+from solvers.gram import DenseGram
 from solvers.optimality import measure, penalty_max
 from tests.reference.networks import random_dictionary
 
-READOUTS = ("rate", "current", "exact")
+# What `solve_spiking` can be asked for.
+WAYS = [{"readout": "rate"}, {"readout": "current"}, {"polish": True}, {"readout": "current", "polish": True}]
+each_way = pytest.mark.parametrize("options", WAYS, ids=["rate", "current", "polish", "current-polish"])
 
 
 def random_problem(
@@ -92,22 +95,25 @@ def test_network_is_refused_for_a_signal_that_is_not_there():
 # -- the read-outs -------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("readout", READOUTS)
+@each_way
 @pytest.mark.parametrize("positive", [True, False])
 @pytest.mark.parametrize("tol", [1e-1, 1e-2, 1e-3])
-def test_every_readout_reaches_tol_and_says_what_it_did(readout, positive, tol):
+def test_every_way_reaches_tol_and_says_what_it_did(options, positive, tol):
     problem = random_problem(positive=positive)
-    result = solve_spiking(problem, tol=tol, readout=readout)
+    result = solve_spiking(problem, tol=tol, **options)
     assert result.converged
     assert (result.status == Status.CONVERGED).all()
     assert (result.duality_gap <= tol * problem.energies).all()
     np.testing.assert_array_equal(result.duality_gap, measure(problem, result.codes).duality_gap)
     np.testing.assert_array_equal(result.n_steps, result.spike_counts.sum(axis=1))
-    assert result.readout == readout
-    if readout == "rate":
-        np.testing.assert_array_equal(result.rate_duality_gap, result.duality_gap)
-    if readout != "exact":
+    assert result.readout == options.get("readout", "rate")
+    if "polish" in options:
+        assert result.polished.all()
+    else:
+        assert not result.polished.any()
         assert (result.n_corrections == 0).all()
+        if result.readout == "rate":
+            np.testing.assert_array_equal(result.rate_duality_gap, result.duality_gap)
 
 
 @pytest.mark.parametrize("positive", [True, False])
@@ -136,7 +142,7 @@ def planted_problem():
 def test_average_current_of_the_second_half_beats_the_rate():
     """In the objective, for signals that have a sparse code."""
     problem = planted_problem()
-    optimum = solve_spiking(problem, readout="exact").objective
+    optimum = solve_spiking(problem, polish=True).objective
     advantage = []
     for duration in (16.0, 128.0):
         errors = [
@@ -157,22 +163,51 @@ def solve_spiking_quietly(problem, **arguments):
 
 @pytest.mark.parametrize("positive", [True, False])
 @pytest.mark.parametrize("share", [1e-3, 0.03, 0.3, 0.99])
-def test_exact_readout_ends_at_machine_precision(positive, share):
+def test_polish_ends_at_machine_precision(positive, share):
     problem = random_problem(n_atoms=128, n_features=64, positive=positive, share=share)
-    result = solve_spiking(problem, tol=1e-12, readout="exact")
+    result = solve_spiking(problem, tol=1e-12, polish=True)
     assert (result.duality_gap <= 1e-12 * problem.energies).all()
     scale = np.abs(problem.correlations).max(axis=1)
     assert (result.kkt_violation <= 1e-13 * scale).all()
 
 
-def test_exact_readout_shows_the_share_of_the_network():
+def test_polish_shows_the_share_of_the_network():
     problem = planted_problem()
-    result = solve_spiking(problem, readout="exact")
+    result = solve_spiking(problem, polish=True)
     assert (result.rate_duality_gap >= result.duality_gap).all()
     assert np.median(result.rate_duality_gap) > 0.01 * np.median(problem.energies)
     # The spikes had found most of the support: fewer corrections than it has atoms.
     assert (result.n_corrections < result.support_size).all()
     assert result.n_corrections.sum() > 0
+
+
+def test_average_currents_are_those_of_the_simulation():
+    """Of the neurons that fired, where they are positive: docs/theory.md, equation 4."""
+    problem = random_problem(unit_norm=False)
+    result = solve_spiking(problem, tol=1e-2)
+    for signal in range(problem.n_signals):
+        network = lasso_network(problem, signal, scale=result.scale[signal])
+        run = simulate(network, result.duration[signal])
+        average = np.where(run.spike_counts > 0, np.maximum(run.average_soma_current, 0.0), 0.0)
+        expected = (average[: problem.n_atoms] - average[problem.n_atoms :]) * result.scale[signal]
+        currents = result.sparse_average_currents.toarray()[signal]
+        np.testing.assert_allclose(currents, expected, rtol=0, atol=1e-12 * np.abs(expected).max())
+
+
+@pytest.mark.parametrize("positive", [True, False])
+def test_polish_is_the_active_set_method_from_the_spikes(positive):
+    """The two that it is made of, one after the other."""
+    problem = random_problem(n_atoms=128, n_features=64, n_signals=20, positive=positive)
+    polished = solve_spiking(problem, polish=True)
+    corrected = solve_active_set(problem, start=polished)
+    np.testing.assert_array_equal(corrected.codes, polished.codes)
+    np.testing.assert_array_equal(corrected.n_corrections, polished.n_corrections)
+    # From spikes that ran longer there is less to correct.
+    longer = solve_spiking(problem, tol=1e-3, readout="current")
+    corrected_less = solve_active_set(problem, start=longer)
+    np.testing.assert_allclose(corrected_less.codes, polished.codes, rtol=0, atol=1e-11)
+    assert corrected_less.n_corrections.sum() < corrected.n_corrections.sum()
+    assert corrected_less.n_steps.sum() < solve_active_set(problem).n_steps.sum()
 
 
 def smooth_bumps():
@@ -202,7 +237,7 @@ def test_nearly_dependent_atoms_end_in_a_good_code_or_an_honest_one(make, positi
     signals = np.random.default_rng(9).standard_normal((6, dictionary.shape[1]))
     penalty = share * penalty_max(dictionary, signals, positive=positive).min()
     problem = LassoProblem(dictionary, signals, max(penalty, 1e-9), positive=positive)
-    result = solve_spiking_quietly(problem, tol=1e-9, readout="exact")
+    result = solve_spiking_quietly(problem, tol=1e-9, polish=True)
     assert (result.duality_gap <= problem.energies).all()
     assert (result.objective <= problem.energies).all()
     np.testing.assert_array_equal(
@@ -219,7 +254,7 @@ def test_duplicated_and_dependent_atoms(positive):
     for share in (1e-3, 0.1, 0.7):
         penalty = share * penalty_max(dictionary, signals, positive=positive).min()
         problem = LassoProblem(dictionary, signals, penalty, positive=positive)
-        assert solve_spiking(problem, tol=1e-11, readout="exact").converged
+        assert solve_spiking(problem, tol=1e-11, polish=True).converged
         assert solve_spiking(problem, tol=1e-2, readout="current").converged
         assert solve_spiking(problem, tol=1e-2, readout="rate").converged
 
@@ -231,20 +266,20 @@ def test_penalty_of_each_atom_and_norms_of_each_atom():
     scaled = LassoProblem(
         problem.dictionary * scales[:, np.newaxis], problem.signals, problem.l1_weights * scales
     )
-    plain = solve_spiking(problem, readout="exact")
-    rescaled = solve_spiking(scaled, readout="exact")
+    plain = solve_spiking(problem, polish=True)
+    rescaled = solve_spiking(scaled, polish=True)
     np.testing.assert_allclose(rescaled.codes * scales, plain.codes, rtol=0, atol=1e-12)
     assert solve_spiking(scaled, tol=1e-2, readout="rate").converged
 
 
-@pytest.mark.parametrize("readout", READOUTS)
+@each_way
 @pytest.mark.parametrize("unit", [1e-60, 1e-3, 7.0, 1e60])
-def test_the_unit_of_the_signals_is_of_no_consequence(readout, unit):
+def test_the_unit_of_the_signals_is_of_no_consequence(options, unit):
     """Signal and penalty times c: the code times c, from the same spikes."""
     problem = random_problem()
     other = LassoProblem(problem.dictionary, unit * problem.signals, unit * problem.l1_weights)
-    expected = solve_spiking(problem, tol=1e-2, readout=readout)
-    result = solve_spiking(other, tol=1e-2, readout=readout)
+    expected = solve_spiking(problem, tol=1e-2, **options)
+    result = solve_spiking(other, tol=1e-2, **options)
     np.testing.assert_array_equal(result.spike_counts, expected.spike_counts)
     np.testing.assert_array_equal(result.duration, expected.duration)
     np.testing.assert_allclose(result.scale, unit * expected.scale, rtol=1e-14)
@@ -269,42 +304,47 @@ def test_a_signal_given_up_keeps_its_best_code_and_true_gap(readout):
     assert (result.support_size > 0).all()
 
 
-@pytest.mark.parametrize("readout", READOUTS)
+@each_way
 @pytest.mark.parametrize("positive", [True, False])
-def test_zero_signals_and_penalties_above_the_maximum_give_zero_codes(readout, positive):
+def test_zero_signals_and_penalties_above_the_maximum_give_zero_codes(options, positive):
     problem = random_problem(positive=positive)
     signals = np.vstack([problem.signals, np.zeros(20)])
     penalty = penalty_max(problem.dictionary, signals, positive=positive).max()
     silent = LassoProblem(problem.dictionary, signals, 1.000001 * penalty, positive=positive)
-    result = solve_spiking(silent, tol=1e-12, readout=readout)
+    result = solve_spiking(silent, tol=1e-12, **options)
     assert not result.codes.any()
     assert not result.spike_counts.any()
     assert result.converged
 
 
-# -- company -------------------------------------------------------------------------------------
+# -- batch mates and workers ---------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("readout", READOUTS)
-def test_a_code_depends_on_neither_batch_mates_nor_workers(readout):
+@each_way
+def test_a_code_depends_on_neither_batch_mates_nor_workers(options):
     # More signals than a batch holds, so that workers get several.
     problem = random_problem(n_atoms=64, n_features=32, n_signals=300)
-    together = solve_spiking(problem, tol=1e-2, readout=readout, n_jobs=1)
-    spread = solve_spiking(problem, tol=1e-2, readout=readout, n_jobs=2)
-    for name in ("codes", "spike_counts", "duration", "objective", "duality_gap", "kkt_violation", "n_steps"):
+    together = solve_spiking(problem, tol=1e-2, **options, n_jobs=1)
+    spread = solve_spiking(problem, tol=1e-2, **options, n_jobs=2)
+    for name in (
+        "codes", "spike_counts", "duration", "objective", "duality_gap", "kkt_violation", "n_steps",
+        "polished", "n_corrections", "n_synaptic_events", "rate_duality_gap",
+    ):  # fmt: skip
         np.testing.assert_array_equal(getattr(spread, name), getattr(together, name))
+    for name in ("sparse_codes", "sparse_spike_counts", "sparse_average_currents"):
+        assert not (getattr(spread, name) != getattr(together, name)).nnz
     np.testing.assert_array_equal(together.duality_gap, measure(problem, together.codes).duality_gap)
     for signal in (0, 7, 299):
-        alone = solve_spiking(problem.subset([signal]), tol=1e-2, readout=readout)
+        alone = solve_spiking(problem.subset([signal]), tol=1e-2, **options)
         np.testing.assert_array_equal(alone.spike_counts[0], together.spike_counts[signal])
         np.testing.assert_array_equal(alone.codes[0], together.codes[signal])
 
 
 def test_joblib_chooses_the_backend():
     problem = random_problem(n_signals=300)
-    expected = solve_spiking(problem, readout="exact")
+    expected = solve_spiking(problem, polish=True)
     with joblib.parallel_config(backend="loky", n_jobs=2):
-        result = solve_spiking(problem, readout="exact")
+        result = solve_spiking(problem, polish=True)
     np.testing.assert_array_equal(result.codes, expected.codes)
 
 
@@ -318,17 +358,17 @@ def test_progress_is_shown_on_request_and_changes_nothing(capsys):
 
 
 def test_results_are_read_only():
-    result = solve_spiking(random_problem(), readout="exact")
+    result = solve_spiking(random_problem(), polish=True)
     for array in (result.codes, result.duality_gap, result.spike_counts, result.duration):
         with pytest.raises(ValueError, match="read-only"):
             array[0] = 1.0
 
 
-@pytest.mark.parametrize("readout", READOUTS)
+@each_way
 @pytest.mark.parametrize("positive", [True, False])
-def test_results_hold_the_entries_that_are_not_zero(readout, positive):
+def test_results_hold_the_entries_that_are_not_zero(options, positive):
     problem = random_problem(n_signals=5, positive=positive)
-    result = solve_spiking(problem, tol=1e-2, readout=readout)
+    result = solve_spiking(problem, tol=1e-2, **options)
     for entries, dense in (
         (result.sparse_codes, result.codes),
         (result.sparse_spike_counts, result.spike_counts),
@@ -343,28 +383,24 @@ def test_results_hold_the_entries_that_are_not_zero(readout, positive):
     np.testing.assert_array_equal(result.support_size, np.count_nonzero(result.codes, axis=1))
 
 
-def test_signals_whose_finish_does_not_end_run_on_and_do_not_disturb_the_others(monkeypatch):
-    """With few rounds allowed some need a better start: their codes replace rows among finished ones."""
-
-    def impatient(*arguments):
-        *first, max_rounds, codes, n_corrections, ended, wanted = arguments
-        return finish_codes(*first, min(max_rounds, 3), codes, n_corrections, ended, wanted)
-
-    monkeypatch.setattr(spiking, "finish_codes", impatient)
+def test_signals_whose_active_set_does_not_end_run_on_and_do_not_disturb_the_others(monkeypatch):
+    """With few rounds allowed some need a better start: their codes replace rows among those that ended."""
+    impatient = partialmethod(DenseGram.optimal_codes, max_rounds=3)
+    monkeypatch.setattr(DenseGram, "optimal_codes", impatient)
     problem = random_problem(n_atoms=64, n_features=32, n_signals=12, share=0.3)
-    together = solve_spiking_quietly(problem, tol=1e-9, readout="exact")
+    together = solve_spiking_quietly(problem, tol=1e-9, polish=True)
     assert len(np.unique(together.duration)) > 1
     assert together.converged
     np.testing.assert_array_equal(together.duality_gap, measure(problem, together.codes).duality_gap)
     for signal in range(12):
-        alone = solve_spiking_quietly(problem.subset([signal]), tol=1e-9, readout="exact")
+        alone = solve_spiking_quietly(problem.subset([signal]), tol=1e-9, polish=True)
         for name in ("codes", "spike_counts", "duration", "duality_gap", "n_corrections"):
             np.testing.assert_array_equal(getattr(alone, name)[0], getattr(together, name)[signal])
 
 
 @pytest.mark.parametrize("positive", [True, False])
-@pytest.mark.parametrize("readout", ["current", "exact"])
-def test_one_signal_in_a_large_dictionary_makes_no_gram_matrix(readout, positive, monkeypatch):
+@pytest.mark.parametrize("options", WAYS[1:3], ids=["current", "polish"])
+def test_one_signal_in_a_large_dictionary_makes_no_gram_matrix(options, positive, monkeypatch):
     rng = np.random.default_rng(12)
     dictionary = random_dictionary(rng, 700, 90)
     signal = (rng.uniform(0.5, 1.5, 6) @ dictionary[rng.choice(700, 6, replace=False)])[np.newaxis]
@@ -377,11 +413,11 @@ def test_one_signal_in_a_large_dictionary_makes_no_gram_matrix(readout, positive
 
     monkeypatch.setattr(LassoProblem, "gram_rows", noted)
     sparing = LassoProblem(dictionary, signal, 0.2, positive=positive)
-    result = solve_spiking(sparing, readout=readout)
+    result = solve_spiking(sparing, **options)
     assert not sparing.has_gram
     assert 0 < len(asked) == len(set(asked)) < 250
     given = LassoProblem(dictionary, signal, 0.2, positive=positive, gram=dictionary @ dictionary.T)
-    expected = solve_spiking(given, readout=readout)
+    expected = solve_spiking(given, **options)
     np.testing.assert_array_equal(result.spike_counts, expected.spike_counts)
     np.testing.assert_allclose(result.codes, expected.codes, atol=1e-10)
     assert result.n_synaptic_events == expected.n_synaptic_events
@@ -409,7 +445,7 @@ def spikes_to_one_percent(problem, head_start):
         membrane_potential=head_start * network.firing_threshold,
         synaptic_current=np.zeros(network.n_neurons),
     )
-    limit = 1.01 * solve_spiking(problem, readout="exact").objective[0]
+    limit = 1.01 * solve_spiking(problem, polish=True).objective[0]
     for duration in 2.0 ** np.arange(0.0, 10.0, 0.25):
         first = simulate(network, 0.25 * duration, state=start)
         rest = simulate(network, 0.75 * duration, state=first.state)
@@ -422,7 +458,7 @@ def spikes_to_one_percent(problem, head_start):
 def test_potentials_at_half_their_thresholds_spare_spikes():
     """One spike an active atom is as few as there can be; from rest it is nearly twice as many."""
     problems = [problem_of_few_atoms(seed) for seed in range(6)]
-    support = sum(solve_spiking(problem, readout="exact").support_size[0] for problem in problems)
+    support = sum(solve_spiking(problem, polish=True).support_size[0] for problem in problems)
     from_half = sum(spikes_to_one_percent(problem, 0.5) for problem in problems)
     from_rest = sum(spikes_to_one_percent(problem, 0.0) for problem in problems)
     assert support <= from_half < 1.6 * support

@@ -1,13 +1,16 @@
-"""Batches spread over workers: every one once, in order; an error ends it soon."""
+"""Batches spread over workers: every one once, in order, with the same bits; an error ends it soon."""
 
 import threading
 import time
 
 import joblib
+import numpy as np
 import pytest
 from joblib.parallel import LokyBackend
+from threadpoolctl import threadpool_info, threadpool_limits
 from tqdm import tqdm
 
+from solvers import LassoProblem, penalty_max, solve_spiking
 from solvers.workers import spread
 
 
@@ -35,6 +38,36 @@ def test_outcomes_come_in_the_order_of_the_batches(backend, n_workers, n_batches
         outcomes = spread(square, range(n_batches), None, n_workers, bar)
         assert bar.n == n_batches
     assert outcomes == [k * k for k in range(n_batches)]
+
+
+def blas_threads(_):
+    return {pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"}
+
+
+@pytest.mark.parametrize("n_threads", [1, 2])
+@pytest.mark.parametrize("backend", ["threading", "loky", "all at once"])
+def test_workers_use_as_many_threads_of_blas_as_the_caller(backend, n_threads):
+    with (
+        threadpool_limits(limits=n_threads, user_api="blas"),
+        joblib.parallel_config(backend=backend, n_jobs=2),
+    ):
+        assert spread(blas_threads, range(4), None, 2, None) == [{n_threads}] * 4
+
+
+@pytest.mark.parametrize("n_threads", [1, 2])
+def test_processes_give_the_bits_of_threads_for_long_signals(n_threads):
+    """So long that BLAS divides an inner product among its threads, and rounds it differently."""
+    rng = np.random.default_rng(0)
+    dictionary = rng.standard_normal((64, 20_000))
+    signals = (rng.standard_normal((8, 64)) * (rng.random((8, 64)) < 0.1)) @ dictionary
+    problem = LassoProblem(dictionary, signals, 0.1 * penalty_max(dictionary, signals).min())
+    with threadpool_limits(limits=n_threads, user_api="blas"):
+        expected = solve_spiking(problem, polish=True, n_jobs=1)
+        for backend in ("threading", "loky"):
+            with joblib.parallel_config(backend=backend, n_jobs=2):
+                result = solve_spiking(problem.subset(slice(None)), polish=True)
+            for name in ("codes", "duality_gap", "kkt_violation", "objective"):
+                np.testing.assert_array_equal(getattr(result, name), getattr(expected, name))
 
 
 def test_both_threads_work_and_one_is_the_callers():

@@ -121,10 +121,10 @@ def test_after_learning_lateral_gradients_need_currents():
 def test_figures_of_one_signal_by_hand(dictionary, signals, readout):
     """Outer products written out, from what neurons saw."""
     network = TwoPhaseNetwork.consistent(dictionary)
-    check = check_gradients(network, signals, penalty=PENALTY, durations=[20.0], initial_potential=0.0)
-    first, second = network.run(signals[check.signals], penalty=PENALTY, duration=20.0)
-    optimum = solve_spiking(LassoProblem(dictionary, signals, PENALTY, positive=True), readout="exact").codes
-    for k, signal in enumerate(check.signals):
+    audit = audit_gradients(network, signals, penalty=PENALTY, durations=[20.0], initial_potential=0.0)
+    first, second = network.run(signals[audit.signals], penalty=PENALTY, duration=20.0)
+    optimum = solve_spiking(LassoProblem(dictionary, signals, PENALTY, positive=True), polish=True).codes
+    for k, signal in enumerate(audit.signals):
         if readout == "counts":
             code, g_d = second.coding_rate[k], second.input_rate[k] - first.input_rate[k]
         else:
@@ -179,7 +179,7 @@ def test_code_of_a_consistent_network_is_exact(dictionary, signals):
     weights = np.random.default_rng(6).uniform(0.5, 2.0, N_ATOMS)
     codes = limiting_codes(network, signals, penalty=PENALTY, reweighting=weights)
     problem = LassoProblem(dictionary, signals, PENALTY * weights, positive=True)
-    np.testing.assert_array_equal(codes, solve_spiking(problem, readout="exact").codes)
+    np.testing.assert_array_equal(codes, solve_spiking(problem, polish=True).codes)
 
 
 def test_code_of_any_other_is_read_from_a_long_run(dictionary, signals):

@@ -105,7 +105,7 @@ def test_planted_dictionary_is_recovered_from_a_random_start():
 
     def objective(dictionary):
         problem = LassoProblem(dictionary, signals[:200], PENALTY, positive=True)
-        return solve_spiking(problem, readout="exact", tol=1e-9).objective.mean()
+        return solve_spiking(problem, polish=True, tol=1e-9).objective.mean()
 
     # The penalty is worth a slightly different dictionary than the planted one.
     assert objective(learner.dictionary) < 1.02 * objective(atoms)
@@ -174,7 +174,7 @@ def test_every_way_of_running_learns(signals, changes):
     learner = learn(signals, 3000, settings=replace(USAGE, **changes))
     start = random_dictionary(8, 12, rng=np.random.default_rng(3))
     problems = (LassoProblem(d, signals, PENALTY, positive=True) for d in (start, learner.dictionary))
-    before, after = (solve_spiking(p, readout="exact", tol=1e-9).objective.mean() for p in problems)
+    before, after = (solve_spiking(p, polish=True, tol=1e-9).objective.mean() for p in problems)
     assert after < 0.7 * before
 
 

@@ -1,4 +1,4 @@
-"""The exact read-out of convolutional codes: optimal to rounding, whatever the support it starts from."""
+"""The active-set method for convolutional codes: optimal to rounding, whatever the support it starts from."""
 
 import warnings
 
@@ -11,13 +11,15 @@ from examples.convolutional_coding import normalised
 from solvers import (
     ConvolutionalDictionary,
     LassoProblem,
+    convolutional_active_set,
     penalty_max,
+    solve_active_set,
     solve_coordinate_descent,
     solve_fista,
     solve_spiking,
 )
-from solvers import convolutional_finish as finish
-from solvers._kernels import overlaps
+from solvers._kernels import sparse_gram
+from solvers.convolutional_active_set import as_columns, gram_part
 from tests.reference.convolutions import GEOMETRIES, random_dictionary
 
 # The equations are solved until their residual is rounding, 1e-16 times sums of some hundred products.
@@ -65,16 +67,17 @@ def test_a_part_of_the_gram_matrix_is_that_of_the_array(geometry, chosen):
     array = dictionary.toarray()
     rng = np.random.default_rng(2)
     atoms = np.flatnonzero(rng.uniform(size=len(array)) < chosen)
-    part = finish._Part(dictionary, atoms)
-    gram = array[atoms] @ array[atoms].T
-    np.testing.assert_allclose(part.gram().toarray(), gram, rtol=0, atol=1e-12)
+    curvatures = rng.uniform(0.0, 2.0, len(atoms))
+    part = gram_part(dictionary, atoms, curvatures)
+    gram = array[atoms] @ array[atoms].T + np.diag(curvatures)
+    np.testing.assert_allclose(as_columns(part).toarray(), gram, rtol=0, atol=1e-12)
 
     vector, target = rng.standard_normal((2, len(atoms)))
     product, residual, code = np.empty(len(atoms)), np.ones(len(atoms)), vector.copy()
     # Sums of at most a few hundred products of numbers below a hundred.
-    overlaps.multiply(*part.geometry, part.pointers, part.values, vector, product)
+    sparse_gram.multiply(part, vector, product)
     np.testing.assert_allclose(product, gram @ vector, rtol=0, atol=1e-11)
-    overlaps.move(*part.geometry, part.pointers, part.values, code, target, residual)
+    sparse_gram.move(part, code, target, residual)
     np.testing.assert_array_equal(code, target)
     np.testing.assert_allclose(residual, 1.0 - gram @ (target - vector), rtol=0, atol=1e-11)
 
@@ -83,13 +86,10 @@ def test_a_part_of_the_gram_matrix_is_that_of_the_array(geometry, chosen):
 def test_a_sweep_is_coordinate_descent(positive):
     problem = random_problem(positive=positive)
     atoms = np.flatnonzero(np.random.default_rng(3).uniform(size=problem.n_atoms) < 0.5)
-    part = finish._Part(problem.dictionary, atoms)
-    gram, penalty = part.gram().toarray(), problem.l1_weights[atoms]
+    part = gram_part(problem.dictionary, atoms, np.zeros(len(atoms)))
+    gram, penalty = as_columns(part).toarray(), problem.l1_weights[atoms]
     code, residual = np.zeros(len(atoms)), problem.correlations[0, atoms].copy()
-    n_changes = overlaps.descend(
-        *part.geometry, part.pointers, part.values, problem.squared_norms[atoms], penalty, positive, code,
-        residual,
-    )  # fmt: skip
+    n_changes = sparse_gram.descend(part, problem.squared_norms[atoms], penalty, positive, 1, code, residual)
     expected = np.zeros(len(atoms))
     for i in range(len(atoms)):
         reach = problem.correlations[0, atoms[i]] - gram[i] @ expected
@@ -102,17 +102,17 @@ def test_a_sweep_is_coordinate_descent(positive):
 
 def test_conjugate_gradients_solve_and_descend():
     dictionary = random_dictionary(GEOMETRIES[0], n_kernels=2)
-    part = finish._Part(dictionary, np.arange(dictionary.shape[0]))
-    gram = part.gram().toarray()
-    aim = np.random.default_rng(4).standard_normal(len(gram))
+    n_atoms = dictionary.shape[0]
+    part = gram_part(dictionary, np.arange(n_atoms), np.zeros(n_atoms))
+    gram = as_columns(part).toarray()
+    aim = np.random.default_rng(4).standard_normal(n_atoms)
     exact = np.linalg.solve(gram, aim)
     errors = []
     for n_steps in (0, 1, 2, 5, 10, 1000):
-        solution, defect = np.zeros(len(gram)), aim.copy()
-        done = overlaps.conjugate_gradients(
-            *part.geometry, part.pointers, part.values, np.diag(gram).copy(), 0.0, 1e-10, n_steps, solution,
-            defect, *np.empty((2, len(gram))),
-        )  # fmt: skip
+        solution, defect = np.zeros(n_atoms), aim.copy()
+        done = sparse_gram.conjugate_gradients(
+            part, np.diag(gram).copy(), 0.0, 1e-10, n_steps, solution, defect, *np.empty((2, n_atoms))
+        )
         assert done <= n_steps
         errors.append((solution - exact) @ gram @ (solution - exact))
     assert (np.diff(errors) < 0.0).all()
@@ -124,7 +124,7 @@ def test_conjugate_gradients_solve_and_descend():
 @pytest.mark.parametrize("positive", [True, False])
 def test_it_is_the_code_of_the_array(geometry, positive):
     problem = random_problem(geometry, positive=positive, n_signals=3)
-    results = [solve_spiking(each, readout="exact") for each in (problem, dense_twin(problem))]
+    results = [solve_spiking(each, polish=True) for each in (problem, dense_twin(problem))]
     require_exact(problem, results[0])
     np.testing.assert_array_equal(results[0].codes != 0.0, results[1].codes != 0.0)
     # The busiest neuron of the array's network may fire just when the run ends, or just after, by rounding.
@@ -139,7 +139,7 @@ def test_it_is_the_code_of_the_array(geometry, positive):
 @pytest.mark.parametrize("positive", [True, False])
 def test_a_photograph(positive):
     problem = photograph(52, positive=positive)
-    result = solve_spiking(problem, readout="exact")
+    result = solve_spiking(problem, polish=True)
     require_exact(problem, result)
     assert result.duality_gap[0] <= 1e-12 * problem.energies[0]
     assert result.support_size[0] > 100
@@ -152,26 +152,58 @@ def test_a_photograph(positive):
 def test_a_weak_penalty():
     """Nearly as many atoms as pixels; steps must be taken back."""
     problem = photograph(28, penalty=0.005)
-    result = solve_spiking(problem, readout="exact")
+    result = solve_spiking(problem, polish=True)
     require_exact(problem, result)
     assert result.support_size[0] > 0.3 * problem.n_features
 
 
-@pytest.mark.parametrize("guess", ["nothing", "everything", "wrong signs"])
+@pytest.mark.parametrize("start", ["nothing", "everything", "wrong signs", "a few", "spikes"])
 @pytest.mark.parametrize("positive", [True, False])
-def test_it_ends_from_any_start(guess, positive):
+def test_it_ends_from_any_start(start, positive):
     problem = random_problem(positive=positive)
-    exact = solve_coordinate_descent(dense_twin(problem), tol=1e-12)
-    atoms = np.arange(0 if guess == "nothing" else problem.n_atoms)
-    start = np.full(len(atoms), 0.1)
-    if guess == "wrong signs" and not positive:
-        start[exact.codes[0] > 0.0] = -0.1
-    finisher = finish._Finish(problem, atoms, start)
-    assert finisher.solve()
-    support, values = finisher.support()
-    np.testing.assert_array_equal(support, np.flatnonzero(exact.codes[0]))
+    optimal = solve_coordinate_descent(dense_twin(problem), tol=1e-12)
+    codes = np.zeros((1, problem.n_atoms))
+    if start == "everything":
+        codes[:] = 0.1
+    elif start == "wrong signs":
+        codes[:] = 0.1
+        if not positive:
+            codes[optimal.codes > 0.0] = -0.1
+    elif start == "a few":
+        codes[0, ::7] = 1.0
+    given = {"nothing": None, "spikes": solve_spiking(problem, tol=0.1)}.get(start, codes)
+    result = solve_active_set(problem, start=given)
+    require_exact(problem, result)
+    np.testing.assert_array_equal(result.codes != 0.0, optimal.codes != 0.0)
     # A gap of 1e-12 of the energy leaves the root of it in a code.
-    np.testing.assert_allclose(values, exact.codes[0, support], rtol=0, atol=1e-4)
+    np.testing.assert_allclose(result.codes, optimal.codes, rtol=0, atol=1e-4)
+    assert result.n_steps[0] > 0
+    if start in ("everything", "wrong signs", "a few"):
+        shared = (codes * result.codes > 0.0).sum()
+        expected = np.count_nonzero(codes) + np.count_nonzero(result.codes) - 2 * shared
+        assert result.n_corrections[0] == expected
+    # The code itself needs no correction.
+    again = solve_active_set(problem, start=result)
+    assert again.n_corrections[0] == 0
+    np.testing.assert_allclose(again.codes, result.codes, rtol=0, atol=1e-11)
+
+
+@pytest.mark.parametrize("code", ["everything", "wrong signs"])
+@pytest.mark.parametrize("positive", [True, False])
+def test_the_search_ends_from_codes_that_are_worse_than_nothing(code, positive):
+    """`solve_active_set` would start from the best multiple of such a code, which is zero."""
+    problem = random_problem(positive=positive)
+    optimal = solve_coordinate_descent(dense_twin(problem), tol=1e-12).codes[0]
+    start = np.full(problem.n_atoms, 0.1)
+    if code == "wrong signs" and not positive:
+        start[optimal > 0.0] = -0.1
+    search = convolutional_active_set.ActiveSetSearch(
+        problem, problem.squared_norms, np.arange(problem.n_atoms), start
+    )
+    assert search.run(convolutional_active_set.MOST_ROUNDS)
+    support, values = search.support()
+    np.testing.assert_array_equal(support, np.flatnonzero(optimal))
+    np.testing.assert_allclose(values, optimal[support], rtol=0, atol=1e-4)
 
 
 @pytest.mark.parametrize("positive", [True, False])
@@ -182,14 +214,14 @@ def test_duplicated_kernels(positive, difference):
     kernels = np.tile(single.dictionary.kernels, (2, 1, 1))
     kernels[5:] += difference * np.random.default_rng(5).standard_normal(kernels[5:].shape)
     dictionary = ConvolutionalDictionary(kernels, (13, 15), 2)
-    problem = LassoProblem(dictionary, single.signals, single.l1_weights[0], positive=positive)
-    result = solve_spiking(problem, readout="exact", tol=1e-6)
+    problem = LassoProblem(dictionary, single.signals, single.penalty[0], positive=positive)
+    result = solve_spiking(problem, polish=True, tol=1e-6)
     assert result.converged
     # Of differences whose squares are rounding beside one, a gap of their own size is left.
     if difference == 0.0 or difference**2 >= 1e-12:
         require_exact(problem, result)
     if difference == 0.0:
-        alone = solve_spiking(single, readout="exact")
+        alone = solve_spiking(single, polish=True)
         np.testing.assert_allclose(result.objective, alone.objective, rtol=1e-12)
 
 
@@ -209,7 +241,7 @@ def test_more_kernels_than_pixels_under_them(positive):
         penalty = 10.0 ** rng.uniform(-3.0, 0.0) * penalty_max(dictionary, signal, positive=positive)
         penalty = penalty * 10.0 ** rng.uniform(-1.0, 1.0, dictionary.shape[0])
         problem = LassoProblem(dictionary, signal, penalty, positive=positive)
-        result, other = (solve_spiking(each, readout="exact") for each in (problem, dense_twin(problem)))
+        result, other = (solve_spiking(each, polish=True) for each in (problem, dense_twin(problem)))
         require_exact(problem, result)
         np.testing.assert_array_equal(result.codes != 0.0, other.codes != 0.0)
         np.testing.assert_array_equal(result.n_corrections, other.n_corrections)
@@ -221,7 +253,7 @@ def test_duplicates_at_different_penalties():
     dictionary = ConvolutionalDictionary(np.tile(single.dictionary.kernels, (2, 1, 1)), (13, 15), 2)
     penalty = np.tile(np.repeat([1.0, 1.001], 5), dictionary.n_positions) * single.l1_weights[0]
     problem = LassoProblem(dictionary, single.signals, penalty, positive=True)
-    result = solve_spiking(problem, readout="exact")
+    result = solve_spiking(problem, polish=True)
     require_exact(problem, result)
     by_kernel = result.codes.reshape(-1, 10)
     assert not by_kernel[:, 5:].any()
@@ -232,10 +264,10 @@ def test_a_penalty_an_atom():
     problem = random_problem()
     penalty = problem.l1_weights * np.random.default_rng(6).uniform(0.5, 2.0, problem.n_atoms)
     problem = LassoProblem(problem.dictionary, problem.signals, penalty)
-    result = solve_spiking(problem, readout="exact")
+    result = solve_spiking(problem, polish=True)
     require_exact(problem, result)
     np.testing.assert_allclose(
-        result.codes, solve_spiking(dense_twin(problem), readout="exact").codes, rtol=0, atol=1e-11
+        result.codes, solve_spiking(dense_twin(problem), polish=True).codes, rtol=0, atol=1e-11
     )
 
 
@@ -245,7 +277,7 @@ def test_images_of_no_code_and_of_nothing():
     signals[0] = 0.0
     penalty = 0.5 * (penalty_max(dictionary, signals)[1] + penalty_max(dictionary, 1e-3 * signals)[2])
     signals[2] *= 1e-3
-    result = solve_spiking(LassoProblem(dictionary, signals, penalty), readout="exact")
+    result = solve_spiking(LassoProblem(dictionary, signals, penalty), polish=True)
     assert result.converged
     assert result.support_size[0] == result.support_size[2] == 0 < result.support_size[1]
     assert result.n_corrections[0] == result.n_corrections[2] == 0
@@ -254,12 +286,12 @@ def test_images_of_no_code_and_of_nothing():
 @pytest.mark.parametrize("positive", [True, False])
 def test_bits_depend_neither_on_mates_nor_on_workers(positive, monkeypatch):
     problem = random_problem(positive=positive, n_signals=6)
-    monkeypatch.setattr("solvers.spiking.VALUES_PER_BATCH", 2 * problem.n_atoms)
-    results = [solve_spiking(problem, readout="exact", n_jobs=n_jobs) for n_jobs in (1, 2)]
+    monkeypatch.setattr("solvers.workers.VALUES_PER_BATCH", 2 * problem.n_atoms)
+    results = [solve_spiking(problem, polish=True, n_jobs=n_jobs) for n_jobs in (1, 2)]
     np.testing.assert_array_equal(results[0].codes, results[1].codes)
     np.testing.assert_array_equal(results[0].n_corrections, results[1].n_corrections)
     for signal in range(problem.n_signals):
-        alone = solve_spiking(problem.subset([signal]), readout="exact")
+        alone = solve_spiking(problem.subset([signal]), polish=True)
         np.testing.assert_array_equal(alone.codes[0], results[0].codes[signal])
 
 
@@ -267,19 +299,21 @@ def test_bits_depend_neither_on_mates_nor_on_workers(positive, monkeypatch):
 def test_units_are_of_no_consequence(scale):
     problem = random_problem(positive=False)
     scaled = LassoProblem(problem.dictionary, scale * problem.signals, scale * problem.l1_weights)
-    codes = [solve_spiking(each, readout="exact").codes for each in (problem, scaled)]
+    codes = [solve_spiking(each, polish=True).codes for each in (problem, scaled)]
     np.testing.assert_allclose(codes[1] / scale, codes[0], rtol=0, atol=1e-11)
 
 
-def test_what_is_not_finished_is_said(monkeypatch):
-    """With no rounds to go, the best met is kept, with its true gap."""
+def test_a_search_that_does_not_end_is_reported(monkeypatch):
+    """Without any round the best code met is kept, with its own gap."""
     problem = random_problem(positive=False)
-    monkeypatch.setattr(finish, "MOST_ROUNDS", 0)
-    with pytest.warns(ConvergenceWarning, match="1 of 1 signals .* the precision of the exact read-out"):
-        result = solve_spiking(problem, readout="exact", max_duration=5.0, tol=1e-6)
+    monkeypatch.setattr(convolutional_active_set, "MOST_ROUNDS", 0)
+    with pytest.warns(ConvergenceWarning, match="1 of 1 signals .* the precision of the active-set method"):
+        result = solve_spiking(problem, polish=True, max_duration=5.0, tol=1e-6)
     assert not result.converged
     assert result.duality_gap[0] <= result.rate_duality_gap[0]
     assert result.objective[0] < problem.energies[0]
+    with pytest.warns(ConvergenceWarning, match="active_set: 1 of 1 signals .* within its rounds"):
+        assert not solve_active_set(problem).converged
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert solve_spiking(problem, readout="exact", tol=1.0).converged
+        assert solve_spiking(problem, polish=True, tol=1.0).converged

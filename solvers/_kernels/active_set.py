@@ -1,0 +1,372 @@
+"""An active-set method for the LASSO, with rows of the Gram matrix that are stored.
+
+In the coordinates x_i = sign_i a_i >= 0 of the atoms of the active set S, with G the Gram matrix (and the
+curvatures of the penalty on its diagonal) and b the correlations, the method alternates
+
+    1.  solve G_SS y = r, r_i = sign_i b_i - lambda_i, and move from x towards y; atoms that would change
+        sign leave S on the way, and the equations are solved again;
+    2.  when y is reached, atoms outside S whose correlations with the residual exceed their
+        penalties (the violators) enter S, the worst together; at the optimum there is none.
+
+The objective falls in every round, except in steps of length zero.  Those end too: of the atoms that
+have just entered, the ones that would turn negative leave at once, and at least one remains, because y
+lies downhill and only they can lead there.  So, rounding and ties apart, no support comes back, and
+the method ends at the optimum from any start; from a good start it ends after a few rounds.  A start
+gives signs and no x: as long as y is not reached for the first time, all atoms with y_i <= 0 leave
+together.  The caller bounds the number of rounds and certifies the codes.
+
+The cost depends on the size of the support: rounds run in a working set W, which holds S and atoms that
+may enter, and whose part of the Gram matrix is copied together.  Full rows of the matrix are read only
+when W is solved, to find violators outside W.
+"""
+
+import math
+from functools import partial
+from typing import NamedTuple
+
+import numpy as np
+
+from snn._kernels.compiling import compiled, uncounted
+from solvers._kernels.factor import (
+    GramRows,
+    Terms,
+    copy,
+    enlarged,
+    enter,
+    join,
+    leave,
+    new_working_set,
+    solve,
+    solve_transposed,
+    subtract,
+)
+
+# Violations below this share of the largest correlation are rounding: some hundred times 1e-16.
+ROUNDING = 1e-13
+# Violators that enter S together: those above this share of the worst violation, and at most so many for each
+# atom in S, or LEAST_ENTERING atoms.  One at a time costs a third more where hundreds enter; of many, most
+# leave again.  These and the two below: `python -m tests.benchmarks patches random hard`.
+ENTERING = 0.5
+ENTERING_PER_ACTIVE = 0.125
+LEAST_ENTERING = 4
+# Violators that join W together: as many as S has atoms, and at least so many.
+LEAST_JOINING = 16
+# Atoms that the first working set has room for: 8 kB of the Gram matrix.
+LEAST_CAPACITY = 32
+
+
+# Columns of what the method says of each signal: atoms in which the support, or a sign, differs from the
+# start; rounds; whether it ended, with no violator left whose row of the Gram matrix is stored.
+N_CORRECTIONS, N_ROUNDS, ENDED = range(3)
+
+
+class Scratch(NamedTuple):
+    """Work arrays of one entry an atom."""
+
+    residual: np.ndarray
+    is_member: np.ndarray  # False between two signals
+    places: np.ndarray
+    signs: np.ndarray
+    excesses: np.ndarray
+
+
+@uncounted
+def _violators(residual, l1_weights, positive, share, tolerance, n_atoms, most, scratch):
+    """Fill `places` with up to `most` atoms that violate most, the worst first; return how many."""
+    places, excesses = scratch.places, scratch.excesses
+    count = 0
+    for i in range(n_atoms):
+        count += (residual[i] if positive else abs(residual[i])) - l1_weights[i] > tolerance
+    if count == 0:
+        return 0
+    least = tolerance
+    if share > 0.0:
+        for i in range(n_atoms):
+            least = max(least, share * ((residual[i] if positive else abs(residual[i])) - l1_weights[i]))
+    count = 0
+    for i in range(n_atoms):
+        excess = (residual[i] if positive else abs(residual[i])) - l1_weights[i]
+        if excess > least and (count < most or excess > excesses[most - 1]):
+            count = min(count + 1, most)
+            k = count - 1
+            while k > 0 and excesses[k - 1] < excess:
+                excesses[k] = excesses[k - 1]
+                places[k] = places[k - 1]
+                k -= 1
+            excesses[k] = excess
+            places[k] = i
+    return count
+
+
+@uncounted
+def _residuals_within(work, n_members, size):
+    """Set `residual` of W, 0 in S; write the residual of the equations on S to `solution`."""
+    for i in range(n_members):
+        work.residual[i] = work.correlation[i]
+    for k in range(size):
+        subtract(
+            work.residual[:n_members], work.sign[k] * work.value[k], work.gram[work.active[k], :n_members]
+        )
+    for k in range(size):
+        place = work.active[k]
+        work.solution[k] = work.sign[k] * work.residual[place] - work.l1_weight[place]
+        work.residual[place] = 0.0
+
+
+@uncounted
+def _share(value, solution):
+    """Return the part of the way from x to y on which an entry remains positive, at most 1."""
+    if solution > 0.0:
+        return 1.0
+    return value / (value - solution) if value > 0.0 else 0.0
+
+
+@uncounted
+def _move(work, size):
+    """Move from x towards y until atoms vanish, and remove these from S; return its size."""
+    step = 1.0
+    for i in range(size):
+        step = min(step, _share(work.value[i], work.solution[i]))
+    for i in range(size - 1, -1, -1):
+        if work.solution[i] <= 0.0 and _share(work.value[i], work.solution[i]) <= step:
+            leave(work, size, i)
+            size -= 1
+            for k in range(i, size):
+                work.solution[k] = work.solution[k + 1]
+    for i in range(size):
+        work.value[i] = max(work.value[i] + step * (work.solution[i] - work.value[i]), 0.0)
+    return size
+
+
+@uncounted
+def _pivot(work, size, scratch):
+    """Let a violator enter that is a linear combination of S, in place of the first atom that vanishes.
+
+    The way goes along the null direction, which changes the penalty term only, and lowers it.  Return
+    the size of S, and whether an atom vanished.
+    """
+    place = scratch.places
+    sign = scratch.signs
+    enter(work, size, place, sign, 1)
+    for i in range(size):
+        work.solution[i] = work.columns[0, i]
+    solve(work.factor, work.solution, size)
+    step = math.inf
+    leaving = -1
+    for i in range(size):
+        if work.solution[i] > 0.0 and work.value[i] < step * work.solution[i]:
+            step = work.value[i] / work.solution[i]
+            leaving = i
+    if leaving < 0:
+        return size, False
+    for i in range(size):
+        work.value[i] = max(work.value[i] - step * work.solution[i], 0.0)
+    leave(work, size, leaving)
+    if enter(work, size - 1, place, sign, 1) < size:
+        return size - 1, False
+    work.value[size - 1] = step
+    return size, True
+
+
+@uncounted
+def _solve_within(work, n_members, size, positive, tolerance, max_rounds, at_start, scratch):
+    """Solve the problem of the members of W; return (size of S, rounds left, whether it is solved).
+
+    The residual of the equations on S is left in `solution`.
+    """
+    for k in range(max_rounds):
+        rounds_left = max_rounds - k - 1
+        for i in range(size):
+            work.solution[i] = work.image[i]
+        solve(work.factor, work.solution, size)
+        feasible = True
+        for i in range(size):
+            feasible = feasible and work.solution[i] > 0.0
+        if not feasible:
+            if at_start:
+                for i in range(size):
+                    work.value[i] = 0.0
+            size = _move(work, size)
+            continue
+        at_start = False
+        for i in range(size):
+            work.value[i] = work.solution[i]
+        _residuals_within(work, n_members, size)
+        most = max(LEAST_ENTERING, int(ENTERING_PER_ACTIVE * size))
+        n_entering = _violators(
+            work.residual, work.l1_weight, positive, ENTERING, tolerance, n_members, most, scratch
+        )
+        if n_entering == 0:
+            return size, rounds_left, True
+        for i in range(n_entering):
+            scratch.signs[i] = math.copysign(1.0, work.residual[scratch.places[i]])
+        entered = enter(work, size, scratch.places, scratch.signs, n_entering)
+        if entered == size:
+            entered, pivoted = _pivot(work, size, scratch)
+            if not pivoted:
+                return entered, rounds_left, False
+        size = entered
+    return size, 0, False
+
+
+@partial(uncounted, fastmath={"contract"})
+def _subtract_four(target, factors, first, second, third, fourth):
+    for i in range(target.shape[0]):
+        target[i] -= (
+            factors[0] * first[i] + factors[1] * second[i] + factors[2] * third[i] + factors[3] * fourth[i]
+        )
+
+
+@uncounted
+def _residuals(work, size, gram, correlations, residual):
+    """Set the correlations of all atoms with the residual of x, 0 for those in S."""
+    rows, row_of = gram.rows, gram.row_of
+    copy(residual, correlations)
+    factors = work.residual
+    for k in range(size):
+        factors[k] = work.sign[k] * work.value[k]
+    whole = size - size % 4
+    # Four rows at a time, so that `residual` is read and written a quarter as often.
+    for k in range(0, whole, 4):
+        _subtract_four(
+            residual,
+            factors[k : k + 4],
+            rows[row_of[work.atoms[work.active[k]]]],
+            rows[row_of[work.atoms[work.active[k + 1]]]],
+            rows[row_of[work.atoms[work.active[k + 2]]]],
+            rows[row_of[work.atoms[work.active[k + 3]]]],
+        )
+    for k in range(whole, size):
+        subtract(residual, factors[k], rows[row_of[work.atoms[work.active[k]]]])
+    for k in range(size):
+        residual[work.atoms[work.active[k]]] = 0.0
+
+
+@uncounted
+def _refine(work, size):
+    """Do one step of iterative refinement: many changes of the factor have added rounding errors."""
+    solve_transposed(work.factor, work.solution, size)
+    solve(work.factor, work.solution, size)
+    for i in range(size):
+        refined = work.value[i] + work.solution[i]
+        if refined > 0.0:
+            work.value[i] = refined
+
+
+@uncounted
+def _largest_first(start, signal, scratch):
+    """Write the atoms that a signal starts from to `places`, the largest currents first, and their signs.
+
+    Return how many.
+    """
+    count = 0
+    for entry in range(start.pointers[signal], start.pointers[signal + 1]):
+        current = start.values[entry]
+        k = count
+        while k > 0 and abs(scratch.signs[k - 1]) < abs(current):
+            scratch.signs[k] = scratch.signs[k - 1]
+            scratch.places[k] = scratch.places[k - 1]
+            k -= 1
+        scratch.signs[k] = current
+        scratch.places[k] = start.columns[entry]
+        count += 1
+    for k in range(count):
+        scratch.signs[k] = math.copysign(1.0, scratch.signs[k])
+    return count
+
+
+@compiled
+def _solve_one(gram, terms, signal, start, max_rounds, work, scratch, missing):
+    """Solve for one signal; return (working set, size of S, rounds left, whether the method ended)."""
+    n_atoms = terms.l1_weights.shape[0]
+    correlations = terms.correlations[signal]
+    tolerance = 0.0
+    for i in range(n_atoms):
+        tolerance = max(tolerance, abs(correlations[i]))
+    tolerance *= ROUNDING
+
+    row_of, places, is_member = gram.row_of, scratch.places, scratch.is_member
+    # The largest enter first; those that depend on them stay outside S.
+    n_members = _largest_first(start, signal, scratch)
+    if n_members > work.atoms.shape[0]:
+        work = enlarged(work, 0, 0, 2 * n_members)
+    for k in range(n_members):
+        atom = places[k]
+        join(work, k, gram, terms, signal, atom)
+        is_member[atom] = True
+        places[k] = k
+    size = enter(work, 0, places, scratch.signs, n_members)
+    at_start = True
+    ended = False
+    while not ended:
+        if n_members > 0:
+            size, max_rounds, solved = _solve_within(
+                work, n_members, size, terms.positive, tolerance, max_rounds, at_start, scratch
+            )
+            if not solved:
+                break
+        at_start = False
+        _residuals(work, size, gram, correlations, scratch.residual)
+        most = max(LEAST_JOINING, size)
+        n_joining = _violators(
+            scratch.residual, terms.l1_weights, terms.positive, 0.0, tolerance, n_atoms, most, scratch
+        )
+        if n_members + n_joining > work.atoms.shape[0]:
+            work = enlarged(work, n_members, size, 2 * (n_members + n_joining))
+        ended = True
+        for k in range(n_joining):
+            atom = places[k]
+            if row_of[atom] < 0:
+                missing[atom] = True
+            elif not is_member[atom]:
+                join(work, n_members, gram, terms, signal, atom)
+                is_member[atom] = True
+                n_members += 1
+                ended = False
+    if ended:
+        _refine(work, size)
+    for k in range(n_members):
+        is_member[work.atoms[k]] = False
+    return work, size, max_rounds, ended
+
+
+@compiled
+def solve_active_sets(
+    rows, row_of, correlations, l1_weights, curvatures, positive, signals, start, max_rounds, codes, report,
+    missing,
+):  # fmt: skip
+    """Write the optimal codes of some signals.
+
+    rows, row_of : as of `GramRows`; rows of the atoms in `start` are stored.
+    correlations, l1_weights, curvatures, positive : as of `Terms`.
+    signals : numbers of those to solve.
+    start : `CompressedRows`, one for each signal: the atoms it starts from and their currents, ||d_i||^2 a_i
+    or
+        a multiple of it.  Signs are those of the atoms; the largest enter first.
+    codes, report : a row for each of `signals`; zeros at first.
+    missing : marks the violators whose rows are not stored.
+    """
+    # Records that are made here, and not by the caller, save two microseconds each.
+    gram = GramRows(rows, row_of)
+    terms = Terms(correlations, l1_weights, curvatures, positive)
+    n_atoms = row_of.shape[0]
+    work = new_working_set(LEAST_CAPACITY)
+    scratch = Scratch(
+        np.empty(n_atoms), np.zeros(n_atoms, np.bool_), np.empty(n_atoms, np.int64), np.empty(n_atoms),
+        np.empty(n_atoms),
+    )  # fmt: skip
+    for k in range(signals.shape[0]):
+        signal = signals[k]
+        work, size, rounds_left, ended = _solve_one(
+            gram, terms, signal, start, max_rounds, work, scratch, missing
+        )
+        code = codes[k]
+        for i in range(size):
+            code[work.atoms[work.active[i]]] = work.sign[i] * work.value[i]
+        shared = 0
+        for entry in range(start.pointers[signal], start.pointers[signal + 1]):
+            shared += code[start.columns[entry]] * start.values[entry] > 0.0
+        n_start = start.pointers[signal + 1] - start.pointers[signal]
+        report[k, N_CORRECTIONS] = n_start + size - 2 * shared
+        report[k, N_ROUNDS] += max_rounds - rounds_left
+        report[k, ENDED] = ended

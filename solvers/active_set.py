@@ -1,0 +1,231 @@
+"""The LASSO solved by an active-set method."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from dataclasses import dataclass
+from functools import partial
+from typing import NamedTuple
+
+import numpy as np
+from joblib import effective_n_jobs
+from scipy import sparse
+from tqdm import tqdm
+
+from snn import checks
+from solvers._kernels.batch import CompressedRows
+from solvers.best_codes import BestCodes, joined_optimality
+from solvers.gram import ConvolutionalGram, DenseGram, gram_of
+from solvers.optimality import Optimality
+from solvers.problem import LassoProblem
+from solvers.result import SparseCodingResult, as_sparse, certified_result
+from solvers.workers import batch_slices, spread
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ActiveSetResult(SparseCodingResult):
+    """As `SparseCodingResult`, with the corrections of the start; `n_steps` are rounds.
+
+    Attributes
+    ----------
+    n_corrections : ndarray of int, shape (n_signals,)
+        Atoms that left or entered the support of the start; an atom that changed its sign counts twice.
+    """
+
+    n_corrections: np.ndarray
+
+
+def solve_active_set(
+    problem: LassoProblem,
+    *,
+    start: np.ndarray | sparse.csr_array | SparseCodingResult | None = None,
+    tol: float = 1e-6,
+    max_rounds: int | None = None,
+    n_jobs: int | None = None,
+    progress: bool = False,
+) -> ActiveSetResult:
+    """Solve the optimality equations on a support, and correct it until it is right.
+
+    With S the support (the active set), G the Gram matrix, b the correlations of the signal and gamma the
+    curvatures of the penalty, a round solves::
+
+        (G_SS + diag gamma_S) a_S = b_S - lambda_S sign(a_S)
+
+    Atoms that would change their signs leave S; then atoms whose correlations with the residual exceed
+    their penalties enter S.  Where there is none, the code is optimal to rounding, whatever `tol`, unless the
+    atoms are so nearly dependent that double precision cannot solve the equations.  The method solves an
+    array of atoms by a Cholesky factor that is updated, and a convolutional dictionary by coordinate descent,
+    conjugate gradients and one sparse factorisation.
+
+    Parameters
+    ----------
+    problem : LassoProblem
+        The problem.
+    start : array_like or scipy.sparse.csr_array of shape (n_signals, n_atoms), or result, optional
+        Where to start: codes, or the result of a solver.  The result of `solve_spiking` gives the atoms
+        whose neurons fired, with their average currents.  A start gives a support, signs and proportions, and
+        changes how long it takes; the optimum does not depend on it.  By default the method starts from
+        nothing.
+    tol : float, default 1e-6
+        A signal has converged if ``duality_gap <= tol * 1/2 ||signal||^2``; it does not end earlier.
+    max_rounds : int, optional
+        Most rounds for each signal; by default 10 for each atom, or 200 with a convolutional dictionary.
+    n_jobs : int, optional
+        Signals are spread over so many joblib workers, threads unless a `joblib.parallel_config` says
+        otherwise.  The result does not depend on their number.
+    progress : bool, default False
+        Show a progress bar.
+
+    Returns
+    -------
+    ActiveSetResult
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is of the wrong kind, shape or value.
+
+    Warns
+    -----
+    sklearn.exceptions.ConvergenceWarning
+        If a signal does not reach `tol`.  Its code is the best of those met: the method's, the start's and
+        zero.
+
+    Notes
+    -----
+    For a single signal in a large dictionary only the rows of the Gram matrix of atoms that may be active are
+    computed, unless the problem has the matrix.
+
+    References
+    ----------
+    Osborne, Presnell and Turlach (2000), IMA Journal of Numerical Analysis 20, section 4: the active-set
+    method for the LASSO.
+    """
+    checks.instance_of("problem", problem, LassoProblem)
+    guess = _checked_start(problem, start)
+    tol = checks.positive_number("tol", tol)
+    if max_rounds is not None:
+        max_rounds = checks.positive_integer("max_rounds", max_rounds)
+    n_jobs = checks.worker_count("n_jobs", n_jobs)
+    progress = checks.flag("progress", progress)
+
+    gram = gram_of(problem, on_demand=True)
+    n_workers = effective_n_jobs(n_jobs) if problem.n_signals > 1 else 1
+    parts = batch_slices(problem.n_signals, problem.n_atoms, n_workers)
+    batches = (
+        [(problem.subset(part), guess.rows(part)) for part in parts] if len(parts) > 1 else [(problem, guess)]
+    )
+    solve = partial(_solve_batch, gram=gram, tol=tol, max_rounds=max_rounds)
+    with tqdm(total=len(batches), unit="batch", desc="active set") if progress else nullcontext() as bar:
+        outcome = _joined(spread(solve, batches, n_jobs, n_workers, bar))
+    return certified_result(
+        problem,
+        outcome.codes,
+        method="active_set",
+        tol=tol,
+        n_steps=outcome.n_rounds,
+        limit="the precision of the method" if outcome.ended.all() else "its rounds",
+        optimality=outcome.optimality,
+        kind=ActiveSetResult,
+        n_corrections=outcome.n_corrections,
+    )
+
+
+class _Guess(NamedTuple):
+    """What each signal starts from."""
+
+    currents: sparse.csr_array | None
+    """||d_i||^2 a_i, or average currents; None without a start."""
+    codes: sparse.csr_array | None
+    """The codes that were given."""
+
+    def rows(self, part: slice) -> _Guess:
+        """Return what some of the signals start from."""
+        return self if self.codes is None else _Guess(self.currents[part], self.codes[part])
+
+    def start(self, n_signals: int) -> CompressedRows:
+        """Return it as the kernels take it, of one type whatever came in."""
+        if self.currents is None:
+            nothing = np.empty(0, dtype=np.int32)
+            return CompressedRows(np.zeros(n_signals + 1, dtype=np.int32), nothing, np.empty(0))
+        rows = self.currents
+        return CompressedRows(rows.indptr.astype(np.int32), rows.indices.astype(np.int32), rows.data.copy())
+
+
+class _Outcome(NamedTuple):
+    """Of a batch of signals: one row or entry each."""
+
+    codes: sparse.csr_array
+    optimality: Optimality
+    n_corrections: np.ndarray
+    n_rounds: np.ndarray
+    ended: np.ndarray
+
+
+def _joined(outcomes: list[_Outcome]) -> _Outcome:
+    if len(outcomes) == 1:
+        return outcomes[0]
+    codes, optimality, *arrays = zip(*outcomes, strict=True)
+    return _Outcome(
+        sparse.vstack(codes, format="csr"), joined_optimality(optimality), *map(np.concatenate, arrays)
+    )
+
+
+def _solve_batch(
+    batch: tuple[LassoProblem, _Guess],
+    gram: DenseGram | ConvolutionalGram,
+    tol: float,
+    max_rounds: int | None,
+) -> _Outcome:
+    problem, guess = batch
+    signals = np.arange(problem.n_signals)
+    start = guess.start(problem.n_signals)
+    gram.store(np.unique(start.columns))
+    solved = gram.optimal_codes(problem, signals, start, max_rounds)
+    best = BestCodes(problem)
+    best.put(signals, solved.codes, if_better=True)
+    # On a support that is close to singular the equations may lead astray: keep what is best.
+    missed = signals[best.missed(signals, tol)]
+    if len(missed):
+        if guess.codes is not None:
+            best.put(missed, guess.codes[missed], if_better=True)
+        best.put(missed, sparse.csr_array((len(missed), problem.n_atoms)), if_better=True)
+    return _Outcome(best.codes, best.optimality, solved.n_corrections, solved.n_rounds, solved.ended)
+
+
+def _checked_start(
+    problem: LassoProblem, start: np.ndarray | sparse.csr_array | SparseCodingResult | None
+) -> _Guess:
+    """Return the currents and codes of a start, or say what is wrong with it."""
+    if start is None:
+        return _Guess(None, None)
+    shape = (problem.n_signals, problem.n_atoms)
+    result = start if isinstance(start, SparseCodingResult) else None
+    codes = start.sparse_codes if result else _checked_codes(start, shape)
+    if codes.shape != shape:
+        raise ValueError(f"start must have shape {shape}, (n_signals, n_atoms); got shape {codes.shape}")
+    if problem.positive and codes.data.min(initial=0.0) < 0.0:
+        raise ValueError(f"start must not be negative for a positive problem; got {codes.data.min()}")
+    if result:
+        return _Guess(result.start_currents(problem.squared_norms), codes)
+    currents = codes.copy()
+    currents.data *= problem.squared_norms[codes.indices]
+    return _Guess(currents, codes)
+
+
+def _checked_codes(start: np.ndarray | sparse.csr_array, shape: tuple[int, int]) -> sparse.csr_array:
+    """Return codes with their non-zero entries alone, in order and each once."""
+    if not sparse.issparse(start):
+        return as_sparse(checks.real_array("start", start, shape=shape, meaning="(n_signals, n_atoms)"))
+    if not isinstance(start, sparse.csr_array):
+        raise TypeError(
+            f"start must be an array, a csr_array or a result; got a {type(start).__name__}: "
+            "pass csr_array(start)"
+        )
+    if start.dtype.kind not in "fiub":
+        raise TypeError(f"start must hold real numbers; got dtype {start.dtype}")
+    codes = start.astype(np.float64)
+    checks.require_finite("start", codes.data)
+    codes.sum_duplicates()
+    codes.eliminate_zeros()
+    return codes

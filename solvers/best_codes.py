@@ -1,0 +1,85 @@
+"""The best codes met so far, with their certificates."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+
+import numpy as np
+from scipy import sparse
+
+from solvers.optimality import Optimality, measure
+from solvers.problem import LassoProblem
+from solvers.result import as_sparse
+
+FIGURES = tuple(field.name for field in fields(Optimality))
+
+
+class BestCodes:
+    """The codes of a batch of signals and their certificates.
+
+    Parameters
+    ----------
+    problem : LassoProblem
+        The problem of these signals.
+
+    Attributes
+    ----------
+    codes : scipy.sparse.csr_array, shape (n_signals, n_atoms)
+        There after the first `put`.
+    optimality : Optimality
+        The certificates of these codes.
+    """
+
+    def __init__(self, problem: LassoProblem) -> None:
+        self.problem = problem
+        self.codes: sparse.csr_array | None = None
+        self.optimality: Optimality | None = None
+
+    def put(
+        self, signals: np.ndarray, codes: np.ndarray | sparse.csr_array, *, if_better: bool
+    ) -> np.ndarray:
+        """Measure codes of some signals and keep them; return for which they are kept.
+
+        Parameters
+        ----------
+        signals : ndarray of int, shape (n_put,)
+            Which signals; the first time all of them.
+        codes : ndarray or scipy.sparse.csr_array, shape (n_put, n_atoms)
+            Their codes.
+        if_better : bool
+            Keep a code only if its gap is smaller than that of the code kept before.
+
+        Returns
+        -------
+        ndarray of bool, shape (n_put,)
+        """
+        all_signals = len(signals) == self.problem.n_signals
+        codes = as_sparse(codes)
+        optimality = measure(self.problem if all_signals else self.problem.subset(signals), codes)
+        kept = np.ones(len(signals), dtype=np.bool_)
+        if self.codes is None or (all_signals and not if_better):
+            self.codes, self.optimality = codes, optimality
+            return kept
+        if if_better:
+            kept = optimality.duality_gap < self.optimality.duality_gap[signals]
+        rows = np.arange(self.problem.n_signals)
+        rows[signals[kept]] = self.problem.n_signals + np.flatnonzero(kept)
+        self.codes = sparse.vstack([self.codes, codes], format="csr")[rows]
+        for name in FIGURES:
+            getattr(self.optimality, name)[signals[kept]] = getattr(optimality, name)[kept]
+        return kept
+
+    def missed(self, signals: np.ndarray, tol: float) -> np.ndarray:
+        """Return for which of some signals the gap is above ``tol * 1/2 ||signal||^2``, or not a number."""
+        return ~(self.optimality.duality_gap[signals] <= tol * self.problem.energies[signals])
+
+
+def joined_optimality(parts: list[Optimality]) -> Optimality:
+    """Return the certificates of several batches as one.
+
+    Parameters
+    ----------
+    parts : list of Optimality
+        The certificates of each batch.
+    """
+    return Optimality(**{name: np.concatenate([getattr(part, name) for part in parts]) for name in FIGURES})

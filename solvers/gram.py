@@ -1,0 +1,177 @@
+"""The Gram matrix of a dictionary, as active-set solvers and networks use it.
+
+There is one class for each kind of dictionary.  Both have the same methods, so that solvers do not ask which
+kind they have.  The curvatures of the penalty (those of an elastic net) are part of the diagonal.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from scipy import sparse
+
+from snn import InhibitionOnDemand, LateralInhibition, SignPairWeights, StencilWeights
+from solvers import convolutional_active_set, convolutional_network
+from solvers._kernels.active_set import ENDED, N_CORRECTIONS, N_ROUNDS, solve_active_sets
+from solvers._kernels.batch import CompressedRows
+from solvers.convolution import ConvolutionalDictionary
+from solvers.problem import LassoProblem
+
+# Atoms from which on rows of the Gram matrix are computed on demand for a single signal.  The full matrix of
+# fewer atoms takes a millisecond or two: `python -m tests.benchmarks size`.
+FEWEST_ON_DEMAND = 512
+# Signals times atoms in one call of the kernel: some milliseconds, so that Ctrl-C is quick.
+VALUES_PER_CALL = 100_000
+# Most rounds for one signal, a multiple of the number of atoms.  It is never reached unless rounding errors
+# make a support come back.
+ROUNDS_PER_ATOM = 10
+
+
+class ActiveSets(NamedTuple):
+    """Optimal codes of some signals, one row or entry each."""
+
+    codes: np.ndarray | sparse.csr_array
+    n_corrections: np.ndarray
+    """Atoms that left or entered the support of the start; an atom that changed its sign counts twice."""
+    n_rounds: np.ndarray
+    ended: np.ndarray
+    """Whether no atom is left that violates its condition by more than rounding."""
+
+
+def gram_of(problem: LassoProblem, *, on_demand: bool = False) -> DenseGram | ConvolutionalGram:
+    """Return the Gram matrix of a problem's dictionary.
+
+    Parameters
+    ----------
+    problem : LassoProblem
+        The problem.
+    on_demand : bool, default False
+        For a single signal, compute only the rows of a large matrix that are used, unless the problem has the
+        matrix.  For several signals the matrix is always computed, so that no bit of a code depends on the
+        other signals of its batch; a single signal then agrees with them to rounding.
+    """
+    if isinstance(problem.dictionary, ConvolutionalDictionary):
+        return ConvolutionalGram(problem)
+    return DenseGram(problem, on_demand=on_demand)
+
+
+class DenseGram:
+    """The Gram matrix of an array of atoms: the full matrix, or the rows used so far.
+
+    Attributes
+    ----------
+    diagonal : ndarray, shape (n_atoms,)
+        ||d_i||^2 plus the curvature of the penalty.
+    group_length : int
+        Neurons of a network are in groups of so many positive ones, followed by their negative ones.
+    """
+
+    def __init__(self, problem: LassoProblem, *, on_demand: bool) -> None:
+        on_demand = on_demand and problem.n_signals == 1 and problem.n_atoms >= FEWEST_ON_DEMAND
+        self._on_demand = on_demand and not problem.has_gram
+        # The network of the problem reads the same rows.
+        self._inhibition = (
+            InhibitionOnDemand(problem.n_atoms, problem.gram_rows)
+            if self._on_demand
+            else LateralInhibition.unchecked(problem.gram)
+        )
+        self._squared_norms = problem.squared_norms
+        self._curvatures = problem.curvatures
+        self.diagonal = problem.squared_norms + self._curvatures
+        self.group_length = problem.n_atoms
+
+    def weights(self, *, positive: bool) -> LateralInhibition | InhibitionOnDemand | SignPairWeights:
+        """Return W = -(G - diag G), or that of the dictionary [D, -D] unless `positive`."""
+        if positive:
+            return self._inhibition
+        return SignPairWeights(self._inhibition, self._squared_norms)
+
+    def rows(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return (rows, row_of): row i of G is rows[row_of[i]], or not stored if that is -1."""
+        form = self._inhibition.kernel_form()
+        return form.values.reshape(-1, self._inhibition.shape[0]), form.row_of
+
+    def store(self, atoms: np.ndarray) -> None:
+        """Compute the rows of some atoms, unless they are stored."""
+        if self._on_demand:
+            self._inhibition.prepare(atoms)
+
+    def optimal_codes(
+        self, problem: LassoProblem, signals: np.ndarray, start: CompressedRows, max_rounds: int | None = None
+    ) -> ActiveSets:
+        """Return the optimal codes of some signals of a problem.
+
+        Parameters
+        ----------
+        problem : LassoProblem
+            The problem.
+        signals : ndarray of int, shape (n_solved,)
+            Which signals.
+        start : CompressedRows
+            Where each signal of the problem starts: atoms and their currents, ||d_i||^2 a_i or a multiple of
+            it.
+        max_rounds : int, optional
+            Most rounds for each signal; 10 for each atom by default.
+        """
+        if max_rounds is None:
+            max_rounds = ROUNDS_PER_ATOM * problem.n_atoms
+        n_signals, n_atoms = len(signals), problem.n_atoms
+        codes = np.zeros((n_signals, n_atoms))
+        report = np.zeros((n_signals, 3), dtype=np.int64)
+        missing = np.zeros(n_atoms, dtype=np.bool_)
+        first, step = 0, max(1, VALUES_PER_CALL // n_atoms)
+        while first < n_signals:
+            part = slice(first, first + step)
+            solve_active_sets(
+                *self.rows(),
+                problem.correlations,
+                problem.l1_weights,
+                self._curvatures,
+                problem.positive,
+                signals[part],
+                start,
+                max_rounds,
+                codes[part],
+                report[part],
+                missing,
+            )
+            if missing.any():
+                # Again, with the rows of atoms that violate their conditions.
+                self.store(np.flatnonzero(missing))
+                missing[:] = False
+                codes[part] = 0.0
+            else:
+                first += step
+        return ActiveSets(
+            codes, report[:, N_CORRECTIONS], report[:, N_ROUNDS], report[:, ENDED].astype(np.bool_)
+        )
+
+
+class ConvolutionalGram:
+    """The Gram matrix of a convolutional dictionary, of which only parts are ever computed.
+
+    Attributes
+    ----------
+    diagonal, group_length
+        As of `DenseGram`.
+    """
+
+    def __init__(self, problem: LassoProblem) -> None:
+        self._dictionary = problem.dictionary
+        self.diagonal = problem.squared_norms + problem.curvatures
+        self.group_length = problem.dictionary.n_kernels
+
+    def weights(self, *, positive: bool) -> StencilWeights:
+        """Return W = -(G - diag G), or that of the dictionary [D, -D] unless `positive`."""
+        return convolutional_network.stencil_weights(self._dictionary, positive=positive)
+
+    def store(self, atoms: np.ndarray) -> None:
+        """Do nothing: parts are computed where they are used."""
+
+    def optimal_codes(
+        self, problem: LassoProblem, signals: np.ndarray, start: CompressedRows, max_rounds: int | None = None
+    ) -> ActiveSets:
+        """As `DenseGram.optimal_codes`; at most 200 rounds by default."""
+        solved = convolutional_active_set.optimal_codes(problem, self.diagonal, signals, start, max_rounds)
+        return ActiveSets(*solved)
