@@ -121,10 +121,10 @@ def test_after_learning_lateral_gradients_need_currents():
 def test_figures_of_one_signal_by_hand(dictionary, signals, readout):
     """Outer products written out, from what neurons saw."""
     network = TwoPhaseNetwork.consistent(dictionary)
-    audit = audit_gradients(network, signals, penalty=PENALTY, durations=[20.0], initial_potential=0.0)
-    first, second = network.run(signals[audit.signals], penalty=PENALTY, duration=20.0)
+    check = check_gradients(network, signals, penalty=PENALTY, durations=[20.0], initial_potential=0.0)
+    first, second = network.run(signals[check.signals], penalty=PENALTY, duration=20.0)
     optimum = solve_spiking(LassoProblem(dictionary, signals, PENALTY, positive=True), polish=True).codes
-    for k, signal in enumerate(audit.signals):
+    for k, signal in enumerate(check.signals):
         if readout == "counts":
             code, g_d = second.coding_rate[k], second.input_rate[k] - first.input_rate[k]
         else:
