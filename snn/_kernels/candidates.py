@@ -64,6 +64,10 @@ class Windows(NamedTuple):
     exact_at: np.ndarray
     """The number of the instant for which a crossing is exact."""
     tied: np.ndarray
+    touched: np.ndarray
+    """Columns of candidates that the spikes of an instant reach, where only these are renewed."""
+    n_touched: np.ndarray
+    """How many, one number."""
 
 
 class Moment(NamedTuple):
@@ -207,23 +211,52 @@ def first_candidates(group, length, windows):
 
 
 @inlined
-def renew_bounds(n_candidates, moment, to_end, growth, windows):
-    """Deliver what arrives, by these factors, and note times before which no candidate crosses."""
+def renew_bound(k, moment, to_end, growth, windows):
+    """Deliver what arrives at a candidate, by these factors, and note a time before which it does not
+    cross."""
     candidates = windows.candidates
+    weight = candidates[ARRIVING, k]
+    candidates[ARRIVING, k] = 0.0
+    bias = candidates[BIAS, k]
+    threshold = candidates[THRESHOLD, k]
+    y = candidates[END_POTENTIAL, k] + to_end * weight
+    p = candidates[CURRENT, k] + growth * weight
+    candidates[END_POTENTIAL, k] = y
+    candidates[CURRENT, k] = p
+    h = p * moment.fade
+    v = potential_in_window(y, bias, p, moment.now, moment.rest)
+    gap = threshold - v - slack(threshold, v, h)
+    windows.crossing[k] = moment.now + earliest_crossing(gap, bias, h)
+
+
+@inlined
+def renew_bounds(n_candidates, moment, to_end, growth, windows):
+    """Renew the bounds of all candidates."""
     for column in range(n_candidates):
-        k = np.uint64(column)
-        weight = candidates[ARRIVING, k]
-        candidates[ARRIVING, k] = 0.0
-        bias = candidates[BIAS, k]
-        threshold = candidates[THRESHOLD, k]
-        y = candidates[END_POTENTIAL, k] + to_end * weight
-        p = candidates[CURRENT, k] + growth * weight
-        candidates[END_POTENTIAL, k] = y
-        candidates[CURRENT, k] = p
-        h = p * moment.fade
-        v = potential_in_window(y, bias, p, moment.now, moment.rest)
-        gap = threshold - v - slack(threshold, v, h)
-        windows.crossing[k] = moment.now + earliest_crossing(gap, bias, h)
+        renew_bound(np.uint64(column), moment, to_end, growth, windows)
+
+
+PENDING = -1
+"""In place of the instant for which a crossing is exact: the candidate is listed in `touched`."""
+
+
+@inlined
+def touch(column, windows):
+    """Note that a candidate has to be renewed."""
+    if windows.exact_at[column] != PENDING:
+        windows.exact_at[column] = PENDING
+        windows.touched[windows.n_touched[0]] = column
+        windows.n_touched[0] += 1
+
+
+@inlined
+def renew_touched(moment, windows):
+    """Renew the bounds of the candidates that were touched."""
+    for t in range(windows.n_touched[0]):
+        k = windows.touched[t]
+        renew_bound(k, moment, moment.to_end, moment.growth, windows)
+        windows.exact_at[k] = 0
+    windows.n_touched[0] = 0
 
 
 @inlined

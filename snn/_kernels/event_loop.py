@@ -20,7 +20,7 @@ from snn._kernels.candidates import (
     reset_tied,
 )
 from snn._kernels.compiling import inlined, uncounted
-from snn._kernels.delivery import deliver, row_is_there
+from snn._kernels.delivery import deliver, renew, row_is_there
 from snn._kernels.run_state import SHORTEST_WINDOW
 
 MOST_EVENTS_PER_WINDOW = 512
@@ -51,6 +51,7 @@ def run(form, group, interval, window, most_events, n_wanted, windows, log):
     """
     for k in range(windows.exact_at.shape[0]):
         windows.exact_at[k] = 0
+    windows.n_touched[0] = 0
     instant = 0
     missing = -1
     n_events = 0
@@ -97,8 +98,7 @@ def run(form, group, interval, window, most_events, n_wanted, windows, log):
                 log.neurons[n_events] = source
                 n_events += 1
                 n_candidates = deliver(form, source, moment, length, group, windows, n_candidates)
-            renew_bounds(n_candidates, moment, moment.to_end, moment.growth, windows)
-            instant += 1
+            instant = renew(form, n_candidates, moment, instant, windows)
         leave_window(n_candidates, length, group, windows)
 
         is_crowded = n_events >= most_in_window
