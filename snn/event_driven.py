@@ -13,7 +13,7 @@ from snn import checks
 from snn._kernels import run_state
 from snn._kernels.engines import ENGINES
 from snn._kernels.run_state import Neurons, Spikes
-from snn.network import SpikingNetwork
+from snn.network import SpikingNetwork, require_moderate_weights
 from snn.state import NetworkState
 
 UPDATES_PER_CALL = 30_000_000
@@ -40,7 +40,7 @@ NO_BAR = nullcontext()
 class EventDrivenRun:
     """Copies of one network, each with its own drive, advanced together and exactly.
 
-    This is what `simulate` and `Simulator` run one of, and batch solvers many of.  It checks nothing.
+    This is what `simulate` and `Simulator` run one of, and batch solvers many of.  It checks no arguments.
 
     Parameters
     ----------
@@ -54,6 +54,8 @@ class EventDrivenRun:
         count from there.
     filter_spikes : bool, default False
         Keep the filtered spikes of every neuron.
+    check_rows : bool, default False
+        Refuse weights that are computed on demand and too large beside a threshold, as `SpikingNetwork` does.
     screening : bool, default True
         Let an active set of neurons be integrated spike by spike and the others be screened, where that pays.
         Without, all neurons are integrated: the same spikes to rounding.
@@ -70,8 +72,6 @@ class EventDrivenRun:
         Spikes so far.
     n_emitted : int
         Spikes of all copies in the last call of `advance` or `step`.
-    has_computed_rows : bool
-        Whether rows of weights had to be computed.
     """
 
     def __init__(
@@ -81,6 +81,7 @@ class EventDrivenRun:
         state: NetworkState | EventDrivenRun | None = None,
         *,
         filter_spikes: bool = False,
+        check_rows: bool = False,
         screening: bool = True,
         updates_per_call: int = UPDATES_PER_CALL,
     ) -> None:
@@ -109,7 +110,7 @@ class EventDrivenRun:
             *traces,
         )
         self.n_emitted = 0
-        self.has_computed_rows = False
+        self._checks_rows = check_rows
         self._states = np.zeros(shape[0], dtype=run_state.RUN_STATE)
         self.time = self._states["time"]
         weights = network.weights
@@ -257,7 +258,8 @@ class EventDrivenRun:
         nearness[self._states["missing"][copy]] = np.inf
         weights = self.network.weights
         weights.prepare(np.flatnonzero(nearness >= 1.0), at_most=ROWS_AT_ONCE, priority=nearness)
-        self.has_computed_rows = True
+        if self._checks_rows:
+            require_moderate_weights(weights, neurons.threshold)
         self._form = weights.kernel_form()
 
 

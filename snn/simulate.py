@@ -9,7 +9,7 @@ import numpy as np
 from snn import checks
 from snn._kernels import run_state
 from snn.event_driven import EventDrivenRun, require_range
-from snn.network import SpikingNetwork, require_moderate_weights, starting_state
+from snn.network import SpikingNetwork, starting_state
 from snn.result import RunawayError, SimulationResult, SpikeTrain
 from snn.state import NetworkState
 
@@ -81,7 +81,7 @@ def simulate(
         max_spikes = default_max_spikes(network, duration, start)
     max_spikes = checks.positive_integer("max_spikes", max_spikes)
 
-    run = EventDrivenRun(network, network.soma_bias[np.newaxis], state)
+    run = EventDrivenRun(network, network.soma_bias[np.newaxis], state, check_rows=True)
     return advance_to(
         run, duration, start, record_spikes=record_spikes, max_spikes=max_spikes, progress=progress
     )
@@ -106,8 +106,6 @@ def advance_to(
     then = float(run.time[0])
     counts_then = run.spike_counts[0].copy()
     times, neurons = run.advance(time, record_spikes=record_spikes, max_spikes=max_spikes, progress=progress)
-    if run.has_computed_rows:
-        require_moderate_weights(network.weights, network.firing_threshold)
     counts = run.spike_counts[0] - counts_then
     is_runaway = run.n_emitted > max_spikes
     if not is_runaway:
