@@ -174,6 +174,8 @@ class EventDrivenRun:
         ahead = FIRST_LOOK
         while not self._is_silent():
             time = float(self.time[0]) + ahead
+            if time == np.inf:  # nor will there be one within the range of numbers
+                break
             times, neurons = self._advance(
                 time, np.zeros(1, dtype=np.int64), settings, record_spikes=True, max_spikes=0
             )

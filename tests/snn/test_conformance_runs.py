@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from snn import NetworkState, SpikingNetwork, simulate
+from snn import NetworkState, Simulator, SpikingNetwork, simulate
 from snn.event_driven import EventDrivenRun
 from tests.reference.networks import golden_network
 from tests.reference.weight_forms import ANY_MATRIX, FORMS, NAMES, random_matrix, random_state, stored
@@ -252,6 +252,23 @@ def test_time_of_a_silent_or_slow_network_does_not_grow_with_its_duration(name):
     run = simulate(slow, 2.5e9)
     assert time.perf_counter() - started < 5.0  # milliseconds; windows of fixed length would take hours
     np.testing.assert_array_equal(run.spike_counts, (2.5e9 * np.maximum(slow.soma_bias, 0.0)).astype(int))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_drive_of_next_to_nothing_takes_no_time(name):
+    """The last billionth of the way to the threshold is ten billion windows long; then one beyond numbers."""
+    n_neurons = FORMS[name].n_neurons(2)
+    network = stored(name, np.zeros((n_neurons, n_neurons)), np.full(n_neurons, 1e-20))
+    started = time.perf_counter()
+    np.testing.assert_array_equal(simulate(network, 2.5e20).spike_counts, 2)
+    simulator = Simulator(network)
+    for k in (1, 2, 3):
+        spikes = simulator.step()
+        np.testing.assert_array_equal(spikes.neurons, np.arange(n_neurons))
+        np.testing.assert_allclose(spikes.times, 1e20 * k, rtol=1e-12)
+    assert Simulator(network.with_soma_bias(np.full(n_neurons, 1e-300))).peek() == pytest.approx(1e300)
+    assert Simulator(network.with_soma_bias(np.full(n_neurons, 5e-324))).peek() == math.inf
+    assert time.perf_counter() - started < 60.0  # with the compilation of what was not compiled yet
 
 
 PROGRAM = """
