@@ -214,6 +214,8 @@ class EventDrivenRun:
         max_spikes: int | None,
         progress: bool = False,
     ) -> tuple[np.ndarray, np.ndarray]:
+        # Not at each call of the kernel: then pausing would change bits.
+        run_state.drop_negligible(self.synaptic_current)
         budget = self._work_per_call
         capacity = budget + self._engine.overshoot(self.network.n_neurons, settings) if record_spikes else 0
         spikes = Spikes(np.empty(capacity), np.empty(capacity, dtype=np.int64))
@@ -226,8 +228,6 @@ class EventDrivenRun:
                     budget = min(budget, max_spikes - n_spikes + 1)
                     if budget <= 0:
                         break
-                if self.time[active[position]] > 0.0:
-                    run_state.drop_negligible(self.synaptic_current)
                 status, position, n_new = self._engine.advance(
                     self._form, self._neurons, self._states, settings, self._memory, active, position,
                     float(time), budget, spikes,

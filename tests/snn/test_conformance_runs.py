@@ -81,6 +81,21 @@ def test_pausing_changes_no_bit(network, from_rest):
     assert_same_copy(paused, 0, whole)
 
 
+@pytest.mark.parametrize("name", NAMES)
+def test_pauses_change_no_bit_of_currents_that_fade_away(name):
+    """Currents too small to count are set to zero, and not at the pauses."""
+    n_neurons = FORMS[name].n_neurons(2)
+    network = stored(name, np.zeros((n_neurons, n_neurons)), np.where(np.arange(n_neurons) == 0, 20.0, 0.0))
+    state = NetworkState(membrane_potential=np.zeros(n_neurons), synaptic_current=np.full(n_neurons, 1e-300))
+    whole, paused = (
+        EventDrivenRun(network, network.soma_bias[np.newaxis], state, updates_per_call=updates)
+        for updates in (10**9, 1)
+    )
+    for run in (whole, paused):
+        run.advance(30.0)
+    assert_same_copy(paused, 0, whole)
+
+
 # --- continuing -------------------------------------------------------------------------------
 
 
