@@ -21,6 +21,7 @@ import numpy as np
 
 from snn._kernels.compiling import inlined, uncounted
 from snn._kernels.neuron import (
+    LONGEST_TIE,
     at_threshold,
     crossing_time,
     earliest_crossing,
@@ -242,7 +243,7 @@ def refine(k, moment, length, instant, windows):
     p = windows.candidates[CURRENT, k]
     y = windows.candidates[END_POTENTIAL, k]
     v = potential_in_window(y, bias, p, moment.now, moment.rest)
-    horizon = length - moment.now + SLACK * length
+    horizon = length - moment.now + LONGEST_TIE
     time = crossing_time(windows.candidates[THRESHOLD, k] - v, bias, p * moment.fade, horizon)
     windows.crossing[k] = moment.now + time
     windows.exact_at[k] = instant
@@ -273,7 +274,7 @@ def first_to_cross(n_candidates, moment, length, end_fade, instant, windows):
         column = 0
         while column < n_candidates and bits[column] != first:
             column += 1
-        if first >= INFINITE or windows.crossing[column] > length * (1.0 + SLACK):
+        if first >= INFINITE or windows.crossing[column] > length + LONGEST_TIE:
             return -1
         if windows.exact_at[column] == instant:
             if windows.crossing[column] <= length:
