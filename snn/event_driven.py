@@ -178,6 +178,8 @@ class EventDrivenRun:
         ahead = FIRST_LOOK
         while not self._is_silent():
             time = float(self.time[0]) + ahead
+            if time == np.inf:  # nor will there be one within the range of numbers
+                break
             times, neurons = self._advance(
                 time, np.zeros(1, dtype=np.int64), settings, record_spikes=True, max_spikes=0
             )
@@ -217,6 +219,8 @@ class EventDrivenRun:
         max_spikes: int | None,
         progress: bool = False,
     ) -> tuple[np.ndarray, np.ndarray]:
+        # Not at each call of the kernel: then pausing would change bits.
+        run_state.drop_negligible(self.synaptic_current)
         budget = self._work_per_call
         capacity = budget + self._engine.overshoot(self.network.n_neurons, settings) if record_spikes else 0
         spikes = Spikes(np.empty(capacity), np.empty(capacity, dtype=np.int64)) if capacity else NO_SPIKES
@@ -228,8 +232,6 @@ class EventDrivenRun:
                     budget = min(budget, max_spikes - n_spikes + 1)
                     if budget <= 0:
                         break
-                if self.time[active[position]] > 0.0:
-                    run_state.drop_negligible(self.synaptic_current)
                 status, position, n_new = self._engine.advance(
                     self._form, self._neurons, self._states, settings, self._memory, active, position,
                     float(time), budget, spikes,

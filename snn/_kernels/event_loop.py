@@ -65,9 +65,11 @@ def run(form, group, interval, window, most_events, n_wanted, windows, log):
         length = min(window, remaining)
         open_window(group, length, windows)
         n_candidates = first_candidates(group, length, windows)
-        if n_candidates == 0:
+        is_quiet = n_candidates == 0
+        quiet = quiet_time_of(group, length) if is_quiet or length >= LONGEST_WINDOW else 0.0
+        if is_quiet or quiet > length:
             # No neuron can fire in this window: nor for as long as can be said at once.
-            length = max(length, min(quiet_time_of(group), remaining))
+            length = max(length, min(quiet, remaining))
             coast(group, length)
             elapsed = interval if length == remaining else elapsed + length
             window = max(window, min(2.0 * length, LONGEST_WINDOW))

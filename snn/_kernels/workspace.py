@@ -17,6 +17,8 @@ DENSE_IN_PLACE, SPARSE_IN_PLACE, NEURONS_PER_SPARSE = 32, 128, 16
 where weights are sparse, one for so many neurons, since planning costs as much as some spikes."""
 LEAST_WANTED, NEURONS_PER_WANTED = 8, 200
 """Spikes wanted in a window: opening and closing one costs the more the more neurons there are."""
+WANTED_IN_STEP = 0.75
+"""The same where a run pauses after a spike: less than one; more than half, so that empty windows grow."""
 
 
 class Settings(NamedTuple):
@@ -51,7 +53,7 @@ def settings_of(n_neurons, targets_per_source, *, screening):
 
 def single_step(settings):
     """Return settings with which a run pauses after the next spike, and those of the same instant."""
-    return settings._replace(room=0, events_in_place=1, n_wanted=0.5)
+    return settings._replace(room=0, events_in_place=1, n_wanted=WANTED_IN_STEP)
 
 
 def overshoot(n_neurons, settings):
