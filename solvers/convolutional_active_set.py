@@ -247,7 +247,12 @@ class ActiveSetSearch:
                 n_changing = 0
                 step = self._step(precise)
                 kept = np.sign(step.target) == np.sign(self.code)
-                self._move(np.where(kept, step.target, 0.0))
+                target = np.where(kept, step.target, 0.0)
+                if not self._is_near(target):
+                    self._take_back(step)
+                    step = None
+                    continue
+                self._move(target)
                 solved = kept.all() and step.solves and not self._rose_above(step)
                 if not solved:
                     continue
@@ -288,6 +293,14 @@ class ActiveSetSearch:
     def _objective(self) -> float:
         """Return how much the objective differs from that of the zero code."""
         return np.abs(self.code) @ self.l1_weights - 0.5 * self.code @ (self.correlation + self.residual)
+
+    def _is_near(self, code: np.ndarray) -> bool:
+        """Return whether the penalty of a code alone is not above the objective of the zero code.
+
+        The codes on the way all are.  Where atoms depend on each other, targets may lie so far away that
+        the residual, which is updated and not computed anew, would lose all its digits on the way there.
+        """
+        return bool(np.abs(code) @ self.l1_weights <= self.problem.energies[0])
 
     def _rose_above(self, step: _Step) -> bool:
         return not self._objective() <= step.objective + ROUNDING * self.problem.energies[0]

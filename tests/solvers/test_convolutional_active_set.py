@@ -214,7 +214,7 @@ def test_duplicated_kernels(positive, difference):
     kernels = np.tile(single.dictionary.kernels, (2, 1, 1))
     kernels[5:] += difference * np.random.default_rng(5).standard_normal(kernels[5:].shape)
     dictionary = ConvolutionalDictionary(kernels, (13, 15), 2)
-    problem = LassoProblem(dictionary, single.signals, single.penalty[0], positive=positive)
+    problem = LassoProblem(dictionary, single.signals, single.l1_weights[0], positive=positive)
     result = solve_spiking(problem, polish=True, tol=1e-6)
     assert result.converged
     # Of differences whose squares are rounding beside one, a gap of their own size is left.
