@@ -7,9 +7,9 @@ holds the support S:
 1.  Sweeps of coordinate descent over W.  Atoms enter and leave S by the hundred, wherever they are.
 2.  Once few do, the optimality equations on S, ``G_SS y = b_S - sign lambda_S``.  If y keeps all signs, the
     code moves there.  Otherwise the atoms that would change sign are dropped, all together, and sweeps
-    continue from there.  If these do not end below the objective of the step's origin, the step is undone,
-    the code moves towards y until the first atom vanishes, and from then on there are more sweeps, and steps
-    are damped.
+    continue from there.  If these do not end below the objective of the step's origin, or if the penalty of y
+    alone is above the objective of the zero code, the step is undone, the code moves towards y until the
+    first atom vanishes, and from then on there are more sweeps, and steps are damped.
 3.  Atoms outside W whose correlations with the residual exceed their penalties join W: at each position the
     worst, and those at least half as bad.  If the equations were solved to rounding, and there is no such
     atom, inside W or outside, the code is optimal.
@@ -236,7 +236,7 @@ class ActiveSetSearch:
         for _ in range(max_rounds):
             self.n_rounds += 1
             n_changes = self._sweep()
-            if step is not None and self._rose_above(step):
+            if step is not None and not self._fell_below(step):
                 self._take_back(step)
                 step = None
                 continue
@@ -304,6 +304,13 @@ class ActiveSetSearch:
 
     def _rose_above(self, step: _Step) -> bool:
         return not self._objective() <= step.objective + ROUNDING * self.problem.energies[0]
+
+    def _fell_below(self, step: _Step) -> bool:
+        """Return whether the objective is below that of the step's origin, by more than rounding.
+
+        Steps from which sweeps lead back to the origin would be repeated without end.
+        """
+        return self._objective() < step.objective - ROUNDING * self.problem.energies[0]
 
     def _step(self, precise: bool) -> _Step:
         """Return the step to the solution of the optimality equations on the support."""
