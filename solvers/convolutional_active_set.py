@@ -48,7 +48,7 @@ LEAST_SWEEPS = 20
 MOST_SWEEPS = 320
 # The equations are solved when fewer than this part of the support entered or left in a round, or when more
 # did for so many rounds.
-SETTLED = 0.1
+FEW_CHANGES = 0.1
 PATIENCE = 5
 # Violators that join W: those above this share of the worst violation at their position.
 JOINING = 0.5
@@ -90,7 +90,7 @@ def optimal_codes(
     start : CompressedRows
         Where each signal of the problem starts: atoms and their currents.
     max_rounds : int or None
-        Most rounds for each signal; None stands for `MOST_ROUNDS`.
+        Most rounds for each signal; None means `MOST_ROUNDS`.
     """
     atoms_of, values_of = [], []
     n_corrections, n_rounds = np.zeros((2, len(signals)), dtype=np.int64)
@@ -243,7 +243,7 @@ class ActiveSetSearch:
             step = None
             solved = False
             n_changing += 1
-            if n_changes <= SETTLED * np.count_nonzero(self.code) or n_changing > PATIENCE:
+            if n_changes <= FEW_CHANGES * np.count_nonzero(self.code) or n_changing > PATIENCE:
                 n_changing = 0
                 step = self._step(precise)
                 kept = np.sign(step.target) == np.sign(self.code)

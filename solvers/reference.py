@@ -20,7 +20,7 @@ from solvers.result import SparseCodingResult, certified_result
 from solvers.workers import spread
 
 # scikit-learn is imported where it is called: it takes longer to import than all else.
-# With several workers: tasks for each, so that they end together and the progress bar moves.
+# Tasks of each of several workers, so that they end together and the progress bar moves.
 TASKS_PER_WORKER = 8
 # lars_path compares its alphas with the absolute tolerance 1.2e-7: signals are scaled to end the path at
 # this alpha, where that is nothing.

@@ -135,9 +135,8 @@ def markdown(data: dict) -> str:
             f"what is "
             "read over and over: the rows of the neurons that fire, and the state.  *A bare pass* does the "
             "arithmetic too, rows of the whole matrix in random order, and looks for no next spike.  *Fired "
-            "only*: the same for the neurons that ever fire, which is what a simulator that leaves the "
-            "silent "
-            "ones alone has to touch.  Without screening the simulator touches all neurons; by default it "
+            "only*: the same for the neurons that ever fire, which is what a simulator that screens the "
+            "others has to touch.  Without screening the simulator touches all neurons; by default it "
             "does not.",
             table(dense_header, dense),
             f"Convolutional networks, {kernels} kernels that reach {N_PLACES} places: a spike reads its "

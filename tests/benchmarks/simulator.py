@@ -16,7 +16,7 @@ from tests.benchmarks.report import Target, at_least, number
 from tests.benchmarks.timing import Timing, WrongAnswerError, first_call, milliseconds, spread, table, timed
 
 TITLE = "Simulator: random CLASSO networks"
-# (features, atoms, atoms planted); Brian2 is asked for the first.
+# (features, atoms, atoms planted); Brian2 runs the first.
 SIZES = ((64, 256, 12), (256, 1024, 25), (1024, 4096, 100))
 QUICK_SIZES = ((64, 128, 6),)
 # On a clock of 1e-3 counts may differ by one spike of one or two neurons: at seeds 1, 2 and 3 they do (of
