@@ -6,13 +6,13 @@ from functools import partial
 from itertools import product
 
 import numpy as np
-from solvers.precompile import tasks as tasks_of_solvers
 
 from dictlearn.two_phase.learning import learn_dictionary
 from dictlearn.two_phase.rules import READOUTS
 from dictlearn.two_phase.settings import LearningSettings
 from dictlearn.two_phase.steps import PaperSteps, UsageSteps
 from snn import precompile
+from solvers.precompile import tasks as tasks_of_solvers
 
 
 def warm_up(*, progress: bool = True) -> None:

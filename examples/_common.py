@@ -13,7 +13,7 @@ from sklearn.datasets import load_sample_image
 # Shares of red, green and blue in the lightness of a pixel (ITU-R BT.601).
 LUMA = (0.299, 0.587, 0.114)
 
-# Okabe and Ito's colours, told apart by readers who see fewer of them.
+# Okabe and Ito's colours, which colour-blind readers can distinguish.
 BLUE, ORANGE, GREEN, RED, PURPLE, GREY = "#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#666666"
 
 

@@ -12,7 +12,7 @@ from PIL import Image
 from dictlearn import normalise, random_patches, remove_mean, split_channels
 from examples._common import LUMA
 
-# Who has which, as files in the package itself.
+# Packages and the files that they hold.
 PHOTOGRAPHS = {
     "china": ("sklearn.datasets.images", "china.jpg"),
     "flower": ("sklearn.datasets.images", "flower.jpg"),

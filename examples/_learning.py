@@ -28,7 +28,7 @@ from examples._data import held_out, patch_signals
 from snn.plotting import raster
 
 SEED = 0
-# To learn from, drawn once and shown again where more samples are asked for.
+# To learn from, drawn once and shown again if more samples are wanted.
 N_PATCHES = 100_000
 MARKS = (0, 1_000, 2_000, 5_000, 10_000, 20_000, 50_000, 100_000, 200_000)
 # Of plain gradient descent; the best is the baseline.
@@ -96,7 +96,7 @@ def options(description: str, *, n_samples: int) -> argparse.ArgumentParser:
         nargs="*",
         choices=LEARNERS,
         default=list(LEARNERS),
-        help="who takes part beside the network",
+        help="learners beside the network",
     )
     arguments.add_argument(
         "--steps",
@@ -189,16 +189,16 @@ def _learn(
     file.unlink(missing_ok=True)
     norms = np.linalg.norm(network.feedback, axis=0)
     curve = {"n_samples": [0], "objective": [score(network.feedback.T / norms[:, np.newaxis])]}
-    judging = 0.0
+    measuring = 0.0
 
     def evaluate(learner: TwoPhaseLearner) -> None:
-        nonlocal judging
+        nonlocal measuring
         began = time.perf_counter()
         passed = [mark for mark in marks if curve["n_samples"][-1] < mark <= learner.n_samples]
         if passed:
             curve["n_samples"].append(learner.n_samples)
             curve["objective"].append(score(learner.dictionary))
-        judging += time.perf_counter() - began
+        measuring += time.perf_counter() - began
 
     began = time.perf_counter()
     print(f"{name} ...", flush=True)
@@ -213,7 +213,7 @@ def _learn(
         callback=evaluate,
         checkpoint=file,
     )
-    curve["seconds"] = time.perf_counter() - began - judging
+    curve["seconds"] = time.perf_counter() - began - measuring
     return learner, curve
 
 

@@ -1,6 +1,6 @@
 """A photograph in convolutional sparse code, found by spikes and by FISTA.
 
-Kernels of 8 x 8 pixels stand at every fourth row and column of an image and overlap; the code says how
+Kernels of 8 x 8 pixels are placed at every fourth row and column of an image and overlap; the code says how
 strong each is at each place, and is never negative.  The kernels are learned from patches of other
 photographs by scikit-learn.  Both solvers use the same convolutional dictionary, which is never built as a
 matrix, and are followed until they are near the optimum.
@@ -94,7 +94,7 @@ def fresh(problem: LassoProblem) -> LassoProblem:
 
 
 def follow_fista(problem: LassoProblem, stop_objective: float, *, repeats: int = 1) -> Curve:
-    """Return the course of FISTA until an objective; its step is given, and judging is not timed."""
+    """Return the course of FISTA until an objective; its step is given, and certificates are not timed."""
     step = gradient_step(problem)
     seconds, objectives = [], []
     for _ in range(repeats):

@@ -2,7 +2,7 @@
 
 Patches of 8 x 8 pixels, without their means, are coded in an overcomplete cosine dictionary by networks
 of two spiking neurons an atom.  Every code comes with a duality gap: how far from the LASSO optimum it
-can be at most, whoever found it.
+can be at most, whatever found it.
 
     python -m examples.photograph [--output DIR] [--height PIXELS] [--width PIXELS]
 """
@@ -240,7 +240,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     print()
 
     compared = problem.subset(slice(None, None, max(1, problem.n_signals // options.compared)))
-    print(f"{compared.n_signals} of the patches, every solver asked for a gap of {COMPARED_TOL:g}")
+    print(f"{compared.n_signals} of the patches, every solver to a gap of {COMPARED_TOL:g}")
     print(solver_table(compared))
     print()
     save(draw(image, approximation, problem, polished, rates), options.output, "photograph.png")

@@ -24,7 +24,7 @@ N_ATOMS, N_FEATURES, N_ACTIVE = 400, 64, 8
 PENALTY = 0.1
 TIME_STEPS = {0.1: RED, 1.0 / 32.0: ORANGE, 0.01: GREEN}
 RESETS = {"zero": "-", "subtract": "--"}
-SETTLED = 10.0  # where the second read-out starts to count
+LATE_START = 10.0  # where the second read-out starts to count
 MEMORY = 100.0  # time constant of the exponential weights
 
 
@@ -56,9 +56,9 @@ def relative_error(problem: LassoProblem) -> Callable[[np.ndarray], np.ndarray]:
 def read_outs(run: SimulationResult, times: np.ndarray) -> dict[str, np.ndarray]:
     """Return the codes at each time by each read-out, NaN where it does not exist yet."""
     spikes = run.spikes
-    late = times > 1.5 * SETTLED
-    since_settled = np.full((len(times), spikes.n_neurons), np.nan)
-    since_settled[late] = rates.rate_curve(spikes, times[late], start=SETTLED)
+    late = times > 1.5 * LATE_START
+    since_late_start = np.full((len(times), spikes.n_neurons), np.nan)
+    since_late_start[late] = rates.rate_curve(spikes, times[late], start=LATE_START)
     currents = traces.average_soma_current(run.network, spikes, times)
     # The mean over [t/2, t] from the means over [0, t] and [0, t/2].
     late_currents = 2.0 * currents - traces.average_soma_current(run.network, spikes, times / 2.0)
@@ -66,7 +66,7 @@ def read_outs(run: SimulationResult, times: np.ndarray) -> dict[str, np.ndarray]
     fading = [rates.exponential_rate(spikes, time_constant=MEMORY, stop=time) for time in times]
     return {
         "spike rate since 0": rates.rate_curve(spikes, times),
-        f"spike rate since {SETTLED:g}": since_settled,
+        f"spike rate since {LATE_START:g}": since_late_start,
         "thresholded average current": np.maximum(currents, 0.0) / threshold,
         "the same since t/2": np.maximum(late_currents, 0.0) / threshold,
         f"exponentially weighted rate (memory {MEMORY:g})": np.array(fading),

@@ -9,7 +9,6 @@ from tqdm import tqdm
 
 from snn import checks
 from snn._kernels import clocked
-from snn.event_driven import MOST_WORK_PER_CALL as MOST_SPIKES_PER_CALL
 from snn.event_driven import UPDATES_PER_CALL, require_range
 from snn.network import SpikingNetwork, require_moderate_weights, starting_state
 from snn.result import RunawayError, SimulationResult, SpikeTrain
@@ -18,6 +17,8 @@ from snn.state import NetworkState
 
 # Steps are counted in 64-bit integers, and must be whole numbers as floats.
 MOST_STEPS = 2**53
+# Spikes after which a call to the kernel ends, whatever the number of updates: recorded spikes need memory.
+MOST_SPIKES_PER_CALL = 65_536
 
 
 def simulate_clocked(
@@ -153,6 +154,8 @@ class ClockDrivenRun:
         Whether a spike takes the threshold from the potential, and does not set it to zero.
     state : NetworkState or ClockDrivenRun, optional
         The state that every copy starts in, or a run whose copies are continued; by default rest.
+    updates_per_call : int, default UPDATES_PER_CALL
+        Updates of a neuron after which a call to the kernel ends; no bit depends on it.
 
     Attributes
     ----------
@@ -172,6 +175,7 @@ class ClockDrivenRun:
         time_step: float,
         subtract: bool = False,
         state: NetworkState | ClockDrivenRun | None = None,
+        updates_per_call: int = UPDATES_PER_CALL,
     ) -> None:
         self.network = network
         self.time_step = float(time_step)
@@ -195,6 +199,9 @@ class ClockDrivenRun:
         self._form = network.weights.kernel_form()
         self._workspace = _workspace(network.firing_threshold)
         self._stop_step = 0
+        self._steps_per_call = max(1, updates_per_call // network.n_neurons)
+        work_per_spike = max(network.weights.work_per_spike, 1.0)
+        self._spikes_per_call = min(max(1, int(updates_per_call / work_per_spike)), MOST_SPIKES_PER_CALL)
 
     def advance(
         self,
@@ -212,11 +219,10 @@ class ClockDrivenRun:
         """
         n_copies, n_neurons = self.spike_counts.shape
         self._stop_step += n_steps
-        capacity = MOST_SPIKES_PER_CALL + n_neurons if record_spikes else 0
+        capacity = self._spikes_per_call + n_neurons if record_spikes else 0
         spike_steps = np.empty(capacity, dtype=np.int64)
         spike_neurons = np.empty(capacity, dtype=np.int64)
         recorded_steps, recorded_neurons = [spike_steps[:0].copy()], [spike_neurons[:0].copy()]
-        steps_per_call = max(1, UPDATES_PER_CALL // n_neurons)
         copies = clocked.Copies(
             bias=self._bias,
             potential=self.membrane_potential,
@@ -230,7 +236,7 @@ class ClockDrivenRun:
         copy, n_spikes = 0, 0
         with tqdm(total=n_copies * n_steps, disable=not progress, unit="step") as bar:
             while copy < n_copies and (max_spikes is None or n_spikes <= max_spikes):
-                budget = MOST_SPIKES_PER_CALL
+                budget = self._spikes_per_call
                 if max_spikes is not None:
                     budget = min(budget, max_spikes - n_spikes + 1)
                 copy, n_done, n_new = clocked.advance(
@@ -241,7 +247,7 @@ class ClockDrivenRun:
                     self._stop_step,
                     self.time_step,
                     self.subtract,
-                    steps_per_call,
+                    self._steps_per_call,
                     budget,
                     record_spikes,
                     clocked.Spikes(spike_steps, spike_neurons),

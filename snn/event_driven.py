@@ -131,7 +131,7 @@ class EventDrivenRun:
         """The synaptic trace of each neuron's own spikes, 1 a spike, falling as e^-t; shape (n_copies,
         n_neurons).
 
-        Kept where `filter_spikes` asks for it.
+        Kept if `filter_spikes` is set.
         """
         return self._neurons.trace * np.exp(self._neurons.last_spike - self.time[:, np.newaxis])
 

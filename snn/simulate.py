@@ -64,7 +64,7 @@ def simulate(
     Notes
     -----
     Ties.  Neurons that reach their thresholds in the same instant all fire in it, in the order of their
-    indices, before any of these spikes is delivered.  Two crossings are the same instant if they differ by
+    indices, before any of these spikes is applied.  Two crossings are the same instant if they differ by
     less than 2^10 roundings (2.3e-13) of the numbers that the earlier one is computed from.
 
     References

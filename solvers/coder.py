@@ -7,6 +7,9 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_array, validate_data
 
+from solvers.dictionaries import dictionary_of
+from solvers.penalties import penalty_of
+from solvers.penalty import Penalty
 from solvers.problem import LassoProblem
 from solvers.result import SparseCodingResult
 from solvers.spiking import solve_spiking
@@ -16,14 +19,15 @@ class SpikingSparseCoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
     """Code signals in a fixed dictionary with a spiking network.
 
     Each code minimises ``1/2 ||signal - code @ dictionary||^2 + alpha ||code||_1``, to within the
-    duality gap that `tol` allows.  The dictionary is given, so there is nothing to fit.
+    duality gap that `tol` allows; with an `ElasticNet` for `alpha` its penalty takes the place of the last
+    term.  The dictionary is given, so there is nothing to fit.
 
     Parameters
     ----------
     dictionary : array_like, shape (n_atoms, n_features)
         Atoms of any positive norm.
-    alpha : float or array_like, shape (n_atoms,)
-        The penalty, positive.
+    alpha : float, array_like of shape (n_atoms,), or Penalty
+        The penalty, positive; or an `ElasticNet` or `L1`.
     positive : bool, default False
         Whether codes must not be negative.
     readout : {"rate", "current"}, default "rate"
@@ -56,7 +60,7 @@ class SpikingSparseCoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         self,
         dictionary: np.ndarray,
         *,
-        alpha: float | np.ndarray,
+        alpha: float | np.ndarray | Penalty,
         positive: bool = False,
         readout: str = "rate",
         polish: bool = True,
@@ -133,7 +137,10 @@ class SpikingSparseCoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         return np.shape(self.dictionary)[0]
 
     def _problem(self, signals: np.ndarray) -> LassoProblem:
-        return LassoProblem(self.dictionary, signals, self.alpha, positive=self.positive)
+        atoms = dictionary_of(self.dictionary)
+        atoms.require_norms()
+        penalty = penalty_of(self.alpha, atoms.squared_norms, name="alpha")
+        return LassoProblem(self.dictionary, signals, penalty, positive=self.positive)
 
     def __sklearn_is_fitted__(self) -> bool:
         return True

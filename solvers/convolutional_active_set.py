@@ -7,9 +7,9 @@ holds the support S:
 1.  Sweeps of coordinate descent over W.  Atoms enter and leave S by the hundred, wherever they are.
 2.  Once few do, the optimality equations on S, ``G_SS y = b_S - sign lambda_S``.  If y keeps all signs, the
     code moves there.  Otherwise the atoms that would change sign are dropped, all together, and sweeps
-    continue from there.  If these do not end below the objective of the step's origin, the step is undone,
-    the code moves towards y until the first atom vanishes, and from then on there are more sweeps, and steps
-    are damped.
+    continue from there.  If these do not end below the objective of the step's origin, or if the penalty of y
+    alone is above the objective of the zero code, the step is undone, the code moves towards y until the
+    first atom vanishes, and from then on there are more sweeps, and steps are damped.
 3.  Atoms outside W whose correlations with the residual exceed their penalties join W: at each position the
     worst, and those at least half as bad.  If the equations were solved to rounding, and there is no such
     atom, inside W or outside, the code is optimal.
@@ -48,7 +48,7 @@ LEAST_SWEEPS = 20
 MOST_SWEEPS = 320
 # The equations are solved when fewer than this part of the support entered or left in a round, or when more
 # did for so many rounds.
-SETTLED = 0.1
+FEW_CHANGES = 0.1
 PATIENCE = 5
 # Violators that join W: those above this share of the worst violation at their position.
 JOINING = 0.5
@@ -90,7 +90,7 @@ def optimal_codes(
     start : CompressedRows
         Where each signal of the problem starts: atoms and their currents.
     max_rounds : int or None
-        Most rounds for each signal; None stands for `MOST_ROUNDS`.
+        Most rounds for each signal; None means `MOST_ROUNDS`.
     """
     atoms_of, values_of = [], []
     n_corrections, n_rounds = np.zeros((2, len(signals)), dtype=np.int64)
@@ -236,18 +236,23 @@ class ActiveSetSearch:
         for _ in range(max_rounds):
             self.n_rounds += 1
             n_changes = self._sweep()
-            if step is not None and self._rose_above(step):
+            if step is not None and not self._fell_below(step):
                 self._take_back(step)
                 step = None
                 continue
             step = None
             solved = False
             n_changing += 1
-            if n_changes <= SETTLED * np.count_nonzero(self.code) or n_changing > PATIENCE:
+            if n_changes <= FEW_CHANGES * np.count_nonzero(self.code) or n_changing > PATIENCE:
                 n_changing = 0
                 step = self._step(precise)
                 kept = np.sign(step.target) == np.sign(self.code)
-                self._move(np.where(kept, step.target, 0.0))
+                target = np.where(kept, step.target, 0.0)
+                if not self._is_near(target):
+                    self._take_back(step)
+                    step = None
+                    continue
+                self._move(target)
                 solved = kept.all() and step.solves and not self._rose_above(step)
                 if not solved:
                     continue
@@ -289,8 +294,23 @@ class ActiveSetSearch:
         """Return how much the objective differs from that of the zero code."""
         return np.abs(self.code) @ self.l1_weights - 0.5 * self.code @ (self.correlation + self.residual)
 
+    def _is_near(self, code: np.ndarray) -> bool:
+        """Return whether the penalty of a code alone is not above the objective of the zero code.
+
+        The codes on the way all are.  Where atoms depend on each other, targets may lie so far away that
+        the residual, which is updated and not computed anew, would lose all its digits on the way there.
+        """
+        return bool(np.abs(code) @ self.l1_weights <= self.problem.energies[0])
+
     def _rose_above(self, step: _Step) -> bool:
         return not self._objective() <= step.objective + ROUNDING * self.problem.energies[0]
+
+    def _fell_below(self, step: _Step) -> bool:
+        """Return whether the objective is below that of the step's origin, by more than rounding.
+
+        Steps from which sweeps lead back to the origin would be repeated without end.
+        """
+        return self._objective() < step.objective - ROUNDING * self.problem.energies[0]
 
     def _step(self, precise: bool) -> _Step:
         """Return the step to the solution of the optimality equations on the support."""

@@ -263,7 +263,7 @@ class ElasticNet(Penalty):
         return np.where(self.l2 == 0.0, 1.0, np.sqrt(self.l2))
 
 
-def penalty_of(value: Any, squared_norms: np.ndarray) -> Penalty:
+def penalty_of(value: Any, squared_norms: np.ndarray, *, name: str = "penalty") -> Penalty:
     """Return the penalty that a problem with atoms of these squared norms has.
 
     Parameters
@@ -271,6 +271,8 @@ def penalty_of(value: Any, squared_norms: np.ndarray) -> Penalty:
     value : Penalty, float or array_like, shape (n_atoms,)
         Numbers are the weights of `L1`.
     squared_norms : ndarray, shape (n_atoms,)
+    name : str, default "penalty"
+        What the caller calls it, for messages.
 
     Raises
     ------
@@ -279,5 +281,5 @@ def penalty_of(value: Any, squared_norms: np.ndarray) -> Penalty:
     """
     if isinstance(value, Penalty):
         return value.bound_to(squared_norms)
-    weights = checks.positive_array("penalty", value, len(squared_norms), meaning="one penalty an atom")
+    weights = checks.positive_array(name, value, len(squared_norms), meaning="one penalty an atom")
     return L1(weights).bound_to(squared_norms)

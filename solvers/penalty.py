@@ -10,7 +10,7 @@ import numpy as np
 
 from snn import checks
 
-# Stands for zero in denominators.
+# Replaces zero in denominators.
 SMALLEST = np.finfo(np.float64).tiny
 
 

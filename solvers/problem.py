@@ -40,7 +40,7 @@ class LassoProblem:
     positive : bool, default False
         Whether codes must not be negative.
     gram : array_like, shape (n_atoms, n_atoms), optional
-        ``dictionary @ dictionary.T``, if it is at hand; otherwise computed when a solver asks for it.  A
+        ``dictionary @ dictionary.T``, if it is at hand; otherwise computed when a solver needs it.  A
         convolutional dictionary has none.
 
     Raises

@@ -10,16 +10,17 @@ from functools import partial
 from typing import NamedTuple
 
 import numpy as np
-from joblib import Parallel, delayed, effective_n_jobs
+from joblib import effective_n_jobs
 from tqdm import tqdm
 
 from snn import checks
 from solvers.optimality import measure
 from solvers.problem import LassoProblem
 from solvers.result import SparseCodingResult, certified_result
+from solvers.workers import spread
 
 # scikit-learn is imported where it is called: it takes longer to import than all else.
-# With several workers: tasks for each, so that they end together and the progress bar moves.
+# Tasks of each of several workers, so that they end together and the progress bar moves.
 TASKS_PER_WORKER = 8
 # lars_path compares its alphas with the absolute tolerance 1.2e-7: signals are scaled to end the path at
 # this alpha, where that is nothing.
@@ -209,11 +210,14 @@ def _solve_each(
     n_workers = effective_n_jobs(n_jobs)
     size = 1 if n_workers == 1 else -(-problem.n_signals // (TASKS_PER_WORKER * n_workers))
     starts = range(0, problem.n_signals, size)
-    with _without_convergence_warnings():
-        solved = Parallel(n_jobs=n_jobs)(
-            delayed(_solve_chunk)(problem.subset(slice(start, start + size)), scaled, solve_one)
-            for start in tqdm(starts, desc=description, unit="task", disable=not progress)
-        )
+    chunks = [problem.subset(slice(start, start + size)) for start in starts]
+    solve_chunk = partial(_solve_chunk, scaled=scaled, solve_one=solve_one)
+    with (
+        _without_convergence_warnings(),
+        tqdm(total=len(chunks), desc=description, unit="task", disable=not progress) as bar,
+    ):
+        # scikit-learn's solvers hold the GIL for much of their time.
+        solved = spread(solve_chunk, chunks, n_jobs, n_workers, bar, prefer="processes")
     codes, n_steps = zip(*solved, strict=True)
     return np.concatenate(codes), np.concatenate(n_steps)
 
@@ -236,8 +240,8 @@ def _solve_chunk(
 def _without_convergence_warnings() -> Iterator[None]:
     """Suppress scikit-learn's warnings: the certificate decides, and has a warning of its own.
 
-    Filters belong to the process.  They are set by the caller of the solver, and by the main thread
-    of another process, but not by worker threads: those would restore them in each other's way.
+    Filters belong to the process.  They are set by the caller of the solver, and by the main thread of
+    another process, but not by worker threads, which would restore each other's.
     """
     if threading.current_thread() is not threading.main_thread():
         yield

@@ -39,7 +39,7 @@ class SparseCodingResult:
     method : str
         The solver.
     tol : float
-        The tolerance asked for: ``duality_gap <= tol * 1/2 ||signal||^2``.
+        The tolerance: ``duality_gap <= tol * 1/2 ||signal||^2``.
     sparse_codes : scipy.sparse.csr_array, shape (n_signals, n_atoms)
         The non-zero entries of the codes, sorted by atom.
     objective : ndarray, shape (n_signals,)

@@ -49,8 +49,10 @@ def spread(
     n_jobs: int | None,
     n_workers: int,
     bar: tqdm | None,
+    *,
+    prefer: str = "threads",
 ) -> list[Outcome]:
-    """Solve batches on workers of the kind that joblib says, threads unless told otherwise.
+    """Solve batches on workers of the kind that a `joblib.parallel_config` says, or of the kind preferred.
 
     Workers that are processes use as many threads of BLAS as the caller: it rounds products of matrices
     differently with their number, and results must not depend on workers.
@@ -64,9 +66,11 @@ def spread(
     n_jobs : int or None
         As joblib takes it.
     n_workers : int
-        The number of workers that `n_jobs` stands for.
+        The number of workers that `n_jobs` means.
     bar : tqdm or None
         A progress bar, updated after every batch.
+    prefer : {"threads", "processes"}, default "threads"
+        The kind of workers unless a `joblib.parallel_config` says otherwise.
 
     Returns
     -------
@@ -85,7 +89,7 @@ def spread(
 
     if n_workers == 1 or len(batches) == 1:
         return [counted(solve(batch)) for batch in batches]
-    backend, _ = get_active_backend(prefer="threads")
+    backend, _ = get_active_backend(prefer=prefer)
     if not isinstance(backend, ThreadingBackend):
         return_as = "generator" if backend.supports_return_generator else "list"
         workers = Parallel(n_jobs=n_jobs, batch_size=1, return_as=return_as)

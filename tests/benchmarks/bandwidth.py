@@ -23,7 +23,7 @@ def _triad(target, left, right, factor, times):
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract"})
 def _dense_passes(weights, order, bias, potential, current, decay, interval):
-    """At each spike, bring every neuron up to date and deliver a row of weights."""
+    """At each spike, update every neuron and add a row of weights."""
     gone = 1.0 - decay
     for k in range(order.shape[0]):
         row = weights[order[k]]
@@ -35,7 +35,7 @@ def _dense_passes(weights, order, bias, potential, current, decay, interval):
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract"})
 def _stencil_passes(stencil, first_target, order, current):
-    """At each spike, deliver its block of weights: `stencil[kernel, place, :]` to a run of currents."""
+    """At each spike, add its block of weights: `stencil[kernel, place, :]` to a run of currents."""
     for k in range(order.shape[0]):
         kernel = order[k] % stencil.shape[0]
         for place in range(stencil.shape[1]):

@@ -57,20 +57,20 @@ def _seconds(outcome: dict, name: str) -> np.ndarray:
     return np.array(outcome["peers"][name]["seconds"], dtype=float)
 
 
-def faster(outcome: dict, who: str, rivals: Sequence[str]) -> float:
-    """Return how many times faster `who` is than the best of the rivals: the median over the problems."""
+def faster(outcome: dict, entrant: str, rivals: Sequence[str]) -> float:
+    """Return how many times faster `entrant` is than the best of the rivals: the median over the problems."""
     entered = [name for name in rivals if name in outcome["peers"]]
     if not entered:
         return float("nan")
     best = np.min([np.nan_to_num(_seconds(outcome, name), nan=np.inf) for name in entered], axis=0)
-    ratios = best / _seconds(outcome, who)
+    ratios = best / _seconds(outcome, entrant)
     return float(np.median(ratios)) if np.isfinite(ratios).all() else float("nan")
 
 
 def best_of(outcome: dict, rivals: Sequence[str]) -> str:
     """Return the rival that is fastest by its median."""
     medians = {name: float(np.median(_seconds(outcome, name))) for name in rivals if name in outcome["peers"]}
-    return min(medians, key=lambda name: np.nan_to_num(medians[name], nan=np.inf)) if medians else "nobody"
+    return min(medians, key=lambda name: np.nan_to_num(medians[name], nan=np.inf)) if medians else "none"
 
 
 def contest_table(outcome: dict, ours: str) -> str:

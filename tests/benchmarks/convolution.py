@@ -213,9 +213,9 @@ def markdown(data: dict) -> str:
             f"A photograph, its contrast normalised, in {data['n_kernels']} learned kernels of 8 x 8 pixels "
             "at stride 4, codes not negative. Time from the image to a code whose objective is within 1 % of "
             "the optimum: correlations with the dictionary, the network or the iterations, the code. FISTA's "
-            "largest eigenvalue is given and not counted, nor is judging, for either; its operator is a "
-            "product of matrices over patches. The optimum is FISTA's own, certified to what the table says. "
-            "Bytes of a spike are what it must touch: the bound and the weight of each target, and the "
+            "largest eigenvalue is given and not counted, nor are certificates, for either; its operator is "
+            "a product of matrices over patches. The optimum is FISTA's own, certified to what the table "
+            "says. Bytes of a spike are what it must touch: the bound and the weight of each target, and the "
             "weight again when the spike is added to its potential and current.",
             table(["unknowns", "method", "time", "FISTA / this", "work"], rows),
             table(
@@ -226,7 +226,8 @@ def markdown(data: dict) -> str:
                 facts,
             ),
             "To a certified gap, relative to 1/2 ||image||^2: whole calls of the solvers, FISTA's largest "
-            "eigenvalue and judging included. Polished codes are exact to rounding, whatever the tolerance.",
+            "eigenvalue and certificates included. Polished codes are exact to rounding, whatever the "
+            "tolerance.",
             table(["unknowns", "method", "time", "this / exact", "gap", "work"], certified),
         ]
     )  # fmt: skip

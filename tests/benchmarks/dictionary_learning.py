@@ -39,10 +39,10 @@ TRADES = ((5.0, 10.0), (3.0, 10.0), (2.0, 20.0), (1.0, 40.0), (0.5, 60.0))
 PAPER = PaperSteps()
 QUICK = ("as it comes", "paper's rule")
 BOUNDS = (
-    "What bounds a spike: about 0.3 us in the kernel (delivering a row of 256 weights, a fifth of it; the "
-    "rest is finding who is next); the rest of a sample's time is the update of the weights and Python, some "
-    "60 us in batches of 64.  What bounds a step of the clock: 0.08 us to load and store the potentials and "
-    "currents of 384 neurons, and 0.09 us for each spike."
+    "What bounds a spike: about 0.3 us in the kernel (adding a row of 256 weights, a fifth of it; the "
+    "rest is finding the next neuron to fire); the rest of a sample's time is the update of the weights and "
+    "Python, some 60 us in batches of 64.  What bounds a step of the clock: 0.08 us to load and store the "
+    "potentials and currents of 384 neurons, and 0.09 us for each spike."
 )
 
 

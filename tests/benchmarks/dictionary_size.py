@@ -71,7 +71,7 @@ def cost_of_spikes(atoms: np.ndarray, signal: np.ndarray, penalty: float, *, qui
     # Right spikes: what the network tends to is the optimum.
     verify(problem, first.spike_rate[np.newaxis], 0.1, "the spike rate")
     best = solve_spiking(problem, tol=1e-6, polish=True)
-    verify(problem, best.codes, 1e-6, "the exact finish")
+    verify(problem, best.codes, 1e-6, "the active-set method")
     spikes, seconds = [], []
     begin = time.perf_counter()
     while len(seconds) < 3 or (not quick and time.perf_counter() - begin < 2.0):

@@ -15,7 +15,7 @@ from tests.benchmarks.problems import (
 from tests.benchmarks.report import Target
 from tests.benchmarks.timing import milliseconds, table, timed, verify
 
-TITLE = "When to leave the network for the exact finish"
+TITLE = "When to leave the network for the active-set method"
 FINISH_TIMES = (1.0, 2.0, 4.0, 8.0, 16.0)
 GAP = 1e-6
 # The constant of `solvers.spiking` that says when.

@@ -44,7 +44,7 @@ def run(*, quick: bool) -> dict:
         curves = {peer.name: curve(peer, problem, quick=quick) for peer in present(ENTRANTS)}
         lowest = min(curves[peers.OURS.name]["gap"])
         if not lowest <= DECENT:
-            raise WrongAnswerError(f"the exact finish must reach a gap of {DECENT:g}; got {lowest:.3g}")
+            raise WrongAnswerError(f"the active-set method must reach a gap of {DECENT:g}; got {lowest:.3g}")
         sizes.append({"n_features": n_features, "n_atoms": n_atoms, "curves": curves})
     return {"sizes": sizes, "missing": missing(ENTRANTS)}
 

@@ -57,7 +57,7 @@ def markdown(data: dict) -> str:
         f"{data['n_atoms']} atoms learned from such patches; codes not negative, penalty {PATCH_PENALTY:g}: "
         f"{data['n_nonzero']:.1f} non-zeros a patch.  The network takes {data['n_spikes']:.0f} spikes a "
         f"patch, "
-        f"and the exact finish {data['n_corrections']:.1f} corrections.\n\n"
+        f"and the active-set method {data['n_corrections']:.1f} corrections.\n\n"
         f"{contest_table(data['contest'], peers.OURS.name)}\n\nPatches a second, one core: {rates}."
     )
 

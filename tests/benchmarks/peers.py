@@ -1,8 +1,8 @@
-"""Everybody who solves a LASSO, behind one door.
+"""All solvers of a LASSO with one interface.
 
 A peer is asked a question, a `LassoProblem`, once: it may lay out its data as it likes, and take the Gram
 matrix, outside the clock.  What it returns solves the problem to its own tolerance; `calibrated` finds the
-loosest one at which the gap that was asked for is certified.
+loosest one at which the gap wanted is certified.
 """
 
 import importlib.metadata
@@ -28,7 +28,7 @@ MOST_ITERATIONS = 20_000
 
 @dataclass(frozen=True, kw_only=True)
 class Peer:
-    """Somebody who solves a LASSO."""
+    """A solver of a LASSO."""
 
     name: str
     ask: Callable[[LassoProblem], Solve]
@@ -188,7 +188,7 @@ def _sklearn_lars(with_gram: bool) -> Callable[[LassoProblem], Solve]:
 
 
 def _batch_descent(problem: LassoProblem) -> Solve:
-    """What `sparse_encode(algorithm="lasso_cd")` calls, which has no tolerance to ask for."""
+    """What `sparse_encode(algorithm="lasso_cd")` calls, which takes no tolerance."""
     from sklearn.linear_model import Lasso
 
     model = Lasso(
@@ -352,7 +352,7 @@ SKLEARN_BATCH = (
     ),
 )
 CLASSICAL = (*SKLEARN, CELER, *SKGLM, *SPAMS)
-"""Who is compared with where one signal is solved to high accuracy."""
+"""The solvers compared where one signal is solved to high accuracy."""
 
 
 def present(peers: Iterable[Peer]) -> list[Peer]:

@@ -1,6 +1,6 @@
 """What the documentation quotes of the benchmarks, written from their figures and never by hand.
 
-A file says where: what stands between ``<!-- measured: NAME -->`` and ``<!-- end of NAME -->`` is made anew.
+A file says where: the text between ``<!-- measured: NAME -->`` and ``<!-- end of NAME -->`` is made anew.
 """
 
 import json

@@ -26,7 +26,7 @@ QUICK_SIZES = ((32, 64, 4),)
 # Beside the optimum.
 COARSE = 0.01
 GAP = 1e-6
-# Durations tried: nobody runs more than a twentieth too long.
+# Durations tried: no solver runs more than a twentieth too long.
 DURATIONS = 0.5 * 2.0 ** (np.arange(300) / 14.0)
 
 
@@ -34,7 +34,7 @@ class Reading(NamedTuple):
     """How a network is run, and its code read out of it."""
 
     scale: float
-    """What a unit of rate stands for, beside the rate of the busiest neuron alone."""
+    """The value of a unit of rate, beside the rate of the busiest neuron alone."""
     head_start: float
     """Potentials at first, in thresholds."""
     begin: float
@@ -76,7 +76,7 @@ def run(*, quick: bool) -> dict:
 
 
 def preparation(problem: LassoProblem, *, quick: bool) -> dict[str, float]:
-    """Return the seconds of what is done before anybody solves."""
+    """Return the seconds of what is done before any solver starts."""
     calls = {
         "Gram matrix": lambda: problem.dictionary @ problem.dictionary.T,
         "LassoProblem, Gram given": lambda: LassoProblem(
@@ -232,7 +232,7 @@ def markdown(data: dict) -> str:
         "is within "
         "1 % of the optimum, found beforehand; correlations are given to both, and to FISTA the largest "
         "eigenvalue.  Lean FISTA skips the zeros of the code; the other multiplies by the Gram matrix as "
-        "BLAS does.  Neither checks anything, or judges.  *Head start*: potentials start at half their "
+        "BLAS does.  Neither checks or certifies anything.  *Head start*: potentials start at half their "
         "thresholds, so that spikes are rounded, not cut off; the busiest neuron, alone, would fire once in "
         "two time constants; currents are averaged from a quarter of the run on."
     ]
@@ -253,11 +253,11 @@ def markdown(data: dict) -> str:
             f"cost of "
             f"the eigenvalue {spikes_over(size, FISTAS[0], eigenvalue=True):.3g} times.",
             table(["method", "time", "needed"], rows),
-            f"**To a certified gap of {COARSE:g}.**  Whole solvers, judging included.",
+            f"**To a certified gap of {COARSE:g}.**  Whole solvers, with their certificates.",
             contest_table(size["certified"], peers.CURRENT.name),
             f"**To a certified gap of {GAP:g}.**",
             contest_table(size["precise"], peers.OURS.name),
-            "Before anybody solves: "
+            "Before any solver starts: "
             + ", ".join(f"{name} {milliseconds(value)}" for name, value in size["preparation"].items())
             + ".",
         ]

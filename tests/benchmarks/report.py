@@ -15,10 +15,10 @@ PAGE = "README.md"
 HOW = (
     "Peers run side by side in one process, on one thread unless a table says otherwise.  Answers are "
     "verified before they are timed: spike counts must be equal, and every code must have the duality gap "
-    "asked for, by the certificate of `solvers.optimality`, in units of 1/2 ||signal||².  A peer with a "
+    "wanted, by the certificate of `solvers.optimality`, in units of 1/2 ||signal||².  A peer with a "
     "tolerance of its own is given the loosest one with which it gets there.  Peers take turns; ± is half "
-    "the distance of the quartiles.  Compilation is outside the clock, and so is the Gram matrix, which all "
-    "who accept it are given."
+    "the distance of the quartiles.  Compilation is outside the clock, and so is the Gram matrix, which is "
+    "given to all that accept it."
 )
 
 
@@ -111,7 +111,7 @@ def write_page(output: Path, sections: Mapping[str, ModuleType]) -> str:
 
 
 def first_calls(measured: Mapping[str, dict]) -> list[str]:
-    """Return a line on what the first calls took, if anybody was asked."""
+    """Return a line on what the first calls took, if any was timed."""
     slowest: dict[str, float] = {}
     for data in measured.values():
         for name, seconds in data["first_calls"].items():

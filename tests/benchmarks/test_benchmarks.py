@@ -22,7 +22,7 @@ from tests.benchmarks.threads import require_same_bits
 from tests.benchmarks.timing import WrongAnswerError, relative_gaps, verify
 
 ROOT = Path(__file__).parents[2]
-EVERYBODY = (
+ALL_PEERS = (
     peers.OURS,
     peers.FISTA,
     peers.LEAN_FISTA,
@@ -110,7 +110,7 @@ def test_unknown_section_is_refused():
 
 
 @pytest.mark.parametrize("positive", [True, False])
-@pytest.mark.parametrize("peer", EVERYBODY, ids=lambda peer: peer.name)
+@pytest.mark.parametrize("peer", ALL_PEERS, ids=lambda peer: peer.name)
 def test_peer_reaches_the_gap(peer, positive):
     if not peer.installed:
         pytest.skip(f"{peer.package} is not installed")

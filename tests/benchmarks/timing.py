@@ -40,7 +40,7 @@ def timed(
     """Return the time of each call, the calls taking turns.
 
     Each is called once before, outside the clock, unless they are `warm`.  Those that take
-    `seconds` in all, and three rounds, are done; nobody does more than 51, but those that take less than
+    `seconds` in all, and three rounds, are done; none does more than 51, but those that take less than
     a tenth of a second in all.
     """
     budget, least, most = (0.0, 3, 3) if quick else (seconds, 3, 51)

@@ -2,7 +2,7 @@
 
 Every neuron's next crossing is bracketed by an argument from calculus, bisected in floats, and, for the
 few that could come first, polished in mpmath.  Neurons that cross in the same instant, as floats can tell
-instants apart, fire in the order of their indices, before any of their spikes is delivered.
+instants apart, fire in the order of their indices, before any of their spikes is applied.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""SPAMS, an independent program: online dictionary learning by those who invented it.
+"""SPAMS, an independent program: online dictionary learning by its inventors.
 
 It is under the GPL, and only a peer: the library neither contains nor needs it.  `pip install spams-bin`.
 """

@@ -67,7 +67,7 @@ def test_blocks_equal_dense(seed):
 
 
 def test_equal_neurons_stay_equal():
-    """Ten groups of three: members fire together, in the order of their indices, before any delivery."""
+    """Ten groups of three: members fire together, in the order of indices, before any weight is added."""
     rng = np.random.default_rng(1)
     group = np.repeat(np.arange(10), 3)
     weights = rng.uniform(-0.3, 0.1, (10, 10))[np.ix_(group, group)]

@@ -214,21 +214,19 @@ def test_stops_after_max_spikes_and_catches_up():
         np.testing.assert_array_equal(getattr(run, name), getattr(whole, name))
 
 
-def test_returning_to_python_changes_no_bit(monkeypatch):
+@pytest.mark.parametrize("updates_per_call", [1, 30, 280])
+def test_returning_to_python_changes_no_bit(updates_per_call):
     rng = np.random.default_rng(28)
     for form in FORMS:
         network = network_in(form, rng)
         bias = drives(rng, network)
-        runs = [ClockDrivenRun(network, bias, time_step=TIME_STEP) for _ in range(2)]
-        spikes = [runs[0].advance(500, record_spikes=True)]
-        with monkeypatch.context() as patched:
-            patched.setattr("snn.clock_driven.UPDATES_PER_CALL", 280)
-            patched.setattr("snn.clock_driven.MOST_SPIKES_PER_CALL", 3)
-            spikes.append(runs[1].advance(500, record_spikes=True))
-        for whole, paused in zip(*spikes, strict=True):
-            np.testing.assert_array_equal(whole, paused)
+        whole = ClockDrivenRun(network, bias, time_step=TIME_STEP)
+        paused = ClockDrivenRun(network, bias, time_step=TIME_STEP, updates_per_call=updates_per_call)
+        spikes, paused_spikes = (run.advance(500, record_spikes=True) for run in (whole, paused))
+        for recorded, expected in zip(paused_spikes, spikes, strict=True):
+            np.testing.assert_array_equal(recorded, expected)
         for name in ("spike_counts", "membrane_potential", "synaptic_current", "charge", "filtered_spikes"):
-            np.testing.assert_array_equal(getattr(runs[0], name), getattr(runs[1], name))
+            np.testing.assert_array_equal(getattr(paused, name), getattr(whole, name))
 
 
 def test_threads_do_not_disturb_each_other():

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from snn import RunawayError, SpikingNetwork, simulate, simulate_clocked
+from snn.clock_driven import ClockDrivenRun
 from tests.reference.networks import golden_network, random_network, random_sign_pair_network
 from tests.reference.weight_forms import in_form
 
@@ -53,18 +54,21 @@ def test_errors_of_the_rates_that_time_does_not_remove():
     assert np.abs(simulate(network, time).spike_rate - limit).max() > 0.02
 
 
-def test_recording_progress_and_pausing_change_no_bit(monkeypatch, capsys):
+def test_recording_progress_and_pausing_change_no_bit(capsys):
     for network in networks():
         plain = simulate_clocked(network, 20.0, time_step=0.1)
         recorded = simulate_clocked(network, 20.0, time_step=0.1, record_spikes=True, progress=True)
-        with monkeypatch.context() as patched:
-            patched.setattr("snn.clock_driven.UPDATES_PER_CALL", 1)
-            paused = simulate_clocked(network, 20.0, time_step=0.1, record_spikes=True)
-        for run in (recorded, paused):
-            np.testing.assert_array_equal(run.spike_counts, plain.spike_counts)
-            np.testing.assert_array_equal(run.average_soma_current, plain.average_soma_current)
-            np.testing.assert_array_equal(run.state.membrane_potential, plain.state.membrane_potential)
-            np.testing.assert_array_equal(run.spikes.counts(), plain.spike_counts)
+        np.testing.assert_array_equal(recorded.spike_counts, plain.spike_counts)
+        np.testing.assert_array_equal(recorded.average_soma_current, plain.average_soma_current)
+        np.testing.assert_array_equal(recorded.state.membrane_potential, plain.state.membrane_potential)
+        np.testing.assert_array_equal(recorded.spikes.counts(), plain.spike_counts)
+        paused = ClockDrivenRun(network, network.soma_bias[np.newaxis], time_step=0.1, updates_per_call=1)
+        steps, neurons = paused.advance(200, record_spikes=True)
+        np.testing.assert_array_equal(paused.spike_counts[0], plain.spike_counts)
+        np.testing.assert_array_equal(paused.charge[0] / 20.0, plain.average_soma_current)
+        np.testing.assert_array_equal(paused.membrane_potential[0], plain.state.membrane_potential)
+        np.testing.assert_array_equal(np.minimum(steps * 0.1, 20.0), recorded.spikes.times)
+        np.testing.assert_array_equal(neurons, recorded.spikes.neurons)
     assert "step" in capsys.readouterr().err
 
 

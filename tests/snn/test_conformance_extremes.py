@@ -312,7 +312,7 @@ def test_a_runaway_within_its_first_instant(name):
 @pytest.mark.parametrize("name", ANY_MATRIX)
 @pytest.mark.parametrize("weight", [1e8, 1e12])
 def test_intervals_far_below_the_resolution_of_time(name, weight):
-    """Mutual excitation so strong that the time stands still: an error, and no endless loop."""
+    """Mutual excitation so strong that time does not advance: an error, and no endless loop."""
     network = stored(name, weight * (1 - np.eye(3)), [1.0, 0.9, 0.8])
     with pytest.raises((RunawayError, OverflowError)):
         simulate(network, 10.0, max_spikes=10_000)

@@ -1,7 +1,7 @@
 """Ties, in every form of weights.
 
 Neurons whose crossings cannot be told apart in floats, 2**10 units of rounding, fire in one instant, in the
-order of their indices, before any of their spikes is delivered.  The twin applies the same rule in 30 digits.
+order of their indices, before any of their spikes is applied.  The twin applies the same rule in 30 digits.
 """
 
 import numpy as np

@@ -1,4 +1,4 @@
-"""`simulate`: closed forms for one neuron in every form of weights, and deliveries counted by hand."""
+"""`simulate`: closed forms for one neuron in every form of weights, and synaptic events counted by hand."""
 
 import math
 

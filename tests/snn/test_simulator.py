@@ -85,7 +85,7 @@ def test_a_new_drive_on_the_way_is_two_runs(network):
 
 
 def test_new_weights_on_the_way_are_two_runs(network):
-    """Also in another form; what was delivered before stays."""
+    """Also in another form; charge that arrived before stays."""
     n_neurons = network.n_neurons
     weights = -np.abs(random_matrix("dense", np.random.default_rng(2), n_neurons))
     other = SpikingNetwork(weights, network.soma_bias, network.firing_threshold)

@@ -17,13 +17,13 @@ def written_out(network, spikes, times, state):
     currents, potentials = [], []
     for t in times:
         age = t - spikes.times[spikes.times <= t]
-        who = spikes.neurons[spikes.times <= t]
+        fired = spikes.neurons[spikes.times <= t]
         elapsed = t - spikes.start
         current = network.soma_bias + state.synaptic_current * np.exp(-elapsed)
         charge = network.soma_bias * elapsed + state.synaptic_current * (1 - np.exp(-elapsed))
-        current = current + np.exp(-age) @ weights[who]
-        charge = charge + (1 - np.exp(-age)) @ weights[who]
-        counts = np.bincount(who, minlength=network.n_neurons)
+        current = current + np.exp(-age) @ weights[fired]
+        charge = charge + (1 - np.exp(-age)) @ weights[fired]
+        counts = np.bincount(fired, minlength=network.n_neurons)
         currents.append(current)
         potentials.append(state.membrane_potential + charge - network.firing_threshold * counts)
     return np.array(currents), np.array(potentials)

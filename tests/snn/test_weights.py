@@ -90,9 +90,9 @@ def test_sums_over_weights_equal_those_of_the_array(weights):
     amounts = np.random.default_rng(2).standard_normal((3, n_neurons))
     np.testing.assert_allclose(weights.transpose_product(amounts), amounts @ array, rtol=0, atol=1e-13)
     degrees = np.count_nonzero(array, axis=1)
-    everybody = np.arange(n_neurons)
-    np.testing.assert_array_equal(weights.out_degrees(everybody), degrees)
-    np.testing.assert_array_equal(weights.out_degrees(everybody[::-2]), degrees[::-2])
+    all_neurons = np.arange(n_neurons)
+    np.testing.assert_array_equal(weights.out_degrees(all_neurons), degrees)
+    np.testing.assert_array_equal(weights.out_degrees(all_neurons[::-2]), degrees[::-2])
 
 
 @pytest.mark.parametrize("clocked", [False, True])

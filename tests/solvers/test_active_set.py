@@ -10,7 +10,7 @@ from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 
 from snn import simulate
-from solvers import LassoProblem, Status, lasso_network, solve_active_set, solve_fista
+from solvers import ElasticNet, LassoProblem, Status, lasso_network, solve_active_set, solve_fista
 from solvers._kernels import active_set as kernel
 from solvers.optimality import measure, penalty_max
 from tests.reference.convolutions import random_dictionary
@@ -254,11 +254,10 @@ def test_duplicated_and_dependent_atoms(positive, share):
 # -- curvatures: an elastic net is a LASSO with more on the diagonal of the Gram matrix ------------
 
 
-def curved_problem(dictionary, signals, penalty, *, positive):
+def curved_problem(dictionary, signals, l1, *, positive):
     """A LASSO plus 1/2 sum_i curvature_i a_i^2."""
-    problem = LassoProblem(dictionary, signals, penalty, positive=positive)
-    vars(problem)["curvatures"] = np.linspace(0.1, 2.0, problem.n_atoms)
-    return problem
+    penalty = ElasticNet(l1, np.linspace(0.1, 2.0, dictionary.shape[0]))
+    return LassoProblem(dictionary, signals, penalty, positive=positive)
 
 
 def stationarity(problem, codes, curvatures):
@@ -273,16 +272,17 @@ def stationarity(problem, codes, curvatures):
 def test_curvatures_are_those_of_a_longer_dictionary(n_atoms, positive):
     """[D, diag sqrt(c)] with [s, 0] has the Gram matrix G + diag c, and the same correlations."""
     plain = random_problem(n_atoms, 30, share=0.1, positive=positive)
-    curved = curved_problem(plain.dictionary, plain.signals, plain.penalty, positive=positive)
+    curved = curved_problem(plain.dictionary, plain.signals, plain.l1_weights, positive=positive)
     longer = LassoProblem(
         np.hstack([plain.dictionary, np.diag(np.sqrt(curved.curvatures))]),
         np.hstack([plain.signals, np.zeros((1, n_atoms))]),
-        plain.penalty,
+        plain.l1_weights,
         positive=positive,
     )
     expected = solve_active_set(longer, tol=1e-12).codes
     for start in (None, np.ones((1, n_atoms))):
-        result = solve_quietly(curved, start=start)
+        result = solve_active_set(curved, start=start, tol=1e-12)
+        assert result.converged
         np.testing.assert_allclose(result.codes, expected, rtol=0, atol=1e-12)
     scale = np.abs(plain.correlations).max()
     assert stationarity(curved, result.codes, curved.curvatures) <= 1e-13 * scale
@@ -292,7 +292,7 @@ def test_curvatures_are_those_of_a_longer_dictionary(n_atoms, positive):
 @pytest.mark.parametrize("positive", [True, False])
 def test_the_network_has_the_curvatures_in_its_thresholds(positive):
     plain = random_problem(40, 20, share=0.2, positive=positive)
-    curved = curved_problem(plain.dictionary, plain.signals, plain.penalty, positive=positive)
+    curved = curved_problem(plain.dictionary, plain.signals, plain.l1_weights, positive=positive)
     network, other = lasso_network(curved), lasso_network(plain)
     signs = 1 if positive else 2
     np.testing.assert_array_equal(
@@ -306,7 +306,7 @@ def test_the_network_has_the_curvatures_in_its_thresholds(positive):
     code = rates if positive else rates[:40] - rates[40:]
     slopes = plain.dictionary @ (plain.signals[0] - code @ plain.dictionary)
     slack = slopes if positive else np.concatenate([slopes, -slopes])
-    slack = slack - np.tile(plain.penalty, signs) - np.tile(curved.curvatures, signs) * rates
+    slack = slack - np.tile(plain.l1_weights, signs) - np.tile(curved.curvatures, signs) * rates
     # Potentials of silent neurons are of the order of 1000, so 1e-10 is a thousand ulps.
     np.testing.assert_allclose(
         duration * slack, run.state.membrane_potential + run.state.synaptic_current, rtol=0, atol=1e-10
@@ -320,7 +320,9 @@ def test_curvatures_of_a_convolutional_dictionary(positive):
     penalty = 0.2 * penalty_max(dictionary, signals, positive=positive)[0]
     curved = curved_problem(dictionary, signals, penalty, positive=positive)
     dense = curved_problem(dictionary.toarray(), signals, penalty, positive=positive)
-    expected = solve_quietly(dense)
-    result = solve_quietly(curved)
+    expected = solve_active_set(dense, tol=1e-12)
+    result = solve_active_set(curved, tol=1e-12)
+    assert expected.converged
+    assert result.converged
     np.testing.assert_array_equal(result.codes != 0.0, expected.codes != 0.0)
     np.testing.assert_allclose(result.codes, expected.codes, rtol=0, atol=1e-12)

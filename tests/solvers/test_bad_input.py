@@ -259,7 +259,7 @@ CASES = [
     (
         lambda: SpikingSparseCoder(DICTIONARY, alpha=0.0).fit(SIGNALS),
         ValueError,
-        "penalty must be positive; got 0.0",
+        "alpha must be positive; got 0.0",
     ),
     (
         lambda: SpikingSparseCoder([1.0, 2.0], alpha=0.1).fit(SIGNALS),

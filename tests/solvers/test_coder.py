@@ -3,11 +3,12 @@
 import numpy as np
 import pytest
 from sklearn.base import clone
+from sklearn.linear_model import ElasticNet as SklearnElasticNet
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import estimator_checks_generator
 
-from solvers import LassoProblem, SpikingSparseCoder, solve_spiking
+from solvers import L1, ElasticNet, LassoProblem, SpikingSparseCoder, solve_spiking
 
 # A coder's dictionary fixes the number of features, and scikit-learn's checks bring data of many
 # widths; this is what each of them brings (10 where it does not matter).
@@ -74,6 +75,21 @@ def test_transform_is_the_solver_and_encode_its_certificates(data):
     assert coder.score(signals) == -expected.objective.mean()
 
 
+def test_alpha_may_be_an_elastic_net(data):
+    dictionary, signals = data
+    l1, l2 = 0.4, 0.7
+    coder = clone(SpikingSparseCoder(dictionary, alpha=ElasticNet(l1, l2)))
+    codes = coder.fit(signals).transform(signals)
+    # scikit-learn divides the objective by the number of features.
+    theirs = SklearnElasticNet(alpha=(l1 + l2) / 6, l1_ratio=l1 / (l1 + l2), fit_intercept=False, tol=1e-12)
+    expected = np.array([theirs.fit(dictionary.T, signal).coef_ for signal in signals])
+    np.testing.assert_allclose(codes, expected, rtol=0, atol=1e-8)
+    np.testing.assert_array_equal(
+        SpikingSparseCoder(dictionary, alpha=L1(l1)).transform(signals),
+        SpikingSparseCoder(dictionary, alpha=l1).transform(signals),
+    )
+
+
 def test_inverse_transform_rebuilds_the_signals(data):
     dictionary, signals = data
     coder = SpikingSparseCoder(dictionary, alpha=1e-6)
@@ -94,9 +110,10 @@ def test_names_of_the_outputs_and_pipelines(data):
 @pytest.mark.parametrize(
     ("parameters", "error", "message"),
     [
-        ({"alpha": 0.0}, ValueError, "penalty must be positive; got 0.0"),
-        ({"alpha": "small"}, TypeError, "penalty must be .* real number.*; got "),
-        ({"alpha": [1.0, 2.0]}, ValueError, r"penalty must have shape \(12,\), .*; got shape \(2,\)"),
+        ({"alpha": 0.0}, ValueError, "alpha must be positive; got 0.0"),
+        ({"alpha": "small"}, TypeError, "alpha must be .* real number.*; got "),
+        ({"alpha": [1.0, 2.0]}, ValueError, r"alpha must have shape \(12,\), .*; got shape \(2,\)"),
+        ({"alpha": ElasticNet([1.0], 1.0)}, ValueError, r"l1 must have shape \(12,\), .*; got shape \(1,\)"),
         ({"alpha": 1.0, "readout": "best"}, ValueError, "readout must be one of .*; got 'best'"),
         ({"alpha": 1.0, "positive": "yes"}, TypeError, "positive must be True or False; got 'yes'"),
         ({"alpha": 1.0, "tol": -1.0}, ValueError, "tol must be positive; got -1.0"),

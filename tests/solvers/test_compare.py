@@ -41,12 +41,12 @@ def test_method_is_warmed_up_on_one_signal_and_shares_nothing_with_the_next():
     problem = random_problem(n_signals=3)
     seen = []
 
-    def watched(given, *, tol):
+    def recorded(given, *, tol):
         seen.append((given.n_signals, "gram" in vars(given), tol))
         _ = given.gram
         return solve_fista(given, tol=tol)
 
-    records = compare(problem, {"one": watched, "two": watched}, tol=0.01)
+    records = compare(problem, {"one": recorded, "two": recorded}, tol=0.01)
     assert [record["method"] for record in records] == ["one", "two"]
     assert seen == [(1, False, 0.01), (3, False, 0.01)] * 2
     assert "gram" not in vars(problem)

@@ -58,12 +58,12 @@ def test_products_are_those_of_the_array(geometry):
         np.testing.assert_allclose(dictionary.reconstruct(sparse.csr_array(some)), some @ array, **tolerance)
     np.testing.assert_allclose(dictionary.squared_norms, (array**2).sum(axis=1), rtol=1e-13)
     gram = array @ array.T
-    everybody = np.arange(len(array))
-    for atoms in (everybody, everybody[::-3], everybody[:0]):
+    all_atoms = np.arange(len(array))
+    for atoms in (all_atoms, all_atoms[::-3], all_atoms[:0]):
         rows = dictionary.gram_rows(atoms)
         assert rows.shape == (len(atoms), len(array))
         np.testing.assert_allclose(rows.toarray(), gram[atoms], **tolerance)
-    assert not (gram[dictionary.gram_rows(everybody).toarray() == 0.0]).any()
+    assert not (gram[dictionary.gram_rows(all_atoms).toarray() == 0.0]).any()
 
 
 def test_the_gram_rows_of_an_atom_have_its_neighbours_only():

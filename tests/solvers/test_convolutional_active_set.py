@@ -214,7 +214,7 @@ def test_duplicated_kernels(positive, difference):
     kernels = np.tile(single.dictionary.kernels, (2, 1, 1))
     kernels[5:] += difference * np.random.default_rng(5).standard_normal(kernels[5:].shape)
     dictionary = ConvolutionalDictionary(kernels, (13, 15), 2)
-    problem = LassoProblem(dictionary, single.signals, single.penalty[0], positive=positive)
+    problem = LassoProblem(dictionary, single.signals, single.l1_weights[0], positive=positive)
     result = solve_spiking(problem, polish=True, tol=1e-6)
     assert result.converged
     # Of differences whose squares are rounding beside one, a gap of their own size is left.
@@ -225,6 +225,18 @@ def test_duplicated_kernels(positive, difference):
         np.testing.assert_allclose(result.objective, alone.objective, rtol=1e-12)
 
 
+def dependent_problem(seed, *, positive):
+    """More kernels than pixels under them, of norms and penalties that differ a hundredfold."""
+    rng = np.random.default_rng([20, seed])
+    kernels = rng.standard_normal((int(rng.integers(3, 7)), 1, 2))
+    kernels *= 10.0 ** rng.uniform(-1.0, 1.0, (len(kernels), 1, 1))
+    dictionary = ConvolutionalDictionary(kernels, (5, 18), int(rng.choice([1, 2, 4])))
+    signal = rng.standard_normal((1, dictionary.shape[1]))
+    penalty = 10.0 ** rng.uniform(-3.0, 0.0) * penalty_max(dictionary, signal, positive=positive)
+    penalty = penalty * 10.0 ** rng.uniform(-1.0, 1.0, dictionary.shape[0])
+    return LassoProblem(dictionary, signal, penalty, positive=positive)
+
+
 @pytest.mark.parametrize("positive", [True, False])
 def test_more_kernels_than_pixels_under_them(positive):
     """Atoms depend on each other without being alike: the equations of too many have no solution.
@@ -233,18 +245,24 @@ def test_more_kernels_than_pixels_under_them(positive):
     fired is right or wrong all the same.
     """
     for seed in range(60):
-        rng = np.random.default_rng([20, seed])
-        kernels = rng.standard_normal((int(rng.integers(3, 7)), 1, 2))
-        kernels *= 10.0 ** rng.uniform(-1.0, 1.0, (len(kernels), 1, 1))
-        dictionary = ConvolutionalDictionary(kernels, (5, 18), int(rng.choice([1, 2, 4])))
-        signal = rng.standard_normal((1, dictionary.shape[1]))
-        penalty = 10.0 ** rng.uniform(-3.0, 0.0) * penalty_max(dictionary, signal, positive=positive)
-        penalty = penalty * 10.0 ** rng.uniform(-1.0, 1.0, dictionary.shape[0])
-        problem = LassoProblem(dictionary, signal, penalty, positive=positive)
+        problem = dependent_problem(seed, positive=positive)
         result, other = (solve_spiking(each, polish=True) for each in (problem, dense_twin(problem)))
         require_exact(problem, result)
         np.testing.assert_array_equal(result.codes != 0.0, other.codes != 0.0)
         np.testing.assert_array_equal(result.n_corrections, other.n_corrections)
+
+
+@pytest.mark.parametrize(
+    ("seed", "positive"),
+    [(39, False), (102, False), (258, False), (83, True), (239, True)],
+)
+def test_steps_far_away_and_steps_that_lead_back_are_undone(seed, positive):
+    """Targets 1e17 away, from which the residual has no digits left; and sweeps that return to the origin."""
+    problem = dependent_problem(seed, positive=positive)
+    rng = np.random.default_rng(0)
+    random_start = rng.standard_normal((1, problem.n_atoms)) * (rng.random((1, problem.n_atoms)) < 0.3)
+    for start in (None, np.abs(random_start), np.full((1, problem.n_atoms), 1.0)):
+        require_exact(problem, solve_active_set(problem, start=start))
 
 
 def test_duplicates_at_different_penalties():

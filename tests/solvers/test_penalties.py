@@ -23,6 +23,7 @@ from solvers import (
     lasso_network,
     objective,
     penalty_max,
+    solve_active_set,
     solve_analog,
     solve_coordinate_descent,
     solve_fista,
@@ -30,6 +31,7 @@ from solvers import (
     solve_spiking,
 )
 from solvers.optimality import measure
+from tests.reference.convolutions import GEOMETRIES, random_dictionary
 from tests.reference.problems import random_codes, random_problem
 
 NAN, INF = float("nan"), float("inf")
@@ -40,7 +42,8 @@ SIGNS = pytest.mark.parametrize("positive", [True, False], ids=["positive", "sig
 SOLVERS = {
     "spiking_rate": (partial(solve_spiking, readout="rate"), 1e-2),
     "spiking_current": (partial(solve_spiking, readout="current"), 1e-3),
-    "spiking_exact": (partial(solve_spiking, readout="exact"), 1e-11),
+    "spiking_polished": (partial(solve_spiking, polish=True), 1e-11),
+    "active_set": (solve_active_set, 1e-11),
     "fista": (solve_fista, 1e-9),
     "coordinate_descent": (solve_coordinate_descent, 1e-9),
     "lars": (solve_lars, 1e-9),
@@ -162,7 +165,7 @@ def test_maximum_is_where_the_code_becomes_zero():
         factor = penalty.bound_to(problem.squared_norms).maximum(np.abs(problem.correlations))[0]
         for share, zero in ((0.999, False), (1.0 + 1e-12, True)):
             part = LassoProblem(problem.dictionary, problem.signals, factor_of(share * factor))
-            assert (not solve_spiking(part, readout="exact").codes.any()) == zero
+            assert (not solve_active_set(part).codes.any()) == zero
     # With weights of one, that is `penalty_max`.
     largest = L1(1.0).bound_to(problem.squared_norms).maximum(np.abs(problem.correlations))
     np.testing.assert_array_equal(penalty_max(problem.dictionary, problem.signals), largest)
@@ -251,7 +254,7 @@ def test_gap_is_the_difference_of_the_objectives_in_long_double(positive, size):
     # Without atoms that limit kappa by rounding, the definition can be evaluated at any kappa.
     l2 = np.maximum(l2, 1e-3)
     problem = net_problem(n_signals=1, positive=positive, l1=l1, l2=l2, unit_norm=False)
-    best = solve_spiking(problem, readout="exact").codes
+    best = solve_active_set(problem).codes
     for codes in (random_codes(problem, scale=size), best + size * random_codes(problem)):
         codes = np.maximum(codes, 0.0) if positive else codes
         residual = problem.signals - codes @ problem.dictionary
@@ -282,7 +285,7 @@ def test_gap_keeps_its_digits_where_the_difference_of_objectives_has_none():
 @pytest.mark.parametrize("size", [1e-8, 1e-3, 1.0, 1e3])
 def test_gap_bounds_the_distance_to_the_optimum(positive, l2, size):
     problem = net_problem(positive=positive, l2=l2, unit_norm=False)
-    best = solve_spiking(problem, tol=1e-12, readout="exact")
+    best = solve_active_set(problem, tol=1e-12)
     rng = np.random.default_rng(2)
     for codes in (
         random_codes(problem, scale=size),
@@ -412,6 +415,41 @@ def test_convolutional_dictionaries_take_it_too(positive, readout):
 
 
 @SIGNS
+@pytest.mark.parametrize("geometry", GEOMETRIES[:3])
+@pytest.mark.parametrize("share", [0.02, 0.3])
+def test_active_sets_of_convolutional_dictionaries_take_it_too(positive, geometry, share):
+    """Also polished, and from a start: the codes of FISTA, and of the same atoms as an array."""
+    dictionary = random_dictionary(geometry)
+    l1, l2 = own_weights(dictionary.shape[0])
+    signals = np.random.default_rng(4).standard_normal((2, dictionary.shape[1]))
+    l1 *= share * penalty_max(dictionary, signals, positive=positive).min()
+    l2 = np.maximum(l2, 1e-2) * dictionary.squared_norms
+    problem = LassoProblem(dictionary, signals, ElasticNet(l1, l2), positive=positive)
+    dense = LassoProblem(dictionary.toarray(), signals, ElasticNet(l1, l2), positive=positive)
+    expected = solve_active_set(dense, tol=1e-13)
+    near = solve_fista(problem, tol=1e-11)
+    rough = solve_fista(problem, tol=1e-2)
+    for result in (
+        solve_active_set(problem, tol=1e-12),
+        solve_active_set(problem, tol=1e-12, start=rough),
+        solve_spiking(problem, tol=1e-12, polish=True),
+    ):
+        assert result.converged
+        figures = measure(problem, result.codes)
+        assert (figures.duality_gap <= 1e-12 * problem.energies).all()
+        assert (figures.kkt_violation <= 1e-12 * np.abs(problem.correlations).max(axis=1)).all()
+        np.testing.assert_array_equal(result.codes != 0.0, expected.codes != 0.0)
+        np.testing.assert_allclose(
+            result.codes, expected.codes, rtol=0, atol=1e-11 * np.abs(expected.codes).max()
+        )
+        # E grows by l2 / 2 ||a - a*||^2 at least.
+        atol = np.sqrt(2.0 * 1.1e-11 * problem.energies.max() / l2.min())
+        np.testing.assert_allclose(result.codes, near.codes, rtol=0, atol=atol)
+    lasso = solve_active_set(LassoProblem(dictionary, signals, l1, positive=positive))
+    assert np.abs(lasso.codes - expected.codes).max() > 1e-2 * np.abs(expected.codes).max()
+
+
+@SIGNS
 def test_network_takes_the_quadratic_part_in_its_thresholds(positive):
     l1, l2 = own_weights(40)
     problem = net_problem(n_signals=1, positive=positive, l1=l1, l2=l2, unit_norm=False)
@@ -434,7 +472,11 @@ CASES = [
     (lambda: L1(True), TypeError, "weights must be a real number; got bool"),
     (lambda: L1("much"), TypeError, "weights must be an array of real numbers"),
     (lambda: L1(None), TypeError, "weights must be an array of real numbers"),
-    (lambda: L1(np.ones((2, 2))), ValueError, "weights must have shape"),
+    (
+        lambda: L1(np.ones((2, 2))),
+        ValueError,
+        r"weights must be 1-D, one number an atom, .* got shape \(2, 2\)",
+    ),
     (lambda: L1([]), ValueError, "weights must not be empty"),
     (lambda: ElasticNet(0.0, 1.0), ValueError, "l1 must be positive; got 0.0"),
     (lambda: ElasticNet(True, 1.0), TypeError, "l1 must be a real number; got bool"),

@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 from sklearn import linear_model
 from sklearn.exceptions import ConvergenceWarning
+from threadpoolctl import threadpool_limits
 
-from solvers import LassoProblem, Status
+from solvers import LassoProblem, Status, penalty_max
 from solvers.optimality import measure
 from solvers.reference import solve_coordinate_descent, solve_lars
 from tests.reference.problems import optimal_codes, random_problem
@@ -124,6 +125,21 @@ def test_processes_give_the_same_bits_too():
     serial, processes = (solve_coordinate_descent(problem, n_jobs=n_jobs) for n_jobs in (None, 2))
     np.testing.assert_array_equal(processes.codes, serial.codes)
     np.testing.assert_array_equal(processes.n_steps, serial.n_steps)
+
+
+@BOTH
+@pytest.mark.parametrize("n_threads", [1, 2])
+def test_processes_use_as_many_threads_of_blas_as_the_caller(solve, n_threads):
+    """So long signals that BLAS divides an inner product among its threads, and rounds it differently."""
+    rng = np.random.default_rng(0)
+    dictionary = rng.standard_normal((16, 20_000))
+    signals = (rng.standard_normal((4, 16)) * (rng.random((4, 16)) < 0.3)) @ dictionary
+    problem = LassoProblem(dictionary, signals, 0.1 * penalty_max(dictionary, signals).min())
+    with threadpool_limits(limits=n_threads, user_api="blas"):
+        alone = solve(problem, tol=1e-6, n_jobs=1)
+        processes = solve(problem, tol=1e-6, n_jobs=2)
+    np.testing.assert_array_equal(processes.codes, alone.codes)
+    np.testing.assert_array_equal(processes.n_steps, alone.n_steps)
 
 
 @BOTH

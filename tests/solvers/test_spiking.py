@@ -14,7 +14,7 @@ from solvers.gram import DenseGram
 from solvers.optimality import measure, penalty_max
 from tests.reference.networks import random_dictionary
 
-# What `solve_spiking` can be asked for.
+# The read-outs of `solve_spiking`, and polish.
 WAYS = [{"readout": "rate"}, {"readout": "current"}, {"polish": True}, {"readout": "current", "polish": True}]
 each_way = pytest.mark.parametrize("options", WAYS, ids=["rate", "current", "polish", "current-polish"])
 

@@ -73,11 +73,11 @@ def test_processes_give_the_bits_of_threads_for_long_signals(n_threads):
 def test_both_threads_work_and_one_is_the_callers():
     together = threading.Barrier(2, timeout=30.0)
 
-    def who(_):
+    def worker(_):
         together.wait()
         return threading.current_thread()
 
-    workers = spread(who, range(2), 2, 2, None)
+    workers = spread(worker, range(2), 2, 2, None)
     assert len(set(workers)) == 2
     assert threading.current_thread() in workers
 

@@ -4,7 +4,7 @@
 
 A round forks a child from this process, which has everything imported and compiled, waits until it learns,
 and kills it with SIGKILL a random while later.  The next child goes on from the checkpoint.  A child that
-gets to the end, of about a second's work, is compared with a run that nobody disturbed; the next one starts
+gets to the end, of about a second's work, is compared with a run without interruption; the next one starts
 anew.  Whenever a child is dead, the checkpoint must load and be as far as it was before, or farther.
 """
 
@@ -110,7 +110,7 @@ def play(n_rounds: int, n_samples: int, folder: Path, rng: np.random.Generator, 
     # tqdm's own lock is shared by all processes: a child killed while it has it would stop every other.
     tqdm.set_lock(threading.RLock())
     tqdm.monitor_interval = 0
-    undisturbed = job(n_samples, None)
+    uninterrupted = job(n_samples, None)
     checkpoint = folder / "learner.npz"
     tally = Tally()
     reached, n_kills = 0, 0
@@ -118,7 +118,7 @@ def play(n_rounds: int, n_samples: int, folder: Path, rng: np.random.Generator, 
         while tally.rounds < n_rounds or reached:
             tally.rounds += 1
             bar.update(tally.rounds <= n_rounds)
-            # After the last round nobody is killed any more, so that the last job is compared as well.
+            # After the last round no job is killed, so that the last job is compared as well.
             wait = rng.uniform(0.0, LONGEST_WAIT) if tally.rounds <= n_rounds else PATIENCE
             ended = _fork_and_kill(n_samples, checkpoint, wait)
             if ended is None and tally.rounds > n_rounds:
@@ -146,7 +146,7 @@ def play(n_rounds: int, n_samples: int, folder: Path, rng: np.random.Generator, 
             if reached >= n_samples:
                 tally.jobs_done += 1
                 tally.jobs_interrupted += n_kills > 0
-                tally.different += not are_equal(learner, undisturbed)
+                tally.different += not are_equal(learner, uninterrupted)
                 checkpoint.unlink()
                 reached, n_kills = 0, 0
     return tally

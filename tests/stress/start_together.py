@@ -5,7 +5,7 @@
 Before a round the source of a kernel changes, so that what earlier rounds left on disk is out of date.  Then
 processes start together, and each calls the kernel with arrays of several types, in an order of its own: it
 compiles for a type, or loads what another compiled.  Some are killed with SIGKILL at a random time.  Every
-answer must be right, and so must those of a last process, which nobody disturbs.
+answer must be right, and so must those of a last process, which no other disturbs.
 
 With ``--numba`` the kernel is cached by Numba itself, which fails: an index that is written before the code
 it names leads, after a kill or a race, to the code of another type or of older sources.
