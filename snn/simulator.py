@@ -18,31 +18,29 @@ from snn.weights import Weights, as_weights
 class Simulator:
     """A network on its way, exactly: step it to its next spike, or advance it to any time.
 
-        Parameters
-        ----------
-        network : SpikingNetwork
-            What to run.
-        state : NetworkState, optional
-            Where to start; by default at rest at time 0.
+    Parameters
+    ----------
+    network : SpikingNetwork
+        What to run.
+    state : NetworkState, optional
+        Where to start; by default at rest at time 0.
 
-        Raises
-        ------
-        TypeError, ValueError
-            If an argument is of the wrong kind or does not fit the network.
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is of the wrong kind or does not fit the network.
 
-        Examples
-        --------
-        >>> from typing import Any
-
-    import numpy as np
-        >>> simulator = Simulator(SpikingNetwork(np.zeros((2, 2)), [1.0, 0.4]))
-        >>> simulator.peek()
-        1.0
-        >>> simulator.step().neurons
-        array([0])
-        >>> simulator.soma_bias = [0.0, 0.4]
-        >>> float(simulator.step().times[0]), simulator.spike_counts
-        (2.5, array([1, 1]))
+    Examples
+    --------
+    >>> import numpy as np
+    >>> simulator = Simulator(SpikingNetwork(np.zeros((2, 2)), [1.0, 0.4]))
+    >>> simulator.peek()
+    1.0
+    >>> simulator.step().neurons
+    array([0])
+    >>> simulator.soma_bias = [0.0, 0.4]
+    >>> float(simulator.step().times[0]), simulator.spike_counts
+    (2.5, array([1, 1]))
     """
 
     def __init__(self, network: SpikingNetwork, state: NetworkState | None = None) -> None:
