@@ -10,6 +10,7 @@ from snn.network import SpikingNetwork, starting_state
 from snn.result import SimulationResult, SpikeTrain
 from snn.simulate import advance_to, default_max_spikes, spike_train
 from snn.state import NetworkState
+from snn.weights import as_weights
 
 
 class Simulator:
@@ -92,6 +93,9 @@ class Simulator:
 
     @weights.setter
     def weights(self, value: object) -> None:
+        value, shape = as_weights(value), self._network.weights.shape
+        if value.shape != shape:
+            raise ValueError(f"weights must have shape {shape}, as those before; got {value.shape}")
         network = SpikingNetwork(value, self._network.soma_bias, self._network.firing_threshold)
         self._begin(network, self.state(), self.spike_counts)
 
