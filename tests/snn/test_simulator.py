@@ -166,7 +166,7 @@ def test_times_beyond_the_range_of_numbers_are_refused():
         for time in (1e308, -1e308)
     )
     silent = pair().with_soma_bias([-1.0, -1.0])
-    with pytest.raises(ValueError, match="^duration must end within the range of numbers"):
+    with pytest.raises(ValueError, match=r"^duration must end within the range of numbers"):
         simulate(silent, 1e308, state=late)
-    with pytest.raises(ValueError, match="^until must be less than"):
+    with pytest.raises(ValueError, match=r"^until must be less than"):
         Simulator(silent, early).advance(1e308)
