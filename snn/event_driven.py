@@ -13,7 +13,7 @@ from snn import checks
 from snn._kernels import run_state
 from snn._kernels.engines import ENGINES
 from snn._kernels.run_state import Neurons, Spikes
-from snn.network import SpikingNetwork
+from snn.network import SpikingNetwork, require_moderate_weights
 from snn.state import NetworkState
 
 UPDATES_PER_CALL = 30_000_000
@@ -62,8 +62,6 @@ class EventDrivenRun:
         Where the copies are.
     spike_counts : ndarray of int, shape (n_copies, n_neurons)
         Spikes so far.
-    has_computed_rows : bool
-        Whether rows of weights had to be computed.
     """
 
     def __init__(
@@ -101,7 +99,6 @@ class EventDrivenRun:
             self.spike_counts,
             *traces,
         )
-        self.has_computed_rows = False
         self._states = np.zeros(shape[0], dtype=run_state.RUN_STATE)
         run_state.begin(self._neurons.bias, self._neurons.threshold, self._states)
         weights = network.weights
@@ -256,7 +253,8 @@ class EventDrivenRun:
         nearness[self._states["missing"][copy]] = np.inf
         weights = self.network.weights
         weights.prepare(np.flatnonzero(nearness >= 1.0), at_most=ROWS_AT_ONCE, priority=nearness)
-        self.has_computed_rows = True
+        # Before a spike uses them: currents would otherwise be found too large first.
+        require_moderate_weights(weights, self.network.firing_threshold)
         self._form = weights.kernel_form()
 
 

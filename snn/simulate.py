@@ -9,7 +9,7 @@ import numpy as np
 from snn import checks
 from snn._kernels import run_state
 from snn.event_driven import EventDrivenRun, require_finite, require_moderate_currents
-from snn.network import SpikingNetwork, require_moderate_weights, starting_state
+from snn.network import SpikingNetwork, starting_state
 from snn.result import RunawayError, SimulationResult, SpikeTrain
 from snn.state import NetworkState
 
@@ -111,8 +111,6 @@ def advance_to(
     counts_then = run.spike_counts[0].copy()
     times, neurons = run.advance(time, record_spikes=record_spikes, max_spikes=max_spikes, progress=progress)
     require_finite(run.membrane_potential, run.synaptic_current)
-    if run.has_computed_rows:
-        require_moderate_weights(network.weights, network.firing_threshold)
     final = run.state(start_time=origin)
     counts = run.spike_counts[0] - counts_then
     elapsed = float(run.time[0]) - then

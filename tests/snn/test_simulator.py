@@ -170,3 +170,9 @@ def test_times_beyond_the_range_of_numbers_are_refused():
         simulate(silent, 1e308, state=late)
     with pytest.raises(ValueError, match=r"^until must be less than"):
         Simulator(silent, early).advance(1e308)
+
+
+def test_rows_on_demand_are_checked_before_a_step_uses_them():
+    network = stored("on demand", np.array([[0.0, 1e16], [0.0, 0.0]]), np.ones(2))
+    with pytest.raises(ValueError, match=r"^weights must be at most"):
+        Simulator(network).step()
