@@ -75,6 +75,10 @@ def simulate(
     checks.instance_of("network", network, SpikingNetwork)
     duration = checks.positive_number("duration", duration)
     start = starting_state(network, state)
+    if math.isinf(start.time + duration):
+        raise ValueError(
+            f"duration must end within the range of numbers; got {duration} from time {start.time} on"
+        )
     record_spikes = checks.flag("record_spikes", record_spikes)
     progress = checks.flag("progress", progress)
     if max_spikes is None:
