@@ -65,7 +65,9 @@ def simulate(
     -----
     Ties.  Neurons that reach their thresholds in the same instant all fire in it, in the order of their
     indices, before any of these spikes is applied.  Two crossings are the same instant if they differ by
-    less than 2^10 roundings (2.3e-13) of the numbers that the earlier one is computed from.
+    less than 2^10 roundings (2.3e-13) of the numbers that the earlier one is computed from, in units of time,
+    and by no more than 2^-30.  The end of a run counts as such a crossing: a neuron that is due there fires
+    in the run.
 
     References
     ----------
