@@ -9,7 +9,7 @@ from tqdm import tqdm
 
 from snn import checks
 from snn._kernels import clocked
-from snn.event_driven import UPDATES_PER_CALL, require_finite
+from snn.event_driven import UPDATES_PER_CALL, require_range
 from snn.network import SpikingNetwork, require_moderate_weights, starting_state
 from snn.result import RunawayError, SimulationResult, SpikeTrain
 from snn.simulate import default_max_spikes, describe_runaway
@@ -96,7 +96,7 @@ def simulate_clocked(
     spike_steps, spike_neurons = run.advance(
         n_steps, record_spikes=record_spikes, max_spikes=max_spikes, progress=progress
     )
-    require_finite(run.membrane_potential, run.synaptic_current)
+    require_range(run.membrane_potential, run.synaptic_current, network.firing_threshold)
 
     n_done = int(run.steps[0])
     elapsed = duration if n_done == n_steps else n_done * time_step

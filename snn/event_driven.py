@@ -13,7 +13,7 @@ from snn import checks
 from snn._kernels import run_state
 from snn._kernels.engines import ENGINES
 from snn._kernels.run_state import Neurons, Spikes
-from snn.network import SpikingNetwork
+from snn.network import SpikingNetwork, require_moderate_weights
 from snn.state import NetworkState
 
 UPDATES_PER_CALL = 30_000_000
@@ -30,13 +30,17 @@ LARGEST_GROWN_RATIO = 2.0**46
 FIRST_LOOK = 16.0
 """Synaptic time constants within which a next spike is looked for at first, then twice as many, and so on."""
 
+NO_TRACES = np.empty((2, 0, 0))
 NO_TIMES, NO_NEURONS = np.empty(0), np.empty(0, dtype=np.int64)
+NO_SPIKES = Spikes(NO_TIMES, NO_NEURONS)
+BAR_FORMAT = "{l_bar}{bar}| {n:.1f}/{total:.1f} tau{postfix}"
+NO_BAR = nullcontext()
 
 
 class EventDrivenRun:
     """Copies of one network, each with its own drive, advanced together and exactly.
 
-    This is what `simulate` and `Simulator` run one of, and batch solvers many of.  It checks nothing.
+    This is what `simulate` and `Simulator` run one of, and batch solvers many of.  It checks no arguments.
 
     Parameters
     ----------
@@ -50,6 +54,8 @@ class EventDrivenRun:
         count from there.
     filter_spikes : bool, default False
         Keep the filtered spikes of every neuron.
+    check_rows : bool, default False
+        Refuse weights that are computed on demand and too large beside a threshold, as `SpikingNetwork` does.
     screening : bool, default True
         Let an active set of neurons be integrated spike by spike and the others be screened, where that pays.
         Without, all neurons are integrated: the same spikes to rounding.
@@ -58,12 +64,14 @@ class EventDrivenRun:
 
     Attributes
     ----------
+    time : ndarray, shape (n_copies,)
+        Time since the start.
     membrane_potential, synaptic_current : ndarray, shape (n_copies, n_neurons)
         Where the copies are.
     spike_counts : ndarray of int, shape (n_copies, n_neurons)
         Spikes so far.
-    has_computed_rows : bool
-        Whether rows of weights had to be computed.
+    n_emitted : int
+        Spikes of all copies in the last call of `advance` or `step`.
     """
 
     def __init__(
@@ -73,17 +81,17 @@ class EventDrivenRun:
         state: NetworkState | EventDrivenRun | None = None,
         *,
         filter_spikes: bool = False,
+        check_rows: bool = False,
         screening: bool = True,
         updates_per_call: int = UPDATES_PER_CALL,
     ) -> None:
         shape = soma_bias.shape
         n_neurons = shape[1]
         self.network = network
-        self.membrane_potential = np.zeros(shape)
-        self.synaptic_current = np.zeros(shape)
+        self.membrane_potential, self.synaptic_current = np.zeros((2, *shape))
         self.spike_counts = np.zeros(shape, dtype=np.int64)
         drift = soma_bias.copy()
-        traces = np.zeros((2, shape[0], n_neurons if filter_spikes else 0))
+        traces = np.zeros((2, *shape)) if filter_spikes else NO_TRACES
         if state is not None:
             self.membrane_potential[:] = state.membrane_potential
             self.synaptic_current[:] = state.synaptic_current
@@ -101,9 +109,10 @@ class EventDrivenRun:
             self.spike_counts,
             *traces,
         )
-        self.has_computed_rows = False
+        self.n_emitted = 0
+        self._checks_rows = check_rows
         self._states = np.zeros(shape[0], dtype=run_state.RUN_STATE)
-        run_state.begin(self._neurons.bias, self._neurons.threshold, self._states)
+        self.time = self._states["time"]
         weights = network.weights
         self._form = weights.kernel_form()
         self._engine = ENGINES[type(self._form)]
@@ -111,11 +120,6 @@ class EventDrivenRun:
         self._memory = self._engine.new_memory(self._form, n_neurons, self._settings)
         work = int(updates_per_call / max(weights.work_per_spike, 1.0))
         self._work_per_call = min(max(work, LEAST_WORK_PER_CALL), MOST_WORK_PER_CALL)
-
-    @property
-    def time(self) -> np.ndarray:
-        """Time since the start, shape (n_copies,)."""
-        return self._states["time"]
 
     @property
     def screened_time(self) -> np.ndarray:
@@ -174,6 +178,8 @@ class EventDrivenRun:
         ahead = FIRST_LOOK
         while not self._is_silent():
             time = float(self.time[0]) + ahead
+            if time == np.inf:  # nor will there be one within the range of numbers
+                break
             times, neurons = self._advance(
                 time, np.zeros(1, dtype=np.int64), settings, record_spikes=True, max_spikes=0
             )
@@ -186,6 +192,7 @@ class EventDrivenRun:
         """Return a run that goes on from here by itself."""
         other = copy.copy(self)
         other._states = self._states.copy()
+        other.time = other._states["time"]
         names = ("potential", "current", "drift", "spike_counts", "trace", "last_spike")
         other._neurons = self._neurons._replace(
             **{name: getattr(self._neurons, name).copy() for name in names}
@@ -212,20 +219,19 @@ class EventDrivenRun:
         max_spikes: int | None,
         progress: bool = False,
     ) -> tuple[np.ndarray, np.ndarray]:
+        # Not at each call of the kernel: then pausing would change bits.
+        run_state.drop_negligible(self.synaptic_current)
         budget = self._work_per_call
         capacity = budget + self._engine.overshoot(self.network.n_neurons, settings) if record_spikes else 0
-        spikes = Spikes(np.empty(capacity), np.empty(capacity, dtype=np.int64))
+        spikes = Spikes(np.empty(capacity), np.empty(capacity, dtype=np.int64)) if capacity else NO_SPIKES
         recorded_times, recorded_neurons = [NO_TIMES], [NO_NEURONS]
         position, n_spikes = 0, 0
-        bar_format = "{l_bar}{bar}| {n:.1f}/{total:.1f} tau{postfix}"
-        with tqdm(total=time, unit="tau", bar_format=bar_format) if progress else nullcontext() as bar:
+        with tqdm(total=time, unit="tau", bar_format=BAR_FORMAT) if progress else NO_BAR as bar:
             while position < len(active):
                 if max_spikes is not None:
                     budget = min(budget, max_spikes - n_spikes + 1)
                     if budget <= 0:
                         break
-                if self.time[active[position]] > 0.0:
-                    run_state.drop_negligible(self.synaptic_current)
                 status, position, n_new = self._engine.advance(
                     self._form, self._neurons, self._states, settings, self._memory, active, position,
                     float(time), budget, spikes,
@@ -234,14 +240,14 @@ class EventDrivenRun:
                 if status == run_state.MISSING_ROW:
                     self._compute_rows(active[position])
                 if status == run_state.PAUSED:
-                    require_finite(self.membrane_potential, self.synaptic_current)
-                    require_moderate_currents(self.synaptic_current, self.network.firing_threshold)
+                    require_range(self.membrane_potential, self.synaptic_current, self._neurons.threshold)
                 if record_spikes:
                     recorded_times.append(spikes.times[:n_new].copy())
                     recorded_neurons.append(spikes.neurons[:n_new].copy())
                 if progress:
                     bar.set_postfix_str(f"{n_spikes:,} spikes", refresh=False)
                     bar.update(float(self.time[active].min()) - bar.n)
+        self.n_emitted = n_spikes
         if not record_spikes:
             return NO_TIMES, NO_NEURONS
         return np.concatenate(recorded_times), np.concatenate(recorded_neurons)
@@ -254,19 +260,21 @@ class EventDrivenRun:
         nearness[self._states["missing"][copy]] = np.inf
         weights = self.network.weights
         weights.prepare(np.flatnonzero(nearness >= 1.0), at_most=ROWS_AT_ONCE, priority=nearness)
-        self.has_computed_rows = True
+        if self._checks_rows:
+            require_moderate_weights(weights, neurons.threshold)
         self._form = weights.kernel_form()
 
 
-def require_finite(membrane_potential: np.ndarray, synaptic_current: np.ndarray) -> None:
-    """Raise OverflowError if potentials or currents have left the range of numbers."""
-    if not run_state.are_finite(membrane_potential, synaptic_current):
+def require_range(
+    membrane_potential: np.ndarray, synaptic_current: np.ndarray, firing_threshold: np.ndarray
+) -> None:
+    """Raise OverflowError if copies of a network are where rounding decides which of their neurons fire."""
+    is_finite, is_moderate = run_state.in_range(
+        membrane_potential, synaptic_current, firing_threshold, LARGEST_GROWN_RATIO
+    )
+    if not is_finite:
         raise OverflowError("potentials or currents of the network have left the range of float64 numbers")
-
-
-def require_moderate_currents(synaptic_current: np.ndarray, firing_threshold: np.ndarray) -> None:
-    """Raise OverflowError if currents have grown so large that rounding decides which neurons fire."""
-    if not (np.abs(synaptic_current) <= LARGEST_GROWN_RATIO * firing_threshold).all():
+    if not is_moderate:
         raise OverflowError(
             f"currents of the network have grown beyond {LARGEST_GROWN_RATIO:.1g} firing thresholds, where "
             "rounding decides which neurons fire"

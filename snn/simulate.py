@@ -8,8 +8,8 @@ import numpy as np
 
 from snn import checks
 from snn._kernels import run_state
-from snn.event_driven import EventDrivenRun, require_finite, require_moderate_currents
-from snn.network import SpikingNetwork, require_moderate_weights, starting_state
+from snn.event_driven import EventDrivenRun, require_range
+from snn.network import SpikingNetwork, starting_state
 from snn.result import RunawayError, SimulationResult, SpikeTrain
 from snn.state import NetworkState
 
@@ -81,7 +81,7 @@ def simulate(
         max_spikes = default_max_spikes(network, duration, start)
     max_spikes = checks.positive_integer("max_spikes", max_spikes)
 
-    run = EventDrivenRun(network, network.soma_bias[np.newaxis], state)
+    run = EventDrivenRun(network, network.soma_bias[np.newaxis], state, check_rows=True)
     return advance_to(
         run, duration, start, record_spikes=record_spikes, max_spikes=max_spikes, progress=progress
     )
@@ -106,11 +106,11 @@ def advance_to(
     then = float(run.time[0])
     counts_then = run.spike_counts[0].copy()
     times, neurons = run.advance(time, record_spikes=record_spikes, max_spikes=max_spikes, progress=progress)
-    require_finite(run.membrane_potential, run.synaptic_current)
-    if run.has_computed_rows:
-        require_moderate_weights(network.weights, network.firing_threshold)
-    final = run.state(start_time=origin)
     counts = run.spike_counts[0] - counts_then
+    is_runaway = run.n_emitted > max_spikes
+    if not is_runaway:
+        require_range(run.membrane_potential, run.synaptic_current, network.firing_threshold)
+    final = run.state(start_time=origin)
     elapsed = float(run.time[0]) - then
     if elapsed > 0.0:
         average_soma_current = run_state.average_current(
@@ -126,9 +126,8 @@ def advance_to(
         state=final,
         spikes=spike_train(origin + times, neurons, start.time, final) if record_spikes else None,
     )
-    if result.n_spikes > max_spikes:
+    if is_runaway:
         raise RunawayError(describe_runaway(result, max_spikes), result)
-    require_moderate_currents(final.synaptic_current, network.firing_threshold)
     return result
 
 

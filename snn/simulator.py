@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from snn import checks
@@ -10,34 +12,37 @@ from snn.network import SpikingNetwork, starting_state
 from snn.result import SimulationResult, SpikeTrain
 from snn.simulate import advance_to, default_max_spikes, spike_train
 from snn.state import NetworkState
+from snn.weights import Weights, as_weights
 
 
 class Simulator:
     """A network on its way, exactly: step it to its next spike, or advance it to any time.
 
-    Parameters
-    ----------
-    network : SpikingNetwork
-        What to run.
-    state : NetworkState, optional
-        Where to start; by default at rest at time 0.
+        Parameters
+        ----------
+        network : SpikingNetwork
+            What to run.
+        state : NetworkState, optional
+            Where to start; by default at rest at time 0.
 
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is of the wrong kind or does not fit the network.
+        Raises
+        ------
+        TypeError, ValueError
+            If an argument is of the wrong kind or does not fit the network.
 
-    Examples
-    --------
-    >>> import numpy as np
-    >>> simulator = Simulator(SpikingNetwork(np.zeros((2, 2)), [1.0, 0.4]))
-    >>> simulator.peek()
-    1.0
-    >>> simulator.step().neurons
-    array([0])
-    >>> simulator.soma_bias = [0.0, 0.4]
-    >>> float(simulator.step().times[0]), simulator.spike_counts
-    (2.5, array([1, 1]))
+        Examples
+        --------
+        >>> from typing import Any
+
+    import numpy as np
+        >>> simulator = Simulator(SpikingNetwork(np.zeros((2, 2)), [1.0, 0.4]))
+        >>> simulator.peek()
+        1.0
+        >>> simulator.step().neurons
+        array([0])
+        >>> simulator.soma_bias = [0.0, 0.4]
+        >>> float(simulator.step().times[0]), simulator.spike_counts
+        (2.5, array([1, 1]))
     """
 
     def __init__(self, network: SpikingNetwork, state: NetworkState | None = None) -> None:
@@ -48,7 +53,7 @@ class Simulator:
         self._network = network
         self._origin = start.time
         self._counts_before = counts
-        self._run = EventDrivenRun(network, network.soma_bias[np.newaxis], start)
+        self._run = EventDrivenRun(network, network.soma_bias[np.newaxis], start, check_rows=True)
         self._next: tuple[EventDrivenRun, SpikeTrain] | None = None
 
     @property
@@ -86,13 +91,19 @@ class Simulator:
         self._begin(self._network.with_soma_bias(value), self.state(), self.spike_counts)
 
     @property
-    def weights(self) -> object:
+    def weights(self) -> Weights:
         """The weights; set them to go on with others.  Currents that are there stay."""
         return self._network.weights
 
     @weights.setter
-    def weights(self, value: object) -> None:
-        network = SpikingNetwork(value, self._network.soma_bias, self._network.firing_threshold)
+    def weights(self, value: Any) -> None:
+        weights = as_weights(value)
+        if weights.shape != self._network.weights.shape:
+            raise ValueError(
+                f"weights must have shape {self._network.weights.shape}, as those before; got shape "
+                f"{weights.shape}"
+            )
+        network = SpikingNetwork(weights, self._network.soma_bias, self._network.firing_threshold)
         self._begin(network, self.state(), self.spike_counts)
 
     def state(self) -> NetworkState:

@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 
 from snn._kernels import delivery
-from snn._kernels.candidates import ARRIVING, Group, add_to_range, find_candidates
+from snn._kernels.candidates import ARRIVING, Group, add_to_range, find_candidates, renew_bounds
 from snn._kernels.compiling import implements, uncounted
 from snn._kernels.event_loop import MOST_EVENTS_PER_WINDOW, run
 from snn._kernels.screening import (
@@ -121,6 +121,12 @@ def deliver(form, source, moment, length, group, windows, n_candidates):
     return n_candidates
 
 
+@implements(delivery.renew, Gathered)
+def renew(form, n_candidates, moment, instant, windows):
+    renew_bounds(n_candidates, moment, moment.to_end, moment.growth, windows)
+    return instant + 1
+
+
 @uncounted
 def choose(form, group, drift, interval, margin, is_active):
     """Mark neurons that may come near their thresholds within the interval; return how many.
@@ -148,7 +154,7 @@ def choose(form, group, drift, interval, margin, is_active):
 
 
 @uncounted
-def plan(form, group, drift, state, remaining, targets_per_source, work):
+def plan(form, group, drift, state, remaining, settings, work):
     """Choose the interval that costs least, and its active set; return 0 where it is best to integrate
     all."""
     n_neurons = group.threshold.shape[0]
@@ -156,13 +162,13 @@ def plan(form, group, drift, state, remaining, targets_per_source, work):
     rate = state.rate
     if rate == 0.0 or room == 0:
         return 0.0
-    fixed = delivery.cost_of_source(form, n_neurons, targets_per_source) * state.n_sources
+    fixed = delivery.cost_of_source(form, n_neurons, settings) * state.n_sources
     fixed += COST_OF_NEURON * n_neurons
     n_events = min(fixed / (SHARE_OF_UPDATES * COST_OF_SPIKE), 0.5 * work.most_events)
     safe = max(MOST_GROWTH * state.interval, SHARE_OF_PAST * state.time)
     interval = min(n_events / rate, max(safe, MOST_SHARE_OF_PAST * state.time), remaining)
     # Costs of a unit of time: at first that of integrating all.
-    least = rate * delivery.cost_in_place(form, n_neurons, targets_per_source)
+    least = rate * delivery.cost_in_place(form, n_neurons, settings)
     best = marked = 0.0
     for _ in range(LENGTHS_COMPARED):
         if fixed >= least * interval:
@@ -201,7 +207,7 @@ def copy_out(group, is_active, active):
 
 
 @uncounted
-def integrate_active(form, group, drift, state, interval, targets_per_source, work):
+def integrate_active(form, group, drift, state, interval, settings, work):
     """Run the active set, then screen the others; return (time that passed, spikes, windows).
 
     Returns -1 for the time, and nothing has changed, when too many would have to be active, the interval was
@@ -238,7 +244,7 @@ def integrate_active(form, group, drift, state, interval, targets_per_source, wo
         if n_violators == 0:
             break
         again = n_new * COST_OF_SPIKE + COST_OF_NEURON * n_neurons
-        again += n_slots * delivery.cost_of_source(form, n_neurons, targets_per_source)
+        again += n_slots * delivery.cost_of_source(form, n_neurons, settings)
         n_more = find_firing(
             form, group, elapsed, work.is_active, active, sources, screened, log, n_new, n_slots, again
         )

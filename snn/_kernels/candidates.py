@@ -21,7 +21,7 @@ import numpy as np
 
 from snn._kernels.compiling import inlined, uncounted
 from snn._kernels.neuron import (
-    SLACK,
+    LONGEST_TIE,
     at_threshold,
     crossing_time,
     earliest_crossing,
@@ -35,6 +35,9 @@ from snn._kernels.neuron import (
 # Rows of `candidates`, a column each; ARRIVING is what the spikes of this instant weigh.
 BIAS, THRESHOLD, END_POTENTIAL, CURRENT, ARRIVING = 0, 1, 2, 3, 4
 CANDIDATE_ROWS = 5
+
+SHORTER = 1.0 - 2.0**-20
+"""Share of a quiet time that is passed at once: far less than all, for rounding, yet nearly all."""
 
 INFINITE = int(np.array(np.inf).view(np.int64))
 """The bits of inf."""
@@ -64,6 +67,10 @@ class Windows(NamedTuple):
     exact_at: np.ndarray
     """The number of the instant for which a crossing is exact."""
     tied: np.ndarray
+    touched: np.ndarray
+    """Columns of candidates that the spikes of an instant reach, where only these are renewed."""
+    n_touched: np.ndarray
+    """How many, one number."""
 
 
 class Moment(NamedTuple):
@@ -121,14 +128,20 @@ def coast(group, interval):
 
 
 @uncounted
-def quiet_time_of(group):
-    """Return a time before which no neuron fires, inf if that is never."""
+def quiet_time_of(group, enough):
+    """Return a time before which no neuron fires, inf if that is never; any time if less than `enough`.
+
+    Without a positive current a gap is exact but for its last digit, and needs no slack: neurons within the
+    slack that hardly rise are passed over as well.
+    """
     earliest = math.inf
     for i in range(group.potential.shape[0]):
         v, h = group.potential[i], group.current[i]
-        gap = group.threshold[i] - v - slack(group.threshold[i], v, h)
-        time = quiet_time(gap, group.bias[i], h)
+        gap = group.threshold[i] - v - (slack(group.threshold[i], v, h) if h > 0.0 else 0.0)
+        time = SHORTER * quiet_time(gap, group.bias[i], h)
         earliest = time if time < earliest else earliest
+        if earliest < enough:
+            break
     return earliest
 
 
@@ -207,23 +220,52 @@ def first_candidates(group, length, windows):
 
 
 @inlined
-def renew_bounds(n_candidates, moment, to_end, growth, windows):
-    """Deliver what arrives, by these factors, and note times before which no candidate crosses."""
+def renew_bound(k, moment, to_end, growth, windows):
+    """Deliver what arrives at a candidate, by these factors, and note a time before which it does not
+    cross."""
     candidates = windows.candidates
+    weight = candidates[ARRIVING, k]
+    candidates[ARRIVING, k] = 0.0
+    bias = candidates[BIAS, k]
+    threshold = candidates[THRESHOLD, k]
+    y = candidates[END_POTENTIAL, k] + to_end * weight
+    p = candidates[CURRENT, k] + growth * weight
+    candidates[END_POTENTIAL, k] = y
+    candidates[CURRENT, k] = p
+    h = p * moment.fade
+    v = potential_in_window(y, bias, p, moment.now, moment.rest)
+    gap = threshold - v - slack(threshold, v, h)
+    windows.crossing[k] = moment.now + earliest_crossing(gap, bias, h)
+
+
+@inlined
+def renew_bounds(n_candidates, moment, to_end, growth, windows):
+    """Renew the bounds of all candidates."""
     for column in range(n_candidates):
-        k = np.uint64(column)
-        weight = candidates[ARRIVING, k]
-        candidates[ARRIVING, k] = 0.0
-        bias = candidates[BIAS, k]
-        threshold = candidates[THRESHOLD, k]
-        y = candidates[END_POTENTIAL, k] + to_end * weight
-        p = candidates[CURRENT, k] + growth * weight
-        candidates[END_POTENTIAL, k] = y
-        candidates[CURRENT, k] = p
-        h = p * moment.fade
-        v = potential_in_window(y, bias, p, moment.now, moment.rest)
-        gap = threshold - v - slack(threshold, v, h)
-        windows.crossing[k] = moment.now + earliest_crossing(gap, bias, h)
+        renew_bound(np.uint64(column), moment, to_end, growth, windows)
+
+
+PENDING = -1
+"""In place of the instant for which a crossing is exact: the candidate is listed in `touched`."""
+
+
+@inlined
+def touch(column, windows):
+    """Note that a candidate has to be renewed."""
+    if windows.exact_at[column] != PENDING:
+        windows.exact_at[column] = PENDING
+        windows.touched[windows.n_touched[0]] = column
+        windows.n_touched[0] += 1
+
+
+@inlined
+def renew_touched(moment, windows):
+    """Renew the bounds of the candidates that were touched."""
+    for t in range(windows.n_touched[0]):
+        k = windows.touched[t]
+        renew_bound(k, moment, moment.to_end, moment.growth, windows)
+        windows.exact_at[k] = 0
+    windows.n_touched[0] = 0
 
 
 @inlined
@@ -234,7 +276,7 @@ def refine(k, moment, length, instant, windows):
     p = windows.candidates[CURRENT, k]
     y = windows.candidates[END_POTENTIAL, k]
     v = potential_in_window(y, bias, p, moment.now, moment.rest)
-    horizon = length - moment.now + SLACK * length
+    horizon = length - moment.now + LONGEST_TIE
     time = crossing_time(windows.candidates[THRESHOLD, k] - v, bias, p * moment.fade, horizon)
     windows.crossing[k] = moment.now + time
     windows.exact_at[k] = instant
@@ -265,7 +307,7 @@ def first_to_cross(n_candidates, moment, length, end_fade, instant, windows):
         column = 0
         while column < n_candidates and bits[column] != first:
             column += 1
-        if first >= INFINITE or windows.crossing[column] > length * (1.0 + SLACK):
+        if first >= INFINITE or windows.crossing[column] > length + LONGEST_TIE:
             return -1
         if windows.exact_at[column] == instant:
             if windows.crossing[column] <= length:

@@ -3,13 +3,15 @@
 import numpy as np
 
 from snn._kernels import delivery
-from snn._kernels.candidates import ARRIVING, add_candidate, end_potential_of
+from snn._kernels.candidates import ARRIVING, add_candidate, end_potential_of, renew_touched, touch
 from snn._kernels.compiling import implements
 from snn._kernels.delivery import DEVIATION, TOTAL, TRACE
 from snn._kernels.forms import CompressedRows
 
 COST_IN_PLACE, COST_OF_SUM = 3.0, 3.0
 """Nanoseconds by which intervals are planned: of a spike, and of a source, for each of its targets."""
+COST_OF_WINDOW, COST_OF_CANDIDATE = 2.0, 1.0
+"""Nanoseconds of a window for each neuron, and of a spike for each spike that a window is made for."""
 
 
 @implements(delivery.row_is_there, CompressedRows)
@@ -33,18 +35,28 @@ def weight_between(form, source, target):
 @implements(delivery.deliver, CompressedRows)
 def deliver(form, source, moment, length, group, windows, n_candidates):
     excess = windows.excess
+    touch(windows.column_of[source], windows)
     for entry in range(form.starts[source], form.starts[source + 1]):
         i = form.targets[entry]
         weight = form.weights[entry]
         if excess[i] == -np.inf:
             windows.candidates[ARRIVING, windows.column_of[i]] += weight
+            touch(windows.column_of[i], windows)
             continue
         excess[i] += moment.to_end * weight
         group.current[i] += moment.growth * weight
         if excess[i] >= 0.0:
             add_candidate(n_candidates, i, end_potential_of(i, length, group, windows), group, windows)
+            touch(n_candidates, windows)
             n_candidates += 1
     return n_candidates
+
+
+@implements(delivery.renew, CompressedRows)
+def renew(form, n_candidates, moment, instant, windows):
+    # Few are reached: what is known of the others, an exact crossing perhaps, is still right.
+    renew_touched(moment, windows)
+    return instant
 
 
 @implements(delivery.gather, CompressedRows)
@@ -89,10 +101,11 @@ def add_sources(form, start, size, sources, n_sources, sums):
 
 
 @implements(delivery.cost_in_place, CompressedRows)
-def cost_in_place(form, n_neurons, targets_per_source):
-    return COST_IN_PLACE * targets_per_source
+def cost_in_place(form, n_neurons, settings):
+    per_window = COST_OF_WINDOW * n_neurons / settings.n_wanted
+    return COST_IN_PLACE * settings.targets_per_source + per_window + COST_OF_CANDIDATE * settings.n_wanted
 
 
 @implements(delivery.cost_of_source, CompressedRows)
-def cost_of_source(form, n_neurons, targets_per_source):
-    return COST_OF_SUM * targets_per_source
+def cost_of_source(form, n_neurons, settings):
+    return COST_OF_SUM * settings.targets_per_source

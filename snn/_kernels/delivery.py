@@ -5,6 +5,7 @@ kernel is compiled, by the type of the record (`forms`).  A form of weights need
 
     row_is_there        whether the row of a source has been computed
     deliver             one spike, to neurons in a window
+    renew               the bounds of candidates after it
     gather              the weights of a source to the members of an active set
     weight_between      one weight
     n_sums              of how many targets sums over sources are needed
@@ -15,7 +16,7 @@ kernel is compiled, by the type of the record (`forms`).  A form of weights need
     cost_of_source      nanoseconds that a source costs for the neurons that are screened
 
 all of them in one module: `rows`, `segments`, `compressed_rows`.  `active_set` adds a form of its own, rows
-gathered from any other, which needs the first two.
+gathered from any other, which needs the first three.
 """
 
 from snn._kernels.compiling import resolved_by_record
@@ -32,6 +33,11 @@ def row_is_there(form, source):
 @resolved_by_record
 def deliver(form, source, moment, length, group, windows, n_candidates):
     """Deliver one spike to the neurons of a group in a window; return the number of candidates."""
+
+
+@resolved_by_record
+def renew(form, n_candidates, moment, instant, windows):
+    """Renew the bounds of candidates that the spikes of an instant reach; return the number of the next."""
 
 
 @resolved_by_record
@@ -66,10 +72,10 @@ def add_sources(form, start, size, sources, n_sources, sums):
 
 
 @resolved_by_record
-def cost_in_place(form, n_neurons, targets_per_source):
+def cost_in_place(form, n_neurons, settings):
     """Return the nanoseconds that a spike costs while all neurons are integrated."""
 
 
 @resolved_by_record
-def cost_of_source(form, n_neurons, targets_per_source):
+def cost_of_source(form, n_neurons, settings):
     """Return the nanoseconds that a source of an interval costs for the neurons that are screened."""

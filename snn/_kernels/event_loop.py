@@ -20,7 +20,7 @@ from snn._kernels.candidates import (
     reset_tied,
 )
 from snn._kernels.compiling import inlined, uncounted
-from snn._kernels.delivery import deliver, row_is_there
+from snn._kernels.delivery import deliver, renew, row_is_there
 from snn._kernels.run_state import SHORTEST_WINDOW
 
 MOST_EVENTS_PER_WINDOW = 512
@@ -51,6 +51,7 @@ def run(form, group, interval, window, most_events, n_wanted, windows, log):
     """
     for k in range(windows.exact_at.shape[0]):
         windows.exact_at[k] = 0
+    windows.n_touched[0] = 0
     instant = 0
     missing = -1
     n_events = 0
@@ -64,9 +65,11 @@ def run(form, group, interval, window, most_events, n_wanted, windows, log):
         length = min(window, remaining)
         open_window(group, length, windows)
         n_candidates = first_candidates(group, length, windows)
-        if n_candidates == 0:
+        is_quiet = n_candidates == 0
+        quiet = quiet_time_of(group, length) if is_quiet or length >= LONGEST_WINDOW else 0.0
+        if is_quiet or quiet > length:
             # No neuron can fire in this window: nor for as long as can be said at once.
-            length = max(length, min(quiet_time_of(group), remaining))
+            length = max(length, min(quiet, remaining))
             coast(group, length)
             elapsed = interval if length == remaining else elapsed + length
             window = max(window, min(2.0 * length, LONGEST_WINDOW))
@@ -97,8 +100,7 @@ def run(form, group, interval, window, most_events, n_wanted, windows, log):
                 log.neurons[n_events] = source
                 n_events += 1
                 n_candidates = deliver(form, source, moment, length, group, windows, n_candidates)
-            renew_bounds(n_candidates, moment, moment.to_end, moment.growth, windows)
-            instant += 1
+            instant = renew(form, n_candidates, moment, instant, windows)
         leave_window(n_candidates, length, group, windows)
 
         is_crowded = n_events >= most_in_window

@@ -3,7 +3,7 @@
 import numpy as np
 
 from snn._kernels import delivery
-from snn._kernels.candidates import ARRIVING, add_to_range, find_candidates
+from snn._kernels.candidates import ARRIVING, add_to_range, find_candidates, renew_bounds
 from snn._kernels.compiling import implements, inlined
 from snn._kernels.delivery import DEVIATION, TOTAL, TRACE
 from snn._kernels.forms import Rows
@@ -80,6 +80,12 @@ def deliver(form, source, moment, length, group, windows, n_candidates):
             n_candidates = find_candidates(first, first + n_rows, length, n_candidates, group, windows)
         signed = -signed
     return n_candidates
+
+
+@implements(delivery.renew, Rows)
+def renew(form, n_candidates, moment, instant, windows):
+    renew_bounds(n_candidates, moment, moment.to_end, moment.growth, windows)
+    return instant + 1
 
 
 @implements(delivery.gather, Rows)
@@ -186,10 +192,10 @@ def add_sources(form, start, size, sources, n_sources, sums):
 
 
 @implements(delivery.cost_in_place, Rows)
-def cost_in_place(form, n_neurons, targets_per_source):
+def cost_in_place(form, n_neurons, settings):
     return COST_IN_PLACE * n_neurons
 
 
 @implements(delivery.cost_of_source, Rows)
-def cost_of_source(form, n_neurons, targets_per_source):
+def cost_of_source(form, n_neurons, settings):
     return COST_OF_SUM * form.row_of.shape[0]

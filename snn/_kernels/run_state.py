@@ -101,20 +101,17 @@ def advance_time(state, interval, stop_time, is_at_stop):
     state.time = total
 
 
-@compiled
-def begin(soma_bias, threshold, states):
-    """Guess the first window of each network, from its drive alone, and its margin."""
+@inlined
+def begin(bias, threshold, state):
+    """Guess the first window of a network from its drive alone, and its margin."""
     n_neurons = threshold.shape[0]
-    margin = 0.0
+    drive = margin = 0.0
     for i in range(n_neurons):
+        drive += max(bias[i], 0.0) / threshold[i]
         margin += threshold[i] / n_neurons
-    for k in range(soma_bias.shape[0]):
-        drive = 0.0
-        for i in range(n_neurons):
-            drive += max(soma_bias[k, i], 0.0) / threshold[i]
-        states[k].window = max(2.0 / max(drive, 2.0), SHORTEST_WINDOW)
-        states[k].margin = margin
-        states[k].missing = -1
+    state.window = max(2.0 / max(drive, 2.0), SHORTEST_WINDOW)
+    state.margin = margin
+    state.missing = -1
 
 
 @compiled
@@ -137,13 +134,14 @@ def expected_spikes(soma_bias, threshold, current, duration):
 
 
 @compiled
-def are_finite(potential, current):
-    """Return whether all potentials and currents are finite."""
-    finite = True
+def in_range(potential, current, threshold, largest_ratio):
+    """Return whether potentials and currents are finite, and currents within so many thresholds."""
+    is_finite = is_moderate = True
     for k in range(potential.shape[0]):
         for i in range(potential.shape[1]):
-            finite &= (abs(potential[k, i]) < np.inf) & (abs(current[k, i]) < np.inf)
-    return finite
+            is_finite &= (abs(potential[k, i]) < np.inf) & (abs(current[k, i]) < np.inf)
+            is_moderate &= abs(current[k, i]) <= largest_ratio * threshold[i]
+    return is_finite, is_moderate
 
 
 @compiled

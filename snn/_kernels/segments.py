@@ -3,7 +3,7 @@
 import numpy as np
 
 from snn._kernels import delivery
-from snn._kernels.candidates import ARRIVING, add_to_range, find_candidates
+from snn._kernels.candidates import ARRIVING, add_to_range, find_candidates, renew_bounds
 from snn._kernels.compiling import implements
 from snn._kernels.delivery import DEVIATION, TOTAL, TRACE
 from snn._kernels.forms import Segments
@@ -45,6 +45,12 @@ def deliver(form, source, moment, length, group, windows, n_candidates):
         if reached:
             n_candidates = find_candidates(first, first + n_targets, length, n_candidates, group, windows)
     return n_candidates
+
+
+@implements(delivery.renew, Segments)
+def renew(form, n_candidates, moment, instant, windows):
+    renew_bounds(n_candidates, moment, moment.to_end, moment.growth, windows)
+    return instant + 1
 
 
 @implements(delivery.gather, Segments)
@@ -97,10 +103,10 @@ def add_sources(form, start, size, sources, n_sources, sums):
 
 
 @implements(delivery.cost_in_place, Segments)
-def cost_in_place(form, n_neurons, targets_per_source):
-    return COST_IN_PLACE * targets_per_source
+def cost_in_place(form, n_neurons, settings):
+    return COST_IN_PLACE * settings.targets_per_source
 
 
 @implements(delivery.cost_of_source, Segments)
-def cost_of_source(form, n_neurons, targets_per_source):
-    return COST_OF_SUM * targets_per_source
+def cost_of_source(form, n_neurons, settings):
+    return COST_OF_SUM * settings.targets_per_source

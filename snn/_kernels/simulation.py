@@ -8,7 +8,15 @@ from snn._kernels.active_set import integrate_active, plan
 from snn._kernels.candidates import Group
 from snn._kernels.compiling import compiled, uncounted
 from snn._kernels.event_loop import run
-from snn._kernels.run_state import MISSING_ROW, PAUSED, REACHED, advance_time, note_spike, remaining_time
+from snn._kernels.run_state import (
+    MISSING_ROW,
+    PAUSED,
+    REACHED,
+    advance_time,
+    begin,
+    note_spike,
+    remaining_time,
+)
 from snn._kernels.workspace import cut_up
 
 
@@ -52,11 +60,9 @@ def advance_one(form, neurons, k, group, drift, state, settings, stop_time, budg
         if remaining <= 0.0:
             return REACHED, n_events, budget
         elapsed, n_new, n_windows = -1.0, 0, 0
-        interval = plan(form, group, drift, state, remaining, settings.targets_per_source, work)
+        interval = plan(form, group, drift, state, remaining, settings, work)
         if interval > 0.0:
-            elapsed, n_new, n_windows = integrate_active(
-                form, group, drift, state, interval, settings.targets_per_source, work
-            )
+            elapsed, n_new, n_windows = integrate_active(form, group, drift, state, interval, settings, work)
         if elapsed < 0.0:
             elapsed, n_new, n_windows = integrate_all(form, group, drift, state, remaining, settings, work)
         if not elapsed < np.inf:
@@ -103,6 +109,8 @@ def advance(form, neurons, states, settings, memory, active, first, stop_time, b
         k = active[position]
         for i in range(n_neurons):
             work.bias[i] = neurons.bias[k, i]
+        if states[k].window == 0.0:
+            begin(work.bias, work.threshold, states[k])
         group = Group(work.bias, work.threshold, neurons.potential[k], neurons.current[k])
         status, n_events, budget = advance_one(
             form, neurons, k, group, neurons.drift[k], states[k], settings, stop_time, budget, work, spikes,

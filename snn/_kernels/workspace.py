@@ -1,5 +1,6 @@
 """The memory that event loops work in: allocated once a run, and cut up at each call."""
 
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -11,10 +12,13 @@ from snn._kernels.event_loop import MOST_EVENTS_PER_WINDOW
 from snn._kernels.rows import SUMS_IN_CACHE, TOGETHER
 from snn._kernels.screening import Log, Screened, Sources
 
-EVENTS_IN_PLACE = 32
-"""Spikes of an interval in which all neurons are integrated."""
+DENSE_IN_PLACE, SPARSE_IN_PLACE, NEURONS_PER_SPARSE = 32, 128, 16
+"""Spikes of an interval in which all neurons are integrated: few, where many neurons drop out soon; more,
+where weights are sparse, one for so many neurons, since planning costs as much as some spikes."""
 LEAST_WANTED, NEURONS_PER_WANTED = 8, 200
 """Spikes wanted in a window: opening and closing one costs the more the more neurons there are."""
+WANTED_IN_STEP = 0.75
+"""The same where a run pauses after a spike: less than one; more than half, so that empty windows grow."""
 
 
 class Settings(NamedTuple):
@@ -31,15 +35,17 @@ class Settings(NamedTuple):
     targets_per_source: float
 
 
+@lru_cache(maxsize=64)
 def settings_of(n_neurons, targets_per_source, *, screening):
     """Return the settings for a network whose spikes have so many targets."""
-    n_wanted = max(
-        LEAST_WANTED, n_neurons // NEURONS_PER_WANTED, round(n_neurons / max(targets_per_source, 1.0))
-    )
+    in_place, n_wanted = DENSE_IN_PLACE, max(LEAST_WANTED, n_neurons // NEURONS_PER_WANTED)
+    if targets_per_source < n_neurons - 1:
+        in_place = max(SPARSE_IN_PLACE, n_neurons // NEURONS_PER_SPARSE)
+        n_wanted = max(n_wanted, round(n_neurons / max(targets_per_source, 1.0)))
     return Settings(
         room=most_members(n_neurons) if screening else 0,
         most_events=most_events(n_neurons),
-        events_in_place=EVENTS_IN_PLACE,
+        events_in_place=in_place,
         n_wanted=float(min(n_wanted, MOST_EVENTS_PER_WINDOW // 2)),
         targets_per_source=float(targets_per_source),
     )
@@ -47,7 +53,7 @@ def settings_of(n_neurons, targets_per_source, *, screening):
 
 def single_step(settings):
     """Return settings with which a run pauses after the next spike, and those of the same instant."""
-    return settings._replace(room=0, events_in_place=1, n_wanted=0.5)
+    return settings._replace(room=0, events_in_place=1, n_wanted=WANTED_IN_STEP)
 
 
 def overshoot(n_neurons, settings):
@@ -56,12 +62,18 @@ def overshoot(n_neurons, settings):
     return longest + MOST_EVENTS_PER_WINDOW + n_neurons
 
 
+LARGE = 2**19
+"""Numbers from which on an array is large to NumPy, 4 MB."""
+
+
 class Memory(NamedTuple):
     """What is cut up."""
 
     floats: np.ndarray
     integers: np.ndarray
     flags: np.ndarray
+    rows: np.ndarray
+    """By itself, since it may be large and little of it touched."""
 
 
 class Work(NamedTuple):
@@ -80,16 +92,31 @@ class Work(NamedTuple):
 
 def new_memory(form, n_neurons, settings):
     """Return memory for networks of so many neurons; the system provides what is touched of it."""
-    room, log = settings.room, overshoot(n_neurons, settings)
-    n_sums = max(n_neurons, SUMS_IN_CACHE)
-    floats = (4 + CANDIDATE_ROWS) * n_neurons + 3 * log
-    integers = 4 * n_neurons + log
-    if room > 0:
-        floats += 2 * n_neurons + (OWN_ROWS + room) * room + 4 * (room + TOGETHER) + 3 * n_sums
-        integers += 2 * room + 1 + 2 * (room + TOGETHER)
+    floats, integers, flags, rows = _sizes(n_neurons, settings)
     return Memory(
-        np.empty(floats), np.empty(integers, dtype=np.int64), np.zeros(4 * n_neurons + 16, dtype=np.bool_)
+        np.empty(floats) if floats < LARGE else _allocate(floats),
+        np.empty(integers, dtype=np.int64),
+        np.empty(flags, dtype=np.bool_),
+        np.empty(rows) if rows < LARGE else _allocate(rows),
     )
+
+
+@lru_cache(maxsize=64)
+def _sizes(n_neurons, settings):
+    room, log = settings.room, overshoot(n_neurons, settings)
+    floats = (4 + CANDIDATE_ROWS) * n_neurons + 3 * log
+    integers = 5 * n_neurons + 1 + log
+    if room > 0:
+        n_sums = max(n_neurons, SUMS_IN_CACHE)
+        floats += 2 * n_neurons + OWN_ROWS * room + 4 * (room + TOGETHER) + 3 * n_sums
+        integers += 2 * room + 1 + 2 * (room + TOGETHER)
+    return floats, integers, 3 * n_neurons + 8, room * room
+
+
+@compiled
+def _allocate(size):
+    # Not by NumPy, which asks for pages of 2 MB where an array is large: touching one clears it all.
+    return np.empty(size)
 
 
 @compiled
@@ -123,12 +150,14 @@ def cut_up(memory, n_neurons, settings):
             crossing=_take(floats, used_floats, n),
             exact_at=_take(integers, used_integers, n),
             tied=_take(integers, used_integers, n),
+            touched=_take(integers, used_integers, n),
+            n_touched=_take(integers, used_integers, 1),
         ),
         active=Active(
             members=_take(integers, used_integers, m),
             own=_take(floats, used_floats, OWN_ROWS * m).reshape(OWN_ROWS, m),
             slots=_take(integers, used_integers, m),
-            rows=_take(floats, used_floats, m * m),
+            rows=memory.rows,
             n_slots=_take(integers, used_integers, 1 if is_screened else 0),
         ),
         is_active=_take(flags, used_flags, n_screened),

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from snn import NetworkState, SpikingNetwork, simulate
+from snn import NetworkState, Simulator, SpikingNetwork, simulate
 from snn.event_driven import EventDrivenRun
 from tests.reference.networks import golden_network
 from tests.reference.weight_forms import ANY_MATRIX, FORMS, NAMES, random_matrix, random_state, stored
@@ -78,6 +78,21 @@ def test_pausing_changes_no_bit(network, from_rest):
     assert len(spikes[0]) > 100
     np.testing.assert_array_equal(paused_spikes[0], spikes[0])
     np.testing.assert_array_equal(paused_spikes[1], spikes[1])
+    assert_same_copy(paused, 0, whole)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_pauses_change_no_bit_of_currents_that_fade_away(name):
+    """Currents too small to count are set to zero, and not at the pauses."""
+    n_neurons = FORMS[name].n_neurons(2)
+    network = stored(name, np.zeros((n_neurons, n_neurons)), np.where(np.arange(n_neurons) == 0, 20.0, 0.0))
+    state = NetworkState(membrane_potential=np.zeros(n_neurons), synaptic_current=np.full(n_neurons, 1e-300))
+    whole, paused = (
+        EventDrivenRun(network, network.soma_bias[np.newaxis], state, updates_per_call=updates)
+        for updates in (10**9, 1)
+    )
+    for run in (whole, paused):
+        run.advance(30.0)
     assert_same_copy(paused, 0, whole)
 
 
@@ -252,6 +267,23 @@ def test_time_of_a_silent_or_slow_network_does_not_grow_with_its_duration(name):
     run = simulate(slow, 2.5e9)
     assert time.perf_counter() - started < 5.0  # milliseconds; windows of fixed length would take hours
     np.testing.assert_array_equal(run.spike_counts, (2.5e9 * np.maximum(slow.soma_bias, 0.0)).astype(int))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_drive_of_next_to_nothing_takes_no_time(name):
+    """The last billionth of the way to the threshold is ten billion windows long; then one beyond numbers."""
+    n_neurons = FORMS[name].n_neurons(2)
+    network = stored(name, np.zeros((n_neurons, n_neurons)), np.full(n_neurons, 1e-20))
+    started = time.perf_counter()
+    np.testing.assert_array_equal(simulate(network, 2.5e20).spike_counts, 2)
+    simulator = Simulator(network)
+    for k in (1, 2, 3):
+        spikes = simulator.step()
+        np.testing.assert_array_equal(spikes.neurons, np.arange(n_neurons))
+        np.testing.assert_allclose(spikes.times, 1e20 * k, rtol=1e-12)
+    assert Simulator(network.with_soma_bias(np.full(n_neurons, 1e-300))).peek() == pytest.approx(1e300)
+    assert Simulator(network.with_soma_bias(np.full(n_neurons, 5e-324))).peek() == math.inf
+    assert time.perf_counter() - started < 60.0  # with the compilation of what was not compiled yet
 
 
 PROGRAM = """

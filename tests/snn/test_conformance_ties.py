@@ -119,6 +119,18 @@ def test_both_neurons_of_a_pair_tied(seed, name):
 
 
 @pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("threshold", [1.0, 2.0, 2.5])
+@pytest.mark.parametrize("period", [4.0, 8.0, 2000.0])
+def test_a_spike_at_the_stop_belongs_to_the_run(period, threshold, name):
+    """A slow neuron crosses on paper at the stop, and rounding would put it a last bit behind."""
+    n_neurons = FORMS[name].n_neurons(1)
+    weights = np.zeros((n_neurons, n_neurons))
+    network = stored(name, weights, np.full(n_neurons, threshold / period), threshold)
+    for n_spikes in (1, 2, 3, 5):
+        np.testing.assert_array_equal(simulate(network, n_spikes * period).spike_counts, n_spikes)
+
+
+@pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("seed", range(4))
 def test_a_stop_at_a_tie_splits_it_in_no_way(seed, name):
     """Stopped at an instant with several spikes, or a last bit beside it: all of them belong to one side."""

@@ -210,5 +210,5 @@ def test_blocks_out_of_range_are_refused(first_source, first_target, sentence):
 def test_sign_pairs_must_fit_their_lateral_weights():
     gram = np.eye(3)
     for lateral in (LateralInhibition(gram), InhibitionOnDemand(3, lambda sources: gram[sources])):
-        with pytest.raises(ValueError, match=r"cross must have shape \(3,\), one weight a pair"):
+        with pytest.raises(ValueError, match=r"cross must have shape \(3,\), one weight for each pair"):
             SignPairWeights(lateral=lateral, cross=np.ones(4))

@@ -154,7 +154,7 @@ def test_weights_far_beyond_the_threshold_of_their_target(form, sign):
     bias, threshold = np.ones(3 * n_copies), np.tile(threshold, n_copies)
     SpikingNetwork(weights, bias, threshold)
     with pytest.raises(
-        ValueError, match=r"weights must be at most 1\.1e\+12 times the firing threshold of its"
+        ValueError, match=r"weights must be at most 1\.1e\+12 times the firing threshold of the neuron"
     ) as e:
         SpikingNetwork(STRONG[form](one_weight(most * 1.001)), bias, threshold)
     assert "for neuron 1 with threshold 2:" in str(e.value)
@@ -224,7 +224,7 @@ def test_records_of_one_kind_have_one_type(weights):
                 integers = name in ("starts", "targets", "lengths", "offsets", "row_of")
                 assert value.dtype == types["int64" if integers else "float64"]
             else:
-                assert type(value) is (float if name == "factor" else int)
+                assert type(value) is (float if name in ("factor", "largest_value") else int)
 
 
 def test_one_compiled_clock_serves_each_kind():

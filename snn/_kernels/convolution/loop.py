@@ -12,6 +12,7 @@ from snn._kernels.convolution.epochs import (
     silent_time,
 )
 from snn._kernels.convolution.grid import (
+    CROSSING,
     EXACT,
     MOST_LOGGED,
     OWN_W,
@@ -34,6 +35,7 @@ from snn._kernels.convolution.windows import (
     open_window_apart,
     touch_candidates,
 )
+from snn._kernels.neuron import LONGEST_TIE
 from snn._kernels.run_state import PAUSED, REACHED, advance_time, note_spike, remaining_time
 
 
@@ -98,7 +100,7 @@ def _next_tied(end, last_spike, last_fade, neurons, grid):
     while True:
         q = earliest_position(grid)
         now = grid.times[q]
-        if now > end:
+        if now > end + LONGEST_TIE:
             return 0, now, n_windows
         if grid.end[q] <= now:
             adapt_window(q, grid)
@@ -113,6 +115,14 @@ def _next_tied(end, last_spike, last_fade, neurons, grid):
             note_earliest_of_block(q // grid.block_size, grid)
             continue
         limit = tie_limit(c, q, last_spike, last_fade, neurons, grid)
+        if now > end:
+            if now - end > limit - now:
+                return 0, now, n_windows
+            # Up to rounding it crosses at the end, which may be that of the run.
+            grid.candidates[c + CROSSING] = end
+            note_earliest_of_position(q, grid)
+            note_earliest_of_block(q // grid.block_size, grid)
+            continue
         if not is_contested(q, limit, grid):
             grid.tied_neurons[0] = neuron_of(c, q, grid)
             grid.tied_candidates[0] = c
