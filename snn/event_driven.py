@@ -189,7 +189,7 @@ class EventDrivenRun:
         return NO_TIMES, NO_NEURONS
 
     def copy(self) -> EventDrivenRun:
-        """Return a run that goes on from here by itself."""
+        """Return a run that goes on from here by itself; the two must not run at the same time."""
         other = copy.copy(self)
         other._states = self._states.copy()
         other.time = other._states["time"]
@@ -200,7 +200,6 @@ class EventDrivenRun:
         other.membrane_potential = other._neurons.potential
         other.synaptic_current = other._neurons.current
         other.spike_counts = other._neurons.spike_counts
-        other._memory = self._engine.new_memory(self._form, self.network.n_neurons, self._settings)
         return other
 
     def _is_silent(self) -> bool:

@@ -65,7 +65,9 @@ def simulate(
     -----
     Ties.  Neurons that reach their thresholds in the same instant all fire in it, in the order of their
     indices, before any of these spikes is applied.  Two crossings are the same instant if they differ by
-    less than 2^10 roundings (2.3e-13) of the numbers that the earlier one is computed from.
+    less than 2^10 roundings (2.3e-13) of the numbers that the earlier one is computed from, in units of time,
+    and by no more than 2^-30.  The end of a run counts as such a crossing: a neuron that is due there fires
+    in the run.
 
     References
     ----------
@@ -75,6 +77,10 @@ def simulate(
     checks.instance_of("network", network, SpikingNetwork)
     duration = checks.positive_number("duration", duration)
     start = starting_state(network, state)
+    if math.isinf(start.time + duration):
+        raise ValueError(
+            f"duration must end within the range of numbers; got {duration} from time {start.time} on"
+        )
     record_spikes = checks.flag("record_spikes", record_spikes)
     progress = checks.flag("progress", progress)
     if max_spikes is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -133,6 +134,8 @@ class Simulator:
         start = self.state()
         if not until > start.time:
             raise ValueError(f"until must be after the simulator's time, {start.time}; got {until}")
+        if math.isinf(until - self._origin):
+            raise ValueError(f"until must be less than 1.8e308 after {self._origin}; got {until}")
         progress = checks.flag("progress", progress)
         if max_spikes is None:
             max_spikes = default_max_spikes(self._network, until - start.time, start)

@@ -18,9 +18,10 @@ from typing import NamedTuple
 import numpy as np
 
 from snn._kernels import delivery
-from snn._kernels.candidates import ARRIVING, Group, add_to_range, find_candidates, renew_bounds
+from snn._kernels.candidates import ARRIVING, add_to_range, find_candidates
 from snn._kernels.compiling import implements, uncounted
 from snn._kernels.event_loop import MOST_EVENTS_PER_WINDOW, run
+from snn._kernels.neuron import Group
 from snn._kernels.screening import (
     COST_OF_NEURON,
     COST_OF_SPIKE,
@@ -76,7 +77,7 @@ class Active(NamedTuple):
     members: np.ndarray
     """Their indices, in order."""
     own: np.ndarray
-    """Rows BIAS, THRESHOLD, POTENTIAL, CURRENT, BEFORE; a column each."""
+    """Rows OWN_BIAS, OWN_THRESHOLD, OWN_POTENTIAL, OWN_CURRENT, OWN_BEFORE; a column for each."""
     slots: np.ndarray
     """Which of the gathered rows holds the weights of each, -1 for none."""
     rows: np.ndarray
@@ -84,7 +85,7 @@ class Active(NamedTuple):
     """How many rows were gathered, one number."""
 
 
-BIAS, THRESHOLD, POTENTIAL, CURRENT, BEFORE = 0, 1, 2, 3, 4
+OWN_BIAS, OWN_THRESHOLD, OWN_POTENTIAL, OWN_CURRENT, OWN_BEFORE = 0, 1, 2, 3, 4
 """Rows of `Active.own`, the last to remember the potential before."""
 OWN_ROWS = 5
 
@@ -119,12 +120,6 @@ def deliver(form, source, moment, length, group, windows, n_candidates):
     ):  # fmt: skip
         n_candidates = find_candidates(0, n_members, length, n_candidates, group, windows)
     return n_candidates
-
-
-@implements(delivery.renew, Gathered)
-def renew(form, n_candidates, moment, instant, windows):
-    renew_bounds(n_candidates, moment, moment.to_end, moment.growth, windows)
-    return instant + 1
 
 
 @uncounted
@@ -196,11 +191,11 @@ def copy_out(group, is_active, active):
         elif is_active[i]:
             active.members[n_active] = i
             active.slots[n_active] = -1
-            active.own[BIAS, n_active] = group.bias[i]
-            active.own[THRESHOLD, n_active] = group.threshold[i]
-            active.own[POTENTIAL, n_active] = group.potential[i]
-            active.own[CURRENT, n_active] = group.current[i]
-            active.own[BEFORE, n_active] = group.potential[i]
+            active.own[OWN_BIAS, n_active] = group.bias[i]
+            active.own[OWN_THRESHOLD, n_active] = group.threshold[i]
+            active.own[OWN_POTENTIAL, n_active] = group.potential[i]
+            active.own[OWN_CURRENT, n_active] = group.current[i]
+            active.own[OWN_BEFORE, n_active] = group.potential[i]
             n_active += 1
     active.n_slots[0] = 0
     return n_active
@@ -225,12 +220,20 @@ def integrate_active(form, group, drift, state, interval, settings, work):
             return -1.0, 0, 0
         n_wanted = max(LEAST_WANTED, CANDIDATES_WANTED // max(n_active, 1))
         n_wanted = float(min(n_wanted, MOST_EVENTS_PER_WINDOW // 2))
-        own = Group(
-            active.own[BIAS, :n_active], active.own[THRESHOLD, :n_active], active.own[POTENTIAL, :n_active],
-            active.own[CURRENT, :n_active],
+        own = active.own
+        members = Group(
+            own[OWN_BIAS, :n_active], own[OWN_THRESHOLD, :n_active], own[OWN_POTENTIAL, :n_active],
+            own[OWN_CURRENT, :n_active],
         )  # fmt: skip
         elapsed, window, n_new, n_windows, missing = run(
-            Gathered(form, active), own, interval, state.window, work.most_events, n_wanted, work.windows, log
+            Gathered(form, active),
+            members,
+            interval,
+            state.window,
+            work.most_events,
+            n_wanted,
+            work.windows,
+            log,
         )
         state.missing = active.members[missing] if missing >= 0 else -1
         if elapsed == 0.0:
@@ -262,9 +265,9 @@ def integrate_active(form, group, drift, state, interval, settings, work):
         group.current[i] = screened.current[i]
     for k in range(n_active):
         i = active.members[k]
-        drift[i] = (active.own[POTENTIAL, k] - active.own[BEFORE, k]) / elapsed
-        group.potential[i] = active.own[POTENTIAL, k]
-        group.current[i] = active.own[CURRENT, k]
+        drift[i] = (active.own[OWN_POTENTIAL, k] - active.own[OWN_BEFORE, k]) / elapsed
+        group.potential[i] = active.own[OWN_POTENTIAL, k]
+        group.current[i] = active.own[OWN_CURRENT, k]
     for event in range(n_new):
         neuron = active.members[log.neurons[event]]
         log.neurons[event] = neuron

@@ -27,7 +27,6 @@ from snn._kernels.neuron import (
     earliest_crossing,
     end_bound,
     potential_in_window,
-    quiet_time,
     slack,
     tie_tolerance,
 )
@@ -36,21 +35,8 @@ from snn._kernels.neuron import (
 BIAS, THRESHOLD, END_POTENTIAL, CURRENT, ARRIVING = 0, 1, 2, 3, 4
 CANDIDATE_ROWS = 5
 
-SHORTER = 1.0 - 2.0**-20
-"""Share of a quiet time that is passed at once: far less than all, for rounding, yet nearly all."""
-
 INFINITE = int(np.array(np.inf).view(np.int64))
 """The bits of inf."""
-
-
-class Group(NamedTuple):
-    """Neurons that are integrated together."""
-
-    bias: np.ndarray
-    threshold: np.ndarray
-    potential: np.ndarray
-    current: np.ndarray
-    """Within a window, p."""
 
 
 class Windows(NamedTuple):
@@ -118,33 +104,6 @@ def close_window(group, now, length, windows):
         group.current[i] *= decay
 
 
-@uncounted
-def coast(group, interval):
-    """Bring potentials and currents forward in which no neuron fires."""
-    rise = -math.expm1(-interval)
-    for i in range(group.potential.shape[0]):
-        group.potential[i] += group.bias[i] * interval + group.current[i] * rise
-        group.current[i] -= group.current[i] * rise
-
-
-@uncounted
-def quiet_time_of(group, enough):
-    """Return a time before which no neuron fires, inf if that is never; any time if less than `enough`.
-
-    Without a positive current a gap is exact but for its last digit, and needs no slack: neurons within the
-    slack that hardly rise are passed over as well.
-    """
-    earliest = math.inf
-    for i in range(group.potential.shape[0]):
-        v, h = group.potential[i], group.current[i]
-        gap = group.threshold[i] - v - (slack(group.threshold[i], v, h) if h > 0.0 else 0.0)
-        time = SHORTER * quiet_time(gap, group.bias[i], h)
-        earliest = time if time < earliest else earliest
-        if earliest < enough:
-            break
-    return earliest
-
-
 @inlined
 def add_to_range(windows, current, first, n_targets, values, offset, to_end, growth):
     """Deliver one spike to a range of targets; return whether it makes a candidate of one."""
@@ -163,7 +122,7 @@ def add_to_range(windows, current, first, n_targets, values, offset, to_end, gro
 
 @inlined
 def add_candidate(n_candidates, i, end_potential, group, windows):
-    """Make neuron i the candidate in column n_candidates; it needs a bound yet."""
+    """Make neuron i the candidate in column n_candidates; its bound is still to be found."""
     windows.neurons[n_candidates] = i
     windows.column_of[i] = n_candidates
     windows.candidates[BIAS, n_candidates] = group.bias[i]

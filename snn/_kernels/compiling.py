@@ -51,11 +51,12 @@ def inlined(function: Callable) -> Callable:
 def resolved_by_record(operation: Callable) -> Callable:
     """Let kernels call one of several implementations, chosen by the type of a record when they are compiled.
 
-    `operation` is a function without a body, whose first argument is the record, a NamedTuple.
+    The first argument of `operation` is the record, a NamedTuple.  Its body serves records that have no
+    implementation of their own.
     """
 
     def implementation_for(record: numba.types.NamedTuple, *_: numba.types.Type) -> Callable:
-        return _IMPLEMENTATIONS[operation.__name__, record.instance_class]
+        return _IMPLEMENTATIONS.get((operation.__name__, record.instance_class), operation)
 
     overload(operation, jit_options=_INLINED, strict=False)(implementation_for)
     return operation

@@ -14,11 +14,6 @@ COST_OF_WINDOW, COST_OF_CANDIDATE = 2.0, 1.0
 """Nanoseconds of a window for each neuron, and of a spike for each spike that a window is made for."""
 
 
-@implements(delivery.row_is_there, CompressedRows)
-def row_is_there(form, source):
-    return True
-
-
 @implements(delivery.weight_between, CompressedRows)
 def weight_between(form, source, target):
     first, last = form.starts[source], form.starts[source + 1]
@@ -68,23 +63,6 @@ def gather(form, source, members, n_members, rows, offset):
             entry += 1
         is_target = entry < last and form.targets[entry] == members[k]
         rows[offset + k] = form.weights[entry] if is_target else 0.0
-
-
-@implements(delivery.n_sums, CompressedRows)
-def n_sums(form, n_neurons):
-    return n_neurons
-
-
-@implements(delivery.sums_at_once, CompressedRows)
-def sums_at_once(form, n_neurons):
-    return n_neurons
-
-
-@implements(delivery.prepare_sources, CompressedRows)
-def prepare_sources(form, active, sources, n_sources):
-    for s in range(n_sources):
-        sources.rows[s] = active.members[sources.members[s]]
-    return n_sources
 
 
 @implements(delivery.add_sources, CompressedRows)

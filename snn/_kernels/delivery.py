@@ -1,24 +1,20 @@
-"""What each form of weights adds to whom: the only place in which event loops look at weights.
+"""What a spike adds, for each form of weights: the only place in which event loops look at weights.
 
-An operation is a function without a body and one implementation a form; which of them runs is resolved when a
-kernel is compiled, by the type of the record (`forms`).  A form of weights needs
+Which implementation of an operation runs is resolved when a kernel is compiled, by the type of the record
+(`forms`); what an operation says here serves forms that do not differ.  A form of weights needs
 
-    row_is_there        whether the row of a source has been computed
     deliver             one spike, to neurons in a window
-    renew               the bounds of candidates after it
     gather              the weights of a source to the members of an active set
     weight_between      one weight
-    n_sums              of how many targets sums over sources are needed
-    sums_at_once        how many of these are worked on together
-    prepare_sources     what is looked up once for each source of an interval
     add_sources         the spikes of an interval, summed up source by source, to a range of targets
     cost_in_place       nanoseconds that a spike costs while all neurons are integrated
     cost_of_source      nanoseconds that a source costs for the neurons that are screened
 
 all of them in one module: `rows`, `segments`, `compressed_rows`.  `active_set` adds a form of its own, rows
-gathered from any other, which needs the first three.
+gathered from any other, which needs the first alone.
 """
 
+from snn._kernels.candidates import renew_bounds
 from snn._kernels.compiling import resolved_by_record
 
 TOTAL, TRACE, DEVIATION, LAST = 0, 1, 2, 3
@@ -28,6 +24,7 @@ TOTAL, TRACE, DEVIATION, LAST = 0, 1, 2, 3
 @resolved_by_record
 def row_is_there(form, source):
     """Whether the row of a source has been computed."""
+    return True
 
 
 @resolved_by_record
@@ -38,6 +35,8 @@ def deliver(form, source, moment, length, group, windows, n_candidates):
 @resolved_by_record
 def renew(form, n_candidates, moment, instant, windows):
     """Renew the bounds of candidates that the spikes of an instant reach; return the number of the next."""
+    renew_bounds(n_candidates, moment, moment.to_end, moment.growth, windows)
+    return instant + 1
 
 
 @resolved_by_record
@@ -53,17 +52,22 @@ def weight_between(form, source, target):
 @resolved_by_record
 def n_sums(form, n_neurons):
     """Return of how many targets sums over sources are needed: neurons of a sign pair share theirs."""
+    return n_neurons
 
 
 @resolved_by_record
 def sums_at_once(form, n_neurons):
     """Return how many of these sums are worked on together."""
+    return n_neurons
 
 
 @resolved_by_record
 def prepare_sources(form, active, sources, n_sources):
-    """Note the row of each source, and return to how many sources they were filled up, with some that add
+    """Note where the weights of each source are; return how many sources there are, with some that add
     nothing."""
+    for s in range(n_sources):
+        sources.rows[s] = active.members[sources.members[s]]
+    return n_sources
 
 
 @resolved_by_record

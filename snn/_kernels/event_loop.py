@@ -8,19 +8,18 @@ import math
 
 from snn._kernels.candidates import (
     close_window,
-    coast,
     find_tied,
     first_candidates,
     first_to_cross,
     leave_window,
     moment_at,
     open_window,
-    quiet_time_of,
     renew_bounds,
     reset_tied,
 )
 from snn._kernels.compiling import inlined, uncounted
 from snn._kernels.delivery import deliver, renew, row_is_there
+from snn._kernels.neuron import coast, quiet_time_of
 from snn._kernels.run_state import SHORTEST_WINDOW
 
 MOST_EVENTS_PER_WINDOW = 512

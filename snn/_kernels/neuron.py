@@ -22,6 +22,9 @@ less than `tie_tolerance` are one instant.
 
 import math
 from functools import partial
+from typing import NamedTuple
+
+import numpy as np
 
 from snn._kernels.compiling import inlined, uncounted
 
@@ -31,8 +34,20 @@ TIE = 2.0**-42
 """Share of the numbers a crossing is made of within which another one is the same instant: 2^10 roundings."""
 LONGEST_TIE = 2.0**-30
 """A neuron that rises very slowly does not tie with all others."""
+SHORTER = 1.0 - 2.0**-20
+"""Share of a quiet time that is passed at once: far less than all, for rounding, yet nearly all."""
 FLATTEST = 2.0**-10
 """Share of |c| + |h| that the slope of a potential counts as at least where ties are concerned."""
+
+
+class Group(NamedTuple):
+    """Neurons that are integrated together."""
+
+    bias: np.ndarray
+    threshold: np.ndarray
+    potential: np.ndarray
+    current: np.ndarray
+    """Within a window, p."""
 
 
 @inlined
@@ -59,12 +74,39 @@ def earliest_crossing(gap, bias, current):
 
 
 @inlined
-def quiet_time(gap, bias, current):
-    """Return a time before which a gap is not closed, good for long times: v <= v(0) + max(c, 0) t + max(h,
-    0)."""
-    left = gap - (current if current > 0.0 else 0.0)
-    time = (left if left > 0.0 else 0.0) / bias
-    return time if bias > 0.0 else (math.inf if left > 0.0 else 0.0)
+def quiet_time(threshold, potential, bias, current):
+    """Return a time before which a neuron does not fire, good for long times: v <= v(0) + max(c, 0) t +
+    max(h, 0).
+
+    Without a positive current the gap is exact but for its last digit, and needs no slack: so neurons that
+    hardly rise do not wait within it.
+    """
+    gap = threshold - potential
+    if current > 0.0:
+        gap -= current + slack(threshold, potential, current)
+    gap = gap if gap > 0.0 else 0.0
+    return SHORTER * (gap / bias) if bias > 0.0 else (math.inf if gap > 0.0 else 0.0)
+
+
+@uncounted
+def quiet_time_of(group, enough):
+    """Return a time before which no neuron fires, inf if that is never; any time if less than `enough`."""
+    earliest = math.inf
+    for i in range(group.potential.shape[0]):
+        time = quiet_time(group.threshold[i], group.potential[i], group.bias[i], group.current[i])
+        earliest = time if time < earliest else earliest
+        if earliest < enough:
+            break
+    return earliest
+
+
+@uncounted
+def coast(group, interval):
+    """Bring potentials and currents to the end of an interval in which no neuron fires."""
+    rise = -math.expm1(-interval)
+    for i in range(group.potential.shape[0]):
+        group.potential[i] += group.bias[i] * interval + group.current[i] * rise
+        group.current[i] -= group.current[i] * rise
 
 
 @inlined

@@ -3,7 +3,7 @@
 import numpy as np
 
 from snn._kernels import delivery
-from snn._kernels.candidates import ARRIVING, add_to_range, find_candidates, renew_bounds
+from snn._kernels.candidates import ARRIVING, add_to_range, find_candidates
 from snn._kernels.compiling import implements, inlined
 from snn._kernels.delivery import DEVIATION, TOTAL, TRACE
 from snn._kernels.forms import Rows
@@ -80,12 +80,6 @@ def deliver(form, source, moment, length, group, windows, n_candidates):
             n_candidates = find_candidates(first, first + n_rows, length, n_candidates, group, windows)
         signed = -signed
     return n_candidates
-
-
-@implements(delivery.renew, Rows)
-def renew(form, n_candidates, moment, instant, windows):
-    renew_bounds(n_candidates, moment, moment.to_end, moment.growth, windows)
-    return instant + 1
 
 
 @implements(delivery.gather, Rows)

@@ -3,18 +3,13 @@
 import numpy as np
 
 from snn._kernels import delivery
-from snn._kernels.candidates import ARRIVING, add_to_range, find_candidates, renew_bounds
+from snn._kernels.candidates import ARRIVING, add_to_range, find_candidates
 from snn._kernels.compiling import implements
 from snn._kernels.delivery import DEVIATION, TOTAL, TRACE
 from snn._kernels.forms import Segments
 
 COST_IN_PLACE, COST_OF_SUM = 0.3, 0.4
 """Nanoseconds by which intervals are planned: of a spike, and of a source, for each of its targets."""
-
-
-@implements(delivery.row_is_there, Segments)
-def row_is_there(form, source):
-    return True
 
 
 @implements(delivery.weight_between, Segments)
@@ -47,12 +42,6 @@ def deliver(form, source, moment, length, group, windows, n_candidates):
     return n_candidates
 
 
-@implements(delivery.renew, Segments)
-def renew(form, n_candidates, moment, instant, windows):
-    renew_bounds(n_candidates, moment, moment.to_end, moment.growth, windows)
-    return instant + 1
-
-
 @implements(delivery.gather, Segments)
 def gather(form, source, members, n_members, rows, offset):
     for k in range(n_members):
@@ -66,23 +55,6 @@ def gather(form, source, members, n_members, rows, offset):
             i = members[k] - first
             if 0 <= i < n_targets:
                 rows[offset + k] += factor * form.values[np.uint64(values + i)]
-
-
-@implements(delivery.n_sums, Segments)
-def n_sums(form, n_neurons):
-    return n_neurons
-
-
-@implements(delivery.sums_at_once, Segments)
-def sums_at_once(form, n_neurons):
-    return n_neurons
-
-
-@implements(delivery.prepare_sources, Segments)
-def prepare_sources(form, active, sources, n_sources):
-    for s in range(n_sources):
-        sources.rows[s] = active.members[sources.members[s]]
-    return n_sources
 
 
 @implements(delivery.add_sources, Segments)

@@ -5,9 +5,9 @@ import numpy as np
 
 from snn._kernels import compressed_rows, rows, segments  # noqa: F401 - implementations of `delivery`
 from snn._kernels.active_set import integrate_active, plan
-from snn._kernels.candidates import Group
 from snn._kernels.compiling import compiled, uncounted
 from snn._kernels.event_loop import run
+from snn._kernels.neuron import Group
 from snn._kernels.run_state import (
     MISSING_ROW,
     PAUSED,

@@ -158,3 +158,21 @@ def test_it_starts_as_simulate_does():
         Simulator(np.zeros((2, 2)))
     with pytest.raises(ValueError, match="state has 3 neurons but the network has 2"):
         Simulator(pair(), NetworkState.at_rest(3))
+
+
+def test_times_beyond_the_range_of_numbers_are_refused():
+    late, early = (
+        NetworkState(membrane_potential=np.zeros(2), synaptic_current=np.zeros(2), time=time)
+        for time in (1e308, -1e308)
+    )
+    silent = pair().with_soma_bias([-1.0, -1.0])
+    with pytest.raises(ValueError, match=r"^duration must end within the range of numbers"):
+        simulate(silent, 1e308, state=late)
+    with pytest.raises(ValueError, match=r"^until must be less than"):
+        Simulator(silent, early).advance(1e308)
+
+
+def test_rows_on_demand_are_checked_before_a_step_uses_them():
+    network = stored("on demand", np.array([[0.0, 1e16], [0.0, 0.0]]), np.ones(2))
+    with pytest.raises(ValueError, match=r"^weights must be at most"):
+        Simulator(network).step()

@@ -6,42 +6,9 @@ import numpy as np
 
 from snn._kernels.compiling import inlined
 from snn._kernels.convolution.windows import LONGEST_WINDOW, SHORTEST_WINDOW, add_log
-from snn._kernels.neuron import SLACK
 
 LONGEST_EPOCH = 128.0
 """Longer ones would lose digits: v is the difference of numbers that grow with tau."""
-SHORTER = 1.0 - 2.0**-20
-"""Share of a silent time that is passed at once: far less than all, for rounding, yet nearly all."""
-
-
-@inlined
-def silent_time(neurons):
-    """Return a time in which no neuron fires, without further spikes; 0 if it is shorter than an epoch.
-
-    From v + c t + h (1 - e^-t) <= v + max(h, 0) + c t; without drive or a positive current there is no
-    rounding in it.
-    """
-    silent = math.inf
-    for i in range(neurons.threshold.shape[0]):
-        c, v, h, threshold = neurons.bias[i], neurons.potential[i], neurons.current[i], neurons.threshold[i]
-        gap = threshold - v
-        if h > 0.0:
-            gap -= h + SLACK * (threshold + abs(v) + h)
-        if not gap > max(c, 0.0) * LONGEST_EPOCH:
-            return 0.0
-        if c > 0.0:
-            silent = min(silent, SHORTER * (gap / c))
-    return silent
-
-
-@inlined
-def pass_silence(length, neurons):
-    """Bring potentials and currents to the end of a time in which no neuron fires."""
-    fade, rise = math.exp(-length), -math.expm1(-length)
-    for i in range(neurons.threshold.shape[0]):
-        h = neurons.current[i]
-        neurons.potential[i] += neurons.bias[i] * length + h * rise
-        neurons.current[i] = h * fade
 
 
 @inlined

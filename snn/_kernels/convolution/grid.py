@@ -21,19 +21,6 @@ GROUP = 8 * LANES
 BOUND, EXACT, NEW, EMPTY = 0.0, 1.0, 2.0, 3.0
 
 
-class Neurons(NamedTuple):
-    """Arrays of one copy of a network.
-
-    Within an epoch, potentials and currents are w and p, without the spikes in the logs; those of candidates
-    are out of date.
-    """
-
-    bias: np.ndarray
-    threshold: np.ndarray
-    potential: np.ndarray
-    current: np.ndarray
-
-
 class Grid(NamedTuple):
     """The weights and what is stored of positions and candidates, for one network after another."""
 

@@ -8,8 +8,6 @@ from snn._kernels.convolution.epochs import (
     LONGEST_EPOCH,
     close_epoch,
     open_epoch,
-    pass_silence,
-    silent_time,
 )
 from snn._kernels.convolution.grid import (
     CROSSING,
@@ -17,7 +15,6 @@ from snn._kernels.convolution.grid import (
     MOST_LOGGED,
     OWN_W,
     STATUS,
-    Neurons,
 )
 from snn._kernels.convolution.positions import (
     earliest_candidate,
@@ -35,7 +32,7 @@ from snn._kernels.convolution.windows import (
     open_window_apart,
     touch_candidates,
 )
-from snn._kernels.neuron import LONGEST_TIE
+from snn._kernels.neuron import LONGEST_TIE, Group, coast, quiet_time_of
 from snn._kernels.run_state import PAUSED, REACHED, advance_time, note_spike, remaining_time
 
 
@@ -173,9 +170,10 @@ def _advance(all_neurons, k, state, neurons, settings, stop_time, budget, spikes
         if remaining <= 0.0:
             return REACHED, n_events, budget
         budget -= 1 + grid.n_positions // n_reached
-        length = min(silent_time(neurons), remaining)
-        if length > 0.0:
-            pass_silence(length, neurons)
+        quiet = quiet_time_of(neurons, LONGEST_EPOCH)
+        length = min(quiet, remaining)
+        if quiet > LONGEST_EPOCH:
+            coast(neurons, length)
         else:
             length, n_new, n_windows = _run_epoch(
                 min(LONGEST_EPOCH, remaining), settings.events_per_epoch, n_events, all_neurons, k, state,
@@ -192,7 +190,7 @@ def advance(form, neurons, states, settings, memory, active, first, stop_time, b
     n_events = 0
     for position in range(first, active.shape[0]):
         k = active[position]
-        copy = Neurons(neurons.bias[k], neurons.threshold, neurons.potential[k], neurons.current[k])
+        copy = Group(neurons.bias[k], neurons.threshold, neurons.potential[k], neurons.current[k])
         status, n_events, budget = _advance(
             neurons, k, states[k], copy, settings, stop_time, budget, spikes, n_events, memory
         )

@@ -37,7 +37,7 @@ SHORTEST_WINDOW = 1e-9
 FEW_CANDIDATES, MANY_CANDIDATES = 3, 7
 """Candidates of a position that a spike reaches; the lengths of windows are adapted to that."""
 WEIGHT_SLACK = 2.0**-42
-SHORTER = 1.0 - 2.0**-40
+ROUNDED_DOWN = 1.0 - 2.0**-40
 """Distances in time are sums and quotients of positive numbers, with a few roundings."""
 
 
@@ -169,7 +169,7 @@ def _bound_crossings(group, now, end, fade, grid):
         # Beyond the range of numbers nothing is proven, except that a potential falls.
         in_range = (square < math.inf) | ((bias <= 0.0) & (slope <= 0.0))
         is_proven = in_range & (gap > 0.0) & (distance >= 0.0)
-        time = now + SHORTER * (distance if is_proven else 0.0)
+        time = now + ROUNDED_DOWN * (distance if is_proven else 0.0)
         status = grid.candidates[np.uint64(c + STATUS)]
         known = grid.candidates[np.uint64(c + CROSSING)]
         grid.candidates[np.uint64(c + CROSSING)] = time if status == NEW else known
