@@ -43,6 +43,14 @@ def uncounted(function: Callable, **options: Any) -> Callable:
     return compiled(function, _nrt=False, **options)
 
 
+def merged(function: Callable) -> Callable:
+    """As `uncounted`, for what is called in one place: it is compiled there, as if it were written there.
+
+    Compiled by itself it would be optimised once more, with all that it calls.
+    """
+    return numba.njit(inline="always", _nrt=False, error_model="numpy")(function)
+
+
 def inlined(function: Callable) -> Callable:
     """As `uncounted`, for what runs once a spike: no call is left of it."""
     return compiled(function, forceinline=True, _nrt=False)

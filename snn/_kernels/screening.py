@@ -20,7 +20,7 @@ from typing import NamedTuple
 import numpy as np
 
 from snn._kernels import delivery
-from snn._kernels.compiling import uncounted
+from snn._kernels.compiling import merged, uncounted
 from snn._kernels.delivery import DEVIATION, LAST, TOTAL, TRACE
 from snn._kernels.neuron import crossing_time, largest_rise, slack
 
@@ -168,7 +168,7 @@ def screen(form, group, is_active, interval, sources, n_sources, screened):
     return n_violators, sums[0, 0]
 
 
-@uncounted
+@merged
 def fires(form, i, group, interval, active, sources, n_slots, log, n_events):
     """Follow a screened neuron through the spikes of the interval; return whether it reaches its
     threshold."""
@@ -198,7 +198,7 @@ def fires(form, i, group, interval, active, sources, n_slots, log, n_events):
     return False
 
 
-@uncounted
+@merged
 def find_firing(form, group, interval, is_active, active, sources, screened, log, n_events, n_slots, cost):
     """Make members of the active set of the violators that fire, or of all if they are many; return how many.
 

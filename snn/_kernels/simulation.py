@@ -5,7 +5,7 @@ import numpy as np
 
 from snn._kernels import compressed_rows, rows, segments  # noqa: F401 - implementations of `delivery`
 from snn._kernels.active_set import integrate_active, plan
-from snn._kernels.compiling import compiled, uncounted
+from snn._kernels.compiling import merged, uncounted
 from snn._kernels.event_loop import run
 from snn._kernels.neuron import Group
 from snn._kernels.run_state import (
@@ -20,7 +20,7 @@ from snn._kernels.run_state import (
 from snn._kernels.workspace import cut_up
 
 
-@uncounted
+@merged
 def integrate_all(form, group, drift, state, remaining, settings, work):
     """Integrate all neurons in place; return (time that passed, spikes, windows)."""
     is_screened = settings.room > 0
@@ -50,7 +50,7 @@ def integrate_all(form, group, drift, state, remaining, settings, work):
     return elapsed, n_new, n_windows
 
 
-@uncounted
+@merged
 def advance_one(form, neurons, k, group, drift, state, settings, stop_time, budget, work, spikes, n_events):
     """Advance copy k; return (status, spikes so far, budget left).  A window costs as much as a spike."""
     while True:
@@ -80,7 +80,7 @@ def advance_one(form, neurons, k, group, drift, state, settings, stop_time, budg
             return MISSING_ROW, n_events, budget
 
 
-@compiled
+@uncounted
 def advance(form, neurons, states, settings, memory, active, first, stop_time, budget, spikes):
     """Advance the copies active[first:] to `stop_time`; return (status, where in `active` to go on, spikes).
 

@@ -7,7 +7,7 @@ import numpy as np
 
 from snn._kernels.active_set import OWN_ROWS, Active, most_events, most_members
 from snn._kernels.candidates import CANDIDATE_ROWS, Windows
-from snn._kernels.compiling import compiled
+from snn._kernels.compiling import compiled, merged
 from snn._kernels.event_loop import MOST_EVENTS_PER_WINDOW
 from snn._kernels.rows import SUMS_IN_CACHE, TOGETHER
 from snn._kernels.screening import Log, Screened, Sources
@@ -72,8 +72,14 @@ class Memory(NamedTuple):
     floats: np.ndarray
     integers: np.ndarray
     flags: np.ndarray
+    used: np.ndarray
+    """How much of each of these is cut off already."""
     rows: np.ndarray
     """By itself, since it may be large and little of it touched."""
+
+
+FLOATS, INTEGERS, FLAGS = 0, 1, 2
+"""Entries of `Memory.used`."""
 
 
 class Work(NamedTuple):
@@ -97,6 +103,7 @@ def new_memory(form, n_neurons, settings):
         np.empty(floats) if floats < LARGE else _allocate(floats),
         np.empty(integers, dtype=np.int64),
         np.empty(flags, dtype=np.bool_),
+        np.empty(3, dtype=np.int64),
         np.empty(rows) if rows < LARGE else _allocate(rows),
     )
 
@@ -119,14 +126,14 @@ def _allocate(size):
     return np.empty(size)
 
 
-@compiled
-def _take(memory, used, size):
-    first = used[0]
-    used[0] += size
+@merged
+def _take(memory, used, which, size):
+    first = used[which]
+    used[which] += size
     return memory[first : first + size]
 
 
-@compiled
+@merged
 def cut_up(memory, n_neurons, settings):
     """Return the work arrays that lie in some memory; where nothing is screened, most are empty."""
     n, m = n_neurons, settings.room
@@ -135,48 +142,48 @@ def cut_up(memory, n_neurons, settings):
     n_sources = m + TOGETHER if is_screened else 0
     n_screened = n if is_screened else 0
     n_sums = max(n, SUMS_IN_CACHE) if is_screened else 0
-    floats, used_floats = memory.floats, np.zeros(1, dtype=np.int64)
-    integers, used_integers = memory.integers, np.zeros(1, dtype=np.int64)
-    flags, used_flags = memory.flags, np.zeros(1, dtype=np.int64)
+    floats, integers, flags, used = memory.floats, memory.integers, memory.flags, memory.used
+    for which in range(used.shape[0]):
+        used[which] = 0
     return Work(
-        bias=_take(floats, used_floats, n),
-        threshold=_take(floats, used_floats, n),
+        bias=_take(floats, used, FLOATS, n),
+        threshold=_take(floats, used, FLOATS, n),
         windows=Windows(
-            excess=_take(floats, used_floats, n),
-            may_fire=_take(flags, used_flags, (n + 7) // 8 * 8),
-            neurons=_take(integers, used_integers, n),
-            column_of=_take(integers, used_integers, n),
-            candidates=_take(floats, used_floats, CANDIDATE_ROWS * n).reshape(CANDIDATE_ROWS, n),
-            crossing=_take(floats, used_floats, n),
-            exact_at=_take(integers, used_integers, n),
-            tied=_take(integers, used_integers, n),
-            touched=_take(integers, used_integers, n),
-            n_touched=_take(integers, used_integers, 1),
+            excess=_take(floats, used, FLOATS, n),
+            may_fire=_take(flags, used, FLAGS, (n + 7) // 8 * 8),
+            neurons=_take(integers, used, INTEGERS, n),
+            column_of=_take(integers, used, INTEGERS, n),
+            candidates=_take(floats, used, FLOATS, CANDIDATE_ROWS * n).reshape(CANDIDATE_ROWS, n),
+            crossing=_take(floats, used, FLOATS, n),
+            exact_at=_take(integers, used, INTEGERS, n),
+            tied=_take(integers, used, INTEGERS, n),
+            touched=_take(integers, used, INTEGERS, n),
+            n_touched=_take(integers, used, INTEGERS, 1),
         ),
         active=Active(
-            members=_take(integers, used_integers, m),
-            own=_take(floats, used_floats, OWN_ROWS * m).reshape(OWN_ROWS, m),
-            slots=_take(integers, used_integers, m),
+            members=_take(integers, used, INTEGERS, m),
+            own=_take(floats, used, FLOATS, OWN_ROWS * m).reshape(OWN_ROWS, m),
+            slots=_take(integers, used, INTEGERS, m),
             rows=memory.rows,
-            n_slots=_take(integers, used_integers, 1 if is_screened else 0),
+            n_slots=_take(integers, used, INTEGERS, 1 if is_screened else 0),
         ),
-        is_active=_take(flags, used_flags, n_screened),
+        is_active=_take(flags, used, FLAGS, n_screened),
         sources=Sources(
-            members=_take(integers, used_integers, n_sources),
-            rows=_take(integers, used_integers, n_sources),
-            sums=_take(floats, used_floats, 4 * n_sources).reshape(4, n_sources),
+            members=_take(integers, used, INTEGERS, n_sources),
+            rows=_take(integers, used, INTEGERS, n_sources),
+            sums=_take(floats, used, FLOATS, 4 * n_sources).reshape(4, n_sources),
         ),
         screened=Screened(
-            potential=_take(floats, used_floats, n_screened),
-            current=_take(floats, used_floats, n_screened),
-            is_violator=_take(flags, used_flags, n_screened),
-            sums=_take(floats, used_floats, 3 * n_sums).reshape(3, n_sums),
+            potential=_take(floats, used, FLOATS, n_screened),
+            current=_take(floats, used, FLOATS, n_screened),
+            is_violator=_take(flags, used, FLAGS, n_screened),
+            sums=_take(floats, used, FLOATS, 3 * n_sums).reshape(3, n_sums),
         ),
         log=Log(
-            times=_take(floats, used_floats, n_log),
-            neurons=_take(integers, used_integers, n_log),
-            totals=_take(floats, used_floats, n_log),
-            traces=_take(floats, used_floats, n_log),
+            times=_take(floats, used, FLOATS, n_log),
+            neurons=_take(integers, used, INTEGERS, n_log),
+            totals=_take(floats, used, FLOATS, n_log),
+            traces=_take(floats, used, FLOATS, n_log),
         ),
         most_events=settings.most_events,
     )
