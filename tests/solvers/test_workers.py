@@ -42,7 +42,7 @@ def test_outcomes_come_in_the_order_of_the_batches(backend, n_workers, n_batches
 
 def blas_threads(_):
     pools = (pool for pool in threadpool_info() if pool["user_api"] == "blas")
-    # A library on OpenMP (a peer may bring one) has a number for each thread of the caller, and is not NumPy's.
+    # A library on OpenMP, which a peer may bring, has a number for each thread of the caller; NumPy has none.
     return {pool["num_threads"] for pool in pools if pool.get("threading_layer") != "openmp"}
 
 
