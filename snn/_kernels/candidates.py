@@ -204,6 +204,8 @@ def renew_bounds(n_candidates, moment, to_end, growth, windows):
         renew_bound(np.uint64(column), moment, to_end, growth, windows)
 
 
+MANY_CANDIDATES = 64
+"""Of more, crossings that could be first are refined together: `python -m tests.benchmarks random`."""
 PENDING = -1
 """In place of the instant for which a crossing is exact: the candidate is listed in `touched`."""
 
@@ -239,6 +241,15 @@ def refine(k, moment, length, instant, windows):
     time = crossing_time(windows.candidates[THRESHOLD, k] - v, bias, p * moment.fade, horizon)
     windows.crossing[k] = moment.now + time
     windows.exact_at[k] = instant
+
+
+@uncounted
+def refine_before(limit, n_candidates, moment, length, instant, windows):
+    """Refine all crossings that could be before `limit`, or before the first of those that are found."""
+    for k in range(n_candidates):
+        if windows.crossing[k] <= limit and windows.exact_at[k] != instant:
+            refine(k, moment, length, instant, windows)
+            limit = min(limit, windows.crossing[k])
 
 
 @inlined
@@ -277,6 +288,11 @@ def first_to_cross(n_candidates, moment, length, end_fade, instant, windows):
             windows.crossing[column] = length
             return column
         refine(column, moment, length, instant, windows)
+        if n_candidates > MANY_CANDIDATES:
+            # One by one, each would cost a search of all.
+            refine_before(
+                min(windows.crossing[column], length), n_candidates, moment, length, instant, windows
+            )
 
 
 @inlined
