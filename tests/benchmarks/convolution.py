@@ -106,7 +106,7 @@ def measure_certified(problem: LassoProblem, repeats: int, gaps: tuple[float, ..
         return {"name": name, "seconds": min(seconds), "gap": reached, "n_steps": int(result.n_steps[0])}
 
     solve_spiking(problem, polish=True)
-    found = [entry("spikes, exact", lambda p: solve_spiking(p, polish=True), repeats, gaps[-1])]
+    found = [entry("spikes, polished", lambda p: solve_spiking(p, polish=True), repeats, gaps[-1])]
     for gap in gaps:
         found.append(
             entry(

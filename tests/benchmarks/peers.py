@@ -297,7 +297,7 @@ def _spams(*, with_gram: bool) -> Callable[[LassoProblem], Solve]:
     return ask
 
 
-OURS = Peer(name="spikes, exact finish", ask=_spiking(polish=True), takes_batches=True)
+OURS = Peer(name="spikes, polished", ask=_spiking(polish=True), takes_batches=True)
 RATE = Peer(name="spikes, rate", ask=_spiking(readout="rate"), takes_batches=True)
 CURRENT = Peer(name="spikes, average current", ask=_spiking(readout="current"), takes_batches=True)
 FISTA = Peer(name="FISTA", ask=_fista, takes_batches=True)

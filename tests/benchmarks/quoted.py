@@ -284,7 +284,7 @@ def _convolution_exact(data: dict) -> str:
             ]
         )
     names = [one["name"] for one in data["sizes"][0]["certified_codes"][1:]]
-    return table(["unknowns", "spikes, exact", "gap", *names], rows)
+    return table(["unknowns", "spikes, polished", "gap", *names], rows)
 
 
 BLOCKS: dict[str, tuple[tuple[str, ...], Callable[..., str]]] = {

@@ -29,8 +29,8 @@ def batches(*, quick: bool) -> dict[str, tuple[LassoProblem, dict]]:
     )
     exact = {"polish": True, "tol": GAP}
     return {
-        f"{n_patches:,} patches, exact finish": (patches, exact),
-        f"{n_signals} random signals, {n_features} x {n_random}, exact finish": (random, exact),
+        f"{n_patches:,} patches, polished": (patches, exact),
+        f"{n_signals} random signals, {n_features} x {n_random}, polished": (random, exact),
         f"{n_signals} random signals, average current to 1e-2": (random, {"readout": "current", "tol": 1e-2}),
     }
 
