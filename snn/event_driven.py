@@ -95,7 +95,6 @@ class EventDrivenRun:
         if state is not None:
             self.membrane_potential[:] = state.membrane_potential
             self.synaptic_current[:] = state.synaptic_current
-            run_state.drop_negligible(self.synaptic_current)
             drift += self.synaptic_current
             if filter_spikes:
                 traces[0] = getattr(state, "filtered_spikes", 0.0)

@@ -9,9 +9,8 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numba.extending import overload
 
-from snn._kernels.compiling import compiled, uncounted
+from snn._kernels.compiling import compiled, implements, resolved_by_record, uncounted
 from snn._kernels.forms import CompressedRows, Rows, Segments, Stencil
 
 POTENTIAL, CURRENT, BIAS, THRESHOLD = 0, 1, 2, 3
@@ -131,6 +130,12 @@ def _add(current, weights, factor):
         current[i] += factor * weights[i]
 
 
+@resolved_by_record
+def add_weights(form, current, neuron):
+    """Add the weights of one source to the currents; its own current may change too."""
+
+
+@implements(add_weights, Rows)
 def _deliver_rows(form, current, neuron):
     n_rows = form.row_of.shape[0]
     is_positive = neuron < n_rows
@@ -148,17 +153,20 @@ def _deliver_rows(form, current, neuron):
     current[opposite] = opposite_current
 
 
+@implements(add_weights, Segments)
 def _deliver_segments(form, current, neuron):
     for segment in range(form.starts[neuron], form.starts[neuron + 1]):
         target, length, offset = form.targets[segment], form.lengths[segment], form.offsets[segment]
         _add(current[target : target + length], form.values[offset : offset + length], form.factors[segment])
 
 
+@implements(add_weights, CompressedRows)
 def _deliver_compressed_rows(form, current, neuron):
     for entry in range(form.starts[neuron], form.starts[neuron + 1]):
         current[form.targets[entry]] += form.weights[entry]
 
 
+@implements(add_weights, Stencil)
 def _deliver_stencil(form, current, neuron):
     # Positions in a row of the grid, and their channels, are neighbours in both arrays.
     position, channel = neuron // form.n_channels, neuron % form.n_channels
@@ -175,24 +183,6 @@ def _deliver_stencil(form, current, neuron):
         line = (channel * n_row_offsets + i) * n_column_offsets + column_offset
         length, offset = n_columns * form.n_channels, line * form.n_channels
         _add(current[first : first + length], form.values[offset : offset + length], 1.0)
-
-
-DELIVERIES = {
-    Rows: _deliver_rows,
-    Segments: _deliver_segments,
-    CompressedRows: _deliver_compressed_rows,
-    Stencil: _deliver_stencil,
-}
-
-
-def _deliver(form, current, neuron):
-    """Add the weights of one source to the currents; its own current may change too."""
-    DELIVERIES[type(form)](form, current, neuron)
-
-
-@overload(_deliver, jit_options={"_nrt": False, "forceinline": True})
-def _deliver_form(form, current, neuron):
-    return DELIVERIES[form.instance_class]
 
 
 @uncounted
@@ -242,7 +232,7 @@ def advance(
                     spikes.neurons[n_events] = neuron
                 n_events += 1
                 own_current = current[neuron]
-                _deliver(form, current, neuron)
+                add_weights(form, current, neuron)
                 current[neuron] = own_current
         _leave(copies.potential[k], copies.current[k], workspace.rows)
         copies.growth[k] = growth

@@ -63,11 +63,15 @@ def resolved_by_record(operation: Callable) -> Callable:
     implementation of their own.
     """
 
+    @functools.wraps(operation)
+    def resolved(record: tuple, *arguments: Any) -> Any:
+        return _IMPLEMENTATIONS.get((operation.__name__, type(record)), operation)(record, *arguments)
+
     def implementation_for(record: numba.types.NamedTuple, *_: numba.types.Type) -> Callable:
         return _IMPLEMENTATIONS.get((operation.__name__, record.instance_class), operation)
 
-    overload(operation, jit_options=_INLINED, strict=False)(implementation_for)
-    return operation
+    overload(resolved, jit_options=_INLINED, strict=False)(implementation_for)
+    return resolved
 
 
 def implements(operation: Callable, record: type) -> Callable[[Callable], Callable]:
