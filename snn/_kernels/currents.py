@@ -1,4 +1,4 @@
-"""The currents that spikes or rates cause: weights of a source, added at once to all currents of a network."""
+"""The currents that spikes or rates cause: weights of a source, added to all currents at once."""
 
 from snn._kernels.compiling import compiled, implements, resolved_by_record
 from snn._kernels.forms import CompressedRows, Rows, Segments, Stencil
@@ -37,7 +37,11 @@ def _add_rows(form, current, neuron, count):
 def _add_segments(form, current, neuron, count):
     for segment in range(form.starts[neuron], form.starts[neuron + 1]):
         target, length, offset = form.targets[segment], form.lengths[segment], form.offsets[segment]
-        _add(current[target : target + length], form.values[offset : offset + length], count * form.factors[segment])
+        _add(
+            current[target : target + length],
+            form.values[offset : offset + length],
+            count * form.factors[segment],
+        )
 
 
 @implements(add_weights, CompressedRows)
