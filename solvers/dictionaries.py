@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from functools import cached_property
 from typing import Any, NoReturn
 
 import numpy as np
@@ -10,9 +11,8 @@ from scipy import sparse
 from scipy.sparse.linalg import LinearOperator, eigsh
 
 from snn import checks
+from solvers.rounding import LONGEST_SUM, SMALLEST_SQUARED_NORM, high_part
 
-# Smaller squared norms are refused: relative to them, duality gaps would sink into denormal numbers.
-SMALLEST_SQUARED_NORM = np.finfo(float).tiny / np.finfo(float).eps
 # Of a dictionary: 4 MB.
 VALUES_AT_ONCE = 524_288
 # Up to so many atoms or features the largest eigenvalue is computed directly.
@@ -43,6 +43,39 @@ class Dictionary(ABC):
     @abstractmethod
     def correlate(self, signals: np.ndarray) -> np.ndarray:
         """Return signals @ D.T, shape (n_signals, n_atoms)."""
+
+    @property
+    @abstractmethod
+    def features_of_atom(self) -> int:
+        """How many features an atom covers."""
+
+    @abstractmethod
+    def covered_norms(self, signals: np.ndarray) -> np.ndarray:
+        """Return the largest norm of the features of each signal that one atom covers, shape (n_signals,)."""
+
+    @abstractmethod
+    def overlaps(self, codes: sparse.csr_array) -> np.ndarray:
+        """Return how many atoms of each code cover one feature, or more, shape (n_signals,)."""
+
+    @abstractmethod
+    def largest_entries(self, atoms: np.ndarray) -> np.ndarray:
+        """Return max_j |d_ij| of some atoms, shape (len(atoms),)."""
+
+    @abstractmethod
+    def reconstruct_in_parts(
+        self, codes: sparse.csr_array, high: np.ndarray, low: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return high @ high(D), and low @ D + high @ low(D), shape (n_signals, n_features) each.
+
+        D is the sum of high(D), of `KEPT_BITS` bits beside the largest entry of each atom, and of low(D).
+
+        Parameters
+        ----------
+        codes : scipy.sparse.csr_array, shape (n_signals, n_atoms)
+            Which entries of a code are not zero.
+        high, low : ndarray, shape (n_entries,)
+            These entries in two parts.
+        """
 
     @abstractmethod
     def reconstruct(self, codes: np.ndarray | sparse.csr_array) -> np.ndarray:
@@ -208,17 +241,57 @@ class DenseDictionary(Dictionary):
 
         One matrix-vector product a signal: a product of matrices rounds a row differently with the
         number of rows beside it, and a code must not depend on its batch mates.  All signals go through
-        a large dictionary part by part, each of which stays in cache meanwhile.
+        a large dictionary part by part, each of which stays in cache meanwhile.  Many features are added up
+        in parts.
         """
         n_atoms, n_features = self.shape
         correlations = np.empty((len(signals), n_atoms))
         step = max(VALUES_AT_ONCE // n_features, 1)
         for first in range(0, n_atoms, step):
             atoms = self._array[first : first + step]
-            np.matmul(
-                signals[:, np.newaxis, :], atoms.T, out=correlations[:, np.newaxis, first : first + step]
-            )
+            target = correlations[:, np.newaxis, first : first + step]
+            for begin in range(0, n_features, LONGEST_SUM):
+                part = slice(begin, begin + LONGEST_SUM)
+                if begin == 0:
+                    np.matmul(signals[:, np.newaxis, part], atoms[:, part].T, out=target)
+                else:
+                    target += np.matmul(signals[:, np.newaxis, part], atoms[:, part].T)
         return correlations
+
+    @property
+    def features_of_atom(self) -> int:
+        """All features."""
+        return self.shape[1]
+
+    def covered_norms(self, signals: np.ndarray) -> np.ndarray:
+        """Return the norms of signals, shape (n_signals,): an atom covers all features."""
+        return np.sqrt(np.einsum("ij,ij->i", signals, signals))
+
+    def overlaps(self, codes: sparse.csr_array) -> np.ndarray:
+        """Return the number of entries of each code, shape (n_signals,)."""
+        return codes.indptr[1:] - codes.indptr[:-1]
+
+    def largest_entries(self, atoms: np.ndarray) -> np.ndarray:
+        """Return max_j |d_ij| of some atoms, shape (len(atoms),)."""
+        return self._largest_entries.take(atoms)
+
+    @cached_property
+    def _largest_entries(self) -> np.ndarray:
+        return np.maximum(self._array.max(axis=1), -self._array.min(axis=1))
+
+    def reconstruct_in_parts(
+        self, codes: sparse.csr_array, high: np.ndarray, low: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return high @ high(D), and low @ D + high @ low(D), shape (n_signals, n_features) each."""
+        # Only rows that are used are read.
+        used, columns = np.unique(codes.indices, return_inverse=True)
+        shape = codes.shape[0], len(used)
+        high, low = (sparse.csr_array((part, columns, codes.indptr), shape) for part in (high, low))
+        atoms = self._array[used]
+        kept = high_part(atoms, self.largest_entries(used)[:, np.newaxis])
+        rest = low @ atoms
+        rest += high @ (atoms - kept)
+        return high @ kept, rest
 
     def reconstruct(self, codes: np.ndarray | sparse.csr_array) -> np.ndarray:
         """Return codes @ array, shape (n_signals, n_features).
