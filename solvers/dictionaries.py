@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from functools import cached_property
 from typing import Any, NoReturn
 
 import numpy as np
@@ -11,7 +10,8 @@ from scipy import sparse
 from scipy.sparse.linalg import LinearOperator, eigsh
 
 from snn import checks
-from solvers.rounding import LONGEST_SUM, SMALLEST_SQUARED_NORM, high_part
+from solvers._kernels.precision import LONGEST_SUM, SMALLEST_SQUARED_NORM
+from solvers.rounding import high_part
 
 # Of a dictionary: 4 MB.
 VALUES_AT_ONCE = 524_288
@@ -273,11 +273,8 @@ class DenseDictionary(Dictionary):
 
     def largest_entries(self, atoms: np.ndarray) -> np.ndarray:
         """Return max_j |d_ij| of some atoms, shape (len(atoms),)."""
-        return self._largest_entries.take(atoms)
-
-    @cached_property
-    def _largest_entries(self) -> np.ndarray:
-        return np.maximum(self._array.max(axis=1), -self._array.min(axis=1))
+        rows = self._array[atoms]
+        return np.maximum(rows.max(axis=1), -rows.min(axis=1))
 
     def reconstruct_in_parts(
         self, codes: sparse.csr_array, high: np.ndarray, low: np.ndarray
@@ -288,7 +285,7 @@ class DenseDictionary(Dictionary):
         shape = codes.shape[0], len(used)
         high, low = (sparse.csr_array((part, columns, codes.indptr), shape) for part in (high, low))
         atoms = self._array[used]
-        kept = high_part(atoms, self.largest_entries(used)[:, np.newaxis])
+        kept = high_part(atoms, np.abs(atoms).max(axis=1, initial=0.0)[:, np.newaxis])
         rest = low @ atoms
         rest += high @ (atoms - kept)
         return high @ kept, rest

@@ -13,9 +13,10 @@ import numpy as np
 from scipy import sparse
 
 from snn import checks
+from solvers._kernels.precision import QUANTUM
 from solvers.problem import LassoProblem
 from solvers.residuals import residuals_of
-from solvers.rounding import QUANTUM, gamma, operations_of_sum
+from solvers.rounding import gamma, operations_of_sum
 
 # Codes measured together: a few buffers of 8 MB, however many signals there are.
 BLOCK_ENTRIES = 2**20

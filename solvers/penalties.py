@@ -21,9 +21,8 @@ from typing import Any
 import numpy as np
 
 from snn import checks
+from solvers._kernels.precision import SMALLEST, UNIT_ROUNDOFF, WITHIN
 from solvers.penalty import (
-    SMALLEST,
-    WITHIN,
     Penalty,
     clipped,
     each,
@@ -33,7 +32,6 @@ from solvers.penalty import (
     threshold,
     unconstrained_multiple,
 )
-from solvers.rounding import UNIT_ROUNDOFF
 
 # Of ||d_i||^2: a smaller quadratic penalty is lost in the rounding of correlations.
 LEAST_CURVATURE = 1e-15

@@ -9,12 +9,7 @@ from typing import Any, Self
 import numpy as np
 
 from snn import checks
-from solvers.rounding import UNIT_ROUNDOFF
-
-# Replaces zero in denominators.
-SMALLEST = np.finfo(np.float64).tiny
-# Of the largest multiple of a residual that is a dual point: it must be one without rounding, too.
-WITHIN = 1.0 - 8.0 * UNIT_ROUNDOFF
+from solvers._kernels.precision import SMALLEST
 
 
 class Penalty(ABC):

@@ -7,11 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import sparse
 
+from solvers._kernels.precision import EXACT_BITS, KEPT_BITS, QUANTUM, SLACK, SMALLEST_NORM, UNIT_ROUNDOFF
 from solvers.dictionaries import Dictionary
-from solvers.rounding import KEPT_BITS, QUANTUM, SLACK, SMALLEST_NORM, UNIT_ROUNDOFF, gamma, operations_of_sum
-
-# Bits of a sum of products that is exact.
-EXACT_BITS = 53
+from solvers.rounding import gamma, operations_of_sum
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,7 +50,8 @@ def residuals_of(atoms: Dictionary, signals: np.ndarray, codes: sparse.csr_array
     signal = np.arange(n_signals).repeat(codes.indptr[1:] - codes.indptr[:-1])
     n_terms = atoms.overlaps(codes)
 
-    _, atom_exponent = np.frexp(atoms.largest_entries(codes.indices))
+    used, which = np.unique(codes.indices, return_inverse=True)
+    _, atom_exponent = np.frexp(atoms.largest_entries(used).take(which))
     _, exponent = np.frexp(codes.data)
     term_exponent = np.full(n_signals, np.iinfo(np.int32).min // 2)
     np.maximum.at(term_exponent, signal, exponent + atom_exponent)

@@ -15,21 +15,7 @@ from typing import TypeVar
 
 import numpy as np
 
-UNIT_ROUNDOFF = 2.0**-53
-"""u: the largest relative error of one operation."""
-QUANTUM = 2.0**-1074
-"""The smallest positive number: more than the error of a product that underflows."""
-SMALLEST_SQUARED_NORM = np.finfo(np.float64).tiny / np.finfo(np.float64).eps
-"""Smaller squared norms are refused: relative to them, duality gaps would sink into denormal numbers."""
-SMALLEST_NORM = float(np.sqrt(SMALLEST_SQUARED_NORM))
-# Besides the operations that are counted: products with a multiple, differences, norms.
-SPARE_OPERATIONS = 8
-# The bounds are computed in floating point, too.
-SLACK = 1.01
-# Bits of the larger part of an atom's entries, beside the largest entry.
-KEPT_BITS = 20
-# Products that are added up before their sums are, so that the bound of a long sum grows slowly.
-LONGEST_SUM = 1024
+from solvers._kernels.precision import KEPT_BITS, LONGEST_SUM, SLACK, SPARE_OPERATIONS, UNIT_ROUNDOFF
 
 Count = TypeVar("Count", int, np.ndarray)
 
