@@ -273,6 +273,12 @@ def sparse_product(codes: np.ndarray, matrix: np.ndarray, out: np.ndarray | None
     return np.matmul(codes, matrix, out=out)
 
 
+def inverse_norms(squared_norms: np.ndarray) -> np.ndarray:
+    """Return 1 / ||d_i|| of each atom; 0 for an atom of norm zero."""
+    norms = np.sqrt(squared_norms)
+    return np.divide(1.0, norms, out=np.zeros_like(norms), where=norms > 0.0)
+
+
 def squared_norms_of_rows(name: str, row: str, array: np.ndarray) -> np.ndarray:
     """Return the squared norm of each row; refuse those that floating point cannot hold."""
     with np.errstate(over="ignore", under="ignore"):

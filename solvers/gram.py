@@ -16,6 +16,7 @@ from solvers import convolutional_active_set, convolutional_network
 from solvers._kernels.active_set import ENDED, N_CORRECTIONS, N_ROUNDS, solve_active_sets
 from solvers._kernels.batch import CompressedRows
 from solvers.convolution import ConvolutionalDictionary
+from solvers.dictionaries import inverse_norms
 from solvers.problem import LassoProblem
 
 # Atoms from which on rows of the Gram matrix are computed on demand for a single signal.  The full matrix of
@@ -78,6 +79,7 @@ class DenseGram:
         )
         self._squared_norms = problem.squared_norms
         self._curvatures = problem.curvatures
+        self._inverse_norms = inverse_norms(problem.squared_norms)
         self.diagonal = problem.squared_norms + self._curvatures
         self.group_length = problem.n_atoms
 
@@ -128,6 +130,7 @@ class DenseGram:
                 problem.correlations,
                 problem.l1_weights,
                 self._curvatures,
+                self._inverse_norms,
                 problem.positive,
                 signals[part],
                 start,

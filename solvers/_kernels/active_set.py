@@ -41,7 +41,8 @@ from solvers._kernels.factor import (
     subtract,
 )
 
-# Violations below this share of the largest correlation are rounding: some hundred times 1e-16.
+# Violations below this share of the largest correlation are rounding: some hundred times 1e-16.  Violations
+# and correlations are in units of the norms of their atoms, so that no unit of an atom matters.
 ROUNDING = 1e-13
 # Violators that enter S together: those above this share of the worst violation, and at most so many for each
 # atom in S, or LEAST_ENTERING atoms.  One at a time costs a third more where hundreds enter; of many, most
@@ -71,21 +72,23 @@ class Scratch(NamedTuple):
 
 
 @uncounted
-def _violators(residual, l1_weights, positive, share, tolerance, n_atoms, most, scratch):
+def _violators(residual, l1_weights, inverse_norms, positive, share, tolerance, n_atoms, most, scratch):
     """Fill `places` with up to `most` atoms that violate most, the worst first; return how many."""
     places, excesses = scratch.places, scratch.excesses
     count = 0
     for i in range(n_atoms):
-        count += (residual[i] if positive else abs(residual[i])) - l1_weights[i] > tolerance
+        excess = ((residual[i] if positive else abs(residual[i])) - l1_weights[i]) * inverse_norms[i]
+        count += excess > tolerance
     if count == 0:
         return 0
     least = tolerance
     if share > 0.0:
         for i in range(n_atoms):
-            least = max(least, share * ((residual[i] if positive else abs(residual[i])) - l1_weights[i]))
+            excess = ((residual[i] if positive else abs(residual[i])) - l1_weights[i]) * inverse_norms[i]
+            least = max(least, share * excess)
     count = 0
     for i in range(n_atoms):
-        excess = (residual[i] if positive else abs(residual[i])) - l1_weights[i]
+        excess = ((residual[i] if positive else abs(residual[i])) - l1_weights[i]) * inverse_norms[i]
         if excess > least and (count < most or excess > excesses[most - 1]):
             count = min(count + 1, most)
             k = count - 1
@@ -194,8 +197,9 @@ def _solve_within(work, n_members, size, positive, tolerance, max_rounds, at_sta
         _residuals_within(work, n_members, size)
         most = max(LEAST_ENTERING, int(ENTERING_PER_ACTIVE * size))
         n_entering = _violators(
-            work.residual, work.l1_weight, positive, ENTERING, tolerance, n_members, most, scratch
-        )
+            work.residual, work.l1_weight, work.inverse_norm, positive, ENTERING, tolerance, n_members, most,
+            scratch,
+        )  # fmt: skip
         if n_entering == 0:
             return size, rounds_left, True
         for i in range(n_entering):
@@ -254,14 +258,16 @@ def _refine(work, size):
 
 
 @uncounted
-def _largest_first(start, signal, scratch):
+def _largest_first(start, signal, inverse_norms, scratch):
     """Write the atoms that a signal starts from to `places`, the largest currents first, and their signs.
 
-    Return how many.
+    Currents are compared in units of the norms; atoms of norm zero are left out.  Return how many there are.
     """
     count = 0
     for entry in range(start.pointers[signal], start.pointers[signal + 1]):
-        current = start.values[entry]
+        current = start.values[entry] * inverse_norms[start.columns[entry]]
+        if current == 0.0:
+            continue
         k = count
         while k > 0 and abs(scratch.signs[k - 1]) < abs(current):
             scratch.signs[k] = scratch.signs[k - 1]
@@ -282,12 +288,12 @@ def _solve_one(gram, terms, signal, start, max_rounds, work, scratch, missing):
     correlations = terms.correlations[signal]
     tolerance = 0.0
     for i in range(n_atoms):
-        tolerance = max(tolerance, abs(correlations[i]))
+        tolerance = max(tolerance, abs(correlations[i]) * terms.inverse_norms[i])
     tolerance *= ROUNDING
 
     row_of, places, is_member = gram.row_of, scratch.places, scratch.is_member
     # The largest enter first; those that depend on them stay outside S.
-    n_members = _largest_first(start, signal, scratch)
+    n_members = _largest_first(start, signal, terms.inverse_norms, scratch)
     if n_members > work.atoms.shape[0]:
         work = enlarged(work, 0, 0, 2 * n_members)
     for k in range(n_members):
@@ -309,8 +315,9 @@ def _solve_one(gram, terms, signal, start, max_rounds, work, scratch, missing):
         _residuals(work, size, gram, correlations, scratch.residual)
         most = max(LEAST_JOINING, size)
         n_joining = _violators(
-            scratch.residual, terms.l1_weights, terms.positive, 0.0, tolerance, n_atoms, most, scratch
-        )
+            scratch.residual, terms.l1_weights, terms.inverse_norms, terms.positive, 0.0, tolerance, n_atoms,
+            most, scratch,
+        )  # fmt: skip
         if n_members + n_joining > work.atoms.shape[0]:
             work = enlarged(work, n_members, size, 2 * (n_members + n_joining))
         ended = True
@@ -332,23 +339,22 @@ def _solve_one(gram, terms, signal, start, max_rounds, work, scratch, missing):
 
 @compiled
 def solve_active_sets(
-    rows, row_of, correlations, l1_weights, curvatures, positive, signals, start, max_rounds, codes, report,
-    missing,
+    rows, row_of, correlations, l1_weights, curvatures, inverse_norms, positive, signals, start, max_rounds,
+    codes, report, missing,
 ):  # fmt: skip
     """Write the optimal codes of some signals.
 
     rows, row_of : as of `GramRows`; rows of the atoms in `start` are stored.
-    correlations, l1_weights, curvatures, positive : as of `Terms`.
+    correlations, l1_weights, curvatures, inverse_norms, positive : as of `Terms`.
     signals : numbers of those to solve.
     start : `CompressedRows`, one for each signal: the atoms it starts from and their currents, ||d_i||^2 a_i
-    or
-        a multiple of it.  Signs are those of the atoms; the largest enter first.
+        or a multiple of it.  Signs are those of the atoms; the largest enter first.
     codes, report : a row for each of `signals`; zeros at first.
     missing : marks the violators whose rows are not stored.
     """
     # Records that are made here, and not by the caller, save two microseconds each.
     gram = GramRows(rows, row_of)
-    terms = Terms(correlations, l1_weights, curvatures, positive)
+    terms = Terms(correlations, l1_weights, curvatures, inverse_norms, positive)
     n_atoms = row_of.shape[0]
     work = new_working_set(LEAST_CAPACITY)
     scratch = Scratch(

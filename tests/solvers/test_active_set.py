@@ -232,6 +232,35 @@ def test_progress_is_shown_on_request(capsys):
     assert "active set" in capsys.readouterr().err
 
 
+# -- units ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("decades", [6, 7, 8])
+@pytest.mark.parametrize("positive", [True, False])
+def test_the_scale_of_an_atom_does_not_matter(decades, positive):
+    """Atoms and penalties times 10^U(-w, w) are the same problem, its codes divided by these factors."""
+    rng = np.random.default_rng(decades)
+    for share in np.geomspace(1e-3, 0.8, 20):
+        n_features = int(rng.integers(5, 40))
+        plain = random_problem(
+            2 * n_features, n_features, share=share, positive=positive, seed=rng.integers(2**31)
+        )
+        factors = 10.0 ** rng.uniform(-decades, decades, plain.n_atoms)
+        scaled = LassoProblem(
+            plain.dictionary * factors[:, np.newaxis],
+            plain.signals,
+            plain.l1_weights * factors,
+            positive=positive,
+        )
+        start = (rng.random((1, plain.n_atoms)) < 0.3) / factors
+        expected = solve_active_set(plain)
+        for result in (solve_active_set(scaled), solve_active_set(scaled, start=start)):
+            assert result.converged
+            np.testing.assert_array_equal(result.codes != 0.0, expected.codes != 0.0)
+            size = np.abs(expected.codes).max()
+            np.testing.assert_allclose(result.codes * factors, expected.codes, rtol=0, atol=1e-11 * size)
+
+
 # -- dependent atoms -----------------------------------------------------------------------------
 
 

@@ -10,7 +10,7 @@ def working_set(dictionary, correlations, l1_weights, curvatures):
     """All atoms of a dictionary as members."""
     n_atoms = len(dictionary)
     gram = GramRows(dictionary @ dictionary.T, np.arange(n_atoms))
-    terms = Terms(correlations[np.newaxis], l1_weights, curvatures, True)
+    terms = Terms(correlations[np.newaxis], l1_weights, curvatures, np.ones(n_atoms), True)
     work = new_working_set(n_atoms)
     for atom in range(n_atoms):
         join(work, atom, gram, terms, 0, atom)
