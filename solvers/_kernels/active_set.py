@@ -1,4 +1,4 @@
-"""An active-set method for the LASSO, with rows of the Gram matrix that are stored.
+"""An active-set method for the LASSO, with the Gram matrix.
 
 In the coordinates x_i = sign_i a_i >= 0 of the atoms of the active set S, with G the Gram matrix (and the
 curvatures of the penalty on its diagonal) and b the correlations, the method alternates
@@ -17,7 +17,7 @@ together.  The caller bounds the number of rounds and certifies the codes.
 
 The cost depends on the size of the support: rounds run in a working set W, which holds S and atoms that
 may enter, and whose part of the Gram matrix is copied together.  Full rows of the matrix are read only
-when W is solved, to find violators outside W.
+when W is solved, to find violators outside W.  `solvers.working_set` calls `solve_within` without the matrix.
 """
 
 import math
@@ -28,7 +28,6 @@ import numpy as np
 
 from snn._kernels.compiling import compiled, uncounted
 from solvers._kernels.factor import (
-    GramRows,
     Terms,
     copy,
     enlarged,
@@ -57,7 +56,7 @@ LEAST_CAPACITY = 32
 
 
 # Columns of what the method says of each signal: atoms in which the support, or a sign, differs from the
-# start; rounds; whether it ended, with no violator left whose row of the Gram matrix is stored.
+# start; rounds; whether it ended, with no violator left.
 N_CORRECTIONS, N_ROUNDS, ENDED = range(3)
 
 
@@ -69,6 +68,14 @@ class Scratch(NamedTuple):
     places: np.ndarray
     signs: np.ndarray
     excesses: np.ndarray
+
+
+@compiled
+def new_scratch(n_atoms):
+    return Scratch(
+        np.empty(n_atoms), np.zeros(n_atoms, np.bool_), np.empty(n_atoms, np.int64), np.empty(n_atoms),
+        np.empty(n_atoms),
+    )  # fmt: skip
 
 
 @uncounted
@@ -172,7 +179,7 @@ def _pivot(work, size, scratch):
 
 
 @uncounted
-def _solve_within(work, n_members, size, positive, tolerance, max_rounds, at_start, scratch):
+def solve_within(work, n_members, size, positive, tolerance, max_rounds, at_start, scratch):
     """Solve the problem of the members of W; return (size of S, rounds left, whether it is solved).
 
     The residual of the equations on S is left in `solution`.
@@ -224,7 +231,6 @@ def _subtract_four(target, factors, first, second, third, fourth):
 @uncounted
 def _residuals(work, size, gram, correlations, residual):
     """Set the correlations of all atoms with the residual of x, 0 for those in S."""
-    rows, row_of = gram.rows, gram.row_of
     copy(residual, correlations)
     factors = work.residual
     for k in range(size):
@@ -235,19 +241,19 @@ def _residuals(work, size, gram, correlations, residual):
         _subtract_four(
             residual,
             factors[k : k + 4],
-            rows[row_of[work.atoms[work.active[k]]]],
-            rows[row_of[work.atoms[work.active[k + 1]]]],
-            rows[row_of[work.atoms[work.active[k + 2]]]],
-            rows[row_of[work.atoms[work.active[k + 3]]]],
+            gram[work.atoms[work.active[k]]],
+            gram[work.atoms[work.active[k + 1]]],
+            gram[work.atoms[work.active[k + 2]]],
+            gram[work.atoms[work.active[k + 3]]],
         )
     for k in range(whole, size):
-        subtract(residual, factors[k], rows[row_of[work.atoms[work.active[k]]]])
+        subtract(residual, factors[k], gram[work.atoms[work.active[k]]])
     for k in range(size):
         residual[work.atoms[work.active[k]]] = 0.0
 
 
 @uncounted
-def _refine(work, size):
+def refine(work, size):
     """Do one step of iterative refinement: many changes of the factor have added rounding errors."""
     solve_transposed(work.factor, work.solution, size)
     solve(work.factor, work.solution, size)
@@ -282,7 +288,7 @@ def _largest_first(start, signal, inverse_norms, scratch):
 
 
 @compiled
-def _solve_one(gram, terms, signal, start, max_rounds, work, scratch, missing):
+def _solve_one(gram, terms, signal, start, max_rounds, work, scratch):
     """Solve for one signal; return (working set, size of S, rounds left, whether the method ended)."""
     n_atoms = terms.l1_weights.shape[0]
     correlations = terms.correlations[signal]
@@ -291,7 +297,7 @@ def _solve_one(gram, terms, signal, start, max_rounds, work, scratch, missing):
         tolerance = max(tolerance, abs(correlations[i]) * terms.inverse_norms[i])
     tolerance *= ROUNDING
 
-    row_of, places, is_member = gram.row_of, scratch.places, scratch.is_member
+    places, is_member = scratch.places, scratch.is_member
     # The largest enter first; those that depend on them stay outside S.
     n_members = _largest_first(start, signal, terms.inverse_norms, scratch)
     if n_members > work.atoms.shape[0]:
@@ -306,7 +312,7 @@ def _solve_one(gram, terms, signal, start, max_rounds, work, scratch, missing):
     ended = False
     while not ended:
         if n_members > 0:
-            size, max_rounds, solved = _solve_within(
+            size, max_rounds, solved = solve_within(
                 work, n_members, size, terms.positive, tolerance, max_rounds, at_start, scratch
             )
             if not solved:
@@ -323,15 +329,13 @@ def _solve_one(gram, terms, signal, start, max_rounds, work, scratch, missing):
         ended = True
         for k in range(n_joining):
             atom = places[k]
-            if row_of[atom] < 0:
-                missing[atom] = True
-            elif not is_member[atom]:
+            if not is_member[atom]:
                 join(work, n_members, gram, terms, signal, atom)
                 is_member[atom] = True
                 n_members += 1
                 ended = False
     if ended:
-        _refine(work, size)
+        refine(work, size)
     for k in range(n_members):
         is_member[work.atoms[k]] = False
     return work, size, max_rounds, ended
@@ -339,33 +343,26 @@ def _solve_one(gram, terms, signal, start, max_rounds, work, scratch, missing):
 
 @compiled
 def solve_active_sets(
-    rows, row_of, correlations, l1_weights, curvatures, inverse_norms, positive, signals, start, max_rounds,
-    codes, report, missing,
+    gram, correlations, l1_weights, curvatures, inverse_norms, positive, signals, start, max_rounds, codes,
+    report,
 ):  # fmt: skip
     """Write the optimal codes of some signals.
 
-    rows, row_of : as of `GramRows`; rows of the atoms in `start` are stored.
+    gram : the Gram matrix, without the curvatures.
     correlations, l1_weights, curvatures, inverse_norms, positive : as of `Terms`.
     signals : numbers of those to solve.
     start : `CompressedRows`, one for each signal: the atoms it starts from and their currents, ||d_i||^2 a_i
         or a multiple of it.  Signs are those of the atoms; the largest enter first.
     codes, report : a row for each of `signals`; zeros at first.
-    missing : marks the violators whose rows are not stored.
     """
-    # Records that are made here, and not by the caller, save two microseconds each.
-    gram = GramRows(rows, row_of)
+    # A record that is made here, and not by the caller, saves two microseconds.
     terms = Terms(correlations, l1_weights, curvatures, inverse_norms, positive)
-    n_atoms = row_of.shape[0]
+    n_atoms = l1_weights.shape[0]
     work = new_working_set(LEAST_CAPACITY)
-    scratch = Scratch(
-        np.empty(n_atoms), np.zeros(n_atoms, np.bool_), np.empty(n_atoms, np.int64), np.empty(n_atoms),
-        np.empty(n_atoms),
-    )  # fmt: skip
+    scratch = new_scratch(n_atoms)
     for k in range(signals.shape[0]):
         signal = signals[k]
-        work, size, rounds_left, ended = _solve_one(
-            gram, terms, signal, start, max_rounds, work, scratch, missing
-        )
+        work, size, rounds_left, ended = _solve_one(gram, terms, signal, start, max_rounds, work, scratch)
         code = codes[k]
         for i in range(size):
             code[work.atoms[work.active[i]]] = work.sign[i] * work.value[i]

@@ -23,13 +23,6 @@ INDEPENDENT = 1e-10
 BLOCK = 8
 
 
-class GramRows(NamedTuple):
-    """Rows of the Gram matrix: row i is rows[row_of[i]], or not stored if row_of[i] is -1."""
-
-    rows: np.ndarray
-    row_of: np.ndarray
-
-
 class Terms(NamedTuple):
     """What the equations of all signals are made of, besides the Gram matrix."""
 
@@ -124,8 +117,8 @@ def solve(factor, vector, size):
 
 @uncounted
 def join(work, n_members, gram, terms, signal, atom):
-    """Make an atom, whose row of the Gram matrix is stored, the next member of W."""
-    row = gram.rows[gram.row_of[atom]]
+    """Make an atom the next member of W."""
+    row = gram[atom]
     work.atoms[n_members] = atom
     work.correlation[n_members] = terms.correlations[signal, atom]
     work.l1_weight[n_members] = terms.l1_weights[atom]
