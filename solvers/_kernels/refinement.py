@@ -292,8 +292,9 @@ def stage_ends(look, moments, group_length, positive, offset):
         return True
     if look.stop < look.limit:
         return False
+    is_last = look.limit >= LAST_LIMIT
     look.limit = min(LIMIT_GROWTH * look.limit, LAST_LIMIT)
-    return True
+    return is_last or look.gap <= SOME * look.gap_before
 
 
 @uncounted
