@@ -9,7 +9,7 @@ from tqdm import tqdm
 
 from snn import checks
 from snn._kernels import clocked
-from snn.event_driven import UPDATES_PER_CALL, require_range
+from snn.event_driven import NO_MOMENTS, UPDATES_PER_CALL, require_range
 from snn.network import SpikingNetwork, require_moderate_weights, starting_state
 from snn.result import RunawayError, SimulationResult, SpikeTrain
 from snn.simulate import default_max_spikes, describe_runaway
@@ -182,6 +182,8 @@ class ClockDrivenRun:
         As for `simulate_clocked`.
     state : NetworkState or ClockDrivenRun, optional
         The state that every copy starts in, or a run whose copies are continued; by default rest.
+    window_moments : bool, default False
+        Keep the moments of the spike times of every neuron, for `snn.rates.smooth_rate_of_moments`.
     updates_per_call : int, default UPDATES_PER_CALL
         Updates of a neuron after which a call to the kernel ends; no bit depends on it.
 
@@ -195,6 +197,9 @@ class ClockDrivenRun:
         Steps so far.
     gain : float
         The charge that a spike brings over all steps, in units of its weight: 1, if integration is exact.
+    window_moments : ndarray, shape (n_copies, n_neurons, 3)
+        The sums of t^2, t^3 and t^4 over the times t of each neuron's spikes, since the start, if they are
+        kept; a spike's time is the end of its step.
     """
 
     def __init__(
@@ -206,6 +211,7 @@ class ClockDrivenRun:
         integration: str = "exact",
         reset: str = "subtract",
         state: NetworkState | ClockDrivenRun | None = None,
+        window_moments: bool = False,
         updates_per_call: int = UPDATES_PER_CALL,
     ) -> None:
         self.network = network
@@ -221,6 +227,7 @@ class ClockDrivenRun:
         self.synaptic_current = np.zeros(shape)
         self.spike_counts = np.zeros(shape, dtype=np.int64)
         self.steps = np.zeros(shape[0], dtype=np.int64)
+        self.window_moments = np.zeros((*shape, 3)) if window_moments else NO_MOMENTS
         self._removed = np.zeros(shape)
         self._trace = np.zeros(shape)
         self._growth = np.ones(shape[0])
@@ -266,6 +273,7 @@ class ClockDrivenRun:
             trace=self._trace,
             growth=self._growth,
             steps=self.steps,
+            moments=self.window_moments,
         )
         copy, n_spikes = 0, 0
         with tqdm(total=n_copies * n_steps, disable=not progress, unit="step") as bar:

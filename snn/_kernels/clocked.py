@@ -18,8 +18,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from snn._kernels.compiling import compiled, implements, resolved_by_record, uncounted
-from snn._kernels.forms import CompressedRows, Rows, Segments, Stencil
+from snn._kernels.compiling import compiled, uncounted
+from snn._kernels.currents import add_weights
+from snn._kernels.neuron import add_to_moments
 
 POTENTIAL, CURRENT, RISE, THRESHOLD = 0, 1, 2, 3
 """Rows of the workspace; RISE is what the bias adds to a potential in a step."""
@@ -52,6 +53,8 @@ class Copies(NamedTuple):
     """Shape (n_copies,): a step multiplies it by e^dt."""
     steps: np.ndarray
     """Shape (n_copies,): steps so far."""
+    moments: np.ndarray
+    """Of the times of each neuron's spikes (`neuron.add_to_moments`), or of size zero."""
 
 
 class Workspace(NamedTuple):
@@ -149,12 +152,6 @@ def _rescale(trace, growth):
 
 
 @compiled
-def _add(current, weights, factor):
-    for i in range(weights.shape[0]):
-        current[i] += factor * weights[i]
-
-
-@compiled
 def _reset(threshold, potential, subtract):
     """Return what the spikes of a neuron take from its potential, and how many they are."""
     if not subtract:
@@ -163,63 +160,6 @@ def _reset(threshold, potential, subtract):
         return threshold, 1.0
     times = min(math.floor(potential / threshold), MOST_AT_ONCE)
     return times * threshold, times
-
-
-@resolved_by_record
-def add_weights(form, current, neuron, times):
-    """Add the weights of a source that fires `times` times; its own current may change too."""
-
-
-@implements(add_weights, Rows)
-def _deliver_rows(form, current, neuron, times):
-    n_rows = form.row_of.shape[0]
-    is_positive = neuron < n_rows
-    row = neuron if is_positive else neuron - n_rows
-    first = form.row_of[row] * n_rows
-    values = form.values[first : first + n_rows]
-    factor = form.factor * times
-    if form.cross.shape[0] == 0:
-        _add(current[:n_rows], values, factor)
-        return
-    factor = factor if is_positive else -factor
-    opposite = row + n_rows if is_positive else row
-    opposite_current = current[opposite] + form.cross[row] * times
-    _add(current[:n_rows], values, factor)
-    _add(current[n_rows : 2 * n_rows], values, -factor)
-    current[opposite] = opposite_current
-
-
-@implements(add_weights, Segments)
-def _deliver_segments(form, current, neuron, times):
-    for segment in range(form.starts[neuron], form.starts[neuron + 1]):
-        target, length, offset = form.targets[segment], form.lengths[segment], form.offsets[segment]
-        factor = form.factors[segment] * times
-        _add(current[target : target + length], form.values[offset : offset + length], factor)
-
-
-@implements(add_weights, CompressedRows)
-def _deliver_compressed_rows(form, current, neuron, times):
-    for entry in range(form.starts[neuron], form.starts[neuron + 1]):
-        current[form.targets[entry]] += form.weights[entry] * times
-
-
-@implements(add_weights, Stencil)
-def _deliver_stencil(form, current, neuron, times):
-    # Positions in a row of the grid, and their channels, are neighbours in both arrays.
-    position, channel = neuron // form.n_channels, neuron % form.n_channels
-    row, column = position // form.n_columns, position % form.n_columns
-    n_row_offsets, n_column_offsets = 2 * form.reach_rows + 1, 2 * form.reach_columns + 1
-    first_column = max(column - form.reach_columns, 0)
-    n_columns = min(column + form.reach_columns + 1, form.n_columns) - first_column
-    column_offset = first_column - (column - form.reach_columns)
-    for i in range(n_row_offsets):
-        target_row = row + i - form.reach_rows
-        if target_row < 0 or target_row >= form.n_rows:
-            continue
-        first = (target_row * form.n_columns + first_column) * form.n_channels
-        line = (channel * n_row_offsets + i) * n_column_offsets + column_offset
-        length, offset = n_columns * form.n_channels, line * form.n_channels
-        _add(current[first : first + length], form.values[offset : offset + length], times)
 
 
 @uncounted
@@ -270,6 +210,9 @@ def advance(form, copies, workspace, rules, first, stop_step, max_steps, max_spi
                     spikes.neurons[n_recorded] = neuron
                     spikes.times[n_recorded] = int(times)
                     n_recorded += 1
+                if copies.moments.shape[0] > 0:
+                    for _ in range(int(times)):
+                        add_to_moments(copies.moments, k, neuron, step * rules.time_step)
                 own_current = current[neuron]
                 add_weights(form, current, neuron, times)
                 current[neuron] = own_current

@@ -203,6 +203,27 @@ def test_charge_is_what_the_steps_brought(form, rules):
         assert overshoot.max() > 1e-3
 
 
+@pytest.mark.parametrize("form", FORMS)
+def test_window_moments_are_sums_over_the_spikes(form):
+    """Of the ends of steps, several spikes of a step counted each; in two calls, and copy by copy."""
+    rng = np.random.default_rng(30)
+    network = network_in(form, rng)
+    bias = 40.0 * drives(rng, network)
+    run = ClockDrivenRun(network, bias, time_step=0.25, window_moments=True)
+    recorded = [run.advance(n_steps, record_spikes=True) for n_steps in (100, 60)]
+    expected = np.zeros((*bias.shape, 3))
+    n_several = 0
+    for copy in range(len(bias)):
+        alone = ClockDrivenRun(network, bias[[copy]], time_step=0.25)
+        steps, neurons = alone.advance(160, record_spikes=True)
+        n_several += len(steps) - len(np.unique(np.column_stack([steps, neurons]), axis=0))
+        for p in (2, 3, 4):
+            np.add.at(expected[copy, :, p - 2], neurons, (0.25 * steps) ** p)
+    assert n_several > 0
+    assert sum(len(steps) for steps, _ in recorded) == run.spike_counts.sum()
+    np.testing.assert_allclose(run.window_moments, expected, rtol=1e-13)
+
+
 def test_stops_after_max_spikes_and_catches_up():
     rng = np.random.default_rng(27)
     network = network_in("blocks", rng)
