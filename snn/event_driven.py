@@ -159,14 +159,15 @@ class EventDrivenRun:
 
     def advance(
         self,
-        time: float,
+        time: float | np.ndarray,
         *,
         active: np.ndarray | None = None,
         record_spikes: bool = False,
         max_spikes: int | None = None,
         progress: bool = False,
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Advance the copies `active` (default: all) to `time`, counted from where they started.
+        """Advance the copies `active` (default: all) to `time`, counted from where they started; a time for
+        all, or one for each copy of the run.
 
         Stops early, with copies behind `time`, once more than `max_spikes` spikes were emitted.  Returns the
         times and neurons of the spikes, empty unless recorded.
@@ -181,6 +182,21 @@ class EventDrivenRun:
             max_spikes=max_spikes,
             progress=progress,
         )
+
+    def restart(self, copies: np.ndarray, membrane_potential: np.ndarray) -> None:
+        """Start some copies again at time zero, without currents.
+
+        The caller may have changed their rows of the `soma_bias` that the run was made of.  Spikes go on
+        being counted; filtered spikes and moments start anew.
+
+        Parameters
+        ----------
+        copies : ndarray of int
+            Which copies.
+        membrane_potential : ndarray, shape (n_neurons,)
+            Where each of them starts.
+        """
+        run_state.restart(self._neurons, self._states, copies, membrane_potential)
 
     def step(self) -> tuple[np.ndarray, np.ndarray]:
         """Advance the only copy to its next spike, if there will be one.
@@ -223,7 +239,7 @@ class EventDrivenRun:
 
     def _advance(
         self,
-        time: float,
+        time: float | np.ndarray,
         active: np.ndarray,
         settings: NamedTuple,
         *,
@@ -238,6 +254,8 @@ class EventDrivenRun:
         spikes = Spikes(np.empty(capacity), np.empty(capacity, dtype=np.int64)) if capacity else NO_SPIKES
         recorded_times, recorded_neurons = [NO_TIMES], [NO_NEURONS]
         position, n_spikes = 0, 0
+        stop_times = np.empty(len(self.time))
+        stop_times[:] = time
         with tqdm(total=time, unit="tau", bar_format=BAR_FORMAT) if progress else NO_BAR as bar:
             while position < len(active):
                 if max_spikes is not None:
@@ -246,7 +264,7 @@ class EventDrivenRun:
                         break
                 status, position, n_new = self._engine.advance(
                     self._form, self._neurons, self._states, settings, self._memory, active, position,
-                    float(time), budget, spikes,
+                    stop_times, budget, spikes,
                 )  # fmt: skip
                 n_spikes += n_new
                 if status == run_state.MISSING_ROW:

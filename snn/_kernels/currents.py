@@ -1,4 +1,4 @@
-"""The currents that spikes or rates cause: weights of a source, added at once to all currents of a network."""
+"""The currents that spikes or rates cause: weights of a source, added to all currents at once."""
 
 from snn._kernels.compiling import compiled, implements, resolved_by_record
 from snn._kernels.forms import CompressedRows, Rows, Segments, Stencil

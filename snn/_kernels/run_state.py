@@ -120,6 +120,28 @@ def begin(bias, threshold, state):
 
 
 @compiled
+def restart(neurons, states, copies, potential):
+    """Start copies again at time zero from potentials that they share; spikes go on being counted."""
+    for position in range(copies.shape[0]):
+        k = copies[position]
+        state = states[k]
+        state.time = state.time_error = state.window = 0.0
+        state.interval = state.margin = state.rate = 0.0
+        state.n_sources = 0
+        for i in range(potential.shape[0]):
+            neurons.drift[k, i] = neurons.bias[k, i]
+            neurons.potential[k, i] = potential[i]
+            neurons.current[k, i] = 0.0
+        if neurons.moments.shape[1] > 0:
+            for i in range(potential.shape[0]):
+                for p in range(neurons.moments.shape[2]):
+                    neurons.moments[k, i, p] = 0.0
+        if neurons.trace.shape[1] > 0:
+            for i in range(potential.shape[0]):
+                neurons.trace[k, i] = neurons.last_spike[k, i] = 0.0
+
+
+@compiled
 def drop_negligible(current):
     """Set currents that hardly count to zero."""
     for k in range(current.shape[0]):
