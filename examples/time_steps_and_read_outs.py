@@ -89,18 +89,6 @@ def relative_error(problem: LassoProblem) -> Callable[[np.ndarray], np.ndarray]:
     return error
 
 
-def smooth_window(share: np.ndarray) -> np.ndarray:
-    """Return the weight of a spike, by its time as a share of the whole."""
-    return 30.0 * share**2 * (1.0 - share) ** 2
-
-
-def smooth_rate(spikes: SpikeTrain, stop: float) -> np.ndarray:
-    """Return the rates over [0, stop], read through the smooth window."""
-    last = np.searchsorted(spikes.times, stop, side="right")
-    weight = smooth_window(spikes.times[:last] / stop)
-    return np.bincount(spikes.neurons[:last], weights=weight, minlength=spikes.n_neurons) / stop
-
-
 def read_outs(run: SimulationResult, times: np.ndarray) -> dict[str, np.ndarray]:
     """Return the codes at each time by each read-out, NaN where it does not exist yet."""
     spikes = run.spikes
@@ -118,7 +106,7 @@ def read_outs(run: SimulationResult, times: np.ndarray) -> dict[str, np.ndarray]
         "thresholded average current": np.maximum(currents, 0.0) / threshold,
         "the same since t/2": np.maximum(late_currents, 0.0) / threshold,
         f"exponentially weighted rate (memory {MEMORY:g})": np.array(fading),
-        "rate through a smooth window": np.array([smooth_rate(spikes, time) for time in times]),
+        "rate through a smooth window": np.array([rates.smooth_rate(spikes, stop=time) for time in times]),
     }
 
 
@@ -153,7 +141,7 @@ def certified_gaps(
     The code is the better one of two: the smooth rates, and the code max(u, 0) / theta of the currents u that
     these rates cause.
     """
-    smooth = np.array([smooth_rate(spikes, time) for time in times])
+    smooth = np.array([rates.smooth_rate(spikes, stop=time) for time in times])
     currents = network.soma_bias + np.array([network.weights.transpose_product(rate) for rate in smooth])
     codes = np.concatenate([smooth, np.maximum(currents, 0.0) / network.firing_threshold])
     gaps = duality_gap(problem.subset(np.zeros(len(codes), dtype=int)), codes)

@@ -112,6 +112,7 @@ def simulate_clocked(
         integration=integration,
         reset=reset,
         state=state,
+        window_moments=True,
     )
     require_moderate_weights(network.weights, network.firing_threshold)
     spike_steps, spike_neurons = run.advance(
@@ -140,6 +141,7 @@ def simulate_clocked(
         duration=elapsed,
         spike_counts=run.spike_counts[0],
         average_soma_current=run.charge[0] / elapsed,
+        window_moments=run.window_moments[0],
         state=final,
         spikes=spikes,
     )

@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from snn import NetworkState, SpikingNetwork, simulate_clocked
+from snn import NetworkState, SpikingNetwork, rates, simulate_clocked
 from snn.clock_driven import ClockDrivenRun
 from tests.reference.networks import random_network, random_sign_pair_network
 from tests.reference.weight_forms import in_form
@@ -222,6 +222,9 @@ def test_window_moments_are_sums_over_the_spikes(form):
     assert n_several > 0
     assert sum(len(steps) for steps, _ in recorded) == run.spike_counts.sum()
     np.testing.assert_allclose(run.window_moments, expected, rtol=1e-13)
+    result = simulate_clocked(network.with_soma_bias(bias[0]), 40.0, time_step=0.25, record_spikes=True)
+    np.testing.assert_array_equal(result.window_moments, run.window_moments[0])
+    np.testing.assert_allclose(result.smooth_rate, rates.smooth_rate(result.spikes), rtol=0, atol=1e-12)
 
 
 def test_stops_after_max_spikes_and_catches_up():
