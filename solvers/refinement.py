@@ -86,7 +86,7 @@ class RefinedCodes:
         self._work = Work(*np.empty((4, n_atoms)))
         self._soma_bias = np.zeros((n_signals, network.n_neurons))
         arrays = self._looks, self._codes, self._soma_bias, self._work
-        begin(self._weights(), self._problem, *arrays)
+        begin(self._weights(), self._problem, max_duration, *arrays)
         self._potential = HEAD_START * network.firing_threshold
         self.run = EventDrivenRun(network, self._soma_bias, window_moments=True)
         self.codes = self._codes.best

@@ -17,15 +17,15 @@ from snn._kernels.compiling import inlined, uncounted
 from snn._kernels.currents import add_weights
 from snn._kernels.delivery import row_is_there
 
-FIRST_LOOK = 8.0
+FIRST_LOOK = 12.0
 """Time of the first look at a stage, in synaptic time constants."""
-LOOK_GROWTH = 1.4
+LOOK_GROWTH = 1.7
 """Each look is so many times as late as the one before."""
 RATE_PER_DRIVE = 0.5
 """Rate of the busiest neuron, driven alone."""
 HEAD_START = 0.5
 """Potentials at first, in thresholds: at random they would be so on average."""
-ENOUGH = 0.1
+ENOUGH = 0.15
 """A stage ends when the gap has fallen to this part of what it was."""
 SOME = 0.5
 """A part of it that counts as progress."""
@@ -227,7 +227,7 @@ def keep_if_better(look, gap, code, best):
 
 
 @uncounted
-def begin_stage(form, problem, k, look, codes, soma_bias, work):
+def begin_stage(form, problem, k, look, codes, max_duration, soma_bias, work):
     """Set the offset of the next stage behind the best code, and the drive of its network; return whether
     one is driven.
 
@@ -248,7 +248,7 @@ def begin_stage(form, problem, k, look, codes, soma_bias, work):
         look.margin *= MARGIN_ON_FAILURE
     look.step = step
     look.gap_before = look.gap
-    look.stop = FIRST_LOOK
+    look.stop = min(FIRST_LOOK, max_duration - look.duration)
     look.n_stages += 1
     for i in range(best.shape[0]):
         before[i] = best[i]
@@ -265,7 +265,7 @@ def begin_stage(form, problem, k, look, codes, soma_bias, work):
 
 
 @uncounted
-def begin(form, problem, looks, codes, soma_bias, work):
+def begin(form, problem, max_duration, looks, codes, soma_bias, work):
     """Measure the codes that all signals start from, and set up the first stage of those not good enough."""
     for k in range(looks.shape[0]):
         look = looks[k]
@@ -277,7 +277,9 @@ def begin(form, problem, looks, codes, soma_bias, work):
             problem.energies[k], codes.best[k], work.currents,
         )  # fmt: skip
         look.status = DONE
-        if look.gap > look.target and begin_stage(form, problem, k, look, codes, soma_bias[k], work):
+        if look.gap > look.target and begin_stage(
+            form, problem, k, look, codes, max_duration, soma_bias[k], work
+        ):
             look.status = STAGE_ENDED
 
 
@@ -323,7 +325,7 @@ def look_at(form, problem, signals, moments, max_duration, refine, looks, codes,
         look.status = DONE if has_ended else GOES_ON
         if not has_ended and refine and stage_ends(look, moments[k], problem.group_length, positive, offset):
             look.duration += time
-            is_driven = begin_stage(form, problem, k, look, codes, soma_bias[k], work)
+            is_driven = begin_stage(form, problem, k, look, codes, max_duration, soma_bias[k], work)
             look.status = STAGE_ENDED if is_driven else DONE
         elif has_ended:
             look.duration += time
@@ -341,7 +343,7 @@ def go_on(form, problem, signals, max_duration, refine, looks, codes, soma_bias,
         look = looks[k]
         look.target = 0.5 * min(look.target, look.gap)
         if refine:
-            is_driven = begin_stage(form, problem, k, look, codes, soma_bias[k], work)
+            is_driven = begin_stage(form, problem, k, look, codes, max_duration, soma_bias[k], work)
             look.status = STAGE_ENDED if is_driven else DONE
         else:
             look.duration -= look.stop
