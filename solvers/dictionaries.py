@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from functools import cached_property
 from typing import Any, NoReturn
 
 import numpy as np
@@ -37,6 +38,16 @@ class Dictionary(ABC):
     @abstractmethod
     def squared_norms(self) -> np.ndarray:
         """||d_i||^2 of each atom, shape (n_atoms,)."""
+
+    @cached_property
+    def norms(self) -> np.ndarray:
+        """||d_i|| of each atom, shape (n_atoms,)."""
+        return checks.read_only(np.sqrt(self.squared_norms))
+
+    @property
+    def rows(self) -> np.ndarray | None:
+        """The array of atoms that kernels read, or None if they have no kernel for this dictionary."""
+        return None
 
     @abstractmethod
     def require_norms(self) -> None:
@@ -195,6 +206,11 @@ class DenseDictionary(Dictionary):
 
     @property
     def array(self) -> np.ndarray:
+        """The atoms, one a row, shape (n_atoms, n_features)."""
+        return self._array
+
+    @property
+    def rows(self) -> np.ndarray:
         """The atoms, one a row, shape (n_atoms, n_features)."""
         return self._array
 

@@ -203,7 +203,7 @@ def _figures(problem: LassoProblem, codes: sparse.csr_array) -> Optimality:
     kkt_violation = violations.max(axis=1, initial=0.0)
 
     # From here on, `reach` is the largest that rounding allows, and so is every term of the gap.
-    norms = np.sqrt(problem.squared_norms)
+    norms = problem.atoms.norms
     reach += np.multiply(residuals.correlation_errors[:, np.newaxis], norms, out=violations)
     kappa = penalty.dual_multiple(reach, along_signal, squared_residual)
     slacks = penalty_of_entry.slack(

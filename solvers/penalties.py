@@ -16,6 +16,7 @@ absolute value, or the correlation itself where codes must not be negative.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -54,6 +55,8 @@ class L1(Penalty):
 
     weights: float | np.ndarray
 
+    is_elastic_net = True
+
     def __post_init__(self) -> None:
         object.__setattr__(self, "weights", one_or_each("weights", self.weights))
         require_positive("weights", self.weights)
@@ -70,7 +73,7 @@ class L1(Penalty):
         """The weight of |a_i|, shape (n_atoms,)."""
         return self.weights
 
-    @property
+    @cached_property
     def curvatures(self) -> np.ndarray:
         """Zeros, shape (n_atoms,)."""
         return checks.read_only(np.zeros(len(self.weights)))
@@ -152,6 +155,8 @@ class ElasticNet(Penalty):
 
     l1: float | np.ndarray
     l2: float | np.ndarray
+
+    is_elastic_net = True
 
     def __post_init__(self) -> None:
         for name in ("l1", "l2"):

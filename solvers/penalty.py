@@ -24,6 +24,9 @@ class Penalty(ABC):
     parts needs a solver that calls `proximal_step`, and overrides `maximum` and the violations.
     """
 
+    is_elastic_net = False
+    """True if ``h_i(a) = l_i |a| + m_i / 2 a^2``, and `l1_weights` and `curvatures` say all."""
+
     @property
     @abstractmethod
     def l1_weights(self) -> np.ndarray:

@@ -1,7 +1,7 @@
 """Objective, duality gap and KKT violation of codes in an array of atoms.
 
-What `solvers.optimality` does with NumPy, for penalties that are a sum of weights of |a_i| and a quadratic part.
-The equations and the bounds on rounding are the same, and explained there and in `solvers.residuals`.
+What `solvers.optimality` does with NumPy, for penalties that are a sum of weights of |a_i| and of a quadratic
+part.  The equations and the bounds on rounding are the same, and explained there and in `solvers.residuals`.
 Nothing but the signals, the atoms and the codes is read: no Gram matrix, and nothing that a solver has
 computed.
 """
@@ -119,10 +119,8 @@ def _correlate(array, residual, correlations):
         end = min(begin + LONGEST_SUM, n_features)
         vector = residual[begin:end]
         for i in range(0, whole, 4):
-            products = _four_dots(
-                array[i, begin:end], array[i + 1, begin:end], array[i + 2, begin:end], array[i + 3, begin:end],
-                vector,
-            )  # fmt: skip
+            rows = array[i : i + 4, begin:end]
+            products = _four_dots(rows[0], rows[1], rows[2], rows[3], vector)
             for k in range(4):
                 if begin == 0:
                     correlations[i + k] = products[k]
