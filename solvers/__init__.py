@@ -10,6 +10,7 @@ from solvers.fista import solve_fista
 from solvers.optimality import duality_gap, kkt_violation, objective, penalty_max
 from solvers.penalties import L1, ElasticNet
 from solvers.precompile import warm_up
+from solvers.prepared import PreparedLasso
 from solvers.problem import LassoProblem
 from solvers.reference import solve_coordinate_descent, solve_lars
 from solvers.result import SparseCodingResult, Status
@@ -25,6 +26,7 @@ __all__ = [
     "ConvolutionalDictionary",
     "ElasticNet",
     "LassoProblem",
+    "PreparedLasso",
     "SparseCodingResult",
     "SpikingCodingResult",
     "SpikingSparseCoder",

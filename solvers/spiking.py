@@ -17,12 +17,14 @@ from snn.event_driven import EventDrivenRun
 from snn.state import NetworkState
 from solvers._kernels.batch import CompressedRows, average_currents, scaled_drive
 from solvers.best_codes import BestCodes, joined_optimality
+from solvers.certificate import certify
 from solvers.gram import gram_of
-from solvers.optimality import Optimality, measure
+from solvers.optimality import Optimality
 from solvers.problem import LassoProblem
 from solvers.refinement import RefinedCodes
 from solvers.result import (
     SparseCodingResult,
+    as_sparse,
     certified_result,
     compressed_rows,
     entries_of,
@@ -126,7 +128,7 @@ class SpikingCodingResult(SparseCodingResult):
     def rate_duality_gap(self) -> np.ndarray:
         """Duality gap of the plain spike rates, shape (n_signals,); NaN where there were several stages."""
         rates = self._network.rates(self.spike_counts, self.duration, self.scale)
-        gaps = measure(self.problem, rates).duality_gap
+        gaps = certify(self.problem, as_sparse(rates)).duality_gap
         return checks.read_only(np.where(self.n_stages > 1, np.nan, gaps))
 
     def start_currents(self, squared_norms: np.ndarray) -> sparse.csr_array:
