@@ -82,7 +82,7 @@ def test_zero_signals_and_zero_codes_have_no_gap():
     problem = LassoProblem(np.eye(3), np.zeros((2, 3)), 0.1)
     figures = certify(problem, sparse.csr_array(([0.5], ([1], [2])), (2, 3)))
     assert [getattr(figures, name)[0] for name in FIGURES] == [0.0, 0.0, 0.0]
-    require_agreement(problem, [[0.0, 0.0, 0.0], [0.0, 0.0, 0.5]])
+    require_agreement(problem, np.array([[0.0, 0.0, 0.0], [0.0, 0.0, 0.5]]))
 
 
 def test_long_indices_are_taken():
