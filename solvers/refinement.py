@@ -79,7 +79,7 @@ class RefinedCodes:
         self._max_duration, self._refine = max_duration, refine
         self._looks = np.zeros(n_signals, dtype=LOOK)
         self._looks["target"] = SAFELY * tol * problem.energies
-        self._codes = Codes(*np.zeros((3, n_signals, n_atoms)))
+        self._codes = Codes(*np.zeros((3, n_signals, n_atoms)), width=np.ones((n_signals, n_atoms)))
         if start is not None:
             self._codes.best[:] = start
             network.gram.store(np.flatnonzero(start.any(axis=0)))

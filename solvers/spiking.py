@@ -402,7 +402,8 @@ def _read_smooth_batch(
         best.put(signals, refined.codes[signals], if_better=best.codes is not None)
         # What the signals themselves say of a gap may differ from what correlations say, by rounding.
         signals = signals[best.missed(signals, tol) & (refined.duration[signals] < max_duration)]
-        refined.tighten(signals)
+        if len(signals):
+            refined.tighten(signals)
     n_signals = problem.n_signals
     return _Outcome(
         best.codes,
