@@ -227,10 +227,10 @@ def _solve_chunk(
 ) -> tuple[np.ndarray, np.ndarray]:
     codes = np.zeros((problem.n_signals, problem.n_atoms))
     n_steps = np.zeros(problem.n_signals, dtype=np.int64)
-    gaps_at_zero = measure(problem, codes).duality_gap
+    violations_at_zero = measure(problem, codes).kkt_violation
     with _without_convergence_warnings():
         # Where the zero code is optimal there is nothing to do; scikit-learn would divide by its norm.
-        for signal in np.flatnonzero(gaps_at_zero > 0.0):
+        for signal in np.flatnonzero(violations_at_zero > 0.0):
             one = problem.subset(slice(signal, signal + 1))
             codes[signal], n_steps[signal] = solve_one(one, scaled)
     return codes, n_steps

@@ -14,7 +14,8 @@ from scipy import sparse
 
 from snn import checks
 from solvers._kernels.batch import CompressedRows, nonzero_entries
-from solvers.optimality import Optimality, measure
+from solvers.certificate import certify
+from solvers.optimality import Optimality
 from solvers.problem import LassoProblem
 
 # The largest of the 32-bit indices of sparse matrices.
@@ -202,7 +203,7 @@ def certified_result(
     """
     codes = as_sparse(codes)
     if optimality is None:
-        optimality = measure(problem, codes)
+        optimality = certify(problem, codes)
     # A gap that is not a number misses `tol`, too.
     missed = ~(optimality.duality_gap <= tol * problem.energies)
     if missed.any():
