@@ -31,6 +31,7 @@ FIRST_LOOK = 16.0
 """Synaptic time constants within which a next spike is looked for at first, then twice as many, and so on."""
 
 NO_TRACES = np.empty((2, 0, 0))
+NO_MOMENTS = np.empty((0, 0, 3))
 NO_TIMES, NO_NEURONS = np.empty(0), np.empty(0, dtype=np.int64)
 NO_SPIKES = Spikes(NO_TIMES, NO_NEURONS)
 BAR_FORMAT = "{l_bar}{bar}| {n:.1f}/{total:.1f} tau{postfix}"
@@ -54,6 +55,8 @@ class EventDrivenRun:
         count from there.
     filter_spikes : bool, default False
         Keep the filtered spikes of every neuron.
+    window_moments : bool, default False
+        Keep the moments of the spike times of every neuron, for `snn.rates.smooth_rate_of_moments`.
     check_rows : bool, default False
         Refuse weights that are computed on demand and too large beside a threshold, as `SpikingNetwork` does.
     screening : bool, default True
@@ -81,6 +84,7 @@ class EventDrivenRun:
         state: NetworkState | EventDrivenRun | None = None,
         *,
         filter_spikes: bool = False,
+        window_moments: bool = False,
         check_rows: bool = False,
         screening: bool = True,
         updates_per_call: int = UPDATES_PER_CALL,
@@ -107,6 +111,7 @@ class EventDrivenRun:
             drift,
             self.spike_counts,
             *traces,
+            np.zeros((*shape, 3)) if window_moments else NO_MOMENTS,
         )
         self.n_emitted = 0
         self._checks_rows = check_rows
@@ -134,6 +139,15 @@ class EventDrivenRun:
         """
         return self._neurons.trace * np.exp(self._neurons.last_spike - self.time[:, np.newaxis])
 
+    @property
+    def window_moments(self) -> np.ndarray:
+        """The sums of t^2, t^3 and t^4 over the times t of each neuron's spikes, since the start; shape
+        (n_copies, n_neurons, 3).
+
+        Kept if `window_moments` is set.
+        """
+        return self._neurons.moments
+
     def state(self, copy: int = 0, *, start_time: float = 0.0) -> NetworkState:
         """Return the state of one copy, whose numbers are in range."""
         return NetworkState.unchecked(
@@ -145,14 +159,15 @@ class EventDrivenRun:
 
     def advance(
         self,
-        time: float,
+        time: float | np.ndarray,
         *,
         active: np.ndarray | None = None,
         record_spikes: bool = False,
         max_spikes: int | None = None,
         progress: bool = False,
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Advance the copies `active` (default: all) to `time`, counted from where they started.
+        """Advance the copies `active` (default: all) to `time`, counted from where they started; a time for
+        all, or one for each copy of the run.
 
         Stops early, with copies behind `time`, once more than `max_spikes` spikes were emitted.  Returns the
         times and neurons of the spikes, empty unless recorded.
@@ -167,6 +182,21 @@ class EventDrivenRun:
             max_spikes=max_spikes,
             progress=progress,
         )
+
+    def restart(self, copies: np.ndarray, membrane_potential: np.ndarray) -> None:
+        """Start some copies again at time zero, without currents.
+
+        The caller may have changed their rows of the `soma_bias` that the run was made of.  Spikes go on
+        being counted; filtered spikes and moments start anew.
+
+        Parameters
+        ----------
+        copies : ndarray of int
+            Which copies.
+        membrane_potential : ndarray, shape (n_neurons,)
+            Where each of them starts.
+        """
+        run_state.restart(self._neurons, self._states, copies, membrane_potential)
 
     def step(self) -> tuple[np.ndarray, np.ndarray]:
         """Advance the only copy to its next spike, if there will be one.
@@ -192,7 +222,7 @@ class EventDrivenRun:
         other = copy.copy(self)
         other._states = self._states.copy()
         other.time = other._states["time"]
-        names = ("potential", "current", "drift", "spike_counts", "trace", "last_spike")
+        names = ("potential", "current", "drift", "spike_counts", "trace", "last_spike", "moments")
         other._neurons = self._neurons._replace(
             **{name: getattr(self._neurons, name).copy() for name in names}
         )
@@ -209,7 +239,7 @@ class EventDrivenRun:
 
     def _advance(
         self,
-        time: float,
+        time: float | np.ndarray,
         active: np.ndarray,
         settings: NamedTuple,
         *,
@@ -224,6 +254,8 @@ class EventDrivenRun:
         spikes = Spikes(np.empty(capacity), np.empty(capacity, dtype=np.int64)) if capacity else NO_SPIKES
         recorded_times, recorded_neurons = [NO_TIMES], [NO_NEURONS]
         position, n_spikes = 0, 0
+        stop_times = np.empty(len(self.time))
+        stop_times[:] = time
         with tqdm(total=time, unit="tau", bar_format=BAR_FORMAT) if progress else NO_BAR as bar:
             while position < len(active):
                 if max_spikes is not None:
@@ -232,7 +264,7 @@ class EventDrivenRun:
                         break
                 status, position, n_new = self._engine.advance(
                     self._form, self._neurons, self._states, settings, self._memory, active, position,
-                    float(time), budget, spikes,
+                    stop_times, budget, spikes,
                 )  # fmt: skip
                 n_spikes += n_new
                 if status == run_state.MISSING_ROW:

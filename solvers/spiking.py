@@ -20,6 +20,7 @@ from solvers.best_codes import BestCodes, joined_optimality
 from solvers.gram import gram_of
 from solvers.optimality import Optimality, measure
 from solvers.problem import LassoProblem
+from solvers.refinement import RefinedCodes
 from solvers.result import (
     SparseCodingResult,
     certified_result,
@@ -30,10 +31,10 @@ from solvers.result import (
 from solvers.spiking_network import LassoNetwork
 from solvers.workers import batch_slices, spread
 
-READOUTS = ("rate", "current")
+READOUTS = ("smooth", "rate", "current")
 
-# Without polish, gaps are measured at 2, 2.8, 4, 5.7 ... synaptic time constants: no run is more than 1.41
-# times too long.
+# Rates and average currents are read out at 2, 2.8, 4, 5.7 ... synaptic time constants: no run is more than
+# 1.41 times too long.
 FIRST_CHECK = 2.0
 CHECKS_PER_DOUBLING = 2
 # With polish, potentials start at this share of their thresholds, so that neurons that will fire soon fire
@@ -61,14 +62,17 @@ class SpikingCodingResult(SparseCodingResult):
     n_corrections : ndarray of int, shape (n_signals,)
         Atoms that the active-set method removed from, or added to, the support that the spikes found; 0 where
         the code is not polished.
+    n_stages : ndarray of int, shape (n_signals,)
+        Runs of the network, one after the other; 1 unless codes were refined.
     spikes : CompressedRows
         The entries of `sparse_spike_counts`.
-    currents : CompressedRows
+    currents : CompressedRows or None
         The entries of `sparse_average_currents`.
     duration : ndarray, shape (n_signals,)
-        Simulated time, in synaptic time constants.
+        Simulated time, of all stages, in synaptic time constants.
     scale : ndarray, shape (n_signals,)
-        The value of a code for one unit of spike rate: the network ran on the signal divided by this.
+        The value of a code for one unit of spike rate, in the last stage: the network ran on the signal
+        divided by this.
     problem : LassoProblem
         What was solved.
     """
@@ -76,8 +80,9 @@ class SpikingCodingResult(SparseCodingResult):
     readout: str
     polished: np.ndarray
     n_corrections: np.ndarray
+    n_stages: np.ndarray
     spikes: CompressedRows
-    currents: CompressedRows
+    currents: CompressedRows | None
     duration: np.ndarray
     scale: np.ndarray
     problem: LassoProblem = field(repr=False)
@@ -92,12 +97,15 @@ class SpikingCodingResult(SparseCodingResult):
         return compressed_rows((self.problem.n_signals, n_neurons), self.spikes)
 
     @cached_property
-    def sparse_average_currents(self) -> sparse.csr_array:
+    def sparse_average_currents(self) -> sparse.csr_array | None:
         """Average soma currents of the neurons that fired, times `scale`, shape (n_signals, n_atoms).
 
         Where an average is negative it counts as zero, and the potential at the start counts as current.
-        With two neurons for each atom it is the positive one's minus the negative one's.
+        With two neurons for each atom it is the positive one's minus the negative one's.  None if codes were
+        read through a smooth window, of stages that differ in scale.
         """
+        if self.currents is None:
+            return None
         return compressed_rows((self.problem.n_signals, self.problem.n_atoms), self.currents)
 
     @cached_property
@@ -116,18 +124,22 @@ class SpikingCodingResult(SparseCodingResult):
 
     @cached_property
     def rate_duality_gap(self) -> np.ndarray:
-        """Duality gap of the spike rates, the network's own answer, shape (n_signals,)."""
+        """Duality gap of the plain spike rates, shape (n_signals,); NaN where there were several stages."""
         rates = self._network.rates(self.spike_counts, self.duration, self.scale)
-        return checks.read_only(measure(self.problem, rates).duality_gap)
+        gaps = measure(self.problem, rates).duality_gap
+        return checks.read_only(np.where(self.n_stages > 1, np.nan, gaps))
 
     def start_currents(self, squared_norms: np.ndarray) -> sparse.csr_array:
-        """Return what `solve_active_set` starts from: the average currents of the neurons that fired.
+        """Return what `solve_active_set` starts from: the average currents of the neurons that fired, or
+        ||d_i||^2 a_i.
 
         Parameters
         ----------
         squared_norms : ndarray, shape (n_atoms,)
-            Not used.
+            ||d_i||^2.
         """
+        if self.currents is None:
+            return super().start_currents(squared_norms)
         return self.sparse_average_currents
 
     @property
@@ -140,7 +152,8 @@ def solve_spiking(
     *,
     tol: float = 1e-3,
     max_duration: float = 10_000.0,
-    readout: str = "rate",
+    readout: str = "smooth",
+    refine: bool = True,
     polish: bool = False,
     n_jobs: int | None = None,
     progress: bool = False,
@@ -151,9 +164,9 @@ def solve_spiking(
 
         duality_gap <= tol * 1/2 ||signal||^2
 
-    Signal and penalty are first divided by a `scale` at which the busiest neuron alone would fire once in a
-    synaptic time constant; codes are multiplied by it.  So neither the codes nor the number of spikes depend
-    on the unit of the signals.
+    Signal and penalty are first divided by a `scale` at which the busiest neuron alone would fire once in one
+    or two synaptic time constants; codes are multiplied by it.  So neither the codes nor the number of spikes
+    depend on the unit of the signals.
 
     Parameters
     ----------
@@ -163,13 +176,22 @@ def solve_spiking(
         See above; the same for every solver.
     max_duration : float, default 10000
         Simulated time, in synaptic time constants, after which the network is stopped.
-    readout : {"rate", "current"}, default "rate"
+    readout : {"smooth", "rate", "current"}, default "smooth"
         How codes are read out of the network.
 
+        - "smooth": each spike counts by a bump that rises and falls smoothly over the run,
+          a = 1/t sum_k 30 s_k^2 (1 - s_k)^2 with s_k = t_k / t; or the thresholded current that these rates
+          cause, max(beta + W^T a, 0) / theta, whichever has the smaller gap.  Without `refine` the gap falls
+          like 1 / t^2.
         - "rate": spikes per unit of time since the start, a = n / t.  Its gap falls like 1 / t.
         - "current": the thresholded average current, max(u, 0) / theta, over the second half of the
           time so far (with `polish`, over the last three quarters).  Sparser, and much closer to the optimum
           at the same time.
+    refine : bool, default True
+        With the smooth read-out, and as soon as the gap has fallen to a tenth: start the network again,
+        driven by what the code, drawn a little towards zero, leaves of the signal, with spikes worth as much
+        less; its rates are added to that code.  Each such stage gains a factor of ten or more for about as many
+        spikes as the first: the gap falls exponentially with the number of spikes.
     polish : bool, default False
         Run the network for a short time only, from potentials at half their thresholds, and solve from there
         with the method of `solve_active_set`: the atoms whose neurons fired are the first support.  The codes
@@ -195,8 +217,8 @@ def solve_spiking(
     Warns
     -----
     sklearn.exceptions.ConvergenceWarning
-        If a signal does not reach `tol` by `max_duration`.  Its code is the one read out then, with
-        its true gap.
+        If a signal does not reach `tol` by `max_duration`.  Its code is the best one read out by then
+        (with "rate" and "current", the last one), with its true gap.
 
     Notes
     -----
@@ -207,12 +229,13 @@ def solve_spiking(
     References
     ----------
     Tang, Lin and Davies (2017), arXiv:1705.05475: the network, Theorem 2 (convergence), section 4
-    (read-outs).
+    (read-outs "rate" and "current").  The smooth window and refinement: docs/theory.md, section 4.
     """
     checks.instance_of("problem", problem, LassoProblem)
     tol = checks.positive_number("tol", tol)
     max_duration = checks.positive_number("max_duration", max_duration)
     readout = checks.one_of("readout", readout, READOUTS)
+    refine = checks.flag("refine", refine)
     polish = checks.flag("polish", polish)
     n_jobs = checks.worker_count("n_jobs", n_jobs)
     progress = checks.flag("progress", progress)
@@ -221,8 +244,13 @@ def solve_spiking(
     n_workers = effective_n_jobs(n_jobs) if problem.n_signals > 1 else 1
     parts = batch_slices(problem.n_signals, network.n_neurons, n_workers)
     batches = [problem.subset(part) for part in parts] if len(parts) > 1 else [problem]
-    solve_batch = _polish_batch if polish else _read_batch
-    solve = partial(solve_batch, network=network, tol=tol, max_duration=max_duration, readout=readout)
+    if polish:
+        solve = _polish_batch
+    elif readout == "smooth":
+        solve = partial(_read_smooth_batch, refine=refine)
+    else:
+        solve = partial(_read_batch, readout=readout)
+    solve = partial(solve, network=network, tol=tol, max_duration=max_duration)
     with tqdm(total=len(batches), unit="batch", desc="spiking") if progress else nullcontext() as bar:
         outcome = _joined(spread(solve, batches, n_jobs, n_workers, bar))
     return certified_result(
@@ -237,6 +265,7 @@ def solve_spiking(
         readout=readout,
         polished=outcome.polished,
         n_corrections=outcome.n_corrections,
+        n_stages=outcome.n_stages,
         spikes=outcome.spikes,
         currents=outcome.currents,
         duration=outcome.duration,
@@ -250,13 +279,14 @@ class _Outcome(NamedTuple):
 
     codes: sparse.csr_array
     spikes: CompressedRows
-    currents: CompressedRows
+    currents: CompressedRows | None
     optimality: Optimality
     n_spikes: np.ndarray
     duration: np.ndarray
     scale: np.ndarray
     polished: np.ndarray
     n_corrections: np.ndarray
+    n_stages: np.ndarray
 
 
 def _joined(outcomes: list[_Outcome]) -> _Outcome:
@@ -266,7 +296,7 @@ def _joined(outcomes: list[_Outcome]) -> _Outcome:
     return _Outcome(
         sparse.vstack(codes, format="csr"),
         joined_rows(spikes),
-        joined_rows(currents),
+        None if currents[0] is None else joined_rows(currents),
         joined_optimality(optimality),
         *map(np.concatenate, arrays),
     )
@@ -355,7 +385,37 @@ class _BatchRun:
             self.scale,
             polished,
             n_corrections,
+            np.ones(self.problem.n_signals, dtype=np.int64),
         )
+
+
+def _read_smooth_batch(
+    problem: LassoProblem, network: LassoNetwork, tol: float, max_duration: float, refine: bool
+) -> _Outcome:
+    """Run until the codes read through the smooth window are good enough."""
+    refined = RefinedCodes(problem, network, tol=tol, max_duration=max_duration, refine=refine)
+    best = BestCodes(problem)
+    signals = np.arange(problem.n_signals)
+    while len(signals):
+        while len(refined.active):
+            refined.advance()
+        best.put(signals, refined.codes[signals], if_better=best.codes is not None)
+        # What the signals themselves say of a gap may differ from what correlations say, by rounding.
+        signals = signals[best.missed(signals, tol) & (refined.duration[signals] < max_duration)]
+        refined.tighten(signals)
+    n_signals = problem.n_signals
+    return _Outcome(
+        best.codes,
+        entries_of(network.in_result_order(refined.run.spike_counts)),
+        None,
+        best.optimality,
+        refined.run.spike_counts.sum(axis=1),
+        refined.duration.copy(),
+        refined.scale,
+        np.zeros(n_signals, dtype=np.bool_),
+        np.zeros(n_signals, dtype=np.int64),
+        refined.n_stages.copy(),
+    )
 
 
 def _read_batch(
@@ -377,11 +437,10 @@ def _read_batch(
     return batch.outcome(best, batch.average_currents(), polished, polished.astype(np.int64))
 
 
-def _polish_batch(
-    problem: LassoProblem, network: LassoNetwork, tol: float, max_duration: float, readout: str
-) -> _Outcome:
+def _polish_batch(problem: LassoProblem, network: LassoNetwork, tol: float, max_duration: float) -> _Outcome:
     """Run until the support is nearly right, and correct it by the active-set method."""
-    batch = _BatchRun(problem, network, readout, head_start=HEAD_START, n_windows=1)
+    # Read out are average currents, where the method fails.
+    batch = _BatchRun(problem, network, "current", head_start=HEAD_START, n_windows=1)
     best = BestCodes(problem)
     polished = np.zeros(problem.n_signals, dtype=np.bool_)
     n_corrections = np.zeros(problem.n_signals, dtype=np.int64)

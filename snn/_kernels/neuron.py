@@ -150,6 +150,16 @@ def filter_spike(trace, last_spike, now):
 
 
 @inlined
+def add_to_moments(moments, k, neuron, now):
+    """Add the time of a spike to the moments of a neuron, from which any smooth window is read
+    (`snn.rates.smooth_rate_of_moments`)."""
+    square = now * now
+    moments[k, neuron, 0] += square
+    moments[k, neuron, 1] += square * now
+    moments[k, neuron, 2] += square * square
+
+
+@inlined
 def charge(threshold, n_spikes, potential_then, potential):
     """Return the integral of the soma current: what spikes took, and what is left (docs/theory.md, equation
     4)."""

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from snn._kernels.compiling import compiled, inlined
-from snn._kernels.neuron import charge, filter_spike
+from snn._kernels.neuron import add_to_moments, charge, filter_spike
 
 PAUSED = 0
 """The budget of work is spent; call again with the same arrays."""
@@ -60,6 +60,9 @@ class Neurons(NamedTuple):
     trace: np.ndarray
     """Filtered spikes of each neuron right after its last spike, or of size zero."""
     last_spike: np.ndarray
+    moments: np.ndarray
+    """Of the times of each neuron's spikes, the sums of t^2, t^3 and t^4 (`neuron.add_to_moments`), shape
+    (n_copies, n_neurons, 3); or of size zero."""
 
 
 class Spikes(NamedTuple):
@@ -71,12 +74,14 @@ class Spikes(NamedTuple):
 
 @inlined
 def note_spike(neurons, k, neuron, now, spikes, n_recorded):
-    """Count a spike of copy k, filter it and record it, where that is asked for."""
+    """Count a spike of copy k; filter it, add it to the moments and record it, where that is asked for."""
     neurons.spike_counts[k, neuron] += 1
     if neurons.trace.shape[1] > 0:
         trace, last = neurons.trace[k, neuron], neurons.last_spike[k, neuron]
         neurons.trace[k, neuron] = filter_spike(trace, last, now)
         neurons.last_spike[k, neuron] = now
+    if neurons.moments.shape[1] > 0:
+        add_to_moments(neurons.moments, k, neuron, now)
     if spikes.times.shape[0] > 0:
         spikes.times[n_recorded] = now
         spikes.neurons[n_recorded] = neuron
@@ -112,6 +117,28 @@ def begin(bias, threshold, state):
     state.window = max(2.0 / max(drive, 2.0), SHORTEST_WINDOW)
     state.margin = margin
     state.missing = -1
+
+
+@compiled
+def restart(neurons, states, copies, potential):
+    """Start copies again at time zero from potentials that they share; spikes go on being counted."""
+    for position in range(copies.shape[0]):
+        k = copies[position]
+        state = states[k]
+        state.time = state.time_error = state.window = 0.0
+        state.interval = state.margin = state.rate = 0.0
+        state.n_sources = 0
+        for i in range(potential.shape[0]):
+            neurons.drift[k, i] = neurons.bias[k, i]
+            neurons.potential[k, i] = potential[i]
+            neurons.current[k, i] = 0.0
+        if neurons.moments.shape[1] > 0:
+            for i in range(potential.shape[0]):
+                for p in range(neurons.moments.shape[2]):
+                    neurons.moments[k, i, p] = 0.0
+        if neurons.trace.shape[1] > 0:
+            for i in range(potential.shape[0]):
+                neurons.trace[k, i] = neurons.last_spike[k, i] = 0.0
 
 
 @compiled

@@ -81,8 +81,9 @@ def advance_one(form, neurons, k, group, drift, state, settings, stop_time, budg
 
 
 @uncounted
-def advance(form, neurons, states, settings, memory, active, first, stop_time, budget, spikes):
-    """Advance the copies active[first:] to `stop_time`; return (status, where in `active` to go on, spikes).
+def advance(form, neurons, states, settings, memory, active, first, stop_times, budget, spikes):
+    """Advance the copies active[first:] to their stop times; return (status, where in `active` to go on,
+    spikes).
 
     Parameters
     ----------
@@ -93,7 +94,7 @@ def advance(form, neurons, states, settings, memory, active, first, stop_time, b
     memory : workspace.Memory
     active : array of int
     first : int
-    stop_time : float
+    stop_times : array, shape (n_copies,)
     budget : int
         Spikes and windows after which the run pauses, between two intervals.
     spikes : run_state.Spikes
@@ -113,8 +114,8 @@ def advance(form, neurons, states, settings, memory, active, first, stop_time, b
             begin(work.bias, work.threshold, states[k])
         group = Group(work.bias, work.threshold, neurons.potential[k], neurons.current[k])
         status, n_events, budget = advance_one(
-            form, neurons, k, group, neurons.drift[k], states[k], settings, stop_time, budget, work, spikes,
-            n_events,
+            form, neurons, k, group, neurons.drift[k], states[k], settings, stop_times[k], budget, work,
+            spikes, n_events,
         )  # fmt: skip
         if status != REACHED:
             return status, position, n_events

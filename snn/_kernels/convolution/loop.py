@@ -185,14 +185,14 @@ def _advance(all_neurons, k, state, neurons, settings, stop_time, budget, spikes
 
 
 @uncounted
-def advance(form, neurons, states, settings, memory, active, first, stop_time, budget, spikes):
+def advance(form, neurons, states, settings, memory, active, first, stop_times, budget, spikes):
     """As `simulation.advance`, for a `forms.Stencil`; `memory` is a `grid.Grid`."""
     n_events = 0
     for position in range(first, active.shape[0]):
         k = active[position]
         copy = Group(neurons.bias[k], neurons.threshold, neurons.potential[k], neurons.current[k])
         status, n_events, budget = _advance(
-            neurons, k, states[k], copy, settings, stop_time, budget, spikes, n_events, memory
+            neurons, k, states[k], copy, settings, stop_times[k], budget, spikes, n_events, memory
         )
         if status == PAUSED:
             return PAUSED, position, n_events

@@ -1,0 +1,349 @@
+"""Codes read through a smooth window, their gaps, and what the network is to code next.
+
+One look at the network of a signal: its rates through the window are added to the code that it started from
+(the offset), the duality gap follows from one product with the Gram matrix, and so does the thresholded
+current that these rates cause, the second code.  Everything is computed from correlations,
+``b - (G + M) a`` with M the curvatures of the penalty, so a gap is right to rounding of the energy; who
+returns a code has it certified from the signal itself.
+"""
+
+import math
+from functools import partial
+from typing import NamedTuple
+
+import numpy as np
+
+from snn._kernels.compiling import inlined, uncounted
+from snn._kernels.currents import add_weights
+from snn._kernels.delivery import row_is_there
+
+FIRST_LOOK = 8.0
+"""Time of the first look at a stage, in synaptic time constants."""
+LOOK_GROWTH = 1.4
+"""Each look is so many times as late as the one before."""
+RATE_PER_DRIVE = 0.5
+"""Rate of the busiest neuron, driven alone."""
+HEAD_START = 0.5
+"""Potentials at first, in thresholds: at random they would be so on average."""
+ENOUGH = 0.1
+"""A stage ends when the gap has fallen to this part of what it was."""
+SOME = 0.5
+"""A part of it that counts as progress."""
+FIRST_LIMIT, LIMIT_GROWTH, LAST_LIMIT = 120.0, 2.0, 4096.0
+"""The longest stage; it grows where stages end without enough progress."""
+LEAST_MARGIN, MARGIN_ON_FAILURE, LARGEST_CONDITION = 2.0, 3.0, 1e3
+"""Offsets stay behind the code by so many of its Jacobi steps at least; by more after a stage that failed;
+and by no more than so many times the least where the steps before were too short."""
+
+MOST_ATTEMPTS = 64
+"""Margins tried until a network is driven."""
+
+GOES_ON, STAGE_ENDED, DONE = 0, 1, 2
+"""What a look found."""
+
+LOOK = np.dtype(
+    [
+        ("stop", np.float64),  # when the network is looked at next, since the stage began
+        ("limit", np.float64),  # when the stage ends at last
+        ("scale", np.float64),  # the value of a code for one unit of spike rate
+        ("target", np.float64),  # the gap wanted
+        ("gap", np.float64),  # that of the best code so far
+        ("gap_before", np.float64),  # the same when the stage began
+        ("step", np.float64),  # the Jacobi step from the best code, 0 before there is one
+        ("margin", np.float64),  # in such steps
+        ("duration", np.float64),  # simulated time of the stages that ended
+        ("n_stages", np.int64),
+        ("status", np.int64),
+    ],
+    align=True,
+)
+"""What is kept of each signal."""
+
+
+class Problem(NamedTuple):
+    """What is solved: a row of correlations and an energy for each signal."""
+
+    correlations: np.ndarray
+    l1_weights: np.ndarray
+    diagonal: np.ndarray
+    """The squared norms plus the curvatures of the penalty: the firing thresholds."""
+    energies: np.ndarray
+    positive: bool
+    group_length: int
+    """Neurons are in groups: positive ones of so many atoms, then, unless `positive`, negative ones."""
+
+
+class Codes(NamedTuple):
+    """Codes of each signal, a row each."""
+
+    offset: np.ndarray
+    """What the network of this stage does not code."""
+    best: np.ndarray
+    before: np.ndarray
+    """The best when the stage began."""
+
+
+class Work(NamedTuple):
+    """Memory of a number for each atom."""
+
+    code: np.ndarray
+    currents: np.ndarray
+    stepped: np.ndarray
+    stepped_currents: np.ndarray
+
+
+@uncounted
+def caused_currents(form, code, currents):
+    """Write W^T a, the currents that constant rates cause; return whether all rows of weights are there."""
+    for i in range(currents.shape[0]):
+        currents[i] = 0.0
+    for i in range(code.shape[0]):
+        if code[i] != 0.0:
+            if not row_is_there(form, i):
+                return False
+            own = currents[i]
+            add_weights(form, currents, i, code[i])
+            currents[i] = own
+    return True
+
+
+@partial(uncounted, fastmath={"reassoc", "contract", "nsz"})
+def gap_of(correlations, l1_weights, diagonal, positive, energy, code, currents):
+    """Return the duality gap of a code, from the currents that it causes."""
+    squared_residual = along_signal = 2.0 * energy
+    cost = fitted = largest = 0.0
+    for i in range(code.shape[0]):
+        b, a = correlations[i], code[i]
+        left = b - diagonal[i] * a + currents[i]
+        along_signal -= b * a
+        squared_residual -= a * (b + left)
+        cost += l1_weights[i] * abs(a)
+        fitted += a * left
+        largest = max(largest, (left if positive else abs(left)) / l1_weights[i])
+    best_multiple = along_signal / squared_residual if squared_residual > 0.0 else 1.0
+    kappa = min(max(best_multiple, 0.0), 1.0 / largest if largest > 0.0 else math.inf)
+    return 0.5 * (1.0 - kappa) ** 2 * max(squared_residual, 0.0) + cost - kappa * fitted
+
+
+@inlined
+def soft_threshold(value, width, positive):
+    """Return value moved towards zero by width, and no further."""
+    if value > width:
+        return value - width
+    if value < -width and not positive:
+        return value + width
+    return 0.0
+
+
+@uncounted
+def current_code(correlations, l1_weights, diagonal, positive, currents, code):
+    """Write T(b + W^T a) / theta, the code of the currents that rates a cause: a Jacobi step from a."""
+    for i in range(code.shape[0]):
+        above = soft_threshold(correlations[i] + currents[i], l1_weights[i], positive)
+        # An atom of norm zero has no drive; nor is there anything to divide by.
+        code[i] = above / diagonal[i] if above != 0.0 else 0.0
+
+
+@uncounted
+def largest_difference(first, second):
+    """Return the largest difference between two codes."""
+    largest = 0.0
+    for i in range(first.shape[0]):
+        largest = max(largest, abs(first[i] - second[i]))
+    return largest
+
+
+@inlined
+def neurons_of(atom, group_length, positive):
+    """Return the positive neuron of an atom; its negative one comes `group_length` later."""
+    return atom if positive else atom + atom // group_length * group_length
+
+
+@uncounted
+def read_rates(moments, time, scale, group_length, positive, offset, code):
+    """Write the offset plus the rates of a stage, through the smooth window over all of it."""
+    square = time * time
+    second = 30.0 * scale / (square * time)
+    third, fourth = -2.0 * second / time, second / square
+    for i in range(code.shape[0]):
+        m = moments[neurons_of(i, group_length, positive)]
+        rate = second * m[0] + third * m[1] + fourth * m[2]
+        if not positive:
+            m = moments[neurons_of(i, group_length, positive) + group_length]
+            rate -= second * m[0] + third * m[1] + fourth * m[2]
+        code[i] = offset[i] + rate
+
+
+@uncounted
+def is_stuck(moments, group_length, positive, offset):
+    """Return whether a neuron has not fired at all though its atom has an offset: it may be too large."""
+    for i in range(offset.shape[0]):
+        if offset[i] != 0.0:
+            neuron = neurons_of(i, group_length, positive)
+            if offset[i] < 0.0:
+                neuron += group_length
+            if moments[neuron, 0] == 0.0:
+                return True
+    return False
+
+
+@uncounted
+def set_offset(code, margin, offset):
+    """Write the code, drawn towards zero by the margin; entries of less than two margins become zero."""
+    for i in range(code.shape[0]):
+        size = abs(code[i])
+        offset[i] = math.copysign(size - margin, code[i]) if size > 2.0 * margin else 0.0
+
+
+@uncounted
+def drive_of(correlations, l1_weights, diagonal, group_length, positive, offset, currents, soma_bias):
+    """Write the drive of a network that codes what the offset leaves; return its scale, 0 if none is
+    driven."""
+    largest = 0.0
+    for i in range(offset.shape[0]):
+        left = correlations[i] - diagonal[i] * offset[i] + currents[i]
+        neuron = neurons_of(i, group_length, positive)
+        soma_bias[neuron] = left - l1_weights[i]
+        if left - l1_weights[i] > largest * diagonal[i]:
+            largest = (left - l1_weights[i]) / diagonal[i]
+        if not positive:
+            soma_bias[neuron + group_length] = -left - l1_weights[i]
+            if -left - l1_weights[i] > largest * diagonal[i]:
+                largest = (-left - l1_weights[i]) / diagonal[i]
+    scale = largest / RATE_PER_DRIVE
+    if scale > 0.0:
+        for i in range(soma_bias.shape[0]):
+            soma_bias[i] /= scale
+    return scale
+
+
+@inlined
+def keep_if_better(look, gap, code, best):
+    """Keep a code if its gap is less than that of the best."""
+    if gap < look.gap:
+        look.gap = gap
+        for i in range(code.shape[0]):
+            best[i] = code[i]
+
+
+@uncounted
+def begin_stage(form, problem, k, look, codes, soma_bias, work):
+    """Set the offset of the next stage behind the best code, and the drive of its network; return whether
+    one is driven.
+
+    If none is though the code is not good enough, offsets are too large: they are drawn back.
+    """
+    b, l1_weights, diagonal = problem.correlations[k], problem.l1_weights, problem.diagonal
+    positive = problem.positive
+    best, before, offset = codes.best[k], codes.before[k], codes.offset[k]
+    caused_currents(form, best, work.currents)
+    current_code(b, l1_weights, diagonal, positive, work.currents, work.code)
+    step = largest_difference(best, work.code)
+    has_progress = look.gap <= SOME * look.gap_before
+    if look.n_stages > 0 and has_progress and look.step > 0.0:
+        # How much further than its Jacobi step the code before was from where it came.
+        condition = min(max(largest_difference(best, before) / look.step, 1.0), LARGEST_CONDITION)
+        look.margin = LEAST_MARGIN * condition
+    elif look.n_stages > 0 and not has_progress:
+        look.margin *= MARGIN_ON_FAILURE
+    look.step = step
+    look.gap_before = look.gap
+    look.stop = FIRST_LOOK
+    look.n_stages += 1
+    for i in range(best.shape[0]):
+        before[i] = best[i]
+    for _ in range(MOST_ATTEMPTS):
+        set_offset(best, look.margin * step, offset)
+        caused_currents(form, offset, work.currents)
+        look.scale = drive_of(
+            b, l1_weights, diagonal, problem.group_length, positive, offset, work.currents, soma_bias
+        )
+        if look.scale > 0.0:
+            return True
+        look.margin *= MARGIN_ON_FAILURE
+    return False
+
+
+@uncounted
+def begin(form, problem, looks, codes, soma_bias, work):
+    """Measure the codes that all signals start from, and set up the first stage of those not good enough."""
+    for k in range(looks.shape[0]):
+        look = looks[k]
+        look.limit = FIRST_LIMIT
+        look.margin = LEAST_MARGIN
+        caused_currents(form, codes.best[k], work.currents)
+        look.gap = gap_of(
+            problem.correlations[k], problem.l1_weights, problem.diagonal, problem.positive,
+            problem.energies[k], codes.best[k], work.currents,
+        )  # fmt: skip
+        look.status = DONE
+        if look.gap > look.target and begin_stage(form, problem, k, look, codes, soma_bias[k], work):
+            look.status = STAGE_ENDED
+
+
+@uncounted
+def stage_ends(look, moments, group_length, positive, offset):
+    """Return whether to go on from the best code: the gap has fallen far enough, or will not for long."""
+    if look.gap <= ENOUGH * look.gap_before:
+        return True
+    # A neuron that is silent because its offset is too large will stay so.
+    patience = 2.0 if look.gap <= SOME * look.gap_before else 4.0
+    if look.stop >= patience * FIRST_LOOK and is_stuck(moments, group_length, positive, offset):
+        return True
+    if look.stop < look.limit:
+        return False
+    is_last = look.limit >= LAST_LIMIT
+    look.limit = min(LIMIT_GROWTH * look.limit, LAST_LIMIT)
+    return is_last or look.gap <= SOME * look.gap_before
+
+
+@uncounted
+def look_at(form, problem, signals, moments, max_duration, refine, looks, codes, soma_bias, work):
+    """Look at the networks of some signals, each at its time `stop`, and say how to go on.
+
+    form : the weights of the positive neurons alone, one for each atom
+    moments : of the spike times of all neurons since the stage began
+    soma_bias : the drive of the next stage, where one begins
+    """
+    l1_weights, diagonal, positive = problem.l1_weights, problem.diagonal, problem.positive
+    for position in range(signals.shape[0]):
+        k = signals[position]
+        look, best, offset = looks[k], codes.best[k], codes.offset[k]
+        b, energy, time = problem.correlations[k], problem.energies[k], look.stop
+        read_rates(moments[k], time, look.scale, problem.group_length, positive, offset, work.code)
+        caused_currents(form, work.code, work.currents)
+        gap = gap_of(b, l1_weights, diagonal, positive, energy, work.code, work.currents)
+        keep_if_better(look, gap, work.code, best)
+        if look.gap > look.target:
+            current_code(b, l1_weights, diagonal, positive, work.currents, work.stepped)
+            if caused_currents(form, work.stepped, work.stepped_currents):
+                gap = gap_of(b, l1_weights, diagonal, positive, energy, work.stepped, work.stepped_currents)
+                keep_if_better(look, gap, work.stepped, best)
+        has_ended = look.gap <= look.target or look.duration + time >= max_duration
+        look.status = DONE if has_ended else GOES_ON
+        if not has_ended and refine and stage_ends(look, moments[k], problem.group_length, positive, offset):
+            look.duration += time
+            is_driven = begin_stage(form, problem, k, look, codes, soma_bias[k], work)
+            look.status = STAGE_ENDED if is_driven else DONE
+        elif has_ended:
+            look.duration += time
+        else:
+            look.stop = min(time * LOOK_GROWTH, max_duration - look.duration)
+            if refine:
+                look.stop = min(look.stop, look.limit)
+
+
+@uncounted
+def go_on(form, problem, signals, max_duration, refine, looks, codes, soma_bias, work):
+    """Go on with signals that were done, whose gaps are not what they seemed, for at most half of those."""
+    for position in range(signals.shape[0]):
+        k = signals[position]
+        look = looks[k]
+        look.target = 0.5 * min(look.target, look.gap)
+        if refine:
+            is_driven = begin_stage(form, problem, k, look, codes, soma_bias[k], work)
+            look.status = STAGE_ENDED if is_driven else DONE
+        else:
+            look.duration -= look.stop
+            look.stop = min(look.stop * LOOK_GROWTH, max_duration - look.duration)
+            look.status = GOES_ON

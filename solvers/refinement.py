@@ -1,0 +1,137 @@
+"""Codes by spikes alone, read through a smooth window, stage by stage."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from snn.event_driven import EventDrivenRun
+from solvers._kernels.refinement import (
+    DONE,
+    HEAD_START,
+    LOOK,
+    STAGE_ENDED,
+    Codes,
+    Problem,
+    Work,
+    begin,
+    go_on,
+    look_at,
+)
+from solvers.problem import LassoProblem
+from solvers.spiking_network import LassoNetwork
+
+# Beside the gap wanted: what a look takes for it, so that rounding does not undo it.
+SAFELY = 1.0 - 1e-9
+
+
+class RefinedCodes:
+    """The networks of a batch of signals, and the best codes read out of them so far.
+
+    A stage of a signal is a run of its network from potentials at half their thresholds.  Where codes are
+    refined, a stage ends when the gap is a tenth of what it was.  The next one is driven by what the code,
+    drawn a little towards zero, leaves of the signal, and its spikes are worth as much less.
+
+    Parameters
+    ----------
+    problem : LassoProblem
+        The problem of these signals.
+    network : LassoNetwork
+        Its network.
+    tol : float
+        Gap wanted, in units of the energies.
+    max_duration : float
+        Longest time of all stages of a signal together.
+    refine : bool
+        Whether there is more than one stage.
+    start : ndarray, shape (n_signals, n_atoms), optional
+        Codes to start from; by default zero.
+
+    Attributes
+    ----------
+    codes : ndarray, shape (n_signals, n_atoms)
+        The best codes so far.
+    active : ndarray of int
+        Signals that are not done.
+    run : EventDrivenRun
+        The networks.
+    """
+
+    def __init__(
+        self,
+        problem: LassoProblem,
+        network: LassoNetwork,
+        *,
+        tol: float,
+        max_duration: float,
+        refine: bool,
+        start: np.ndarray | None = None,
+    ) -> None:
+        n_signals, n_atoms = problem.n_signals, problem.n_atoms
+        self._problem = Problem(
+            problem.correlations,
+            problem.l1_weights,
+            network.gram.diagonal,
+            problem.energies,
+            problem.positive,
+            network.gram.group_length,
+        )
+        self._inhibition = network.gram.weights(positive=True)
+        self._max_duration, self._refine = max_duration, refine
+        self._looks = np.zeros(n_signals, dtype=LOOK)
+        self._looks["target"] = SAFELY * tol * problem.energies
+        self._codes = Codes(*np.zeros((3, n_signals, n_atoms)))
+        if start is not None:
+            self._codes.best[:] = start
+            network.gram.store(np.flatnonzero(start.any(axis=0)))
+        self._work = Work(*np.empty((4, n_atoms)))
+        self._soma_bias = np.zeros((n_signals, network.n_neurons))
+        arrays = self._looks, self._codes, self._soma_bias, self._work
+        begin(self._weights(), self._problem, *arrays)
+        self._potential = HEAD_START * network.firing_threshold
+        self.run = EventDrivenRun(network, self._soma_bias, window_moments=True)
+        self.codes = self._codes.best
+        self.active = np.arange(n_signals)
+        self._go_on()
+
+    @property
+    def duration(self) -> np.ndarray:
+        """Simulated time of each signal, of all stages."""
+        return self._looks["duration"]
+
+    @property
+    def scale(self) -> np.ndarray:
+        """The value of a code for one unit of spike rate, in the last stage."""
+        return np.where(self._looks["scale"] > 0.0, self._looks["scale"], 1.0)
+
+    @property
+    def n_stages(self) -> np.ndarray:
+        """Stages of each signal."""
+        return self._looks["n_stages"]
+
+    def advance(self) -> None:
+        """Advance the networks that are not done until each is looked at."""
+        self.run.advance(self._looks["stop"], active=self.active)
+        arrays = self._looks, self._codes, self._soma_bias, self._work
+        look_at(
+            self._weights(), self._problem, self.active, self.run.window_moments, self._max_duration,
+            self._refine, *arrays,
+        )  # fmt: skip
+        self._go_on()
+
+    def tighten(self, signals: np.ndarray) -> None:
+        """Go on with signals that were done, whose gaps are not what they seemed."""
+        arrays = self._looks, self._codes, self._soma_bias, self._work
+        go_on(self._weights(), self._problem, signals, self._max_duration, self._refine, *arrays)
+        self.active = signals
+        self._go_on()
+
+    def _weights(self) -> tuple:
+        """The weights between the positive neurons of all atoms, as they are now."""
+        return self._inhibition.kernel_form()
+
+    def _go_on(self) -> None:
+        status = self._looks["status"][self.active]
+        restarting = self.active[status == STAGE_ENDED]
+        if len(restarting):
+            self.run.restart(restarting, self._potential)
+        self.active = self.active[status != DONE]
