@@ -10,6 +10,7 @@ import numpy as np
 from snn import checks
 from snn.network import SpikingNetwork
 from snn.state import NetworkState
+from snn.windows import smooth_rate_of_moments
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -106,6 +107,8 @@ class SimulationResult:
         Spikes of each neuron in this run.
     average_soma_current : ndarray, shape (n_neurons,)
         u: the mean of the soma current mu over this run.
+    window_moments : ndarray, shape (n_neurons, 3)
+        The sums of t^2, t^3 and t^4 over each neuron's spikes, of times since this run began.
     state : NetworkState
         State of the network at the end; pass it to the next run.
     spikes : SpikeTrain or None
@@ -118,10 +121,13 @@ class SimulationResult:
     average_soma_current: np.ndarray
     state: NetworkState
     spikes: SpikeTrain | None
+    window_moments: np.ndarray | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "spike_counts", checks.read_only(self.spike_counts))
         object.__setattr__(self, "average_soma_current", checks.read_only(self.average_soma_current))
+        if self.window_moments is not None:
+            object.__setattr__(self, "window_moments", checks.read_only(self.window_moments))
 
     @property
     def spike_rate(self) -> np.ndarray:
@@ -129,6 +135,12 @@ class SimulationResult:
         if self.duration == 0.0:  # a runaway within its first instant
             return np.where(self.spike_counts > 0, np.inf, 0.0)
         return self.spike_counts / self.duration
+
+    @property
+    def smooth_rate(self) -> np.ndarray:
+        """Rates through a smooth window over this run, shape (n_neurons,): `snn.rates.smooth_rate`, without
+        recorded spikes."""
+        return smooth_rate_of_moments(self.window_moments, self.duration)
 
     @property
     def n_spikes(self) -> int:

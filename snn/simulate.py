@@ -12,6 +12,7 @@ from snn.event_driven import EventDrivenRun, require_range
 from snn.network import SpikingNetwork, starting_state
 from snn.result import RunawayError, SimulationResult, SpikeTrain
 from snn.state import NetworkState
+from snn.windows import window_moments
 
 LEAST_SPIKE_LIMIT = 1_000_000
 """The default of `max_spikes` is at least this, and so many times what the drive alone could cause:"""
@@ -87,7 +88,7 @@ def simulate(
         max_spikes = default_max_spikes(network, duration, start)
     max_spikes = checks.positive_integer("max_spikes", max_spikes)
 
-    run = EventDrivenRun(network, network.soma_bias[np.newaxis], state, check_rows=True)
+    run = EventDrivenRun(network, network.soma_bias[np.newaxis], state, window_moments=True, check_rows=True)
     return advance_to(
         run, duration, start, record_spikes=record_spikes, max_spikes=max_spikes, progress=progress
     )
@@ -104,6 +105,8 @@ def advance_to(
     progress: bool = False,
 ) -> SimulationResult:
     """Advance the only copy of a run from `start`, its state now, to `time`; return what happened on the way.
+
+    A run that keeps no moments has to record its spikes.
 
     Times of the run count from `origin`, by default the time of `start`.  Errors as of `simulate`.
     """
@@ -124,11 +127,16 @@ def advance_to(
         )
     else:  # a runaway within its first instant
         average_soma_current = network.soma_bias + start.synaptic_current
+    if len(run.window_moments):
+        moments = run.window_moments[0]
+    else:
+        moments = window_moments(times - then, neurons, network.n_neurons)
     result = SimulationResult(
         network=network,
         duration=elapsed,
         spike_counts=counts,
         average_soma_current=average_soma_current,
+        window_moments=moments,
         state=final,
         spikes=spike_train(origin + times, neurons, start.time, final) if record_spikes else None,
     )

@@ -190,8 +190,8 @@ def solve_spiking(
     refine : bool, default True
         With the smooth read-out, and as soon as the gap has fallen to a tenth: start the network again,
         driven by what the code, drawn a little towards zero, leaves of the signal, with spikes worth as much
-        less; its rates are added to that code.  Each such stage gains a factor of ten or more for about as many
-        spikes as the first: the gap falls exponentially with the number of spikes.
+        less; its rates are added to that code.  Each such stage gains a factor of ten or more for about as
+        many spikes as the first: the gap falls exponentially with the number of spikes.
     polish : bool, default False
         Run the network for a short time only, from potentials at half their thresholds, and solve from there
         with the method of `solve_active_set`: the atoms whose neurons fired are the first support.  The codes
