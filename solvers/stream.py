@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,6 +19,11 @@ from solvers.problem import LassoProblem
 from solvers.refinement import RefinedCodes
 from solvers.result import SparseCodingResult, certified_result
 from solvers.spiking_network import LassoNetwork
+
+# Codes of so many frames before are mixed: measured by `python -m tests.benchmarks stream`.
+MEMORY = 3
+# Directions of the mixture with less than this part of the largest eigenvalue are left out: rounding.
+LEAST_SHARE = 1e-12
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -46,13 +52,13 @@ class SparseCodingStream:
     """Code frame after frame with one spiking network, each frame from where the one before ended.
 
     A frame is a signal, or several signals that go on side by side, such as the patches of an image.  What is
-    carried from a frame to the next are codes.  With c and c' those of the last two frames, the network
-    starts from whichever of these has the smallest duality gap on the new frame::
+    carried from a frame to the next are codes.  With c that of the last frame and c', c'' those before it,
+    the network starts from whichever of these has the smallest duality gap on the new frame::
 
-        0        c        x c + y (c - c')
+        0        c        x c + y c' + z c''
 
-    The numbers x and y minimise the objective of the new frame while no sign changes; entries that would
-    change their signs are zero.  x follows the amplitude of the signal, y its motion.  From there the network
+    The numbers x, y and z minimise the objective of the new frame while no sign changes; entries that would
+    have other signs than c are zero.  So the start follows amplitude and motion.  From there the network
     codes what the start, drawn a little towards zero, leaves of the frame, as `solve_spiking` refines its
     codes: the closer the frames, the fewer spikes.  After a cut, or a silent frame, the start is zero.
 
@@ -84,7 +90,7 @@ class SparseCodingStream:
     --------
     >>> import numpy as np
     >>> stream = SparseCodingStream(np.eye(2), 0.5)
-    >>> stream.code(np.array([2.0, 0.1])).codes
+    >>> stream.code(np.array([2.0, 0.1])).codes.round(2)
     array([[1.5, 0. ]])
     >>> result = stream.code(np.array([2.0, 0.1]))
     >>> int(result.n_steps[0]), bool(result.is_carried[0])
@@ -112,8 +118,7 @@ class SparseCodingStream:
     def reset(self) -> None:
         """Forget all frames."""
         self.n_frames = 0
-        self._codes: sparse.csr_array | None = None
-        self._change: sparse.csr_array | None = None
+        self._codes: list[sparse.csr_array] = []
 
     def code(
         self,
@@ -207,9 +212,9 @@ class SparseCodingStream:
         one = np.ndim(frame) == 1
         shape = (n_features,) if one else (None, n_features)
         rows = np.atleast_2d(checks.real_array("frame", frame, shape=shape, meaning=meaning))
-        if self._codes is not None and len(rows) != self._codes.shape[0]:
+        if self._codes and len(rows) != self._codes[0].shape[0]:
             raise ValueError(
-                f"frame must have as many signals as the frame before, {self._codes.shape[0]}; got "
+                f"frame must have as many signals as the frame before, {self._codes[0].shape[0]}; got "
                 f"{len(rows)}: call reset() to begin anew"
             )
         return rows
@@ -220,51 +225,45 @@ class SparseCodingStream:
         best = BestCodes(problem)
         best.put(signals, sparse.csr_array((problem.n_signals, problem.n_atoms)), if_better=False)
         is_carried = np.zeros(problem.n_signals, dtype=np.bool_)
-        if self._codes is not None and self._codes.nnz:
-            for codes in (self._codes, predicted(problem, self._codes, self._change)):
+        if self._codes and self._codes[0].nnz:
+            for codes in (self._codes[0], predicted(problem, self._codes)):
                 is_carried |= best.put(signals, codes, if_better=True)
         return best, is_carried
 
     def _carry(self, codes: sparse.csr_array) -> None:
-        if self._codes is None:
-            self._change = sparse.csr_array(codes.shape)
-        else:
-            self._change = sparse.csr_array(codes - self._codes)
-        self._codes = codes
+        self._codes = [codes, *self._codes][:MEMORY]
         self.n_frames += 1
 
 
-def predicted(problem: LassoProblem, codes: sparse.csr_array, change: sparse.csr_array) -> sparse.csr_array:
-    """Return x c + y d of each signal, with the x and y that minimise the objective while signs stay.
+def predicted(problem: LassoProblem, codes: Sequence[sparse.csr_array]) -> sparse.csr_array:
+    """Return the mixture of earlier codes that minimises the objective of a frame while signs stay.
 
     Parameters
     ----------
     problem : LassoProblem
         The problem of the new frame.
-    codes, change : scipy.sparse.csr_array, shape (n_signals, n_atoms)
-        c, those of the frame before, and by how much they had changed then; d is the change within the
-        support of c.
+    codes : sequence of scipy.sparse.csr_array, shape (n_signals, n_atoms)
+        Those of the frames before, the last one first.  Of the others only entries in its support count.
 
     Returns
     -------
     scipy.sparse.csr_array, shape (n_signals, n_atoms)
-        Entries that would have other signs than c are zero.
+        Entries that would have other signs than those of the last frame are zero.
     """
-    signs = codes.sign()
-    parts = (codes, sparse.csr_array(change.multiply(abs(signs))))
-    fits = [problem.reconstruct(part) for part in parts]
-    # The objective is 1/2 z.A z - z.B in z = (x, y), but for a constant.
-    square, along = np.empty((problem.n_signals, 2, 2)), np.empty((problem.n_signals, 2))
-    weighted_signs = signs.multiply(problem.l1_weights[np.newaxis])
-    for j in range(2):
-        along[:, j] = np.einsum("ij,ij->i", problem.signals, fits[j])
-        along[:, j] -= _row_sums(weighted_signs.multiply(parts[j]))
-        for k in range(2):
-            square[:, j, k] = np.einsum("ij,ij->i", fits[j], fits[k])
-            curved = parts[j].multiply(problem.curvatures[np.newaxis])
-            square[:, j, k] += _row_sums(curved.multiply(parts[k]))
-    weights = np.einsum("ijk,ik->ij", np.linalg.pinv(square, hermitian=True), along)
-    mixture = sum(sparse.diags_array(weights[:, j]) @ parts[j] for j in range(2))
+    signs = codes[0].sign()
+    parts = [codes[0], *(sparse.csr_array(code.multiply(abs(signs))) for code in codes[1:])]
+    fits = np.stack([problem.reconstruct(part) for part in parts], axis=1)
+    # The objective is 1/2 x.A x - x.B in the shares x, but for a constant.
+    along = np.einsum("ij,ikj->ik", problem.signals, fits)
+    square = np.einsum("ijk,ilk->ijl", fits, fits)
+    costs = signs.multiply(problem.l1_weights[np.newaxis])
+    for j, part in enumerate(parts):
+        along[:, j] -= _row_sums(costs.multiply(part))
+        curved = part.multiply(problem.curvatures[np.newaxis])
+        for k, other in enumerate(parts):
+            square[:, j, k] += _row_sums(curved.multiply(other))
+    shares = np.einsum("ijk,ik->ij", np.linalg.pinv(square, rcond=LEAST_SHARE, hermitian=True), along)
+    mixture = sum(sparse.diags_array(shares[:, j]) @ part for j, part in enumerate(parts))
     mixture = sparse.csr_array(mixture.multiply(signs).maximum(0.0).multiply(signs))
     mixture.eliminate_zeros()
     return mixture
