@@ -7,6 +7,7 @@ import numpy as np
 from snn.event_driven import EventDrivenRun
 from solvers._kernels.refinement import (
     DONE,
+    GOES_ON,
     LOOK,
     STAGE_ENDED,
     Codes,
@@ -109,15 +110,37 @@ class RefinedCodes:
         """Stages of each signal."""
         return self._looks["n_stages"]
 
-    def advance(self) -> None:
-        """Advance the networks that are not done until each is looked at."""
-        self.run.advance(self._looks["stop"], active=self.active)
+    def advance(self, *, max_spikes: int | None = None) -> None:
+        """Advance the networks that are not done until each is looked at.
+
+        A network whose spikes have come to `max_spikes`, if that is given, is looked at there, and is done.
+        """
+        if max_spikes is None:
+            self.run.advance(self._looks["stop"], active=self.active)
+        else:
+            self._advance_within(max_spikes)
         arrays = self._looks, self._codes, self._drives, self._work
         look_at(
             self._weights(), self._problem, self.active, self.run.window_moments, self._max_duration,
             self._refine, *arrays,
         )  # fmt: skip
+        if max_spikes is not None:
+            spent = self.run.spike_counts[self.active].sum(axis=1) >= max_spikes
+            look = self._looks[self.active]
+            # The time of a stage is counted when the stage ends.
+            look["duration"] += np.where(spent & (look["status"] == GOES_ON), look["stop"], 0.0)
+            look["status"][spent] = DONE
+            self._looks[self.active] = look
         self._go_on()
+
+    def _advance_within(self, max_spikes: int) -> None:
+        """Advance each network to its next look, or to the spike at which it has so many."""
+        for signal in self.active:
+            left = max_spikes - int(self.run.spike_counts[signal].sum())
+            one = np.array([signal])
+            self.run.advance(self._looks["stop"], active=one, max_spikes=left - 1, one_by_one=True)
+            if self.run.n_emitted >= left:
+                self._looks["stop"][signal] = self.run.time[signal]
 
     def tighten(self, signals: np.ndarray) -> None:
         """Go on with signals that were done, whose gaps are not what they seemed."""
