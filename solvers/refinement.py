@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from snn.clock_driven import ClockDrivenRun
 from snn.event_driven import EventDrivenRun
 from solvers._kernels.refinement import (
     DONE,
@@ -43,6 +44,8 @@ class RefinedCodes:
         Longest time of all stages of a signal together.
     refine : bool
         Whether there is more than one stage.
+    time_step : float, optional
+        Run on a clock of this step, which keeps charge, and not from event to event.
     start : ndarray, shape (n_signals, n_atoms), optional
         Codes to start from; by default zero.
 
@@ -52,7 +55,7 @@ class RefinedCodes:
         The best codes so far.
     active : ndarray of int
         Signals that are not done.
-    run : EventDrivenRun
+    run : EventDrivenRun or ClockDrivenRun
         The networks.
     """
 
@@ -64,6 +67,7 @@ class RefinedCodes:
         tol: float,
         max_duration: float,
         refine: bool,
+        time_step: float | None = None,
         start: np.ndarray | None = None,
     ) -> None:
         n_signals, n_atoms = problem.n_signals, problem.n_atoms
@@ -88,7 +92,11 @@ class RefinedCodes:
         arrays = self._looks, self._codes, self._soma_bias, self._work
         begin(self._weights(), self._problem, max_duration, *arrays)
         self._potential = HEAD_START * network.firing_threshold
-        self.run = EventDrivenRun(network, self._soma_bias, window_moments=True)
+        self._time_step = time_step
+        if time_step is None:
+            self.run = EventDrivenRun(network, self._soma_bias, window_moments=True)
+        else:
+            self.run = ClockDrivenRun(network, self._soma_bias, time_step=time_step, window_moments=True)
         self.codes = self._codes.best
         self.active = np.arange(n_signals)
         self._go_on()
@@ -110,7 +118,12 @@ class RefinedCodes:
 
     def advance(self) -> None:
         """Advance the networks that are not done until each is looked at."""
-        self.run.advance(self._looks["stop"], active=self.active)
+        if self._time_step is None:
+            self.run.advance(self._looks["stop"], active=self.active)
+        else:
+            # A look need not be at the end of a step: nothing is delivered before the next.
+            steps = np.floor(self._looks["stop"] / self._time_step).astype(np.int64)
+            self.run.advance(steps, active=self.active)
         arrays = self._looks, self._codes, self._soma_bias, self._work
         look_at(
             self._weights(), self._problem, self.active, self.run.window_moments, self._max_duration,

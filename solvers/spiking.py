@@ -155,6 +155,7 @@ def solve_spiking(
     readout: str = "smooth",
     refine: bool = True,
     polish: bool = False,
+    time_step: float | None = None,
     n_jobs: int | None = None,
     progress: bool = False,
 ) -> SpikingCodingResult:
@@ -199,6 +200,11 @@ def solve_spiking(
         cannot solve the optimality equations; then the best code met is kept, the read-out among them.
         `polished`, `n_corrections` and `rate_duality_gap` of the result say how much of the work the network
         did.
+    time_step : float, optional
+        Run the network on a clock of this step that keeps charge (`simulate_clocked`), as a chip would, and not
+        from event to event; with the smooth read-out alone.  The gap is certified all the same, and steps of 1/4
+        take about as many spikes.  A step is too long, and the network runs away, where the atoms of a code have a
+        Gram matrix with an eigenvalue of 2 / (1 - e^-time_step) or more (docs/theory.md, section 7).
     n_jobs : int, optional
         Signals are spread over so many joblib workers, threads unless a `joblib.parallel_config` says
         otherwise.  The result does not depend on their number.
@@ -237,6 +243,12 @@ def solve_spiking(
     readout = checks.one_of("readout", readout, READOUTS)
     refine = checks.flag("refine", refine)
     polish = checks.flag("polish", polish)
+    if time_step is not None:
+        time_step = checks.positive_number("time_step", time_step)
+        if polish or readout != "smooth":
+            raise ValueError(
+                f"time_step must come with readout='smooth' and polish=False; got {readout!r} and {polish}"
+            )
     n_jobs = checks.worker_count("n_jobs", n_jobs)
     progress = checks.flag("progress", progress)
 
@@ -247,7 +259,7 @@ def solve_spiking(
     if polish:
         solve = _polish_batch
     elif readout == "smooth":
-        solve = partial(_read_smooth_batch, refine=refine)
+        solve = partial(_read_smooth_batch, refine=refine, time_step=time_step)
     else:
         solve = partial(_read_batch, readout=readout)
     solve = partial(solve, network=network, tol=tol, max_duration=max_duration)
@@ -390,10 +402,17 @@ class _BatchRun:
 
 
 def _read_smooth_batch(
-    problem: LassoProblem, network: LassoNetwork, tol: float, max_duration: float, refine: bool
+    problem: LassoProblem,
+    network: LassoNetwork,
+    tol: float,
+    max_duration: float,
+    refine: bool,
+    time_step: float | None,
 ) -> _Outcome:
     """Run until the codes read through the smooth window are good enough."""
-    refined = RefinedCodes(problem, network, tol=tol, max_duration=max_duration, refine=refine)
+    refined = RefinedCodes(
+        problem, network, tol=tol, max_duration=max_duration, refine=refine, time_step=time_step
+    )
     best = BestCodes(problem)
     signals = np.arange(problem.n_signals)
     while len(signals):
