@@ -308,17 +308,9 @@ class ClockDrivenRun:
                     bar.update(n_done)
         return np.concatenate(recorded_steps), np.concatenate(recorded_neurons)
 
-    def restart(self, copies: np.ndarray, membrane_potential: np.ndarray) -> None:
-        """Start some copies again at step zero, without currents; see `EventDrivenRun.restart`.
-
-        Parameters
-        ----------
-        copies : ndarray of int
-            Which copies.
-        membrane_potential : ndarray, shape (n_neurons,)
-            Where each of them starts.
-        """
-        self.membrane_potential[copies] = self._initial_potential[copies] = membrane_potential
+    def restart(self, copies: np.ndarray) -> None:
+        """Start some copies again at step zero, without currents; see `EventDrivenRun.restart`."""
+        self._initial_potential[copies] = self.membrane_potential[copies]
         for array in (self.synaptic_current, self.steps, self._removed, self._trace):
             array[copies] = 0
         self._growth[copies] = 1.0

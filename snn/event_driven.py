@@ -183,20 +183,13 @@ class EventDrivenRun:
             progress=progress,
         )
 
-    def restart(self, copies: np.ndarray, membrane_potential: np.ndarray) -> None:
+    def restart(self, copies: np.ndarray) -> None:
         """Start some copies again at time zero, without currents.
 
-        The caller may have changed their rows of the `soma_bias` that the run was made of.  Spikes go on
-        being counted; filtered spikes and moments start anew.
-
-        Parameters
-        ----------
-        copies : ndarray of int
-            Which copies.
-        membrane_potential : ndarray, shape (n_neurons,)
-            Where each of them starts.
+        Before, the caller may change their rows of `membrane_potential`, and of the `soma_bias` that the run
+        was made of.  Spikes go on being counted; filtered spikes and moments start anew.
         """
-        run_state.restart(self._neurons, self._states, copies, membrane_potential)
+        run_state.restart(self._neurons, self._states, copies)
 
     def step(self) -> tuple[np.ndarray, np.ndarray]:
         """Advance the only copy to its next spike, if there will be one.

@@ -93,8 +93,8 @@ def solve_active_set(
 
     Notes
     -----
-    For a single signal in a large dictionary only the rows of the Gram matrix of atoms that may be active are
-    computed, unless the problem has the matrix.
+    For a single signal in a large dictionary only the entries of the Gram matrix between atoms that may be
+    active are computed, unless the problem has the matrix.
 
     References
     ----------
@@ -180,7 +180,6 @@ def _solve_batch(
     problem, guess = batch
     signals = np.arange(problem.n_signals)
     start = guess.start(problem.n_signals)
-    gram.store(np.unique(start.columns))
     solved = gram.optimal_codes(problem, signals, start, max_rounds)
     best = BestCodes(problem)
     best.put(signals, solved.codes, if_better=True)

@@ -15,6 +15,8 @@ from snn import checks
 SMALLEST_SQUARED_NORM = np.finfo(float).tiny / np.finfo(float).eps
 # Of a dictionary: 4 MB.
 VALUES_AT_ONCE = 524_288
+# Rows of a large Gram matrix that are checked at least: fewer would hardly take less time.
+FEWEST_CHECKED_ROWS = 256
 # Up to so many atoms or features the largest eigenvalue is computed directly.
 MOST_FOR_DIRECT_EIGENVALUES = 64
 
@@ -149,7 +151,7 @@ class DenseDictionary(Dictionary):
 
     def __init__(self, array: np.ndarray) -> None:
         self._array = checks.read_only(
-            checks.real_array("dictionary", array, shape=(None, None), meaning="(n_atoms, n_features)")
+            checks.float_array("dictionary", array, shape=(None, None), meaning="(n_atoms, n_features)")
         )
         self._squared_norms = checks.read_only(squared_norms_of_rows("dictionary", "atom", self._array))
 
@@ -178,18 +180,31 @@ class DenseDictionary(Dictionary):
         return self._array @ self._array.T
 
     def checked_gram(self, value: Any) -> np.ndarray:
-        """Return the Gram matrix that a caller passed, if it is that of the array."""
+        """Return the Gram matrix that a caller passed, if it is that of the array.
+
+        Its shape, type and diagonal are checked, and 256 to 511 evenly spread rows: all rows of a smaller
+        matrix.  Each of them, times a fixed vector of numbers between 1/2 and 1, must be what the array
+        gives for that row.  That takes as long as to read the array once, and these rows; the whole of a
+        large matrix takes longer to read than a problem to solve.  A change of an atom changes an entry in
+        every row.  So the matrix of another array, of atoms in another order or in other units, or one of
+        its triangles is refused.  A single wrong entry of a large matrix is refused if it is in one of those
+        rows.  No certificate depends on this: none uses the matrix.
+        """
         n_atoms = len(self._array)
-        gram = checks.real_array("gram", value, shape=(n_atoms, n_atoms), meaning="(n_atoms, n_atoms)")
-        # The diagonal, and one combination of the columns, scaled to atoms of norm one: O(n_atoms^2), never
-        # the product.
+        gram = checks.float_array("gram", value, shape=(n_atoms, n_atoms), meaning="(n_atoms, n_atoms)")
         norms = np.sqrt(self._squared_norms)
-        mixture = np.cos(np.arange(n_atoms)) / norms
-        errors = np.abs(gram @ mixture - self._array @ (self._array.T @ mixture)) / norms
-        worst = max(
-            float(np.abs(np.diagonal(gram) / self._squared_norms - 1.0).max()),
-            float(errors.max()) / np.sqrt(n_atoms),
-        )
+        # Errors count in units of the norms; for an atom of norm zero, which gives zeros, in the largest.
+        units = np.where(norms > 0.0, norms, norms.max())
+        rows = slice(None, None, max(n_atoms // FEWEST_CHECKED_ROWS, 1))
+        mixture = (0.75 + 0.25 * np.cos(np.arange(n_atoms))) / units
+        with np.errstate(over="ignore", invalid="ignore"):
+            differences = gram[rows] @ mixture - self._array[rows] @ (mixture @ self._array)
+            worst = max(
+                float(np.abs((np.diagonal(gram) - self._squared_norms) / units**2).max()),
+                float(np.abs(differences / units[rows]).max()) / np.sqrt(n_atoms),
+            )
+        if not np.isfinite(worst):
+            checks.require_finite("gram", gram)
         if not worst <= 1e-8:
             raise ValueError(
                 f"gram must be dictionary @ dictionary.T; got a matrix that differs by about {worst:.2g} "
@@ -273,13 +288,26 @@ def sparse_product(codes: np.ndarray, matrix: np.ndarray, out: np.ndarray | None
     return np.matmul(codes, matrix, out=out)
 
 
+def inverse_norms(squared_norms: np.ndarray) -> np.ndarray:
+    """Return 1 / ||d_i|| of each atom; 0 for an atom of norm zero."""
+    norms = np.sqrt(squared_norms)
+    return np.divide(1.0, norms, out=np.zeros_like(norms), where=norms > 0.0)
+
+
 def squared_norms_of_rows(name: str, row: str, array: np.ndarray) -> np.ndarray:
-    """Return the squared norm of each row; refuse those that floating point cannot hold."""
-    with np.errstate(over="ignore", under="ignore"):
+    """Return the squared norm of each row; refuse what is not finite, or a norm that is out of range.
+
+    The array is read once, unless something is wrong with it.
+    """
+    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
         squared_norms = np.einsum("ij,ij->i", array, array)
-    lost = (squared_norms < SMALLEST_SQUARED_NORM) & array.any(axis=1)
-    if lost.any() or not np.isfinite(squared_norms).all():
-        first = int(np.argmax(lost | ~np.isfinite(squared_norms)))
+    lost = ~np.isfinite(squared_norms)
+    if lost.any():
+        checks.require_finite(name, array)
+    small = np.flatnonzero(squared_norms < SMALLEST_SQUARED_NORM)
+    lost[small] = array[small].any(axis=1)
+    if lost.any():
+        first = int(np.argmax(lost))
         raise ValueError(
             f"{name} must have rows of squared norm between {SMALLEST_SQUARED_NORM:.1g} and "
             f"{np.finfo(float).max:.1g}; got {squared_norms[first]:.3g} for {row} {first}: rescale"

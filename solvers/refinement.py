@@ -8,10 +8,10 @@ from snn.clock_driven import ClockDrivenRun
 from snn.event_driven import EventDrivenRun
 from solvers._kernels.refinement import (
     DONE,
-    HEAD_START,
     LOOK,
     STAGE_ENDED,
     Codes,
+    Drives,
     Problem,
     Work,
     begin,
@@ -89,14 +89,15 @@ class RefinedCodes:
             network.gram.store(np.flatnonzero(start.any(axis=0)))
         self._work = Work(*np.empty((4, n_atoms)))
         self._soma_bias = np.zeros((n_signals, network.n_neurons))
-        arrays = self._looks, self._codes, self._soma_bias, self._work
-        begin(self._weights(), self._problem, max_duration, *arrays)
-        self._potential = HEAD_START * network.firing_threshold
         self._time_step = time_step
         if time_step is None:
             self.run = EventDrivenRun(network, self._soma_bias, window_moments=True)
         else:
             self.run = ClockDrivenRun(network, self._soma_bias, time_step=time_step, window_moments=True)
+        self._drives = Drives(self._soma_bias, self.run.membrane_potential)
+        begin(
+            self._weights(), self._problem, max_duration, self._looks, self._codes, self._drives, self._work
+        )
         self.codes = self._codes.best
         self.active = np.arange(n_signals)
         self._go_on()
@@ -124,7 +125,7 @@ class RefinedCodes:
             # A look need not be at the end of a step: nothing is delivered before the next.
             steps = np.floor(self._looks["stop"] / self._time_step).astype(np.int64)
             self.run.advance(steps, active=self.active)
-        arrays = self._looks, self._codes, self._soma_bias, self._work
+        arrays = self._looks, self._codes, self._drives, self._work
         look_at(
             self._weights(), self._problem, self.active, self.run.window_moments, self._max_duration,
             self._refine, *arrays,
@@ -133,7 +134,7 @@ class RefinedCodes:
 
     def tighten(self, signals: np.ndarray) -> None:
         """Go on with signals that were done, whose gaps are not what they seemed."""
-        arrays = self._looks, self._codes, self._soma_bias, self._work
+        arrays = self._looks, self._codes, self._drives, self._work
         go_on(self._weights(), self._problem, signals, self._max_duration, self._refine, *arrays)
         self.active = signals
         self._go_on()
@@ -146,5 +147,5 @@ class RefinedCodes:
         status = self._looks["status"][self.active]
         restarting = self.active[status == STAGE_ENDED]
         if len(restarting):
-            self.run.restart(restarting, self._potential)
+            self.run.restart(restarting)
         self.active = self.active[status != DONE]

@@ -201,10 +201,10 @@ def solve_spiking(
         `polished`, `n_corrections` and `rate_duality_gap` of the result say how much of the work the network
         did.
     time_step : float, optional
-        Run the network on a clock of this step that keeps charge (`simulate_clocked`), as a chip would, and not
-        from event to event; with the smooth read-out alone.  The gap is certified all the same, and steps of 1/4
-        take about as many spikes.  A step is too long, and the network runs away, where the atoms of a code have a
-        Gram matrix with an eigenvalue of 2 / (1 - e^-time_step) or more (docs/theory.md, section 7).
+        Run the network on a clock of this step that keeps charge (`simulate_clocked`), as a chip would, and
+        not from event to event; with the smooth read-out alone.  The gap is certified all the same, and steps
+        of 1/4 take about as many spikes.  Where the atoms of a code have a Gram matrix with an eigenvalue of
+        2 / (1 - e^-time_step) or more, a step is too long: rates swing (docs/theory.md, section 7).
     n_jobs : int, optional
         Signals are spread over so many joblib workers, threads unless a `joblib.parallel_config` says
         otherwise.  The result does not depend on their number.

@@ -25,6 +25,9 @@ RATE_PER_DRIVE = 0.5
 """Rate of the busiest neuron, driven alone."""
 HEAD_START = 0.5
 """Potentials at first, in thresholds: at random they would be so on average."""
+LAG = 4.0
+"""From the second stage on, neurons that are not driven start as far below that as their drive leads in this
+time: they would be there, and the simulator need not look at them."""
 ENOUGH = 0.15
 """A stage ends when the gap has fallen to this part of what it was."""
 SOME = 0.5
@@ -81,6 +84,13 @@ class Codes(NamedTuple):
     best: np.ndarray
     before: np.ndarray
     """The best when the stage began."""
+
+
+class Drives(NamedTuple):
+    """What the network of each signal starts from, a row each."""
+
+    soma_bias: np.ndarray
+    potential: np.ndarray
 
 
 class Work(NamedTuple):
@@ -217,6 +227,20 @@ def drive_of(correlations, l1_weights, diagonal, group_length, positive, offset,
     return scale
 
 
+@uncounted
+def set_potentials(problem, n_stages, soma_bias, potential):
+    """Write where the neurons of a stage start."""
+    lag = LAG if n_stages > 1 else 0.0
+    diagonal, group_length, positive = problem.diagonal, problem.group_length, problem.positive
+    for i in range(diagonal.shape[0]):
+        start = HEAD_START * diagonal[i]
+        neuron = neurons_of(i, group_length, positive)
+        potential[neuron] = start + lag * min(soma_bias[neuron], 0.0)
+        if not positive:
+            neuron += group_length
+            potential[neuron] = start + lag * min(soma_bias[neuron], 0.0)
+
+
 @inlined
 def keep_if_better(look, gap, code, best):
     """Keep a code if its gap is less than that of the best."""
@@ -227,7 +251,7 @@ def keep_if_better(look, gap, code, best):
 
 
 @uncounted
-def begin_stage(form, problem, k, look, codes, max_duration, soma_bias, work):
+def begin_stage(form, problem, k, look, codes, max_duration, drives, work):
     """Set the offset of the next stage behind the best code, and the drive of its network; return whether
     one is driven.
 
@@ -256,16 +280,24 @@ def begin_stage(form, problem, k, look, codes, max_duration, soma_bias, work):
         set_offset(best, look.margin * step, offset)
         caused_currents(form, offset, work.currents)
         look.scale = drive_of(
-            b, l1_weights, diagonal, problem.group_length, positive, offset, work.currents, soma_bias
+            b,
+            l1_weights,
+            diagonal,
+            problem.group_length,
+            positive,
+            offset,
+            work.currents,
+            drives.soma_bias[k],
         )
         if look.scale > 0.0:
+            set_potentials(problem, look.n_stages, drives.soma_bias[k], drives.potential[k])
             return True
         look.margin *= MARGIN_ON_FAILURE
     return False
 
 
 @uncounted
-def begin(form, problem, max_duration, looks, codes, soma_bias, work):
+def begin(form, problem, max_duration, looks, codes, drives, work):
     """Measure the codes that all signals start from, and set up the first stage of those not good enough."""
     for k in range(looks.shape[0]):
         look = looks[k]
@@ -277,9 +309,7 @@ def begin(form, problem, max_duration, looks, codes, soma_bias, work):
             problem.energies[k], codes.best[k], work.currents,
         )  # fmt: skip
         look.status = DONE
-        if look.gap > look.target and begin_stage(
-            form, problem, k, look, codes, max_duration, soma_bias[k], work
-        ):
+        if look.gap > look.target and begin_stage(form, problem, k, look, codes, max_duration, drives, work):
             look.status = STAGE_ENDED
 
 
@@ -300,12 +330,12 @@ def stage_ends(look, moments, group_length, positive, offset):
 
 
 @uncounted
-def look_at(form, problem, signals, moments, max_duration, refine, looks, codes, soma_bias, work):
+def look_at(form, problem, signals, moments, max_duration, refine, looks, codes, drives, work):
     """Look at the networks of some signals, each at its time `stop`, and say how to go on.
 
     form : the weights of the positive neurons alone, one for each atom
     moments : of the spike times of all neurons since the stage began
-    soma_bias : the drive of the next stage, where one begins
+    drives : written where a stage begins
     """
     l1_weights, diagonal, positive = problem.l1_weights, problem.diagonal, problem.positive
     for position in range(signals.shape[0]):
@@ -325,7 +355,7 @@ def look_at(form, problem, signals, moments, max_duration, refine, looks, codes,
         look.status = DONE if has_ended else GOES_ON
         if not has_ended and refine and stage_ends(look, moments[k], problem.group_length, positive, offset):
             look.duration += time
-            is_driven = begin_stage(form, problem, k, look, codes, max_duration, soma_bias[k], work)
+            is_driven = begin_stage(form, problem, k, look, codes, max_duration, drives, work)
             look.status = STAGE_ENDED if is_driven else DONE
         elif has_ended:
             look.duration += time
@@ -336,14 +366,14 @@ def look_at(form, problem, signals, moments, max_duration, refine, looks, codes,
 
 
 @uncounted
-def go_on(form, problem, signals, max_duration, refine, looks, codes, soma_bias, work):
+def go_on(form, problem, signals, max_duration, refine, looks, codes, drives, work):
     """Go on with signals that were done, whose gaps are not what they seemed, for at most half of those."""
     for position in range(signals.shape[0]):
         k = signals[position]
         look = looks[k]
         look.target = 0.5 * min(look.target, look.gap)
         if refine:
-            is_driven = begin_stage(form, problem, k, look, codes, max_duration, soma_bias[k], work)
+            is_driven = begin_stage(form, problem, k, look, codes, max_duration, drives, work)
             look.status = STAGE_ENDED if is_driven else DONE
         else:
             look.duration -= look.stop

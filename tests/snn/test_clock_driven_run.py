@@ -244,7 +244,8 @@ def test_copies_stop_at_steps_of_their_own_and_start_again(form):
 
     counts = run.spike_counts.copy()
     bias[[0, 1]] *= 0.5
-    run.restart(np.array([0, 1]), potential)
+    run.membrane_potential[[0, 1]] = potential
+    run.restart(np.array([0, 1]))
     run.advance(40)
     state = NetworkState(membrane_potential=potential, synaptic_current=np.zeros(network.n_neurons))
     anew = ClockDrivenRun(network, bias, time_step=0.25, state=state, window_moments=True)
