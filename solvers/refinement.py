@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from snn.clock_driven import ClockDrivenRun
 from snn.event_driven import EventDrivenRun
 from solvers._kernels.refinement import (
     DONE,
@@ -44,6 +45,8 @@ class RefinedCodes:
         Longest time of all stages of a signal together.
     refine : bool
         Whether there is more than one stage.
+    time_step : float, optional
+        Run on a clock of this step, which keeps charge, and not from event to event.
     start : ndarray, shape (n_signals, n_atoms), optional
         Codes to start from; by default zero.
 
@@ -53,7 +56,7 @@ class RefinedCodes:
         The best codes so far.
     active : ndarray of int
         Signals that are not done.
-    run : EventDrivenRun
+    run : EventDrivenRun or ClockDrivenRun
         The networks.
     """
 
@@ -65,6 +68,7 @@ class RefinedCodes:
         tol: float,
         max_duration: float,
         refine: bool,
+        time_step: float | None = None,
         start: np.ndarray | None = None,
     ) -> None:
         n_signals, n_atoms = problem.n_signals, problem.n_atoms
@@ -86,7 +90,11 @@ class RefinedCodes:
             network.gram.store(np.flatnonzero(start.any(axis=0)))
         self._work = Work(*np.empty((4, n_atoms)))
         self._soma_bias = np.zeros((n_signals, network.n_neurons))
-        self.run = EventDrivenRun(network, self._soma_bias, window_moments=True)
+        self._time_step = time_step
+        if time_step is None:
+            self.run = EventDrivenRun(network, self._soma_bias, window_moments=True)
+        else:
+            self.run = ClockDrivenRun(network, self._soma_bias, time_step=time_step, window_moments=True)
         self._drives = Drives(self._soma_bias, self.run.membrane_potential)
         begin(
             self._weights(), self._problem, max_duration, self._looks, self._codes, self._drives, self._work
@@ -115,7 +123,11 @@ class RefinedCodes:
 
         A network whose spikes have come to `max_spikes`, if that is given, is looked at there, and is done.
         """
-        if max_spikes is None:
+        if self._time_step is not None:
+            # A look need not be at the end of a step: nothing is delivered before the next.
+            steps = np.floor(self._looks["stop"] / self._time_step).astype(np.int64)
+            self.run.advance(steps, active=self.active)
+        elif max_spikes is None:
             self.run.advance(self._looks["stop"], active=self.active)
         else:
             self._advance_within(max_spikes)

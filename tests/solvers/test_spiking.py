@@ -8,15 +8,22 @@ import numpy as np
 import pytest
 from sklearn.exceptions import ConvergenceWarning
 
-from snn import NetworkState, simulate
+from snn import NetworkState, simulate, simulate_clocked
 from solvers import LassoProblem, Status, lasso_network, solve_active_set, solve_spiking
 from solvers.gram import DenseGram
 from solvers.optimality import measure, penalty_max
 from tests.reference.networks import random_dictionary
 
 # The read-outs of `solve_spiking`, and polish.
-WAYS = [{}, {"refine": False}, {"readout": "rate"}, {"readout": "current"}, {"polish": True}]
-NAMES = ["refined", "smooth", "rate", "current", "polish"]
+WAYS = [
+    {},
+    {"refine": False},
+    {"readout": "rate"},
+    {"readout": "current"},
+    {"polish": True},
+    {"time_step": 0.25},
+]
+NAMES = ["refined", "smooth", "rate", "current", "polish", "on a clock"]
 each_way = pytest.mark.parametrize("options", WAYS, ids=NAMES)
 
 
@@ -547,3 +554,32 @@ def test_potentials_at_half_their_thresholds_spare_spikes():
     from_rest = sum(spikes_to_one_percent(problem, 0.0) for problem in problems)
     assert support <= from_half < 1.6 * support
     assert from_half < 0.8 * from_rest
+
+
+# -- on a clock ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("positive", [True, False])
+@pytest.mark.parametrize("time_step", [0.1, 0.25])
+def test_a_coarse_clock_reaches_small_gaps_with_as_many_spikes(positive, time_step):
+    problem = random_problem(100, 40, 4, positive=positive)
+    on_a_clock = solve_spiking(problem, tol=1e-6, time_step=time_step)
+    exact = solve_spiking(problem, tol=1e-6)
+    assert on_a_clock.status == [Status.CONVERGED] * 4
+    gaps = measure(problem, on_a_clock.codes).duality_gap / (0.5 * (problem.signals**2).sum(axis=1))
+    assert (gaps <= 1e-6).all()
+    assert on_a_clock.n_spikes.sum() < 2 * exact.n_spikes.sum()
+    assert not np.array_equal(on_a_clock.n_spikes, exact.n_spikes)
+
+
+def test_one_stage_on_a_clock_is_the_clocked_network():
+    """The same spikes as `simulate_clocked`, and a look between two steps sees those up to then."""
+    problem = random_problem(n_signals=1, positive=True)
+    options = {"tol": 1e-12, "max_duration": 50.1, "refine": False}
+    result = solve_spiking_quietly(problem, time_step=0.25, **options)
+    network = lasso_network(problem, scale=float(result.scale[0]))
+    state = NetworkState(
+        membrane_potential=0.5 * network.firing_threshold, synaptic_current=np.zeros(network.n_neurons)
+    )
+    run = simulate_clocked(network, 50.0, time_step=0.25, state=state)
+    np.testing.assert_array_equal(result.spike_counts[0], run.spike_counts)
