@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from functools import cached_property
 from typing import Any, NoReturn
 
 import numpy as np
@@ -10,9 +11,9 @@ from scipy import sparse
 from scipy.sparse.linalg import LinearOperator, eigsh
 
 from snn import checks
+from solvers._kernels.precision import LONGEST_SUM, SMALLEST_SQUARED_NORM
+from solvers.rounding import high_part
 
-# Smaller squared norms are refused: relative to them, duality gaps would sink into denormal numbers.
-SMALLEST_SQUARED_NORM = np.finfo(float).tiny / np.finfo(float).eps
 # Of a dictionary: 4 MB.
 VALUES_AT_ONCE = 524_288
 # Rows of a large Gram matrix that are checked at least: fewer would hardly take less time.
@@ -38,6 +39,16 @@ class Dictionary(ABC):
     def squared_norms(self) -> np.ndarray:
         """||d_i||^2 of each atom, shape (n_atoms,)."""
 
+    @cached_property
+    def norms(self) -> np.ndarray:
+        """||d_i|| of each atom, shape (n_atoms,)."""
+        return checks.read_only(np.sqrt(self.squared_norms))
+
+    @property
+    def rows(self) -> np.ndarray | None:
+        """The array of atoms that kernels read, or None if they have no kernel for this dictionary."""
+        return None
+
     @abstractmethod
     def require_norms(self) -> None:
         """Raise ValueError if a squared norm is zero, or if floating point cannot hold it."""
@@ -45,6 +56,39 @@ class Dictionary(ABC):
     @abstractmethod
     def correlate(self, signals: np.ndarray) -> np.ndarray:
         """Return signals @ D.T, shape (n_signals, n_atoms)."""
+
+    @property
+    @abstractmethod
+    def features_of_atom(self) -> int:
+        """How many features an atom covers."""
+
+    @abstractmethod
+    def covered_norms(self, signals: np.ndarray) -> np.ndarray:
+        """Return the largest norm of the features of each signal that one atom covers, shape (n_signals,)."""
+
+    @abstractmethod
+    def overlaps(self, codes: sparse.csr_array) -> np.ndarray:
+        """Return how many atoms of each code cover one feature, or more, shape (n_signals,)."""
+
+    @abstractmethod
+    def largest_entries(self, atoms: np.ndarray) -> np.ndarray:
+        """Return max_j |d_ij| of some atoms, shape (len(atoms),)."""
+
+    @abstractmethod
+    def reconstruct_in_parts(
+        self, codes: sparse.csr_array, high: np.ndarray, low: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return high @ high(D), and low @ D + high @ low(D), shape (n_signals, n_features) each.
+
+        D is the sum of high(D), of `KEPT_BITS` bits beside the largest entry of each atom, and of low(D).
+
+        Parameters
+        ----------
+        codes : scipy.sparse.csr_array, shape (n_signals, n_atoms)
+            Which entries of a code are not zero.
+        high, low : ndarray, shape (n_entries,)
+            These entries in two parts.
+        """
 
     @abstractmethod
     def reconstruct(self, codes: np.ndarray | sparse.csr_array) -> np.ndarray:
@@ -166,6 +210,11 @@ class DenseDictionary(Dictionary):
         return self._array
 
     @property
+    def rows(self) -> np.ndarray:
+        """The atoms, one a row, shape (n_atoms, n_features)."""
+        return self._array
+
+    @property
     def shape(self) -> tuple[int, int]:
         """(n_atoms, n_features)."""
         return self._array.shape
@@ -223,17 +272,54 @@ class DenseDictionary(Dictionary):
 
         One matrix-vector product a signal: a product of matrices rounds a row differently with the
         number of rows beside it, and a code must not depend on its batch mates.  All signals go through
-        a large dictionary part by part, each of which stays in cache meanwhile.
+        a large dictionary part by part, each of which stays in cache meanwhile.  Many features are added up
+        in parts.
         """
         n_atoms, n_features = self.shape
         correlations = np.empty((len(signals), n_atoms))
         step = max(VALUES_AT_ONCE // n_features, 1)
         for first in range(0, n_atoms, step):
             atoms = self._array[first : first + step]
-            np.matmul(
-                signals[:, np.newaxis, :], atoms.T, out=correlations[:, np.newaxis, first : first + step]
-            )
+            target = correlations[:, np.newaxis, first : first + step]
+            for begin in range(0, n_features, LONGEST_SUM):
+                part = slice(begin, begin + LONGEST_SUM)
+                if begin == 0:
+                    np.matmul(signals[:, np.newaxis, part], atoms[:, part].T, out=target)
+                else:
+                    target += np.matmul(signals[:, np.newaxis, part], atoms[:, part].T)
         return correlations
+
+    @property
+    def features_of_atom(self) -> int:
+        """All features."""
+        return self.shape[1]
+
+    def covered_norms(self, signals: np.ndarray) -> np.ndarray:
+        """Return the norms of signals, shape (n_signals,): an atom covers all features."""
+        return np.sqrt(np.einsum("ij,ij->i", signals, signals))
+
+    def overlaps(self, codes: sparse.csr_array) -> np.ndarray:
+        """Return the number of entries of each code, shape (n_signals,)."""
+        return codes.indptr[1:] - codes.indptr[:-1]
+
+    def largest_entries(self, atoms: np.ndarray) -> np.ndarray:
+        """Return max_j |d_ij| of some atoms, shape (len(atoms),)."""
+        rows = self._array[atoms]
+        return np.maximum(rows.max(axis=1), -rows.min(axis=1))
+
+    def reconstruct_in_parts(
+        self, codes: sparse.csr_array, high: np.ndarray, low: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return high @ high(D), and low @ D + high @ low(D), shape (n_signals, n_features) each."""
+        # Only rows that are used are read.
+        used, columns = np.unique(codes.indices, return_inverse=True)
+        shape = codes.shape[0], len(used)
+        high, low = (sparse.csr_array((part, columns, codes.indptr), shape) for part in (high, low))
+        atoms = self._array[used]
+        kept = high_part(atoms, np.abs(atoms).max(axis=1, initial=0.0)[:, np.newaxis])
+        rest = low @ atoms
+        rest += high @ (atoms - kept)
+        return high @ kept, rest
 
     def reconstruct(self, codes: np.ndarray | sparse.csr_array) -> np.ndarray:
         """Return codes @ array, shape (n_signals, n_features).

@@ -8,6 +8,7 @@ from snn.clock_driven import ClockDrivenRun
 from snn.event_driven import EventDrivenRun
 from solvers._kernels.refinement import (
     DONE,
+    GOES_ON,
     LOOK,
     STAGE_ENDED,
     Codes,
@@ -83,7 +84,7 @@ class RefinedCodes:
         self._max_duration, self._refine = max_duration, refine
         self._looks = np.zeros(n_signals, dtype=LOOK)
         self._looks["target"] = SAFELY * tol * problem.energies
-        self._codes = Codes(*np.zeros((3, n_signals, n_atoms)))
+        self._codes = Codes(*np.zeros((3, n_signals, n_atoms)), width=np.ones((n_signals, n_atoms)))
         if start is not None:
             self._codes.best[:] = start
             network.gram.store(np.flatnonzero(start.any(axis=0)))
@@ -117,20 +118,44 @@ class RefinedCodes:
         """Stages of each signal."""
         return self._looks["n_stages"]
 
-    def advance(self) -> None:
-        """Advance the networks that are not done until each is looked at."""
-        if self._time_step is None:
-            self.run.advance(self._looks["stop"], active=self.active)
+    def advance(self, *, max_spikes: int | None = None) -> None:
+        """Advance the networks that are not done until each is looked at.
+
+        A network whose spikes have come to `max_spikes`, if that is given, is looked at there, and is done.
+        """
+        if max_spikes is None:
+            self._advance_to_looks()
         else:
-            # A look need not be at the end of a step: nothing is delivered before the next.
-            steps = np.floor(self._looks["stop"] / self._time_step).astype(np.int64)
-            self.run.advance(steps, active=self.active)
+            self._advance_within(max_spikes)
         arrays = self._looks, self._codes, self._drives, self._work
         look_at(
             self._weights(), self._problem, self.active, self.run.window_moments, self._max_duration,
             self._refine, *arrays,
         )  # fmt: skip
+        if max_spikes is not None:
+            spent = self.run.spike_counts[self.active].sum(axis=1) >= max_spikes
+            look = self._looks[self.active]
+            # The time of a stage is counted when the stage ends.
+            look["duration"] += np.where(spent & (look["status"] == GOES_ON), look["stop"], 0.0)
+            look["status"][spent] = DONE
+            self._looks[self.active] = look
         self._go_on()
+
+    def _advance_to_looks(self) -> None:
+        until = self._looks["stop"]
+        if self._time_step is not None:
+            # A look need not be at the end of a step: nothing is delivered before the next.
+            until = np.floor(until / self._time_step).astype(np.int64)
+        self.run.advance(until, active=self.active)
+
+    def _advance_within(self, max_spikes: int) -> None:
+        """Advance each network to its next look, or to the spike at which it has so many."""
+        for signal in self.active:
+            left = max_spikes - int(self.run.spike_counts[signal].sum())
+            one = np.array([signal])
+            self.run.advance(self._looks["stop"], active=one, max_spikes=left - 1, one_by_one=True)
+            if self.run.n_emitted >= left:
+                self._looks["stop"][signal] = self.run.time[signal]
 
     def tighten(self, signals: np.ndarray) -> None:
         """Go on with signals that were done, whose gaps are not what they seemed."""

@@ -29,6 +29,7 @@ from solvers.result import (
     joined_rows,
 )
 from solvers.spiking_network import LassoNetwork
+from solvers.start import Start, start_codes
 from solvers.workers import batch_slices, spread
 
 READOUTS = ("smooth", "rate", "current")
@@ -150,6 +151,7 @@ class SpikingCodingResult(SparseCodingResult):
 def solve_spiking(
     problem: LassoProblem,
     *,
+    start: Start = None,
     tol: float = 1e-3,
     max_duration: float = 10_000.0,
     readout: str = "smooth",
@@ -173,6 +175,10 @@ def solve_spiking(
     ----------
     problem : LassoProblem
         The problem.
+    start : array_like or scipy.sparse.csr_array of shape (n_signals, n_atoms), or result, optional
+        Where to start: codes, or the result of a solver, for the smooth read-out.  The network then codes
+        what these codes, drawn a little towards zero, leave of the signal.  A signal of which they are worse
+        than zero starts from zero, as all do by default.
     tol : float, default 1e-3
         See above; the same for every solver.
     max_duration : float, default 10000
@@ -218,7 +224,7 @@ def solve_spiking(
     Raises
     ------
     TypeError, ValueError
-        If an argument is of the wrong kind or value.
+        If an argument is of the wrong kind or value, or there is a `start` and another read-out, or `polish`.
 
     Warns
     -----
@@ -251,6 +257,12 @@ def solve_spiking(
             )
     n_jobs = checks.worker_count("n_jobs", n_jobs)
     progress = checks.flag("progress", progress)
+    codes_at_start = start_codes(problem, start)
+    if codes_at_start is not None and (polish or readout != "smooth"):
+        raise ValueError(
+            'start must be None unless codes are read out "smooth" and not polished; got a start with '
+            f"readout={readout!r}, polish={polish}: solve_active_set takes any start"
+        )
 
     network = LassoNetwork(gram_of(problem, on_demand=True), positive=problem.positive)
     n_workers = effective_n_jobs(n_jobs) if problem.n_signals > 1 else 1
@@ -259,6 +271,8 @@ def solve_spiking(
     if polish:
         solve = _polish_batch
     elif readout == "smooth":
+        starts = [None if codes_at_start is None else codes_at_start[part] for part in parts]
+        batches = list(zip(batches, starts, strict=True))
         solve = partial(_read_smooth_batch, refine=refine, time_step=time_step)
     else:
         solve = partial(_read_batch, readout=readout)
@@ -402,7 +416,7 @@ class _BatchRun:
 
 
 def _read_smooth_batch(
-    problem: LassoProblem,
+    batch: tuple[LassoProblem, sparse.csr_array | None],
     network: LassoNetwork,
     tol: float,
     max_duration: float,
@@ -410,18 +424,30 @@ def _read_smooth_batch(
     time_step: float | None,
 ) -> _Outcome:
     """Run until the codes read through the smooth window are good enough."""
-    refined = RefinedCodes(
-        problem, network, tol=tol, max_duration=max_duration, refine=refine, time_step=time_step
-    )
+    problem, start = batch
     best = BestCodes(problem)
     signals = np.arange(problem.n_signals)
+    if start is not None:
+        best.put(signals, sparse.csr_array(start.shape), if_better=False)
+        best.put(signals, start, if_better=True)
+        start = best.codes.toarray()
+    refined = RefinedCodes(
+        problem,
+        network,
+        tol=tol,
+        max_duration=max_duration,
+        refine=refine,
+        time_step=time_step,
+        start=start,
+    )
     while len(signals):
         while len(refined.active):
             refined.advance()
         best.put(signals, refined.codes[signals], if_better=best.codes is not None)
         # What the signals themselves say of a gap may differ from what correlations say, by rounding.
         signals = signals[best.missed(signals, tol) & (refined.duration[signals] < max_duration)]
-        refined.tighten(signals)
+        if len(signals):
+            refined.tighten(signals)
     n_signals = problem.n_signals
     return _Outcome(
         best.codes,

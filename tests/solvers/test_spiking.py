@@ -261,7 +261,9 @@ def test_polish_ends_at_machine_precision(positive, share):
 def test_polish_shows_the_share_of_the_network():
     problem = planted_problem()
     result = solve_spiking(problem, polish=True)
-    assert (result.rate_duality_gap >= result.duality_gap).all()
+    # Two codes that are both optimal have gaps that are rounding.
+    rounding = 1e-13 * problem.energies
+    assert (result.rate_duality_gap >= result.duality_gap - rounding).all()
     assert np.median(result.rate_duality_gap) > 0.01 * np.median(problem.energies)
     # The spikes had found most of the support: fewer corrections than it has atoms.
     assert (result.n_corrections < result.support_size).all()
