@@ -235,8 +235,8 @@ def solve_spiking(
     Notes
     -----
     For a single signal in a large dictionary the Gram matrix is not computed, unless the problem has it
-    already: only the rows of atoms that fire, or that `polish` adds, are.  With a convolutional dictionary
-    `polish` computes the entries between atoms that may be active.
+    already or there is a `time_step`: only the rows of atoms that fire, or that `polish` adds, are.  With a
+    convolutional dictionary `polish` computes the entries between atoms that may be active.
 
     References
     ----------
@@ -437,8 +437,8 @@ def _read_smooth_batch(
         tol=tol,
         max_duration=max_duration,
         refine=refine,
-        start=start,
         time_step=time_step,
+        start=start,
     )
     while len(signals):
         while len(refined.active):
