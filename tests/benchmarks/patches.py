@@ -76,8 +76,8 @@ def markdown(data: dict) -> str:
     return "\n\n".join(
         [
             f"**The patches of `make demo`**, {demo['n_patches']:,} of 8 x 8 pixels of china.jpg, in 256 "
-            f"cosine atoms, codes of either sign, {demo['n_nonzero']:.1f} non-zeros a patch, to a certified gap of "
-            f"{DEMO_GAP:g}.  Spikes alone take {demo['n_spikes']:.0f} spikes a patch.",
+            f"cosine atoms, codes of either sign, {demo['n_nonzero']:.1f} non-zeros a patch, to a certified "
+            f"gap of {DEMO_GAP:g}.  Spikes alone take {demo['n_spikes']:.0f} spikes a patch.",
             contest_table(demo["contest"], peers.SPIKES.name),
             f"**{data['n_patches']:,} patches**, without their means, at norm one; "
             f"{data['n_atoms']} atoms learned from such patches; codes not negative, penalty "
