@@ -238,13 +238,15 @@ def _convolution_sentence(data: dict) -> str:
 
     alone, fista = (certified(small, name, 1e-6) for name in ("spikes alone", "FISTA"))
     exact = certified(large, "active set", 1e-6)
-    return (
-        f"Convolutional codes of a photograph, {small['n_unknowns']:,} unknowns, to a certified gap of 1e-6:\n"
-        f"spikes alone {alone['seconds']:.2f} s, {alone['n_steps']:,} spikes; FISTA {fista['seconds']:.2f} s. "
-        "To 1 % of the optimum, as the paper has it, by rates:\n"
-        f"{one(small, 'FISTA')};\n{one(large, 'FISTA')}, {large['peak_memory']:.1f} GB. The active-set method takes the large one to machine precision in "
-        f"{exact['seconds']:.1f} s\n([docs/convolution.md](docs/convolution.md))."
+    words = (
+        f"Convolutional codes of a photograph, {small['n_unknowns']:,} unknowns, to a certified gap of 1e-6:",
+        f"spikes alone {alone['seconds']:.2f} s, {alone['n_steps']:,} spikes; FISTA {fista['seconds']:.2f} s.",
+        f"To 1 % of the optimum, as the paper has it, by rates: {one(small, 'FISTA')};",
+        f"{one(large, 'FISTA')}, {large['peak_memory']:.1f} GB. The active-set method",
+        f"takes the large one to machine precision in {exact['seconds']:.1f} s "
+        "([docs/convolution.md](docs/convolution.md)).",
     )
+    return "\n".join(words)
 
 
 def _convolution_coarse(data: dict) -> str:
