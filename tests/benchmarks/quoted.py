@@ -240,7 +240,8 @@ def _convolution_sentence(data: dict) -> str:
     exact = certified(large, "active set", 1e-6)
     words = (
         f"Convolutional codes of a photograph, {small['n_unknowns']:,} unknowns, to a certified gap of 1e-6:",
-        f"spikes alone {alone['seconds']:.2f} s, {alone['n_steps']:,} spikes; FISTA {fista['seconds']:.2f} s.",
+        f"spikes alone {alone['seconds']:.2f} s, {alone['n_steps']:,} spikes; "
+        f"FISTA {fista['seconds']:.2f} s.",
         f"To 1 % of the optimum, as the paper has it, by rates: {one(small, 'FISTA')};",
         f"{one(large, 'FISTA')}, {large['peak_memory']:.1f} GB. The active-set method",
         f"takes the large one to machine precision in {exact['seconds']:.1f} s "
