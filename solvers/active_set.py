@@ -18,7 +18,8 @@ from solvers.best_codes import BestCodes, joined_optimality
 from solvers.gram import ConvolutionalGram, DenseGram, gram_of
 from solvers.optimality import Optimality
 from solvers.problem import LassoProblem
-from solvers.result import SparseCodingResult, as_sparse, certified_result
+from solvers.result import SparseCodingResult, certified_result
+from solvers.start import Start, start_codes
 from solvers.workers import batch_slices, spread
 
 
@@ -38,7 +39,7 @@ class ActiveSetResult(SparseCodingResult):
 def solve_active_set(
     problem: LassoProblem,
     *,
-    start: np.ndarray | sparse.csr_array | SparseCodingResult | None = None,
+    start: Start = None,
     tol: float = 1e-6,
     max_rounds: int | None = None,
     n_jobs: int | None = None,
@@ -93,8 +94,8 @@ def solve_active_set(
 
     Notes
     -----
-    For a single signal in a large dictionary only the rows of the Gram matrix of atoms that may be active are
-    computed, unless the problem has the matrix.
+    For a single signal in a large dictionary only the entries of the Gram matrix between atoms that may be
+    active are computed, unless the problem has the matrix.
 
     References
     ----------
@@ -102,7 +103,7 @@ def solve_active_set(
     method for the LASSO.
     """
     checks.instance_of("problem", problem, LassoProblem)
-    guess = _checked_start(problem, start)
+    guess = _guess(problem, start)
     tol = checks.positive_number("tol", tol)
     if max_rounds is not None:
         max_rounds = checks.positive_integer("max_rounds", max_rounds)
@@ -180,7 +181,6 @@ def _solve_batch(
     problem, guess = batch
     signals = np.arange(problem.n_signals)
     start = guess.start(problem.n_signals)
-    gram.store(np.unique(start.columns))
     solved = gram.optimal_codes(problem, signals, start, max_rounds)
     best = BestCodes(problem)
     best.put(signals, solved.codes, if_better=True)
@@ -193,39 +193,13 @@ def _solve_batch(
     return _Outcome(best.codes, best.optimality, solved.n_corrections, solved.n_rounds, solved.ended)
 
 
-def _checked_start(
-    problem: LassoProblem, start: np.ndarray | sparse.csr_array | SparseCodingResult | None
-) -> _Guess:
-    """Return the currents and codes of a start, or say what is wrong with it."""
-    if start is None:
+def _guess(problem: LassoProblem, start: Start) -> _Guess:
+    """Return the currents and codes of a start."""
+    codes = start_codes(problem, start)
+    if codes is None:
         return _Guess(None, None)
-    shape = (problem.n_signals, problem.n_atoms)
-    result = start if isinstance(start, SparseCodingResult) else None
-    codes = start.sparse_codes if result else _checked_codes(start, shape)
-    if codes.shape != shape:
-        raise ValueError(f"start must have shape {shape}, (n_signals, n_atoms); got shape {codes.shape}")
-    if problem.positive and codes.data.min(initial=0.0) < 0.0:
-        raise ValueError(f"start must not be negative for a positive problem; got {codes.data.min()}")
-    if result:
-        return _Guess(result.start_currents(problem.squared_norms), codes)
+    if isinstance(start, SparseCodingResult):
+        return _Guess(start.start_currents(problem.squared_norms), codes)
     currents = codes.copy()
     currents.data *= problem.squared_norms[codes.indices]
     return _Guess(currents, codes)
-
-
-def _checked_codes(start: np.ndarray | sparse.csr_array, shape: tuple[int, int]) -> sparse.csr_array:
-    """Return codes with their non-zero entries alone, in order and each once."""
-    if not sparse.issparse(start):
-        return as_sparse(checks.real_array("start", start, shape=shape, meaning="(n_signals, n_atoms)"))
-    if not isinstance(start, sparse.csr_array):
-        raise TypeError(
-            f"start must be an array, a csr_array or a result; got a {type(start).__name__}: "
-            "pass csr_array(start)"
-        )
-    if start.dtype.kind not in "fiub":
-        raise TypeError(f"start must hold real numbers; got dtype {start.dtype}")
-    codes = start.astype(np.float64)
-    checks.require_finite("start", codes.data)
-    codes.sum_duplicates()
-    codes.eliminate_zeros()
-    return codes

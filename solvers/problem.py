@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import Any
 
@@ -197,6 +197,52 @@ class LassoProblem:
         _require_rows("codes", codes, self.n_atoms, "for one code pass code[np.newaxis]")
         return self.atoms.reconstruct(codes)
 
+    def with_signals(self, signals: np.ndarray) -> LassoProblem:
+        """Return the problem of other signals; dictionary and penalty are shared, not checked again.
+
+        Parameters
+        ----------
+        signals : array_like, shape (n_signals, n_features)
+            One signal a row.
+
+        Raises
+        ------
+        TypeError, ValueError
+            As the problem does for its signals.
+        """
+        signals = checks.real_array("signals", signals, shape=(None, None), meaning="(n_signals, n_features)")
+        _require_rows("signals", signals, self.n_features, "for one signal pass signal[np.newaxis]")
+        return self._sharing(
+            signals=checks.read_only(signals),
+            energies=checks.read_only(0.5 * squared_norms_of_rows("signals", "signal", signals)),
+        )
+
+    def with_penalty(self, penalty: float | np.ndarray | Penalty) -> LassoProblem:
+        """Return the problem with another penalty; all else is shared, not checked again.
+
+        Parameters
+        ----------
+        penalty : float, array_like of shape (n_atoms,), or Penalty
+            As that of the problem.
+
+        Raises
+        ------
+        TypeError, ValueError
+            As the problem does for its penalty.
+        """
+        other = self._sharing(penalty=penalty_of(penalty, self.squared_norms))
+        if "correlations" in vars(self):
+            other._set(correlations=self.correlations)
+        return other
+
+    def _sharing(self, **changes: Any) -> LassoProblem:
+        """Return a problem that differs in some fields; of what was computed it has the Gram matrix."""
+        other = object.__new__(LassoProblem)
+        other._set(**{field.name: getattr(self, field.name) for field in fields(self)} | changes)
+        if self.has_gram:
+            other._set(gram=self.gram)
+        return other
+
     def subset(self, which: np.ndarray | slice) -> LassoProblem:
         """Return the problem of some of the signals; the dictionary is shared, not checked again.
 
@@ -217,17 +263,7 @@ class LassoProblem:
         energies = self.energies[which]
         if not len(energies):
             raise ValueError(f"which must select one or more signals by a slice or a list; got {which!r}")
-        part = object.__new__(LassoProblem)
-        part._set(
-            dictionary=self.dictionary,
-            signals=_rows(self.signals, which),
-            penalty=self.penalty,
-            positive=self.positive,
-            atoms=self.atoms,
-            energies=_rows(self.energies, which),
-        )
-        if self.has_gram:
-            part._set(gram=self.gram)
+        part = self._sharing(signals=_rows(self.signals, which), energies=_rows(self.energies, which))
         if "correlations" in vars(self):
             part._set(correlations=_rows(self.correlations, which))
         return part

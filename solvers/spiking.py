@@ -29,6 +29,7 @@ from solvers.result import (
     joined_rows,
 )
 from solvers.spiking_network import LassoNetwork
+from solvers.start import Start, start_codes
 from solvers.workers import batch_slices, spread
 
 READOUTS = ("smooth", "rate", "current")
@@ -150,11 +151,13 @@ class SpikingCodingResult(SparseCodingResult):
 def solve_spiking(
     problem: LassoProblem,
     *,
+    start: Start = None,
     tol: float = 1e-3,
     max_duration: float = 10_000.0,
     readout: str = "smooth",
     refine: bool = True,
     polish: bool = False,
+    time_step: float | None = None,
     n_jobs: int | None = None,
     progress: bool = False,
 ) -> SpikingCodingResult:
@@ -172,6 +175,10 @@ def solve_spiking(
     ----------
     problem : LassoProblem
         The problem.
+    start : array_like or scipy.sparse.csr_array of shape (n_signals, n_atoms), or result, optional
+        Where to start: codes, or the result of a solver, for the smooth read-out.  The network then codes
+        what these codes, drawn a little towards zero, leave of the signal.  A signal of which they are worse
+        than zero starts from zero, as all do by default.
     tol : float, default 1e-3
         See above; the same for every solver.
     max_duration : float, default 10000
@@ -199,6 +206,11 @@ def solve_spiking(
         cannot solve the optimality equations; then the best code met is kept, the read-out among them.
         `polished`, `n_corrections` and `rate_duality_gap` of the result say how much of the work the network
         did.
+    time_step : float, optional
+        Run the network on a clock of this step that keeps charge (`simulate_clocked`), as a chip would, and
+        not from event to event; with the smooth read-out alone.  The gap is certified all the same, and steps
+        of 1/4 take about as many spikes.  Where the atoms of a code have a Gram matrix with an eigenvalue of
+        2 / (1 - e^-time_step) or more, a step is too long: rates swing (docs/theory.md, section 7).
     n_jobs : int, optional
         Signals are spread over so many joblib workers, threads unless a `joblib.parallel_config` says
         otherwise.  The result does not depend on their number.
@@ -212,7 +224,7 @@ def solve_spiking(
     Raises
     ------
     TypeError, ValueError
-        If an argument is of the wrong kind or value.
+        If an argument is of the wrong kind or value, or there is a `start` and another read-out, or `polish`.
 
     Warns
     -----
@@ -237,8 +249,20 @@ def solve_spiking(
     readout = checks.one_of("readout", readout, READOUTS)
     refine = checks.flag("refine", refine)
     polish = checks.flag("polish", polish)
+    if time_step is not None:
+        time_step = checks.positive_number("time_step", time_step)
+        if polish or readout != "smooth":
+            raise ValueError(
+                f"time_step must come with readout='smooth' and polish=False; got {readout!r} and {polish}"
+            )
     n_jobs = checks.worker_count("n_jobs", n_jobs)
     progress = checks.flag("progress", progress)
+    codes_at_start = start_codes(problem, start)
+    if codes_at_start is not None and (polish or readout != "smooth"):
+        raise ValueError(
+            'start must be None unless codes are read out "smooth" and not polished; got a start with '
+            f"readout={readout!r}, polish={polish}: solve_active_set takes any start"
+        )
 
     network = LassoNetwork(gram_of(problem, on_demand=True), positive=problem.positive)
     n_workers = effective_n_jobs(n_jobs) if problem.n_signals > 1 else 1
@@ -247,7 +271,9 @@ def solve_spiking(
     if polish:
         solve = _polish_batch
     elif readout == "smooth":
-        solve = partial(_read_smooth_batch, refine=refine)
+        starts = [None if codes_at_start is None else codes_at_start[part] for part in parts]
+        batches = list(zip(batches, starts, strict=True))
+        solve = partial(_read_smooth_batch, refine=refine, time_step=time_step)
     else:
         solve = partial(_read_batch, readout=readout)
     solve = partial(solve, network=network, tol=tol, max_duration=max_duration)
@@ -390,19 +416,38 @@ class _BatchRun:
 
 
 def _read_smooth_batch(
-    problem: LassoProblem, network: LassoNetwork, tol: float, max_duration: float, refine: bool
+    batch: tuple[LassoProblem, sparse.csr_array | None],
+    network: LassoNetwork,
+    tol: float,
+    max_duration: float,
+    refine: bool,
+    time_step: float | None,
 ) -> _Outcome:
     """Run until the codes read through the smooth window are good enough."""
-    refined = RefinedCodes(problem, network, tol=tol, max_duration=max_duration, refine=refine)
+    problem, start = batch
     best = BestCodes(problem)
     signals = np.arange(problem.n_signals)
+    if start is not None:
+        best.put(signals, sparse.csr_array(start.shape), if_better=False)
+        best.put(signals, start, if_better=True)
+        start = best.codes.toarray()
+    refined = RefinedCodes(
+        problem,
+        network,
+        tol=tol,
+        max_duration=max_duration,
+        refine=refine,
+        start=start,
+        time_step=time_step,
+    )
     while len(signals):
         while len(refined.active):
             refined.advance()
         best.put(signals, refined.codes[signals], if_better=best.codes is not None)
         # What the signals themselves say of a gap may differ from what correlations say, by rounding.
         signals = signals[best.missed(signals, tol) & (refined.duration[signals] < max_duration)]
-        refined.tighten(signals)
+        if len(signals):
+            refined.tighten(signals)
     n_signals = problem.n_signals
     return _Outcome(
         best.codes,
