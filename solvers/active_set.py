@@ -19,7 +19,8 @@ from solvers.best_codes import BestCodes, joined_optimality
 from solvers.gram import ROUNDS_PER_ATOM, ConvolutionalGram, DenseGram, gram_of, uses_full_gram
 from solvers.optimality import Optimality
 from solvers.problem import LassoProblem
-from solvers.result import SparseCodingResult, Status, as_sparse, certified_result, compressed_rows
+from solvers.result import SparseCodingResult, Status, certified_result, compressed_rows
+from solvers.start import Start, start_codes
 from solvers.workers import batch_slices, spread
 
 NO_ATOMS, NO_CURRENTS = np.empty(0, dtype=np.int32), np.empty(0)
@@ -41,7 +42,7 @@ class ActiveSetResult(SparseCodingResult):
 def solve_active_set(
     problem: LassoProblem,
     *,
-    start: np.ndarray | sparse.csr_array | SparseCodingResult | None = None,
+    start: Start = None,
     tol: float = 1e-6,
     max_rounds: int | None = None,
     n_jobs: int | None = None,
@@ -105,7 +106,7 @@ def solve_active_set(
     method for the LASSO.
     """
     checks.instance_of("problem", problem, LassoProblem)
-    guess = _checked_start(problem, start)
+    guess = _guess(problem, start)
     tol = checks.positive_number("tol", tol)
     if max_rounds is not None:
         max_rounds = checks.positive_integer("max_rounds", max_rounds)
@@ -242,39 +243,13 @@ def _solve_batch(
     return _Outcome(best.codes, best.optimality, solved.n_corrections, solved.n_rounds, solved.ended)
 
 
-def _checked_start(
-    problem: LassoProblem, start: np.ndarray | sparse.csr_array | SparseCodingResult | None
-) -> _Guess:
-    """Return the currents and codes of a start, or say what is wrong with it."""
-    if start is None:
+def _guess(problem: LassoProblem, start: Start) -> _Guess:
+    """Return the currents and codes of a start."""
+    codes = start_codes(problem, start)
+    if codes is None:
         return _Guess(None, None)
-    shape = (problem.n_signals, problem.n_atoms)
-    result = start if isinstance(start, SparseCodingResult) else None
-    codes = start.sparse_codes if result else _checked_codes(start, shape)
-    if codes.shape != shape:
-        raise ValueError(f"start must have shape {shape}, (n_signals, n_atoms); got shape {codes.shape}")
-    if problem.positive and codes.data.min(initial=0.0) < 0.0:
-        raise ValueError(f"start must not be negative for a positive problem; got {codes.data.min()}")
-    if result:
-        return _Guess(result.start_currents(problem.squared_norms), codes)
+    if isinstance(start, SparseCodingResult):
+        return _Guess(start.start_currents(problem.squared_norms), codes)
     currents = codes.copy()
     currents.data *= problem.squared_norms[codes.indices]
     return _Guess(currents, codes)
-
-
-def _checked_codes(start: np.ndarray | sparse.csr_array, shape: tuple[int, int]) -> sparse.csr_array:
-    """Return codes with their non-zero entries alone, in order and each once."""
-    if not sparse.issparse(start):
-        return as_sparse(checks.real_array("start", start, shape=shape, meaning="(n_signals, n_atoms)"))
-    if not isinstance(start, sparse.csr_array):
-        raise TypeError(
-            f"start must be an array, a csr_array or a result; got a {type(start).__name__}: "
-            "pass csr_array(start)"
-        )
-    if start.dtype.kind not in "fiub":
-        raise TypeError(f"start must hold real numbers; got dtype {start.dtype}")
-    codes = start.astype(np.float64)
-    checks.require_finite("start", codes.data)
-    codes.sum_duplicates()
-    codes.eliminate_zeros()
-    return codes

@@ -92,6 +92,19 @@ class ProblemSetup:
         other._kept = dict(self._kept)
         return other
 
+    def with_penalty(self, penalty: float | np.ndarray | Penalty) -> ProblemSetup:
+        """Return a setup with another penalty, and the Gram matrix if there is one.
+
+        Parameters
+        ----------
+        penalty : float, array_like of shape (n_atoms,), or Penalty
+            As of `LassoProblem`.
+        """
+        other = self.copy()
+        other.penalty = penalty_of(penalty, self.squared_norms)
+        other._kept = {}
+        return other
+
     def once(self, make: Callable[[ProblemSetup], Made]) -> Made:
         """Return what `make` returns of this setup; it is called once, and what it makes is kept.
 
@@ -311,6 +324,48 @@ class LassoProblem:
         _require_rows("codes", codes, self.n_atoms, "for one code pass code[np.newaxis]")
         return self.atoms.reconstruct(codes)
 
+    def with_signals(self, signals: np.ndarray) -> LassoProblem:
+        """Return the problem of other signals; dictionary and penalty are shared, not checked again.
+
+        Parameters
+        ----------
+        signals : array_like, shape (n_signals, n_features)
+            One signal a row.
+
+        Raises
+        ------
+        TypeError, ValueError
+            As the problem does for its signals.
+        """
+        return LassoProblem.of_setup(self.setup.copy(), signals)
+
+    def with_penalty(self, penalty: float | np.ndarray | Penalty) -> LassoProblem:
+        """Return the problem with another penalty; all else is shared, not checked again.
+
+        Parameters
+        ----------
+        penalty : float, array_like of shape (n_atoms,), or Penalty
+            As that of the problem.
+
+        Raises
+        ------
+        TypeError, ValueError
+            As the problem does for its penalty.
+        """
+        setup = self.setup.with_penalty(penalty)
+        other = object.__new__(LassoProblem)
+        other._set(setup, self.signals, self.energies)
+        if "correlations" in vars(self):
+            vars(other).update(correlations=self.correlations)
+        return other
+
+    def _sharing(self, signals: np.ndarray, energies: np.ndarray) -> LassoProblem:
+        """Return the problem of other signals, with what was computed of the dictionary so far."""
+        other = object.__new__(LassoProblem)
+        # What is computed for one of them later is not for the other, so that both can be timed.
+        other._set(self.setup.copy(), signals, energies)
+        return other
+
     def subset(self, which: np.ndarray | slice) -> LassoProblem:
         """Return the problem of some of the signals; the dictionary is shared, not checked again.
 
@@ -331,9 +386,7 @@ class LassoProblem:
         energies = self.energies[which]
         if not len(energies):
             raise ValueError(f"which must select one or more signals by a slice or a list; got {which!r}")
-        part = object.__new__(LassoProblem)
-        # What is computed for one of them later is not for the other, so that both can be timed.
-        part._set(self.setup.copy(), _rows(self.signals, which), _rows(self.energies, which))
+        part = self._sharing(_rows(self.signals, which), _rows(self.energies, which))
         if "correlations" in vars(self):
             vars(part).update(correlations=_rows(self.correlations, which))
         return part
