@@ -38,6 +38,7 @@ SECTIONS = {
     "simulator": "simulator",
     "random": "random_designs",
     "hard": "hard_designs",
+    "regression": "regression",
     "patches": "patches",
     "time": "gap_curves",
     "size": "dictionary_size",
