@@ -43,6 +43,7 @@ SECTIONS = {
     "threads": "threads",
     "finish": "finish_time",
     "floor": "floor",
+    "clock": "coarse_clock",
     "startup": "startup",
     "convolution": "convolution",
 }
