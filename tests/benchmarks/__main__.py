@@ -33,6 +33,8 @@ from tests.benchmarks.problems import planted_problems, random_dictionary  # noq
 from tests.benchmarks.timing import first_call, processor, versions  # noqa: E402
 
 SECTIONS = {
+    "spikes": "spikes_alone",
+    "convergence": "convergence",
     "simulator": "simulator",
     "random": "random_designs",
     "hard": "hard_designs",

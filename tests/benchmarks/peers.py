@@ -14,7 +14,8 @@ from functools import partial
 
 import numpy as np
 
-from solvers import LassoProblem, solve_fista, solve_spiking
+from solvers import LassoProblem, solve_active_set, solve_fista, solve_spiking
+from solvers.compare import METHODS
 from tests.benchmarks.lean_fista import largest_eigenvalue, lean_fista
 from tests.benchmarks.problems import again
 from tests.benchmarks.timing import relative_gaps
@@ -94,6 +95,14 @@ def _spiking(**options: object) -> Callable[[LassoProblem], Solve]:
         return lambda tol: solve_spiking(again(problem), tol=tol, **options).codes
 
     return ask
+
+
+def _active_set(problem: LassoProblem) -> Solve:
+    return lambda tol: solve_active_set(again(problem), tol=tol).codes
+
+
+def _active_set_from_fista(problem: LassoProblem) -> Solve:
+    return lambda tol: METHODS["active_set_from_fista"](again(problem), tol=tol).codes
 
 
 def _fista(problem: LassoProblem) -> Solve:
@@ -297,9 +306,17 @@ def _spams(*, with_gram: bool) -> Callable[[LassoProblem], Solve]:
     return ask
 
 
-OURS = Peer(name="spikes, polished", ask=_spiking(polish=True), takes_batches=True)
-RATE = Peer(name="spikes, rate", ask=_spiking(readout="rate"), takes_batches=True)
-CURRENT = Peer(name="spikes, average current", ask=_spiking(readout="current"), takes_batches=True)
+# Spikes alone: everything is done by the network, and what is read out of it.
+SPIKES = Peer(name="spikes alone", ask=_spiking(), takes_batches=True)
+ONE_WINDOW = Peer(name="spikes alone, one window", ask=_spiking(refine=False), takes_batches=True)
+CURRENT = Peer(name="spikes alone, current", ask=_spiking(readout="current"), takes_batches=True)
+RATE = Peer(name="spikes alone, rate", ask=_spiking(readout="rate"), takes_batches=True)
+ALONE = (SPIKES, ONE_WINDOW, CURRENT, RATE)
+# The active-set method, and where it starts.
+ACTIVE_SET = Peer(name="active set", ask=_active_set, takes_batches=True)
+FROM_FISTA = Peer(name="active set, from ten FISTA steps", ask=_active_set_from_fista, takes_batches=True)
+FROM_SPIKES = Peer(name="active set, from spikes", ask=_spiking(polish=True), takes_batches=True)
+ACTIVE_SETS = (ACTIVE_SET, FROM_FISTA, FROM_SPIKES)
 FISTA = Peer(name="FISTA", ask=_fista, takes_batches=True)
 LEAN_FISTA = Peer(name="FISTA, lean", ask=_lean_fista(sparse=True))
 DENSE_FISTA = Peer(name="FISTA, dense products", ask=_lean_fista(sparse=False))
