@@ -15,6 +15,7 @@ LUMA = (0.299, 0.587, 0.114)
 
 # Okabe and Ito's colours, which colour-blind readers can distinguish.
 BLUE, ORANGE, GREEN, RED, PURPLE, GREY = "#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#666666"
+SKY = "#56B4E9"
 
 
 def parser(description: str) -> argparse.ArgumentParser:

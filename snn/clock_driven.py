@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import math
+from contextlib import nullcontext
 
 import numpy as np
 from tqdm import tqdm
 
 from snn import checks
 from snn._kernels import clocked
-from snn.event_driven import UPDATES_PER_CALL, require_range
+from snn.event_driven import NO_MOMENTS, UPDATES_PER_CALL, require_range
 from snn.network import SpikingNetwork, require_moderate_weights, starting_state
 from snn.result import RunawayError, SimulationResult, SpikeTrain
 from snn.simulate import default_max_spikes, describe_runaway
 from snn.state import NetworkState
 
+INTEGRATIONS = ("exact", "euler")
+RESETS = ("subtract", "zero")
 # Steps are counted in 64-bit integers, and must be whole numbers as floats.
 MOST_STEPS = 2**53
 # Spikes after which a call to the kernel ends, whatever the number of updates: recorded spikes need memory.
@@ -26,7 +29,8 @@ def simulate_clocked(
     duration: float,
     *,
     time_step: float,
-    reset: str = "zero",
+    integration: str = "exact",
+    reset: str = "subtract",
     state: NetworkState | None = None,
     record_spikes: bool = False,
     max_spikes: int | None = None,
@@ -36,13 +40,20 @@ def simulate_clocked(
 
     One step from t to t + dt does, in this order and for all neurons at once::
 
-        1.  v <- v + dt (beta + h)             h: the synaptic current at time t
-        2.  where v >= theta: one spike, and v <- 0 (reset "zero") or v <- v - theta ("subtract")
-        3.  h <- e^-dt h + W^T spikes          the spikes of 2 act from t + dt on
+        1.  v <- v + beta dt + h (1 - e^-dt)    h: the synaptic current at time t
+            ("euler": v <- v + (beta + h) dt)
+        2.  where v >= theta: n = floor(v / theta) spikes, and v <- v - n theta
+            (reset "zero": one spike, and v <- 0)
+        3.  h <- e^-dt h + W^T n                the spikes of 2 act from t + dt on
 
-    A neuron fires at most once a step.  As dt goes to 0 the run approaches that of `simulate`.  Two
-    errors of the rates do not vanish with time: a spike brings dt / (1 - e^-dt) times its weight, about
-    1 + dt / 2, and resetting to zero loses the overshoot over the threshold.
+    By default nothing but the time of a spike is rounded, to the end of its step.  Rule 1 solves the
+    equations of the neuron, and rule 2 fires as often as there is charge for.  So the identities of an exact
+    run hold on the grid, to rounding, whatever the step (docs/theory.md, section 7), and rates tend to the
+    same limit.
+
+    The papers' clock, ``integration="euler", reset="zero"``, has two errors that do not vanish with time: a
+    spike brings dt / (1 - e^-dt) times its weight, about 1 + dt / 2, and the reset loses what the potential
+    had risen beyond the threshold.  Each option removes one of them.
 
     Parameters
     ----------
@@ -52,16 +63,20 @@ def simulate_clocked(
         Length of the run, in synaptic time constants; a whole number of steps.
     time_step : float
         dt, in synaptic time constants.
-    reset : {"zero", "subtract"}, default "zero"
-        Effect of a spike on the potential.
+    integration : {"exact", "euler"}, default "exact"
+        How potentials rise within a step: by the charge that arrives, or by dt times the current at its
+        beginning.
+    reset : {"subtract", "zero"}, default "subtract"
+        What a spike takes from the potential: the threshold, or all of it.  With "subtract" a neuron fires as
+        often in a step as its potential holds the threshold, at most 1,024 times, and with "zero" once.
     state, record_spikes, max_spikes, progress
         As for `simulate`.
 
     Returns
     -------
     SimulationResult
-        A spike's time is the end of its step.  `average_soma_current` is the mean over the steps of
-        beta + h as rule 1 used it.
+        A spike's time is the end of its step, when it is delivered.  `average_soma_current` is the charge
+        that rule 1 brought, divided by the time.
 
     Raises
     ------
@@ -74,12 +89,14 @@ def simulate_clocked(
 
     References
     ----------
-    Tang, Lin and Davies (2017), arXiv:1705.05475, section 4.
+    Tang, Lin and Davies (2017), arXiv:1705.05475, section 4: Euler's steps.  Rotter and Diesmann (1999),
+    Biological Cybernetics 81: exact ones.
     """
     checks.instance_of("network", network, SpikingNetwork)
     duration = checks.positive_number("duration", duration)
     time_step = checks.positive_number("time_step", time_step)
-    subtract = checks.one_of("reset", reset, ("zero", "subtract")) == "subtract"
+    integration = checks.one_of("integration", integration, INTEGRATIONS)
+    reset = checks.one_of("reset", reset, RESETS)
     state = starting_state(network, state)
     record_spikes = checks.flag("record_spikes", record_spikes)
     progress = checks.flag("progress", progress)
@@ -90,7 +107,13 @@ def simulate_clocked(
         max_spikes = checks.positive_integer("max_spikes", max_spikes)
 
     run = ClockDrivenRun(
-        network, network.soma_bias[np.newaxis], time_step=time_step, subtract=subtract, state=state
+        network,
+        network.soma_bias[np.newaxis],
+        time_step=time_step,
+        integration=integration,
+        reset=reset,
+        state=state,
+        window_moments=True,
     )
     require_moderate_weights(network.weights, network.firing_threshold)
     spike_steps, spike_neurons = run.advance(
@@ -119,11 +142,19 @@ def simulate_clocked(
         duration=elapsed,
         spike_counts=run.spike_counts[0],
         average_soma_current=run.charge[0] / elapsed,
+        window_moments=run.window_moments[0],
         state=final,
         spikes=spikes,
     )
     if result.n_spikes > max_spikes:
         raise RunawayError(describe_runaway(result, max_spikes), result)
+    is_late = final.membrane_potential > network.firing_threshold
+    if is_late.any():
+        raise ValueError(
+            "time_step must be so short that no neuron has to fire more than "
+            f"{clocked.MOST_AT_ONCE:,.0f} times in a step; got {time_step}, too long for neuron "
+            f"{int(np.argmax(is_late))}"
+        )
     return result
 
 
@@ -147,13 +178,15 @@ class ClockDrivenRun:
     network : SpikingNetwork
         Weights and thresholds; its soma bias is not used.
     soma_bias : ndarray, shape (n_copies, n_neurons)
-        The drive of each copy.
+        The drive of each copy; float64 and contiguous.
     time_step : float
         In synaptic time constants.
-    subtract : bool, default False
-        Whether a spike takes the threshold from the potential, and does not set it to zero.
+    integration, reset : str
+        As for `simulate_clocked`.
     state : NetworkState or ClockDrivenRun, optional
         The state that every copy starts in, or a run whose copies are continued; by default rest.
+    window_moments : bool, default False
+        Keep the moments of the spike times of every neuron, for `snn.rates.smooth_rate_of_moments`.
     updates_per_call : int, default UPDATES_PER_CALL
         Updates of a neuron after which a call to the kernel ends; no bit depends on it.
 
@@ -165,6 +198,11 @@ class ClockDrivenRun:
         State of the copies.
     steps : ndarray of int, shape (n_copies,)
         Steps so far.
+    gain : float
+        The charge that a spike brings over all steps, in units of its weight: 1, if integration is exact.
+    window_moments : ndarray, shape (n_copies, n_neurons, 3)
+        The sums of t^2, t^3 and t^4 over the times t of each neuron's spikes, since the start, if they are
+        kept; a spike's time is the end of its step.
     """
 
     def __init__(
@@ -173,19 +211,26 @@ class ClockDrivenRun:
         soma_bias: np.ndarray,
         *,
         time_step: float,
-        subtract: bool = False,
+        integration: str = "exact",
+        reset: str = "subtract",
         state: NetworkState | ClockDrivenRun | None = None,
+        window_moments: bool = False,
         updates_per_call: int = UPDATES_PER_CALL,
     ) -> None:
         self.network = network
         self.time_step = float(time_step)
-        self.subtract = bool(subtract)
+        decay = math.exp(-self.time_step)
+        # Of the two, arrival and decay, one is rounded, and their sum is 1: no charge is lost or made.
+        arrival = 1.0 - decay if integration == "exact" else self.time_step
+        self.gain = arrival / (1.0 - decay)
+        self._rules = clocked.Rules(self.time_step, arrival, decay, subtract=reset == "subtract")
         shape = soma_bias.shape
-        self._bias = np.array(soma_bias, dtype=float, order="C")
+        self._bias = checks.read_only(soma_bias)
         self.membrane_potential = np.zeros(shape)
         self.synaptic_current = np.zeros(shape)
         self.spike_counts = np.zeros(shape, dtype=np.int64)
         self.steps = np.zeros(shape[0], dtype=np.int64)
+        self.window_moments = np.zeros((*shape, 3)) if window_moments else NO_MOMENTS
         self._removed = np.zeros(shape)
         self._trace = np.zeros(shape)
         self._growth = np.ones(shape[0])
@@ -198,31 +243,32 @@ class ClockDrivenRun:
         network.weights.prepare(np.arange(network.n_neurons))
         self._form = network.weights.kernel_form()
         self._workspace = _workspace(network.firing_threshold)
-        self._stop_step = 0
         self._steps_per_call = max(1, updates_per_call // network.n_neurons)
         work_per_spike = max(network.weights.work_per_spike, 1.0)
         self._spikes_per_call = min(max(1, int(updates_per_call / work_per_spike)), MOST_SPIKES_PER_CALL)
 
     def advance(
         self,
-        n_steps: int,
+        step: int | np.ndarray,
         *,
+        active: np.ndarray | None = None,
         record_spikes: bool = False,
         max_spikes: int | None = None,
         progress: bool = False,
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Advance every copy by `n_steps`.
+        """Advance the copies `active` (default: all) to the end of a step, counted from where they started; a
+        step for all, or one for each copy of the run.
 
-        Stops early, with fewer `steps`, once this call has emitted more than `max_spikes` spikes; the
-        next call does the missing steps.  Returns the steps (counted from 1 at the start of the run) and
-        neurons of the spikes, copy by copy; empty unless recorded.
+        Stops early, with fewer `steps`, once this call has emitted more than `max_spikes` spikes.  Returns
+        the steps (counted from 1) and neurons of the spikes, copy by copy; empty unless recorded.
         """
         n_copies, n_neurons = self.spike_counts.shape
-        self._stop_step += n_steps
+        if active is None:
+            active = np.arange(n_copies)
+        stop_steps = np.full(n_copies, step, dtype=np.int64)
         capacity = self._spikes_per_call + n_neurons if record_spikes else 0
-        spike_steps = np.empty(capacity, dtype=np.int64)
-        spike_neurons = np.empty(capacity, dtype=np.int64)
-        recorded_steps, recorded_neurons = [spike_steps[:0].copy()], [spike_neurons[:0].copy()]
+        spikes = clocked.Spikes(*np.empty((3, capacity), dtype=np.int64))
+        recorded_steps, recorded_neurons = [spikes.steps[:0].copy()], [spikes.neurons[:0].copy()]
         copies = clocked.Copies(
             bias=self._bias,
             potential=self.membrane_potential,
@@ -232,36 +278,48 @@ class ClockDrivenRun:
             trace=self._trace,
             growth=self._growth,
             steps=self.steps,
+            moments=self.window_moments,
         )
-        copy, n_spikes = 0, 0
-        with tqdm(total=n_copies * n_steps, disable=not progress, unit="step") as bar:
-            while copy < n_copies and (max_spikes is None or n_spikes <= max_spikes):
+        position, n_spikes = 0, 0
+        n_steps = int((stop_steps - self.steps)[active].sum())
+        with tqdm(total=n_steps, unit="step") if progress else nullcontext() as bar:
+            while position < len(active) and (max_spikes is None or n_spikes <= max_spikes):
                 budget = self._spikes_per_call
                 if max_spikes is not None:
                     budget = min(budget, max_spikes - n_spikes + 1)
-                copy, n_done, n_new = clocked.advance(
+                position, n_done, n_new, n_recorded = clocked.advance(
                     self._form,
                     copies,
                     self._workspace,
-                    copy,
-                    self._stop_step,
-                    self.time_step,
-                    self.subtract,
+                    self._rules,
+                    active,
+                    position,
+                    stop_steps,
                     self._steps_per_call,
                     budget,
-                    record_spikes,
-                    clocked.Spikes(spike_steps, spike_neurons),
+                    spikes,
                 )
                 n_spikes += n_new
                 if record_spikes:
-                    recorded_steps.append(spike_steps[:n_new].copy())
-                    recorded_neurons.append(spike_neurons[:n_new].copy())
-                bar.update(n_done)
+                    times = spikes.times[:n_recorded]
+                    recorded_steps.append(np.repeat(spikes.steps[:n_recorded], times))
+                    recorded_neurons.append(np.repeat(spikes.neurons[:n_recorded], times))
+                if progress:
+                    bar.update(n_done)
         return np.concatenate(recorded_steps), np.concatenate(recorded_neurons)
+
+    def restart(self, copies: np.ndarray) -> None:
+        """Start some copies again at step zero, without currents; see `EventDrivenRun.restart`."""
+        self._initial_potential[copies] = self.membrane_potential[copies]
+        for array in (self.synaptic_current, self.steps, self._removed, self._trace):
+            array[copies] = 0
+        self._growth[copies] = 1.0
+        if len(self.window_moments):
+            self.window_moments[copies] = 0.0
 
     @property
     def charge(self) -> np.ndarray:
-        """Sum over the steps of dt (beta + h): the rise of the potentials plus what resets took from them.
+        """What rule 1 brought since the start: the rise of the potentials plus what resets took from them.
 
         The average soma current is charge / (steps * time_step).
         """

@@ -119,15 +119,14 @@ class SimulationResult:
     duration: float
     spike_counts: np.ndarray
     average_soma_current: np.ndarray
+    window_moments: np.ndarray
     state: NetworkState
     spikes: SpikeTrain | None
-    window_moments: np.ndarray | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "spike_counts", checks.read_only(self.spike_counts))
         object.__setattr__(self, "average_soma_current", checks.read_only(self.average_soma_current))
-        if self.window_moments is not None:
-            object.__setattr__(self, "window_moments", checks.read_only(self.window_moments))
+        object.__setattr__(self, "window_moments", checks.read_only(self.window_moments))
 
     @property
     def spike_rate(self) -> np.ndarray:

@@ -35,6 +35,7 @@ from solvers._kernels.batch import CompressedRows
 from solvers._kernels.grid_descent import GridProblem, KernelGrid
 from solvers._kernels.sparse_gram import GramPart
 from solvers.convolution import ConvolutionalDictionary
+from solvers.dictionaries import inverse_norms
 from solvers.nested_dissection import Factor
 from solvers.problem import LassoProblem
 from solvers.result import compressed_rows
@@ -96,6 +97,9 @@ def optimal_codes(
         entries = slice(start.pointers[signal], start.pointers[signal + 1])
         # Of one type with the atoms that join, so that kernels are compiled once.
         started, currents = start.columns[entries].astype(np.int64), start.values[entries]
+        # An atom of norm zero is never in the code.
+        usable = problem.squared_norms[started] > 0.0
+        started, currents = started[usable], currents[usable]
         search = ActiveSetSearch(
             single, diagonal, started, _best_multiple(single, diagonal, started, currents)
         )
@@ -103,7 +107,7 @@ def optimal_codes(
         atoms, values = search.support()
         _, in_start, in_code = np.intersect1d(started, atoms, assume_unique=True, return_indices=True)
         n_shared = np.count_nonzero(np.sign(currents[in_start]) == np.sign(values[in_code]))
-        n_corrections[k] = len(started) + len(atoms) - 2 * n_shared
+        n_corrections[k] = len(usable) + len(atoms) - 2 * n_shared
         n_rounds[k] = search.n_rounds
         atoms_of.append(atoms)
         values_of.append(values)
@@ -206,8 +210,9 @@ class ActiveSetSearch:
         self._diagonal = diagonal.reshape(by_position)
         self._terms = GridProblem(self._l1_weights, self._diagonal, problem.positive)
         norms = np.sqrt(problem.squared_norms)
-        self._least_drift = LEAST_DRIFT * float((problem.l1_weights / norms).min())
-        self._tolerance = ROUNDING * np.max(np.abs(problem.correlations[0]) / norms) * norms
+        self._least_drift = LEAST_DRIFT / float(np.max(norms / problem.l1_weights))
+        reach = np.abs(problem.correlations[0]) * inverse_norms(problem.squared_norms)
+        self._tolerance = ROUNDING * reach.max() * norms
         self._grid = _kernel_grid(dictionary)
         self.code = np.zeros(by_position)
         self.code.ravel()[atoms] = code

@@ -93,7 +93,7 @@ for n_neurons in (2, 90):
             result = snn.simulate(network, 3.0, record_spikes=record)
             snn.simulate(network, 3.0, state=result.state, record_spikes=record, max_spikes=100_000)
             result = snn.simulate_clocked(network, 3.0, time_step=0.25, record_spikes=record)
-            snn.simulate_clocked(network, 3.0, time_step=0.25, reset="subtract", state=result.state)
+            snn.simulate_clocked(network, 3.0, time_step=0.25, reset="zero", state=result.state)
 """
 WARM_SOLVERS = """
 import snn, solvers

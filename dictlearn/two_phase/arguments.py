@@ -6,7 +6,7 @@ import numpy as np
 
 from dictlearn.signals import checked_signals
 from snn import checks
-from snn.clock_driven import whole_steps
+from snn.clock_driven import INTEGRATIONS, whole_steps
 
 
 def checked_task(
@@ -38,13 +38,17 @@ def checked_task(
 
 
 def checked_phases(
-    kappa: float, duration: float, initial_potential: float, time_step: float | None = None
-) -> tuple[float, float, float, float | None]:
-    """Return the parameters of the two phases as floats, having checked them.
+    kappa: float,
+    duration: float,
+    initial_potential: float,
+    time_step: float | None = None,
+    integration: str = "exact",
+) -> tuple[float, float, float, float | None, str]:
+    """Return the parameters of the two phases, numbers as floats, having checked them.
 
     Parameters
     ----------
-    kappa, duration, initial_potential, time_step
+    kappa, duration, initial_potential, time_step, integration
         As for `TwoPhaseNetwork.run`.
     """
     kappa = share("kappa", kappa)
@@ -55,7 +59,8 @@ def checked_phases(
     if time_step is not None:
         time_step = checks.positive_number("time_step", time_step)
         whole_steps(duration, time_step)
-    return kappa, duration, initial_potential, time_step
+    checks.one_of("integration", integration, INTEGRATIONS)
+    return kappa, duration, initial_potential, time_step, integration
 
 
 def share(name: str, value: float) -> float:

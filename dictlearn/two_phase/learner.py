@@ -165,6 +165,7 @@ class TwoPhaseLearner:
                 duration=settings.duration,
                 initial_potential=settings.initial_potential,
                 time_step=settings.time_step,
+                integration=settings.integration,
                 n_pieces=n_threads,
                 executor=executor,
             )

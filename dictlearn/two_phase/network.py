@@ -142,6 +142,7 @@ class TwoPhaseNetwork:
         reweighting: np.ndarray | None = None,
         initial_potential: float = 0.0,
         time_step: float | None = None,
+        integration: str = "exact",
         n_jobs: int | None = None,
     ) -> tuple[Phase, Phase]:
         """Run each signal at gamma = 0, then, all states kept, at gamma = kappa.
@@ -163,7 +164,10 @@ class TwoPhaseNetwork:
             r loses half a spike, on average, in the first phase and none in the second; at 0.5 that bias
             is gone.
         time_step : float, optional
-            Run on a clock of this step with reset to zero, the papers' setting, and not exactly.
+            Run on a clock of this step, and not from event to event.
+        integration : {"exact", "euler"}, default "exact"
+            How the steps of a clock are done; see `snn.simulate_clocked`.  "exact" keeps charge.  "euler"
+            resets potentials to zero too, the papers' setting.
         n_jobs : int, optional
             Number of threads; the result does not depend on it.
 
@@ -183,8 +187,8 @@ class TwoPhaseNetwork:
         Lin and Tang (2018), arXiv:1805.08952, section 4.
         """
         drives = self._drives(*checked_task(self.n_inputs, self.n_atoms, signals, penalty, reweighting))
-        kappa, duration, initial_potential, time_step = checked_phases(
-            kappa, duration, initial_potential, time_step
+        kappa, duration, initial_potential, time_step, integration = checked_phases(
+            kappa, duration, initial_potential, time_step, integration
         )
         first, second = self._run(
             drives,
@@ -192,6 +196,7 @@ class TwoPhaseNetwork:
             duration=duration,
             initial_potential=initial_potential,
             time_step=time_step,
+            integration=integration,
             n_jobs=n_jobs,
         )
         return first, second
@@ -215,7 +220,7 @@ class TwoPhaseNetwork:
         penalty, kappa, duration, reweighting, initial_potential
             As for `run`.
         """
-        kappa, duration, initial_potential, _ = checked_phases(kappa, duration, initial_potential)
+        kappa, duration, initial_potential, *_ = checked_phases(kappa, duration, initial_potential)
         without, with_feedback = (
             self.spiking_network(signal, penalty=penalty, reweighting=reweighting, gamma=gamma)
             for gamma in (0.0, kappa)
@@ -292,6 +297,7 @@ class TwoPhaseNetwork:
         duration: float,
         initial_potential: float,
         time_step: float | None = None,
+        integration: str = "exact",
         n_jobs: int | None,
     ) -> list[Phase]:
         n_threads = thread_count(n_jobs)
@@ -304,6 +310,7 @@ class TwoPhaseNetwork:
                 duration=duration,
                 initial_potential=initial_potential,
                 time_step=time_step,
+                integration=integration,
                 n_pieces=max(n_threads, math.ceil(len(drives) / LARGEST_BATCH)),
                 executor=executor,
             )

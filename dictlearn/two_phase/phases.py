@@ -100,6 +100,7 @@ class _Task:
     duration: float
     initial_potential: float
     time_step: float | None
+    integration: str
 
 
 class _Runaway(NamedTuple):
@@ -119,6 +120,7 @@ def run_phases(
     duration: float,
     initial_potential: float,
     time_step: float | None,
+    integration: str = "exact",
     n_pieces: int = 1,
     executor: Executor | None = None,
 ) -> list[Phase]:
@@ -132,7 +134,7 @@ def run_phases(
         The soma bias at gamma = 0, inputs first.
     gammas : sequence of float
         Strength of the feedback in each phase.
-    duration, initial_potential, time_step
+    duration, initial_potential, time_step, integration
         As for `TwoPhaseNetwork.run`.
     n_pieces, executor
         Into how many pieces to divide the signals, and what runs the pieces side by side.  After Ctrl-C its
@@ -154,6 +156,7 @@ def run_phases(
         duration=duration,
         initial_potential=initial_potential,
         time_step=time_step,
+        integration=integration,
     )
     # Interleaved, because neighbours are alike: signals first, then probes, and the probes are quick.
     n_pieces = min(n_pieces, len(drives))
@@ -256,7 +259,10 @@ def _run_piece(
         if time_step is None:
             run = EventDrivenRun(layer, drive, run, filter_spikes=True)
         else:
-            run = ClockDrivenRun(layer, drive, time_step=time_step, state=run)
+            reset = "subtract" if task.integration == "exact" else "zero"
+            run = ClockDrivenRun(
+                layer, drive, time_step=time_step, integration=task.integration, reset=reset, state=run
+            )
         if gamma != before:
             # Feedback acts on the filtered spikes, so that a change of gamma acts at once.
             updates.add_combinations(
@@ -278,8 +284,7 @@ def _run_piece(
             traces = (counts + lost) / duration
         else:
             charge = run.charge
-            # The sum over the steps of a trace that fades by e^-dt a step and gains 1 a spike.
-            traces = (counts + lost) * (time_step / -np.expm1(-time_step)) / duration
+            traces = run.gain * (counts + lost) / duration
         observed.append((counts, charge / duration, rise, traces))
     return observed
 
@@ -299,23 +304,22 @@ def _advance(
     n_neurons = run.spike_counts.shape[1]
     most = min(max(UPDATES_BETWEEN_CHECKS // n_neurons, 1), MOST_SPIKES_BETWEEN_CHECKS)
     if time_step is None:
-        parts, rest = [duration], duration
+        parts = [duration]
     else:
         n_steps = round(duration / time_step)
         largest = math.ceil(UPDATES_BETWEEN_CHECKS / (COPIES_BETWEEN_CHECKS * n_neurons))
-        parts, rest = [min(largest, n_steps - first) for first in range(0, n_steps, largest)], 0
+        parts = [min(first + largest, n_steps) for first in range(0, n_steps, largest)]
     n_spikes = 0
-    for part, amount in enumerate(parts):
+    for part, end in enumerate(parts):
         n_new = most + 1
         while n_new > most:
             if stop.is_set():
                 raise CancelledError
-            run.advance(amount, max_spikes=most)
+            run.advance(end, max_spikes=most)
             totals = run.spike_counts.sum(axis=1)
             beyond = totals > allowed
             if beyond.any():
                 return part, int(np.argmax(beyond))
             n_new = int(totals.sum()) - n_spikes
             n_spikes += n_new
-            amount = rest  # an exact run takes the time at which to stop, one on a clock further steps
     return None

@@ -31,7 +31,10 @@ class LearningSettings:
     initial_potential : float, default 0.5
         Where potentials start each sample, as a share of the thresholds, in [0, 1).
     time_step : float, optional
-        Run on a clock of this step with reset to zero, the paper's setting with 1/32.
+        Run on a clock of this step, and not from event to event.
+    integration : {"exact", "euler"}, default "exact"
+        How the steps of a clock are done; see `snn.simulate_clocked`.  "exact" keeps charge.  "euler" resets
+        potentials to zero too: the paper's setting, with steps of 1/32.
     steps : UsageSteps or PaperSteps, default UsageSteps()
         Step sizes and decay.
     batch_size : int, default 16
@@ -45,13 +48,14 @@ class LearningSettings:
     readout: str = "currents"
     initial_potential: float = 0.5
     time_step: float | None = None
+    integration: str = "exact"
     steps: Steps = field(default_factory=UsageSteps)
     batch_size: int = 16
 
     def __post_init__(self) -> None:
         for name in ("penalty", "amplitude"):
             object.__setattr__(self, name, checks.positive_number(name, getattr(self, name)))
-        names = ("kappa", "duration", "initial_potential", "time_step")
+        names = ("kappa", "duration", "initial_potential", "time_step", "integration")
         values = checked_phases(*(getattr(self, name) for name in names))
         for name, value in zip(names, values, strict=True):
             object.__setattr__(self, name, value)

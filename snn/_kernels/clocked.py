@@ -1,5 +1,13 @@
 """The compiled part of the clocked simulator; nothing here calls, or is called by, the event kernels.
 
+One step of length dt, from t to t + dt, of a neuron with bias beta, potential v and synaptic current h::
+
+    v <- v + beta dt + arrival h      arrival 1 - e^-dt: exact; arrival dt: Euler, v + dt (beta + h)
+    h <- e^-dt h
+
+Then the neurons at or above their thresholds fire, and their spikes are added to h.  Exact integration and
+Euler's differ in one number, `arrival`.
+
 A step reads four numbers of each neuron and writes two, and takes as long as the first-level cache needs
 for that, 0.2 ns a neuron.  So charge and filtered spikes are updated at spikes only, no flags are stored,
 and the copy that runs is held in a workspace aligned to cache lines.
@@ -12,15 +20,19 @@ import numpy as np
 
 from snn._kernels.compiling import compiled, uncounted
 from snn._kernels.currents import add_weights
+from snn._kernels.neuron import add_to_moments
 
-POTENTIAL, CURRENT, BIAS, THRESHOLD = 0, 1, 2, 3
-"""Rows of the workspace."""
+POTENTIAL, CURRENT, RISE, THRESHOLD = 0, 1, 2, 3
+"""Rows of the workspace; RISE is what the bias adds to a potential in a step."""
 
 GROUP = 32
 """The workspace is filled up to a multiple of this number with neurons that never fire."""
 
 ONE_NEURON = 2**32
 """What a neuron that fires adds to a sum, besides its index."""
+
+MOST_AT_ONCE = 1024.0
+"""Spikes of one neuron in one step; charge beyond that is left for the next step."""
 
 MOST_GROWTH = 1e50
 """Traces are rescaled before e^t goes out of range."""
@@ -41,6 +53,8 @@ class Copies(NamedTuple):
     """Shape (n_copies,): a step multiplies it by e^dt."""
     steps: np.ndarray
     """Shape (n_copies,): steps so far."""
+    moments: np.ndarray
+    """Of the times of each neuron's spikes (`neuron.add_to_moments`), or of size zero."""
 
 
 class Workspace(NamedTuple):
@@ -52,20 +66,33 @@ class Workspace(NamedTuple):
     """The neurons that fire in a step."""
 
 
+class Rules(NamedTuple):
+    """How a step is done."""
+
+    time_step: float
+    arrival: float
+    """What a soma gets of a synaptic current in a step."""
+    decay: float
+    """What is left of the current."""
+    subtract: bool
+    """Whether a spike takes the threshold from the potential, or all of it."""
+
+
 class Spikes(NamedTuple):
-    """Recorded spikes."""
+    """Recorded spikes: step, neuron, and how many."""
 
     steps: np.ndarray
     neurons: np.ndarray
+    times: np.ndarray
 
 
 @compiled
-def _enter(potential, current, bias, workspace):
+def _enter(potential, current, bias, time_step, workspace):
     """Put one copy into the workspace."""
     for i in range(bias.shape[0]):
         workspace[POTENTIAL, i] = potential[i]
         workspace[CURRENT, i] = current[i]
-        workspace[BIAS, i] = bias[i]
+        workspace[RISE, i] = bias[i] * time_step
 
 
 @compiled
@@ -76,15 +103,15 @@ def _leave(potential, current, workspace):
 
 
 @compiled
-def _integrate(bias, threshold, potential, current, time_step, decay):
-    """Do rule 1 and the decay of rule 3; return the sum of ONE_NEURON + i over all i that fire.
+def _integrate(rise, threshold, potential, current, arrival, decay):
+    """Advance potentials and currents; return the sum of ONE_NEURON + i over all i that fire.
 
     The sum says whether no neuron fires, one, and which, or several: most steps need no more than that.
     """
     fired_sum = 0
     for i in range(potential.shape[0]):
         h = current[i]
-        v = potential[i] + (bias[i] + h) * time_step
+        v = potential[i] + (rise[i] + h * arrival)
         potential[i] = v
         current[i] = h * decay
         fired_sum += ONE_NEURON + i if v >= threshold[i] else 0
@@ -124,35 +151,50 @@ def _rescale(trace, growth):
         trace[i] /= growth
 
 
-@uncounted
-def advance(
-    form, copies, workspace, first, stop_step, time_step, subtract, max_steps, max_events, record, spikes
-):
-    """Run the copies first, first + 1, ... up to `stop_step` steps each.
+@compiled
+def _reset(threshold, potential, subtract):
+    """Return what the spikes of a neuron take from its potential, and how many they are."""
+    if not subtract:
+        return potential, 1.0
+    if potential < 2.0 * threshold:
+        return threshold, 1.0
+    times = min(math.floor(potential / threshold), MOST_AT_ONCE)
+    return times * threshold, times
 
-    Returns (copy to go on with, steps done, spikes), early once max_steps steps were done or max_events
-    spikes emitted.  The arrays of `spikes` must hold max_events + n_neurons entries: a step is never split.
-    `form` are the weights, one of the records of `forms`; self-weights are ignored.
+
+@uncounted
+def advance(form, copies, workspace, rules, active, first, stop_steps, max_steps, max_spikes, spikes):
+    """Run the copies active[first], active[first + 1], ... to their `stop_steps`, an entry for each copy.
+
+    Returns (position in `active` to go on with, steps done, spikes, entries recorded), early once max_steps
+    steps were done or max_spikes spikes emitted.  The arrays of `spikes` must hold max_spikes + n_neurons
+    entries, since a step is never split, or none if nothing is recorded.  `form` are the weights, one of the
+    records of `forms`; self-weights are ignored.
     """
     potential, current = workspace.rows[POTENTIAL], workspace.rows[CURRENT]
-    bias, threshold = workspace.rows[BIAS], workspace.rows[THRESHOLD]
+    rise, threshold = workspace.rows[RISE], workspace.rows[THRESHOLD]
     fired, all_steps = workspace.fired, copies.steps
-    decay = math.exp(-time_step)
-    step_growth = math.exp(time_step)
+    step_growth = math.exp(rules.time_step)
+    record = spikes.steps.shape[0] > 0
     n_steps = 0
-    n_events = 0
-    for k in range(first, all_steps.shape[0]):
-        _enter(copies.potential[k], copies.current[k], copies.bias[k], workspace.rows)
+    n_spikes = 0
+    n_recorded = 0
+    for position in range(first, active.shape[0]):
+        k = active[position]
+        stop_step = stop_steps[k]
+        if all_steps[k] >= stop_step:
+            continue
+        _enter(copies.potential[k], copies.current[k], copies.bias[k], rules.time_step, workspace.rows)
         spike_counts, removed, trace = copies.spike_counts[k], copies.removed[k], copies.trace[k]
         growth, step = copies.growth[k], all_steps[k]
-        while step < stop_step and n_steps < max_steps and n_events < max_events:
+        while step < stop_step and n_steps < max_steps and n_spikes < max_spikes:
             n_steps += 1
             step += 1
             growth *= step_growth
             if growth > MOST_GROWTH:
                 _rescale(trace, growth)
                 growth = 1.0
-            fired_sum = _integrate(bias, threshold, potential, current, time_step, decay)
+            fired_sum = _integrate(rise, threshold, potential, current, rules.arrival, rules.decay)
             if fired_sum == 0:
                 continue
             n_fired = 1
@@ -161,21 +203,26 @@ def advance(
                 n_fired = _find_several(threshold, potential, fired)
             for f in range(n_fired):
                 neuron = fired[f]
-                taken = threshold[neuron] if subtract else potential[neuron]
-                potential[neuron] = potential[neuron] - taken if subtract else 0.0
+                taken, times = _reset(threshold[neuron], potential[neuron], rules.subtract)
+                potential[neuron] -= taken
                 removed[neuron] += taken
-                trace[neuron] += growth
-                spike_counts[neuron] += 1
+                trace[neuron] += times * growth
+                spike_counts[neuron] += int(times)
+                n_spikes += int(times)
                 if record:
-                    spikes.steps[n_events] = step
-                    spikes.neurons[n_events] = neuron
-                n_events += 1
+                    spikes.steps[n_recorded] = step
+                    spikes.neurons[n_recorded] = neuron
+                    spikes.times[n_recorded] = int(times)
+                    n_recorded += 1
+                if copies.moments.shape[0] > 0:
+                    for _ in range(int(times)):
+                        add_to_moments(copies.moments, k, neuron, step * rules.time_step)
                 own_current = current[neuron]
-                add_weights(form, current, neuron, 1.0)
+                add_weights(form, current, neuron, times)
                 current[neuron] = own_current
         _leave(copies.potential[k], copies.current[k], workspace.rows)
         copies.growth[k] = growth
         all_steps[k] = step
         if step < stop_step:
-            return k, n_steps, n_events
-    return all_steps.shape[0], n_steps, n_events
+            return position, n_steps, n_spikes, n_recorded
+    return active.shape[0], n_steps, n_spikes, n_recorded

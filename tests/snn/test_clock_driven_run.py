@@ -5,13 +5,19 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from snn import NetworkState, SpikingNetwork, simulate_clocked
+from snn import NetworkState, SpikingNetwork, rates, simulate_clocked
 from snn.clock_driven import ClockDrivenRun
 from tests.reference.networks import random_network, random_sign_pair_network
 from tests.reference.weight_forms import in_form
 
 FORMS = ("dense", "sparse", "blocks", "sign pairs")
 TIME_STEP = 1 / 32
+RULES = [
+    {"integration": integration, "reset": reset}
+    for integration in ("exact", "euler")
+    for reset in ("subtract", "zero")
+]
+NAMES = [" ".join(rules.values()) for rules in RULES]
 
 
 def network_in(form, rng, n_neurons=40, *, sign=0):
@@ -31,13 +37,13 @@ def drives(rng, network, n_copies=4):
     return network.soma_bias + rng.uniform(-0.2, 0.2, (n_copies, network.n_neurons))
 
 
-@pytest.mark.parametrize("subtract", [False, True])
+@pytest.mark.parametrize("rules", RULES, ids=NAMES)
 @pytest.mark.parametrize("form", FORMS)
-def test_copies_are_runs_of_their_own(form, subtract):
+def test_copies_are_runs_of_their_own(form, rules):
     rng = np.random.default_rng(21)
     network = network_in(form, rng)
     bias, state = drives(rng, network), random_state(rng, network.n_neurons)
-    run = ClockDrivenRun(network, bias, time_step=TIME_STEP, subtract=subtract, state=state)
+    run = ClockDrivenRun(network, bias, time_step=TIME_STEP, state=state, **rules)
     steps, neurons = run.advance(1000, record_spikes=True)
     np.testing.assert_array_equal(run.steps, 1000)
     own_steps, own_neurons = [], []
@@ -46,9 +52,9 @@ def test_copies_are_runs_of_their_own(form, subtract):
             network.with_soma_bias(own_bias),
             1000 * TIME_STEP,
             time_step=TIME_STEP,
-            reset="subtract" if subtract else "zero",
             state=state,
             record_spikes=True,
+            **rules,
         )
         assert alone.n_spikes > 100
         np.testing.assert_array_equal(run.spike_counts[copy], alone.spike_counts)
@@ -104,8 +110,8 @@ def test_currents_are_weighted_filtered_spikes(form):
     rng = np.random.default_rng(23)
     network = network_in(form, rng)
     run = ClockDrivenRun(network, drives(rng, network), time_step=0.1)
-    for n_steps in (1, 399, 1200):
-        run.advance(n_steps)
+    for step in (1, 400, 1600):
+        run.advance(step)
         expected = network.weights.transpose_product(run.filtered_spikes)
         np.testing.assert_allclose(run.synaptic_current, expected, rtol=0, atol=1e-12)
     assert run.filtered_spikes.max() > 1.0
@@ -123,13 +129,13 @@ def test_filtered_spikes_are_the_sum_over_the_spikes(time_step):
         np.testing.assert_allclose(run.filtered_spikes[0, neuron], expected, rtol=1e-12, atol=1e-300)
 
 
-@pytest.mark.parametrize("subtract", [False, True])
+@pytest.mark.parametrize("rules", RULES, ids=NAMES)
 @pytest.mark.parametrize("form", FORMS)
-def test_going_on_is_running_through(form, subtract):
+def test_going_on_is_running_through(form, rules):
     rng = np.random.default_rng(24)
     network = network_in(form, rng)
     bias, state = drives(rng, network), random_state(rng, network.n_neurons)
-    options = {"time_step": TIME_STEP, "subtract": subtract}
+    options = {"time_step": TIME_STEP, **rules}
     through = ClockDrivenRun(network, bias, state=state, **options)
     through.advance(800)
     parts = ClockDrivenRun(network, bias, state=state, **options)
@@ -137,8 +143,8 @@ def test_going_on_is_running_through(form, subtract):
     other = ClockDrivenRun(network, bias, state=parts, **options)
     before = parts.spike_counts.copy(), parts.charge
     np.testing.assert_allclose(other.filtered_spikes, parts.filtered_spikes, rtol=1e-15)
-    for run in (parts, other):
-        run.advance(500)
+    for run, step in ((parts, 800), (other, 500)):
+        run.advance(step)
         np.testing.assert_array_equal(run.membrane_potential, through.membrane_potential)
         np.testing.assert_array_equal(run.synaptic_current, through.synaptic_current)
     for name in ("spike_counts", "charge", "filtered_spikes"):
@@ -172,27 +178,82 @@ def test_a_run_goes_on_with_other_drives_and_weights():
     np.testing.assert_array_equal(before.steps, 400)
 
 
-@pytest.mark.parametrize("subtract", [False, True])
+@pytest.mark.parametrize("rules", RULES, ids=NAMES)
 @pytest.mark.parametrize("form", FORMS)
-def test_charge_is_what_the_steps_brought(form, subtract):
+def test_charge_is_what_the_steps_brought(form, rules):
     """The kernel never adds it up: it is what the potentials rose by, and what the resets took."""
     rng = np.random.default_rng(26)
     network = network_in(form, rng)
     bias, state = drives(rng, network), random_state(rng, network.n_neurons)
-    run = ClockDrivenRun(network, bias, time_step=TIME_STEP, subtract=subtract, state=state)
+    run = ClockDrivenRun(network, bias, time_step=TIME_STEP, state=state, **rules)
     brought = np.zeros(bias.shape)
-    for _ in range(600):
-        brought += TIME_STEP * (bias + run.synaptic_current)
-        run.advance(1)
+    # Of a current h the soma gets its integral over the step, or a rectangle as high as it is at first.
+    share = -np.expm1(-TIME_STEP) if rules["integration"] == "exact" else TIME_STEP
+    for step in range(600):
+        brought += TIME_STEP * bias + share * run.synaptic_current
+        run.advance(step + 1)
     assert run.spike_counts.sum() > 100
     np.testing.assert_allclose(run.charge, brought, rtol=0, atol=1e-11)
     kept = network.firing_threshold * run.spike_counts + run.membrane_potential - state.membrane_potential
     overshoot = run.charge - kept
-    if subtract:
+    if rules["reset"] == "subtract":
         np.testing.assert_allclose(overshoot, 0.0, atol=1e-11)
     else:
         assert (overshoot > -1e-11).all()
         assert overshoot.max() > 1e-3
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_window_moments_are_sums_over_the_spikes(form):
+    """Of the ends of steps, several spikes of a step counted each; in two calls, and copy by copy."""
+    rng = np.random.default_rng(30)
+    network = network_in(form, rng)
+    bias = 40.0 * drives(rng, network)
+    run = ClockDrivenRun(network, bias, time_step=0.25, window_moments=True)
+    recorded = [run.advance(step, record_spikes=True) for step in (100, 160)]
+    expected = np.zeros((*bias.shape, 3))
+    n_several = 0
+    for copy in range(len(bias)):
+        alone = ClockDrivenRun(network, bias[[copy]], time_step=0.25)
+        steps, neurons = alone.advance(160, record_spikes=True)
+        n_several += len(steps) - len(np.unique(np.column_stack([steps, neurons]), axis=0))
+        for p in (2, 3, 4):
+            np.add.at(expected[copy, :, p - 2], neurons, (0.25 * steps) ** p)
+    assert n_several > 0
+    assert sum(len(steps) for steps, _ in recorded) == run.spike_counts.sum()
+    np.testing.assert_allclose(run.window_moments, expected, rtol=1e-13)
+    result = simulate_clocked(network.with_soma_bias(bias[0]), 40.0, time_step=0.25, record_spikes=True)
+    np.testing.assert_array_equal(result.window_moments, run.window_moments[0])
+    np.testing.assert_allclose(result.smooth_rate, rates.smooth_rate(result.spikes), rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_copies_stop_at_steps_of_their_own_and_start_again(form):
+    rng = np.random.default_rng(31)
+    network = network_in(form, rng)
+    bias = drives(rng, network)
+    potential = 0.5 * network.firing_threshold
+    run = ClockDrivenRun(network, bias, time_step=0.25, window_moments=True)
+    run.advance(np.array([30, 70, 50, 90]), active=np.array([3, 0, 1]))
+    np.testing.assert_array_equal(run.steps, [30, 70, 0, 90])
+    run.advance(60, active=np.array([0, 3]))  # a copy that is there already stays
+    np.testing.assert_array_equal(run.steps, [60, 70, 0, 90])
+    alone = ClockDrivenRun(network, bias, time_step=0.25)
+    alone.advance(60)
+    np.testing.assert_array_equal(run.membrane_potential[0], alone.membrane_potential[0])
+
+    counts = run.spike_counts.copy()
+    bias[[0, 1]] *= 0.5
+    run.membrane_potential[[0, 1]] = potential
+    run.restart(np.array([0, 1]))
+    run.advance(40)
+    state = NetworkState(membrane_potential=potential, synaptic_current=np.zeros(network.n_neurons))
+    anew = ClockDrivenRun(network, bias, time_step=0.25, state=state, window_moments=True)
+    anew.advance(40)
+    np.testing.assert_array_equal((run.spike_counts - counts)[:2], anew.spike_counts[:2])
+    for name in ("membrane_potential", "charge", "filtered_spikes", "window_moments", "steps"):
+        np.testing.assert_array_equal(getattr(run, name)[:2], getattr(anew, name)[:2])
+    assert run.steps[3] == 90
 
 
 def test_stops_after_max_spikes_and_catches_up():
@@ -204,11 +265,11 @@ def test_stops_after_max_spikes_and_catches_up():
     n_spikes = int(whole.spike_counts.sum())
     run = ClockDrivenRun(network, bias, time_step=TIME_STEP)
     run.advance(640, max_spikes=n_spikes // 2)
-    # A step is never split, and a neuron fires once in it.
+    # A step is never split, and in steps as short no neuron fires twice in one.
     assert n_spikes // 2 < run.spike_counts.sum() <= n_spikes // 2 + network.n_neurons
     assert run.steps[0] == 640
     assert run.steps[-1] == 0
-    run.advance(0, max_spikes=n_spikes)
+    run.advance(640, max_spikes=n_spikes)
     np.testing.assert_array_equal(run.steps, 640)
     for name in ("spike_counts", "membrane_potential", "charge", "filtered_spikes"):
         np.testing.assert_array_equal(getattr(run, name), getattr(whole, name))

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from snn import SpikeTrain, rates, simulate
+from snn import Simulator, SpikeTrain, rates, simulate
 from tests.reference.networks import classo_network, random_dictionary, random_network
 
 
@@ -19,6 +19,47 @@ def test_spike_rate(spikes):
     # Windows are open at the left and closed at the right; a spike at the very start of the record counts.
     np.testing.assert_array_equal(rates.spike_rate(spikes, start=2.0, stop=8.0), np.array([2, 0, 1, 0]) / 6)
     np.testing.assert_array_equal(rates.spike_rate(spikes, stop=2.0), [2, 1, 0, 0])
+
+
+def test_smooth_rate(spikes):
+    """By hand: the window over the record, and over a part of it."""
+
+    def window(times, start, stop):
+        share = (np.array(times) - start) / (stop - start)
+        return (30.0 * share**2 * (1.0 - share) ** 2).sum() / (stop - start)
+
+    expected = [window(times, 1.0, 9.0) for times in ([1, 2, 3, 8], [2], [5], [])]
+    np.testing.assert_allclose(rates.smooth_rate(spikes), expected, rtol=1e-13)
+    expected = [window(times, 2.0, 8.0) for times in ([3, 8], [], [5], [])]
+    np.testing.assert_allclose(rates.smooth_rate(spikes, start=2.0, stop=8.0), expected, rtol=1e-13)
+
+
+def test_smooth_rate_of_a_run_is_that_of_its_spikes():
+    network = random_network(np.random.default_rng(1), 12)
+    run = simulate(network, 50.0, record_spikes=True)
+    np.testing.assert_allclose(run.smooth_rate, rates.smooth_rate(run.spikes), rtol=1e-12, atol=1e-15)
+    simulator = Simulator(network)
+    simulator.advance(20.0)
+    later = simulator.advance(50.0)
+    np.testing.assert_allclose(later.smooth_rate, rates.smooth_rate(later.spikes), rtol=1e-12, atol=1e-15)
+    continued = simulate(network, 30.0, state=simulate(network, 20.0).state)
+    np.testing.assert_allclose(continued.smooth_rate, later.smooth_rate, rtol=1e-9, atol=1e-12)
+
+
+def test_smooth_rates_of_a_steady_neuron_are_right_at_once():
+    """Ten spikes: the window is 0 at its edges, and so is its slope, so the sum is nearly the integral."""
+    train = SpikeTrain(times=np.arange(0.3, 10), neurons=np.zeros(10, int), n_neurons=1, start=0, stop=10)
+    assert rates.smooth_rate(train)[0] == pytest.approx(1.0, abs=2e-4)
+    assert rates.spike_rate(train, stop=9.9)[0] == pytest.approx(1.0, abs=2e-2)
+
+
+def test_errors_of_moments():
+    with pytest.raises(ValueError, match=r"moments must have shape \(..., n_neurons, 3\); got shape \(3,\)"):
+        rates.smooth_rate_of_moments(np.zeros(3), 1.0)
+    with pytest.raises(ValueError, match="duration must be positive and at most 1e\\+75; got 0"):
+        rates.smooth_rate_of_moments(np.zeros((2, 3)), 0.0)
+    with pytest.raises(ValueError, match=r"duration must be a number, or one for each run of moments"):
+        rates.smooth_rate_of_moments(np.zeros((4, 2, 3)), np.ones(3))
 
 
 def test_rate_curve(spikes):

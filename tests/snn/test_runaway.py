@@ -29,9 +29,14 @@ def test_a_runaway_survives_the_way_back_from_a_worker():
 
 
 def test_runaway_on_a_clock():
-    # One spike a step is all a clock allows: it runs away by never stopping.
-    with pytest.raises(RunawayError, match=r"more than max_spikes = 5,000 .*neurons [25] "):
-        simulate_clocked(runaway_network(), 1e6, time_step=0.01, reset="subtract", max_spikes=5_000)
+    for reset in ("subtract", "zero"):  # the one by more and more spikes a step, the other never stops
+        with pytest.raises(RunawayError, match=r"more than max_spikes = 5,000 .*neurons [25] ") as caught:
+            simulate_clocked(
+                runaway_network(), 1e6, time_step=0.01, reset=reset, max_spikes=5_000, record_spikes=True
+            )
+        result = caught.value.result
+        assert result.n_spikes > 5_000
+        np.testing.assert_array_equal(result.spikes.counts(), result.spike_counts)
 
 
 SLOW_RUN = """

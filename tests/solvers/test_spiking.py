@@ -8,15 +8,24 @@ import numpy as np
 import pytest
 from sklearn.exceptions import ConvergenceWarning
 
-from snn import NetworkState, simulate
+from snn import NetworkState, simulate, simulate_clocked
 from solvers import LassoProblem, Status, lasso_network, solve_active_set, solve_spiking
 from solvers.gram import DenseGram
 from solvers.optimality import measure, penalty_max
 from tests.reference.networks import random_dictionary
+from tests.reference.problems import require_certified
 
 # The read-outs of `solve_spiking`, and polish.
-WAYS = [{"readout": "rate"}, {"readout": "current"}, {"polish": True}, {"readout": "current", "polish": True}]
-each_way = pytest.mark.parametrize("options", WAYS, ids=["rate", "current", "polish", "current-polish"])
+WAYS = [
+    {},
+    {"refine": False},
+    {"readout": "rate"},
+    {"readout": "current"},
+    {"polish": True},
+    {"time_step": 0.25},
+]
+NAMES = ["refined", "smooth", "rate", "current", "polish", "on a clock"]
+each_way = pytest.mark.parametrize("options", WAYS, ids=NAMES)
 
 
 def random_problem(
@@ -104,22 +113,22 @@ def test_every_way_reaches_tol_and_says_what_it_did(options, positive, tol):
     assert result.converged
     assert (result.status == Status.CONVERGED).all()
     assert (result.duality_gap <= tol * problem.energies).all()
-    np.testing.assert_array_equal(result.duality_gap, measure(problem, result.codes).duality_gap)
+    require_certified(problem, result)
     np.testing.assert_array_equal(result.n_steps, result.spike_counts.sum(axis=1))
-    assert result.readout == options.get("readout", "rate")
+    assert result.readout == options.get("readout", "smooth")
     if "polish" in options:
         assert result.polished.all()
     else:
         assert not result.polished.any()
         assert (result.n_corrections == 0).all()
         if result.readout == "rate":
-            np.testing.assert_array_equal(result.rate_duality_gap, result.duality_gap)
+            np.testing.assert_allclose(result.rate_duality_gap, result.duality_gap, rtol=1e-9)
 
 
 @pytest.mark.parametrize("positive", [True, False])
 def test_counts_and_events_are_those_of_the_simulation(positive):
     problem = random_problem(positive=positive)
-    result = solve_spiking(problem, tol=1e-2)
+    result = solve_spiking(problem, tol=1e-2, readout="rate")
     for signal in range(problem.n_signals):
         scale = result.scale[signal]
         run = simulate(lasso_network(problem, signal, scale=scale), result.duration[signal])
@@ -130,13 +139,92 @@ def test_counts_and_events_are_those_of_the_simulation(positive):
         np.testing.assert_array_equal(result.codes[signal], scale * code)
 
 
-def planted_problem():
+# -- the smooth window, and refinement -------------------------------------------------------------
+
+
+@pytest.mark.parametrize("positive", [True, False])
+@pytest.mark.parametrize("unit_norm", [True, False])
+def test_smooth_codes_are_those_of_recorded_spikes(positive, unit_norm):
+    """The window summed up spike by spike, or the thresholded current that these rates cause."""
+    problem = random_problem(positive=positive, unit_norm=unit_norm)
+    result = solve_spiking(problem, tol=1e-2, refine=False)
+    signs = np.eye(problem.n_atoms)
+    if not positive:
+        signs = np.vstack([signs, -signs])
+    squared_norms = (problem.dictionary**2).sum(axis=1)
+    for signal in range(problem.n_signals):
+        network = lasso_network(problem, signal, scale=result.scale[signal])
+        start = NetworkState(
+            membrane_potential=0.5 * network.firing_threshold, synaptic_current=np.zeros(network.n_neurons)
+        )
+        duration = result.duration[signal]
+        spikes = simulate(network, duration, state=start, record_spikes=True).spikes
+        assert len(spikes) == result.n_steps[signal]
+        share = spikes.times / duration
+        weights = 30.0 * share**2 * (1.0 - share) ** 2 / duration
+        rates = np.bincount(spikes.neurons, weights, network.n_neurons) @ signs * result.scale[signal]
+        correlations = problem.dictionary @ (problem.signals[signal] - rates @ problem.dictionary)
+        values = squared_norms * rates + correlations
+        caused = np.sign(values) * np.maximum(np.abs(values) - problem.l1_weights, 0.0) / squared_norms
+        if positive:
+            caused = np.maximum(values - problem.l1_weights, 0.0) / squared_norms
+        # The currents' code is looked at where that of the rates is not good enough.
+        alone = problem.subset([signal])
+        is_enough = measure(alone, rates[np.newaxis]).duality_gap <= 1e-2 * alone.energies
+        best = rates if is_enough else caused
+        np.testing.assert_allclose(result.codes[signal], best, rtol=0, atol=1e-12)
+
+
+def test_gaps_of_one_smooth_window_fall_like_one_over_time_squared():
+    problem = planted_problem(positive=True)
+    durations = np.array([32.0, 128.0, 512.0, 2048.0])
+    gaps = []
+    for duration in durations:
+        result = solve_spiking_quietly(problem, max_duration=duration, tol=1e-14, refine=False)
+        gaps.append(np.median(result.duality_gap / problem.energies))
+    slope = np.polyfit(np.log(durations), np.log(gaps), 1)[0]
+    assert slope < -1.35
+
+
+@pytest.mark.parametrize("positive", [True, False])
+def test_each_digit_of_a_refined_code_takes_about_as_many_spikes_as_the_last(positive):
+    problem = planted_problem(positive=positive)
+    spikes = {tol: solve_spiking(problem, tol=tol).n_steps.mean() for tol in (1e-3, 1e-6, 1e-9)}
+    assert spikes[1e-9] < 2.5 * spikes[1e-6]
+    assert spikes[1e-6] < 4.0 * spikes[1e-3]
+    # One window needs thirty times as many for three more digits.
+    one_window = solve_spiking_quietly(problem, tol=1e-6, refine=False)
+    assert one_window.n_steps.mean() > 5.0 * spikes[1e-6]
+
+
+@pytest.mark.parametrize("positive", [True, False])
+def test_refined_codes_are_those_of_the_active_set(positive):
+    problem = random_problem(n_atoms=80, n_features=40, n_signals=10, positive=positive, unit_norm=False)
+    refined = solve_spiking(problem, tol=1e-11)
+    assert refined.converged
+    assert (refined.n_stages > 3).all()
+    exact = solve_active_set(problem, tol=1e-12)
+    np.testing.assert_allclose(refined.codes, exact.codes, rtol=0, atol=1e-4 * np.abs(exact.codes).max())
+    np.testing.assert_allclose(refined.objective, exact.objective, rtol=1e-10)
+
+
+def test_plain_rates_of_several_stages_have_no_gap():
+    problem = planted_problem()
+    refined = solve_spiking(problem, tol=1e-6)
+    assert (refined.n_stages > 1).any()
+    np.testing.assert_array_equal(np.isnan(refined.rate_duality_gap), refined.n_stages > 1)
+    assert refined.sparse_average_currents is None
+    # Another solver may start from it all the same, and has nothing left to correct.
+    assert not solve_active_set(problem, start=refined).n_corrections.any()
+
+
+def planted_problem(*, positive=False):
     """Signals that are mixtures of 5 % of the atoms."""
     rng = np.random.default_rng(6)
     codes = rng.uniform(0.5, 1.5, (5, 128)) * (rng.random((5, 128)) < 0.05)
     codes[codes.any(axis=1) == 0, :3] = 1.0
     dictionary = random_problem(n_atoms=128, n_features=64).dictionary
-    return LassoProblem(dictionary, codes @ dictionary, 0.1)
+    return LassoProblem(dictionary, codes @ dictionary, 0.1, positive=positive)
 
 
 def test_average_current_of_the_second_half_beats_the_rate():
@@ -174,7 +262,9 @@ def test_polish_ends_at_machine_precision(positive, share):
 def test_polish_shows_the_share_of_the_network():
     problem = planted_problem()
     result = solve_spiking(problem, polish=True)
-    assert (result.rate_duality_gap >= result.duality_gap).all()
+    # Two codes that are both optimal have gaps that are rounding.
+    rounding = 1e-13 * problem.energies
+    assert (result.rate_duality_gap >= result.duality_gap - rounding).all()
     assert np.median(result.rate_duality_gap) > 0.01 * np.median(problem.energies)
     # The spikes had found most of the support: fewer corrections than it has atoms.
     assert (result.n_corrections < result.support_size).all()
@@ -184,7 +274,7 @@ def test_polish_shows_the_share_of_the_network():
 def test_average_currents_are_those_of_the_simulation():
     """Of the neurons that fired, where they are positive: docs/theory.md, equation 4."""
     problem = random_problem(unit_norm=False)
-    result = solve_spiking(problem, tol=1e-2)
+    result = solve_spiking(problem, tol=1e-2, readout="rate")
     for signal in range(problem.n_signals):
         network = lasso_network(problem, signal, scale=result.scale[signal])
         run = simulate(network, result.duration[signal])
@@ -282,14 +372,14 @@ def test_the_unit_of_the_signals_is_of_no_consequence(options, unit):
     result = solve_spiking(other, tol=1e-2, **options)
     np.testing.assert_array_equal(result.spike_counts, expected.spike_counts)
     np.testing.assert_array_equal(result.duration, expected.duration)
-    np.testing.assert_allclose(result.scale, unit * expected.scale, rtol=1e-14)
+    np.testing.assert_allclose(result.scale, unit * expected.scale, rtol=1e-10)
     np.testing.assert_allclose(result.codes, unit * expected.codes, rtol=1e-10, atol=unit * 1e-14)
 
 
 # -- limits and zeros ----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("readout", ["rate", "current"])
+@pytest.mark.parametrize("readout", ["smooth", "rate", "current"])
 def test_a_signal_given_up_keeps_its_best_code_and_true_gap(readout):
     problem = random_problem()
     with pytest.warns(
@@ -299,7 +389,7 @@ def test_a_signal_given_up_keeps_its_best_code_and_true_gap(readout):
     assert not result.converged
     assert (result.status == Status.LIMIT_REACHED).all()
     assert (result.duration == 5.0).all()
-    np.testing.assert_array_equal(result.duality_gap, measure(problem, result.codes).duality_gap)
+    require_certified(problem, result)
     assert (result.duality_gap > 1e-6 * problem.energies).all()
     assert (result.support_size > 0).all()
 
@@ -332,8 +422,10 @@ def test_a_code_depends_on_neither_batch_mates_nor_workers(options):
     ):  # fmt: skip
         np.testing.assert_array_equal(getattr(spread, name), getattr(together, name))
     for name in ("sparse_codes", "sparse_spike_counts", "sparse_average_currents"):
+        if getattr(together, name) is None:
+            continue
         assert not (getattr(spread, name) != getattr(together, name)).nnz
-    np.testing.assert_array_equal(together.duality_gap, measure(problem, together.codes).duality_gap)
+    require_certified(problem, together)
     for signal in (0, 7, 299):
         alone = solve_spiking(problem.subset([signal]), tol=1e-2, **options)
         np.testing.assert_array_equal(alone.spike_counts[0], together.spike_counts[signal])
@@ -391,7 +483,7 @@ def test_signals_whose_active_set_does_not_end_run_on_and_do_not_disturb_the_oth
     together = solve_spiking_quietly(problem, tol=1e-9, polish=True)
     assert len(np.unique(together.duration)) > 1
     assert together.converged
-    np.testing.assert_array_equal(together.duality_gap, measure(problem, together.codes).duality_gap)
+    require_certified(problem, together)
     for signal in range(12):
         alone = solve_spiking_quietly(problem.subset([signal]), tol=1e-9, polish=True)
         for name in ("codes", "spike_counts", "duration", "duality_gap", "n_corrections"):
@@ -399,7 +491,7 @@ def test_signals_whose_active_set_does_not_end_run_on_and_do_not_disturb_the_oth
 
 
 @pytest.mark.parametrize("positive", [True, False])
-@pytest.mark.parametrize("options", WAYS[1:3], ids=["current", "polish"])
+@pytest.mark.parametrize("options", [WAYS[0], *WAYS[3:5]], ids=[NAMES[0], *NAMES[3:5]])
 def test_one_signal_in_a_large_dictionary_makes_no_gram_matrix(options, positive, monkeypatch):
     rng = np.random.default_rng(12)
     dictionary = random_dictionary(rng, 700, 90)
@@ -463,3 +555,32 @@ def test_potentials_at_half_their_thresholds_spare_spikes():
     from_rest = sum(spikes_to_one_percent(problem, 0.0) for problem in problems)
     assert support <= from_half < 1.6 * support
     assert from_half < 0.8 * from_rest
+
+
+# -- on a clock ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("positive", [True, False])
+@pytest.mark.parametrize("time_step", [0.1, 0.25])
+def test_a_coarse_clock_reaches_small_gaps_with_as_many_spikes(positive, time_step):
+    problem = random_problem(100, 40, 4, positive=positive)
+    on_a_clock = solve_spiking(problem, tol=1e-6, time_step=time_step)
+    exact = solve_spiking(problem, tol=1e-6)
+    assert (on_a_clock.status == Status.CONVERGED).all()
+    gaps = measure(problem, on_a_clock.codes).duality_gap / (0.5 * (problem.signals**2).sum(axis=1))
+    assert (gaps <= 1e-6).all()
+    assert on_a_clock.n_steps.sum() < 2 * exact.n_steps.sum()  # spikes
+    assert not np.array_equal(on_a_clock.n_steps, exact.n_steps)
+
+
+def test_one_stage_on_a_clock_is_the_clocked_network():
+    """The same spikes as `simulate_clocked`, and a look between two steps sees those up to then."""
+    problem = random_problem(n_signals=1, positive=True)
+    options = {"tol": 1e-12, "max_duration": 50.1, "refine": False}
+    result = solve_spiking_quietly(problem, time_step=0.25, **options)
+    network = lasso_network(problem, scale=float(result.scale[0]))
+    state = NetworkState(
+        membrane_potential=0.5 * network.firing_threshold, synaptic_current=np.zeros(network.n_neurons)
+    )
+    run = simulate_clocked(network, 50.0, time_step=0.25, state=state)
+    np.testing.assert_array_equal(result.spike_counts[0], run.spike_counts)

@@ -167,7 +167,13 @@ def test_a_slow_lateral_step_lets_thresholds_and_norms_shrink(data):
 
 @pytest.mark.parametrize(
     "changes",
-    [{"readout": "counts"}, {"time_step": 1 / 32}, {"batch_size": 1}, {"batch_size": 64}],
+    [
+        {"readout": "counts"},
+        {"time_step": 1 / 16},
+        {"time_step": 1 / 32, "integration": "euler"},
+        {"batch_size": 1},
+        {"batch_size": 64},
+    ],
     ids=lambda changes: f"{changes}",
 )
 def test_every_way_of_running_learns(signals, changes):
@@ -845,6 +851,8 @@ GOOD = np.ones((4, 3))
         (lambda: LearningSettings(penalty=0.1, amplitude=0.0), ValueError, "amplitude must be positive; got 0.0"),
         (lambda: LearningSettings(penalty=0.1, readout="rate"), ValueError, "readout must be one of 'counts', 'currents'; got 'rate'"),
         (lambda: LearningSettings(penalty=0.1, time_step=0.0), ValueError, "time_step must be positive; got 0.0"),
+        (lambda: LearningSettings(penalty=0.1, integration="rk4"), ValueError, "integration must be one of 'exact', 'euler'; got 'rk4'"),
+        (lambda: LearningSettings(penalty=0.1, integration=None), TypeError, "integration must be one of 'exact', 'euler'; got NoneType"),
         (lambda: LearningSettings(penalty=0.1, steps="small"), TypeError, "steps must be UsageSteps or PaperSteps; got str"),
         (lambda: LearningSettings(penalty=0.1, batch_size=0), ValueError, "batch_size must be positive; got 0"),
         (lambda: UsageSteps(gain=0.0), ValueError, "gain must be positive; got 0.0"),
