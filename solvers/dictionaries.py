@@ -53,6 +53,10 @@ class Dictionary(ABC):
     def require_norms(self) -> None:
         """Raise ValueError if a squared norm is zero, or if floating point cannot hold it."""
 
+    def complaint(self, signals: np.ndarray) -> str | None:
+        """Return what is wrong with coding signals in this dictionary, in one sentence, or None."""
+        return None
+
     @abstractmethod
     def correlate(self, signals: np.ndarray) -> np.ndarray:
         """Return signals @ D.T, shape (n_signals, n_atoms)."""
