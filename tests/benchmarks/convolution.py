@@ -3,12 +3,14 @@
 ``python -m tests.benchmarks convolution [--quick]``
 """
 
+import json
 import os
 import resource
 import subprocess
 import sys
 import tempfile
 import time
+import warnings
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
@@ -16,10 +18,29 @@ from typing import NamedTuple
 import numpy as np
 from matplotlib.figure import Figure
 
+from dictlearn import random_patches
 from examples._common import BLUE, GREEN, GREY, ORANGE, figure
-from examples.convolutional_coding import coding_problem, fresh, learned_kernels
+from examples._data import PHOTOGRAPHS, grey_photograph
+from examples.convolutional_coding import (
+    CODED,
+    KERNEL_SIDE,
+    LEARNED_FROM,
+    STRIDE,
+    coding_problem,
+    fresh,
+    learned_kernels,
+)
 from snn.event_driven import EventDrivenRun
-from solvers import LassoProblem, lasso_network, objective, solve_active_set, solve_fista, solve_spiking
+from solvers import (
+    ConvolutionalDictionary,
+    IllPosedWarning,
+    LassoProblem,
+    lasso_network,
+    objective,
+    solve_active_set,
+    solve_fista,
+    solve_spiking,
+)
 from solvers.fista import Iterates, gradient_step
 from tests.benchmarks.report import Target, at_least, at_most
 from tests.benchmarks.timing import WrongAnswerError, first_call, milliseconds, table
@@ -38,6 +59,11 @@ CLOSE, OPTIMUM_TOL = 0.01, 1e-4
 CERTIFIED = (1e-1, 1e-2, 1e-4, 1e-6)
 MOST_UNKNOWNS = 100_000
 MOST_ITERATIONS = 100_000
+# Photographs as they are, slow changes and all, in kernels without a mean: pixels a side, and kernels.
+GROWTH = (*((side, 128) for side in (64, 128, 256, 512)), *((256, n) for n in (16, 32, 64)))
+QUICK_GROWTH = ((24, 8), (32, 8))
+RAW_PENALTY = 0.05
+RAW = "raw"
 
 
 class Curve(NamedTuple):
@@ -154,7 +180,11 @@ def run(*, quick: bool) -> dict:
         sizes.append(measure(problem, repeats) | {"side": side})
         sizes[-1]["certified_codes"] = measure_certified(problem, repeats)
         sizes[-1]["peak_memory"] = peak_memory(side, kernels, sizes[-1]["rate"]["duration"])
-    return {"n_kernels": len(kernels), "sizes": sizes}
+    return {
+        "n_kernels": len(kernels),
+        "sizes": sizes,
+        "growth": [code_raw(side, n_kernels) for side, n_kernels in (QUICK_GROWTH if quick else GROWTH)],
+    }
 
 
 def measure(problem: LassoProblem, repeats: int) -> dict:
@@ -234,15 +264,20 @@ def peak_memory(side: int, kernels: np.ndarray, duration: float) -> float:
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "kernels.npy"
         np.save(file, kernels)
-        told = subprocess.run(
-            [sys.executable, "-m", "tests.benchmarks.convolution", str(file), str(side), str(duration)],
-            check=True,
-            capture_output=True,
-            text=True,
-            cwd=Path(__file__).parents[2],
-            env=os.environ | {"OPENBLAS_NUM_THREADS": "1"},
-        )
-    return float(told.stdout)
+        return float(_told_alone(str(file), str(side), str(duration)))
+
+
+def _told_alone(*arguments: str) -> str:
+    """Return what this program prints in a process of its own."""
+    told = subprocess.run(
+        [sys.executable, "-m", "tests.benchmarks.convolution", *arguments],
+        check=True,
+        capture_output=True,
+        text=True,
+        cwd=Path(__file__).parents[2],
+        env=os.environ | {"OPENBLAS_NUM_THREADS": "1"},
+    )
+    return told.stdout
 
 
 def code_alone(file: str, side: str, duration: str) -> None:
@@ -319,6 +354,14 @@ def markdown(data: dict) -> str:
         for size in data["sizes"]
         for row in size["certified_codes"]
     ]  # fmt: skip
+    growth = [
+        [
+            f"{row['side']} x {row['side']}", f"{row['n_kernels']}", f"{row['n_unknowns']:,}",
+            f"{row['support']:,}", milliseconds(row["seconds"]), f"{row['gap']:.0e}",
+            f"{row['peak_memory']:.2f} GB",
+        ]
+        for row in data.get("growth", ())
+    ]  # fmt: skip
     return "\n\n".join(
         [
             f"A photograph, its contrast normalised, in {data['n_kernels']} learned kernels of 8 x 8 pixels "
@@ -340,6 +383,10 @@ def markdown(data: dict) -> str:
             "eigenvalue and certificates included. *Spikes alone* are read through the smooth window and "
             "refined; the active set is exact to rounding, whatever the tolerance.",
             table(["unknowns", "method", "gap wanted", "time", "gap", "work"], certified),
+            "A photograph with its slow changes, in kernels of 8 x 8 pixels without a mean, at stride 4, "
+            f"codes of either sign, penalty {RAW_PENALTY:g}: polished spikes, one run each. Slow changes are "
+            "sums of large coefficients of both signs, and the equations are badly conditioned.",
+            table(["image", "kernels", "unknowns", "in the code", "time", "gap", "peak memory"], growth),
         ]
     )  # fmt: skip
 
@@ -356,5 +403,57 @@ def plot(data: dict) -> Figure:
     return picture
 
 
+def raw_problem(side: int, n_kernels: int) -> LassoProblem:
+    """Return the problem of coding a photograph with its slow changes, in kernels without a mean.
+
+    The kernels are patches of other photographs, and no mean is subtracted from the image: equations between
+    neighbouring atoms are badly conditioned.
+    """
+    images = [grey_photograph(name) for name in LEARNED_FROM if name in PHOTOGRAPHS]
+    patches = random_patches(images, KERNEL_SIDE, 20 * n_kernels, rng=0)
+    patches -= patches.mean(axis=1, keepdims=True)
+    # One in ten of those of the most contrast.
+    norms = np.linalg.norm(patches, axis=1)
+    chosen = np.argsort(-norms, kind="stable")[::10][:n_kernels]
+    kernels = patches[chosen] / norms[chosen, np.newaxis]
+    image = grey_photograph(CODED)
+    top, left = (image.shape[0] - side) // 2, (image.shape[1] - side) // 2
+    dictionary = ConvolutionalDictionary(
+        kernels.reshape(n_kernels, KERNEL_SIDE, KERNEL_SIDE), (side, side), STRIDE
+    )
+    signal = image[top : top + side, left : left + side].reshape(1, -1)
+    return LassoProblem(dictionary, signal, RAW_PENALTY)
+
+
+def code_raw(side: int, n_kernels: int) -> dict:
+    """Return what polished spikes take for a photograph with its slow changes, in a process of its own."""
+    return json.loads(_told_alone(RAW, str(side), str(n_kernels)))
+
+
+def code_raw_alone(side: str, n_kernels: str) -> None:
+    """Code a photograph with its slow changes, and print what it took."""
+    warnings.simplefilter("ignore", IllPosedWarning)
+    solve_spiking(raw_problem(24, 8), polish=True)
+    problem = raw_problem(int(side), int(n_kernels))
+    begin = time.perf_counter()
+    result = solve_spiking(problem, polish=True, tol=CERTIFIED[-1])
+    seconds = time.perf_counter() - begin
+    if not result.converged:
+        raise WrongAnswerError(f"the gap must be at most {CERTIFIED[-1]:g}; it is {result.duality_gap[0]:g}")
+    told = {
+        "side": int(side),
+        "n_kernels": int(n_kernels),
+        "n_unknowns": problem.n_atoms,
+        "support": int(result.support_size[0]),
+        "seconds": seconds,
+        "gap": float(result.duality_gap[0] / problem.energies[0]),
+        "peak_memory": _peak_of_this_process() / 1e9,
+    }
+    print(json.dumps(told))
+
+
 if __name__ == "__main__":
-    code_alone(*sys.argv[1:])
+    if sys.argv[1] == RAW:
+        code_raw_alone(*sys.argv[2:])
+    else:
+        code_alone(*sys.argv[1:])
