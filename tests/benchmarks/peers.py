@@ -14,7 +14,7 @@ from functools import partial
 
 import numpy as np
 
-from solvers import LassoProblem, solve_active_set, solve_fista, solve_spiking
+from solvers import LassoProblem, PreparedLasso, solve_active_set, solve_fista, solve_spiking
 from solvers.compare import METHODS
 from tests.benchmarks.lean_fista import largest_eigenvalue, lean_fista
 from tests.benchmarks.problems import again
@@ -99,6 +99,14 @@ def _spiking(**options: object) -> Callable[[LassoProblem], Solve]:
 
 def _active_set(problem: LassoProblem) -> Solve:
     return lambda tol: solve_active_set(again(problem), tol=tol).codes
+
+
+def _prepared(problem: LassoProblem) -> Solve:
+    """The dictionary is prepared once, and only signals are new."""
+    prepared = PreparedLasso(
+        problem.dictionary, problem.penalty, positive=problem.positive, gram=problem.gram
+    )
+    return lambda tol: solve_active_set(prepared.with_signals(problem.signals), tol=tol).codes
 
 
 def _active_set_from_fista(problem: LassoProblem) -> Solve:
@@ -321,6 +329,7 @@ ALONE = (SPIKES, ONE_WINDOW, CURRENT, RATE)
 ACTIVE_SET = Peer(name="active set", ask=_active_set, takes_batches=True)
 FROM_FISTA = Peer(name="active set, from ten FISTA steps", ask=_active_set_from_fista, takes_batches=True)
 FROM_SPIKES = Peer(name="active set, from spikes", ask=_spiking(polish=True), takes_batches=True)
+PREPARED = Peer(name="active set, prepared", ask=_prepared, takes_batches=True)
 ACTIVE_SETS = (ACTIVE_SET, FROM_FISTA, FROM_SPIKES)
 FISTA = Peer(name="FISTA", ask=_fista, takes_batches=True)
 LEAN_FISTA = Peer(name="FISTA, lean", ask=_lean_fista(sparse=True))

@@ -25,6 +25,7 @@ ROOT = Path(__file__).parents[2]
 ALL_PEERS = (
     peers.SPIKES,
     *peers.ACTIVE_SETS,
+    peers.PREPARED,
     peers.FISTA,
     peers.LEAN_FISTA,
     peers.DENSE_FISTA,
