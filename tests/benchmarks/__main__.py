@@ -46,6 +46,7 @@ SECTIONS = {
     "threads": "threads",
     "finish": "finish_time",
     "floor": "floor",
+    "clock": "coarse_clock",
     "startup": "startup",
     "convolution": "convolution",
 }
