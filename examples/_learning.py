@@ -89,7 +89,7 @@ def options(description: str, *, n_samples: int) -> argparse.ArgumentParser:
     """Return the options that every example of learning has."""
     arguments = parser(description)
     arguments.add_argument("--samples", type=int, default=n_samples, help="training samples")
-    arguments.add_argument("--batch", type=int, default=16, help="samples that see the same weights")
+    arguments.add_argument("--batch", type=int, default=32, help="samples that see the same weights")
     arguments.add_argument("--jobs", type=int, default=1, help="threads")
     arguments.add_argument(
         "--learners",
