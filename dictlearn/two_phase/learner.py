@@ -177,8 +177,9 @@ class TwoPhaseLearner:
         arguments = (signals, probed, thresholds, reweighting, *phases)
         if executor is None:
             return self._update(*arguments)
+        helper = executor if n_threads > 1 else None
         # Not in this thread: Ctrl-C stops the main one anywhere, and a batch is learned whole or not at all.
-        return executor.submit(self._update, *arguments).result()
+        return executor.submit(self._update, *arguments, helper=helper).result()
 
     def _probed(self, n_signals: int) -> np.ndarray:
         """Return the atoms that are made to fire alone: those whose lateral weights were not used longest."""
@@ -193,6 +194,8 @@ class TwoPhaseLearner:
         reweighting: np.ndarray,
         first: Phase,
         second: Phase,
+        *,
+        helper: Executor | None = None,
     ) -> float:
         settings, synapses = self.settings, self._synapses
         kappa, readout = settings.kappa, settings.readout
@@ -214,9 +217,19 @@ class TwoPhaseLearner:
         )
         steps = settings.steps.of_batch(codes, self._statistics, conditions)
         sizes = {"kappa": kappa, "step": steps.step, "keep": steps.keep}
-        rules.update_feedforward(synapses.feedforward, codes, g_d, **sizes)
-        rules.update_feedback(synapses.feedback, codes, g_d, **sizes)
+
+        def update_both_ways() -> None:
+            rules.update_feedforward(synapses.feedforward, codes, g_d, **sizes)
+            rules.update_feedback(synapses.feedback, codes, g_d, **sizes)
+
+        # F and B, and H, change by what was read above, and may do so side by side.
+        future = None if helper is None else helper.submit(update_both_ways)
         settings.steps.update_lateral(synapses.lateral, all_codes, g_h, steps, kappa=kappa)
+        # An executor may have no other thread.
+        if future is None or future.cancel():
+            update_both_ways()
+        else:
+            future.result()
         diagonal = np.einsum("ii->i", synapses.lateral_rows)
         self.n_bounded += int(np.count_nonzero(diagonal < LEAST_THRESHOLD))
         np.maximum(diagonal, LEAST_THRESHOLD, out=diagonal)

@@ -281,7 +281,8 @@ def _projected(codes: np.ndarray, values: np.ndarray) -> np.ndarray:
     directions = codes * inverse
     # Without the ridge, nearly equal codes would require large weights.
     products = directions @ directions.T + PROJECTION_RIDGE * np.eye(len(codes))
-    return inverse * linalg.solve(products, inverse * values, assume_a="pos")
+    factor = linalg.cho_factor(products, overwrite_a=True, check_finite=False)
+    return inverse * linalg.cho_solve(factor, inverse * values, overwrite_b=True, check_finite=False)
 
 
 def _phases(without_feedback: Phase, with_feedback: Phase) -> tuple[Phase, Phase]:
