@@ -2,8 +2,8 @@
 
 Kernels of 8 x 8 pixels are placed at every fourth row and column of an image and overlap; the code says how
 strong each is at each place, and is never negative.  The kernels are learned from patches of other
-photographs by scikit-learn.  Both solvers use the same convolutional dictionary, which is never built as a
-matrix, and are followed until they are near the optimum.
+photographs by scikit-learn.  Spikes alone and FISTA use the same convolutional dictionary, which is never
+built as a matrix, and both are certified at each accuracy; the active-set method stands beside them.
 
     python -m examples.convolutional_coding [--output DIR] [--side PIXELS] [--small]
 """
@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -22,11 +22,16 @@ from sklearn.decomposition import MiniBatchDictionaryLearning
 from sklearn.exceptions import ConvergenceWarning
 
 from dictlearn import plot_atoms, random_patches
-from examples._common import BLUE, GREEN, GREY, ORANGE, figure, parser, save, signal_to_noise, table
+from examples._common import BLUE, ORANGE, PURPLE, figure, parser, save, signal_to_noise, table
 from examples._data import PHOTOGRAPHS, grey_photograph
-from snn.event_driven import EventDrivenRun
-from solvers import ConvolutionalDictionary, LassoProblem, duality_gap, lasso_network, objective, solve_fista
-from solvers.fista import Iterates, gradient_step
+from solvers import (
+    ConvolutionalDictionary,
+    LassoProblem,
+    SparseCodingResult,
+    solve_active_set,
+    solve_fista,
+    solve_spiking,
+)
 
 KERNEL_SIDE = 8
 STRIDE = 4
@@ -36,15 +41,17 @@ PENALTY = 0.4
 CODED = "camera"
 LEARNED_FROM = ("china", "flower", "astronaut", "coffee", "rocket")
 # Relative to 1/2 ||image||^2.
-OPTIMUM_TOL = 1e-4
-CLOSE = 0.01
+TOLS = (1e-1, 3e-2, 1e-2, 1e-3, 1e-4, 1e-5, 1e-6)
+LEAST_GAP = 1e-16
 
 
 class Curve(NamedTuple):
-    """How a solver approaches the optimum: seconds, and the objective reached."""
+    """How a solver approaches the optimum: of each tolerance the seconds, the certified gap and the steps."""
 
     seconds: np.ndarray
-    objective: np.ndarray
+    gap: np.ndarray
+    """In units of 1/2 ||image||^2."""
+    n_steps: np.ndarray
 
 
 def normalised(image: np.ndarray) -> np.ndarray:
@@ -93,122 +100,69 @@ def fresh(problem: LassoProblem) -> LassoProblem:
     return LassoProblem(problem.dictionary, problem.signals, problem.l1_weights, positive=problem.positive)
 
 
-def follow_fista(problem: LassoProblem, stop_objective: float, *, repeats: int = 1) -> Curve:
-    """Return the course of FISTA until an objective; its step is given, and certificates are not timed."""
-    step = gradient_step(problem)
-    seconds, objectives = [], []
-    for _ in range(repeats):
-        unsolved = fresh(problem)
-        elapsed, reached, taken = 0.0, np.inf, []
-        begin = time.perf_counter()
-        iterates = Iterates(unsolved, step)
-        elapsed += time.perf_counter() - begin
-        objectives = []
-        while reached > stop_objective:
+def follow(
+    problem: LassoProblem,
+    solve: Callable[..., SparseCodingResult],
+    tols: Sequence[float],
+    *,
+    repeats: int = 1,
+) -> tuple[Curve, SparseCodingResult]:
+    """Return what a solver takes to each tolerance, from the image to certified codes, and its result."""
+    solve(fresh(problem), tol=1.0)
+    seconds, gaps, n_steps = [], [], []
+    for tol in tols:
+        taken = []
+        for _ in range(repeats):
+            unsolved = fresh(problem)
             begin = time.perf_counter()
-            iterates.advance()
-            elapsed += time.perf_counter() - begin
-            reached = float(objective(problem, iterates.codes / step.norms)[0])
-            taken.append(elapsed)
-            objectives.append(reached)
-        seconds.append(taken)
-    return Curve(np.min(seconds, axis=0), np.array(objectives))
+            result = solve(unsolved, tol=tol)
+            taken.append(time.perf_counter() - begin)
+        seconds.append(min(taken))
+        gaps.append(float(result.duality_gap[0] / problem.energies[0]))
+        n_steps.append(int(result.n_steps[0]))
+    return Curve(np.array(seconds), np.array(gaps), np.array(n_steps)), result
 
 
-class SpikingRead(NamedTuple):
-    """What a run of the network gives: its codes, and what it did."""
-
-    by_rate: np.ndarray
-    by_current: np.ndarray
-    n_spikes: int
-    spike_counts: np.ndarray
-
-
-def run_spikes(problem: LassoProblem, duration: float) -> tuple[SpikingRead, float]:
-    """Return what the network says at a time, and the seconds of it: from the image to the codes.
-
-    Rates are those since the start; currents the average over the second half.
-    """
-    unsolved = fresh(problem)
-    lasso_network(problem)  # the weights, which are the dictionary's, not the image's
-    begin = time.perf_counter()
-    drive = unsolved.correlations - unsolved.l1_weights
-    scale = max(float((drive / unsolved.squared_norms).max()), np.finfo(float).tiny)
-    network = lasso_network(unsolved, scale=scale)
-    run = EventDrivenRun(network, network.soma_bias[np.newaxis])
-    run.advance(duration)
-    by_rate = run.spike_counts * (scale / duration)
-    seconds = time.perf_counter() - begin
-
-    # Not on the clock: another run, stopped half way.
-    halved = EventDrivenRun(network, network.soma_bias[np.newaxis])
-    charge = []
-    for end in (0.5 * duration, duration):
-        halved.advance(end)
-        charge.append(network.firing_threshold * halved.spike_counts + halved.membrane_potential)
-    by_current = np.maximum(charge[1] - charge[0], 0.0) * (2.0 * scale / duration) / network.firing_threshold
-    return SpikingRead(by_rate, by_current, int(run.spike_counts.sum()), run.spike_counts), seconds
-
-
-def follow_spikes(problem: LassoProblem, stop_objective: float, *, repeats: int = 1) -> tuple[Curve, dict]:
-    """Return the course of the spike rates until an objective, each point a run from the image on.
-
-    Also what the last run did, with the seconds until the rates, and the average currents, got there.
-    """
-    seconds, objectives, facts = [], [], {}
-    duration = 2.0
-    while not ("rate" in facts and "current" in facts):
-        runs = [run_spikes(problem, duration) for _ in range(repeats)]
-        read = runs[0][0]
-        taken = min(each for _, each in runs)
-        seconds.append(taken)
-        objectives.append(float(objective(problem, read.by_rate)[0]))
-        reached = {"rate": objectives[-1], "current": float(objective(problem, read.by_current)[0])}
-        for name, value in reached.items():
-            if value <= stop_objective and name not in facts:
-                facts[name] = {"seconds": taken, "duration": duration, "n_spikes": read.n_spikes}
-        if "rate" in facts and "codes" not in facts:
-            facts |= {"codes": read.by_rate, "spike_counts": read.spike_counts}
-        # In small steps where it matters when.
-        waited_for = [value for name, value in reached.items() if name not in facts]
-        is_near = min(waited_for, default=np.inf) < (1.0 + 0.3 * CLOSE) * stop_objective
-        duration *= 2.0 ** (1 / 32 if is_near else 1 / 8)
-    return Curve(np.array(seconds), np.array(objectives)), facts
-
-
-def draw(problem: LassoProblem, facts: dict, optimum: float, curves: dict[str, Curve]) -> Figure:
+def draw(problem: LassoProblem, codes: np.ndarray, curves: dict[str, Curve]) -> Figure:
     picture = figure(13.0, 7.2)
     top, bottom = picture.subfigures(2, 1)
     dictionary = problem.dictionary
     image = problem.signals.reshape(dictionary.image_shape)
-    coded = problem.reconstruct(facts["codes"]).reshape(dictionary.image_shape)
+    coded = problem.reconstruct(codes).reshape(dictionary.image_shape)
     original, approximation, kernels = top.subplots(1, 3)
     for panel, shown, title in (
         (original, image, f"Photograph, {image.shape[0]} x {image.shape[1]}, contrast normalised"),
-        (approximation, coded, f"From {np.count_nonzero(facts['codes']):,} atoms that fired"),
+        (approximation, coded, f"From {np.count_nonzero(codes):,} coefficients, found by spikes"),
     ):
         panel.imshow(shown, cmap="gray", vmin=-2.5, vmax=2.5)
         panel.set(title=title)
         panel.set_axis_off()
     plot_atoms(dictionary.kernel_rows, KERNEL_SIDE, ax=kernels)
     kernels.set(title=f"{dictionary.n_kernels} kernels, one step every {dictionary.stride} pixels")
-    draw_curves(bottom.subplots(), optimum, curves, f"{problem.n_atoms:,} unknowns")
+    _draw_curves(bottom.subplots(), curves, f"{problem.n_atoms:,} unknowns")
     return picture
 
 
-def draw_curves(ax, optimum: float, curves: dict[str, Curve], title: str) -> None:
-    """Draw how far objectives are above the optimum, against time."""
-    for (name, curve), colour in zip(curves.items(), (BLUE, ORANGE, GREEN), strict=False):
+def _draw_curves(ax, curves: dict[str, Curve], title: str) -> None:
+    """Draw certified gaps against the time of the whole solver; a star where a method has one time only."""
+    for (name, curve), colour in zip(curves.items(), (BLUE, ORANGE, PURPLE), strict=True):
+        alone = len(curve.seconds) == 1
         ax.plot(
             1e3 * curve.seconds,
-            curve.objective / optimum - 1.0,
+            np.maximum(curve.gap, LEAST_GAP),
             color=colour,
-            marker="o",
-            markersize=3,
+            linestyle="" if alone else "-",
+            marker="*" if alone else "o",
+            markersize=13 if alone else 5,
             label=name,
         )
-    ax.axhline(CLOSE, color=GREY, linestyle=":", linewidth=1.0)
-    ax.set(xscale="log", yscale="log", xlabel="milliseconds, one thread", ylabel="E / E* - 1", title=title)
+    ax.set(
+        xscale="log",
+        yscale="log",
+        xlabel="milliseconds of the whole solver, one thread",
+        ylabel="duality gap / (1/2 ||image||²)",
+        title=f"{title}: certified distance from the optimum",
+    )
     ax.legend()
 
 
@@ -222,37 +176,40 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     kernels = learned_kernels(24, n_patches=2_000) if options.small else learned_kernels()
     problem = coding_problem(options.side, kernels)
-    best = solve_fista(problem, tol=OPTIMUM_TOL)
-    optimum = float(best.objective[0])
+    by_spikes, spiking = follow(problem, solve_spiking, TOLS)
+    by_fista, fista = follow(problem, solve_fista, TOLS)
+    by_active_set, exact = follow(problem, solve_active_set, TOLS[-1:])
     print("A photograph in convolutional sparse code")
     print(
         f"{options.side} x {options.side} pixels; {len(kernels)} kernels at "
         f"{problem.dictionary.n_positions:,} positions; {problem.n_atoms:,} unknowns, "
-        f"{best.support_size[0]:,} in the code"
+        f"{exact.support_size[0]:,} in the code"
     )
-    print(f"E* = {optimum:.6g}, certified to {best.duality_gap[0] / optimum:.1e} of it")
-    stop = (1.0 + CLOSE) * optimum
-    by_spikes, facts = follow_spikes(problem, stop, repeats=3)
-    by_fista = follow_fista(problem, stop, repeats=3)
+    print("Whole solvers, from the image to codes whose gap is certified, in units of 1/2 ||image||^2.")
     rows = [
         (
-            f"spikes, read from {label}",
-            f"{1e3 * facts[name]['seconds']:.2f}",
-            f"{by_fista.seconds[-1] / facts[name]['seconds']:.1f}",
-            f"{facts[name]['n_spikes']:,} spikes, t = {facts[name]['duration']:.1f}",
+            f"{tol:g}",
+            f"{1e3 * by_spikes.seconds[k]:.1f}",
+            f"{by_spikes.n_steps[k]:,}",
+            f"{1e3 * by_fista.seconds[k]:.1f}",
+            f"{by_fista.n_steps[k]:,}",
         )
-        for name, label in (("rate", "rates"), ("current", "average currents"))
+        for k, tol in enumerate(TOLS)
     ]
-    rows.append(("FISTA", f"{1e3 * by_fista.seconds[-1]:.2f}", "1.0", f"{len(by_fista.seconds)} iterations"))
     print()
-    print(table((f"to {CLOSE:.0%} of the optimum", "milliseconds", "FISTA / this", "work"), rows))
-    gap = float(duality_gap(problem, facts["codes"])[0])
-    coded = problem.reconstruct(facts["codes"])
-    decibels = signal_to_noise(problem.signals, coded)
-    print(f"code of the rates: gap {gap / optimum:.2g} of E*, {decibels:.1f} dB")
+    print(table(("gap", "spikes alone, ms", "spikes", "FISTA, ms", "iterations"), rows))
     print()
-    curves = {"spikes, rates": by_spikes, "FISTA": by_fista}
-    save(draw(problem, facts, optimum, curves), options.output, "convolutional_coding.png")
+    print(f"active set, to rounding: {1e3 * by_active_set.seconds[0]:.1f} ms, gap {by_active_set.gap[0]:.1e}")
+    decibels = signal_to_noise(problem.signals, problem.reconstruct(spiking.codes))
+    objectives = ", ".join(
+        f"{name} {result.objective[0]:.6g}"
+        for name, result in (("spikes alone", spiking), ("FISTA", fista), ("active set", exact))
+    )
+    print(f"objectives at the last gap: {objectives}")
+    print(f"reconstruction from the code of the spikes: {decibels:.1f} dB")
+    print()
+    curves = {"spikes alone": by_spikes, "FISTA": by_fista, "active set, from nothing": by_active_set}
+    save(draw(problem, spiking.codes, curves), options.output, "convolutional_coding.png")
     return 0
 
 

@@ -1,8 +1,8 @@
 """A photograph in sparse code, found by spikes and certified.
 
 Patches of 8 x 8 pixels, without their means, are coded in an overcomplete cosine dictionary by networks
-of two spiking neurons an atom.  Every code comes with a duality gap: how far from the LASSO optimum it
-can be at most, whatever found it.
+of two spiking neurons an atom, and by nothing else.  Every code comes with a duality gap: how far from the
+LASSO optimum it can be at most, whatever found it.  Spike rates, and an active-set method, stand beside them.
 
     python -m examples.photograph [--output DIR] [--height PIXELS] [--width PIXELS]
 """
@@ -10,7 +10,7 @@ can be at most, whatever found it.
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from matplotlib.figure import Figure
@@ -19,9 +19,8 @@ from matplotlib.lines import Line2D
 from dictlearn import extract_patches, overcomplete_dct, plot_atoms, reconstruct_from_patches, remove_mean
 from examples._common import (
     BLUE,
-    GREEN,
-    GREY,
     ORANGE,
+    PURPLE,
     figure,
     parser,
     photograph,
@@ -30,25 +29,51 @@ from examples._common import (
     table,
 )
 from snn import SpikeTrain, plotting, simulate
-from solvers import LassoProblem, SpikingCodingResult, Status, lasso_network, solve_spiking
+from solvers import (
+    LassoProblem,
+    SparseCodingResult,
+    SpikingCodingResult,
+    Status,
+    lasso_network,
+    solve_active_set,
+    solve_spiking,
+)
 from solvers.compare import compare
 
+HEIGHT, WIDTH = 424, 640
 PATCH_SIZE = 8
 N_ATOMS = 256
 PENALTY = 0.05  # in units of the signals, whose pixels run from 0 to 1
+TOL = 1e-3
 RATE_TOL = 1e-2
-POLISHED_TOL = 1e-9
-METHODS = ("spiking", "spiking_polished", "fista", "coordinate_descent", "lars")
+ACTIVE_SET_TOL = 1e-9
+METHODS = (
+    "spiking",
+    "spiking_one_window",
+    "active_set",
+    "active_set_from_fista",
+    "active_set_from_spikes",
+    "fista",
+    "coordinate_descent",
+    "lars",
+)
 COMPARED_TOL = 1e-3
 SHOWN = 60.0  # of the raster, in synaptic time constants
+
+
+def coding_problem(image: np.ndarray) -> tuple[LassoProblem, np.ndarray]:
+    """Return the problem of coding the patches of an image, and their means."""
+    patches, means = remove_mean(extract_patches(image, PATCH_SIZE, stride=PATCH_SIZE))
+    return LassoProblem(overcomplete_dct(PATCH_SIZE, N_ATOMS), patches, PENALTY), means
 
 
 def draw(
     image: np.ndarray,
     approximation: np.ndarray,
     problem: LassoProblem,
-    polished: SpikingCodingResult,
+    spiking: SpikingCodingResult,
     rates: SpikingCodingResult,
+    exact: SparseCodingResult,
 ) -> Figure:
     picture = figure(13.0, 7.5)
     top, bottom = picture.subfigures(2, 1, height_ratios=(1.0, 0.95))
@@ -58,7 +83,7 @@ def draw(
     original.set(title=f"Photograph, {image.shape[0]} x {image.shape[1]} pixels")
     coded.imshow(approximation, cmap="gray", vmin=0.0, vmax=1.0)
     coded.set(
-        title=f"From {polished.support_size.mean():.1f} atoms a patch: "
+        title=f"By spikes alone, {spiking.support_size.mean():.1f} atoms a patch: "
         f"{signal_to_noise(image, approximation):.1f} dB"
     )
     for panel in (original, coded):
@@ -67,17 +92,27 @@ def draw(
     atoms.set(title=f"{problem.n_atoms} cosine atoms")
 
     raster, gaps = bottom.subplots(1, 2, width_ratios=(1.3, 1.0))
-    _draw_raster(raster, problem, polished)
-    _draw_gaps(gaps, problem, polished, rates)
+    _draw_raster(raster, problem, exact)
+    _draw_gaps(
+        gaps,
+        problem,
+        {
+            f"spike rates to {RATE_TOL:g}: {rates.n_steps.mean():,.0f} spikes a patch": (rates, ORANGE),
+            f"spikes alone to {TOL:g}: {spiking.n_steps.mean():,.0f} spikes a patch": (spiking, BLUE),
+            "active-set method, no spikes": (exact, PURPLE),
+        },
+    )
     return picture
 
 
-def _draw_raster(ax, problem: LassoProblem, polished: SpikingCodingResult) -> None:
-    """Draw one patch's network: neurons of the certified code above those that fire in vain."""
-    signal = _patch_to_show(problem, polished)
-    network = lasso_network(problem, signal, scale=polished.scale[signal])
+def _draw_raster(ax, problem: LassoProblem, exact: SparseCodingResult) -> None:
+    """Draw one patch's network: neurons of the optimal code above those that fire in vain."""
+    signal = _patch_to_show(problem, exact)
+    one = problem.subset([signal])
+    drive = (np.abs(one.correlations[0]) - one.l1_weights) / one.squared_norms
+    network = lasso_network(one, scale=float(drive.max()))
     spikes = simulate(network, SHOWN, record_spikes=True).spikes
-    code = polished.codes[signal]
+    code = exact.codes[signal]
     active = np.concatenate([code > 0.0, code < 0.0])
     fired = np.flatnonzero(spikes.counts())
     order = fired[np.lexsort((-spikes.counts()[fired], ~active[fired]))]
@@ -111,27 +146,20 @@ def _draw_raster(ax, problem: LassoProblem, polished: SpikingCodingResult) -> No
     )
 
 
-def _patch_to_show(problem: LassoProblem, polished: SpikingCodingResult) -> int:
+def _patch_to_show(problem: LassoProblem, exact: SparseCodingResult) -> int:
     """Return a patch with a code of the median size, and of the upper quartile of energy among those."""
-    size = polished.support_size
+    size = exact.support_size
     alike = np.flatnonzero(size == np.sort(size)[len(size) // 2])
     return int(alike[np.argsort(problem.energies[alike])[3 * len(alike) // 4]])
 
 
-def _draw_gaps(ax, problem: LassoProblem, polished: SpikingCodingResult, rates: SpikingCodingResult) -> None:
+def _draw_gaps(ax, problem: LassoProblem, groups: dict[str, tuple[SparseCodingResult, str]]) -> None:
     """Draw histograms of the certified gaps, of patches whose code is not zero."""
-    coded = polished.support_size > 0
-    stop = f"t = {np.median(polished.duration):g}"
-    groups = (
-        (polished.rate_duality_gap, ORANGE, f"spike rates at {stop}"),
-        (rates.duality_gap, BLUE, f"spike rates, run on to {RATE_TOL:g}"),
-        (polished.duality_gap, GREEN, f"polished codes, from the spikes at {stop}"),
-    )
-    bins = np.geomspace(1e-17, 10.0, 91)
-    for gap, colour, label in groups:
-        relative = np.clip(relative_gap(problem, gap)[coded], bins[0], bins[-1])
+    coded = np.abs(problem.correlations).max(axis=1) > PENALTY
+    bins = np.geomspace(1e-17, 1.0, 86)
+    for label, (result, colour) in groups.items():
+        relative = np.clip(relative_gap(problem, result.duality_gap)[coded], bins[0], bins[-1])
         ax.hist(relative, bins=bins, color=colour, alpha=0.75, label=label)
-    ax.axvline(RATE_TOL, color=GREY, linestyle=":", linewidth=1.0)
     ax.set(
         xscale="log",
         title="Certified distance from the optimum",
@@ -146,35 +174,31 @@ def relative_gap(problem: LassoProblem, gap: np.ndarray) -> np.ndarray:
     return np.divide(gap, problem.energies, out=np.zeros_like(gap), where=problem.energies > 0.0)
 
 
-def timed(problem: LassoProblem, **options) -> tuple[float, SpikingCodingResult]:
+def timed(
+    problem: LassoProblem, solve: Callable[..., SparseCodingResult], **options: object
+) -> tuple[float, SparseCodingResult]:
     """Solve a problem and return the seconds it took, compilation not counted, and the result."""
-    solve_spiking(problem.subset(slice(0, 1)), **options)
+    solve(problem.subset(slice(0, 1)), **options)
+    unsolved = problem.subset(slice(None))
     started = time.perf_counter()
-    result = solve_spiking(problem, **options)
+    result = solve(unsolved, **options)
     return time.perf_counter() - started, result
 
 
-def network_table(problem: LassoProblem, runs: dict[str, tuple[float, SpikingCodingResult]]) -> str:
-    rows = [
-        (
-            name,
-            f"{seconds:.2f}",
-            f"{result.duration.mean():.3g}",
-            f"{result.n_steps.mean():,.1f}",
-            f"{result.n_synaptic_events.mean():,.0f}",
-            f"{result.n_corrections.mean():.1f}",
-            f"{relative_gap(problem, result.duality_gap).max():.1e}",
-        )
-        for name, (seconds, result) in runs.items()
-    ]
-    heads = (
-        "mean of a patch",
-        "seconds in all",
-        "time constants",
-        "spikes",
-        "synaptic events",
-        "corrections",
-    )
+def network_table(problem: LassoProblem, runs: dict[str, tuple[float, SparseCodingResult]]) -> str:
+    """Return what each way of solving took; the columns of the network are empty where there is none."""
+    rows = []
+    for name, (seconds, result) in runs.items():
+        network = ("-", "-", "-")
+        if isinstance(result, SpikingCodingResult):
+            network = (
+                f"{result.duration.mean():,.0f}",
+                f"{result.n_steps.mean():,.1f}",
+                f"{result.n_synaptic_events.mean():,.0f}",
+            )
+        largest = relative_gap(problem, result.duality_gap).max()
+        rows.append((name, f"{seconds:.2f}", *network, f"{largest:.1e}"))
+    heads = ("mean of a patch", "seconds in all", "time constants", "spikes", "synaptic events")
     return table((*heads, "largest gap"), rows)
 
 
@@ -197,8 +221,10 @@ def solver_table(problem: LassoProblem) -> str:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     command = parser(__doc__.splitlines()[0])
-    command.add_argument("--height", type=int, default=424, help="of the middle of the photograph, in pixels")
-    command.add_argument("--width", type=int, default=640, help="likewise")
+    command.add_argument(
+        "--height", type=int, default=HEIGHT, help="of the middle of the photograph, in pixels"
+    )
+    command.add_argument("--width", type=int, default=WIDTH, help="likewise")
     command.add_argument("--compared", type=int, default=200, help="patches in the table of solvers")
     options = command.parse_args(arguments)
     if min(options.height, options.width) < 1 or options.height % PATCH_SIZE or options.width % PATCH_SIZE:
@@ -207,8 +233,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         command.error("compared must be positive")
 
     image = photograph(options.height, options.width)
-    patches, means = remove_mean(extract_patches(image, PATCH_SIZE, stride=PATCH_SIZE))
-    problem = LassoProblem(overcomplete_dct(PATCH_SIZE, N_ATOMS), patches, PENALTY)
+    problem, means = coding_problem(image)
     print("A photograph in sparse code, found by spikes and certified")
     print(
         f"{image.shape[0]} x {image.shape[1]} pixels; {problem.n_signals:,} patches of "
@@ -216,26 +241,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     print()
 
-    seconds, polished = timed(problem, polish=True, tol=POLISHED_TOL)
-    rates_seconds, rates = timed(problem, readout="rate", tol=RATE_TOL)
+    runs = {
+        f"spikes alone to {TOL:g}": timed(problem, solve_spiking, tol=TOL),
+        f"spike rates to {RATE_TOL:g}": timed(problem, solve_spiking, readout="rate", tol=RATE_TOL),
+        "active set, from nothing": timed(problem, solve_active_set, tol=ACTIVE_SET_TOL),
+    }
+    spiking, rates, exact = (result for _, result in runs.values())
     approximation = reconstruct_from_patches(
-        problem.reconstruct(polished.codes) + means, image.shape, PATCH_SIZE, stride=PATCH_SIZE
+        problem.reconstruct(spiking.codes) + means, image.shape, PATCH_SIZE, stride=PATCH_SIZE
     )
     print("Gaps are certified, in units of 1/2 ||signal||^2.")
-    print(
-        network_table(
-            problem,
-            {
-                f"spike rates to {RATE_TOL:g}": (rates_seconds, rates),
-                "polished codes": (seconds, polished),
-            },
-        )
-    )
-    n_certified = int((polished.status == Status.CONVERGED).sum())
-    print(f"{n_certified:,} of {problem.n_signals:,} polished codes are certified to {POLISHED_TOL:g}")
+    print(network_table(problem, runs))
+    n_certified = int((spiking.status == Status.CONVERGED).sum())
+    print(f"{n_certified:,} of {problem.n_signals:,} codes by spikes alone are certified to {TOL:g}")
     print(
         f"reconstruction: {signal_to_noise(image, approximation):.1f} dB "
-        f"from {polished.support_size.mean():.1f} atoms a patch"
+        f"from {spiking.support_size.mean():.1f} atoms a patch"
     )
     print()
 
@@ -243,7 +264,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     print(f"{compared.n_signals} of the patches, every solver to a gap of {COMPARED_TOL:g}")
     print(solver_table(compared))
     print()
-    save(draw(image, approximation, problem, polished, rates), options.output, "photograph.png")
+    save(draw(image, approximation, problem, spiking, rates, exact), options.output, "photograph.png")
     return 0
 
 

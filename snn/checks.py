@@ -25,6 +25,21 @@ known to 1e-4 of itself; from 2^53 on, rounding alone makes neurons fire.
 def real_array(name: str, value: Any, *, shape: tuple[int | None, ...], meaning: str = "") -> np.ndarray:
     """Return `value` as a finite float64 array in C order; a copy only where one is needed.
 
+    Parameters and errors as `float_array`.
+
+    Raises
+    ------
+    ValueError
+        Also if a number is NaN or infinite.
+    """
+    array = float_array(name, value, shape=shape, meaning=meaning)
+    require_finite(name, array)
+    return array
+
+
+def float_array(name: str, value: Any, *, shape: tuple[int | None, ...], meaning: str = "") -> np.ndarray:
+    """As `real_array`, for a caller who finds out whether the numbers are finite without reading them again.
+
     Parameters
     ----------
     name : str
@@ -41,7 +56,7 @@ def real_array(name: str, value: Any, *, shape: tuple[int | None, ...], meaning:
     TypeError
         If `value` does not hold real numbers.
     ValueError
-        If its shape is wrong, or a number is NaN or infinite.
+        If its shape is wrong.
     """
     if sparse.issparse(value):
         raise TypeError(f"{name} must be a dense array; got a {type(value).__name__}")
@@ -64,9 +79,7 @@ def real_array(name: str, value: Any, *, shape: tuple[int | None, ...], meaning:
         raise ValueError(f"{name} must {rule}{hint}; got shape {array.shape}")
     if array.size == 0:
         raise ValueError(f"{name} must not be empty; got shape {array.shape}")
-    array = np.ascontiguousarray(array, dtype=np.float64)
-    require_finite(name, array)
-    return array
+    return np.ascontiguousarray(array, dtype=np.float64)
 
 
 def require_finite(name: str, array: np.ndarray) -> None:

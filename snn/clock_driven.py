@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from contextlib import nullcontext
 
 import numpy as np
 from tqdm import tqdm
@@ -177,7 +178,7 @@ class ClockDrivenRun:
     network : SpikingNetwork
         Weights and thresholds; its soma bias is not used.
     soma_bias : ndarray, shape (n_copies, n_neurons)
-        The drive of each copy.
+        The drive of each copy; float64 and contiguous.
     time_step : float
         In synaptic time constants.
     integration, reset : str
@@ -224,7 +225,7 @@ class ClockDrivenRun:
         self.gain = arrival / (1.0 - decay)
         self._rules = clocked.Rules(self.time_step, arrival, decay, subtract=reset == "subtract")
         shape = soma_bias.shape
-        self._bias = np.array(soma_bias, dtype=float, order="C")
+        self._bias = checks.read_only(soma_bias)
         self.membrane_potential = np.zeros(shape)
         self.synaptic_current = np.zeros(shape)
         self.spike_counts = np.zeros(shape, dtype=np.int64)
@@ -242,27 +243,29 @@ class ClockDrivenRun:
         network.weights.prepare(np.arange(network.n_neurons))
         self._form = network.weights.kernel_form()
         self._workspace = _workspace(network.firing_threshold)
-        self._stop_step = 0
         self._steps_per_call = max(1, updates_per_call // network.n_neurons)
         work_per_spike = max(network.weights.work_per_spike, 1.0)
         self._spikes_per_call = min(max(1, int(updates_per_call / work_per_spike)), MOST_SPIKES_PER_CALL)
 
     def advance(
         self,
-        n_steps: int,
+        step: int | np.ndarray,
         *,
+        active: np.ndarray | None = None,
         record_spikes: bool = False,
         max_spikes: int | None = None,
         progress: bool = False,
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Advance every copy by `n_steps`.
+        """Advance the copies `active` (default: all) to the end of a step, counted from where they started; a
+        step for all, or one for each copy of the run.
 
-        Stops early, with fewer `steps`, once this call has emitted more than `max_spikes` spikes; the
-        next call does the missing steps.  Returns the steps (counted from 1 at the start of the run) and
-        neurons of the spikes, copy by copy; empty unless recorded.
+        Stops early, with fewer `steps`, once this call has emitted more than `max_spikes` spikes.  Returns
+        the steps (counted from 1) and neurons of the spikes, copy by copy; empty unless recorded.
         """
         n_copies, n_neurons = self.spike_counts.shape
-        self._stop_step += n_steps
+        if active is None:
+            active = np.arange(n_copies)
+        stop_steps = np.full(n_copies, step, dtype=np.int64)
         capacity = self._spikes_per_call + n_neurons if record_spikes else 0
         spikes = clocked.Spikes(*np.empty((3, capacity), dtype=np.int64))
         recorded_steps, recorded_neurons = [spikes.steps[:0].copy()], [spikes.neurons[:0].copy()]
@@ -277,19 +280,21 @@ class ClockDrivenRun:
             steps=self.steps,
             moments=self.window_moments,
         )
-        copy, n_spikes = 0, 0
-        with tqdm(total=n_copies * n_steps, disable=not progress, unit="step") as bar:
-            while copy < n_copies and (max_spikes is None or n_spikes <= max_spikes):
+        position, n_spikes = 0, 0
+        n_steps = int((stop_steps - self.steps)[active].sum())
+        with tqdm(total=n_steps, unit="step") if progress else nullcontext() as bar:
+            while position < len(active) and (max_spikes is None or n_spikes <= max_spikes):
                 budget = self._spikes_per_call
                 if max_spikes is not None:
                     budget = min(budget, max_spikes - n_spikes + 1)
-                copy, n_done, n_new, n_recorded = clocked.advance(
+                position, n_done, n_new, n_recorded = clocked.advance(
                     self._form,
                     copies,
                     self._workspace,
                     self._rules,
-                    copy,
-                    self._stop_step,
+                    active,
+                    position,
+                    stop_steps,
                     self._steps_per_call,
                     budget,
                     spikes,
@@ -299,12 +304,22 @@ class ClockDrivenRun:
                     times = spikes.times[:n_recorded]
                     recorded_steps.append(np.repeat(spikes.steps[:n_recorded], times))
                     recorded_neurons.append(np.repeat(spikes.neurons[:n_recorded], times))
-                bar.update(n_done)
+                if progress:
+                    bar.update(n_done)
         return np.concatenate(recorded_steps), np.concatenate(recorded_neurons)
+
+    def restart(self, copies: np.ndarray) -> None:
+        """Start some copies again at step zero, without currents; see `EventDrivenRun.restart`."""
+        self._initial_potential[copies] = self.membrane_potential[copies]
+        for array in (self.synaptic_current, self.steps, self._removed, self._trace):
+            array[copies] = 0
+        self._growth[copies] = 1.0
+        if len(self.window_moments):
+            self.window_moments[copies] = 0.0
 
     @property
     def charge(self) -> np.ndarray:
-        """What rule 1 brought: the rise of the potentials plus what resets took from them.
+        """What rule 1 brought since the start: the rise of the potentials plus what resets took from them.
 
         The average soma current is charge / (steps * time_step).
         """

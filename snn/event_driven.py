@@ -164,39 +164,34 @@ class EventDrivenRun:
         active: np.ndarray | None = None,
         record_spikes: bool = False,
         max_spikes: int | None = None,
+        one_by_one: bool = False,
         progress: bool = False,
     ) -> tuple[np.ndarray, np.ndarray]:
         """Advance the copies `active` (default: all) to `time`, counted from where they started; a time for
         all, or one for each copy of the run.
 
-        Stops early, with copies behind `time`, once more than `max_spikes` spikes were emitted.  Returns the
-        times and neurons of the spikes, empty unless recorded.
+        Stops early, with copies behind `time`, once more than `max_spikes` spikes were emitted: if it goes
+        `one_by_one`, at the very spike, or at those of one instant.  Returns the times and neurons of the
+        spikes, empty unless recorded.
         """
         if active is None:
             active = np.arange(len(self.time))
         return self._advance(
             time,
             active,
-            self._settings,
+            self._engine.single_step(self._settings) if one_by_one else self._settings,
             record_spikes=record_spikes,
             max_spikes=max_spikes,
             progress=progress,
         )
 
-    def restart(self, copies: np.ndarray, membrane_potential: np.ndarray) -> None:
+    def restart(self, copies: np.ndarray) -> None:
         """Start some copies again at time zero, without currents.
 
-        The caller may have changed their rows of the `soma_bias` that the run was made of.  Spikes go on
-        being counted; filtered spikes and moments start anew.
-
-        Parameters
-        ----------
-        copies : ndarray of int
-            Which copies.
-        membrane_potential : ndarray, shape (n_neurons,)
-            Where each of them starts.
+        Before, the caller may change their rows of `membrane_potential`, and of the `soma_bias` that the run
+        was made of.  Spikes go on being counted; filtered spikes and moments start anew.
         """
-        run_state.restart(self._neurons, self._states, copies, membrane_potential)
+        run_state.restart(self._neurons, self._states, copies)
 
     def step(self) -> tuple[np.ndarray, np.ndarray]:
         """Advance the only copy to its next spike, if there will be one.

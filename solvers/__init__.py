@@ -8,13 +8,16 @@ from solvers.compare import compare, comparison_table, plot_comparison
 from solvers.convolution import ConvolutionalDictionary
 from solvers.fista import solve_fista
 from solvers.optimality import duality_gap, kkt_violation, objective, penalty_max
+from solvers.path import PathResult, path
 from solvers.penalties import L1, ElasticNet
 from solvers.precompile import warm_up
+from solvers.prepared import PreparedLasso
 from solvers.problem import LassoProblem
 from solvers.reference import solve_coordinate_descent, solve_lars
 from solvers.result import SparseCodingResult, Status
 from solvers.spiking import SpikingCodingResult, solve_spiking
 from solvers.spiking_network import lasso_network
+from solvers.stream import SparseCodingStream, StreamResult
 
 if TYPE_CHECKING:
     from solvers.coder import SpikingSparseCoder
@@ -25,16 +28,21 @@ __all__ = [
     "ConvolutionalDictionary",
     "ElasticNet",
     "LassoProblem",
+    "PathResult",
+    "PreparedLasso",
     "SparseCodingResult",
+    "SparseCodingStream",
     "SpikingCodingResult",
     "SpikingSparseCoder",
     "Status",
+    "StreamResult",
     "compare",
     "comparison_table",
     "duality_gap",
     "kkt_violation",
     "lasso_network",
     "objective",
+    "path",
     "penalty_max",
     "plot_comparison",
     "solve_active_set",

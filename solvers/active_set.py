@@ -14,12 +14,16 @@ from tqdm import tqdm
 
 from snn import checks
 from solvers._kernels.batch import CompressedRows
+from solvers._kernels.one_signal import N_REPORTED, solve_and_certify
 from solvers.best_codes import BestCodes, joined_optimality
-from solvers.gram import ConvolutionalGram, DenseGram, gram_of
+from solvers.gram import ROUNDS_PER_ATOM, ConvolutionalGram, DenseGram, gram_of, uses_full_gram
 from solvers.optimality import Optimality
 from solvers.problem import LassoProblem
-from solvers.result import SparseCodingResult, as_sparse, certified_result
+from solvers.result import SparseCodingResult, Status, certified_result, compressed_rows
+from solvers.start import Start, start_codes
 from solvers.workers import batch_slices, spread
+
+NO_ATOMS, NO_CURRENTS = np.empty(0, dtype=np.int32), np.empty(0)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -38,7 +42,7 @@ class ActiveSetResult(SparseCodingResult):
 def solve_active_set(
     problem: LassoProblem,
     *,
-    start: np.ndarray | sparse.csr_array | SparseCodingResult | None = None,
+    start: Start = None,
     tol: float = 1e-6,
     max_rounds: int | None = None,
     n_jobs: int | None = None,
@@ -93,8 +97,8 @@ def solve_active_set(
 
     Notes
     -----
-    For a single signal in a large dictionary only the rows of the Gram matrix of atoms that may be active are
-    computed, unless the problem has the matrix.
+    For a single signal in a large dictionary only the entries of the Gram matrix between atoms that may be
+    active are computed, unless the problem has the matrix.
 
     References
     ----------
@@ -102,13 +106,17 @@ def solve_active_set(
     method for the LASSO.
     """
     checks.instance_of("problem", problem, LassoProblem)
-    guess = _checked_start(problem, start)
+    guess = _guess(problem, start)
     tol = checks.positive_number("tol", tol)
     if max_rounds is not None:
         max_rounds = checks.positive_integer("max_rounds", max_rounds)
     n_jobs = checks.worker_count("n_jobs", n_jobs)
     progress = checks.flag("progress", progress)
 
+    if problem.n_signals == 1 and not progress:
+        result = _solved_alone(problem, guess, tol, max_rounds)
+        if result is not None:
+            return result
     gram = gram_of(problem, on_demand=True)
     n_workers = effective_n_jobs(n_jobs) if problem.n_signals > 1 else 1
     parts = batch_slices(problem.n_signals, problem.n_atoms, n_workers)
@@ -146,10 +154,53 @@ class _Guess(NamedTuple):
     def start(self, n_signals: int) -> CompressedRows:
         """Return it as the kernels take it, of one type whatever came in."""
         if self.currents is None:
-            nothing = np.empty(0, dtype=np.int32)
-            return CompressedRows(np.zeros(n_signals + 1, dtype=np.int32), nothing, np.empty(0))
+            return CompressedRows(np.zeros(n_signals + 1, dtype=np.int32), NO_ATOMS, NO_CURRENTS)
         rows = self.currents
         return CompressedRows(rows.indptr.astype(np.int32), rows.indices.astype(np.int32), rows.data.copy())
+
+
+def _solved_alone(
+    problem: LassoProblem, guess: _Guess, tol: float, max_rounds: int | None
+) -> ActiveSetResult | None:
+    """Return the result for one signal by one call of a kernel; None if that does not do.
+
+    The codes are those of `_solve_batch`, and so are the certificates: but for that, the time of a small
+    problem is that of the calls.
+    """
+    rows = problem.atoms.rows
+    if rows is None or not problem.penalty.is_elastic_net or not uses_full_gram(problem):
+        return None
+    start = guess.start(1)
+    report = np.empty(N_REPORTED)
+    atoms, values = solve_and_certify(
+        rows,
+        problem.gram,
+        problem.atoms.norms,
+        problem.l1_weights,
+        problem.curvatures,
+        problem.positive,
+        problem.signals,
+        problem.correlations,
+        start.columns,
+        start.values,
+        ROUNDS_PER_ATOM * problem.n_atoms if max_rounds is None else max_rounds,
+        report,
+    )
+    objective, gap, violation, n_corrections, n_rounds, _ = report.tolist()
+    if not gap <= tol * problem.energies[0]:
+        return None
+    pointers = np.array([0, len(atoms)], dtype=np.int32)
+    return ActiveSetResult(
+        method="active_set",
+        tol=tol,
+        sparse_codes=compressed_rows((1, problem.n_atoms), CompressedRows(pointers, atoms, values)),
+        objective=np.array([objective]),
+        duality_gap=np.array([gap]),
+        kkt_violation=np.array([violation]),
+        status=np.array([int(Status.CONVERGED)]),
+        n_steps=np.array([int(n_rounds)]),
+        n_corrections=np.array([int(n_corrections)]),
+    )
 
 
 class _Outcome(NamedTuple):
@@ -180,7 +231,6 @@ def _solve_batch(
     problem, guess = batch
     signals = np.arange(problem.n_signals)
     start = guess.start(problem.n_signals)
-    gram.store(np.unique(start.columns))
     solved = gram.optimal_codes(problem, signals, start, max_rounds)
     best = BestCodes(problem)
     best.put(signals, solved.codes, if_better=True)
@@ -193,39 +243,13 @@ def _solve_batch(
     return _Outcome(best.codes, best.optimality, solved.n_corrections, solved.n_rounds, solved.ended)
 
 
-def _checked_start(
-    problem: LassoProblem, start: np.ndarray | sparse.csr_array | SparseCodingResult | None
-) -> _Guess:
-    """Return the currents and codes of a start, or say what is wrong with it."""
-    if start is None:
+def _guess(problem: LassoProblem, start: Start) -> _Guess:
+    """Return the currents and codes of a start."""
+    codes = start_codes(problem, start)
+    if codes is None:
         return _Guess(None, None)
-    shape = (problem.n_signals, problem.n_atoms)
-    result = start if isinstance(start, SparseCodingResult) else None
-    codes = start.sparse_codes if result else _checked_codes(start, shape)
-    if codes.shape != shape:
-        raise ValueError(f"start must have shape {shape}, (n_signals, n_atoms); got shape {codes.shape}")
-    if problem.positive and codes.data.min(initial=0.0) < 0.0:
-        raise ValueError(f"start must not be negative for a positive problem; got {codes.data.min()}")
-    if result:
-        return _Guess(result.start_currents(problem.squared_norms), codes)
+    if isinstance(start, SparseCodingResult):
+        return _Guess(start.start_currents(problem.squared_norms), codes)
     currents = codes.copy()
     currents.data *= problem.squared_norms[codes.indices]
     return _Guess(currents, codes)
-
-
-def _checked_codes(start: np.ndarray | sparse.csr_array, shape: tuple[int, int]) -> sparse.csr_array:
-    """Return codes with their non-zero entries alone, in order and each once."""
-    if not sparse.issparse(start):
-        return as_sparse(checks.real_array("start", start, shape=shape, meaning="(n_signals, n_atoms)"))
-    if not isinstance(start, sparse.csr_array):
-        raise TypeError(
-            f"start must be an array, a csr_array or a result; got a {type(start).__name__}: "
-            "pass csr_array(start)"
-        )
-    if start.dtype.kind not in "fiub":
-        raise TypeError(f"start must hold real numbers; got dtype {start.dtype}")
-    codes = start.astype(np.float64)
-    checks.require_finite("start", codes.data)
-    codes.sum_duplicates()
-    codes.eliminate_zeros()
-    return codes

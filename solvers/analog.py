@@ -9,6 +9,7 @@ from snn import checks, simulate_analog
 from solvers.optimality import measure
 from solvers.problem import LassoProblem
 from solvers.result import SparseCodingResult, certified_result
+from solvers.start import Start, start_codes
 
 # The gap is looked at after one time constant, and again whenever the time has grown by a quarter.
 FIRST_CHECK = 1.0
@@ -20,9 +21,14 @@ INTEGRATOR_RANGE = (1e-13, 1e-4)
 
 
 def solve_analog(
-    problem: LassoProblem, *, tol: float = 1e-3, max_duration: float = 10_000.0, progress: bool = False
+    problem: LassoProblem,
+    *,
+    start: Start = None,
+    tol: float = 1e-3,
+    max_duration: float = 10_000.0,
+    progress: bool = False,
 ) -> SparseCodingResult:
-    """Solve by integrating the analog LCA, one signal after the other, from rest.
+    """Solve by integrating the analog LCA, one signal after the other.
 
     With T the soft threshold by lambda, one-sided if the problem is `positive`, atoms scaled to norm one, and
     m the curvatures of the penalty, zero for the LASSO::
@@ -36,6 +42,10 @@ def solve_analog(
     ----------
     problem : LassoProblem
         The problem.
+    start : array_like or scipy.sparse.csr_array of shape (n_signals, n_atoms), or result, optional
+        Where to start: codes, or the result of a solver.  Potentials start where their activities are these
+        codes, and those of the other atoms as near to their equilibrium, b - (G - 1) a, as that allows.  By
+        default the flow starts from rest.
     tol : float, default 1e-3
         The flow ends when ``duality_gap <= tol * 1/2 ||signal||^2``.
     max_duration : float, default 10000
@@ -64,6 +74,7 @@ def solve_analog(
     (2017), arXiv:1705.05475, section 2.
     """
     checks.instance_of("problem", problem, LassoProblem)
+    codes_at_start = start_codes(problem, start)
     tol = checks.positive_number("tol", tol)
     max_duration = checks.positive_number("max_duration", max_duration)
     progress = checks.flag("progress", progress)
@@ -71,12 +82,13 @@ def solve_analog(
     norms = np.sqrt(problem.squared_norms)
     weights = -(problem.gram / norms / norms[:, np.newaxis])
     np.fill_diagonal(weights, 0.0)
-    codes = np.zeros((problem.n_signals, problem.n_atoms))
+    shape = (problem.n_signals, problem.n_atoms)
+    codes = np.zeros(shape) if codes_at_start is None else codes_at_start.toarray()
     n_steps = np.zeros(problem.n_signals, dtype=np.int64)
 
     for signal in tqdm(range(problem.n_signals), desc="analog", unit="signal", disable=not progress):
         one = problem.subset(slice(signal, signal + 1))
-        codes[signal], n_steps[signal] = _solve_one(one, weights, norms, tol, max_duration)
+        codes[signal], n_steps[signal] = _solve_one(one, codes[signal], weights, norms, tol, max_duration)
 
     return certified_result(
         problem, codes, method="analog", tol=tol, n_steps=n_steps, limit=f"max_duration={max_duration:g}"
@@ -84,10 +96,16 @@ def solve_analog(
 
 
 def _solve_one(
-    problem: LassoProblem, weights: np.ndarray, norms: np.ndarray, tol: float, max_duration: float
+    problem: LassoProblem,
+    code: np.ndarray,
+    weights: np.ndarray,
+    norms: np.ndarray,
+    tol: float,
+    max_duration: float,
 ) -> tuple[np.ndarray, int]:
-    """Return the code of a single signal, and the evaluations of the flow."""
-    code = np.zeros(problem.n_atoms)
+    """Return the code of a single signal, solved from another code, and the evaluations of the flow."""
+    if problem.energies[0] == 0.0:
+        return np.zeros(problem.n_atoms), 0
     if measure(problem, code[np.newaxis]).duality_gap[0] <= tol * problem.energies[0]:
         return code, 0
     # In units in which atoms and signal have norm one.
@@ -96,6 +114,8 @@ def _solve_one(
     threshold = problem.l1_weights / (norms * length)
     divisor = 1.0 + problem.curvatures / problem.squared_norms
     potential = np.zeros(problem.n_atoms)
+    if code.any():
+        potential = _potential(code * norms / length, drive, weights, threshold, divisor, problem.positive)
     time = 0.0
     n_evaluations = 0
     while time < max_duration:
@@ -118,3 +138,17 @@ def _solve_one(
         if measure(problem, code[np.newaxis]).duality_gap[0] <= tol * problem.energies[0]:
             break
     return code, n_evaluations
+
+
+def _potential(
+    activity: np.ndarray,
+    drive: np.ndarray,
+    weights: np.ndarray,
+    threshold: np.ndarray,
+    divisor: np.ndarray,
+    positive: bool,
+) -> np.ndarray:
+    """Return potentials with these activities; those of silent neurons are close to their equilibrium."""
+    silent = drive + activity @ weights
+    silent = np.minimum(silent, threshold) if positive else np.clip(silent, -threshold, threshold)
+    return np.where(activity == 0.0, silent, np.sign(activity) * threshold + divisor * activity)

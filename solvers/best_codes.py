@@ -7,7 +7,8 @@ from dataclasses import fields
 import numpy as np
 from scipy import sparse
 
-from solvers.optimality import Optimality, measure
+from solvers.certificate import certify
+from solvers.optimality import Optimality
 from solvers.problem import LassoProblem
 from solvers.result import as_sparse
 
@@ -55,7 +56,7 @@ class BestCodes:
         """
         all_signals = len(signals) == self.problem.n_signals
         codes = as_sparse(codes)
-        optimality = measure(self.problem if all_signals else self.problem.subset(signals), codes)
+        optimality = certify(self.problem if all_signals else self.problem.subset(signals), codes)
         kept = np.ones(len(signals), dtype=np.bool_)
         if self.codes is None or (all_signals and not if_better):
             self.codes, self.optimality = codes, optimality

@@ -24,16 +24,37 @@ if TYPE_CHECKING:
 
 Solver = Callable[..., SparseCodingResult]
 
+# FISTA steps before the active-set method, as many as are usual elsewhere.
+FISTA_STEPS = 10
+
+
+def _active_set_from_fista(problem: LassoProblem, *, tol: float) -> SparseCodingResult:
+    """Solve by the active-set method, from where a few steps of FISTA lead."""
+    with warnings.catch_warnings():
+        # They need not get anywhere.
+        warnings.simplefilter("ignore", _convergence_warning())
+        start = solve_fista(problem, tol=tol, max_iter=FISTA_STEPS)
+    return solve_active_set(problem, start=start, tol=tol)
+
+
 METHODS: Mapping[str, Solver] = {
     "spiking": solve_spiking,
-    "spiking_polished": partial(solve_spiking, polish=True),
+    "spiking_one_window": partial(solve_spiking, refine=False),
+    "spiking_current": partial(solve_spiking, readout="current"),
+    "spiking_rate": partial(solve_spiking, readout="rate"),
     "active_set": solve_active_set,
+    "active_set_from_fista": _active_set_from_fista,
+    "active_set_from_spikes": partial(solve_spiking, polish=True),
     "fista": solve_fista,
     "coordinate_descent": solve_coordinate_descent,
     "lars": solve_lars,
     "analog": solve_analog,
 }
-"""The solvers that `compare` knows by name."""
+"""The solvers that `compare` knows by name.
+
+What is called spiking is done by spikes alone; what is called an active set is that classical method,
+whatever it starts from.
+"""
 
 COLUMNS = {
     "method": "{}",
@@ -78,7 +99,8 @@ def compare(
         - ``objective``, ``mean_objective``: sum over the signals, and mean;
         - ``largest_relative_gap``: of ``duality_gap / (1/2 ||signal||^2)``;
         - ``mean_support``: non-zero entries of a code;
-        - ``n_steps``: sum of spikes (spiking solver), rounds (active-set solver) or iterations (others);
+        - ``n_steps``: sum of spikes (spiking solver, and those that an active set starts from), rounds
+          (active-set solver) or iterations (others);
         - ``seconds``: wall-clock time.
 
     Raises
@@ -167,11 +189,15 @@ def _solvers(methods: Sequence[str] | Mapping[str, Solver]) -> Mapping[str, Solv
     return solvers
 
 
-def _record(label: str, solve: Solver, problem: LassoProblem, tol: float) -> dict[str, object]:
+def _convergence_warning() -> type[Warning]:
     from sklearn.exceptions import ConvergenceWarning  # scikit-learn takes a second to import
 
+    return ConvergenceWarning
+
+
+def _record(label: str, solve: Solver, problem: LassoProblem, tol: float) -> dict[str, object]:
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
+        warnings.simplefilter("ignore", _convergence_warning())
         solve(problem.subset(slice(0, 1)), tol=tol)
     # A copy, so that what one method makes the problem compute is computed again for the next.
     fresh = problem.subset(slice(None))

@@ -14,6 +14,7 @@ from scipy import sparse
 
 from snn import checks
 from solvers.dictionaries import Dictionary, squared_norms_of_rows
+from solvers.rounding import high_part
 
 # A product of a code with the kernels goes through its non-zeros if they are fewer than one in so many.
 DENSE_PART = 16
@@ -156,6 +157,45 @@ class ConvolutionalDictionary(Dictionary):
             np.matmul(patches.T, self.kernel_rows.T, out=correlations.reshape(self.n_positions, -1))
         return out
 
+    @property
+    def features_of_atom(self) -> int:
+        """The pixels of a kernel."""
+        return self.kernel_rows.shape[1]
+
+    def covered_norms(self, signals: np.ndarray) -> np.ndarray:
+        """Return the largest norm of a patch of each image that a kernel covers, shape (n_signals,)."""
+        images = np.square(signals).reshape(-1, *self.image_shape)
+        sums = [self._placed(image, slice(0, None), slice(0, None)).sum(axis=(0, 1)) for image in images]
+        return np.sqrt(np.max(sums, axis=(1, 2)))
+
+    def overlaps(self, codes: sparse.csr_array) -> np.ndarray:
+        """Return how many atoms of each code cover one pixel, or more, shape (n_signals,)."""
+        _, height, width = self.kernels.shape
+        n_positions = -(-height // self.stride) * -(-width // self.stride)
+        position = codes.indices // self.n_kernels
+        at_one_position = [
+            np.bincount(position[start:stop]).max(initial=0)
+            for start, stop in zip(codes.indptr[:-1], codes.indptr[1:], strict=True)
+        ]
+        return np.array(at_one_position) * n_positions
+
+    def largest_entries(self, atoms: np.ndarray) -> np.ndarray:
+        """Return max_j |d_ij| of some atoms, shape (len(atoms),)."""
+        return np.abs(self.kernel_rows).max(axis=1).take(atoms % self.n_kernels)
+
+    def reconstruct_in_parts(
+        self, codes: sparse.csr_array, high: np.ndarray, low: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return high @ high(D), and low @ D + high @ low(D), shape (n_signals, n_features) each."""
+        largest = self.largest_entries(np.arange(self.n_kernels))
+        kept = high_part(self.kernels, largest[:, np.newaxis, np.newaxis])
+        high, low = (
+            sparse.csr_array((part, codes.indices, codes.indptr), codes.shape) for part in (high, low)
+        )
+        rest = self._sum_of(low, self.kernel_rows)
+        rest += self._sum_of(high, (self.kernels - kept).reshape(self.n_kernels, -1))
+        return self._sum_of(high, kept.reshape(self.n_kernels, -1)), rest
+
     def reconstruct(self, codes: np.ndarray | sparse.csr_array) -> np.ndarray:
         """Return codes @ dictionary, shape (n_signals, n_features).
 
@@ -167,26 +207,7 @@ class ConvolutionalDictionary(Dictionary):
         codes : ndarray or scipy.sparse.csr_array, shape (n_signals, n_atoms)
             Rows of a sparse array have sorted indices.
         """
-        images = np.zeros((codes.shape[0], *self.image_shape))
-        for n, image in enumerate(images):
-            if sparse.issparse(codes):
-                entries = slice(codes.indptr[n], codes.indptr[n + 1])
-                atoms, values = codes.indices[entries], codes.data[entries]
-            else:
-                code = codes[n]
-                active = code != 0.0
-                if DENSE_PART * np.count_nonzero(active) > len(code):
-                    self._add_overlapping(self.kernel_rows.T @ code.reshape(self.n_positions, -1).T, image)
-                    continue
-                atoms = np.flatnonzero(active)
-                values = code[atoms]
-            starts = np.searchsorted(atoms, self.n_kernels * np.arange(self.n_positions + 1))
-            by_position = sparse.csr_array(
-                (values, atoms % self.n_kernels, starts), (self.n_positions, self.n_kernels)
-            )
-            patches = by_position @ self.kernel_rows
-            self._add_overlapping(np.ascontiguousarray(patches.T), image)
-        return images.reshape(len(images), -1)
+        return self._sum_of(codes, self.kernel_rows)
 
     def gram_rows(self, atoms: np.ndarray) -> sparse.csr_array:
         """Return some rows of the Gram matrix, shape (len(atoms), n_atoms), all that can be non-zero stored.
@@ -265,6 +286,29 @@ class ConvolutionalDictionary(Dictionary):
             (n_rows, n_columns, *self.grid_shape),
             (down, right, self.stride * down, self.stride * right),
         )
+
+    def _sum_of(self, codes: np.ndarray | sparse.csr_array, kernel_rows: np.ndarray) -> np.ndarray:
+        """Return codes @ dictionary of the atoms that these kernels make."""
+        images = np.zeros((codes.shape[0], *self.image_shape))
+        for n, image in enumerate(images):
+            if sparse.issparse(codes):
+                entries = slice(codes.indptr[n], codes.indptr[n + 1])
+                atoms, values = codes.indices[entries], codes.data[entries]
+            else:
+                code = codes[n]
+                active = code != 0.0
+                if DENSE_PART * np.count_nonzero(active) > len(code):
+                    self._add_overlapping(kernel_rows.T @ code.reshape(self.n_positions, -1).T, image)
+                    continue
+                atoms = np.flatnonzero(active)
+                values = code[atoms]
+            starts = np.searchsorted(atoms, self.n_kernels * np.arange(self.n_positions + 1))
+            by_position = sparse.csr_array(
+                (values, atoms % self.n_kernels, starts), (self.n_positions, self.n_kernels)
+            )
+            patches = by_position @ kernel_rows
+            self._add_overlapping(np.ascontiguousarray(patches.T), image)
+        return images.reshape(len(images), -1)
 
     def _add_overlapping(self, patches: np.ndarray, image: np.ndarray) -> None:
         """Add patches, shape (height * width, n_positions), to an image, each at its place."""

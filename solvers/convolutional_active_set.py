@@ -34,12 +34,13 @@ from solvers._kernels import sparse_gram
 from solvers._kernels.batch import CompressedRows
 from solvers._kernels.sparse_gram import GramPart
 from solvers.convolution import ConvolutionalDictionary
+from solvers.dictionaries import inverse_norms
 from solvers.problem import LassoProblem
 from solvers.result import compressed_rows
 
 # All numbers here: `python -m tests.benchmarks convolution`, and docs/convolution.md for what they gain.
-# Violations below this share of the largest correlation, and differences of objectives below this share of
-# 1/2 ||signal||^2, are rounding: some hundred times 1e-16.
+# Violations below this share of the largest correlation, both in units of the norms of their atoms, and
+# differences of objectives below this share of 1/2 ||signal||^2, are rounding: some hundred times 1e-16.
 ROUNDING = 1e-13
 # Most rounds for one signal.  Photographs take a dozen, nearly dependent kernels forty.
 MOST_ROUNDS = 200
@@ -100,6 +101,9 @@ def optimal_codes(
         entries = slice(start.pointers[signal], start.pointers[signal + 1])
         # Of one type with the atoms that join, so that kernels are compiled once.
         started, currents = start.columns[entries].astype(np.int64), start.values[entries]
+        # An atom of norm zero is never a member.
+        usable = problem.squared_norms[started] > 0.0
+        started, currents = started[usable], currents[usable]
         search = ActiveSetSearch(
             single, diagonal, started, _best_multiple(single, diagonal, started, currents)
         )
@@ -107,7 +111,7 @@ def optimal_codes(
         atoms, values = search.support()
         _, in_start, in_code = np.intersect1d(started, atoms, assume_unique=True, return_indices=True)
         n_shared = np.count_nonzero(np.sign(currents[in_start]) == np.sign(values[in_code]))
-        n_corrections[k] = len(started) + len(atoms) - 2 * n_shared
+        n_corrections[k] = len(usable) + len(atoms) - 2 * n_shared
         n_rounds[k] = search.n_rounds
         atoms_of.append(atoms)
         values_of.append(values)
@@ -214,7 +218,8 @@ class ActiveSetSearch:
         self._all_l1_weights = problem.l1_weights
         self._all_diagonal = diagonal
         self.n_rounds = 0
-        self.tolerance = ROUNDING * np.abs(problem.correlations).max()
+        self._all_inverse_norms = inverse_norms(problem.squared_norms)
+        self.tolerance = ROUNDING * (np.abs(problem.correlations) * self._all_inverse_norms).max()
         self.n_sweeps = LEAST_SWEEPS
         self.damping = 0.0
         self._set_members(atoms, code.copy())
@@ -323,7 +328,12 @@ class ActiveSetSearch:
         if precise:
             aim = self.correlation[support] - signed_penalty
             target[support], defect = _solution(
-                as_columns(part), aim, diagonal, self.code[support], self.tolerance
+                as_columns(part),
+                aim,
+                diagonal,
+                self._all_inverse_norms[self.atoms[support]],
+                self.code[support],
+                self.tolerance,
             )
             solves = defect <= DEPENDENT * self.tolerance
         else:
@@ -357,6 +367,7 @@ class ActiveSetSearch:
         """Let violators join W; return whether there were any, in W or outside."""
         atoms = self.atoms
         excess = (correlations if self.problem.positive else np.abs(correlations)) - self._all_l1_weights
+        excess *= self._all_inverse_norms
         excess[atoms[self.code != 0.0]] = 0.0
         by_position = excess.reshape(self.problem.dictionary.n_positions, -1)
         least = np.maximum(JOINING * by_position.max(axis=1), self.tolerance)
@@ -371,15 +382,20 @@ class ActiveSetSearch:
 
 
 def _solution(
-    gram: sparse.csc_array, aim: np.ndarray, diagonal: np.ndarray, start: np.ndarray, tolerance: float
+    gram: sparse.csc_array,
+    aim: np.ndarray,
+    diagonal: np.ndarray,
+    inverse_norms: np.ndarray,
+    start: np.ndarray,
+    tolerance: float,
 ) -> tuple[np.ndarray, float]:
-    """Return the solution of ``gram y = aim`` to rounding, and the largest defect left.
+    """Return the solution of ``gram y = aim`` to rounding, and the largest defect left, in units of norms.
 
     Where there are many, it is one near the start.  Where there is none, since atoms depend on each other, it
     lies downhill from the start, and far away in the direction in which the penalty of the same image falls.
     """
     solution, defect = start, aim - gram @ start
-    largest = np.abs(defect).max(initial=0.0)
+    largest = np.abs(defect * inverse_norms).max(initial=0.0)
     if largest == 0.0:
         return solution, largest
     factor = splu(
@@ -391,7 +407,7 @@ def _solution(
     for refinement in range(MOST_REFINEMENTS):
         refined = solution + factor.solve(defect)
         refined_defect = aim - gram @ refined
-        refined_largest = np.abs(refined_defect).max()
+        refined_largest = np.abs(refined_defect * inverse_norms).max()
         has_not_moved = refinement == 0 and largest > tolerance
         if not (refined_largest < 0.5 * largest or has_not_moved):
             break

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from functools import cached_property
 from typing import Any, NoReturn
 
 import numpy as np
@@ -10,11 +11,13 @@ from scipy import sparse
 from scipy.sparse.linalg import LinearOperator, eigsh
 
 from snn import checks
+from solvers._kernels.precision import LONGEST_SUM, SMALLEST_SQUARED_NORM
+from solvers.rounding import high_part
 
-# Smaller squared norms are refused: relative to them, duality gaps would sink into denormal numbers.
-SMALLEST_SQUARED_NORM = np.finfo(float).tiny / np.finfo(float).eps
 # Of a dictionary: 4 MB.
 VALUES_AT_ONCE = 524_288
+# Rows of a large Gram matrix that are checked at least: fewer would hardly take less time.
+FEWEST_CHECKED_ROWS = 256
 # Up to so many atoms or features the largest eigenvalue is computed directly.
 MOST_FOR_DIRECT_EIGENVALUES = 64
 
@@ -36,6 +39,16 @@ class Dictionary(ABC):
     def squared_norms(self) -> np.ndarray:
         """||d_i||^2 of each atom, shape (n_atoms,)."""
 
+    @cached_property
+    def norms(self) -> np.ndarray:
+        """||d_i|| of each atom, shape (n_atoms,)."""
+        return checks.read_only(np.sqrt(self.squared_norms))
+
+    @property
+    def rows(self) -> np.ndarray | None:
+        """The array of atoms that kernels read, or None if they have no kernel for this dictionary."""
+        return None
+
     @abstractmethod
     def require_norms(self) -> None:
         """Raise ValueError if a squared norm is zero, or if floating point cannot hold it."""
@@ -43,6 +56,39 @@ class Dictionary(ABC):
     @abstractmethod
     def correlate(self, signals: np.ndarray) -> np.ndarray:
         """Return signals @ D.T, shape (n_signals, n_atoms)."""
+
+    @property
+    @abstractmethod
+    def features_of_atom(self) -> int:
+        """How many features an atom covers."""
+
+    @abstractmethod
+    def covered_norms(self, signals: np.ndarray) -> np.ndarray:
+        """Return the largest norm of the features of each signal that one atom covers, shape (n_signals,)."""
+
+    @abstractmethod
+    def overlaps(self, codes: sparse.csr_array) -> np.ndarray:
+        """Return how many atoms of each code cover one feature, or more, shape (n_signals,)."""
+
+    @abstractmethod
+    def largest_entries(self, atoms: np.ndarray) -> np.ndarray:
+        """Return max_j |d_ij| of some atoms, shape (len(atoms),)."""
+
+    @abstractmethod
+    def reconstruct_in_parts(
+        self, codes: sparse.csr_array, high: np.ndarray, low: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return high @ high(D), and low @ D + high @ low(D), shape (n_signals, n_features) each.
+
+        D is the sum of high(D), of `KEPT_BITS` bits beside the largest entry of each atom, and of low(D).
+
+        Parameters
+        ----------
+        codes : scipy.sparse.csr_array, shape (n_signals, n_atoms)
+            Which entries of a code are not zero.
+        high, low : ndarray, shape (n_entries,)
+            These entries in two parts.
+        """
 
     @abstractmethod
     def reconstruct(self, codes: np.ndarray | sparse.csr_array) -> np.ndarray:
@@ -149,7 +195,7 @@ class DenseDictionary(Dictionary):
 
     def __init__(self, array: np.ndarray) -> None:
         self._array = checks.read_only(
-            checks.real_array("dictionary", array, shape=(None, None), meaning="(n_atoms, n_features)")
+            checks.float_array("dictionary", array, shape=(None, None), meaning="(n_atoms, n_features)")
         )
         self._squared_norms = checks.read_only(squared_norms_of_rows("dictionary", "atom", self._array))
 
@@ -160,6 +206,11 @@ class DenseDictionary(Dictionary):
 
     @property
     def array(self) -> np.ndarray:
+        """The atoms, one a row, shape (n_atoms, n_features)."""
+        return self._array
+
+    @property
+    def rows(self) -> np.ndarray:
         """The atoms, one a row, shape (n_atoms, n_features)."""
         return self._array
 
@@ -178,18 +229,31 @@ class DenseDictionary(Dictionary):
         return self._array @ self._array.T
 
     def checked_gram(self, value: Any) -> np.ndarray:
-        """Return the Gram matrix that a caller passed, if it is that of the array."""
+        """Return the Gram matrix that a caller passed, if it is that of the array.
+
+        Its shape, type and diagonal are checked, and 256 to 511 evenly spread rows: all rows of a smaller
+        matrix.  Each of them, times a fixed vector of numbers between 1/2 and 1, must be what the array
+        gives for that row.  That takes as long as to read the array once, and these rows; the whole of a
+        large matrix takes longer to read than a problem to solve.  A change of an atom changes an entry in
+        every row.  So the matrix of another array, of atoms in another order or in other units, or one of
+        its triangles is refused.  A single wrong entry of a large matrix is refused if it is in one of those
+        rows.  No certificate depends on this: none uses the matrix.
+        """
         n_atoms = len(self._array)
-        gram = checks.real_array("gram", value, shape=(n_atoms, n_atoms), meaning="(n_atoms, n_atoms)")
-        # The diagonal, and one combination of the columns, scaled to atoms of norm one: O(n_atoms^2), never
-        # the product.
+        gram = checks.float_array("gram", value, shape=(n_atoms, n_atoms), meaning="(n_atoms, n_atoms)")
         norms = np.sqrt(self._squared_norms)
-        mixture = np.cos(np.arange(n_atoms)) / norms
-        errors = np.abs(gram @ mixture - self._array @ (self._array.T @ mixture)) / norms
-        worst = max(
-            float(np.abs(np.diagonal(gram) / self._squared_norms - 1.0).max()),
-            float(errors.max()) / np.sqrt(n_atoms),
-        )
+        # Errors count in units of the norms; for an atom of norm zero, which gives zeros, in the largest.
+        units = np.where(norms > 0.0, norms, norms.max())
+        rows = slice(None, None, max(n_atoms // FEWEST_CHECKED_ROWS, 1))
+        mixture = (0.75 + 0.25 * np.cos(np.arange(n_atoms))) / units
+        with np.errstate(over="ignore", invalid="ignore"):
+            differences = gram[rows] @ mixture - self._array[rows] @ (mixture @ self._array)
+            worst = max(
+                float(np.abs((np.diagonal(gram) - self._squared_norms) / units**2).max()),
+                float(np.abs(differences / units[rows]).max()) / np.sqrt(n_atoms),
+            )
+        if not np.isfinite(worst):
+            checks.require_finite("gram", gram)
         if not worst <= 1e-8:
             raise ValueError(
                 f"gram must be dictionary @ dictionary.T; got a matrix that differs by about {worst:.2g} "
@@ -208,17 +272,54 @@ class DenseDictionary(Dictionary):
 
         One matrix-vector product a signal: a product of matrices rounds a row differently with the
         number of rows beside it, and a code must not depend on its batch mates.  All signals go through
-        a large dictionary part by part, each of which stays in cache meanwhile.
+        a large dictionary part by part, each of which stays in cache meanwhile.  Many features are added up
+        in parts.
         """
         n_atoms, n_features = self.shape
         correlations = np.empty((len(signals), n_atoms))
         step = max(VALUES_AT_ONCE // n_features, 1)
         for first in range(0, n_atoms, step):
             atoms = self._array[first : first + step]
-            np.matmul(
-                signals[:, np.newaxis, :], atoms.T, out=correlations[:, np.newaxis, first : first + step]
-            )
+            target = correlations[:, np.newaxis, first : first + step]
+            for begin in range(0, n_features, LONGEST_SUM):
+                part = slice(begin, begin + LONGEST_SUM)
+                if begin == 0:
+                    np.matmul(signals[:, np.newaxis, part], atoms[:, part].T, out=target)
+                else:
+                    target += np.matmul(signals[:, np.newaxis, part], atoms[:, part].T)
         return correlations
+
+    @property
+    def features_of_atom(self) -> int:
+        """All features."""
+        return self.shape[1]
+
+    def covered_norms(self, signals: np.ndarray) -> np.ndarray:
+        """Return the norms of signals, shape (n_signals,): an atom covers all features."""
+        return np.sqrt(np.einsum("ij,ij->i", signals, signals))
+
+    def overlaps(self, codes: sparse.csr_array) -> np.ndarray:
+        """Return the number of entries of each code, shape (n_signals,)."""
+        return codes.indptr[1:] - codes.indptr[:-1]
+
+    def largest_entries(self, atoms: np.ndarray) -> np.ndarray:
+        """Return max_j |d_ij| of some atoms, shape (len(atoms),)."""
+        rows = self._array[atoms]
+        return np.maximum(rows.max(axis=1), -rows.min(axis=1))
+
+    def reconstruct_in_parts(
+        self, codes: sparse.csr_array, high: np.ndarray, low: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return high @ high(D), and low @ D + high @ low(D), shape (n_signals, n_features) each."""
+        # Only rows that are used are read.
+        used, columns = np.unique(codes.indices, return_inverse=True)
+        shape = codes.shape[0], len(used)
+        high, low = (sparse.csr_array((part, columns, codes.indptr), shape) for part in (high, low))
+        atoms = self._array[used]
+        kept = high_part(atoms, np.abs(atoms).max(axis=1, initial=0.0)[:, np.newaxis])
+        rest = low @ atoms
+        rest += high @ (atoms - kept)
+        return high @ kept, rest
 
     def reconstruct(self, codes: np.ndarray | sparse.csr_array) -> np.ndarray:
         """Return codes @ array, shape (n_signals, n_features).
@@ -273,13 +374,29 @@ def sparse_product(codes: np.ndarray, matrix: np.ndarray, out: np.ndarray | None
     return np.matmul(codes, matrix, out=out)
 
 
+def inverse_norms(squared_norms: np.ndarray) -> np.ndarray:
+    """Return 1 / ||d_i|| of each atom; 0 for an atom of norm zero."""
+    norms = np.sqrt(squared_norms)
+    return np.divide(1.0, norms, out=np.zeros_like(norms), where=norms > 0.0)
+
+
 def squared_norms_of_rows(name: str, row: str, array: np.ndarray) -> np.ndarray:
-    """Return the squared norm of each row; refuse those that floating point cannot hold."""
-    with np.errstate(over="ignore", under="ignore"):
+    """Return the squared norm of each row; refuse what is not finite, or a norm that is out of range.
+
+    The array is read once, unless something is wrong with it.
+    """
+    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
         squared_norms = np.einsum("ij,ij->i", array, array)
-    lost = (squared_norms < SMALLEST_SQUARED_NORM) & array.any(axis=1)
-    if lost.any() or not np.isfinite(squared_norms).all():
-        first = int(np.argmax(lost | ~np.isfinite(squared_norms)))
+    # False also where one is not a number.
+    if squared_norms.min() >= SMALLEST_SQUARED_NORM and squared_norms.max() < np.inf:
+        return squared_norms
+    lost = ~np.isfinite(squared_norms)
+    if lost.any():
+        checks.require_finite(name, array)
+    small = np.flatnonzero(squared_norms < SMALLEST_SQUARED_NORM)
+    lost[small] = array[small].any(axis=1)
+    if lost.any():
+        first = int(np.argmax(lost))
         raise ValueError(
             f"{name} must have rows of squared norm between {SMALLEST_SQUARED_NORM:.1g} and "
             f"{np.finfo(float).max:.1g}; got {squared_norms[first]:.3g} for {row} {first}: rescale"

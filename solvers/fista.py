@@ -12,6 +12,7 @@ from solvers.dictionaries import Dictionary, sparse_product
 from solvers.optimality import measure
 from solvers.problem import LassoProblem
 from solvers.result import SparseCodingResult, certified_result
+from solvers.start import Start, start_codes
 
 # Iterations from one look at the duality gap to the next, and as a part of those done so far: a look costs
 # less than an iteration, and at most about a tenth of the iterations is wasted.
@@ -26,7 +27,12 @@ EXPECTED_ITERATIONS = 100
 
 
 def solve_fista(
-    problem: LassoProblem, *, tol: float = 1e-3, max_iter: int = 10_000, progress: bool = False
+    problem: LassoProblem,
+    *,
+    start: Start = None,
+    tol: float = 1e-3,
+    max_iter: int = 10_000,
+    progress: bool = False,
 ) -> SparseCodingResult:
     """Solve by accelerated proximal gradient steps (FISTA) with adaptive restart.
 
@@ -42,6 +48,8 @@ def solve_fista(
     ----------
     problem : LassoProblem
         The problem.
+    start : array_like or scipy.sparse.csr_array of shape (n_signals, n_atoms), or result, optional
+        Where to start: codes, or the result of a solver; by default zero.
     tol : float, default 1e-3
         A signal is done when ``duality_gap <= tol * 1/2 ||signal||^2``, by its certificate.
     max_iter : int, default 10000
@@ -76,18 +84,20 @@ def solve_fista(
     (2015), Foundations of Computational Mathematics 15, section 3.2, gradient scheme.
     """
     checks.instance_of("problem", problem, LassoProblem)
+    codes_at_start = start_codes(problem, start)
     tol = checks.positive_number("tol", tol)
     max_iter = checks.positive_integer("max_iter", max_iter)
     progress = checks.flag("progress", progress)
 
-    codes = np.zeros((problem.n_signals, problem.n_atoms))
+    shape = (problem.n_signals, problem.n_atoms)
+    codes = np.zeros(shape) if codes_at_start is None else codes_at_start.toarray()
     n_steps = np.zeros(problem.n_signals, dtype=np.int64)
     step = gradient_step(problem)
 
     size = max(1, BLOCK_ENTRIES // problem.n_atoms)
     with tqdm(total=problem.n_signals, desc="fista", unit="signal", disable=not progress) as bar:
-        for start in range(0, problem.n_signals, size):
-            block = slice(start, start + size)
+        for first in range(0, problem.n_signals, size):
+            block = slice(first, first + size)
             _solve_block(problem.subset(block), step, tol, max_iter, codes[block], n_steps[block], bar)
 
     return certified_result(
@@ -104,8 +114,8 @@ def _solve_block(
     n_steps: np.ndarray,
     bar: tqdm,
 ) -> None:
-    """Fill `codes` and `n_steps`."""
-    iterates = Iterates(problem, step)
+    """Improve `codes`, and fill `n_steps`."""
+    iterates = Iterates(problem, step, codes)
     signals = np.arange(problem.n_signals)
     iteration = 0
     while True:
@@ -199,7 +209,7 @@ class Iterates:
         "t",
     )
 
-    def __init__(self, problem: LassoProblem, step: GradientStep) -> None:
+    def __init__(self, problem: LassoProblem, step: GradientStep, codes: np.ndarray) -> None:
         self.step = step
         self.positive = problem.positive
         self.penalty = problem.penalty.rescaled(step.norms, step.largest_eigenvalue)
@@ -208,9 +218,13 @@ class Iterates:
         ]
         self.energies = problem.energies / step.largest_eigenvalue
         self.scaled_correlations = problem.correlations / (step.norms * step.largest_eigenvalue)
-        self.stepped = self.scaled_correlations.copy()
+        self.codes = codes * step.norms
+        self.stepped, self.next_codes, self.change, self.next_change = np.zeros((4, *codes.shape))
+        if self.codes.any():
+            step(self.codes, self.scaled_correlations, out=self.stepped)
+        else:
+            self.stepped[:] = self.scaled_correlations
         self.previous_stepped = self.stepped.copy()
-        self.codes, self.next_codes, self.change, self.next_change = np.zeros((4, *self.stepped.shape))
         self.t = np.ones(problem.n_signals)
 
     def advance(self) -> None:

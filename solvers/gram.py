@@ -6,19 +6,21 @@ kind they have.  The curvatures of the penalty (those of an elastic net) are par
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 from scipy import sparse
 
 from snn import InhibitionOnDemand, LateralInhibition, SignPairWeights, StencilWeights
-from solvers import convolutional_active_set, convolutional_network
+from solvers import convolutional_active_set, convolutional_network, working_set
 from solvers._kernels.active_set import ENDED, N_CORRECTIONS, N_ROUNDS, solve_active_sets
 from solvers._kernels.batch import CompressedRows
 from solvers.convolution import ConvolutionalDictionary
-from solvers.problem import LassoProblem
+from solvers.dictionaries import inverse_norms
+from solvers.problem import LassoProblem, ProblemSetup
 
-# Atoms from which on rows of the Gram matrix are computed on demand for a single signal.  The full matrix of
+# Atoms from which on the Gram matrix is not computed for a single signal.  The full matrix of
 # fewer atoms takes a millisecond or two: `python -m tests.benchmarks size`.
 FEWEST_ON_DEMAND = 512
 # Signals times atoms in one call of the kernel: some milliseconds, so that Ctrl-C is quick.
@@ -47,17 +49,24 @@ def gram_of(problem: LassoProblem, *, on_demand: bool = False) -> DenseGram | Co
     problem : LassoProblem
         The problem.
     on_demand : bool, default False
-        For a single signal, compute only the rows of a large matrix that are used, unless the problem has the
-        matrix.  For several signals the matrix is always computed, so that no bit of a code depends on the
-        other signals of its batch; a single signal then agrees with them to rounding.
+        For a single signal, compute only the entries of a large matrix that are used, unless the problem has
+        the matrix.  For several signals the matrix is always computed, so that no bit of a code depends on
+        the other signals of its batch; a single signal then agrees with them to rounding.
     """
     if isinstance(problem.dictionary, ConvolutionalDictionary):
         return ConvolutionalGram(problem)
-    return DenseGram(problem, on_demand=on_demand)
+    if on_demand and not uses_full_gram(problem):
+        return DenseGram(problem.setup, on_demand=True)
+    return problem.setup.once(DenseGram)
+
+
+def uses_full_gram(problem: LassoProblem) -> bool:
+    """Return True if all of the Gram matrix of an array is used where parts of it might do."""
+    return problem.n_signals > 1 or problem.n_atoms < FEWEST_ON_DEMAND or problem.has_gram
 
 
 class DenseGram:
-    """The Gram matrix of an array of atoms: the full matrix, or the rows used so far.
+    """The Gram matrix of an array of atoms: the full matrix, or as much of it as one signal needs.
 
     Attributes
     ----------
@@ -67,33 +76,29 @@ class DenseGram:
         Neurons of a network are in groups of so many positive ones, followed by their negative ones.
     """
 
-    def __init__(self, problem: LassoProblem, *, on_demand: bool) -> None:
-        on_demand = on_demand and problem.n_signals == 1 and problem.n_atoms >= FEWEST_ON_DEMAND
-        self._on_demand = on_demand and not problem.has_gram
-        # The network of the problem reads the same rows.
-        self._inhibition = (
-            InhibitionOnDemand(problem.n_atoms, problem.gram_rows)
-            if self._on_demand
-            else LateralInhibition.unchecked(problem.gram)
-        )
-        self._squared_norms = problem.squared_norms
-        self._curvatures = problem.curvatures
-        self.diagonal = problem.squared_norms + self._curvatures
-        self.group_length = problem.n_atoms
+    def __init__(self, setup: ProblemSetup, *, on_demand: bool = False) -> None:
+        self._on_demand = on_demand
+        self._setup = setup
+        # Before workers share it.
+        self._gram = None if on_demand else setup.gram
+        self._inverse_norms = inverse_norms(setup.squared_norms)
+        self.diagonal = setup.squared_norms + setup.curvatures
+        self.group_length = setup.n_atoms
+
+    @cached_property
+    def _inhibition(self) -> LateralInhibition | InhibitionOnDemand:
+        if self._on_demand:
+            return InhibitionOnDemand(self._setup.n_atoms, self._setup.atoms.gram_rows)
+        return LateralInhibition.unchecked(self._gram)
 
     def weights(self, *, positive: bool) -> LateralInhibition | InhibitionOnDemand | SignPairWeights:
         """Return W = -(G - diag G), or that of the dictionary [D, -D] unless `positive`."""
         if positive:
             return self._inhibition
-        return SignPairWeights(self._inhibition, self._squared_norms)
-
-    def rows(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return (rows, row_of): row i of G is rows[row_of[i]], or not stored if that is -1."""
-        form = self._inhibition.kernel_form()
-        return form.values.reshape(-1, self._inhibition.shape[0]), form.row_of
+        return SignPairWeights(self._inhibition, self._setup.squared_norms)
 
     def store(self, atoms: np.ndarray) -> None:
-        """Compute the rows of some atoms, unless they are stored."""
+        """Compute the rows of some atoms for a network, unless they are stored."""
         if self._on_demand:
             self._inhibition.prepare(atoms)
 
@@ -116,33 +121,27 @@ class DenseGram:
         """
         if max_rounds is None:
             max_rounds = ROUNDS_PER_ATOM * problem.n_atoms
+        if self._on_demand:
+            return ActiveSets(*working_set.optimal_code(problem, start, max_rounds))
         n_signals, n_atoms = len(signals), problem.n_atoms
         codes = np.zeros((n_signals, n_atoms))
         report = np.zeros((n_signals, 3), dtype=np.int64)
-        missing = np.zeros(n_atoms, dtype=np.bool_)
-        first, step = 0, max(1, VALUES_PER_CALL // n_atoms)
-        while first < n_signals:
+        step = max(1, VALUES_PER_CALL // n_atoms)
+        for first in range(0, n_signals, step):
             part = slice(first, first + step)
             solve_active_sets(
-                *self.rows(),
+                self._gram,
                 problem.correlations,
                 problem.l1_weights,
-                self._curvatures,
+                problem.curvatures,
+                self._inverse_norms,
                 problem.positive,
                 signals[part],
                 start,
                 max_rounds,
                 codes[part],
                 report[part],
-                missing,
             )
-            if missing.any():
-                # Again, with the rows of atoms that violate their conditions.
-                self.store(np.flatnonzero(missing))
-                missing[:] = False
-                codes[part] = 0.0
-            else:
-                first += step
         return ActiveSets(
             codes, report[:, N_CORRECTIONS], report[:, N_ROUNDS], report[:, ENDED].astype(np.bool_)
         )

@@ -13,7 +13,10 @@ import numpy as np
 from scipy import sparse
 
 from snn import checks
+from solvers._kernels.precision import QUANTUM
 from solvers.problem import LassoProblem
+from solvers.residuals import residuals_of
+from solvers.rounding import gamma, operations_of_sum
 
 # Codes measured together: a few buffers of 8 MB, however many signals there are.
 BLOCK_ENTRIES = 2**20
@@ -59,9 +62,12 @@ def duality_gap(problem: LassoProblem, codes: np.ndarray) -> np.ndarray:
         1/2 (1 - kappa)^2 ||r||^2 + sum_i (h_i(a_i) + h_i*(kappa d_i.r) - kappa a_i d_i.r)
 
     of terms that cannot be negative.  It is evaluated in that form because the difference itself would
-    lose every digit of a small gap.  For the LASSO, h_i* is zero where ``|d_i.z| <= lambda_i``
-    (``d_i.z <= lambda_i`` if the problem is `positive`) and infinite elsewhere.  There kappa scales the
-    residual into this set, and the terms of the sum are ``lambda_i |a_i| - kappa a_i d_i.r``.  For the
+    lose every digit of a small gap.  Bounds on all rounding errors are part of the result, so that it is not
+    below the exact gap of the code at this z (`docs/theory.md`, section 8).
+
+    For the LASSO, h_i* is zero where ``|d_i.z| <= lambda_i`` (``d_i.z <= lambda_i`` if the problem is
+    `positive`) and infinite elsewhere.  There kappa scales the residual into this set, and the terms of the
+    sum are ``lambda_i |a_i| - kappa a_i d_i.r``.  For the
     elastic net they are, with the soft threshold e_i = T(kappa d_i.r, lambda_i)::
 
         lambda_i |a_i| - a_i (kappa d_i.r - e_i) + (m_i a_i - e_i)^2 / (2 m_i)
@@ -174,34 +180,52 @@ def _checked_codes(problem: LassoProblem, codes: np.ndarray | sparse.csr_array) 
 def _figures(problem: LassoProblem, codes: sparse.csr_array) -> Optimality:
     """Return the figures of codes that were checked."""
     penalty, positive = problem.penalty, problem.positive
-    residuals = problem.atoms.reconstruct(codes)
-    np.subtract(problem.signals, residuals, out=residuals)
-    correlations = problem.atoms.correlate(residuals)
+    residuals = residuals_of(problem.atoms, problem.signals, codes)
+    correlations = problem.atoms.correlate(residuals.values)
     reach = correlations if positive else np.abs(correlations)
-    squared_residual = np.einsum("ij,ij->i", residuals, residuals)
-    along_signal = np.einsum("ij,ij->i", problem.signals, residuals)
-    kappa = penalty.dual_multiple(reach, along_signal, squared_residual)
+    squared_residual = np.einsum("ij,ij->i", residuals.values, residuals.values)
+    along_signal = np.einsum("ij,ij->i", problem.signals, residuals.values)
 
     # Sums over the entries of a code, in the order of its atoms.
     n_signals, n_atoms = codes.shape
-    signal = np.arange(n_signals).repeat(codes.indptr[1:] - codes.indptr[:-1])
+    n_entries = codes.indptr[1:] - codes.indptr[:-1]
+    signal = np.arange(n_signals).repeat(n_entries)
     atom, value = codes.indices, codes.data
     place = signal * n_atoms + atom
     correlation = correlations.take(place)
     penalty_of_entry = penalty.at(atom)
     costs = penalty_of_entry.value(value)
-    slacks = penalty_of_entry.slack(value, correlation, kappa.take(signal), positive=positive)
+    squared_norms = problem.squared_norms.take(atom)
+
+    # Of the coefficients that are zero; the others follow.
+    violations = penalty.violation_at_zero(reach, out=np.empty_like(reach) if positive else correlations)
+    violations.put(place, penalty_of_entry.violation(value, correlation, squared_norms, positive=positive))
+    kkt_violation = violations.max(axis=1, initial=0.0)
+
+    # From here on, `reach` is the largest that rounding allows, and so is every term of the gap.
+    norms = problem.atoms.norms
+    reach += np.multiply(residuals.correlation_errors[:, np.newaxis], norms, out=violations)
+    kappa = penalty.dual_multiple(reach, along_signal, squared_residual)
+    slacks = penalty_of_entry.slack(
+        value,
+        correlation,
+        kappa.take(signal),
+        positive=positive,
+        errors=residuals.correlation_errors.take(signal) * norms.take(atom),
+    )
+    lost = (problem.n_features + n_atoms) * QUANTUM
+    residual_norm = np.sqrt(squared_residual + lost) + residuals.errors
     gap = (
-        0.5 * (1.0 - kappa) ** 2 * squared_residual
+        0.5 * ((1.0 - kappa) * residual_norm) ** 2
         + np.bincount(signal, slacks, n_signals)
         + penalty.conjugate(reach, kappa, without=place)
+        + lost
     )
-    # Of the coefficients that are zero; the others follow.
-    violations = penalty.violation_at_zero(reach, out=reach)
-    squared_norms = problem.squared_norms.take(atom)
-    violations.put(place, penalty_of_entry.violation(value, correlation, squared_norms, positive=positive))
+    gap *= 1.0 + gamma(operations_of_sum(problem.n_features) + n_atoms)
+    # Nothing is rounded where signal and code are zero.
+    gap[(problem.energies == 0.0) & (n_entries == 0)] = 0.0
     return Optimality(
         objective=0.5 * squared_residual + np.bincount(signal, costs, n_signals),
         duality_gap=gap,
-        kkt_violation=violations.max(axis=1, initial=0.0),
+        kkt_violation=kkt_violation,
     )

@@ -16,13 +16,14 @@ absolute value, or the correlation itself where codes must not be negative.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from snn import checks
+from solvers._kernels.precision import SMALLEST, UNIT_ROUNDOFF, WITHIN
 from solvers.penalty import (
-    SMALLEST,
     Penalty,
     clipped,
     each,
@@ -54,6 +55,8 @@ class L1(Penalty):
 
     weights: float | np.ndarray
 
+    is_elastic_net = True
+
     def __post_init__(self) -> None:
         object.__setattr__(self, "weights", one_or_each("weights", self.weights))
         require_positive("weights", self.weights)
@@ -70,7 +73,7 @@ class L1(Penalty):
         """The weight of |a_i|, shape (n_atoms,)."""
         return self.weights
 
-    @property
+    @cached_property
     def curvatures(self) -> np.ndarray:
         """Zeros, shape (n_atoms,)."""
         return checks.read_only(np.zeros(len(self.weights)))
@@ -100,13 +103,20 @@ class L1(Penalty):
     ) -> np.ndarray:
         """See `Penalty`; the dual objective is finite where no correlation exceeds its weight."""
         unconstrained = unconstrained_multiple(along_signal, squared_residual)
-        return np.minimum(unconstrained, 1.0 / np.maximum(self.maximum(reach), SMALLEST))
+        return np.minimum(unconstrained, WITHIN / np.maximum(self.maximum(reach), SMALLEST))
 
     def slack(
-        self, codes: np.ndarray, correlations: np.ndarray, multiples: np.ndarray, *, positive: bool
+        self,
+        codes: np.ndarray,
+        correlations: np.ndarray,
+        multiples: np.ndarray,
+        *,
+        positive: bool,
+        errors: np.ndarray | float = 0.0,
     ) -> np.ndarray:
-        """See `Penalty`: ``l |a| - a x``."""
-        return np.abs(codes) * self.weights - multiples * codes * correlations
+        """See `Penalty`: ``|a| (l -+ x)``."""
+        along = np.where(codes < 0.0, -correlations, correlations)
+        return np.abs(codes) * np.maximum(self.weights - multiples * (along - errors), 0.0)
 
     def conjugate(self, reach: np.ndarray, multiples: np.ndarray, *, without: np.ndarray) -> float:
         """See `Penalty`: zero for every point that `dual_multiple` allows."""
@@ -145,6 +155,8 @@ class ElasticNet(Penalty):
 
     l1: float | np.ndarray
     l2: float | np.ndarray
+
+    is_elastic_net = True
 
     def __post_init__(self) -> None:
         for name in ("l1", "l2"):
@@ -217,7 +229,7 @@ class ElasticNet(Penalty):
         flat = self.l2 == 0.0
         if flat.any():
             largest = (reach[:, flat] / self.l1[flat]).max(axis=1, initial=SMALLEST)
-            multiple = np.minimum(multiple, 1.0 / largest)
+            multiple = np.minimum(multiple, WITHIN / largest)
         signal, atom = np.nonzero((multiple[:, np.newaxis] * reach > self.l1) & ~flat)
         pull = reach[signal, atom]
         start = self.l1[atom] / pull
@@ -235,19 +247,28 @@ class ElasticNet(Penalty):
             multiple = np.minimum(multiple, unconstrained_multiple(along, across))
 
     def slack(
-        self, codes: np.ndarray, correlations: np.ndarray, multiples: np.ndarray, *, positive: bool
+        self,
+        codes: np.ndarray,
+        correlations: np.ndarray,
+        multiples: np.ndarray,
+        *,
+        positive: bool,
+        errors: np.ndarray | float = 0.0,
     ) -> np.ndarray:
         """See `Penalty`.
 
-        With e = T(x, l1), ``(l1 |a| - a (x - e)) + (l2 a - e)^2 / (2 l2)``; where l2 is zero, as `L1`.
+        With e = T(x, l1), ``|a| (l1 -+ (x - e)) + (l2 a - e)^2 / (2 l2)``; where l2 is zero, as `L1`.  It is
+        convex in x, and thus largest at one of the ends of the range of x.
         """
-        points = multiples * correlations
+        low = self._slack_at(codes, multiples * (correlations - errors), positive)
+        return np.maximum(low, self._slack_at(codes, multiples * (correlations + errors), positive))
+
+    def _slack_at(self, codes: np.ndarray, points: np.ndarray, positive: bool) -> np.ndarray:
         within = np.where(self.l2 == 0.0, points, clipped(points, self.l1, positive))
-        return (
-            np.abs(codes) * self.l1
-            - codes * within
-            + 0.5 * ((self.l2 * codes - (points - within)) / self._roots) ** 2
-        )
+        along = np.where(codes < 0.0, -within, within)
+        pull, excess = self.l2 * codes, points - within
+        distance = np.abs(pull - excess) + (4.0 * UNIT_ROUNDOFF) * (np.abs(pull) + np.abs(excess))
+        return np.abs(codes) * np.maximum(self.l1 - along, 0.0) + 0.5 * (distance / self._roots) ** 2
 
     def conjugate(self, reach: np.ndarray, multiples: np.ndarray, *, without: np.ndarray) -> np.ndarray:
         """See `Penalty`."""

@@ -9,9 +9,7 @@ from typing import Any, Self
 import numpy as np
 
 from snn import checks
-
-# Replaces zero in denominators.
-SMALLEST = np.finfo(np.float64).tiny
+from solvers._kernels.precision import SMALLEST
 
 
 class Penalty(ABC):
@@ -25,6 +23,9 @@ class Penalty(ABC):
     the active set, spiking networks and scikit-learn's solvers.  A penalty that is not the sum of these two
     parts needs a solver that calls `proximal_step`, and overrides `maximum` and the violations.
     """
+
+    is_elastic_net = False
+    """True if ``h_i(a) = l_i |a| + m_i / 2 a^2``, and `l1_weights` and `curvatures` say all."""
 
     @property
     @abstractmethod
@@ -76,21 +77,32 @@ class Penalty(ABC):
         """Return kappa, the best multiple of each residual for a dual point, shape (n_signals,).
 
         It maximises the dual objective ``kappa s.r - 1/2 kappa^2 ||r||^2 - sum_i h_i*(kappa d_i.r)`` over
-        kappa >= 0.  The result for a signal does not depend on those beside it.
+        kappa >= 0.  The result for a signal does not depend on those beside it.  The dual objective is finite
+        at kappa without rounding, too.
 
         Parameters
         ----------
         reach : ndarray, shape (n_signals, n_atoms)
-            That of the residuals.
+            That of the residuals; for a certificate the largest that it can be.
         along_signal, squared_residual : ndarray, shape (n_signals,)
             s.r and ||r||^2.
         """
 
     @abstractmethod
     def slack(
-        self, codes: np.ndarray, correlations: np.ndarray, multiples: np.ndarray, *, positive: bool
+        self,
+        codes: np.ndarray,
+        correlations: np.ndarray,
+        multiples: np.ndarray,
+        *,
+        positive: bool,
+        errors: np.ndarray | float = 0.0,
     ) -> np.ndarray:
-        """Return ``h_i(a) + h_i*(x) - a x`` at x = multiple * correlation, without a negative term."""
+        """Return ``h_i(a) + h_i*(x) - a x`` at x = multiple * correlation, without a negative term.
+
+        With `errors`, bounds on those of the correlations, it is the largest value for correlations as far
+        away, rounded up.  An error is at least 8 times the rounding of its correlation.
+        """
 
     @abstractmethod
     def conjugate(
@@ -101,6 +113,7 @@ class Penalty(ABC):
         Parameters
         ----------
         reach : ndarray, shape (n_signals, n_atoms)
+            For a certificate the largest that it can be.
         multiples : ndarray, shape (n_signals,)
         without : ndarray of int
             Places in `reach`, counted row by row, that are left out of the sums.

@@ -11,12 +11,14 @@ from typing import NamedTuple
 
 import numpy as np
 from joblib import effective_n_jobs
+from scipy import sparse
 from tqdm import tqdm
 
 from snn import checks
 from solvers.optimality import measure
 from solvers.problem import LassoProblem
 from solvers.result import SparseCodingResult, certified_result
+from solvers.start import Start, start_codes
 from solvers.workers import spread
 
 # scikit-learn is imported where it is called: it takes longer to import than all else.
@@ -30,6 +32,7 @@ LARS_ALPHA = 1e6
 def solve_coordinate_descent(
     problem: LassoProblem,
     *,
+    start: Start = None,
     tol: float = 1e-3,
     max_iter: int = 10_000,
     n_jobs: int | None = None,
@@ -41,6 +44,8 @@ def solve_coordinate_descent(
     ----------
     problem : LassoProblem
         The problem.
+    start : array_like or scipy.sparse.csr_array of shape (n_signals, n_atoms), or result, optional
+        Where to start: codes, or the result of a solver; by default zero.
     tol : float, default 1e-3
         ``duality_gap <= tol * 1/2 ||signal||^2`` is aimed at, by the certificate; see Notes.
     max_iter : int, default 10000
@@ -81,6 +86,7 @@ def solve_coordinate_descent(
     Friedman, Hastie and Tibshirani (2010), Journal of Statistical Software 33(1), section 2.
     """
     checks.instance_of("problem", problem, LassoProblem)
+    codes = start_codes(problem, start)
     tol = checks.positive_number("tol", tol)
     max_iter = checks.positive_integer("max_iter", max_iter)
     n_jobs = checks.worker_count("n_jobs", n_jobs)
@@ -88,7 +94,7 @@ def solve_coordinate_descent(
 
     solve_one = partial(_descend, tol=tol, max_iter=max_iter)
     scaled = _scaled_atoms(problem, with_gram=True)
-    codes, n_steps = _solve_each(problem, scaled, solve_one, n_jobs, progress, "coordinate descent")
+    codes, n_steps = _solve_each(problem, codes, scaled, solve_one, n_jobs, progress, "coordinate descent")
 
     return certified_result(
         problem,
@@ -109,6 +115,9 @@ def solve_lars(
     progress: bool = False,
 ) -> SparseCodingResult:
     """Solve by least angle regression, scikit-learn's `lars_path`: follow the solution as lambda falls.
+
+    The path starts from the zero code at the largest penalty, whatever the problem, so that there is no
+    `start`.
 
     Parameters
     ----------
@@ -156,7 +165,7 @@ def solve_lars(
 
     solve_one = partial(_follow_path, max_iter=max_iter)
     scaled = _scaled_atoms(problem, with_gram=False)
-    codes, n_steps = _solve_each(problem, scaled, solve_one, n_jobs, progress, "lars")
+    codes, n_steps = _solve_each(problem, None, scaled, solve_one, n_jobs, progress, "lars")
 
     return certified_result(
         problem,
@@ -195,22 +204,24 @@ def _scaled_atoms(problem: LassoProblem, *, with_gram: bool) -> _ScaledAtoms:
     return _ScaledAtoms(atoms.T, factors, penalty, scaled_curvatures, gram)
 
 
-_SolveOne = Callable[[LassoProblem, _ScaledAtoms], tuple[np.ndarray, int]]
+_SolveOne = Callable[[LassoProblem, np.ndarray, _ScaledAtoms], tuple[np.ndarray, int]]
+_Chunk = tuple[LassoProblem, sparse.csr_array | None]
 
 
 def _solve_each(
     problem: LassoProblem,
+    start: sparse.csr_array | None,
     scaled: _ScaledAtoms,
     solve_one: _SolveOne,
     n_jobs: int | None,
     progress: bool,
     description: str,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return the codes and steps of all signals, solved one by one."""
+    """Return the codes and steps of all signals, solved one by one from the codes of `start`."""
     n_workers = effective_n_jobs(n_jobs)
     size = 1 if n_workers == 1 else -(-problem.n_signals // (TASKS_PER_WORKER * n_workers))
-    starts = range(0, problem.n_signals, size)
-    chunks = [problem.subset(slice(start, start + size)) for start in starts]
+    parts = [slice(first, first + size) for first in range(0, problem.n_signals, size)]
+    chunks = [(problem.subset(part), None if start is None else start[part]) for part in parts]
     solve_chunk = partial(_solve_chunk, scaled=scaled, solve_one=solve_one)
     with (
         _without_convergence_warnings(),
@@ -222,17 +233,17 @@ def _solve_each(
     return np.concatenate(codes), np.concatenate(n_steps)
 
 
-def _solve_chunk(
-    problem: LassoProblem, scaled: _ScaledAtoms, solve_one: _SolveOne
-) -> tuple[np.ndarray, np.ndarray]:
+def _solve_chunk(chunk: _Chunk, scaled: _ScaledAtoms, solve_one: _SolveOne) -> tuple[np.ndarray, np.ndarray]:
+    problem, start = chunk
     codes = np.zeros((problem.n_signals, problem.n_atoms))
     n_steps = np.zeros(problem.n_signals, dtype=np.int64)
-    gaps_at_zero = measure(problem, codes).duality_gap
+    violations_at_zero = measure(problem, codes).kkt_violation
     with _without_convergence_warnings():
         # Where the zero code is optimal there is nothing to do; scikit-learn would divide by its norm.
-        for signal in np.flatnonzero(gaps_at_zero > 0.0):
+        for signal in np.flatnonzero(violations_at_zero > 0.0):
             one = problem.subset(slice(signal, signal + 1))
-            codes[signal], n_steps[signal] = solve_one(one, scaled)
+            first = codes[signal] if start is None else start[[signal]].toarray()[0]
+            codes[signal], n_steps[signal] = solve_one(one, first, scaled)
     return codes, n_steps
 
 
@@ -254,10 +265,12 @@ def _without_convergence_warnings() -> Iterator[None]:
 
 
 def _descend(
-    problem: LassoProblem, scaled: _ScaledAtoms, *, tol: float, max_iter: int
+    problem: LassoProblem, start: np.ndarray, scaled: _ScaledAtoms, *, tol: float, max_iter: int
 ) -> tuple[np.ndarray, int]:
     from sklearn.linear_model import Lasso
 
+    if measure(problem, start[np.newaxis]).duality_gap[0] <= tol * problem.energies[0]:
+        return start, 0
     length = np.sqrt(2.0 * problem.energies[0])
     model = Lasso(
         alpha=scaled.penalty / length / problem.n_features,
@@ -267,6 +280,7 @@ def _descend(
         copy_X=False,
         warm_start=True,
     )
+    model.coef_ = start / (scaled.factors * length)
     sklearn_tol = 0.5 * tol
     n_sweeps = 0
     while True:
@@ -281,7 +295,9 @@ def _descend(
             return code, n_sweeps
 
 
-def _follow_path(problem: LassoProblem, scaled: _ScaledAtoms, *, max_iter: int) -> tuple[np.ndarray, int]:
+def _follow_path(
+    problem: LassoProblem, _: np.ndarray, scaled: _ScaledAtoms, *, max_iter: int
+) -> tuple[np.ndarray, int]:
     from sklearn.linear_model import lars_path
 
     # A feature for each atom with a quadratic penalty, in which the signal is zero.

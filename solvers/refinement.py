@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 
+from snn.clock_driven import ClockDrivenRun
 from snn.event_driven import EventDrivenRun
 from solvers._kernels.refinement import (
     DONE,
-    HEAD_START,
+    GOES_ON,
     LOOK,
     STAGE_ENDED,
     Codes,
+    Drives,
     Problem,
     Work,
     begin,
@@ -43,6 +45,8 @@ class RefinedCodes:
         Longest time of all stages of a signal together.
     refine : bool
         Whether there is more than one stage.
+    time_step : float, optional
+        Run on a clock of this step, which keeps charge, and not from event to event.
     start : ndarray, shape (n_signals, n_atoms), optional
         Codes to start from; by default zero.
 
@@ -52,7 +56,7 @@ class RefinedCodes:
         The best codes so far.
     active : ndarray of int
         Signals that are not done.
-    run : EventDrivenRun
+    run : EventDrivenRun or ClockDrivenRun
         The networks.
     """
 
@@ -64,6 +68,7 @@ class RefinedCodes:
         tol: float,
         max_duration: float,
         refine: bool,
+        time_step: float | None = None,
         start: np.ndarray | None = None,
     ) -> None:
         n_signals, n_atoms = problem.n_signals, problem.n_atoms
@@ -79,16 +84,21 @@ class RefinedCodes:
         self._max_duration, self._refine = max_duration, refine
         self._looks = np.zeros(n_signals, dtype=LOOK)
         self._looks["target"] = SAFELY * tol * problem.energies
-        self._codes = Codes(*np.zeros((3, n_signals, n_atoms)))
+        self._codes = Codes(*np.zeros((3, n_signals, n_atoms)), width=np.ones((n_signals, n_atoms)))
         if start is not None:
             self._codes.best[:] = start
             network.gram.store(np.flatnonzero(start.any(axis=0)))
         self._work = Work(*np.empty((4, n_atoms)))
         self._soma_bias = np.zeros((n_signals, network.n_neurons))
-        arrays = self._looks, self._codes, self._soma_bias, self._work
-        begin(self._weights(), self._problem, max_duration, *arrays)
-        self._potential = HEAD_START * network.firing_threshold
-        self.run = EventDrivenRun(network, self._soma_bias, window_moments=True)
+        self._time_step = time_step
+        if time_step is None:
+            self.run = EventDrivenRun(network, self._soma_bias, window_moments=True)
+        else:
+            self.run = ClockDrivenRun(network, self._soma_bias, time_step=time_step, window_moments=True)
+        self._drives = Drives(self._soma_bias, self.run.membrane_potential)
+        begin(
+            self._weights(), self._problem, max_duration, self._looks, self._codes, self._drives, self._work
+        )
         self.codes = self._codes.best
         self.active = np.arange(n_signals)
         self._go_on()
@@ -108,19 +118,48 @@ class RefinedCodes:
         """Stages of each signal."""
         return self._looks["n_stages"]
 
-    def advance(self) -> None:
-        """Advance the networks that are not done until each is looked at."""
-        self.run.advance(self._looks["stop"], active=self.active)
-        arrays = self._looks, self._codes, self._soma_bias, self._work
+    def advance(self, *, max_spikes: int | None = None) -> None:
+        """Advance the networks that are not done until each is looked at.
+
+        A network whose spikes have come to `max_spikes`, if that is given, is looked at there, and is done.
+        """
+        if max_spikes is None:
+            self._advance_to_looks()
+        else:
+            self._advance_within(max_spikes)
+        arrays = self._looks, self._codes, self._drives, self._work
         look_at(
             self._weights(), self._problem, self.active, self.run.window_moments, self._max_duration,
             self._refine, *arrays,
         )  # fmt: skip
+        if max_spikes is not None:
+            spent = self.run.spike_counts[self.active].sum(axis=1) >= max_spikes
+            look = self._looks[self.active]
+            # The time of a stage is counted when the stage ends.
+            look["duration"] += np.where(spent & (look["status"] == GOES_ON), look["stop"], 0.0)
+            look["status"][spent] = DONE
+            self._looks[self.active] = look
         self._go_on()
+
+    def _advance_to_looks(self) -> None:
+        until = self._looks["stop"]
+        if self._time_step is not None:
+            # A look need not be at the end of a step: nothing is delivered before the next.
+            until = np.floor(until / self._time_step).astype(np.int64)
+        self.run.advance(until, active=self.active)
+
+    def _advance_within(self, max_spikes: int) -> None:
+        """Advance each network to its next look, or to the spike at which it has so many."""
+        for signal in self.active:
+            left = max_spikes - int(self.run.spike_counts[signal].sum())
+            one = np.array([signal])
+            self.run.advance(self._looks["stop"], active=one, max_spikes=left - 1, one_by_one=True)
+            if self.run.n_emitted >= left:
+                self._looks["stop"][signal] = self.run.time[signal]
 
     def tighten(self, signals: np.ndarray) -> None:
         """Go on with signals that were done, whose gaps are not what they seemed."""
-        arrays = self._looks, self._codes, self._soma_bias, self._work
+        arrays = self._looks, self._codes, self._drives, self._work
         go_on(self._weights(), self._problem, signals, self._max_duration, self._refine, *arrays)
         self.active = signals
         self._go_on()
@@ -133,5 +172,5 @@ class RefinedCodes:
         status = self._looks["status"][self.active]
         restarting = self.active[status == STAGE_ENDED]
         if len(restarting):
-            self.run.restart(restarting, self._potential)
+            self.run.restart(restarting)
         self.active = self.active[status != DONE]

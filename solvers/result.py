@@ -14,7 +14,8 @@ from scipy import sparse
 
 from snn import checks
 from solvers._kernels.batch import CompressedRows, nonzero_entries
-from solvers.optimality import Optimality, measure
+from solvers.certificate import certify
+from solvers.optimality import Optimality
 from solvers.problem import LassoProblem
 
 # The largest of the 32-bit indices of sparse matrices.
@@ -178,7 +179,7 @@ def certified_result(
     method: str,
     tol: float,
     n_steps: np.ndarray,
-    limit: str,
+    limit: str | None,
     optimality: Optimality | None = None,
     kind: type[SparseCodingResult] = SparseCodingResult,
     **more: object,
@@ -191,8 +192,8 @@ def certified_result(
         What was solved, and the codes found.
     method, tol, n_steps
         As in the result.
-    limit : str
-        What ended the solver, for the warning.
+    limit : str or None
+        What ended the solver, for the warning; None where there is to be none.
     optimality : Optimality, optional
         The certificates of these codes, where they were measured before.
     kind : type, default SparseCodingResult
@@ -202,10 +203,10 @@ def certified_result(
     """
     codes = as_sparse(codes)
     if optimality is None:
-        optimality = measure(problem, codes)
+        optimality = certify(problem, codes)
     # A gap that is not a number misses `tol`, too.
     missed = ~(optimality.duality_gap <= tol * problem.energies)
-    if missed.any():
+    if limit is not None and missed.any():
         from sklearn.exceptions import ConvergenceWarning  # scikit-learn takes a second to import
 
         with np.errstate(divide="ignore", invalid="ignore"):

@@ -5,7 +5,6 @@ from __future__ import annotations
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from functools import cached_property, partial
-from typing import NamedTuple
 
 import numpy as np
 from joblib import effective_n_jobs
@@ -13,40 +12,17 @@ from scipy import sparse
 from tqdm import tqdm
 
 from snn import checks
-from snn.event_driven import EventDrivenRun
-from snn.state import NetworkState
-from solvers._kernels.batch import CompressedRows, average_currents, scaled_drive
-from solvers.best_codes import BestCodes, joined_optimality
+from solvers._kernels.batch import CompressedRows
+from solvers.certificate import certify
 from solvers.gram import gram_of
-from solvers.optimality import Optimality, measure
 from solvers.problem import LassoProblem
-from solvers.refinement import RefinedCodes
-from solvers.result import (
-    SparseCodingResult,
-    certified_result,
-    compressed_rows,
-    entries_of,
-    joined_rows,
-)
+from solvers.result import SparseCodingResult, as_sparse, certified_result, compressed_rows
+from solvers.spiking_batches import joined, polish_batch, read_batch, read_smooth_batch
 from solvers.spiking_network import LassoNetwork
+from solvers.start import Start, start_codes
 from solvers.workers import batch_slices, spread
 
 READOUTS = ("smooth", "rate", "current")
-
-# Rates and average currents are read out at 2, 2.8, 4, 5.7 ... synaptic time constants: no run is more than
-# 1.41 times too long.
-FIRST_CHECK = 2.0
-CHECKS_PER_DOUBLING = 2
-# With polish, potentials start at this share of their thresholds, so that neurons that will fire soon fire
-# before the run ends: `python -m tests.benchmarks random`.
-HEAD_START = 0.5
-# Simulated time before the active-set method, in synaptic time constants: from there on, a correction costs
-# less than the spikes that would make it.  Measured by `python -m tests.benchmarks finish`.
-POLISH_TIME = 2.0
-# Where the method does not end, it starts again from runs that are POLISH_GROWTH times as long, up to this
-# time, in synaptic time constants.  Only nearly dependent atoms come that far.
-LAST_POLISH_TIME = 500.0
-POLISH_GROWTH = 4.0
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -126,7 +102,7 @@ class SpikingCodingResult(SparseCodingResult):
     def rate_duality_gap(self) -> np.ndarray:
         """Duality gap of the plain spike rates, shape (n_signals,); NaN where there were several stages."""
         rates = self._network.rates(self.spike_counts, self.duration, self.scale)
-        gaps = measure(self.problem, rates).duality_gap
+        gaps = certify(self.problem, as_sparse(rates)).duality_gap
         return checks.read_only(np.where(self.n_stages > 1, np.nan, gaps))
 
     def start_currents(self, squared_norms: np.ndarray) -> sparse.csr_array:
@@ -150,11 +126,13 @@ class SpikingCodingResult(SparseCodingResult):
 def solve_spiking(
     problem: LassoProblem,
     *,
+    start: Start = None,
     tol: float = 1e-3,
     max_duration: float = 10_000.0,
     readout: str = "smooth",
     refine: bool = True,
     polish: bool = False,
+    time_step: float | None = None,
     n_jobs: int | None = None,
     progress: bool = False,
 ) -> SpikingCodingResult:
@@ -172,6 +150,10 @@ def solve_spiking(
     ----------
     problem : LassoProblem
         The problem.
+    start : array_like or scipy.sparse.csr_array of shape (n_signals, n_atoms), or result, optional
+        Where to start: codes, or the result of a solver, for the smooth read-out.  The network then codes
+        what these codes, drawn a little towards zero, leave of the signal.  A signal of which they are worse
+        than zero starts from zero, as all do by default.
     tol : float, default 1e-3
         See above; the same for every solver.
     max_duration : float, default 10000
@@ -199,6 +181,11 @@ def solve_spiking(
         cannot solve the optimality equations; then the best code met is kept, the read-out among them.
         `polished`, `n_corrections` and `rate_duality_gap` of the result say how much of the work the network
         did.
+    time_step : float, optional
+        Run the network on a clock of this step that keeps charge (`simulate_clocked`), as a chip would, and
+        not from event to event; with the smooth read-out alone.  The gap is certified all the same, and steps
+        of 1/4 take about as many spikes.  Where the atoms of a code have a Gram matrix with an eigenvalue of
+        2 / (1 - e^-time_step) or more, a step is too long: rates swing (docs/theory.md, section 7).
     n_jobs : int, optional
         Signals are spread over so many joblib workers, threads unless a `joblib.parallel_config` says
         otherwise.  The result does not depend on their number.
@@ -212,7 +199,7 @@ def solve_spiking(
     Raises
     ------
     TypeError, ValueError
-        If an argument is of the wrong kind or value.
+        If an argument is of the wrong kind or value, or there is a `start` and another read-out, or `polish`.
 
     Warns
     -----
@@ -223,8 +210,8 @@ def solve_spiking(
     Notes
     -----
     For a single signal in a large dictionary the Gram matrix is not computed, unless the problem has it
-    already: only the rows of atoms that fire, or that `polish` adds, are.  With a convolutional dictionary
-    `polish` computes the entries between atoms that may be active.
+    already or there is a `time_step`: only the rows of atoms that fire, or that `polish` adds, are.  With a
+    convolutional dictionary `polish` computes the entries between atoms that may be active.
 
     References
     ----------
@@ -237,22 +224,36 @@ def solve_spiking(
     readout = checks.one_of("readout", readout, READOUTS)
     refine = checks.flag("refine", refine)
     polish = checks.flag("polish", polish)
+    if time_step is not None:
+        time_step = checks.positive_number("time_step", time_step)
+        if polish or readout != "smooth":
+            raise ValueError(
+                f"time_step must come with readout='smooth' and polish=False; got {readout!r} and {polish}"
+            )
     n_jobs = checks.worker_count("n_jobs", n_jobs)
     progress = checks.flag("progress", progress)
+    codes_at_start = start_codes(problem, start)
+    if codes_at_start is not None and (polish or readout != "smooth"):
+        raise ValueError(
+            'start must be None unless codes are read out "smooth" and not polished; got a start with '
+            f"readout={readout!r}, polish={polish}: solve_active_set takes any start"
+        )
 
     network = LassoNetwork(gram_of(problem, on_demand=True), positive=problem.positive)
     n_workers = effective_n_jobs(n_jobs) if problem.n_signals > 1 else 1
     parts = batch_slices(problem.n_signals, network.n_neurons, n_workers)
     batches = [problem.subset(part) for part in parts] if len(parts) > 1 else [problem]
     if polish:
-        solve = _polish_batch
+        solve = polish_batch
     elif readout == "smooth":
-        solve = partial(_read_smooth_batch, refine=refine)
+        starts = [None if codes_at_start is None else codes_at_start[part] for part in parts]
+        batches = list(zip(batches, starts, strict=True))
+        solve = partial(read_smooth_batch, refine=refine, time_step=time_step)
     else:
-        solve = partial(_read_batch, readout=readout)
+        solve = partial(read_batch, readout=readout)
     solve = partial(solve, network=network, tol=tol, max_duration=max_duration)
     with tqdm(total=len(batches), unit="batch", desc="spiking") if progress else nullcontext() as bar:
-        outcome = _joined(spread(solve, batches, n_jobs, n_workers, bar))
+        outcome = joined(spread(solve, batches, n_jobs, n_workers, bar))
     return certified_result(
         problem,
         outcome.codes,
@@ -272,197 +273,3 @@ def solve_spiking(
         scale=outcome.scale,
         problem=problem,
     )
-
-
-class _Outcome(NamedTuple):
-    """Of a batch of signals: one row or entry each."""
-
-    codes: sparse.csr_array
-    spikes: CompressedRows
-    currents: CompressedRows | None
-    optimality: Optimality
-    n_spikes: np.ndarray
-    duration: np.ndarray
-    scale: np.ndarray
-    polished: np.ndarray
-    n_corrections: np.ndarray
-    n_stages: np.ndarray
-
-
-def _joined(outcomes: list[_Outcome]) -> _Outcome:
-    if len(outcomes) == 1:
-        return outcomes[0]
-    codes, spikes, currents, optimality, *arrays = zip(*outcomes, strict=True)
-    return _Outcome(
-        sparse.vstack(codes, format="csr"),
-        joined_rows(spikes),
-        None if currents[0] is None else joined_rows(currents),
-        joined_optimality(optimality),
-        *map(np.concatenate, arrays),
-    )
-
-
-class _BatchRun:
-    """The networks of a batch of signals, from potentials at a share of their thresholds.
-
-    scale : the largest rate that the drive of a neuron alone would cause, 1 where no neuron is driven.
-    duration : simulated time of each signal.
-    """
-
-    def __init__(
-        self, problem: LassoProblem, network: LassoNetwork, readout: str, *, head_start: float, n_windows: int
-    ) -> None:
-        self.problem = problem
-        self.network = network
-        soma_bias = np.empty((problem.n_signals, network.n_neurons))
-        self.scale = np.empty(problem.n_signals)
-        scaled_drive(
-            problem.correlations,
-            problem.l1_weights,
-            network.gram.diagonal,
-            problem.positive,
-            soma_bias,
-            self.scale,
-        )
-        state = None
-        if head_start > 0.0:
-            state = NetworkState.unchecked(
-                head_start * network.firing_threshold, np.zeros(network.n_neurons), time=0.0
-            )
-        self.run = EventDrivenRun(network, network.in_network_order(soma_bias), state)
-        self.duration = np.zeros(problem.n_signals)
-        self.readout = readout
-        # Times and charges at the last `n_windows` read-outs of average currents.
-        self._history = [] if readout == "rate" else [(0.0, self.run.membrane_potential.copy())] * n_windows
-
-    def advance(self, signals: np.ndarray, time: float) -> None:
-        """Advance the networks of some signals, all of which are at the same time."""
-        self.run.advance(time, active=signals)
-        self.duration[signals] = time
-
-    def read_out(self, signals: np.ndarray) -> np.ndarray:
-        """Return the codes read out of some networks, which are at the same time."""
-        return self._rates(signals) if self.readout == "rate" else self._average_current_codes(signals)
-
-    def _rates(self, signals: np.ndarray) -> np.ndarray:
-        counts = self.network.in_result_order(self.run.spike_counts[signals])
-        return self.network.rates(counts, self.duration[signals], self.scale[signals])
-
-    def _average_current_codes(self, signals: np.ndarray) -> np.ndarray:
-        # The integral of each soma current since the start (docs/theory.md, equation 4).
-        thresholds = self.network.firing_threshold
-        charge = thresholds * self.run.spike_counts + self.run.membrane_potential
-        time = self.duration[signals[0]]
-        start, charge_then = self._history.pop(0)
-        average = (charge[signals] - charge_then[signals]) / (time - start)
-        rates = self.network.in_result_order(np.maximum(average, 0.0) / thresholds)
-        self._history.append((time, charge))
-        return self.network.signed(rates) * self.scale[signals, np.newaxis]
-
-    def average_currents(self) -> CompressedRows:
-        """Return the average currents of the atoms that fired for each signal, in units of correlations."""
-        rows = average_currents(
-            self.run.spike_counts,
-            self.run.membrane_potential,
-            self.network.firing_threshold,
-            self.scale / self.duration,
-            self.network.gram.group_length,
-            self.network.positive,
-        )
-        return CompressedRows(*rows)
-
-    def outcome(
-        self, best: BestCodes, fired: CompressedRows, polished: np.ndarray, n_corrections: np.ndarray
-    ) -> _Outcome:
-        """Return the codes, and what the networks did; `fired` are the average currents."""
-        return _Outcome(
-            best.codes,
-            entries_of(self.network.in_result_order(self.run.spike_counts)),
-            fired,
-            best.optimality,
-            self.run.spike_counts.sum(axis=1),
-            self.duration,
-            self.scale,
-            polished,
-            n_corrections,
-            np.ones(self.problem.n_signals, dtype=np.int64),
-        )
-
-
-def _read_smooth_batch(
-    problem: LassoProblem, network: LassoNetwork, tol: float, max_duration: float, refine: bool
-) -> _Outcome:
-    """Run until the codes read through the smooth window are good enough."""
-    refined = RefinedCodes(problem, network, tol=tol, max_duration=max_duration, refine=refine)
-    best = BestCodes(problem)
-    signals = np.arange(problem.n_signals)
-    while len(signals):
-        while len(refined.active):
-            refined.advance()
-        best.put(signals, refined.codes[signals], if_better=best.codes is not None)
-        # What the signals themselves say of a gap may differ from what correlations say, by rounding.
-        signals = signals[best.missed(signals, tol) & (refined.duration[signals] < max_duration)]
-        refined.tighten(signals)
-    n_signals = problem.n_signals
-    return _Outcome(
-        best.codes,
-        entries_of(network.in_result_order(refined.run.spike_counts)),
-        None,
-        best.optimality,
-        refined.run.spike_counts.sum(axis=1),
-        refined.duration.copy(),
-        refined.scale,
-        np.zeros(n_signals, dtype=np.bool_),
-        np.zeros(n_signals, dtype=np.int64),
-        refined.n_stages.copy(),
-    )
-
-
-def _read_batch(
-    problem: LassoProblem, network: LassoNetwork, tol: float, max_duration: float, readout: str
-) -> _Outcome:
-    """Run until the codes read out are good enough."""
-    # Average currents are those since a doubling of the time ago: of the second half.
-    batch = _BatchRun(problem, network, readout, head_start=0.0, n_windows=CHECKS_PER_DOUBLING)
-    best = BestCodes(problem)
-    active = np.arange(problem.n_signals)
-    check = 0
-    while len(active):
-        time = min(FIRST_CHECK * 2.0 ** (check / CHECKS_PER_DOUBLING), max_duration)
-        batch.advance(active, time)
-        best.put(active, batch.read_out(active), if_better=False)
-        active = active[best.missed(active, tol)] if time < max_duration else active[:0]
-        check += 1
-    polished = np.zeros(problem.n_signals, dtype=np.bool_)
-    return batch.outcome(best, batch.average_currents(), polished, polished.astype(np.int64))
-
-
-def _polish_batch(problem: LassoProblem, network: LassoNetwork, tol: float, max_duration: float) -> _Outcome:
-    """Run until the support is nearly right, and correct it by the active-set method."""
-    # Read out are average currents, where the method fails.
-    batch = _BatchRun(problem, network, "current", head_start=HEAD_START, n_windows=1)
-    best = BestCodes(problem)
-    polished = np.zeros(problem.n_signals, dtype=np.bool_)
-    n_corrections = np.zeros(problem.n_signals, dtype=np.int64)
-    active = np.arange(problem.n_signals)
-    time = min(POLISH_TIME, max_duration)
-    while len(active):
-        batch.advance(active, time)
-        fired = batch.average_currents()
-        solved = network.gram.optimal_codes(problem, active, fired)
-        kept = best.put(active, solved.codes, if_better=True)
-        polished[active[kept]] = True
-        n_corrections[active[kept]] = solved.n_corrections[kept]
-        missed = best.missed(active, tol)
-        # On a support that is close to singular the equations may lead astray: keep what is best.
-        if missed.any():
-            read_out = batch.read_out(active)
-            for codes in (read_out, np.zeros_like(read_out)):
-                kept = best.put(active, codes, if_better=True)
-                polished[active[kept]] = False
-                n_corrections[active[kept]] = 0
-            missed = best.missed(active, tol)
-        # Where the method ended, only rounding is left, and no spike can improve on it.
-        active = active[missed & ~solved.ended] if time < min(max_duration, LAST_POLISH_TIME) else active[:0]
-        time = min(POLISH_GROWTH * time, max_duration)
-    return batch.outcome(best, fired, polished, n_corrections)

@@ -305,23 +305,22 @@ def _advance(
     n_neurons = run.spike_counts.shape[1]
     most = min(max(UPDATES_BETWEEN_CHECKS // n_neurons, 1), MOST_SPIKES_BETWEEN_CHECKS)
     if time_step is None:
-        parts, rest = [duration], duration
+        parts = [duration]
     else:
         n_steps = round(duration / time_step)
         largest = math.ceil(UPDATES_BETWEEN_CHECKS / (COPIES_BETWEEN_CHECKS * n_neurons))
-        parts, rest = [min(largest, n_steps - first) for first in range(0, n_steps, largest)], 0
+        parts = [min(first + largest, n_steps) for first in range(0, n_steps, largest)]
     n_spikes = 0
-    for part, amount in enumerate(parts):
+    for part, end in enumerate(parts):
         n_new = most + 1
         while n_new > most:
             if stop.is_set():
                 raise CancelledError
-            run.advance(amount, max_spikes=most)
+            run.advance(end, max_spikes=most)
             totals = run.spike_counts.sum(axis=1)
             beyond = totals > allowed
             if beyond.any():
                 return part, int(np.argmax(beyond))
             n_new = int(totals.sum()) - n_spikes
             n_spikes += n_new
-            amount = rest  # an exact run takes the time at which to stop, one on a clock further steps
     return None

@@ -163,13 +163,13 @@ def _reset(threshold, potential, subtract):
 
 
 @uncounted
-def advance(form, copies, workspace, rules, first, stop_step, max_steps, max_spikes, spikes):
-    """Run the copies first, first + 1, ... up to `stop_step` steps each.
+def advance(form, copies, workspace, rules, active, first, stop_steps, max_steps, max_spikes, spikes):
+    """Run the copies active[first], active[first + 1], ... to their `stop_steps`, an entry for each copy.
 
-    Returns (copy to go on with, steps done, spikes, entries recorded), early once max_steps steps were done
-    or max_spikes spikes emitted.  The arrays of `spikes` must hold max_spikes + n_neurons entries, since a
-    step is never split, or none if nothing is recorded.  `form` are the weights, one of the records of
-    `forms`; self-weights are ignored.
+    Returns (position in `active` to go on with, steps done, spikes, entries recorded), early once max_steps
+    steps were done or max_spikes spikes emitted.  The arrays of `spikes` must hold max_spikes + n_neurons
+    entries, since a step is never split, or none if nothing is recorded.  `form` are the weights, one of the
+    records of `forms`; self-weights are ignored.
     """
     potential, current = workspace.rows[POTENTIAL], workspace.rows[CURRENT]
     rise, threshold = workspace.rows[RISE], workspace.rows[THRESHOLD]
@@ -179,7 +179,11 @@ def advance(form, copies, workspace, rules, first, stop_step, max_steps, max_spi
     n_steps = 0
     n_spikes = 0
     n_recorded = 0
-    for k in range(first, all_steps.shape[0]):
+    for position in range(first, active.shape[0]):
+        k = active[position]
+        stop_step = stop_steps[k]
+        if all_steps[k] >= stop_step:
+            continue
         _enter(copies.potential[k], copies.current[k], copies.bias[k], rules.time_step, workspace.rows)
         spike_counts, removed, trace = copies.spike_counts[k], copies.removed[k], copies.trace[k]
         growth, step = copies.growth[k], all_steps[k]
@@ -220,5 +224,5 @@ def advance(form, copies, workspace, rules, first, stop_step, max_steps, max_spi
         copies.growth[k] = growth
         all_steps[k] = step
         if step < stop_step:
-            return k, n_steps, n_spikes, n_recorded
-    return all_steps.shape[0], n_steps, n_spikes, n_recorded
+            return position, n_steps, n_spikes, n_recorded
+    return active.shape[0], n_steps, n_spikes, n_recorded

@@ -115,29 +115,29 @@ def begin(bias, threshold, state):
         drive += max(bias[i], 0.0) / threshold[i]
         margin += threshold[i] / n_neurons
     state.window = max(2.0 / max(drive, 2.0), SHORTEST_WINDOW)
-    state.margin = margin
+    state.margin = max(state.margin, margin)
     state.missing = -1
 
 
 @compiled
-def restart(neurons, states, copies, potential):
-    """Start copies again at time zero from potentials that they share; spikes go on being counted."""
+def restart(neurons, states, copies):
+    """Start copies again at time zero, without currents; spikes go on being counted.
+
+    What is known of the run so far serves as a guess of what its active set and intervals will be like.
+    """
     for position in range(copies.shape[0]):
         k = copies[position]
         state = states[k]
         state.time = state.time_error = state.window = 0.0
-        state.interval = state.margin = state.rate = 0.0
-        state.n_sources = 0
-        for i in range(potential.shape[0]):
+        for i in range(neurons.threshold.shape[0]):
             neurons.drift[k, i] = neurons.bias[k, i]
-            neurons.potential[k, i] = potential[i]
             neurons.current[k, i] = 0.0
         if neurons.moments.shape[1] > 0:
-            for i in range(potential.shape[0]):
+            for i in range(neurons.threshold.shape[0]):
                 for p in range(neurons.moments.shape[2]):
                     neurons.moments[k, i, p] = 0.0
         if neurons.trace.shape[1] > 0:
-            for i in range(potential.shape[0]):
+            for i in range(neurons.threshold.shape[0]):
                 neurons.trace[k, i] = neurons.last_spike[k, i] = 0.0
 
 

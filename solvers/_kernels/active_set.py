@@ -1,4 +1,4 @@
-"""An active-set method for the LASSO, with rows of the Gram matrix that are stored.
+"""An active-set method for the LASSO, with the Gram matrix.
 
 In the coordinates x_i = sign_i a_i >= 0 of the atoms of the active set S, with G the Gram matrix (and the
 curvatures of the penalty on its diagonal) and b the correlations, the method alternates
@@ -17,7 +17,7 @@ together.  The caller bounds the number of rounds and certifies the codes.
 
 The cost depends on the size of the support: rounds run in a working set W, which holds S and atoms that
 may enter, and whose part of the Gram matrix is copied together.  Full rows of the matrix are read only
-when W is solved, to find violators outside W.
+when W is solved, to find violators outside W.  `solvers.working_set` calls `solve_within` without the matrix.
 """
 
 import math
@@ -28,7 +28,6 @@ import numpy as np
 
 from snn._kernels.compiling import compiled, uncounted
 from solvers._kernels.factor import (
-    GramRows,
     Terms,
     copy,
     enlarged,
@@ -41,7 +40,8 @@ from solvers._kernels.factor import (
     subtract,
 )
 
-# Violations below this share of the largest correlation are rounding: some hundred times 1e-16.
+# Violations below this share of the largest correlation are rounding: some hundred times 1e-16.  Violations
+# and correlations are in units of the norms of their atoms, so that no unit of an atom matters.
 ROUNDING = 1e-13
 # Violators that enter S together: those above this share of the worst violation, and at most so many for each
 # atom in S, or LEAST_ENTERING atoms.  One at a time costs a third more where hundreds enter; of many, most
@@ -56,7 +56,7 @@ LEAST_CAPACITY = 32
 
 
 # Columns of what the method says of each signal: atoms in which the support, or a sign, differs from the
-# start; rounds; whether it ended, with no violator left whose row of the Gram matrix is stored.
+# start; rounds; whether it ended, with no violator left.
 N_CORRECTIONS, N_ROUNDS, ENDED = range(3)
 
 
@@ -70,22 +70,32 @@ class Scratch(NamedTuple):
     excesses: np.ndarray
 
 
+@compiled
+def new_scratch(n_atoms):
+    return Scratch(
+        np.empty(n_atoms), np.zeros(n_atoms, np.bool_), np.empty(n_atoms, np.int64), np.empty(n_atoms),
+        np.empty(n_atoms),
+    )  # fmt: skip
+
+
 @uncounted
-def _violators(residual, l1_weights, positive, share, tolerance, n_atoms, most, scratch):
+def _violators(residual, l1_weights, inverse_norms, positive, share, tolerance, n_atoms, most, scratch):
     """Fill `places` with up to `most` atoms that violate most, the worst first; return how many."""
     places, excesses = scratch.places, scratch.excesses
     count = 0
     for i in range(n_atoms):
-        count += (residual[i] if positive else abs(residual[i])) - l1_weights[i] > tolerance
+        excess = ((residual[i] if positive else abs(residual[i])) - l1_weights[i]) * inverse_norms[i]
+        count += excess > tolerance
     if count == 0:
         return 0
     least = tolerance
     if share > 0.0:
         for i in range(n_atoms):
-            least = max(least, share * ((residual[i] if positive else abs(residual[i])) - l1_weights[i]))
+            excess = ((residual[i] if positive else abs(residual[i])) - l1_weights[i]) * inverse_norms[i]
+            least = max(least, share * excess)
     count = 0
     for i in range(n_atoms):
-        excess = (residual[i] if positive else abs(residual[i])) - l1_weights[i]
+        excess = ((residual[i] if positive else abs(residual[i])) - l1_weights[i]) * inverse_norms[i]
         if excess > least and (count < most or excess > excesses[most - 1]):
             count = min(count + 1, most)
             k = count - 1
@@ -169,7 +179,7 @@ def _pivot(work, size, scratch):
 
 
 @uncounted
-def _solve_within(work, n_members, size, positive, tolerance, max_rounds, at_start, scratch):
+def solve_within(work, n_members, size, positive, tolerance, max_rounds, at_start, scratch):
     """Solve the problem of the members of W; return (size of S, rounds left, whether it is solved).
 
     The residual of the equations on S is left in `solution`.
@@ -194,8 +204,9 @@ def _solve_within(work, n_members, size, positive, tolerance, max_rounds, at_sta
         _residuals_within(work, n_members, size)
         most = max(LEAST_ENTERING, int(ENTERING_PER_ACTIVE * size))
         n_entering = _violators(
-            work.residual, work.l1_weight, positive, ENTERING, tolerance, n_members, most, scratch
-        )
+            work.residual, work.l1_weight, work.inverse_norm, positive, ENTERING, tolerance, n_members, most,
+            scratch,
+        )  # fmt: skip
         if n_entering == 0:
             return size, rounds_left, True
         for i in range(n_entering):
@@ -220,7 +231,6 @@ def _subtract_four(target, factors, first, second, third, fourth):
 @uncounted
 def _residuals(work, size, gram, correlations, residual):
     """Set the correlations of all atoms with the residual of x, 0 for those in S."""
-    rows, row_of = gram.rows, gram.row_of
     copy(residual, correlations)
     factors = work.residual
     for k in range(size):
@@ -231,19 +241,19 @@ def _residuals(work, size, gram, correlations, residual):
         _subtract_four(
             residual,
             factors[k : k + 4],
-            rows[row_of[work.atoms[work.active[k]]]],
-            rows[row_of[work.atoms[work.active[k + 1]]]],
-            rows[row_of[work.atoms[work.active[k + 2]]]],
-            rows[row_of[work.atoms[work.active[k + 3]]]],
+            gram[work.atoms[work.active[k]]],
+            gram[work.atoms[work.active[k + 1]]],
+            gram[work.atoms[work.active[k + 2]]],
+            gram[work.atoms[work.active[k + 3]]],
         )
     for k in range(whole, size):
-        subtract(residual, factors[k], rows[row_of[work.atoms[work.active[k]]]])
+        subtract(residual, factors[k], gram[work.atoms[work.active[k]]])
     for k in range(size):
         residual[work.atoms[work.active[k]]] = 0.0
 
 
 @uncounted
-def _refine(work, size):
+def refine(work, size):
     """Do one step of iterative refinement: many changes of the factor have added rounding errors."""
     solve_transposed(work.factor, work.solution, size)
     solve(work.factor, work.solution, size)
@@ -254,14 +264,16 @@ def _refine(work, size):
 
 
 @uncounted
-def _largest_first(start, signal, scratch):
+def _largest_first(start, signal, inverse_norms, scratch):
     """Write the atoms that a signal starts from to `places`, the largest currents first, and their signs.
 
-    Return how many.
+    Currents are compared in units of the norms; atoms of norm zero are left out.  Return how many there are.
     """
     count = 0
     for entry in range(start.pointers[signal], start.pointers[signal + 1]):
-        current = start.values[entry]
+        current = start.values[entry] * inverse_norms[start.columns[entry]]
+        if current == 0.0:
+            continue
         k = count
         while k > 0 and abs(scratch.signs[k - 1]) < abs(current):
             scratch.signs[k] = scratch.signs[k - 1]
@@ -276,18 +288,18 @@ def _largest_first(start, signal, scratch):
 
 
 @compiled
-def _solve_one(gram, terms, signal, start, max_rounds, work, scratch, missing):
+def _solve_one(gram, terms, signal, start, max_rounds, work, scratch):
     """Solve for one signal; return (working set, size of S, rounds left, whether the method ended)."""
     n_atoms = terms.l1_weights.shape[0]
     correlations = terms.correlations[signal]
     tolerance = 0.0
     for i in range(n_atoms):
-        tolerance = max(tolerance, abs(correlations[i]))
+        tolerance = max(tolerance, abs(correlations[i]) * terms.inverse_norms[i])
     tolerance *= ROUNDING
 
-    row_of, places, is_member = gram.row_of, scratch.places, scratch.is_member
+    places, is_member = scratch.places, scratch.is_member
     # The largest enter first; those that depend on them stay outside S.
-    n_members = _largest_first(start, signal, scratch)
+    n_members = _largest_first(start, signal, terms.inverse_norms, scratch)
     if n_members > work.atoms.shape[0]:
         work = enlarged(work, 0, 0, 2 * n_members)
     for k in range(n_members):
@@ -300,7 +312,7 @@ def _solve_one(gram, terms, signal, start, max_rounds, work, scratch, missing):
     ended = False
     while not ended:
         if n_members > 0:
-            size, max_rounds, solved = _solve_within(
+            size, max_rounds, solved = solve_within(
                 work, n_members, size, terms.positive, tolerance, max_rounds, at_start, scratch
             )
             if not solved:
@@ -309,22 +321,21 @@ def _solve_one(gram, terms, signal, start, max_rounds, work, scratch, missing):
         _residuals(work, size, gram, correlations, scratch.residual)
         most = max(LEAST_JOINING, size)
         n_joining = _violators(
-            scratch.residual, terms.l1_weights, terms.positive, 0.0, tolerance, n_atoms, most, scratch
-        )
+            scratch.residual, terms.l1_weights, terms.inverse_norms, terms.positive, 0.0, tolerance, n_atoms,
+            most, scratch,
+        )  # fmt: skip
         if n_members + n_joining > work.atoms.shape[0]:
             work = enlarged(work, n_members, size, 2 * (n_members + n_joining))
         ended = True
         for k in range(n_joining):
             atom = places[k]
-            if row_of[atom] < 0:
-                missing[atom] = True
-            elif not is_member[atom]:
+            if not is_member[atom]:
                 join(work, n_members, gram, terms, signal, atom)
                 is_member[atom] = True
                 n_members += 1
                 ended = False
     if ended:
-        _refine(work, size)
+        refine(work, size)
     for k in range(n_members):
         is_member[work.atoms[k]] = False
     return work, size, max_rounds, ended
@@ -332,34 +343,26 @@ def _solve_one(gram, terms, signal, start, max_rounds, work, scratch, missing):
 
 @compiled
 def solve_active_sets(
-    rows, row_of, correlations, l1_weights, curvatures, positive, signals, start, max_rounds, codes, report,
-    missing,
+    gram, correlations, l1_weights, curvatures, inverse_norms, positive, signals, start, max_rounds, codes,
+    report,
 ):  # fmt: skip
     """Write the optimal codes of some signals.
 
-    rows, row_of : as of `GramRows`; rows of the atoms in `start` are stored.
-    correlations, l1_weights, curvatures, positive : as of `Terms`.
+    gram : the Gram matrix, without the curvatures.
+    correlations, l1_weights, curvatures, inverse_norms, positive : as of `Terms`.
     signals : numbers of those to solve.
     start : `CompressedRows`, one for each signal: the atoms it starts from and their currents, ||d_i||^2 a_i
-    or
-        a multiple of it.  Signs are those of the atoms; the largest enter first.
+        or a multiple of it.  Signs are those of the atoms; the largest enter first.
     codes, report : a row for each of `signals`; zeros at first.
-    missing : marks the violators whose rows are not stored.
     """
-    # Records that are made here, and not by the caller, save two microseconds each.
-    gram = GramRows(rows, row_of)
-    terms = Terms(correlations, l1_weights, curvatures, positive)
-    n_atoms = row_of.shape[0]
+    # A record that is made here, and not by the caller, saves two microseconds.
+    terms = Terms(correlations, l1_weights, curvatures, inverse_norms, positive)
+    n_atoms = l1_weights.shape[0]
     work = new_working_set(LEAST_CAPACITY)
-    scratch = Scratch(
-        np.empty(n_atoms), np.zeros(n_atoms, np.bool_), np.empty(n_atoms, np.int64), np.empty(n_atoms),
-        np.empty(n_atoms),
-    )  # fmt: skip
+    scratch = new_scratch(n_atoms)
     for k in range(signals.shape[0]):
         signal = signals[k]
-        work, size, rounds_left, ended = _solve_one(
-            gram, terms, signal, start, max_rounds, work, scratch, missing
-        )
+        work, size, rounds_left, ended = _solve_one(gram, terms, signal, start, max_rounds, work, scratch)
         code = codes[k]
         for i in range(size):
             code[work.atoms[work.active[i]]] = work.sign[i] * work.value[i]

@@ -23,19 +23,13 @@ INDEPENDENT = 1e-10
 BLOCK = 8
 
 
-class GramRows(NamedTuple):
-    """Rows of the Gram matrix: row i is rows[row_of[i]], or not stored if row_of[i] is -1."""
-
-    rows: np.ndarray
-    row_of: np.ndarray
-
-
 class Terms(NamedTuple):
     """What the equations of all signals are made of, besides the Gram matrix."""
 
     correlations: np.ndarray  # shape (n_signals, n_atoms)
     l1_weights: np.ndarray  # shape (n_atoms,)
     curvatures: np.ndarray  # shape (n_atoms,), added to the diagonal of the Gram matrix
+    inverse_norms: np.ndarray  # shape (n_atoms,), 1 / ||d_i||; 0 for an atom of norm zero, which never enters
     positive: bool
 
 
@@ -46,6 +40,7 @@ class WorkingSet(NamedTuple):
     atoms: np.ndarray
     correlation: np.ndarray
     l1_weight: np.ndarray
+    inverse_norm: np.ndarray
     gram: np.ndarray
     residual: np.ndarray
     # One entry, or row, for each member of S.
@@ -61,10 +56,10 @@ class WorkingSet(NamedTuple):
 @compiled
 def new_working_set(capacity):
     return WorkingSet(
-        np.empty(capacity, np.int64), np.empty(capacity), np.empty(capacity), np.empty((capacity, capacity)),
-        np.empty(capacity), np.empty((capacity, capacity)), np.empty((BLOCK, capacity)),
         np.empty(capacity, np.int64), np.empty(capacity), np.empty(capacity), np.empty(capacity),
-        np.empty(capacity),
+        np.empty((capacity, capacity)), np.empty(capacity), np.empty((capacity, capacity)),
+        np.empty((BLOCK, capacity)), np.empty(capacity, np.int64), np.empty(capacity), np.empty(capacity),
+        np.empty(capacity), np.empty(capacity),
     )  # fmt: skip
 
 
@@ -75,6 +70,7 @@ def enlarged(work, n_members, size, capacity):
     new.atoms[:n_members] = work.atoms[:n_members]
     new.correlation[:n_members] = work.correlation[:n_members]
     new.l1_weight[:n_members] = work.l1_weight[:n_members]
+    new.inverse_norm[:n_members] = work.inverse_norm[:n_members]
     new.gram[:n_members, :n_members] = work.gram[:n_members, :n_members]
     new.factor[:size, :size] = work.factor[:size, :size]
     new.active[:size] = work.active[:size]
@@ -121,11 +117,12 @@ def solve(factor, vector, size):
 
 @uncounted
 def join(work, n_members, gram, terms, signal, atom):
-    """Make an atom, whose row of the Gram matrix is stored, the next member of W."""
-    row = gram.rows[gram.row_of[atom]]
+    """Make an atom the next member of W."""
+    row = gram[atom]
     work.atoms[n_members] = atom
     work.correlation[n_members] = terms.correlations[signal, atom]
     work.l1_weight[n_members] = terms.l1_weights[atom]
+    work.inverse_norm[n_members] = terms.inverse_norms[atom]
     for k in range(n_members):
         work.gram[n_members, k] = row[work.atoms[k]]
         work.gram[k, n_members] = work.gram[n_members, k]

@@ -25,12 +25,17 @@ RATE_PER_DRIVE = 0.5
 """Rate of the busiest neuron, driven alone."""
 HEAD_START = 0.5
 """Potentials at first, in thresholds: at random they would be so on average."""
+LAG = 4.0
+"""From the second stage on, neurons that are not driven start as far below that as their drive leads in this
+time: they would be there, and the simulator need not look at them."""
 ENOUGH = 0.15
 """A stage ends when the gap has fallen to this part of what it was."""
 SOME = 0.5
 """A part of it that counts as progress."""
 FIRST_LIMIT, LIMIT_GROWTH, LAST_LIMIT = 120.0, 2.0, 4096.0
 """The longest stage; it grows where stages end without enough progress."""
+WIDER, NARROWER = 4.0, 0.5
+"""What the margin of an atom is multiplied by after a stage in which its neuron is silent, or is not."""
 LEAST_MARGIN, MARGIN_ON_FAILURE, LARGEST_CONDITION = 2.0, 3.0, 1e3
 """Offsets stay behind the code by so many of its Jacobi steps at least; by more after a stage that failed;
 and by no more than so many times the least where the steps before were too short."""
@@ -81,6 +86,15 @@ class Codes(NamedTuple):
     best: np.ndarray
     before: np.ndarray
     """The best when the stage began."""
+    width: np.ndarray
+    """How many times wider than others the margin of an atom is."""
+
+
+class Drives(NamedTuple):
+    """What the network of each signal starts from, a row each."""
+
+    soma_bias: np.ndarray
+    potential: np.ndarray
 
 
 class Work(NamedTuple):
@@ -174,25 +188,43 @@ def read_rates(moments, time, scale, group_length, positive, offset, code):
         code[i] = offset[i] + rate
 
 
+@inlined
+def is_suppressed(i, problem, moments, potential, offset):
+    """Return whether an atom has an offset that is too large: its neuron has not fired, and is driven away
+    from its threshold."""
+    if offset[i] == 0.0:
+        return False
+    neuron = neurons_of(i, problem.group_length, problem.positive)
+    if offset[i] < 0.0:
+        neuron += problem.group_length
+    return moments[neuron, 0] == 0.0 and potential[neuron] < 0.0
+
+
 @uncounted
-def is_stuck(moments, group_length, positive, offset):
-    """Return whether a neuron has not fired at all though its atom has an offset: it may be too large."""
+def n_suppressed(problem, moments, potential, offset):
+    """Return how many atoms have offsets that are too large."""
+    count = 0
     for i in range(offset.shape[0]):
-        if offset[i] != 0.0:
-            neuron = neurons_of(i, group_length, positive)
-            if offset[i] < 0.0:
-                neuron += group_length
-            if moments[neuron, 0] == 0.0:
-                return True
-    return False
+        count += is_suppressed(i, problem, moments, potential, offset)
+    return count
 
 
 @uncounted
-def set_offset(code, margin, offset):
-    """Write the code, drawn towards zero by the margin; entries of less than two margins become zero."""
+def widen(problem, moments, potential, offset, width):
+    """Widen the margins of atoms whose offsets are too large; narrow those of others that were widened."""
+    for i in range(offset.shape[0]):
+        if is_suppressed(i, problem, moments, potential, offset):
+            width[i] *= WIDER
+        else:
+            width[i] = max(1.0, NARROWER * width[i])
+
+
+@uncounted
+def set_offset(code, margin, width, offset):
+    """Write the code, drawn towards zero by margins; entries of less than two margins become zero."""
     for i in range(code.shape[0]):
-        size = abs(code[i])
-        offset[i] = math.copysign(size - margin, code[i]) if size > 2.0 * margin else 0.0
+        size, own = abs(code[i]), margin * width[i]
+        offset[i] = math.copysign(size - own, code[i]) if size > 2.0 * own else 0.0
 
 
 @uncounted
@@ -217,6 +249,20 @@ def drive_of(correlations, l1_weights, diagonal, group_length, positive, offset,
     return scale
 
 
+@uncounted
+def set_potentials(problem, n_stages, soma_bias, potential):
+    """Write where the neurons of a stage start."""
+    lag = LAG if n_stages > 1 else 0.0
+    diagonal, group_length, positive = problem.diagonal, problem.group_length, problem.positive
+    for i in range(diagonal.shape[0]):
+        start = HEAD_START * diagonal[i]
+        neuron = neurons_of(i, group_length, positive)
+        potential[neuron] = start + lag * min(soma_bias[neuron], 0.0)
+        if not positive:
+            neuron += group_length
+            potential[neuron] = start + lag * min(soma_bias[neuron], 0.0)
+
+
 @inlined
 def keep_if_better(look, gap, code, best):
     """Keep a code if its gap is less than that of the best."""
@@ -227,7 +273,7 @@ def keep_if_better(look, gap, code, best):
 
 
 @uncounted
-def begin_stage(form, problem, k, look, codes, max_duration, soma_bias, work):
+def begin_stage(form, problem, k, look, codes, max_duration, drives, work):
     """Set the offset of the next stage behind the best code, and the drive of its network; return whether
     one is driven.
 
@@ -235,7 +281,7 @@ def begin_stage(form, problem, k, look, codes, max_duration, soma_bias, work):
     """
     b, l1_weights, diagonal = problem.correlations[k], problem.l1_weights, problem.diagonal
     positive = problem.positive
-    best, before, offset = codes.best[k], codes.before[k], codes.offset[k]
+    best, before, offset, width = codes.best[k], codes.before[k], codes.offset[k], codes.width[k]
     caused_currents(form, best, work.currents)
     current_code(b, l1_weights, diagonal, positive, work.currents, work.code)
     step = largest_difference(best, work.code)
@@ -244,7 +290,7 @@ def begin_stage(form, problem, k, look, codes, max_duration, soma_bias, work):
         # How much further than its Jacobi step the code before was from where it came.
         condition = min(max(largest_difference(best, before) / look.step, 1.0), LARGEST_CONDITION)
         look.margin = LEAST_MARGIN * condition
-    elif look.n_stages > 0 and not has_progress:
+    elif look.stop >= LAST_LIMIT:
         look.margin *= MARGIN_ON_FAILURE
     look.step = step
     look.gap_before = look.gap
@@ -253,19 +299,27 @@ def begin_stage(form, problem, k, look, codes, max_duration, soma_bias, work):
     for i in range(best.shape[0]):
         before[i] = best[i]
     for _ in range(MOST_ATTEMPTS):
-        set_offset(best, look.margin * step, offset)
+        set_offset(best, look.margin * step, width, offset)
         caused_currents(form, offset, work.currents)
         look.scale = drive_of(
-            b, l1_weights, diagonal, problem.group_length, positive, offset, work.currents, soma_bias
+            b,
+            l1_weights,
+            diagonal,
+            problem.group_length,
+            positive,
+            offset,
+            work.currents,
+            drives.soma_bias[k],
         )
         if look.scale > 0.0:
+            set_potentials(problem, look.n_stages, drives.soma_bias[k], drives.potential[k])
             return True
         look.margin *= MARGIN_ON_FAILURE
     return False
 
 
 @uncounted
-def begin(form, problem, max_duration, looks, codes, soma_bias, work):
+def begin(form, problem, max_duration, looks, codes, drives, work):
     """Measure the codes that all signals start from, and set up the first stage of those not good enough."""
     for k in range(looks.shape[0]):
         look = looks[k]
@@ -277,20 +331,18 @@ def begin(form, problem, max_duration, looks, codes, soma_bias, work):
             problem.energies[k], codes.best[k], work.currents,
         )  # fmt: skip
         look.status = DONE
-        if look.gap > look.target and begin_stage(
-            form, problem, k, look, codes, max_duration, soma_bias[k], work
-        ):
+        if look.gap > look.target and begin_stage(form, problem, k, look, codes, max_duration, drives, work):
             look.status = STAGE_ENDED
 
 
 @uncounted
-def stage_ends(look, moments, group_length, positive, offset):
+def stage_ends(look, problem, moments, potential, offset):
     """Return whether to go on from the best code: the gap has fallen far enough, or will not for long."""
     if look.gap <= ENOUGH * look.gap_before:
         return True
     # A neuron that is silent because its offset is too large will stay so.
     patience = 2.0 if look.gap <= SOME * look.gap_before else 4.0
-    if look.stop >= patience * FIRST_LOOK and is_stuck(moments, group_length, positive, offset):
+    if look.stop >= patience * FIRST_LOOK and n_suppressed(problem, moments, potential, offset) > 0:
         return True
     if look.stop < look.limit:
         return False
@@ -300,12 +352,12 @@ def stage_ends(look, moments, group_length, positive, offset):
 
 
 @uncounted
-def look_at(form, problem, signals, moments, max_duration, refine, looks, codes, soma_bias, work):
+def look_at(form, problem, signals, moments, max_duration, refine, looks, codes, drives, work):
     """Look at the networks of some signals, each at its time `stop`, and say how to go on.
 
     form : the weights of the positive neurons alone, one for each atom
     moments : of the spike times of all neurons since the stage began
-    soma_bias : the drive of the next stage, where one begins
+    drives : written where a stage begins
     """
     l1_weights, diagonal, positive = problem.l1_weights, problem.diagonal, problem.positive
     for position in range(signals.shape[0]):
@@ -323,9 +375,10 @@ def look_at(form, problem, signals, moments, max_duration, refine, looks, codes,
                 keep_if_better(look, gap, work.stepped, best)
         has_ended = look.gap <= look.target or look.duration + time >= max_duration
         look.status = DONE if has_ended else GOES_ON
-        if not has_ended and refine and stage_ends(look, moments[k], problem.group_length, positive, offset):
+        if not has_ended and refine and stage_ends(look, problem, moments[k], drives.potential[k], offset):
             look.duration += time
-            is_driven = begin_stage(form, problem, k, look, codes, max_duration, soma_bias[k], work)
+            widen(problem, moments[k], drives.potential[k], offset, codes.width[k])
+            is_driven = begin_stage(form, problem, k, look, codes, max_duration, drives, work)
             look.status = STAGE_ENDED if is_driven else DONE
         elif has_ended:
             look.duration += time
@@ -336,14 +389,14 @@ def look_at(form, problem, signals, moments, max_duration, refine, looks, codes,
 
 
 @uncounted
-def go_on(form, problem, signals, max_duration, refine, looks, codes, soma_bias, work):
+def go_on(form, problem, signals, max_duration, refine, looks, codes, drives, work):
     """Go on with signals that were done, whose gaps are not what they seemed, for at most half of those."""
     for position in range(signals.shape[0]):
         k = signals[position]
         look = looks[k]
         look.target = 0.5 * min(look.target, look.gap)
         if refine:
-            is_driven = begin_stage(form, problem, k, look, codes, max_duration, soma_bias[k], work)
+            is_driven = begin_stage(form, problem, k, look, codes, max_duration, drives, work)
             look.status = STAGE_ENDED if is_driven else DONE
         else:
             look.duration -= look.stop

@@ -33,9 +33,12 @@ from tests.benchmarks.problems import planted_problems, random_dictionary  # noq
 from tests.benchmarks.timing import first_call, processor, versions  # noqa: E402
 
 SECTIONS = {
+    "spikes": "spikes_alone",
+    "convergence": "convergence",
     "simulator": "simulator",
     "random": "random_designs",
     "hard": "hard_designs",
+    "regression": "regression",
     "patches": "patches",
     "time": "gap_curves",
     "size": "dictionary_size",
@@ -43,6 +46,7 @@ SECTIONS = {
     "threads": "threads",
     "finish": "finish_time",
     "floor": "floor",
+    "clock": "coarse_clock",
     "startup": "startup",
     "convolution": "convolution",
 }

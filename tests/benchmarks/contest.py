@@ -16,10 +16,12 @@ def contest(
     *,
     quick: bool,
     required: Sequence[Peer] = (),
+    seconds: float = 0.5,
 ) -> dict:
     """Return what each peer took to a certified relative gap of `tol` on each problem.
 
-    A peer that never gets there has NaN; one that is `required` to raises WrongAnswerError instead.
+    Each is called for so many `seconds` a problem, and three times at least.  A peer that never gets there
+    has NaN; one that is `required` to raises WrongAnswerError instead.
     """
     entrants = present(peers)
     record = {
@@ -44,7 +46,7 @@ def contest(
             entry["own_tol"].append(own_tol)
             calls[peer.name] = call
         with quiet():
-            times = timed(calls, quick=quick, seconds=0.5, warm=True)
+            times = timed(calls, quick=quick, seconds=seconds, warm=True)
         for name, timing in times.items():
             record[name]["seconds"].append(timing.median)
             record[name]["low"].append(timing.low)
@@ -71,6 +73,11 @@ def best_of(outcome: dict, rivals: Sequence[str]) -> str:
     """Return the rival that is fastest by its median."""
     medians = {name: float(np.median(_seconds(outcome, name))) for name in rivals if name in outcome["peers"]}
     return min(medians, key=lambda name: np.nan_to_num(medians[name], nan=np.inf)) if medians else "none"
+
+
+def median_seconds(outcome: dict, name: str) -> float:
+    """Return the median time of a peer; NaN if it did not get there on every problem, or is not there."""
+    return float(np.median(_seconds(outcome, name))) if name in outcome["peers"] else float("nan")
 
 
 def contest_table(outcome: dict, ours: str) -> str:

@@ -14,7 +14,8 @@ from functools import partial
 
 import numpy as np
 
-from solvers import LassoProblem, solve_fista, solve_spiking
+from solvers import LassoProblem, solve_active_set, solve_fista, solve_spiking
+from solvers.compare import METHODS
 from tests.benchmarks.lean_fista import largest_eigenvalue, lean_fista
 from tests.benchmarks.problems import again
 from tests.benchmarks.timing import relative_gaps
@@ -96,6 +97,14 @@ def _spiking(**options: object) -> Callable[[LassoProblem], Solve]:
     return ask
 
 
+def _active_set(problem: LassoProblem) -> Solve:
+    return lambda tol: solve_active_set(again(problem), tol=tol).codes
+
+
+def _active_set_from_fista(problem: LassoProblem) -> Solve:
+    return lambda tol: METHODS["active_set_from_fista"](again(problem), tol=tol).codes
+
+
 def _fista(problem: LassoProblem) -> Solve:
     return lambda tol: solve_fista(again(problem), tol=tol).codes
 
@@ -132,34 +141,39 @@ def _lean_fista(*, sparse: bool) -> Callable[[LassoProblem], Solve]:
 # -- scikit-learn --------------------------------------------------------------------------------
 
 
-def _sklearn_descent(problem: LassoProblem) -> Solve:
+def _sklearn_descent(*, with_gram: bool) -> Callable[[LassoProblem], Solve]:
     """`lasso_path` at one alpha, the leanest door to it; its objective is ours over n_features."""
-    from sklearn.linear_model import lasso_path
 
-    design = np.array(problem.dictionary.T, order="F")
-    alphas = np.array([problem.l1_weights[0] / problem.n_features])
+    def ask(problem: LassoProblem) -> Solve:
+        from sklearn.linear_model import lasso_path
 
-    def solve_one(question: LassoProblem) -> Solve:
-        signal = question.signals[0].copy()
+        design = np.array(problem.dictionary.T, order="F")
+        alphas = np.array([problem.l1_weights[0] / problem.n_features])
 
-        def solve(tol: float) -> np.ndarray:
-            correlations = question.dictionary @ signal
-            _, codes, _ = lasso_path(
-                design,
-                signal,
-                alphas=alphas,
-                precompute=question.gram,
-                Xy=correlations,
-                positive=question.positive,
-                tol=tol,
-                max_iter=100_000,
-                check_input=False,
-            )
-            return codes
+        def solve_one(question: LassoProblem) -> Solve:
+            signal = question.signals[0].copy()
 
-        return solve
+            def solve(tol: float) -> np.ndarray:
+                given = {}
+                if with_gram:
+                    given = {"precompute": question.gram, "Xy": question.dictionary @ signal}
+                _, codes, _ = lasso_path(
+                    design,
+                    signal,
+                    alphas=alphas,
+                    positive=question.positive,
+                    tol=tol,
+                    max_iter=100_000,
+                    check_input=False,
+                    **({"precompute": False} | given),
+                )
+                return codes
 
-    return _each(problem, solve_one)
+            return solve
+
+        return _each(problem, solve_one)
+
+    return ask
 
 
 def _sklearn_lars(with_gram: bool) -> Callable[[LassoProblem], Solve]:
@@ -297,16 +311,27 @@ def _spams(*, with_gram: bool) -> Callable[[LassoProblem], Solve]:
     return ask
 
 
-OURS = Peer(name="spikes, polished", ask=_spiking(polish=True), takes_batches=True)
-RATE = Peer(name="spikes, rate", ask=_spiking(readout="rate"), takes_batches=True)
-CURRENT = Peer(name="spikes, average current", ask=_spiking(readout="current"), takes_batches=True)
+# Spikes alone: everything is done by the network, and what is read out of it.
+SPIKES = Peer(name="spikes alone", ask=_spiking(), takes_batches=True)
+ONE_WINDOW = Peer(name="spikes alone, one window", ask=_spiking(refine=False), takes_batches=True)
+CURRENT = Peer(name="spikes alone, current", ask=_spiking(readout="current"), takes_batches=True)
+RATE = Peer(name="spikes alone, rate", ask=_spiking(readout="rate"), takes_batches=True)
+ALONE = (SPIKES, ONE_WINDOW, CURRENT, RATE)
+# The active-set method, and where it starts.
+ACTIVE_SET = Peer(name="active set", ask=_active_set, takes_batches=True)
+FROM_FISTA = Peer(name="active set, from ten FISTA steps", ask=_active_set_from_fista, takes_batches=True)
+FROM_SPIKES = Peer(name="active set, from spikes", ask=_spiking(polish=True), takes_batches=True)
+ACTIVE_SETS = (ACTIVE_SET, FROM_FISTA, FROM_SPIKES)
 FISTA = Peer(name="FISTA", ask=_fista, takes_batches=True)
 LEAN_FISTA = Peer(name="FISTA, lean", ask=_lean_fista(sparse=True))
 DENSE_FISTA = Peer(name="FISTA, dense products", ask=_lean_fista(sparse=False))
 
 SKLEARN = (
     Peer(
-        name="scikit-learn coordinate descent", ask=_sklearn_descent, package="scikit-learn", own_scale=True
+        name="scikit-learn coordinate descent",
+        ask=_sklearn_descent(with_gram=True),
+        package="scikit-learn",
+        own_scale=True,
     ),
     Peer(
         name="scikit-learn LARS",
@@ -315,6 +340,13 @@ SKLEARN = (
         takes_gram=False,
     ),
     Peer(name="scikit-learn LARS with Gram", ask=_sklearn_lars(with_gram=True), package="scikit-learn"),
+)
+SKLEARN_WITHOUT_GRAM = Peer(
+    name="scikit-learn coordinate descent, no Gram",
+    ask=_sklearn_descent(with_gram=False),
+    package="scikit-learn",
+    takes_gram=False,
+    own_scale=True,
 )
 CELER = Peer(name="celer", ask=_celer, package="celer", takes_gram=False, own_scale=True)
 SKGLM = (

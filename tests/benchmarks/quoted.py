@@ -10,17 +10,25 @@ from pathlib import Path
 
 import numpy as np
 
-from tests.benchmarks import dictionary_size, hard_designs, peers, random_designs, simulator
-from tests.benchmarks.contest import best_of, faster
+from tests.benchmarks import (
+    coarse_clock,
+    convergence,
+    dictionary_size,
+    hard_designs,
+    peers,
+    simulator,
+    spikes_alone,
+)
+from tests.benchmarks.contest import best_of, faster, median_seconds
 from tests.benchmarks.patches import throughput
 from tests.benchmarks.threads import N_JOBS
 from tests.benchmarks.timing import milliseconds, table
 
 ROOT = Path(__file__).parents[2]
 FIGURES = ROOT / "docs" / "benchmarks"
-QUOTING = ("README.md", "docs/performance.md", "docs/convolution.md")
+QUOTING = ("README.md", "docs/theory.md", "docs/performance.md", "docs/convolution.md")
 BLOCK = re.compile(r"(<!-- measured: ([\w-]+) -->\n).*?(\n<!-- end of \2 -->)", re.DOTALL)
-OURS = peers.OURS.name
+ALONE, ACTIVE_SET = peers.SPIKES.name, peers.ACTIVE_SET.name
 
 Measured = dict[str, dict]
 
@@ -99,26 +107,29 @@ def _cost_of_spikes(data: dict) -> str:
     )
 
 
+def _spikes_alone(data: dict) -> str:
+    """What spikes do alone, beside FISTA: the first table of the README."""
+    designs = data["designs"]
+    rows = []
+    for k, gap in enumerate(spikes_alone.GAPS):
+        for peer in (peers.SPIKES, peers.ONE_WINDOW, peers.RATE, peers.LEAN_FISTA, peers.DENSE_FISTA):
+            cells = []
+            for entries in designs.values():
+                cell = spikes_alone.duration(spikes_alone.seconds_of(entries[k], peer))
+                if peer in peers.ALONE:
+                    counted = spikes_alone.median(entries[k]["n_spikes"][peer.name])
+                    cell = cell if np.isnan(counted) else f"{spikes_alone.count(counted)}: {cell}"
+                cells.append(cell)
+            rows.append([f"{gap:g}" if peer is peers.SPIKES else "", peer.name, *cells])
+    return table(["certified gap", "", *designs], rows)
+
+
 def _one_signal(data: dict) -> str:
     sizes = data["sizes"]
-    header = ["", ""] + [f"{size['n_features']:,} x {size['n_atoms']:,}" for size in sizes]
-    coarse = [
-        (f"spikes alone{', started at half their thresholds' if 'head' in name else ''}", name)
-        for name in random_designs.SPIKES[1:]
-    ]
-    coarse += [
-        ("FISTA, lean: skips zeros, eigenvalue given", random_designs.FISTAS[0]),
-        ("FISTA, dense products", random_designs.FISTAS[1]),
-    ]
-    rows = [
-        [
-            "" if k else "to 1 % of the optimum (oracle stop)",
-            words,
-            *(milliseconds(_median(size["coarse"]["methods"][name]["seconds"])) for size in sizes),
-        ]
-        for k, (words, name) in enumerate(coarse)
-    ]
-    for k, name in enumerate((OURS, "SPAMS", "scikit-learn coordinate descent", "celer", "skglm")):
+    header = [""] + [f"{size['n_features']:,} x {size['n_atoms']:,}" for size in sizes]
+    ours = [peer.name for peer in (peers.SPIKES, *peers.ACTIVE_SETS)]
+    rows = []
+    for name in (*ours, "SPAMS", "scikit-learn coordinate descent", "celer", "skglm"):
         # With its Gram matrix or without, whichever is faster.
         times = [
             min(
@@ -128,7 +139,7 @@ def _one_signal(data: dict) -> str:
             )
             for size in sizes
         ]
-        rows.append(["" if k else "to a certified gap of 1e-6", name, *map(milliseconds, times)])
+        rows.append([name, *map(milliseconds, times)])
     return table(header, rows)
 
 
@@ -137,11 +148,16 @@ def _batches(data: dict, threads: dict) -> str:
     spams = min(value for name, value in seconds.items() if name.startswith("SPAMS"))
     works = threads["works"].values()
     gains = [times["1"]["median"] / times["2"]["median"] for times in works]
+    demo = data["demo"]
+    alone, fista = (median_seconds(demo["contest"], peer.name) for peer in (peers.SPIKES, peers.FISTA))
     return (
-        f"{data['n_patches']:,} patches of 8 x 8 in {data['n_atoms']} learned atoms "
-        f"({data['n_nonzero']:.1f} non-zeros), every code certified:\n**{seconds[OURS]:.1f} us a patch, "
-        f"SPAMS {spams:.1f} us, scikit-learn's lasso_cd {seconds['scikit-learn lasso_cd']:.0f} us**. Two "
-        f"threads are {min(gains):.2f} to {max(gains):.2f} times as fast as one."
+        f"The {demo['n_patches']:,} patches of `make demo`, certified to 1e-3 by spikes alone "
+        f"({demo['n_spikes']:,.0f} spikes a patch): **{alone:.2f} s, FISTA {fista:.2f} s**.\n"
+        f"{data['n_patches']:,} patches in {data['n_atoms']} learned atoms ({data['n_nonzero']:.1f} "
+        f"non-zeros), certified to 1e-6: spikes alone {seconds[ALONE]:.0f} us a patch\n"
+        f"({data['n_spikes']:.0f} spikes), the active-set method **{seconds[ACTIVE_SET]:.1f} us**, SPAMS "
+        f"{spams:.1f} us, scikit-learn's lasso_cd {seconds['scikit-learn lasso_cd']:.0f} us.\n"
+        f"Two threads are {min(gains):.2f} to {max(gains):.2f} times as fast as one."
     )
 
 
@@ -179,52 +195,40 @@ def _sizes(data: dict) -> str:
     return table(header, [*rows, ["**growth**", *growth]])
 
 
-def _coarse(data: dict) -> str:
-    names = (*random_designs.SPIKES, *random_designs.FISTAS)
-    rows = []
-    for size in data["sizes"]:
-        seconds = {name: _median(size["coarse"]["methods"][name]["seconds"]) for name in names}
-        ratios = [f"{random_designs.spikes_over(size, name):.3g}x" for name in random_designs.FISTAS]
-        rows.append(
-            [
-                f"{size['n_features']} x {size['n_atoms']}",
-                f"{_median(size['coarse']['n_spikes']):.0f}",
-                *(milliseconds(seconds[name]) for name in names),
-                *ratios,
-            ]
-        )
-    return table(["", "spikes needed", *names, "lean / best of ours", "dense / best of ours"], rows)
-
-
 def _precise(data: dict) -> str:
     rivals = [peer.name for peer in peers.CLASSICAL]
     shown = ("SPAMS with Gram", "scikit-learn coordinate descent", "skglm with Gram", "celer")
+    ours = [peer.name for peer in (peers.SPIKES, *peers.ACTIVE_SETS)]
     rows = [
         [
             f"{size['n_features']} x {size['n_atoms']}",
-            milliseconds(_median(size["precise"]["peers"][OURS]["seconds"])),
-            *(milliseconds(_median(size["precise"]["peers"][name]["seconds"])) for name in shown),
+            *(milliseconds(_median(size["precise"]["peers"][name]["seconds"])) for name in (*ours, *shown)),
             best_of(size["precise"], rivals),
-            f"{faster(size['precise'], OURS, rivals):.2f}x",
+            f"{faster(size['precise'], ACTIVE_SET, rivals):.2f}x",
         ]
         for size in data["sizes"]
     ]
-    return table(["", OURS, *shown, "best of all", "best / ours"], rows)
+    return table(["", *ours, *shown, "best of the others", "best / active set"], rows)
 
 
 def _hard(data: dict) -> str:
     rows = []
     for name, outcome in data["designs"].items():
         best = best_of(outcome, hard_designs.RIVALS)
+        spikes = data["spikes"][name]
         rows.append(
             [
                 name,
-                milliseconds(_median(outcome["peers"][OURS]["seconds"])),
+                f"{_median(spikes['n_spikes']):,.0f}",
+                f"{max(spikes['gap']):.0e}",
+                spikes_alone.duration(median_seconds(outcome, ALONE)),
+                milliseconds(median_seconds(outcome, ACTIVE_SET)),
                 f"{best}, {milliseconds(_median(outcome['peers'][best]['seconds']))}",
-                f"{faster(outcome, OURS, hard_designs.RIVALS):.2g}x",
+                f"{faster(outcome, ACTIVE_SET, hard_designs.RIVALS):.2g}x",
             ]
         )
-    return table(["design", OURS, "best of scikit-learn, celer, skglm", "ratio"], rows)
+    header = ["design", "spikes", "gap by spikes", ALONE, ACTIVE_SET, "best of scikit-learn, celer, skglm"]
+    return table([*header, "best / active set"], rows)
 
 
 def _convolution_sentence(data: dict) -> str:
@@ -237,13 +241,21 @@ def _convolution_sentence(data: dict) -> str:
             f"spikes, {fista} {milliseconds(size['fista_seconds'])}"
         )
 
-    exact, coarse = large["certified_codes"][0], large["certified_codes"][1]
-    return (
-        "Convolutional codes of a photograph to 1 % of the optimum: "
-        f"{one(small, 'FISTA')};\n{one(large, 'FISTA')}, {large['peak_memory']:.1f} GB. To machine precision "
-        f"the large one takes {exact['seconds']:.1f} s,\nFISTA to 1e-6 {coarse['seconds']:.0f} s "
-        "([docs/convolution.md](docs/convolution.md))."
+    def certified(size: dict, name: str, gap: float) -> dict:
+        return next(row for row in size["certified_codes"] if (row["name"], row["wanted"]) == (name, gap))
+
+    alone, fista = (certified(small, name, 1e-6) for name in ("spikes alone", "FISTA"))
+    exact = certified(large, "active set", 1e-6)
+    words = (
+        f"Convolutional codes of a photograph, {small['n_unknowns']:,} unknowns, to a certified gap of 1e-6:",
+        f"spikes alone {alone['seconds']:.2f} s, {alone['n_steps']:,} spikes; "
+        f"FISTA {fista['seconds']:.2f} s.",
+        f"To 1 % of the optimum, as the paper has it, by rates: {one(small, 'FISTA')};",
+        f"{one(large, 'FISTA')}, {large['peak_memory']:.1f} GB. The active-set method",
+        f"takes the large one to machine precision in {exact['seconds']:.1f} s "
+        "([docs/convolution.md](docs/convolution.md)).",
     )
+    return "\n".join(words)
 
 
 def _convolution_coarse(data: dict) -> str:
@@ -272,26 +284,31 @@ def _convolution_coarse(data: dict) -> str:
 
 
 def _convolution_exact(data: dict) -> str:
-    rows = []
-    for size in data["sizes"]:
-        exact, *rest = size["certified_codes"]
-        rows.append(
-            [
-                f"{size['n_unknowns']:,}, {size['support']:,} active",
-                f"{milliseconds(exact['seconds'])}: {exact['n_steps']:,} spikes",
-                f"{exact['gap']:.0e}",
-                *(milliseconds(one["seconds"]) for one in rest),
-            ]
-        )
-    names = [one["name"] for one in data["sizes"][0]["certified_codes"][1:]]
-    return table(["unknowns", "spikes, polished", "gap", *names], rows)
+    rows = [
+        [
+            f"{size['n_unknowns']:,}, {size['support']:,} active",
+            f"{row['wanted']:g}",
+            row["name"],
+            milliseconds(row["seconds"]),
+            f"{row['n_steps']:,}",
+            f"{row['gap']:.0e}",
+        ]
+        for size in data["sizes"]
+        for row in size["certified_codes"]
+    ]
+    return table(["unknowns", "gap wanted", "method", "time", "spikes, iterations or rounds", "gap"], rows)
 
 
 BLOCKS: dict[str, tuple[tuple[str, ...], Callable[..., str]]] = {
     "beside-brian2": (("simulator",), _beside_brian2),
     "cost-of-spikes": (("simulator",), _cost_of_spikes),
+    "spikes-alone": (("spikes",), _spikes_alone),
+    "spikes-needed": (("spikes",), spikes_alone.spikes_table),
+    "spikes-control": (("spikes",), spikes_alone.control_table),
+    "convergence": (("convergence",), convergence.slopes_table),
+    "clock-gaps": (("clock",), coarse_clock.gaps_tables),
+    "clock-solver": (("clock",), coarse_clock.solver_tables),
     "one-signal": (("random",), _one_signal),
-    "coarse": (("random",), _coarse),
     "precise": (("random",), _precise),
     "hard": (("hard",), _hard),
     "batches": (("patches", "threads"), _batches),

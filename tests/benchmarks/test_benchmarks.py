@@ -23,11 +23,13 @@ from tests.benchmarks.timing import WrongAnswerError, relative_gaps, verify
 
 ROOT = Path(__file__).parents[2]
 ALL_PEERS = (
-    peers.OURS,
+    peers.SPIKES,
+    *peers.ACTIVE_SETS,
     peers.FISTA,
     peers.LEAN_FISTA,
     peers.DENSE_FISTA,
     *peers.CLASSICAL,
+    peers.SKLEARN_WITHOUT_GRAM,
     *peers.SKLEARN_BATCH,
 )
 # Sections that may have a page of their own, and are tested where they are written.
@@ -106,7 +108,7 @@ def test_unknown_section_is_refused():
         check=False,
     )
     assert done.returncode == 2
-    assert "sections must be of simulator" in done.stderr
+    assert "sections must be of spikes" in done.stderr
 
 
 @pytest.mark.parametrize("positive", [True, False])
@@ -140,22 +142,22 @@ LIAR = Peer(name="liar", ask=lambda problem: lambda tol: np.zeros((problem.n_sig
 
 def test_wrong_answer_of_a_required_peer_raises(problem):
     with pytest.raises(WrongAnswerError, match="liar must reach a relative gap of 1e-06; got"):
-        contest([problem], [peers.OURS, LIAR], 1e-6, quick=True, required=(LIAR,))
+        contest([problem], [peers.ACTIVE_SET, LIAR], 1e-6, quick=True, required=(LIAR,))
 
 
 def test_wrong_answer_is_not_timed_and_wins_nothing(problem):
-    outcome = contest([problem], [peers.OURS, peers.LEAN_FISTA, LIAR], 1e-6, quick=True)
+    outcome = contest([problem], [peers.ACTIVE_SET, peers.LEAN_FISTA, LIAR], 1e-6, quick=True)
     assert np.isnan(outcome["peers"]["liar"]["seconds"]).all()
-    assert re.search(r"^\| liar .* not reached", contest_table(outcome, peers.OURS.name), re.MULTILINE)
+    assert re.search(r"^\| liar .* not reached", contest_table(outcome, peers.ACTIVE_SET.name), re.MULTILINE)
     rivals = ["liar", peers.LEAN_FISTA.name]
     assert best_of(outcome, rivals) == peers.LEAN_FISTA.name
-    assert math.isnan(faster(outcome, peers.OURS.name, ["liar"]))
-    assert faster(outcome, peers.OURS.name, rivals) > 0.0
+    assert math.isnan(faster(outcome, peers.ACTIVE_SET.name, ["liar"]))
+    assert faster(outcome, peers.ACTIVE_SET.name, rivals) > 0.0
 
 
 def test_answer_that_changes_after_calibration_raises(problem):
     def ask(question):
-        right = peers.OURS.ask(question)
+        right = peers.ACTIVE_SET.ask(question)
         answers = iter([right(1e-6), np.zeros((1, question.n_atoms))])
         return lambda tol: next(answers)
 
@@ -171,9 +173,11 @@ def test_gap_that_is_not_a_number_raises(problem):
 
 def test_peer_that_is_not_installed_is_left_out_and_named(problem):
     absent = Peer(name="absent", ask=LIAR.ask, package="no-such-distribution")
-    outcome = contest([problem], [peers.OURS, absent], 1e-6, quick=True)
+    outcome = contest([problem], [peers.ACTIVE_SET, absent], 1e-6, quick=True)
     assert "absent" not in outcome["peers"]
-    assert "Not installed, and so not here: no-such-distribution" in contest_table(outcome, peers.OURS.name)
+    assert "Not installed, and so not here: no-such-distribution" in contest_table(
+        outcome, peers.ACTIVE_SET.name
+    )
 
 
 def test_verification_of_spikes_bits_and_objectives_fails_on_wrong_ones(problem):

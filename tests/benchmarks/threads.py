@@ -29,9 +29,13 @@ def batches(*, quick: bool) -> dict[str, tuple[LassoProblem, dict]]:
     )
     exact = {"polish": True, "tol": GAP}
     return {
-        f"{n_patches:,} patches, polished": (patches, exact),
-        f"{n_signals} random signals, {n_features} x {n_random}, polished": (random, exact),
-        f"{n_signals} random signals, average current to 1e-2": (random, {"readout": "current", "tol": 1e-2}),
+        f"{n_patches:,} patches, spikes alone to 1e-3": (patches, {"tol": 1e-3}),
+        f"{n_signals} random signals, {n_features} x {n_random}, spikes alone to 1e-4": (
+            random,
+            {"tol": 1e-4},
+        ),
+        f"{n_patches:,} patches, active set from spikes": (patches, exact),
+        f"{n_signals} random signals, {n_features} x {n_random}, active set from spikes": (random, exact),
     }
 
 

@@ -110,8 +110,8 @@ def test_currents_are_weighted_filtered_spikes(form):
     rng = np.random.default_rng(23)
     network = network_in(form, rng)
     run = ClockDrivenRun(network, drives(rng, network), time_step=0.1)
-    for n_steps in (1, 399, 1200):
-        run.advance(n_steps)
+    for step in (1, 400, 1600):
+        run.advance(step)
         expected = network.weights.transpose_product(run.filtered_spikes)
         np.testing.assert_allclose(run.synaptic_current, expected, rtol=0, atol=1e-12)
     assert run.filtered_spikes.max() > 1.0
@@ -143,8 +143,8 @@ def test_going_on_is_running_through(form, rules):
     other = ClockDrivenRun(network, bias, state=parts, **options)
     before = parts.spike_counts.copy(), parts.charge
     np.testing.assert_allclose(other.filtered_spikes, parts.filtered_spikes, rtol=1e-15)
-    for run in (parts, other):
-        run.advance(500)
+    for run, step in ((parts, 800), (other, 500)):
+        run.advance(step)
         np.testing.assert_array_equal(run.membrane_potential, through.membrane_potential)
         np.testing.assert_array_equal(run.synaptic_current, through.synaptic_current)
     for name in ("spike_counts", "charge", "filtered_spikes"):
@@ -189,9 +189,9 @@ def test_charge_is_what_the_steps_brought(form, rules):
     brought = np.zeros(bias.shape)
     # Of a current h the soma gets its integral over the step, or a rectangle as high as it is at first.
     share = -np.expm1(-TIME_STEP) if rules["integration"] == "exact" else TIME_STEP
-    for _ in range(600):
+    for step in range(600):
         brought += TIME_STEP * bias + share * run.synaptic_current
-        run.advance(1)
+        run.advance(step + 1)
     assert run.spike_counts.sum() > 100
     np.testing.assert_allclose(run.charge, brought, rtol=0, atol=1e-11)
     kept = network.firing_threshold * run.spike_counts + run.membrane_potential - state.membrane_potential
@@ -210,7 +210,7 @@ def test_window_moments_are_sums_over_the_spikes(form):
     network = network_in(form, rng)
     bias = 40.0 * drives(rng, network)
     run = ClockDrivenRun(network, bias, time_step=0.25, window_moments=True)
-    recorded = [run.advance(n_steps, record_spikes=True) for n_steps in (100, 60)]
+    recorded = [run.advance(step, record_spikes=True) for step in (100, 160)]
     expected = np.zeros((*bias.shape, 3))
     n_several = 0
     for copy in range(len(bias)):
@@ -227,6 +227,35 @@ def test_window_moments_are_sums_over_the_spikes(form):
     np.testing.assert_allclose(result.smooth_rate, rates.smooth_rate(result.spikes), rtol=0, atol=1e-12)
 
 
+@pytest.mark.parametrize("form", FORMS)
+def test_copies_stop_at_steps_of_their_own_and_start_again(form):
+    rng = np.random.default_rng(31)
+    network = network_in(form, rng)
+    bias = drives(rng, network)
+    potential = 0.5 * network.firing_threshold
+    run = ClockDrivenRun(network, bias, time_step=0.25, window_moments=True)
+    run.advance(np.array([30, 70, 50, 90]), active=np.array([3, 0, 1]))
+    np.testing.assert_array_equal(run.steps, [30, 70, 0, 90])
+    run.advance(60, active=np.array([0, 3]))  # a copy that is there already stays
+    np.testing.assert_array_equal(run.steps, [60, 70, 0, 90])
+    alone = ClockDrivenRun(network, bias, time_step=0.25)
+    alone.advance(60)
+    np.testing.assert_array_equal(run.membrane_potential[0], alone.membrane_potential[0])
+
+    counts = run.spike_counts.copy()
+    bias[[0, 1]] *= 0.5
+    run.membrane_potential[[0, 1]] = potential
+    run.restart(np.array([0, 1]))
+    run.advance(40)
+    state = NetworkState(membrane_potential=potential, synaptic_current=np.zeros(network.n_neurons))
+    anew = ClockDrivenRun(network, bias, time_step=0.25, state=state, window_moments=True)
+    anew.advance(40)
+    np.testing.assert_array_equal((run.spike_counts - counts)[:2], anew.spike_counts[:2])
+    for name in ("membrane_potential", "charge", "filtered_spikes", "window_moments", "steps"):
+        np.testing.assert_array_equal(getattr(run, name)[:2], getattr(anew, name)[:2])
+    assert run.steps[3] == 90
+
+
 def test_stops_after_max_spikes_and_catches_up():
     rng = np.random.default_rng(27)
     network = network_in("blocks", rng)
@@ -240,7 +269,7 @@ def test_stops_after_max_spikes_and_catches_up():
     assert n_spikes // 2 < run.spike_counts.sum() <= n_spikes // 2 + network.n_neurons
     assert run.steps[0] == 640
     assert run.steps[-1] == 0
-    run.advance(0, max_spikes=n_spikes)
+    run.advance(640, max_spikes=n_spikes)
     np.testing.assert_array_equal(run.steps, 640)
     for name in ("spike_counts", "membrane_potential", "charge", "filtered_spikes"):
         np.testing.assert_array_equal(getattr(run, name), getattr(whole, name))

@@ -61,6 +61,28 @@ def test_errors_of_the_rates_that_time_does_not_remove():
         assert np.abs(simulate_clocked(network, time, time_step=coarse).spike_rate - true).max() < 8.0 / time
 
 
+@pytest.mark.parametrize(("time_step", "stable", "unstable"), [(1.0, 5, 6), (0.5, 9, 10), (0.25, 17, 18)])
+def test_rates_swing_where_a_step_is_too_long(time_step, stable, unstable):
+    """docs/theory.md, (16b): neurons that fire in every step do gradient steps of 1 - e^-dt.
+
+    They are stable up to an eigenvalue of G of 2 / (1 - e^-dt) = 3.16, 5.08, 9.04: of n neurons that all
+    inhibit each other by 1/2 it is (n + 1) / 2.  Beyond, spikes of a step swing, but charge is kept: their
+    mean is right.
+    """
+    swings = []
+    for n in (stable, unstable):
+        # A mean of 20 spikes a step, of neurons that are not quite alike.
+        drive = 20.0 / time_step * 0.5 * (n + 1) * np.linspace(0.999, 1.001, n)
+        network = SpikingNetwork(-0.5 * (1.0 - np.eye(n)), drive)
+        run = simulate_clocked(network, 200.0 * time_step, time_step=time_step, record_spikes=True)
+        steps = np.rint(run.spikes.times / time_step).astype(int)
+        spikes = np.bincount(steps, minlength=201)[101:] / n
+        assert spikes.mean() == pytest.approx(20.0, abs=0.5)
+        swings.append(spikes.std())
+    assert swings[0] < 2.0
+    assert swings[1] > 10.0
+
+
 def test_recording_progress_and_pausing_change_no_bit(capsys):
     for network in networks():
         plain = simulate_clocked(network, 20.0, time_step=0.1)

@@ -207,6 +207,18 @@ CASES = [
         TypeError,
         "readout must be one of 'rate', 'current'; got NoneType",
     ),
+    (lambda: solve_spiking(PROBLEM, time_step=0.0), ValueError, "time_step must be positive; got 0.0"),
+    (lambda: solve_spiking(PROBLEM, time_step="1/4"), TypeError, "time_step must be a real number; got str"),
+    (
+        lambda: solve_spiking(PROBLEM, time_step=0.25, readout="rate"),
+        ValueError,
+        "time_step must come with readout='smooth' and polish=False; got 'rate' and False",
+    ),
+    (
+        lambda: solve_spiking(PROBLEM, time_step=0.25, polish=True),
+        ValueError,
+        "time_step must come with readout='smooth' and polish=False; got 'smooth' and True",
+    ),
     (lambda: solve_spiking(PROBLEM, polish="yes"), TypeError, "polish must be True or False; got 'yes'"),
     # -- the active-set solver --
     (lambda: solve_active_set(DICTIONARY), TypeError, "problem must be a LassoProblem; got ndarray"),
@@ -292,12 +304,12 @@ CASES = [
     (
         lambda: compare(PROBLEM, ["newton"]),
         ValueError,
-        "methods must be one of 'spiking', 'spiking_polished', 'active_set', 'fista', 'coordinate_descent', 'lars', 'analog'; got 'newton'",
+        "methods must be one of 'spiking', 'spiking_one_window', 'spiking_current', 'spiking_rate', 'active_set', 'active_set_from_fista', 'active_set_from_spikes', 'fista', 'coordinate_descent', 'lars', 'analog'; got 'newton'",
     ),
     (
         lambda: compare(PROBLEM, [solve_fista]),
         TypeError,
-        "methods must be one of 'spiking', 'spiking_polished', 'active_set', 'fista', 'coordinate_descent', 'lars', 'analog'; got function",
+        "methods must be one of 'spiking', 'spiking_one_window', 'spiking_current', 'spiking_rate', 'active_set', 'active_set_from_fista', 'active_set_from_spikes', 'fista', 'coordinate_descent', 'lars', 'analog'; got function",
     ),
     (
         lambda: compare(PROBLEM, "fista"),

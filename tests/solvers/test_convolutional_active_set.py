@@ -335,3 +335,32 @@ def test_a_search_that_does_not_end_is_reported(monkeypatch):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert solve_spiking(problem, polish=True, tol=1.0).converged
+
+
+@pytest.mark.parametrize("decades", [6, 8])
+@pytest.mark.parametrize("positive", [True, False])
+def test_the_scale_of_a_kernel_does_not_matter(decades, positive):
+    """Kernels and penalties times 10^U(-w, w) are the same problem, its codes divided by these factors."""
+    rng = np.random.default_rng(decades)
+    for geometry in GEOMETRIES[:5]:
+        for share in (0.01, 0.2):
+            plain = random_problem(geometry, positive=positive, share=share)
+            dictionary = plain.dictionary
+            factors = 10.0 ** rng.uniform(-decades, decades, dictionary.n_kernels)
+            each = np.tile(factors, dictionary.n_positions)
+            scaled = LassoProblem(
+                ConvolutionalDictionary(
+                    dictionary.kernels * factors[:, np.newaxis, np.newaxis],
+                    dictionary.image_shape,
+                    dictionary.stride,
+                ),
+                plain.signals,
+                plain.l1_weights * each,
+                positive=positive,
+            )
+            expected, result = solve_active_set(plain), solve_active_set(scaled)
+            require_exact(plain, expected)
+            assert result.converged
+            np.testing.assert_array_equal(result.codes != 0.0, expected.codes != 0.0)
+            size = np.abs(expected.codes).max()
+            np.testing.assert_allclose(result.codes * each, expected.codes, rtol=0, atol=1e-10 * size)

@@ -3,14 +3,14 @@
 import numpy as np
 import pytest
 
-from solvers._kernels.factor import GramRows, Terms, enter, join, leave, new_working_set
+from solvers._kernels.factor import Terms, enter, join, leave, new_working_set
 
 
 def working_set(dictionary, correlations, l1_weights, curvatures):
     """All atoms of a dictionary as members."""
     n_atoms = len(dictionary)
-    gram = GramRows(dictionary @ dictionary.T, np.arange(n_atoms))
-    terms = Terms(correlations[np.newaxis], l1_weights, curvatures, True)
+    gram = dictionary @ dictionary.T
+    terms = Terms(correlations[np.newaxis], l1_weights, curvatures, np.ones(n_atoms), True)
     work = new_working_set(n_atoms)
     for atom in range(n_atoms):
         join(work, atom, gram, terms, 0, atom)

@@ -74,17 +74,68 @@ def test_gram_at_hand_is_used():
 
 
 @pytest.mark.parametrize("atom", [0, 4])
-def test_wrong_gram_is_refused_whatever_the_norm_of_the_atom_it_is_wrong_for(atom):
+@pytest.mark.parametrize("symmetric", [True, False])
+def test_wrong_gram_is_refused_whatever_the_norm_of_the_atom_it_is_wrong_for(atom, symmetric):
     dictionary = np.random.default_rng(0).standard_normal((5, 8))
     dictionary[4] *= 1e-6
     gram = dictionary @ dictionary.T
     other = (atom + 1) % 5
     wrong = gram.copy()
     wrong[atom, other] *= 1.001
-    wrong[other, atom] = wrong[atom, other]
+    if symmetric:
+        wrong[other, atom] = wrong[atom, other]
     LassoProblem(dictionary, np.ones((1, 8)), 0.1, gram=gram)
     with pytest.raises(ValueError, match=r"gram must be dictionary @ dictionary\.T"):
         LassoProblem(dictionary, np.ones((1, 8)), 0.1, gram=wrong)
+
+
+def one_atom_changed(dictionary):
+    dictionary[500, 3] *= 1.001
+    return dictionary @ dictionary.T
+
+
+WRONG_GRAMS = {
+    "atoms in another order": lambda dictionary: dictionary[::-1] @ dictionary[::-1].T,
+    "two atoms exchanged": lambda dictionary: (
+        dictionary[[1, 0, *range(2, len(dictionary))]] @ dictionary[[1, 0, *range(2, len(dictionary))]].T
+    ),
+    "one atom changed a little": one_atom_changed,
+    "the sign of an atom": lambda dictionary: (
+        ((sign := np.where(np.arange(len(dictionary)) == 700, -1.0, 1.0)[:, np.newaxis]) * dictionary)
+        @ (sign * dictionary).T
+    ),
+    "other units": lambda dictionary: 4.0 * dictionary @ dictionary.T,
+    "correlations, not products": lambda dictionary: np.corrcoef(dictionary),
+    "upper triangle": lambda dictionary: np.triu(dictionary @ dictionary.T),
+    "lower triangle": lambda dictionary: np.tril(dictionary @ dictionary.T),
+    "not symmetric": lambda dictionary: (
+        dictionary @ dictionary.T + 1e-3 * np.triu(np.ones((len(dictionary), len(dictionary))), 1)
+    ),
+    "single precision": lambda dictionary: dictionary.astype(np.float32) @ dictionary.astype(np.float32).T,
+    "of the features": lambda dictionary: dictionary.T @ dictionary,
+    "a column that is not finite": lambda dictionary: np.where(
+        np.arange(len(dictionary)) == 600, np.nan, dictionary @ dictionary.T
+    ),
+}
+
+
+@pytest.mark.parametrize("wrong", WRONG_GRAMS.values(), ids=WRONG_GRAMS)
+def test_wrong_gram_of_a_large_dictionary_is_refused(wrong):
+    """Of more than 511 atoms, of which not every row is read."""
+    dictionary = np.random.default_rng(0).standard_normal((1100, 20))
+    LassoProblem(dictionary, np.ones((1, 20)), 0.1, gram=dictionary @ dictionary.T)
+    with pytest.raises(ValueError, match="gram must"):
+        LassoProblem(dictionary, np.ones((1, 20)), 0.1, gram=wrong(dictionary.copy()))
+
+
+def test_a_right_gram_is_taken_whatever_the_norms_of_its_atoms():
+    dictionary = np.random.default_rng(0).standard_normal((60, 8))
+    dictionary *= 10.0 ** np.random.default_rng(1).uniform(-8, 8, (60, 1))
+    gram = dictionary @ dictionary.T
+    assert LassoProblem(dictionary, np.ones((1, 8)), 0.1, gram=gram).has_gram
+    gram[17, 3] *= 1.001
+    with pytest.raises(ValueError, match=r"gram must be dictionary @ dictionary\.T"):
+        LassoProblem(dictionary, np.ones((1, 8)), 0.1, gram=gram)
 
 
 def test_scale_that_floating_point_cannot_hold_is_refused():

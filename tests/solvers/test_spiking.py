@@ -8,15 +8,23 @@ import numpy as np
 import pytest
 from sklearn.exceptions import ConvergenceWarning
 
-from snn import NetworkState, simulate
+from snn import NetworkState, simulate, simulate_clocked
 from solvers import LassoProblem, Status, lasso_network, solve_active_set, solve_spiking
 from solvers.gram import DenseGram
 from solvers.optimality import measure, penalty_max
 from tests.reference.networks import random_dictionary
+from tests.reference.problems import require_certified
 
 # The read-outs of `solve_spiking`, and polish.
-WAYS = [{}, {"refine": False}, {"readout": "rate"}, {"readout": "current"}, {"polish": True}]
-NAMES = ["refined", "smooth", "rate", "current", "polish"]
+WAYS = [
+    {},
+    {"refine": False},
+    {"readout": "rate"},
+    {"readout": "current"},
+    {"polish": True},
+    {"time_step": 0.25},
+]
+NAMES = ["refined", "smooth", "rate", "current", "polish", "on a clock"]
 each_way = pytest.mark.parametrize("options", WAYS, ids=NAMES)
 
 
@@ -105,7 +113,7 @@ def test_every_way_reaches_tol_and_says_what_it_did(options, positive, tol):
     assert result.converged
     assert (result.status == Status.CONVERGED).all()
     assert (result.duality_gap <= tol * problem.energies).all()
-    np.testing.assert_array_equal(result.duality_gap, measure(problem, result.codes).duality_gap)
+    require_certified(problem, result)
     np.testing.assert_array_equal(result.n_steps, result.spike_counts.sum(axis=1))
     assert result.readout == options.get("readout", "smooth")
     if "polish" in options:
@@ -114,7 +122,7 @@ def test_every_way_reaches_tol_and_says_what_it_did(options, positive, tol):
         assert not result.polished.any()
         assert (result.n_corrections == 0).all()
         if result.readout == "rate":
-            np.testing.assert_array_equal(result.rate_duality_gap, result.duality_gap)
+            np.testing.assert_allclose(result.rate_duality_gap, result.duality_gap, rtol=1e-9)
 
 
 @pytest.mark.parametrize("positive", [True, False])
@@ -254,7 +262,9 @@ def test_polish_ends_at_machine_precision(positive, share):
 def test_polish_shows_the_share_of_the_network():
     problem = planted_problem()
     result = solve_spiking(problem, polish=True)
-    assert (result.rate_duality_gap >= result.duality_gap).all()
+    # Two codes that are both optimal have gaps that are rounding.
+    rounding = 1e-13 * problem.energies
+    assert (result.rate_duality_gap >= result.duality_gap - rounding).all()
     assert np.median(result.rate_duality_gap) > 0.01 * np.median(problem.energies)
     # The spikes had found most of the support: fewer corrections than it has atoms.
     assert (result.n_corrections < result.support_size).all()
@@ -379,7 +389,7 @@ def test_a_signal_given_up_keeps_its_best_code_and_true_gap(readout):
     assert not result.converged
     assert (result.status == Status.LIMIT_REACHED).all()
     assert (result.duration == 5.0).all()
-    np.testing.assert_array_equal(result.duality_gap, measure(problem, result.codes).duality_gap)
+    require_certified(problem, result)
     assert (result.duality_gap > 1e-6 * problem.energies).all()
     assert (result.support_size > 0).all()
 
@@ -415,7 +425,7 @@ def test_a_code_depends_on_neither_batch_mates_nor_workers(options):
         if getattr(together, name) is None:
             continue
         assert not (getattr(spread, name) != getattr(together, name)).nnz
-    np.testing.assert_array_equal(together.duality_gap, measure(problem, together.codes).duality_gap)
+    require_certified(problem, together)
     for signal in (0, 7, 299):
         alone = solve_spiking(problem.subset([signal]), tol=1e-2, **options)
         np.testing.assert_array_equal(alone.spike_counts[0], together.spike_counts[signal])
@@ -473,7 +483,7 @@ def test_signals_whose_active_set_does_not_end_run_on_and_do_not_disturb_the_oth
     together = solve_spiking_quietly(problem, tol=1e-9, polish=True)
     assert len(np.unique(together.duration)) > 1
     assert together.converged
-    np.testing.assert_array_equal(together.duality_gap, measure(problem, together.codes).duality_gap)
+    require_certified(problem, together)
     for signal in range(12):
         alone = solve_spiking_quietly(problem.subset([signal]), tol=1e-9, polish=True)
         for name in ("codes", "spike_counts", "duration", "duality_gap", "n_corrections"):
@@ -481,7 +491,7 @@ def test_signals_whose_active_set_does_not_end_run_on_and_do_not_disturb_the_oth
 
 
 @pytest.mark.parametrize("positive", [True, False])
-@pytest.mark.parametrize("options", [WAYS[0], *WAYS[3:]], ids=[NAMES[0], *NAMES[3:]])
+@pytest.mark.parametrize("options", [WAYS[0], *WAYS[3:5]], ids=[NAMES[0], *NAMES[3:5]])
 def test_one_signal_in_a_large_dictionary_makes_no_gram_matrix(options, positive, monkeypatch):
     rng = np.random.default_rng(12)
     dictionary = random_dictionary(rng, 700, 90)
@@ -545,3 +555,32 @@ def test_potentials_at_half_their_thresholds_spare_spikes():
     from_rest = sum(spikes_to_one_percent(problem, 0.0) for problem in problems)
     assert support <= from_half < 1.6 * support
     assert from_half < 0.8 * from_rest
+
+
+# -- on a clock ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("positive", [True, False])
+@pytest.mark.parametrize("time_step", [0.1, 0.25])
+def test_a_coarse_clock_reaches_small_gaps_with_as_many_spikes(positive, time_step):
+    problem = random_problem(100, 40, 4, positive=positive)
+    on_a_clock = solve_spiking(problem, tol=1e-6, time_step=time_step)
+    exact = solve_spiking(problem, tol=1e-6)
+    assert (on_a_clock.status == Status.CONVERGED).all()
+    gaps = measure(problem, on_a_clock.codes).duality_gap / (0.5 * (problem.signals**2).sum(axis=1))
+    assert (gaps <= 1e-6).all()
+    assert on_a_clock.n_steps.sum() < 2 * exact.n_steps.sum()  # spikes
+    assert not np.array_equal(on_a_clock.n_steps, exact.n_steps)
+
+
+def test_one_stage_on_a_clock_is_the_clocked_network():
+    """The same spikes as `simulate_clocked`, and a look between two steps sees those up to then."""
+    problem = random_problem(n_signals=1, positive=True)
+    options = {"tol": 1e-12, "max_duration": 50.1, "refine": False}
+    result = solve_spiking_quietly(problem, time_step=0.25, **options)
+    network = lasso_network(problem, scale=float(result.scale[0]))
+    state = NetworkState(
+        membrane_potential=0.5 * network.firing_threshold, synaptic_current=np.zeros(network.n_neurons)
+    )
+    run = simulate_clocked(network, 50.0, time_step=0.25, state=state)
+    np.testing.assert_array_equal(result.spike_counts[0], run.spike_counts)

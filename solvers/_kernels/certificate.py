@@ -1,0 +1,341 @@
+"""Objective, duality gap and KKT violation of codes in an array of atoms.
+
+What `solvers.optimality` does with NumPy, for penalties that are a sum of weights of |a_i| and of a quadratic
+part.  The equations and the bounds on rounding are the same, and explained there and in `solvers.residuals`.
+Nothing but the signals, the atoms and the codes is read: no Gram matrix, and nothing that a solver has
+computed.
+"""
+
+import math
+from functools import partial
+from typing import NamedTuple
+
+import numpy as np
+
+from snn._kernels.compiling import compiled, uncounted
+from solvers._kernels.precision import (
+    EXACT_BITS,
+    KEPT_BITS,
+    LONGEST_SUM,
+    QUANTUM,
+    SLACK,
+    SMALLEST,
+    SMALLEST_NORM,
+    SPARE_OPERATIONS,
+    UNIT_ROUNDOFF,
+    WITHIN,
+)
+
+# Rows of the figures of merit.
+OBJECTIVE, DUALITY_GAP, KKT_VIOLATION = range(3)
+
+
+class Work(NamedTuple):
+    """Work arrays: three of one entry a feature, four of one entry an atom."""
+
+    residual: np.ndarray
+    exact: np.ndarray
+    rest: np.ndarray
+    reach: np.ndarray
+    # Of the entries of a code.
+    correlations: np.ndarray
+    entry_reach: np.ndarray
+    exponents: np.ndarray  # e: the largest number of the atom lies in [2^(e-1), 2^e)
+
+
+@compiled
+def new_work(n_features, n_atoms):
+    return Work(
+        np.empty(n_features), np.empty(n_features), np.empty(n_features), np.empty(n_atoms),
+        np.empty(n_atoms), np.empty(n_atoms), np.empty(n_atoms, np.int64),
+    )  # fmt: skip
+
+
+@uncounted
+def _gamma(n_operations):
+    return SLACK * UNIT_ROUNDOFF * (n_operations + SPARE_OPERATIONS)
+
+
+@uncounted
+def _operations_of_sum(n_products):
+    return min(n_products, LONGEST_SUM) + (n_products - 1) // LONGEST_SUM
+
+
+@partial(uncounted, fastmath={"contract"})
+def _add_split(exact, rest, row, magic, high, low):
+    """Add (high + low) row to two sums: what is exact, and the rest."""
+    for j in range(row.shape[0]):
+        # Rounds to a multiple of a power of two, the last digit of `magic`.
+        kept = (row[j] + magic) - magic
+        exact[j] += high * kept
+        rest[j] += high * (row[j] - kept) + low * row[j]
+
+
+@partial(uncounted, fastmath={"nnan", "nsz"})
+def _largest_number(row):
+    largest = 0.0
+    for j in range(row.shape[0]):
+        largest = max(largest, abs(row[j]))
+    return largest
+
+
+@partial(uncounted, fastmath={"reassoc", "contract"})
+def _dot(left, right):
+    total = 0.0
+    for j in range(left.shape[0]):
+        total += left[j] * right[j]
+    return total
+
+
+@partial(uncounted, fastmath={"reassoc", "contract"})
+def _four_dots(first, second, third, fourth, vector):
+    a = 0.0
+    b = 0.0
+    c = 0.0
+    d = 0.0
+    for j in range(vector.shape[0]):
+        a += first[j] * vector[j]
+        b += second[j] * vector[j]
+        c += third[j] * vector[j]
+        d += fourth[j] * vector[j]
+    return a, b, c, d
+
+
+@uncounted
+def _inner(left, right):
+    """Return an inner product, added up part by part."""
+    total = _dot(left[:LONGEST_SUM], right[:LONGEST_SUM])
+    for begin in range(LONGEST_SUM, left.shape[0], LONGEST_SUM):
+        total += _dot(left[begin : begin + LONGEST_SUM], right[begin : begin + LONGEST_SUM])
+    return total
+
+
+@uncounted
+def _correlate(array, residual, correlations):
+    """Write array @ residual, added up part by part; rows are read four at a time."""
+    n_atoms, n_features = array.shape
+    whole = n_atoms - n_atoms % 4
+    for begin in range(0, n_features, LONGEST_SUM):
+        end = min(begin + LONGEST_SUM, n_features)
+        vector = residual[begin:end]
+        for i in range(0, whole, 4):
+            rows = array[i : i + 4, begin:end]
+            products = _four_dots(rows[0], rows[1], rows[2], rows[3], vector)
+            for k in range(4):
+                if begin == 0:
+                    correlations[i + k] = products[k]
+                else:
+                    correlations[i + k] += products[k]
+    for i in range(whole, n_atoms):
+        correlations[i] = _inner(array[i], residual)
+
+
+@uncounted
+def _write_residual(array, signal, columns, values, work):
+    """Write s - a D; return the bound on the error of each of its numbers that is not its own rounding."""
+    n_terms = columns.shape[0]
+    exact, rest, residual = work.exact, work.rest, work.residual
+    n_features = signal.shape[0]
+    exact[:] = 0.0
+    rest[:] = 0.0
+    largest = -(2**30)
+    for k in range(n_terms):
+        work.exponents[k] = math.frexp(_largest_number(array[columns[k]]))[1]
+        largest = max(largest, math.frexp(values[k])[1] + work.exponents[k])
+    carry = math.frexp(float(n_terms))[1]
+    largest_rest = 0.0
+    for k in range(n_terms):
+        exponent = work.exponents[k]
+        unit = largest + carry + 1 - EXACT_BITS - exponent + KEPT_BITS
+        high = math.ldexp(np.rint(math.ldexp(values[k], -unit)), unit)
+        low = values[k] - high
+        magic = math.ldexp(1.5, 52 + exponent - KEPT_BITS)
+        _add_split(exact, rest, array[columns[k]], magic, high, low)
+        term = math.ldexp(abs(high), exponent - KEPT_BITS) + math.ldexp(abs(low), exponent)
+        largest_rest = max(largest_rest, term)
+    for j in range(n_features):
+        residual[j] = (signal[j] - exact[j]) - rest[j]
+    relative = SLACK * UNIT_ROUNDOFF
+    return relative * (2.0 * n_terms + 4.0) * n_terms * largest_rest + n_terms * QUANTUM
+
+
+@partial(uncounted, fastmath={"nnan", "nsz", "contract"})
+def _largest(reach, l1_weights, norms, error):
+    """Return the largest (reach + error) / l1 and the largest reach - l1."""
+    ratio = 0.0
+    violation = 0.0
+    for i in range(reach.shape[0]):
+        ratio = max(ratio, (reach[i] + error * norms[i]) / l1_weights[i])
+        violation = max(violation, reach[i] - l1_weights[i])
+    return ratio, violation
+
+
+@uncounted
+def _threshold(value, weight, positive):
+    """Return T(value, weight)."""
+    if value > weight:
+        return value - weight
+    if not positive and value < -weight:
+        return value + weight
+    return 0.0
+
+
+@uncounted
+def _slack_at(code, point, weight, curvature, positive):
+    """Return ``h(a) + h*(x) - a x``, rounded up."""
+    along = -point if code < 0.0 else point
+    if curvature == 0.0:
+        return abs(code) * max(weight - along, 0.0)
+    within = min(point, weight) if positive else min(max(point, -weight), weight)
+    along = -within if code < 0.0 else within
+    pull = curvature * code
+    excess = point - within
+    distance = abs(pull - excess) + 4.0 * UNIT_ROUNDOFF * (abs(pull) + abs(excess))
+    distance /= math.sqrt(curvature)
+    return abs(code) * max(weight - along, 0.0) + 0.5 * distance * distance
+
+
+@uncounted
+def _curved_multiple(multiple, along, squared, reach, entry_reach, columns, l1_weights, curvatures):
+    """Return the best multiple where atoms have curvatures, by Newton's method from above.
+
+    `reach` are those of atoms without entries in the code, `entry_reach` those of the entries.
+    """
+    n_atoms = l1_weights.shape[0]
+    n_entries = columns.shape[0]
+    n_beyond = -1
+    while True:
+        count = 0
+        numerator = along
+        denominator = squared
+        for k in range(n_atoms + n_entries):
+            i = k if k < n_atoms else columns[k - n_atoms]
+            pull = reach[k] if k < n_atoms else entry_reach[k - n_atoms]
+            if curvatures[i] > 0.0 and multiple * pull > l1_weights[i]:
+                start = l1_weights[i] / pull
+                if multiple > start:
+                    root = pull / math.sqrt(curvatures[i])
+                    count += 1
+                    numerator += root * root * start
+                    denominator += root * root
+        if count == 0 or count == n_beyond:
+            return multiple
+        n_beyond = count
+        multiple = min(multiple, max(numerator / max(denominator, SMALLEST), 0.0))
+
+
+@uncounted
+def certify(array, norms, l1_weights, curvatures, positive, signal, columns, values, work, figures):
+    """Write objective, duality gap and KKT violation of the code of one signal to `figures`.
+
+    columns, values : the entries of the code, sorted by atom, each once.
+    """
+    n_atoms, n_features = array.shape
+    n_entries = columns.shape[0]
+    reach, correlations, residual = work.reach, work.correlations, work.residual
+
+    rest_error = _write_residual(array, signal, columns, values, work)
+    squared = _inner(residual, residual)
+    along = _inner(signal, residual)
+    norm = math.sqrt(squared)
+    objective = 0.5 * squared
+    for k in range(n_entries):
+        size = abs(values[k])
+        objective += size * l1_weights[columns[k]] + 0.5 * curvatures[columns[k]] * size * size
+    figures[OBJECTIVE] = objective
+    if not objective < math.inf:
+        figures[DUALITY_GAP] = math.inf
+        figures[KKT_VIOLATION] = math.inf
+        return
+    n_operations = _operations_of_sum(n_features)
+    error = _gamma(n_operations + 2) * norm + SLACK * math.sqrt(n_features) * rest_error
+    error += n_features * QUANTUM / SMALLEST_NORM
+
+    _correlate(array, residual, reach)
+    # Entries of the code are treated apart, from here on.
+    for k in range(n_entries):
+        correlations[k] = reach[columns[k]]
+        reach[columns[k]] = -math.inf if positive else 0.0
+    if not positive:
+        for i in range(n_atoms):
+            reach[i] = abs(reach[i])
+        for k in range(n_entries):
+            reach[columns[k]] = -math.inf
+    ratio, violation = _largest(reach, l1_weights, norms, error)
+    is_curved = False
+    for i in range(n_atoms):
+        is_curved |= curvatures[i] > 0.0
+
+    for k in range(n_entries):
+        i = columns[k]
+        weight, curvature, correlation = l1_weights[i], curvatures[i], correlations[k]
+        pull = correlation if positive else abs(correlation)
+        ratio = max(ratio, (pull + error * norms[i]) / weight)
+        squared_norm = norms[i] * norms[i]
+        stepped = squared_norm * values[k] + correlation
+        thresholded = _threshold(stepped, weight, positive)
+        violation = max(violation, abs((squared_norm + curvature) * values[k] - thresholded))
+    figures[KKT_VIOLATION] = violation
+    if n_entries == 0 and squared == 0.0:
+        figures[DUALITY_GAP] = 0.0
+        return
+
+    multiple = max(along / max(squared, SMALLEST), 0.0)
+    conjugates = 0.0
+    if not is_curved:
+        multiple = min(multiple, WITHIN / max(ratio, SMALLEST))
+    else:
+        ratio = SMALLEST
+        for i in range(n_atoms):
+            reach[i] += error * norms[i]
+            if curvatures[i] == 0.0:
+                ratio = max(ratio, reach[i] / l1_weights[i])
+        entry_reach = work.entry_reach
+        for k in range(n_entries):
+            i = columns[k]
+            pull = correlations[k] if positive else abs(correlations[k])
+            entry_reach[k] = pull + error * norms[i]
+            if curvatures[i] == 0.0:
+                ratio = max(ratio, entry_reach[k] / l1_weights[i])
+        multiple = _curved_multiple(
+            min(multiple, WITHIN / ratio), along, squared, reach, entry_reach, columns, l1_weights, curvatures
+        )
+        for i in range(n_atoms):
+            excess = multiple * reach[i] - l1_weights[i]
+            if curvatures[i] > 0.0 and excess > 0.0:
+                excess /= math.sqrt(curvatures[i])
+                conjugates += 0.5 * excess * excess
+
+    slacks = 0.0
+    for k in range(n_entries):
+        i = columns[k]
+        distance = error * norms[i]
+        low = multiple * (correlations[k] - distance)
+        high = multiple * (correlations[k] + distance)
+        slacks += max(
+            _slack_at(values[k], low, l1_weights[i], curvatures[i], positive),
+            _slack_at(values[k], high, l1_weights[i], curvatures[i], positive),
+        )
+    lost = (n_features + n_atoms) * QUANTUM
+    residual_norm = math.sqrt(squared + lost)
+    residual_norm += SLACK * UNIT_ROUNDOFF * 2.0 * norm + math.sqrt(n_features) * rest_error
+    residual_norm *= 1.0 - multiple
+    gap = 0.5 * residual_norm * residual_norm + slacks + conjugates + lost
+    figures[DUALITY_GAP] = gap * (1.0 + _gamma(n_operations + n_atoms))
+
+
+@compiled
+def measure_codes(
+    array, norms, l1_weights, curvatures, positive, signals, pointers, columns, values, figures
+):
+    """Write objective, duality gap and KKT violation of codes, a row each, to the columns of `figures`.
+
+    pointers, columns, values : the codes in compressed rows, sorted by atom, each once.
+    """
+    work = new_work(array.shape[1], array.shape[0])
+    for k in range(signals.shape[0]):
+        entries = slice(pointers[k], pointers[k + 1])
+        certify(
+            array, norms, l1_weights, curvatures, positive, signals[k], columns[entries], values[entries],
+            work, figures[:, k],
+        )  # fmt: skip

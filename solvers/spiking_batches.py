@@ -1,0 +1,247 @@
+"""Batches of signals: their networks run until the codes read out of them are good enough."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from scipy import sparse
+
+from snn.event_driven import EventDrivenRun
+from snn.state import NetworkState
+from solvers._kernels.batch import CompressedRows, average_currents, scaled_drive
+from solvers.best_codes import BestCodes, joined_optimality
+from solvers.optimality import Optimality
+from solvers.problem import LassoProblem
+from solvers.refinement import RefinedCodes
+from solvers.result import entries_of, joined_rows
+from solvers.spiking_network import LassoNetwork
+
+# Rates and average currents are read out at 2, 2.8, 4, 5.7 ... synaptic time constants: no run is more than
+# 1.41 times too long.
+FIRST_CHECK = 2.0
+CHECKS_PER_DOUBLING = 2
+# With polish, potentials start at this share of their thresholds, so that neurons that will fire soon fire
+# before the run ends: `python -m tests.benchmarks random`.
+HEAD_START = 0.5
+# Simulated time before the active-set method, in synaptic time constants: from there on, a correction costs
+# less than the spikes that would make it.  Measured by `python -m tests.benchmarks finish`.
+POLISH_TIME = 2.0
+# Where the method does not end, it starts again from runs that are POLISH_GROWTH times as long, up to this
+# time, in synaptic time constants.  Only nearly dependent atoms come that far.
+LAST_POLISH_TIME = 500.0
+POLISH_GROWTH = 4.0
+
+
+class Outcome(NamedTuple):
+    """Of a batch of signals: one row or entry each."""
+
+    codes: sparse.csr_array
+    spikes: CompressedRows
+    currents: CompressedRows | None
+    optimality: Optimality
+    n_spikes: np.ndarray
+    duration: np.ndarray
+    scale: np.ndarray
+    polished: np.ndarray
+    n_corrections: np.ndarray
+    n_stages: np.ndarray
+
+
+def joined(outcomes: list[Outcome]) -> Outcome:
+    """Return the outcomes of several batches as one."""
+    if len(outcomes) == 1:
+        return outcomes[0]
+    codes, spikes, currents, optimality, *arrays = zip(*outcomes, strict=True)
+    return Outcome(
+        sparse.vstack(codes, format="csr"),
+        joined_rows(spikes),
+        None if currents[0] is None else joined_rows(currents),
+        joined_optimality(optimality),
+        *map(np.concatenate, arrays),
+    )
+
+
+class BatchRun:
+    """The networks of a batch of signals, from potentials at a share of their thresholds.
+
+    scale : the largest rate that the drive of a neuron alone would cause, 1 where no neuron is driven.
+    duration : simulated time of each signal.
+    """
+
+    def __init__(
+        self, problem: LassoProblem, network: LassoNetwork, readout: str, *, head_start: float, n_windows: int
+    ) -> None:
+        self.problem = problem
+        self.network = network
+        soma_bias = np.empty((problem.n_signals, network.n_neurons))
+        self.scale = np.empty(problem.n_signals)
+        scaled_drive(
+            problem.correlations,
+            problem.l1_weights,
+            network.gram.diagonal,
+            problem.positive,
+            soma_bias,
+            self.scale,
+        )
+        state = None
+        if head_start > 0.0:
+            state = NetworkState.unchecked(
+                head_start * network.firing_threshold, np.zeros(network.n_neurons), time=0.0
+            )
+        self.run = EventDrivenRun(network, network.in_network_order(soma_bias), state)
+        self.duration = np.zeros(problem.n_signals)
+        self.readout = readout
+        # Times and charges at the last `n_windows` read-outs of average currents.
+        self._history = [] if readout == "rate" else [(0.0, self.run.membrane_potential.copy())] * n_windows
+
+    def advance(self, signals: np.ndarray, time: float) -> None:
+        """Advance the networks of some signals, all of which are at the same time."""
+        self.run.advance(time, active=signals)
+        self.duration[signals] = time
+
+    def read_out(self, signals: np.ndarray) -> np.ndarray:
+        """Return the codes read out of some networks, which are at the same time."""
+        return self._rates(signals) if self.readout == "rate" else self._average_current_codes(signals)
+
+    def _rates(self, signals: np.ndarray) -> np.ndarray:
+        counts = self.network.in_result_order(self.run.spike_counts[signals])
+        return self.network.rates(counts, self.duration[signals], self.scale[signals])
+
+    def _average_current_codes(self, signals: np.ndarray) -> np.ndarray:
+        # The integral of each soma current since the start (docs/theory.md, equation 4).
+        thresholds = self.network.firing_threshold
+        charge = thresholds * self.run.spike_counts + self.run.membrane_potential
+        time = self.duration[signals[0]]
+        start, charge_then = self._history.pop(0)
+        average = (charge[signals] - charge_then[signals]) / (time - start)
+        rates = self.network.in_result_order(np.maximum(average, 0.0) / thresholds)
+        self._history.append((time, charge))
+        return self.network.signed(rates) * self.scale[signals, np.newaxis]
+
+    def average_currents(self) -> CompressedRows:
+        """Return the average currents of the atoms that fired for each signal, in units of correlations."""
+        rows = average_currents(
+            self.run.spike_counts,
+            self.run.membrane_potential,
+            self.network.firing_threshold,
+            self.scale / self.duration,
+            self.network.gram.group_length,
+            self.network.positive,
+        )
+        return CompressedRows(*rows)
+
+    def outcome(
+        self, best: BestCodes, fired: CompressedRows, polished: np.ndarray, n_corrections: np.ndarray
+    ) -> Outcome:
+        """Return the codes, and what the networks did; `fired` are the average currents."""
+        return Outcome(
+            best.codes,
+            entries_of(self.network.in_result_order(self.run.spike_counts)),
+            fired,
+            best.optimality,
+            self.run.spike_counts.sum(axis=1),
+            self.duration,
+            self.scale,
+            polished,
+            n_corrections,
+            np.ones(self.problem.n_signals, dtype=np.int64),
+        )
+
+
+def read_smooth_batch(
+    batch: tuple[LassoProblem, sparse.csr_array | None],
+    network: LassoNetwork,
+    tol: float,
+    max_duration: float,
+    refine: bool,
+    time_step: float | None,
+) -> Outcome:
+    """Run until the codes read through the smooth window are good enough."""
+    problem, start = batch
+    best = BestCodes(problem)
+    signals = np.arange(problem.n_signals)
+    if start is not None:
+        best.put(signals, sparse.csr_array(start.shape), if_better=False)
+        best.put(signals, start, if_better=True)
+        start = best.codes.toarray()
+    refined = RefinedCodes(
+        problem,
+        network,
+        tol=tol,
+        max_duration=max_duration,
+        refine=refine,
+        time_step=time_step,
+        start=start,
+    )
+    while len(signals):
+        while len(refined.active):
+            refined.advance()
+        best.put(signals, refined.codes[signals], if_better=best.codes is not None)
+        # What the signals themselves say of a gap may differ from what correlations say, by rounding.
+        signals = signals[best.missed(signals, tol) & (refined.duration[signals] < max_duration)]
+        if len(signals):
+            refined.tighten(signals)
+    n_signals = problem.n_signals
+    return Outcome(
+        best.codes,
+        entries_of(network.in_result_order(refined.run.spike_counts)),
+        None,
+        best.optimality,
+        refined.run.spike_counts.sum(axis=1),
+        refined.duration.copy(),
+        refined.scale,
+        np.zeros(n_signals, dtype=np.bool_),
+        np.zeros(n_signals, dtype=np.int64),
+        refined.n_stages.copy(),
+    )
+
+
+def read_batch(
+    problem: LassoProblem, network: LassoNetwork, tol: float, max_duration: float, readout: str
+) -> Outcome:
+    """Run until the codes read out are good enough."""
+    # Average currents are those since a doubling of the time ago: of the second half.
+    batch = BatchRun(problem, network, readout, head_start=0.0, n_windows=CHECKS_PER_DOUBLING)
+    best = BestCodes(problem)
+    active = np.arange(problem.n_signals)
+    check = 0
+    while len(active):
+        time = min(FIRST_CHECK * 2.0 ** (check / CHECKS_PER_DOUBLING), max_duration)
+        batch.advance(active, time)
+        best.put(active, batch.read_out(active), if_better=False)
+        active = active[best.missed(active, tol)] if time < max_duration else active[:0]
+        check += 1
+    polished = np.zeros(problem.n_signals, dtype=np.bool_)
+    return batch.outcome(best, batch.average_currents(), polished, polished.astype(np.int64))
+
+
+def polish_batch(problem: LassoProblem, network: LassoNetwork, tol: float, max_duration: float) -> Outcome:
+    """Run until the support is nearly right, and correct it by the active-set method."""
+    # Read out are average currents, where the method fails.
+    batch = BatchRun(problem, network, "current", head_start=HEAD_START, n_windows=1)
+    best = BestCodes(problem)
+    polished = np.zeros(problem.n_signals, dtype=np.bool_)
+    n_corrections = np.zeros(problem.n_signals, dtype=np.int64)
+    active = np.arange(problem.n_signals)
+    time = min(POLISH_TIME, max_duration)
+    while len(active):
+        batch.advance(active, time)
+        fired = batch.average_currents()
+        solved = network.gram.optimal_codes(problem, active, fired)
+        kept = best.put(active, solved.codes, if_better=True)
+        polished[active[kept]] = True
+        n_corrections[active[kept]] = solved.n_corrections[kept]
+        missed = best.missed(active, tol)
+        # On a support that is close to singular the equations may lead astray: keep what is best.
+        if missed.any():
+            read_out = batch.read_out(active)
+            for codes in (read_out, np.zeros_like(read_out)):
+                kept = best.put(active, codes, if_better=True)
+                polished[active[kept]] = False
+                n_corrections[active[kept]] = 0
+            missed = best.missed(active, tol)
+        # Where the method ended, only rounding is left, and no spike can improve on it.
+        active = active[missed & ~solved.ended] if time < min(max_duration, LAST_POLISH_TIME) else active[:0]
+        time = min(POLISH_GROWTH * time, max_duration)
+    return batch.outcome(best, fired, polished, n_corrections)

@@ -1,0 +1,273 @@
+"""Sparse coding of frame after frame: video, or the samples of sensors."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import sparse
+
+from snn import checks
+from solvers.best_codes import BestCodes
+from solvers.convolution import ConvolutionalDictionary
+from solvers.dictionaries import dictionary_of
+from solvers.gram import gram_of
+from solvers.penalty import Penalty
+from solvers.problem import LassoProblem
+from solvers.refinement import RefinedCodes
+from solvers.result import SparseCodingResult, certified_result
+from solvers.spiking_network import LassoNetwork
+
+# Codes of so many frames before are mixed: measured by `python -m tests.benchmarks stream`.
+MEMORY = 3
+# Directions of the mixture with less than this part of the largest eigenvalue are left out: rounding.
+LEAST_SHARE = 1e-12
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class StreamResult(SparseCodingResult):
+    """As `SparseCodingResult`, of one frame; `n_steps` are the spikes that it took.
+
+    Attributes
+    ----------
+    start_duality_gap : ndarray, shape (n_signals,)
+        Duality gap, on this frame, of the code that the network started from.
+    is_carried : ndarray of bool, shape (n_signals,)
+        Whether that came from the frames before; otherwise it is zero.
+    n_stages : ndarray of int, shape (n_signals,)
+        Runs of the network, one after the other; 0 where the start was good enough.
+    duration : ndarray, shape (n_signals,)
+        Simulated time, of all stages, in synaptic time constants.
+    """
+
+    start_duality_gap: np.ndarray
+    is_carried: np.ndarray
+    n_stages: np.ndarray
+    duration: np.ndarray
+
+
+class SparseCodingStream:
+    """Code frame after frame with one spiking network, each frame from where the one before ended.
+
+    A frame is a signal, or several signals that go on side by side, such as the patches of an image.  What is
+    carried from a frame to the next are codes.  With c that of the last frame and c', c'' those before it,
+    the network starts from whichever of these has the smallest duality gap on the new frame::
+
+        0        c        x c + y c' + z c''
+
+    The numbers x, y and z minimise the objective of the new frame while no sign changes; entries that would
+    have other signs than c are zero.  So the start follows amplitude and motion.  From there the network
+    codes what the start, drawn a little towards zero, leaves of the frame, as `solve_spiking` refines its
+    codes: the closer the frames, the fewer spikes.  After a cut, or a silent frame, the start is zero.
+
+    Every code comes with its duality gap, and no code has a larger one than that of the frame before has on
+    this frame, nor than zero has, whatever the deadline.
+
+    Parameters
+    ----------
+    dictionary : array_like, shape (n_atoms, n_features), or ConvolutionalDictionary
+        Atoms, as those of a `LassoProblem`.
+    penalty : float, array_like of shape (n_atoms,), or Penalty
+        lambda, or an `ElasticNet` or `L1`.
+    positive : bool, default False
+        Whether codes must not be negative.
+    gram : array_like, shape (n_atoms, n_atoms), optional
+        ``dictionary @ dictionary.T``, if it is at hand; otherwise it is computed here, once.
+
+    Attributes
+    ----------
+    n_frames : int
+        Frames coded since the stream was made or reset.
+
+    Raises
+    ------
+    TypeError, ValueError
+        As `LassoProblem`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> stream = SparseCodingStream(np.eye(2), 0.5)
+    >>> stream.code(np.array([2.0, 0.1])).codes.round(2)
+    array([[1.5, 0. ]])
+    >>> result = stream.code(np.array([2.0, 0.1]))
+    >>> int(result.n_steps[0]), bool(result.is_carried[0])
+    (0, True)
+    """
+
+    def __init__(
+        self,
+        dictionary: np.ndarray | ConvolutionalDictionary,
+        penalty: float | np.ndarray | Penalty,
+        *,
+        positive: bool = False,
+        gram: np.ndarray | None = None,
+    ) -> None:
+        atoms = dictionary_of(dictionary)
+        nothing = np.zeros((1, atoms.shape[1]))
+        self._problem = LassoProblem(atoms, nothing, penalty, positive=positive, gram=gram)
+        self._network = LassoNetwork(gram_of(self._problem), positive=self._problem.positive)
+        self.reset()
+        # Kernels are compiled or loaded here, so that the first frame is not late.
+        first = sparse.csr_array(([1.0], ([0], [0])), (1, atoms.shape[0]))
+        self.code(8.0 * self._problem.l1_weights[0] * self._problem.reconstruct(first)[0], max_spikes=1)
+        self.reset()
+
+    def reset(self) -> None:
+        """Forget all frames."""
+        self.n_frames = 0
+        self._codes: list[sparse.csr_array] = []
+
+    def code(
+        self,
+        frame: np.ndarray,
+        *,
+        tol: float = 1e-3,
+        max_spikes: int | None = None,
+        max_seconds: float | None = None,
+        max_duration: float = 10_000.0,
+    ) -> StreamResult:
+        """Return the codes of the next frame, with their certificates.
+
+        Parameters
+        ----------
+        frame : array_like, shape (n_features,) or (n_signals, n_features)
+            As many signals as the frame before.
+        tol : float, default 1e-3
+            A signal is done when ``duality_gap <= tol * 1/2 ||signal||^2``.
+        max_spikes : int, optional
+            Deadline: spikes for each signal, at most, but for those that are fired in one instant.
+        max_seconds : float, optional
+            Deadline: seconds for the frame.  The clock is looked at whenever codes are read out, so that a
+            frame may take as much longer as one read-out and the certificate take.
+        max_duration : float, default 10000
+            Simulated time for each signal, at most, in synaptic time constants.
+
+        Returns
+        -------
+        StreamResult
+            At a deadline, the best codes so far; `status` says which signals reached `tol`.  There is no
+            warning.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If an argument is of the wrong kind, shape or value; the stream is then as it was before.
+        """
+        begin = time.perf_counter()
+        problem = self._problem.with_signals(self._checked_frame(frame))
+        tol = checks.positive_number("tol", tol)
+        if max_spikes is not None:
+            max_spikes = checks.positive_integer("max_spikes", max_spikes)
+        if max_seconds is not None:
+            max_seconds = checks.positive_number("max_seconds", max_seconds)
+        max_duration = checks.positive_number("max_duration", max_duration)
+
+        best, is_carried = self._start(problem)
+        start_gap = best.optimality.duality_gap.copy()
+        refined = RefinedCodes(
+            problem,
+            self._network,
+            tol=tol,
+            max_duration=max_duration,
+            refine=True,
+            start=best.codes.toarray(),
+        )
+        signals = np.arange(problem.n_signals)[best.missed(np.arange(problem.n_signals), tol)]
+        while len(signals):
+            is_late = False
+            while len(refined.active) and not is_late:
+                refined.advance(max_spikes=max_spikes)
+                is_late = max_seconds is not None and time.perf_counter() - begin >= max_seconds
+            best.put(signals, refined.codes[signals], if_better=True)
+            goes_on = best.missed(signals, tol) & (refined.duration[signals] < max_duration)
+            if max_spikes is not None:
+                goes_on &= refined.run.spike_counts[signals].sum(axis=1) < max_spikes
+            signals = signals[goes_on] if not is_late else signals[:0]
+            # What the signals themselves say of a gap may differ from what correlations say, by rounding.
+            refined.tighten(signals)
+
+        self._carry(best.codes)
+        return certified_result(
+            problem,
+            best.codes,
+            method="stream",
+            tol=tol,
+            n_steps=refined.run.spike_counts.sum(axis=1),
+            limit=None,
+            optimality=best.optimality,
+            kind=StreamResult,
+            start_duality_gap=start_gap,
+            is_carried=is_carried,
+            n_stages=refined.n_stages.copy(),
+            duration=refined.duration.copy(),
+        )
+
+    def _checked_frame(self, frame: np.ndarray) -> np.ndarray:
+        """Return the frame with one signal a row."""
+        n_features = self._problem.n_features
+        meaning = "(n_features,) or (n_signals, n_features)"
+        one = np.ndim(frame) == 1
+        shape = (n_features,) if one else (None, n_features)
+        rows = np.atleast_2d(checks.real_array("frame", frame, shape=shape, meaning=meaning))
+        if self._codes and len(rows) != self._codes[0].shape[0]:
+            raise ValueError(
+                f"frame must have as many signals as the frame before, {self._codes[0].shape[0]}; got "
+                f"{len(rows)}: call reset() to begin anew"
+            )
+        return rows
+
+    def _start(self, problem: LassoProblem) -> tuple[BestCodes, np.ndarray]:
+        """Return the best codes to start from, certified, and which of them are carried."""
+        signals = np.arange(problem.n_signals)
+        best = BestCodes(problem)
+        best.put(signals, sparse.csr_array((problem.n_signals, problem.n_atoms)), if_better=False)
+        is_carried = np.zeros(problem.n_signals, dtype=np.bool_)
+        if self._codes and self._codes[0].nnz:
+            for codes in (self._codes[0], predicted(problem, self._codes)):
+                is_carried |= best.put(signals, codes, if_better=True)
+        return best, is_carried
+
+    def _carry(self, codes: sparse.csr_array) -> None:
+        self._codes = [codes, *self._codes][:MEMORY]
+        self.n_frames += 1
+
+
+def predicted(problem: LassoProblem, codes: Sequence[sparse.csr_array]) -> sparse.csr_array:
+    """Return the mixture of earlier codes that minimises the objective of a frame while signs stay.
+
+    Parameters
+    ----------
+    problem : LassoProblem
+        The problem of the new frame.
+    codes : sequence of scipy.sparse.csr_array, shape (n_signals, n_atoms)
+        Those of the frames before, the last one first.  Of the others only entries in its support count.
+
+    Returns
+    -------
+    scipy.sparse.csr_array, shape (n_signals, n_atoms)
+        Entries that would have other signs than those of the last frame are zero.
+    """
+    signs = codes[0].sign()
+    parts = [codes[0], *(sparse.csr_array(code.multiply(abs(signs))) for code in codes[1:])]
+    fits = np.stack([problem.reconstruct(part) for part in parts], axis=1)
+    # The objective is 1/2 x.A x - x.B in the shares x, but for a constant.
+    along = np.einsum("ij,ikj->ik", problem.signals, fits)
+    square = np.einsum("ijk,ilk->ijl", fits, fits)
+    costs = signs.multiply(problem.l1_weights[np.newaxis])
+    for j, part in enumerate(parts):
+        along[:, j] -= _row_sums(costs.multiply(part))
+        curved = part.multiply(problem.curvatures[np.newaxis])
+        for k, other in enumerate(parts):
+            square[:, j, k] += _row_sums(curved.multiply(other))
+    shares = np.einsum("ijk,ik->ij", np.linalg.pinv(square, rcond=LEAST_SHARE, hermitian=True), along)
+    mixture = sum(sparse.diags_array(shares[:, j]) @ part for j, part in enumerate(parts))
+    mixture = sparse.csr_array(mixture.multiply(signs).maximum(0.0).multiply(signs))
+    mixture.eliminate_zeros()
+    return mixture
+
+
+def _row_sums(rows: sparse.sparray) -> np.ndarray:
+    return np.asarray(rows.sum(axis=1)).ravel()

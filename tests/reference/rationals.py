@@ -1,0 +1,99 @@
+"""Objective, optimum and duality gaps of one signal in exact rational numbers."""
+
+from fractions import Fraction
+
+import numpy as np
+
+
+class ExactProblem:
+    """The problem of one signal, its floating-point numbers taken as the rationals that they are."""
+
+    def __init__(self, problem, signal=0):
+        self.atoms = [rational(atom) for atom in problem.atoms.toarray()]
+        self.signal = rational(problem.signals[signal])
+        self.l1 = rational(problem.l1_weights)
+        self.l2 = rational(problem.curvatures)
+        self.positive = problem.positive
+
+    def residual(self, code):
+        """s - a D."""
+        residual = list(self.signal)
+        for value, atom in zip(code, self.atoms, strict=True):
+            if value:
+                residual = [r - value * d for r, d in zip(residual, atom, strict=True)]
+        return residual
+
+    def objective(self, code):
+        """E(a)."""
+        terms = zip(code, self.l1, self.l2, strict=True)
+        return _dot(*2 * [self.residual(code)]) / 2 + sum(l1 * abs(a) + l2 * a * a / 2 for a, l1, l2 in terms)
+
+    def gap(self, code, direction):
+        """E(a) minus the largest dual objective along a direction, which `code` is not asked for."""
+        along, squared = _dot(self.signal, direction), _dot(direction, direction)
+        reach = [_dot(atom, direction) for atom in self.atoms]
+        reach = reach if self.positive else [abs(x) for x in reach]
+        multiple = max(along / squared, Fraction(0)) if squared else Fraction(0)
+        bounds = [l1 / x for x, l1, l2 in zip(reach, self.l1, self.l2, strict=True) if not l2 and x > 0]
+        multiple = min([multiple, *bounds])
+        # Newton's method descends on a slope that is concave and falls.
+        while True:
+            beyond = [
+                (x, l1, l2)
+                for x, l1, l2 in zip(reach, self.l1, self.l2, strict=True)
+                if l2 and multiple * x > l1
+            ]
+            numerator = along + sum(x * l1 / l2 for x, l1, l2 in beyond)
+            step = numerator / (squared + sum(x * x / l2 for x, l1, l2 in beyond)) if squared else multiple
+            if step >= multiple:
+                break
+            multiple = step
+        conjugates = sum((multiple * x - l1) ** 2 / l2 for x, l1, l2 in beyond) / 2
+        return self.objective(code) - (multiple * along - multiple**2 * squared / 2 - conjugates)
+
+    def minimum(self, near):
+        """The smallest objective, if the support and signs of `near` are those of an optimum; else None."""
+        support = [i for i, value in enumerate(near) if value]
+        signs = {i: 1 if near[i] > 0 else -1 for i in support}
+        rows = [
+            [_dot(self.atoms[i], self.atoms[j]) + (self.l2[i] if i == j else 0) for j in support]
+            + [_dot(self.atoms[i], self.signal) - signs[i] * self.l1[i]]
+            for i in support
+        ]
+        solution = _solved(rows)
+        if solution is None or any(x * signs[i] < 0 for i, x in zip(support, solution, strict=True)):
+            return None
+        code = [Fraction(0)] * len(self.atoms)
+        for i, x in zip(support, solution, strict=True):
+            code[i] = x
+        residual = self.residual(code)
+        for i, (atom, l1) in enumerate(zip(self.atoms, self.l1, strict=True)):
+            pull = _dot(atom, residual)
+            if i not in signs and (pull if self.positive else abs(pull)) > l1:
+                return None
+        return self.objective(code)
+
+
+def rational(values):
+    """Return numbers as the rationals that they are."""
+    return [Fraction(float(value)) for value in np.asarray(values)]
+
+
+def _dot(left, right):
+    return sum((x * y for x, y in zip(left, right, strict=True) if x and y), Fraction(0))
+
+
+def _solved(rows):
+    """Return the solution of equations with a positive definite matrix, by elimination; None if singular."""
+    n = len(rows)
+    for k in range(n):
+        if rows[k][k] <= 0:
+            return None
+        for i in range(k + 1, n):
+            factor = rows[i][k] / rows[k][k]
+            if factor:
+                rows[i] = [x - factor * y for x, y in zip(rows[i], rows[k], strict=True)]
+    solution = [Fraction(0)] * n
+    for k in range(n - 1, -1, -1):
+        solution[k] = (rows[k][n] - _dot(rows[k][k + 1 : n], solution[k + 1 :])) / rows[k][k]
+    return solution
