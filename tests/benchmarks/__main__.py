@@ -47,6 +47,8 @@ SECTIONS = {
     "floor": "floor",
     "startup": "startup",
     "convolution": "convolution",
+    "stream": "stream",
+    "path": "paths",
 }
 PEERS = ("celer", "skglm", "spams-bin", "Brian2")
 
