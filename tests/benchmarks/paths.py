@@ -132,8 +132,8 @@ def markdown(data: dict) -> str:
         )
     return (
         f"{data['n_penalties']} penalties from the largest that gives a code to {SMALLEST:g} of it, each "
-        f"code certified to {GAP:g}; random atoms, a planted code, both signs.  The Gram matrix is given to all "
-        "that take it.  In brackets, the time in units of the first column's.\n\n"
+        f"code certified to {GAP:g}; random atoms, a planted code, both signs.  The Gram matrix is given to "
+        "all that take it.  In brackets, the time in units of the first column's.\n\n"
         + table(["design", *names], rows)
     )
 
