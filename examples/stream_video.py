@@ -78,8 +78,7 @@ def draw(
         ylim=(0.0, None),
     )
     right.set(title="Certified distance from the optimum", ylabel="largest gap / (1/2 ||patch||²)")
-    left.legend(fontsize="small", loc="center left")
-    right.legend(fontsize="small", loc="center left")
+    bottom.legend(*left.get_legend_handles_labels(), loc="outside lower center", ncols=3, frameon=False)
     return picture
 
 

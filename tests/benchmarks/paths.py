@@ -38,9 +38,10 @@ def design(n_features: int, n_atoms: int, support: int, rho: float) -> LassoProb
 
 def calls(problem: LassoProblem, multiples: np.ndarray) -> dict[str, Callable[[float], np.ndarray]]:
     """Return each way to the codes, (n_penalties, n_atoms), by its own tolerance."""
-    design = np.asfortranarray(problem.dictionary.T)
+    # Copies, since celer does not take arrays that it may not write.
+    design = np.array(problem.dictionary.T, order="F")
     alphas = multiples / problem.n_features
-    signal, gram = problem.signals[0], np.array(problem.gram)
+    signal, gram = problem.signals[0].copy(), np.array(problem.gram)
 
     def ours(tol: float) -> np.ndarray:
         return path(problem.subset(slice(None)), multiples, tol=tol).codes[:, 0]

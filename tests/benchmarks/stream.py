@@ -134,7 +134,8 @@ def markdown(data: dict) -> str:
         f"{data['n_frames']} frames of {data['n_patches']} patches of 8 x 8 pixels without their means; "
         f"{data['n_atoms']} atoms learned from patches, codes not negative, penalty {PATCH_PENALTY:g}.  "
         f"Every code is certified to {GAP:g}.  Warm: a `SparseCodingStream`.  Cold: `solve_spiking` of each "
-        "frame from nothing, with and without refinement.  Spikes a patch and frame, without the first frame.\n\n"
+        "frame from nothing, with and without refinement.  Spikes a patch and frame, without the first "
+        "frame.\n\n"
         + table(
             [
                 "pixels a frame",
