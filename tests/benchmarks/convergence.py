@@ -217,7 +217,9 @@ def targets(data: dict) -> list[Target]:
 
 
 def _cell(value: float) -> str:
-    return f"{value:,.3g}" if np.isfinite(value) else "-"
+    if not np.isfinite(value):
+        return "-"
+    return f"{value:,.0f}" if value >= 100.0 else f"{value:.3g}"
 
 
 def slopes_table(data: dict) -> str:

@@ -29,7 +29,7 @@ ENTRANTS = (
 TOLS = 10.0 ** -np.arange(0.5, 15.0, 0.5)
 MARKS = (1e-2, 1e-4, 1e-6, 1e-9, 1e-12)
 # Seconds after which a method is not followed any further.
-LONGEST, QUICK_LONGEST = 0.5, 0.05
+LONGEST, QUICK_LONGEST = 0.3, 0.05
 # A gap below this is rounding.
 LEAST = 1e-14
 DECENT = 1e-12

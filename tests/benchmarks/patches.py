@@ -18,7 +18,7 @@ ENTRANTS = (peers.SPIKES, *peers.ACTIVE_SETS, *peers.SPAMS, *peers.SKLEARN_BATCH
 DESCENT = peers.SKLEARN_BATCH[0].name
 # The photograph of `make demo`.
 DEMO_GAP = 1e-3
-DEMO_ENTRANTS = (*peers.ALONE, *peers.ACTIVE_SETS, peers.FISTA)
+DEMO_ENTRANTS = (peers.SPIKES, peers.ONE_WINDOW, *peers.ACTIVE_SETS, peers.FISTA)
 
 
 def run(*, quick: bool) -> dict:

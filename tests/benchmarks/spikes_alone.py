@@ -45,7 +45,9 @@ def designs(*, quick: bool) -> dict[str, list[LassoProblem]]:
     found = {}
     for n_features, n_atoms, support in QUICK_SIZES if quick else SIZES:
         found[f"random, {n_features} x {n_atoms}"] = planted_problems(
-            random_dictionary(n_features, n_atoms), support=support, n_signals=2 if quick else 5
+            random_dictionary(n_features, n_atoms),
+            support=support,
+            n_signals=2 if quick else 3 if n_atoms > 1024 else 5,
         )
     patches = patch_problem(3, 32, 500) if quick else patch_problem(15)
     found["patches"] = [patches.subset([k]) for k in range(patches.n_signals)]
@@ -179,8 +181,9 @@ def targets(data: dict) -> list[Target]:
 
 
 def median(values: Sequence[float | None]) -> float:
-    """Return the median, NaN where one is not there."""
-    return float(np.median([number(value) for value in values]))
+    """Return the median, where those that are not there count as the largest; NaN if most are not."""
+    middle = float(np.median([np.nan_to_num(number(value), nan=np.inf) for value in values]))
+    return middle if np.isfinite(middle) else np.nan
 
 
 def count(value: float) -> str:
@@ -260,7 +263,7 @@ def markdown(data: dict) -> str:
 
 
 def plot(data: dict) -> Figure | None:
-    picture = figure(4.0 * len(data["designs"]), 4.2)
+    picture = figure(3.0 * len(data["designs"]) + 2.0, 4.2)
     axes = picture.subplots(1, len(data["designs"]), squeeze=False, sharey=True)[0]
     for ax, (name, entries) in zip(axes, data["designs"].items(), strict=True):
         for peer, colour in zip(ENTRANTS, COLOURS, strict=True):
