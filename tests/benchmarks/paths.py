@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 from matplotlib.figure import Figure
@@ -96,7 +97,7 @@ def run(*, quick: bool) -> dict:
                 if not gap <= GAP:
                     raise WrongAnswerError(f"{name} must reach a relative gap of {GAP:g}; got {gap:.3g}")
             timings = timed(
-                {name: lambda call=call, name=name: call(tols[name]) for name, call in ways.items()},
+                {name: partial(call, tols[name]) for name, call in ways.items()},
                 quick=quick,
             )
         sizes.append(
