@@ -11,6 +11,7 @@ from solvers.optimality import duality_gap, kkt_violation, objective, penalty_ma
 from solvers.path import PathResult, path
 from solvers.penalties import L1, ElasticNet
 from solvers.precompile import warm_up
+from solvers.prepared import PreparedLasso
 from solvers.problem import LassoProblem
 from solvers.reference import solve_coordinate_descent, solve_lars
 from solvers.result import SparseCodingResult, Status
@@ -28,6 +29,7 @@ __all__ = [
     "ElasticNet",
     "LassoProblem",
     "PathResult",
+    "PreparedLasso",
     "SparseCodingResult",
     "SparseCodingStream",
     "SpikingCodingResult",

@@ -14,13 +14,16 @@ from tqdm import tqdm
 
 from snn import checks
 from solvers._kernels.batch import CompressedRows
+from solvers._kernels.one_signal import N_REPORTED, solve_and_certify
 from solvers.best_codes import BestCodes, joined_optimality
-from solvers.gram import ConvolutionalGram, DenseGram, gram_of
+from solvers.gram import ROUNDS_PER_ATOM, ConvolutionalGram, DenseGram, gram_of, uses_full_gram
 from solvers.optimality import Optimality
 from solvers.problem import LassoProblem
-from solvers.result import SparseCodingResult, certified_result
+from solvers.result import SparseCodingResult, Status, certified_result, compressed_rows
 from solvers.start import Start, start_codes
 from solvers.workers import batch_slices, spread
+
+NO_ATOMS, NO_CURRENTS = np.empty(0, dtype=np.int32), np.empty(0)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -110,6 +113,10 @@ def solve_active_set(
     n_jobs = checks.worker_count("n_jobs", n_jobs)
     progress = checks.flag("progress", progress)
 
+    if problem.n_signals == 1 and not progress:
+        result = _solved_alone(problem, guess, tol, max_rounds)
+        if result is not None:
+            return result
     gram = gram_of(problem, on_demand=True)
     n_workers = effective_n_jobs(n_jobs) if problem.n_signals > 1 else 1
     parts = batch_slices(problem.n_signals, problem.n_atoms, n_workers)
@@ -147,10 +154,53 @@ class _Guess(NamedTuple):
     def start(self, n_signals: int) -> CompressedRows:
         """Return it as the kernels take it, of one type whatever came in."""
         if self.currents is None:
-            nothing = np.empty(0, dtype=np.int32)
-            return CompressedRows(np.zeros(n_signals + 1, dtype=np.int32), nothing, np.empty(0))
+            return CompressedRows(np.zeros(n_signals + 1, dtype=np.int32), NO_ATOMS, NO_CURRENTS)
         rows = self.currents
         return CompressedRows(rows.indptr.astype(np.int32), rows.indices.astype(np.int32), rows.data.copy())
+
+
+def _solved_alone(
+    problem: LassoProblem, guess: _Guess, tol: float, max_rounds: int | None
+) -> ActiveSetResult | None:
+    """Return the result for one signal by one call of a kernel; None if that does not do.
+
+    The codes are those of `_solve_batch`, and so are the certificates: but for that, the time of a small
+    problem is that of the calls.
+    """
+    rows = problem.atoms.rows
+    if rows is None or not problem.penalty.is_elastic_net or not uses_full_gram(problem):
+        return None
+    start = guess.start(1)
+    report = np.empty(N_REPORTED)
+    atoms, values = solve_and_certify(
+        rows,
+        problem.gram,
+        problem.atoms.norms,
+        problem.l1_weights,
+        problem.curvatures,
+        problem.positive,
+        problem.signals,
+        problem.correlations,
+        start.columns,
+        start.values,
+        ROUNDS_PER_ATOM * problem.n_atoms if max_rounds is None else max_rounds,
+        report,
+    )
+    objective, gap, violation, n_corrections, n_rounds, _ = report.tolist()
+    if not gap <= tol * problem.energies[0]:
+        return None
+    pointers = np.array([0, len(atoms)], dtype=np.int32)
+    return ActiveSetResult(
+        method="active_set",
+        tol=tol,
+        sparse_codes=compressed_rows((1, problem.n_atoms), CompressedRows(pointers, atoms, values)),
+        objective=np.array([objective]),
+        duality_gap=np.array([gap]),
+        kkt_violation=np.array([violation]),
+        status=np.array([int(Status.CONVERGED)]),
+        n_steps=np.array([int(n_rounds)]),
+        n_corrections=np.array([int(n_corrections)]),
+    )
 
 
 class _Outcome(NamedTuple):

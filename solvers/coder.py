@@ -30,8 +30,10 @@ class SpikingSparseCoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         The penalty, positive; or an `ElasticNet` or `L1`.
     positive : bool, default False
         Whether codes must not be negative.
-    readout : {"rate", "current"}, default "rate"
-        How codes are read out of the network; see `solve_spiking`.
+    readout : {"smooth", "rate", "current"}, default "smooth"
+        How codes are read out of the network, without `polish`; see `solve_spiking`.
+    refine : bool, default True
+        Whether codes read through the smooth window are refined, without `polish`; see `solve_spiking`.
     polish : bool, default True
         Whether an active-set method corrects what a short run of the network finds; see `solve_spiking`.
     tol : float, default 1e-6
@@ -62,7 +64,8 @@ class SpikingSparseCoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         *,
         alpha: float | np.ndarray | Penalty,
         positive: bool = False,
-        readout: str = "rate",
+        readout: str = "smooth",
+        refine: bool = True,
         polish: bool = True,
         tol: float = 1e-6,
         n_jobs: int | None = None,
@@ -71,6 +74,7 @@ class SpikingSparseCoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         self.alpha = alpha
         self.positive = positive
         self.readout = readout
+        self.refine = refine
         self.polish = polish
         self.tol = tol
         self.n_jobs = n_jobs
@@ -106,7 +110,12 @@ class SpikingSparseCoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         """
         problem = self._problem(validate_data(self, X, reset=False, dtype=np.float64))
         return solve_spiking(
-            problem, tol=self.tol, readout=self.readout, polish=self.polish, n_jobs=self.n_jobs
+            problem,
+            tol=self.tol,
+            readout=self.readout,
+            refine=self.refine,
+            polish=self.polish,
+            n_jobs=self.n_jobs,
         )
 
     def inverse_transform(self, X: np.ndarray) -> np.ndarray:

@@ -387,6 +387,9 @@ def squared_norms_of_rows(name: str, row: str, array: np.ndarray) -> np.ndarray:
     """
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
         squared_norms = np.einsum("ij,ij->i", array, array)
+    # False also where one is not a number.
+    if squared_norms.min() >= SMALLEST_SQUARED_NORM and squared_norms.max() < np.inf:
+        return squared_norms
     lost = ~np.isfinite(squared_norms)
     if lost.any():
         checks.require_finite(name, array)

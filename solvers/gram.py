@@ -18,7 +18,7 @@ from solvers._kernels.active_set import ENDED, N_CORRECTIONS, N_ROUNDS, solve_ac
 from solvers._kernels.batch import CompressedRows
 from solvers.convolution import ConvolutionalDictionary
 from solvers.dictionaries import inverse_norms
-from solvers.problem import LassoProblem
+from solvers.problem import LassoProblem, ProblemSetup
 
 # Atoms from which on the Gram matrix is not computed for a single signal.  The full matrix of
 # fewer atoms takes a millisecond or two: `python -m tests.benchmarks size`.
@@ -55,7 +55,14 @@ def gram_of(problem: LassoProblem, *, on_demand: bool = False) -> DenseGram | Co
     """
     if isinstance(problem.dictionary, ConvolutionalDictionary):
         return ConvolutionalGram(problem)
-    return DenseGram(problem, on_demand=on_demand)
+    if on_demand and not uses_full_gram(problem):
+        return DenseGram(problem.setup, on_demand=True)
+    return problem.setup.once(DenseGram)
+
+
+def uses_full_gram(problem: LassoProblem) -> bool:
+    """Return True if all of the Gram matrix of an array is used where parts of it might do."""
+    return problem.n_signals > 1 or problem.n_atoms < FEWEST_ON_DEMAND or problem.has_gram
 
 
 class DenseGram:
@@ -69,27 +76,26 @@ class DenseGram:
         Neurons of a network are in groups of so many positive ones, followed by their negative ones.
     """
 
-    def __init__(self, problem: LassoProblem, *, on_demand: bool) -> None:
-        on_demand = on_demand and problem.n_signals == 1 and problem.n_atoms >= FEWEST_ON_DEMAND
-        self._on_demand = on_demand and not problem.has_gram
-        self._problem = problem
+    def __init__(self, setup: ProblemSetup, *, on_demand: bool = False) -> None:
+        self._on_demand = on_demand
+        self._setup = setup
         # Before workers share it.
-        self._gram = None if self._on_demand else problem.gram
-        self._inverse_norms = inverse_norms(problem.squared_norms)
-        self.diagonal = problem.squared_norms + problem.curvatures
-        self.group_length = problem.n_atoms
+        self._gram = None if on_demand else setup.gram
+        self._inverse_norms = inverse_norms(setup.squared_norms)
+        self.diagonal = setup.squared_norms + setup.curvatures
+        self.group_length = setup.n_atoms
 
     @cached_property
     def _inhibition(self) -> LateralInhibition | InhibitionOnDemand:
         if self._on_demand:
-            return InhibitionOnDemand(self._problem.n_atoms, self._problem.gram_rows)
+            return InhibitionOnDemand(self._setup.n_atoms, self._setup.atoms.gram_rows)
         return LateralInhibition.unchecked(self._gram)
 
     def weights(self, *, positive: bool) -> LateralInhibition | InhibitionOnDemand | SignPairWeights:
         """Return W = -(G - diag G), or that of the dictionary [D, -D] unless `positive`."""
         if positive:
             return self._inhibition
-        return SignPairWeights(self._inhibition, self._problem.squared_norms)
+        return SignPairWeights(self._inhibition, self._setup.squared_norms)
 
     def store(self, atoms: np.ndarray) -> None:
         """Compute the rows of some atoms for a network, unless they are stored."""

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields
+from collections.abc import Callable
+from copy import copy
+from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from scipy import sparse
@@ -14,6 +16,106 @@ from solvers.convolution import ConvolutionalDictionary
 from solvers.dictionaries import Dictionary, dictionary_of, squared_norms_of_rows
 from solvers.penalties import penalty_of
 from solvers.penalty import Penalty
+
+Made = TypeVar("Made")
+
+
+class ProblemSetup:
+    """Dictionary and penalty of problems, checked, and what solvers compute of these alone.
+
+    Parameters
+    ----------
+    dictionary, penalty, positive, gram
+        As of `LassoProblem`, with the same errors.
+
+    Attributes
+    ----------
+    atoms : Dictionary
+        The dictionary by its products.
+    penalty : Penalty
+        With one number an atom.
+    positive : bool
+        Whether codes must not be negative.
+    """
+
+    def __init__(
+        self,
+        dictionary: np.ndarray | ConvolutionalDictionary,
+        penalty: float | np.ndarray | Penalty,
+        *,
+        positive: bool,
+        gram: np.ndarray | None = None,
+    ) -> None:
+        self.atoms = dictionary_of(dictionary)
+        self.atoms.require_norms()
+        self.penalty = penalty_of(penalty, self.atoms.squared_norms)
+        self.positive = checks.flag("positive", positive)
+        self._gram = None if gram is None else checks.read_only(self.atoms.checked_gram(gram))
+        self._kept: dict[Callable, Any] = {}
+
+    @property
+    def gram(self) -> np.ndarray:
+        """G = dictionary @ dictionary.T; computed once.
+
+        Raises
+        ------
+        TypeError
+            If the dictionary is convolutional.
+        """
+        if self._gram is None:
+            self._gram = checks.read_only(self.atoms.gram())
+        return self._gram
+
+    @property
+    def has_gram(self) -> bool:
+        """True if the Gram matrix was given or has been computed."""
+        return self._gram is not None
+
+    @property
+    def n_atoms(self) -> int:
+        """Number of atoms."""
+        return self.atoms.shape[0]
+
+    @property
+    def squared_norms(self) -> np.ndarray:
+        """||d_i||^2, shape (n_atoms,)."""
+        return self.atoms.squared_norms
+
+    @property
+    def curvatures(self) -> np.ndarray:
+        """m, the quadratic penalty that adds to the diagonal of the Gram matrix, shape (n_atoms,)."""
+        return self.penalty.curvatures
+
+    def copy(self) -> ProblemSetup:
+        """Return a setup that knows what this one does; what is computed later is its own."""
+        other = copy(self)
+        other._kept = dict(self._kept)
+        return other
+
+    def with_penalty(self, penalty: float | np.ndarray | Penalty) -> ProblemSetup:
+        """Return a setup with another penalty, and the Gram matrix if there is one.
+
+        Parameters
+        ----------
+        penalty : float, array_like of shape (n_atoms,), or Penalty
+            As of `LassoProblem`.
+        """
+        other = self.copy()
+        other.penalty = penalty_of(penalty, self.squared_norms)
+        other._kept = {}
+        return other
+
+    def once(self, make: Callable[[ProblemSetup], Made]) -> Made:
+        """Return what `make` returns of this setup; it is called once, and what it makes is kept.
+
+        Parameters
+        ----------
+        make : callable
+            A function of a module.
+        """
+        if make not in self._kept:
+            self._kept[make] = make(self)
+        return self._kept[make]
 
 
 @dataclass(frozen=True, eq=False, init=False)
@@ -69,6 +171,8 @@ class LassoProblem:
     """The dictionary by its products: a `DenseDictionary` of the array, or the convolutional one itself."""
     energies: np.ndarray
     """1/2 ||s||^2, shape (n_signals,): the objective of the zero code, and the scale of `tol`."""
+    setup: ProblemSetup = field(repr=False)
+    """Dictionary and penalty, with what was computed of them; other problems may share it."""
 
     def __init__(
         self,
@@ -79,27 +183,50 @@ class LassoProblem:
         positive: bool = False,
         gram: np.ndarray | None = None,
     ) -> None:
-        atoms = dictionary_of(dictionary)
-        signals = checks.real_array("signals", signals, shape=(None, None), meaning="(n_signals, n_features)")
-        n_features = atoms.shape[1]
+        self._fill(ProblemSetup(dictionary, penalty, positive=positive, gram=gram), signals)
+
+    @classmethod
+    def of_setup(cls, setup: ProblemSetup, signals: np.ndarray) -> LassoProblem:
+        """Return the problem of signals in a dictionary that was checked before.
+
+        Parameters
+        ----------
+        setup : ProblemSetup
+            Dictionary and penalty.
+        signals : array_like, shape (n_signals, n_features)
+            The signals.
+
+        Raises
+        ------
+        TypeError, ValueError
+            As `LassoProblem`.
+        """
+        problem = object.__new__(cls)
+        problem._fill(setup, signals)
+        return problem
+
+    def _fill(self, setup: ProblemSetup, signals: np.ndarray) -> None:
+        signals = checks.float_array(
+            "signals", signals, shape=(None, None), meaning="(n_signals, n_features)"
+        )
+        n_features = setup.atoms.shape[1]
         if signals.shape[1] != n_features:
             raise ValueError(f"dictionary has {n_features} features but signals have {signals.shape[1]}")
-        atoms.require_norms()
-        self._set(
-            dictionary=atoms.as_passed,
-            signals=checks.read_only(signals),
-            penalty=penalty_of(penalty, atoms.squared_norms),
-            positive=checks.flag("positive", positive),
-            atoms=atoms,
-            energies=checks.read_only(0.5 * squared_norms_of_rows("signals", "signal", signals)),
-        )
-        if gram is not None:
-            self._set(gram=checks.read_only(atoms.checked_gram(gram)))
+        energies = 0.5 * squared_norms_of_rows("signals", "signal", signals)
+        self._set(setup, checks.read_only(signals), checks.read_only(energies))
 
-    def _set(self, **values: Any) -> None:
-        """Set attributes while the problem is being made."""
-        for name, value in values.items():
-            object.__setattr__(self, name, value)
+    def _set(self, setup: ProblemSetup, signals: np.ndarray, energies: np.ndarray) -> None:
+        """Set the attributes of a problem that is being made."""
+        # Past the check of a frozen dataclass, once for all.
+        vars(self).update(
+            setup=setup,
+            dictionary=setup.atoms.as_passed,
+            signals=signals,
+            penalty=setup.penalty,
+            positive=setup.positive,
+            atoms=setup.atoms,
+            energies=energies,
+        )
 
     @property
     def squared_norms(self) -> np.ndarray:
@@ -116,7 +243,7 @@ class LassoProblem:
         """m, the quadratic penalty that adds to the diagonal of the Gram matrix, shape (n_atoms,)."""
         return self.penalty.curvatures
 
-    @cached_property
+    @property
     def gram(self) -> np.ndarray:
         """G = dictionary @ dictionary.T, shape (n_atoms, n_atoms), without the penalty's curvatures.
 
@@ -125,12 +252,12 @@ class LassoProblem:
         TypeError
             If the dictionary is convolutional: its `gram_rows` and `stencil` say the same.
         """
-        return checks.read_only(self.atoms.gram())
+        return self.setup.gram
 
     @property
     def has_gram(self) -> bool:
         """True if the Gram matrix was given or has been computed."""
-        return "gram" in vars(self)
+        return self.setup.has_gram
 
     def gram_rows(self, atoms: np.ndarray) -> np.ndarray | sparse.csr_array:
         """Return rows of the Gram matrix, shape (len(atoms), n_atoms).
@@ -210,12 +337,7 @@ class LassoProblem:
         TypeError, ValueError
             As the problem does for its signals.
         """
-        signals = checks.real_array("signals", signals, shape=(None, None), meaning="(n_signals, n_features)")
-        _require_rows("signals", signals, self.n_features, "for one signal pass signal[np.newaxis]")
-        return self._sharing(
-            signals=checks.read_only(signals),
-            energies=checks.read_only(0.5 * squared_norms_of_rows("signals", "signal", signals)),
-        )
+        return LassoProblem.of_setup(self.setup.copy(), signals)
 
     def with_penalty(self, penalty: float | np.ndarray | Penalty) -> LassoProblem:
         """Return the problem with another penalty; all else is shared, not checked again.
@@ -230,17 +352,18 @@ class LassoProblem:
         TypeError, ValueError
             As the problem does for its penalty.
         """
-        other = self._sharing(penalty=penalty_of(penalty, self.squared_norms))
+        setup = self.setup.with_penalty(penalty)
+        other = object.__new__(LassoProblem)
+        other._set(setup, self.signals, self.energies)
         if "correlations" in vars(self):
-            other._set(correlations=self.correlations)
+            vars(other).update(correlations=self.correlations)
         return other
 
-    def _sharing(self, **changes: Any) -> LassoProblem:
-        """Return a problem that differs in some fields; of what was computed it has the Gram matrix."""
+    def _sharing(self, signals: np.ndarray, energies: np.ndarray) -> LassoProblem:
+        """Return the problem of other signals, with what was computed of the dictionary so far."""
         other = object.__new__(LassoProblem)
-        other._set(**{field.name: getattr(self, field.name) for field in fields(self)} | changes)
-        if self.has_gram:
-            other._set(gram=self.gram)
+        # What is computed for one of them later is not for the other, so that both can be timed.
+        other._set(self.setup.copy(), signals, energies)
         return other
 
     def subset(self, which: np.ndarray | slice) -> LassoProblem:
@@ -263,9 +386,9 @@ class LassoProblem:
         energies = self.energies[which]
         if not len(energies):
             raise ValueError(f"which must select one or more signals by a slice or a list; got {which!r}")
-        part = self._sharing(signals=_rows(self.signals, which), energies=_rows(self.energies, which))
+        part = self._sharing(_rows(self.signals, which), _rows(self.energies, which))
         if "correlations" in vars(self):
-            part._set(correlations=_rows(self.correlations, which))
+            vars(part).update(correlations=_rows(self.correlations, which))
         return part
 
     def _selection(self, which: np.ndarray) -> np.ndarray:

@@ -13,10 +13,10 @@ from tqdm import tqdm
 
 from snn import checks
 from solvers._kernels.batch import CompressedRows
+from solvers.certificate import certify
 from solvers.gram import gram_of
-from solvers.optimality import measure
 from solvers.problem import LassoProblem
-from solvers.result import SparseCodingResult, certified_result, compressed_rows
+from solvers.result import SparseCodingResult, as_sparse, certified_result, compressed_rows
 from solvers.spiking_batches import joined, polish_batch, read_batch, read_smooth_batch
 from solvers.spiking_network import LassoNetwork
 from solvers.start import Start, start_codes
@@ -102,7 +102,7 @@ class SpikingCodingResult(SparseCodingResult):
     def rate_duality_gap(self) -> np.ndarray:
         """Duality gap of the plain spike rates, shape (n_signals,); NaN where there were several stages."""
         rates = self._network.rates(self.spike_counts, self.duration, self.scale)
-        gaps = measure(self.problem, rates).duality_gap
+        gaps = certify(self.problem, as_sparse(rates)).duality_gap
         return checks.read_only(np.where(self.n_stages > 1, np.nan, gaps))
 
     def start_currents(self, squared_norms: np.ndarray) -> sparse.csr_array:

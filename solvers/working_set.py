@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from solvers._kernels.active_set import LEAST_CAPACITY, ROUNDING, new_scratch, refine, solve_within
+from solvers._kernels.active_set import ROUNDING, new_scratch, refine, solve_within
 from solvers._kernels.batch import CompressedRows
 from solvers._kernels.factor import enlarged, enter, new_working_set
 from solvers.dictionaries import inverse_norms
@@ -31,9 +31,9 @@ from solvers.problem import LassoProblem
 # Violators that join W together: as many as S has atoms, and at least so many.  These and the next two:
 # `python -m tests.benchmarks regression`.
 LEAST_JOINING = 80
-# Members that the first W has room for, at most.  Memory that is never touched costs nothing, and to move it
-# later costs as much as a reading of the atoms.
-MOST_AT_FIRST = 1000
+# Members that the first W has room for.  Memory that is never touched costs nothing, and to move it later
+# costs as much as to read the atoms.
+CAPACITY = 600
 # If more than this share of the atoms may violate their conditions, all are read, in order.
 FEW = 0.25
 # A direction that is shorter than this share of its vector is rounding for the most part.
@@ -79,8 +79,8 @@ class WorkingSetSearch:
 
     Attributes
     ----------
-    n_rounds : int
-        Rounds so far.
+    n_rounds, n_members : int
+        Rounds so far, and members of W.
     n_readings : float
         How often the atoms were read, besides those for the correlations of the signal.
     """
@@ -95,13 +95,11 @@ class WorkingSetSearch:
         self._inverse_norms = inverse_norms(problem.squared_norms)
         self._tolerance = ROUNDING * float((np.abs(self._correlations) * self._inverse_norms).max())
 
-        capacity = min(
-            problem.n_atoms, max(problem.n_features + LEAST_JOINING, LEAST_CAPACITY), MOST_AT_FIRST
-        )
+        capacity = min(problem.n_atoms, CAPACITY)
         self._work, self._scratch = new_working_set(capacity), new_scratch(capacity)
         self._vectors = np.empty((capacity, problem.n_features))
         self._is_member = np.zeros(problem.n_atoms, dtype=np.bool_)
-        self._n_members = self._size = 0
+        self.n_members = self._size = 0
         # Orthonormal signals whose correlations with all atoms are known.
         self._basis, self._known = np.empty((0, problem.n_features)), np.empty((0, problem.n_atoms))
         self._remember(self._signal, self._correlations)
@@ -123,12 +121,12 @@ class WorkingSetSearch:
         max_rounds : int
             Most rounds.
         """
-        at_start = self._n_members > 0
+        at_start = self.n_members > 0
         if not at_start:
             self._join(self._worst(np.arange(self.problem.n_atoms), self._correlations))
-        while self._n_members:
+        while self.n_members:
             self._size, rounds_left, solved = solve_within(
-                self._work, self._n_members, self._size, self.problem.positive, self._tolerance,
+                self._work, self.n_members, self._size, self.problem.positive, self._tolerance,
                 max_rounds - self.n_rounds, at_start, self._scratch,
             )  # fmt: skip
             self.n_rounds = max_rounds - rounds_left
@@ -151,7 +149,7 @@ class WorkingSetSearch:
         """Make atoms the next members of W."""
         if not len(atoms):
             return
-        before, after = self._n_members, self._n_members + len(atoms)
+        before, after = self.n_members, self.n_members + len(atoms)
         if after > len(self._vectors):
             self._work = enlarged(self._work, before, self._size, 2 * after)
             self._scratch = new_scratch(2 * after)
@@ -169,7 +167,7 @@ class WorkingSetSearch:
         work.l1_weight[before:after] = self.problem.l1_weights[atoms]
         work.inverse_norm[before:after] = self._inverse_norms[atoms]
         self._is_member[atoms] = True
-        self._n_members = after
+        self.n_members = after
 
     def _violators(self) -> np.ndarray:
         """Return the atoms outside W that violate their conditions most."""

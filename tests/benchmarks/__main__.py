@@ -38,6 +38,7 @@ SECTIONS = {
     "simulator": "simulator",
     "random": "random_designs",
     "hard": "hard_designs",
+    "regression": "regression",
     "patches": "patches",
     "time": "gap_curves",
     "size": "dictionary_size",
@@ -45,6 +46,7 @@ SECTIONS = {
     "threads": "threads",
     "finish": "finish_time",
     "floor": "floor",
+    "clock": "coarse_clock",
     "startup": "startup",
     "convolution": "convolution",
 }

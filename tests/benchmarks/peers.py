@@ -141,34 +141,39 @@ def _lean_fista(*, sparse: bool) -> Callable[[LassoProblem], Solve]:
 # -- scikit-learn --------------------------------------------------------------------------------
 
 
-def _sklearn_descent(problem: LassoProblem) -> Solve:
+def _sklearn_descent(*, with_gram: bool) -> Callable[[LassoProblem], Solve]:
     """`lasso_path` at one alpha, the leanest door to it; its objective is ours over n_features."""
-    from sklearn.linear_model import lasso_path
 
-    design = np.array(problem.dictionary.T, order="F")
-    alphas = np.array([problem.l1_weights[0] / problem.n_features])
+    def ask(problem: LassoProblem) -> Solve:
+        from sklearn.linear_model import lasso_path
 
-    def solve_one(question: LassoProblem) -> Solve:
-        signal = question.signals[0].copy()
+        design = np.array(problem.dictionary.T, order="F")
+        alphas = np.array([problem.l1_weights[0] / problem.n_features])
 
-        def solve(tol: float) -> np.ndarray:
-            correlations = question.dictionary @ signal
-            _, codes, _ = lasso_path(
-                design,
-                signal,
-                alphas=alphas,
-                precompute=question.gram,
-                Xy=correlations,
-                positive=question.positive,
-                tol=tol,
-                max_iter=100_000,
-                check_input=False,
-            )
-            return codes
+        def solve_one(question: LassoProblem) -> Solve:
+            signal = question.signals[0].copy()
 
-        return solve
+            def solve(tol: float) -> np.ndarray:
+                given = {}
+                if with_gram:
+                    given = {"precompute": question.gram, "Xy": question.dictionary @ signal}
+                _, codes, _ = lasso_path(
+                    design,
+                    signal,
+                    alphas=alphas,
+                    positive=question.positive,
+                    tol=tol,
+                    max_iter=100_000,
+                    check_input=False,
+                    **({"precompute": False} | given),
+                )
+                return codes
 
-    return _each(problem, solve_one)
+            return solve
+
+        return _each(problem, solve_one)
+
+    return ask
 
 
 def _sklearn_lars(with_gram: bool) -> Callable[[LassoProblem], Solve]:
@@ -323,7 +328,10 @@ DENSE_FISTA = Peer(name="FISTA, dense products", ask=_lean_fista(sparse=False))
 
 SKLEARN = (
     Peer(
-        name="scikit-learn coordinate descent", ask=_sklearn_descent, package="scikit-learn", own_scale=True
+        name="scikit-learn coordinate descent",
+        ask=_sklearn_descent(with_gram=True),
+        package="scikit-learn",
+        own_scale=True,
     ),
     Peer(
         name="scikit-learn LARS",
@@ -332,6 +340,13 @@ SKLEARN = (
         takes_gram=False,
     ),
     Peer(name="scikit-learn LARS with Gram", ask=_sklearn_lars(with_gram=True), package="scikit-learn"),
+)
+SKLEARN_WITHOUT_GRAM = Peer(
+    name="scikit-learn coordinate descent, no Gram",
+    ask=_sklearn_descent(with_gram=False),
+    package="scikit-learn",
+    takes_gram=False,
+    own_scale=True,
 )
 CELER = Peer(name="celer", ask=_celer, package="celer", takes_gram=False, own_scale=True)
 SKGLM = (

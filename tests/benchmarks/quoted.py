@@ -10,7 +10,15 @@ from pathlib import Path
 
 import numpy as np
 
-from tests.benchmarks import convergence, dictionary_size, hard_designs, peers, simulator, spikes_alone
+from tests.benchmarks import (
+    coarse_clock,
+    convergence,
+    dictionary_size,
+    hard_designs,
+    peers,
+    simulator,
+    spikes_alone,
+)
 from tests.benchmarks.contest import best_of, faster, median_seconds
 from tests.benchmarks.patches import throughput
 from tests.benchmarks.threads import N_JOBS
@@ -298,6 +306,8 @@ BLOCKS: dict[str, tuple[tuple[str, ...], Callable[..., str]]] = {
     "spikes-needed": (("spikes",), spikes_alone.spikes_table),
     "spikes-control": (("spikes",), spikes_alone.control_table),
     "convergence": (("convergence",), convergence.slopes_table),
+    "clock-gaps": (("clock",), coarse_clock.gaps_tables),
+    "clock-solver": (("clock",), coarse_clock.solver_tables),
     "one-signal": (("random",), _one_signal),
     "precise": (("random",), _precise),
     "hard": (("hard",), _hard),

@@ -28,6 +28,7 @@ ALL_PEERS = (
     peers.LEAN_FISTA,
     peers.DENSE_FISTA,
     *peers.CLASSICAL,
+    peers.SKLEARN_WITHOUT_GRAM,
     *peers.SKLEARN_BATCH,
 )
 # Sections that may have a page of their own, and are tested where they are written.

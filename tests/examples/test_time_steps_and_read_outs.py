@@ -83,7 +83,7 @@ def test_late_read_outs_beat_the_rate_since_the_start(errors):
 
 
 def test_subtracting_clock_solves_the_problem_of_larger_weights():
-    # theory.md, equation 16: a spike delivers step / (1 - e^-step) times its weight.
+    # theory.md, equation 16a: a spike delivers step / (1 - e^-step) times its weight.
     step, half = 0.1, 2_000.0
     problem = example.mixtures(1, np.random.default_rng(0))
     network = lasso_network(problem)

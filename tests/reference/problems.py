@@ -4,7 +4,7 @@ import numpy as np
 from sklearn.linear_model import Lasso
 
 from solvers import LassoProblem
-from solvers.optimality import penalty_max
+from solvers.optimality import measure, penalty_max
 
 
 def random_problem(
@@ -52,6 +52,14 @@ def random_codes(problem, *, density=0.2, scale=1.0, seed=0):
     codes = scale * rng.standard_normal((problem.n_signals, problem.n_atoms))
     codes *= rng.random(codes.shape) < density
     return np.abs(codes) if problem.positive else codes
+
+
+def require_certified(problem, result):
+    """The figures of a result are those of `solvers.optimality`, to rounding."""
+    figures = measure(problem, result.sparse_codes)
+    atol = 1e-13 * (problem.energies + figures.objective)
+    assert (np.abs(result.objective - figures.objective) <= atol).all()
+    assert (np.abs(result.duality_gap - figures.duality_gap) <= atol).all()
 
 
 def optimal_codes(problem):

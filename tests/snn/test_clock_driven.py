@@ -103,7 +103,7 @@ def test_identities_hold_on_the_grid(form, time_step):
 
 @pytest.mark.parametrize("reset", RESETS)
 def test_euler_is_an_exact_clock_of_larger_weights(reset):
-    """Equation 16: the charge of a spike is too large by one factor, and nothing else differs."""
+    """Equation 16a: the charge of a spike is too large by one factor, and nothing else differs."""
     time_step = 0.1
     factor = time_step / -np.expm1(-time_step)
     network = random_network(np.random.default_rng(4), 30)

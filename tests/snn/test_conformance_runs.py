@@ -330,3 +330,60 @@ def test_control_c_ends_a_busy_run(name):
 @pytest.mark.parametrize("name", ["dense", "sparse", "grid"])
 def test_a_silent_run_has_ended_before_control_c(name):
     assert interrupted(PROGRAM.format(name=name, drive=-1e-9, duration=1e12)) == "finished\n"
+
+
+# --- moments of spike times, stop times of their own, new starts --------------------------------
+
+
+def moments_of(times, neurons, n_neurons):
+    """The sums of t^2, t^3 and t^4 of each neuron, spike by spike."""
+    moments = np.zeros((n_neurons, 3))
+    for time_of_spike, neuron in zip(times.tolist(), neurons.tolist(), strict=True):
+        moments[neuron] += [time_of_spike**2, time_of_spike**3, time_of_spike**4]
+    return moments
+
+
+def test_moments_are_those_of_the_recorded_spikes(network):
+    run = EventDrivenRun(network, network.soma_bias[np.newaxis], window_moments=True)
+    first = run.advance(9.0, record_spikes=True)
+    later = run.advance(30.0, record_spikes=True)
+    assert len(later[0]) > 10
+    times, neurons = (np.concatenate(parts) for parts in zip(first, later, strict=True))
+    expected = moments_of(times, neurons, network.n_neurons)
+    np.testing.assert_allclose(run.window_moments[0], expected, rtol=1e-12)
+
+
+def test_copies_stop_at_times_of_their_own(network):
+    bias = np.outer([1.0, 0.5, 1.5], network.soma_bias)
+    together = EventDrivenRun(network, bias, window_moments=True)
+    together.advance(np.array([7.0, 20.0, 11.0]), active=np.array([0, 2]))
+    together.advance(np.array([13.0, 20.0, 11.0]), active=np.array([0, 1]))
+    assert together.time.tolist() == [13.0, 20.0, 11.0]
+    for copy, stops in enumerate(([7.0, 13.0], [20.0], [11.0])):
+        alone = EventDrivenRun(network, bias[[copy]], window_moments=True)
+        for stop in stops:
+            alone.advance(stop)
+        assert_same_copy(together, copy, alone)
+        np.testing.assert_array_equal(together.window_moments[copy], alone.window_moments[0])
+
+
+def test_a_copy_that_starts_again_is_as_a_new_one(network):
+    """To rounding: what it knows of the run before may cut windows and intervals elsewhere."""
+    bias = np.outer([1.0, 0.7], network.soma_bias)
+    run = EventDrivenRun(network, bias.copy(), window_moments=True, filter_spikes=True)
+    run.advance(20.0)
+    counts = run.spike_counts.copy()
+    run.membrane_potential[1] = 0.5 * network.firing_threshold
+    run.restart(np.array([1]))
+    assert run.time.tolist() == [20.0, 0.0]
+    run.advance(15.0, active=np.array([1]))
+    start = NetworkState(
+        membrane_potential=0.5 * network.firing_threshold, synaptic_current=np.zeros(network.n_neurons)
+    )
+    new = EventDrivenRun(network, bias[[1]], start, window_moments=True, filter_spikes=True)
+    new.advance(15.0)
+    np.testing.assert_array_equal(run.spike_counts[0], counts[0])
+    np.testing.assert_array_equal(run.spike_counts[1] - counts[1], new.spike_counts[0])
+    np.testing.assert_allclose(run.membrane_potential[1], new.membrane_potential[0], rtol=0, atol=TOLERANCE)
+    np.testing.assert_allclose(run.window_moments[1], new.window_moments[0], rtol=TOLERANCE)
+    np.testing.assert_allclose(run.filtered_spikes[1], new.filtered_spikes[0], rtol=0, atol=TOLERANCE)

@@ -42,14 +42,14 @@ def test_method_is_warmed_up_on_one_signal_and_shares_nothing_with_the_next():
     seen = []
 
     def recorded(given, *, tol):
-        seen.append((given.n_signals, "gram" in vars(given), tol))
+        seen.append((given.n_signals, given.has_gram, tol))
         _ = given.gram
         return solve_fista(given, tol=tol)
 
     records = compare(problem, {"one": recorded, "two": recorded}, tol=0.01)
     assert [record["method"] for record in records] == ["one", "two"]
     assert seen == [(1, False, 0.01), (3, False, 0.01)] * 2
-    assert "gram" not in vars(problem)
+    assert not problem.has_gram
 
 
 def test_missed_tol_is_counted_and_warned_of_once():

@@ -1,0 +1,57 @@
+"""One signal from its correlations to certified codes, in one call."""
+
+import numpy as np
+
+from snn._kernels.compiling import compiled
+from solvers._kernels.active_set import solve_active_sets
+from solvers._kernels.batch import CompressedRows
+from solvers._kernels.certificate import certify, new_work
+
+# Entries of `report`: after the figures of the certificate, the columns of `active_set`.
+N_FIGURES = 3
+N_REPORTED = 6
+
+
+@compiled
+def solve_and_certify(
+    array, gram, norms, l1_weights, curvatures, positive, signals, correlations, start_atoms, start_currents,
+    max_rounds, report,
+):  # fmt: skip
+    """Return the atoms and values of the optimal code of one signal; write what is known of it to `report`.
+
+    array, gram, norms : the atoms, their Gram matrix, and ||d_i||.
+    signals, correlations : one row each.
+    start_atoms, start_currents : what the method starts from, as `active_set.solve_active_sets`.
+    report : objective, duality gap and KKT violation; corrections, rounds, and whether the method ended.
+    """
+    n_atoms, n_features = array.shape
+    inverse_norms = np.zeros(n_atoms)
+    for i in range(n_atoms):
+        if norms[i] > 0.0:
+            inverse_norms[i] = 1.0 / norms[i]
+    pointers = np.zeros(2, np.int32)
+    pointers[1] = start_atoms.shape[0]
+    code = np.zeros((1, n_atoms))
+    counts = np.zeros((1, N_REPORTED - N_FIGURES), np.int64)
+    solve_active_sets(
+        gram, correlations, l1_weights, curvatures, inverse_norms, positive, np.zeros(1, np.int64),
+        CompressedRows(pointers, start_atoms, start_currents), max_rounds, code, counts,
+    )  # fmt: skip
+    n_entries = 0
+    for i in range(n_atoms):
+        n_entries += code[0, i] != 0.0
+    atoms = np.empty(n_entries, np.int32)
+    values = np.empty(n_entries)
+    n_entries = 0
+    for i in range(n_atoms):
+        if code[0, i] != 0.0:
+            atoms[n_entries] = i
+            values[n_entries] = code[0, i]
+            n_entries += 1
+    certify(
+        array, norms, l1_weights, curvatures, positive, signals[0], atoms, values,
+        new_work(n_features, n_atoms), report[:N_FIGURES],
+    )  # fmt: skip
+    for k in range(N_REPORTED - N_FIGURES):
+        report[N_FIGURES + k] = counts[0, k]
+    return atoms, values

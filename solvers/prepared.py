@@ -1,0 +1,78 @@
+"""One dictionary and one penalty, prepared for many signals that come one after the other."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from solvers.convolution import ConvolutionalDictionary
+from solvers.penalty import Penalty
+from solvers.problem import LassoProblem, ProblemSetup
+
+
+class PreparedLasso:
+    """A dictionary and a penalty, checked once, with what every solver would compute of them anew.
+
+    A `LassoProblem` checks its dictionary, and solvers compute norms, a Gram matrix or an eigenvalue of it.
+    Where signals come one at a time, that takes longer than to solve for them.  Problems that are made here
+    share it.
+
+    Parameters
+    ----------
+    dictionary : array_like, shape (n_atoms, n_features), or ConvolutionalDictionary
+        The atoms.
+    penalty : float, array_like of shape (n_atoms,), or Penalty
+        As of `LassoProblem`.
+    positive : bool, default False
+        Whether codes must not be negative.
+    gram : array_like, shape (n_atoms, n_atoms), optional
+        ``dictionary @ dictionary.T``, if it is at hand.  Otherwise it is computed here for an array of atoms:
+        8 n_atoms^2 bytes.
+
+    Attributes
+    ----------
+    setup : ProblemSetup
+        What the problems share.
+
+    Raises
+    ------
+    TypeError, ValueError
+        As `LassoProblem`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from solvers import PreparedLasso, solve_active_set
+    >>> prepared = PreparedLasso(np.eye(3), 0.5)
+    >>> for signal in np.array([[2.0, 0.1, -1.0], [0.0, 1.0, 0.0]]):
+    ...     print(solve_active_set(prepared.with_signals(signal[np.newaxis])).codes[0])
+    [ 1.5  0.  -0.5]
+    [0.  0.5 0. ]
+    """
+
+    def __init__(
+        self,
+        dictionary: np.ndarray | ConvolutionalDictionary,
+        penalty: float | np.ndarray | Penalty,
+        *,
+        positive: bool = False,
+        gram: np.ndarray | None = None,
+    ) -> None:
+        self.setup = ProblemSetup(dictionary, penalty, positive=positive, gram=gram)
+        if self.setup.atoms.rows is not None:
+            # Computed now, not with the first signal.
+            _ = self.setup.gram
+
+    def with_signals(self, signals: np.ndarray) -> LassoProblem:
+        """Return the problem of some signals; nothing but the signals is checked.
+
+        Parameters
+        ----------
+        signals : array_like, shape (n_signals, n_features)
+            One signal a row; for a single signal pass ``signal[np.newaxis]``.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If they do not hold finite real numbers, or do not fit the dictionary.
+        """
+        return LassoProblem.of_setup(self.setup, signals)
