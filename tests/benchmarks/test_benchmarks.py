@@ -23,7 +23,9 @@ from tests.benchmarks.timing import WrongAnswerError, relative_gaps, verify
 ROOT = Path(__file__).parents[2]
 ALL_PEERS = (
     peers.SPIKES,
+    peers.PREPARED_SPIKES,
     *peers.ACTIVE_SETS,
+    peers.PREPARED_ACTIVE_SET,
     peers.FISTA,
     peers.LEAN_FISTA,
     peers.DENSE_FISTA,
