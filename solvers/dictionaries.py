@@ -50,9 +50,17 @@ class Dictionary(ABC):
         """The array of atoms that kernels read, or None if they have no kernel for this dictionary."""
         return None
 
+    @cached_property
+    def positive_squared_norms(self) -> np.ndarray:
+        """||d_i||^2; for an atom of norm zero, to divide by, the largest of them.  Shape (n_atoms,)."""
+        squared_norms = self.squared_norms
+        if squared_norms.min() > 0.0:
+            return squared_norms
+        return checks.read_only(np.where(squared_norms > 0.0, squared_norms, squared_norms.max()))
+
     @abstractmethod
     def require_norms(self) -> None:
-        """Raise ValueError if a squared norm is zero, or if floating point cannot hold it."""
+        """Raise ValueError if all atoms are zero, or if floating point cannot hold a squared norm."""
 
     @abstractmethod
     def correlate(self, signals: np.ndarray) -> np.ndarray:
@@ -105,7 +113,7 @@ class Dictionary(ABC):
 
     @abstractmethod
     def normalised(self, scale: float) -> Dictionary:
-        """Return the dictionary of the atoms d_i / (||d_i|| scale)."""
+        """Return the dictionary of the atoms d_i / (||d_i|| scale); an atom of norm zero stays zero."""
 
     @abstractmethod
     def toarray(self) -> np.ndarray:
@@ -158,7 +166,7 @@ class Dictionary(ABC):
         """Return L, the largest eigenvalue of the Gram matrix of the atoms at norm one, or a little more."""
         n_atoms, n_features = self.shape
         if min(n_atoms, n_features) <= MOST_FOR_DIRECT_EIGENVALUES:
-            atoms = self.toarray() / np.sqrt(self.squared_norms)[:, np.newaxis]
+            atoms = self.toarray() / np.sqrt(self.positive_squared_norms)[:, np.newaxis]
             square = atoms @ atoms.T if n_atoms <= n_features else atoms.T @ atoms
             return float(np.linalg.eigvalsh(square)[-1])
 
@@ -171,7 +179,7 @@ class Dictionary(ABC):
 
     def _normal_step(self, signal: np.ndarray) -> np.ndarray:
         """Return the sum over atoms of ``d_i (d_i . signal) / ||d_i||^2``."""
-        return self.reconstruct(self.correlate(signal.reshape(1, -1)) / self.squared_norms)[0]
+        return self.reconstruct(self.correlate(signal.reshape(1, -1)) / self.positive_squared_norms)[0]
 
     def _refuse(self) -> NoReturn:
         raise TypeError(
@@ -265,10 +273,9 @@ class DenseDictionary(Dictionary):
         return gram
 
     def require_norms(self) -> None:
-        """Raise ValueError if an atom is zero."""
-        if self.squared_norms.min() == 0.0:
-            atom = int(np.argmin(self.squared_norms))
-            raise ValueError(f"dictionary must have atoms of positive norm; got zeros for atom {atom}")
+        """Raise ValueError if all atoms are zero."""
+        if self.squared_norms.max() == 0.0:
+            raise ValueError("dictionary must have an atom of positive norm; got zeros only")
 
     def correlate(self, signals: np.ndarray) -> np.ndarray:
         """Return signals @ array.T, shape (n_signals, n_atoms).
@@ -353,14 +360,14 @@ class DenseDictionary(Dictionary):
 
     def normalised(self, scale: float) -> DenseDictionary:
         """Return the dictionary of the atoms d_i / (||d_i|| scale)."""
-        return DenseDictionary(self._array / (np.sqrt(self.squared_norms) * scale)[:, np.newaxis])
+        return DenseDictionary(self._array / (np.sqrt(self.positive_squared_norms) * scale)[:, np.newaxis])
 
     def toarray(self) -> np.ndarray:
         """Return the array itself."""
         return self._array
 
     def _normal_step(self, signal: np.ndarray) -> np.ndarray:
-        return self._array.T @ ((self._array @ signal) / self.squared_norms)
+        return self._array.T @ ((self._array @ signal) / self.positive_squared_norms)
 
 
 def dictionary_of(value: Any) -> Dictionary:

@@ -16,6 +16,7 @@ from tests.benchmarks import (
     dictionary_size,
     hard_designs,
     peers,
+    random_designs,
     regression,
     simulator,
     spikes_alone,
@@ -111,9 +112,13 @@ def _cost_of_spikes(data: dict) -> str:
 def _spikes_alone(data: dict) -> str:
     """What spikes do alone, beside FISTA: the first table of the README."""
     designs = data["designs"]
+    shown = (
+        peers.SPIKES, peers.PREPARED_SPIKES, peers.ONE_WINDOW, peers.RATE, peers.LEAN_FISTA,
+        peers.DENSE_FISTA,
+    )  # fmt: skip
     rows = []
     for k, gap in enumerate(spikes_alone.GAPS):
-        for peer in (peers.SPIKES, peers.ONE_WINDOW, peers.RATE, peers.LEAN_FISTA, peers.DENSE_FISTA):
+        for peer in shown:
             cells = []
             for entries in designs.values():
                 cell = spikes_alone.duration(spikes_alone.seconds_of(entries[k], peer))
@@ -128,7 +133,7 @@ def _spikes_alone(data: dict) -> str:
 def _one_signal(data: dict) -> str:
     sizes = data["sizes"]
     header = [""] + [f"{size['n_features']:,} x {size['n_atoms']:,}" for size in sizes]
-    ours = [peer.name for peer in (peers.SPIKES, *peers.ACTIVE_SETS)]
+    ours = [peer.name for peer in random_designs.ENTRANTS if peer.package is None]
     rows = []
     for name in (*ours, "SPAMS", "scikit-learn coordinate descent", "celer", "skglm"):
         # With its Gram matrix or without, whichever is faster.
@@ -199,17 +204,17 @@ def _sizes(data: dict) -> str:
 def _precise(data: dict) -> str:
     rivals = [peer.name for peer in peers.CLASSICAL]
     shown = ("SPAMS with Gram", "scikit-learn coordinate descent", "skglm with Gram", "celer")
-    ours = [peer.name for peer in (peers.SPIKES, *peers.ACTIVE_SETS)]
+    ours = [peer.name for peer in random_designs.ENTRANTS if peer.package is None]
     rows = [
         [
             f"{size['n_features']} x {size['n_atoms']}",
             *(milliseconds(_median(size["precise"]["peers"][name]["seconds"])) for name in (*ours, *shown)),
             best_of(size["precise"], rivals),
-            f"{faster(size['precise'], ACTIVE_SET, rivals):.2f}x",
+            f"{faster(size['precise'], peers.PREPARED_ACTIVE_SET.name, rivals):.2f}x",
         ]
         for size in data["sizes"]
     ]
-    return table(["", *ours, *shown, "best of the others", "best / active set"], rows)
+    return table(["", *ours, *shown, "best of the others", "best / active set, prepared"], rows)
 
 
 def _hard(data: dict) -> str:

@@ -145,8 +145,9 @@ def test_scale_that_floating_point_cannot_hold_is_refused():
             LassoProblem(np.eye(3), scale * np.ones((2, 3)), 1.0)
         with pytest.raises(ValueError, match="dictionary must have rows of squared norm between 1e-292"):
             LassoProblem(scale * np.eye(3), np.ones((2, 3)), 1.0)
-    with pytest.raises(ValueError, match="dictionary must have atoms of positive norm; got zeros for atom 1"):
-        LassoProblem(np.diag([1.0, 0.0, 1.0]), np.ones((2, 3)), 1.0)
+    with pytest.raises(ValueError, match="dictionary must have an atom of positive norm; got zeros only"):
+        LassoProblem(np.zeros((2, 3)), np.ones((2, 3)), 1.0)
+    LassoProblem(np.diag([1.0, 0.0, 1.0]), np.ones((2, 3)), 1.0)
     LassoProblem(np.eye(3), np.zeros((2, 3)), 1.0)
 
 
