@@ -35,7 +35,7 @@ class ConvolutionalDictionary(Dictionary):
     Parameters
     ----------
     kernels : array_like, shape (n_kernels, height, width)
-        Kernels of any norm but zero.
+        Kernels of any norm.  The codes of one that is zero are zero.
     image_shape : (int, int)
         (rows, columns) of the image.
     stride : int
@@ -46,7 +46,7 @@ class ConvolutionalDictionary(Dictionary):
     TypeError
         If an argument is of the wrong kind.
     ValueError
-        If a kernel is larger than the image, is zero or not finite, or the stride does not divide what
+        If kernels are larger than the image, all zero or not finite, or the stride does not divide what
         the image has beyond a kernel, so that the last position would not end with the image.
 
     Notes
@@ -81,9 +81,8 @@ class ConvolutionalDictionary(Dictionary):
                     f"stride must divide the {name} that the image has beyond a kernel, "
                     f"{image_side} - {kernel_side} = {image_side - kernel_side}; got {stride}"
                 )
-        empty = ~kernels.any(axis=(1, 2))
-        if empty.any():
-            raise ValueError(f"kernels must not be zero; got zeros for kernel {int(np.argmax(empty))}")
+        if not kernels.any():
+            raise ValueError("kernels must have one of positive norm; got zeros only")
         object.__setattr__(self, "kernels", checks.read_only(kernels))
         object.__setattr__(self, "image_shape", image_shape)
         object.__setattr__(self, "stride", stride)
@@ -123,12 +122,12 @@ class ConvolutionalDictionary(Dictionary):
         return checks.read_only(np.tile(squared_norms, self.n_positions))
 
     def require_norms(self) -> None:
-        """Raise ValueError if floating point cannot hold the squared norm of a kernel; none is zero."""
+        """Raise ValueError if floating point cannot hold the squared norm of a kernel; one is not zero."""
         squared_norms_of_rows("dictionary", "kernel", self.kernel_rows)
 
     def normalised(self, scale: float) -> ConvolutionalDictionary:
         """Return the dictionary of the atoms d_i / (||d_i|| scale)."""
-        norms = np.sqrt(self.squared_norms[: self.n_kernels, np.newaxis, np.newaxis])
+        norms = np.sqrt(self.positive_squared_norms[: self.n_kernels, np.newaxis, np.newaxis])
         return ConvolutionalDictionary(self.kernels / (norms * scale), self.image_shape, self.stride)
 
     def normal_product(self, codes: np.ndarray, *, out: np.ndarray) -> None:

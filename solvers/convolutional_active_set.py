@@ -1,25 +1,26 @@
 """An active-set method for the LASSO with a convolutional dictionary.
 
-As `solvers._kernels.active_set` for arrays of atoms, but for supports of many thousands whose Gram matrix G
-(the curvatures of the penalty on its diagonal) is sparse.  Rounds run in a working set W of atoms, which
-holds the support S:
+For supports of many thousands, whose Gram matrix G is sparse.  Rounds lead to the optimum:
 
-1.  Sweeps of coordinate descent over W.  Atoms enter and leave S by the hundred, wherever they are.
-2.  Once few do, the optimality equations on S, ``G_SS y = b_S - sign lambda_S``.  If y keeps all signs, the
-    code moves there.  Otherwise the atoms that would change sign are dropped, all together, and sweeps
-    continue from there.  If these do not end below the objective of the step's origin, or if the penalty of y
-    alone is above the objective of the zero code, the step is undone, the code moves towards y until the
-    first atom vanishes, and from then on there are more sweeps, and steps are damped.
-3.  Atoms outside W whose correlations with the residual exceed their penalties join W: at each position the
-    worst, and those at least half as bad.  If the equations were solved to rounding, and there is no such
-    atom, inside W or outside, the code is optimal.
+1.  Sweeps of coordinate descent, position by position, in the image (`solvers._kernels.grid_descent`): over
+    all coefficients, then some over those that are not zero.  Atoms enter and leave the support S by the
+    hundred, wherever they are.
+2.  A damped step to the solution of the optimality equations on S::
 
-The objective falls in every round, as sweeps descend and y lies downhill: rounding apart, the method ends
-from any start.
+        (G_SS + diag gamma_S + mu diag g_S) (y - a_S) = b_S - sign lambda_S - (G_SS + diag gamma_S) a_S
 
-While S still changes, the equations are solved by conjugate gradients, roughly: each of their steps lies
-below the one before.  The last time it is a sparse factorisation and refinement.  That takes as long as some
-three hundred steps at 440 and at 17,000 atoms of a photograph; steps that end at rounding would be more.
+    with gamma the curvatures of the penalty and g_i = ||d_i||^2 + gamma_i.  Atoms that would change sign
+    leave S, all together.  If the sweeps that follow do not end below the objective of the step's origin, or
+    if the penalty of y alone is above the objective of the zero code, the step is undone, the code moves
+    towards y until the first atom vanishes, and the damping mu grows.  It falls with the number of atoms that
+    change sign.
+3.  Where none does, the equations are solved without damping, to rounding.  If again no atom changes sign,
+    and none outside S has a correlation with the residual above its penalty, the code is optimal.
+
+The objective falls in every round, as sweeps descend: rounding apart, the method ends from any start.  Steps
+are what sweeps cannot do: where kernels have no mean, the slow changes of an image are sums of many large
+coefficients, and sweeps alone need thousands.  Equations are solved by a Cholesky factorisation
+(`solvers.nested_dissection`).
 """
 
 from __future__ import annotations
@@ -28,43 +29,38 @@ from typing import NamedTuple
 
 import numpy as np
 from scipy import sparse
-from scipy.sparse.linalg import splu
 
-from solvers._kernels import sparse_gram
+from solvers._kernels import grid_descent, sparse_gram
 from solvers._kernels.batch import CompressedRows
+from solvers._kernels.grid_descent import GridProblem, KernelGrid
 from solvers._kernels.sparse_gram import GramPart
 from solvers.convolution import ConvolutionalDictionary
 from solvers.dictionaries import inverse_norms
+from solvers.nested_dissection import Factor
 from solvers.problem import LassoProblem
 from solvers.result import compressed_rows
 
 # All numbers here: `python -m tests.benchmarks convolution`, and docs/convolution.md for what they gain.
-# Violations below this share of the largest correlation, both in units of the norms of their atoms, and
-# differences of objectives below this share of 1/2 ||signal||^2, are rounding: some hundred times 1e-16.
+# Violations below this share of the largest correlation, both in units of the norms of atoms, and differences
+# of objectives below this share of 1/2 ||signal||^2, are rounding: some hundred times 1e-16.
 ROUNDING = 1e-13
 # Most rounds for one signal.  Photographs take a dozen, nearly dependent kernels forty.
 MOST_ROUNDS = 200
-# Sweeps over W in a round: at first, and at most, where steps were undone.
-LEAST_SWEEPS = 20
-MOST_SWEEPS = 320
-# The equations are solved when fewer than this part of the support entered or left in a round, or when more
-# did for so many rounds.
-FEW_CHANGES = 0.1
-PATIENCE = 5
-# Violators that join W: those above this share of the worst violation at their position.
-JOINING = 0.5
-# Conjugate gradients end at this share of the defect, or after so many steps.
-ROUGH_SHARE = 1e-2
-ROUGH_STEPS = 200
-# The share of the diagonal that is added to it in the factorisation, so that atoms may depend on each other;
-# of an error along an eigenvalue, each refinement leaves share / (share + eigenvalue).
-DAMPING = 1e-10
-# Damping of rough steps, as a share of the diagonal: zero at first, and GROWTH times more with every step
-# that is undone.  Without it, nearly dependent atoms send the target far away, and every step ends at the
-# first atom that vanishes.
-LEAST_ROUGH_DAMPING, MOST_ROUGH_DAMPING = 1e-6, 1e-2
-GROWTH = 10.0
-# Refinements of a factorisation, which each gain some digits; two or three are usual.
+# Of so many sweeps the first is over all coefficients, the others over those that are not zero, and only
+# where correlations have moved by this share of the penalty.
+CYCLE = 10
+LEAST_DRIFT = 3e-3
+# Such cycles before the first step, and before each later one, at most.
+FIRST_CYCLES, CYCLES = 25, 15
+# Damping of steps, as a share of the diagonal. It is multiplied by this many times the share of the support
+# that changes sign, within limits.
+FIRST_DAMPING, LEAST_DAMPING, MOST_DAMPING = 1e-2, 1e-8, 1.0
+DAMPING_GAIN = 15.0
+NO_CHANGE, LEAST_CHANGE, MOST_CHANGE, CHANGE_UNDONE = 0.1, 0.25, 3.0, 5.0
+# The share of the diagonal that is added to it where the equations are solved to rounding, so that atoms may
+# depend on each other; of an error along an eigenvalue, each refinement leaves share / (share + eigenvalue).
+PRECISE_DAMPING = 1e-10
+# Refinements of a solution, which each gain some digits; two or three are usual.
 MOST_REFINEMENTS = 10
 # The equations of atoms that depend on each other may have no solution.  Their defect is then more than so
 # many times what counts as rounding.
@@ -101,7 +97,7 @@ def optimal_codes(
         entries = slice(start.pointers[signal], start.pointers[signal + 1])
         # Of one type with the atoms that join, so that kernels are compiled once.
         started, currents = start.columns[entries].astype(np.int64), start.values[entries]
-        # An atom of norm zero is never a member.
+        # An atom of norm zero is never in the code.
         usable = problem.squared_norms[started] > 0.0
         started, currents = started[usable], currents[usable]
         search = ActiveSetSearch(
@@ -163,27 +159,16 @@ def gram_part(dictionary: ConvolutionalDictionary, atoms: np.ndarray, curvatures
     return part
 
 
-def as_columns(part: GramPart) -> sparse.csc_array:
-    """Return a part of the Gram matrix for SuperLU, which takes its own type of index.
-
-    Parameters
-    ----------
-    part : GramPart
-        The part.
-    """
-    members = np.empty(len(part.values), dtype=np.intc)
-    sparse_gram.name_entries(part, members)
-    size = len(part.pointers) - 1
-    return sparse.csc_array((part.values, members, part.pointers.astype(np.intc)), (size, size))
-
-
 class _Step(NamedTuple):
-    """A step: its origin, its target, and whether the target solves the equations."""
+    """A step: its origin; on the support its target, and what would change sign there; and whether the target
+    solves the equations."""
 
     code: np.ndarray
-    residual: np.ndarray
+    image: np.ndarray
     objective: float
+    support: np.ndarray
     target: np.ndarray
+    crossed: np.ndarray
     solves: bool
 
 
@@ -197,33 +182,41 @@ class ActiveSetSearch:
     diagonal : ndarray, shape (n_atoms,)
         ||d_i||^2 plus the curvature of the penalty.
     atoms : ndarray of int, shape (n_started,)
-        The first members of the working set W, in order.
+        The atoms of the code, in order.
     code : ndarray, shape (n_started,)
         Their coefficients.
 
     Attributes
     ----------
+    code : ndarray, shape (n_positions, n_kernels)
+        The code.
+    image : ndarray, shape (rows, columns)
+        What it leaves of the signal.
     n_rounds : int
         Rounds so far.
     """
 
-    # Of the members, in order: their numbers `atoms`, their `part` of the Gram matrix, their `code`,
-    # `correlation`, `l1_weights`, `curvatures` and `diagonal`, and the `residual` of their equations.
-
     def __init__(
         self, problem: LassoProblem, diagonal: np.ndarray, atoms: np.ndarray, code: np.ndarray
     ) -> None:
+        dictionary = problem.dictionary
         self.problem = problem
-        self._all_curvatures = problem.curvatures
-        self._all_l1_weights = problem.l1_weights
-        self._all_diagonal = diagonal
         self.n_rounds = 0
-        self._all_inverse_norms = inverse_norms(problem.squared_norms)
-        self.tolerance = ROUNDING * (np.abs(problem.correlations) * self._all_inverse_norms).max()
-        self.n_sweeps = LEAST_SWEEPS
-        self.damping = 0.0
-        self._set_members(atoms, code.copy())
-        self._join(self._correlations_with_residual())
+        self.damping = FIRST_DAMPING
+        self._backwards = False
+        by_position = (dictionary.n_positions, dictionary.n_kernels)
+        self._l1_weights = problem.l1_weights.reshape(by_position)
+        self._curvatures = problem.curvatures
+        self._diagonal = diagonal.reshape(by_position)
+        self._terms = GridProblem(self._l1_weights, self._diagonal, problem.positive)
+        norms = np.sqrt(problem.squared_norms)
+        self._least_drift = LEAST_DRIFT / float(np.max(norms / problem.l1_weights))
+        reach = np.abs(problem.correlations[0]) * inverse_norms(problem.squared_norms)
+        self._tolerance = ROUNDING * reach.max() * norms
+        self._grid = _kernel_grid(dictionary)
+        self.code = np.zeros(by_position)
+        self.code.ravel()[atoms] = code
+        self.image = self._image_left()
 
     def run(self, max_rounds: int) -> bool:
         """Move to the optimum; return whether it was reached.
@@ -233,79 +226,95 @@ class ActiveSetSearch:
         max_rounds : int
             Most rounds.
         """
-        if not len(self.code):
+        if not self.code.any() and not self._is_violated():
             return True
         step = None
         precise = False
-        n_changing = 0
+        n_cycles = FIRST_CYCLES
         for _ in range(max_rounds):
             self.n_rounds += 1
-            n_changes = self._sweep()
+            self._sweep(n_cycles)
+            n_cycles = CYCLES
             if step is not None and not self._fell_below(step):
                 self._take_back(step)
-                step = None
+                step, precise = None, False
                 continue
+            if step is not None:
+                self._adapt_damping(step)
+            step = self._step(precise)
+            if not step.solves and step.crossed.any():
+                # Atoms depend on each other: downhill, until there is one less.
+                self._move_to_crossing(step)
+                step, n_cycles = None, 0
+                continue
+            target = np.where(step.crossed, 0.0, step.target)
+            if not self._is_near(step.support, target):
+                self._take_back(step)
+                step, precise = None, False
+                continue
+            self._move(step.support, target)
+            if step.crossed.any() or not step.solves or self._rose_above(step):
+                precise = False
+                continue
+            self._adapt_damping(step)
             step = None
-            solved = False
-            n_changing += 1
-            if n_changes <= FEW_CHANGES * np.count_nonzero(self.code) or n_changing > PATIENCE:
-                n_changing = 0
-                step = self._step(precise)
-                kept = np.sign(step.target) == np.sign(self.code)
-                target = np.where(kept, step.target, 0.0)
-                if not self._is_near(target):
-                    self._take_back(step)
-                    step = None
-                    continue
-                self._move(target)
-                solved = kept.all() and step.solves and not self._rose_above(step)
-                if not solved:
-                    continue
-                step = None
-            n_members = len(self.code)
-            violated = self._join(self._correlations_with_residual())
-            if solved and precise and not violated:
+            if precise and not self._is_violated():
                 return True
-            precise = solved and len(self.code) == n_members
+            precise = True
         if step is not None and self._rose_above(step):
             self._take_back(step)
         return False
 
     def support(self) -> tuple[np.ndarray, np.ndarray]:
         """Return the atoms of the code, and their values."""
-        support = np.flatnonzero(self.code)
-        return self.atoms[support], self.code[support]
+        code = self.code.ravel()
+        support = np.flatnonzero(code)
+        return support, code[support]
 
-    def _set_members(self, atoms: np.ndarray, code: np.ndarray) -> None:
-        self.atoms = atoms
-        self.code = code
-        self.correlation = self.problem.correlations[0, atoms]
-        self.l1_weights = self._all_l1_weights[atoms]
-        self.curvatures = self._all_curvatures[atoms]
-        self.diagonal = self._all_diagonal[atoms]
-        self.part = gram_part(self.problem.dictionary, atoms, self.curvatures)
+    def _sweep(self, n_cycles: int) -> None:
+        """Descend along the coordinates; end when no atom enters or leaves the support any more."""
+        drift = np.zeros(len(self.code))
+        for _ in range(n_cycles):
+            n_changes = 0
+            for k in range(CYCLE):
+                arguments = (self._backwards, self.code, self.image, drift)
+                if k == 0:
+                    n_changes += grid_descent.sweep_all(self._grid, self._terms, *arguments)
+                else:
+                    n_changes += grid_descent.sweep_support(
+                        self._grid, self._terms, self._least_drift, *arguments
+                    )
+                self._backwards = not self._backwards
+            if n_changes == 0:
+                break
 
-    def _sweep(self) -> int:
-        """Descend along the coordinates; return how often an atom entered or left the support."""
-        return sparse_gram.descend(
-            self.part, self.diagonal, self.l1_weights, self.problem.positive, self.n_sweeps, self.code,
-            self.residual,
-        )  # fmt: skip
+    def _image_left(self) -> np.ndarray:
+        """Return what the code leaves of the signal."""
+        support, values = self.support()
+        image = self.problem.reconstruct(_row(values, support, self.problem.n_atoms))
+        return (self.problem.signals - image).reshape(self.problem.dictionary.image_shape)
 
-    def _move(self, target: np.ndarray) -> None:
-        sparse_gram.move(self.part, self.code, target, self.residual)
+    def _move(self, support: np.ndarray, target: np.ndarray) -> None:
+        self.code.ravel()[support] = target
+        self.image = self._image_left()
 
     def _objective(self) -> float:
-        """Return how much the objective differs from that of the zero code."""
-        return np.abs(self.code) @ self.l1_weights - 0.5 * self.code @ (self.correlation + self.residual)
+        """Return the objective."""
+        support, values = self.support()
+        image = self.image.ravel()
+        return (
+            0.5 * (image @ image)
+            + np.abs(values) @ self._l1_weights.ravel()[support]
+            + 0.5 * (values**2 @ self._curvatures[support])
+        )
 
-    def _is_near(self, code: np.ndarray) -> bool:
+    def _is_near(self, support: np.ndarray, target: np.ndarray) -> bool:
         """Return whether the penalty of a code alone is not above the objective of the zero code.
 
         The codes on the way all are.  Where atoms depend on each other, targets may lie so far away that
-        the residual, which is updated and not computed anew, would lose all its digits on the way there.
+        the residual would lose all its digits on the way there.
         """
-        return bool(np.abs(code) @ self.l1_weights <= self.problem.energies[0])
+        return bool(np.abs(target) @ self._l1_weights.ravel()[support] <= self.problem.energies[0])
 
     def _rose_above(self, step: _Step) -> bool:
         return not self._objective() <= step.objective + ROUNDING * self.problem.energies[0]
@@ -319,97 +328,108 @@ class ActiveSetSearch:
 
     def _step(self, precise: bool) -> _Step:
         """Return the step to the solution of the optimality equations on the support."""
-        support = np.flatnonzero(self.code)
-        part = gram_part(self.problem.dictionary, self.atoms[support], self.curvatures[support])
-        diagonal = self.diagonal[support]
-        signed_penalty = np.sign(self.code[support]) * self.l1_weights[support]
-        target = np.zeros(len(self.code))
+        support, values = self.support()
+        part = gram_part(self.problem.dictionary, support, self._curvatures[support])
+        signed_penalty = np.sign(values) * self._l1_weights.ravel()[support]
+        correlations = self._correlations_with_residual()[support]
+        defect = correlations - self._curvatures[support] * values - signed_penalty
+        diagonal = self._diagonal.ravel()[support]
         solves = True
         if precise:
-            aim = self.correlation[support] - signed_penalty
-            target[support], defect = _solution(
-                as_columns(part),
-                aim,
-                diagonal,
-                self._all_inverse_norms[self.atoms[support]],
-                self.code[support],
-                self.tolerance,
-            )
-            solves = defect <= DEPENDENT * self.tolerance
+            factor = _factor(part, diagonal, PRECISE_DAMPING)
+            target, largest = _refined(part, factor, values, defect, self._tolerance[support])
+            solves = largest <= DEPENDENT
         else:
-            solution, defect = self.code[support], self.residual[support] - signed_penalty
-            direction, product = np.empty((2, len(support)))
-            sparse_gram.conjugate_gradients(
-                part, diagonal, self.damping, ROUGH_SHARE, ROUGH_STEPS, solution, defect, direction, product
-            )
-            target[support] = solution
-        return _Step(self.code.copy(), self.residual.copy(), self._objective(), target, solves)
+            target = values + _factor(part, diagonal, self.damping).solve(defect)
+        crossed = np.sign(target) != np.sign(values)
+        return _Step(self.code.copy(), self.image.copy(), self._objective(), support, target, crossed, solves)
+
+    def _adapt_damping(self, step: _Step) -> None:
+        """Change the damping after a step that was right, by the share of its support that changed sign."""
+        share = step.crossed.mean()
+        change = np.clip(DAMPING_GAIN * share, LEAST_CHANGE if share else NO_CHANGE, MOST_CHANGE)
+        self.damping = float(np.clip(change * self.damping, LEAST_DAMPING, MOST_DAMPING))
 
     def _take_back(self, step: _Step) -> None:
-        """Return to the origin of a step, and move towards its target until the first atoms vanish."""
-        self.n_sweeps = min(2 * self.n_sweeps, MOST_SWEEPS)
-        self.damping = min(max(GROWTH * self.damping, LEAST_ROUGH_DAMPING), MOST_ROUGH_DAMPING)
-        self.code, self.residual = step.code, step.residual
-        crossing = np.flatnonzero((step.code != 0.0) & (np.sign(step.code) != np.sign(step.target)))
-        if len(crossing):
-            shares = step.code[crossing] / (step.code[crossing] - step.target[crossing])
-            reached = step.code + shares.min() * (step.target - step.code)
-            reached[crossing[shares == shares.min()]] = 0.0
-            self._move(reached)
+        """Return to the origin of a step, and move towards its target until the first atoms vanish.
+
+        The next step is damped more.
+        """
+        self.damping = min(CHANGE_UNDONE * self.damping, MOST_DAMPING)
+        self.code, self.image = step.code, step.image
+        self._move_to_crossing(step)
+
+    def _move_to_crossing(self, step: _Step) -> None:
+        """Move from the origin of a step towards its target until the first atoms vanish, if any does."""
+        if step.crossed.any():
+            values = step.code.ravel()[step.support]
+            shares = values[step.crossed] / (values - step.target)[step.crossed]
+            reached = values + shares.min() * (step.target - values)
+            reached[np.flatnonzero(step.crossed)[shares == shares.min()]] = 0.0
+            self._move(step.support, reached)
 
     def _correlations_with_residual(self) -> np.ndarray:
         """Return the inner products of all atoms with what the code leaves of the signal."""
-        atoms, values = self.support()
-        image = self.problem.reconstruct(_row(values, atoms, self.problem.n_atoms))
-        return self.problem.correlate(self.problem.signals - image)[0]
+        return self.problem.correlate(self.image.reshape(1, -1))[0]
 
-    def _join(self, correlations: np.ndarray) -> bool:
-        """Let violators join W; return whether there were any, in W or outside."""
-        atoms = self.atoms
-        excess = (correlations if self.problem.positive else np.abs(correlations)) - self._all_l1_weights
-        excess *= self._all_inverse_norms
-        excess[atoms[self.code != 0.0]] = 0.0
-        by_position = excess.reshape(self.problem.dictionary.n_positions, -1)
-        least = np.maximum(JOINING * by_position.max(axis=1), self.tolerance)
-        violators = np.flatnonzero(by_position > least[:, np.newaxis])
-        joining = np.setdiff1d(violators, atoms, assume_unique=True)
-        if len(joining):
-            members = np.concatenate([atoms, joining])
-            order = np.argsort(members, kind="stable")
-            self._set_members(members[order], np.concatenate([self.code, np.zeros(len(joining))])[order])
-        self.residual = correlations[self.atoms] - self.curvatures * self.code
-        return len(violators) > 0
+    def _is_violated(self) -> bool:
+        """Return whether the correlation of an atom outside the support is above its penalty."""
+        correlations = self._correlations_with_residual()
+        excess = correlations if self.problem.positive else np.abs(correlations)
+        excess = excess - self._l1_weights.ravel()
+        return bool(((excess > self._tolerance) & (self.code.ravel() == 0.0)).any())
 
 
-def _solution(
-    gram: sparse.csc_array,
-    aim: np.ndarray,
-    diagonal: np.ndarray,
-    inverse_norms: np.ndarray,
-    start: np.ndarray,
-    tolerance: float,
-) -> tuple[np.ndarray, float]:
-    """Return the solution of ``gram y = aim`` to rounding, and the largest defect left, in units of norms.
-
-    Where there are many, it is one near the start.  Where there is none, since atoms depend on each other, it
-    lies downhill from the start, and far away in the direction in which the penalty of the same image falls.
-    """
-    solution, defect = start, aim - gram @ start
-    largest = np.abs(defect * inverse_norms).max(initial=0.0)
-    if largest == 0.0:
-        return solution, largest
-    factor = splu(
-        sparse.csc_array(gram + sparse.diags_array(DAMPING * diagonal)),
-        permc_spec="MMD_AT_PLUS_A",
-        diag_pivot_thresh=0.0,
-        options={"SymmetricMode": True},
+def _kernel_grid(dictionary: ConvolutionalDictionary) -> KernelGrid:
+    kernels = np.ascontiguousarray(dictionary.kernel_rows)
+    _, height, width = dictionary.kernels.shape
+    stencil = dictionary.stencil()
+    return KernelGrid(
+        *dictionary.grid_shape,
+        stencil.shape[1] // 2,
+        stencil.shape[2] // 2,
+        dictionary.stride,
+        height,
+        width,
+        kernels,
+        np.sqrt(dictionary.squared_norms[: len(kernels)]),
+        np.ascontiguousarray(kernels.T),
+        kernels @ kernels.T,
+        np.empty(height * width),
+        np.empty(len(kernels)),
     )
+
+
+def _factor(part: GramPart, diagonal: np.ndarray, damping: float) -> Factor:
+    """Return the factor, damped more where rounding makes the matrix indefinite."""
+    while True:
+        try:
+            return Factor(part, diagonal, damping)
+        except np.linalg.LinAlgError:
+            damping *= 10.0
+
+
+def _refined(
+    part: GramPart, factor: Factor, start: np.ndarray, defect: np.ndarray, tolerance: np.ndarray
+) -> tuple[np.ndarray, float]:
+    """Return the solution of ``G (y - start) = defect`` to rounding, and the largest defect left.
+
+    Defects are in units of `tolerance`.  Where there are many solutions, it is one near the start.  Where
+    there is none, since atoms depend on each other, it lies downhill from the start, and far away in the
+    direction in which the penalty of the same image falls.
+    """
+    solution = start
+    largest = np.max(np.abs(defect) / tolerance, initial=0.0)
+    moved, product = np.zeros((2, len(start)))
+    left = defect
     for refinement in range(MOST_REFINEMENTS):
-        refined = solution + factor.solve(defect)
-        refined_defect = aim - gram @ refined
-        refined_largest = np.abs(refined_defect * inverse_norms).max()
-        has_not_moved = refinement == 0 and largest > tolerance
+        refined = moved + factor.solve(left)
+        sparse_gram.multiply(part, refined, product)
+        refined_left = defect - product
+        refined_largest = np.max(np.abs(refined_left) / tolerance, initial=0.0)
+        has_not_moved = refinement == 0 and largest > 1.0
         if not (refined_largest < 0.5 * largest or has_not_moved):
             break
-        solution, defect, largest = refined, refined_defect, refined_largest
+        moved, left, largest = refined, refined_left, refined_largest
+        solution = start + moved
     return solution, largest

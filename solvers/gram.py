@@ -71,7 +71,8 @@ class DenseGram:
     Attributes
     ----------
     diagonal : ndarray, shape (n_atoms,)
-        ||d_i||^2 plus the curvature of the penalty.
+        ||d_i||^2 plus the curvature of the penalty: the thresholds of neurons.  An atom of norm zero has the
+        largest ||d_i||^2 instead.  Its neuron has a negative drive and no weights, and never fires.
     group_length : int
         Neurons of a network are in groups of so many positive ones, followed by their negative ones.
     """
@@ -82,7 +83,7 @@ class DenseGram:
         # Before workers share it.
         self._gram = None if on_demand else setup.gram
         self._inverse_norms = inverse_norms(setup.squared_norms)
-        self.diagonal = setup.squared_norms + setup.curvatures
+        self.diagonal = setup.atoms.positive_squared_norms + setup.curvatures
         self.group_length = setup.n_atoms
 
     @cached_property
@@ -158,7 +159,7 @@ class ConvolutionalGram:
 
     def __init__(self, problem: LassoProblem) -> None:
         self._dictionary = problem.dictionary
-        self.diagonal = problem.squared_norms + problem.curvatures
+        self.diagonal = problem.atoms.positive_squared_norms + problem.curvatures
         self.group_length = problem.dictionary.n_kernels
 
     def weights(self, *, positive: bool) -> StencilWeights:

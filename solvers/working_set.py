@@ -100,8 +100,9 @@ class WorkingSetSearch:
         self._vectors = np.empty((capacity, problem.n_features))
         self._is_member = np.zeros(problem.n_atoms, dtype=np.bool_)
         self.n_members = self._size = 0
-        # Orthonormal signals whose correlations with all atoms are known.
-        self._basis, self._known = np.empty((0, problem.n_features)), np.empty((0, problem.n_atoms))
+        # Up to two orthonormal signals whose correlations with all atoms are known; the first is the signal.
+        self._basis, self._known = np.empty((2, problem.n_features)), np.empty((2, problem.n_atoms))
+        self._n_known = 0
         self._remember(self._signal, self._correlations)
 
         # More atoms than features depend on each other.  An atom of norm zero is never a member.
@@ -175,7 +176,7 @@ class WorkingSetSearch:
         code = self._work.sign[: self._size] * self._work.value[: self._size]
         residual = self._signal - code @ self._vectors[active]
         along, rest = self._split(residual)
-        bound = along @ self._known
+        bound = along @ self._known[: self._n_known]
         if not self.problem.positive:
             np.abs(bound, out=bound)
         bound += np.linalg.norm(rest) * self._norms
@@ -200,14 +201,16 @@ class WorkingSetSearch:
 
     def _split(self, signal: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return a signal as its coordinates in the basis and the rest."""
-        along = self._basis @ signal
-        return along, signal - along @ self._basis
+        basis = self._basis[: self._n_known]
+        along = basis @ signal
+        return along, signal - along @ basis
 
     def _remember(self, signal: np.ndarray, correlations: np.ndarray) -> None:
         """Put a signal whose correlations are known into the basis, in the place of the second."""
-        self._basis, self._known = self._basis[:1], self._known[:1]
+        self._n_known = place = min(self._n_known, 1)
         along, rest = self._split(signal)
         length = np.linalg.norm(rest)
         if length > SHORT * np.linalg.norm(signal):
-            self._basis = np.vstack([self._basis, rest / length])
-            self._known = np.vstack([self._known, (correlations - along @ self._known) / length])
+            np.divide(rest, length, out=self._basis[place])
+            np.divide(correlations - along @ self._known[:place], length, out=self._known[place])
+            self._n_known += 1

@@ -180,11 +180,12 @@ def read_rates(moments, time, scale, group_length, positive, offset, code):
     second = 30.0 * scale / (square * time)
     third, fourth = -2.0 * second / time, second / square
     for i in range(code.shape[0]):
+        # Of a spike at the very end of the window only rounding is left, which must not be negative.
         m = moments[neurons_of(i, group_length, positive)]
-        rate = second * m[0] + third * m[1] + fourth * m[2]
+        rate = max(second * m[0] + third * m[1] + fourth * m[2], 0.0)
         if not positive:
             m = moments[neurons_of(i, group_length, positive) + group_length]
-            rate -= second * m[0] + third * m[1] + fourth * m[2]
+            rate -= max(second * m[0] + third * m[1] + fourth * m[2], 0.0)
         code[i] = offset[i] + rate
 
 

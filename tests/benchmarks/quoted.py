@@ -17,6 +17,7 @@ from tests.benchmarks import (
     hard_designs,
     peers,
     random_designs,
+    regression,
     simulator,
     spikes_alone,
 )
@@ -236,6 +237,31 @@ def _hard(data: dict) -> str:
     return table([*header, "best / active set"], rows)
 
 
+def _regression(data: dict) -> str:
+    rows = []
+    for name, design in data["designs"].items():
+        for share, entry in design["penalties"].items():
+            outcome = entry["contest"]
+            cells = []
+            for ours, others in (
+                (regression.OURS, regression.RIVALS),
+                (regression.WITH_GRAM, regression.RIVALS_WITH_GRAM),
+            ):
+                rivals = [peer.name for peer in others]
+                best = best_of(outcome, rivals)
+                cells += [
+                    milliseconds(median_seconds(outcome, ours.name)),
+                    f"{best.removesuffix(' with Gram').removesuffix(', no Gram')}, "
+                    f"{milliseconds(median_seconds(outcome, best))}",
+                    f"{faster(outcome, ours.name, rivals):.2g}x",
+                ]
+            first = name if share == next(iter(design["penalties"])) else ""
+            rows.append([first, share, f"{entry['support']:,}", f"{entry['readings']:.1f}", *cells])
+    contest = ["best of the others", "best / active set"]
+    first = ["design", "penalty", "active", "readings"]
+    return table([*first, ACTIVE_SET, *contest, f"{ACTIVE_SET} with Gram", *contest], rows)
+
+
 def _convolution_sentence(data: dict) -> str:
     small, large = data["sizes"]
 
@@ -316,6 +342,7 @@ BLOCKS: dict[str, tuple[tuple[str, ...], Callable[..., str]]] = {
     "one-signal": (("random",), _one_signal),
     "precise": (("random",), _precise),
     "hard": (("hard",), _hard),
+    "regression": (("regression",), _regression),
     "batches": (("patches", "threads"), _batches),
     "threads": (("threads",), _threads),
     "sizes": (("size",), _sizes),

@@ -39,8 +39,8 @@ def run(*, quick: bool) -> dict:
                 "n_atoms": n_atoms,
                 "preparation": preparation(problems[0], quick=quick),
                 "precise": contest(
-                    problems, ENTRANTS, GAP, quick=quick, required=(peers.SPIKES, *peers.ACTIVE_SETS),
-                    seconds=0.2,
+                    problems, ENTRANTS, GAP, quick=quick, seconds=0.2,
+                    required=(peers.SPIKES, *peers.ACTIVE_SETS, peers.PREPARED_ACTIVE_SET),
                 ),
             }
         )  # fmt: skip

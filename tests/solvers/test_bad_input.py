@@ -77,9 +77,9 @@ CASES = [
     (lambda: problem(np.zeros((0, 2))), ValueError, "dictionary must not be empty; got shape (0, 2)"),
     (lambda: problem([[1.0, NAN]]), ValueError, "dictionary must be finite; got nan at [0, 1]"),
     (
-        lambda: problem([[1.0, 0.0], [0.0, 0.0]]),
+        lambda: problem([[0.0, 0.0], [0.0, 0.0]]),
         ValueError,
-        "dictionary must have atoms of positive norm; got zeros for atom 1",
+        "dictionary must have an atom of positive norm; got zeros only",
     ),
     (
         lambda: problem([[1e200, 0.0]]),
@@ -153,7 +153,7 @@ CASES = [
     (
         lambda: penalty_max([[0.0, 0.0]], SIGNALS),
         ValueError,
-        "dictionary must have atoms of positive norm; got zeros for atom 0",
+        "dictionary must have an atom of positive norm; got zeros only",
     ),
     (
         lambda: penalty_max(DICTIONARY, np.ones((1, 3))),

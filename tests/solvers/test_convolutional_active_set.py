@@ -18,8 +18,9 @@ from solvers import (
     solve_fista,
     solve_spiking,
 )
-from solvers._kernels import sparse_gram
-from solvers.convolutional_active_set import as_columns, gram_part
+from solvers._kernels import grid_descent, sparse_gram
+from solvers.convolutional_active_set import ActiveSetSearch, gram_part
+from solvers.nested_dissection import Factor, divide
 from tests.reference.convolutions import GEOMETRIES, random_dictionary
 
 # The equations are solved until their residual is rounding, 1e-16 times sums of some hundred products.
@@ -60,64 +61,115 @@ def require_exact(problem, result):
     assert (result.duality_gap <= ROUNDING * (largest * sizes + problem.energies)).all()
 
 
+def part_of(dictionary, chosen, seed=2):
+    """A part of the Gram matrix with random curvatures, and the same as an array."""
+    array = dictionary.toarray()
+    rng = np.random.default_rng(seed)
+    atoms = np.flatnonzero(rng.uniform(size=len(array)) < chosen)
+    curvatures = rng.uniform(0.0, 2.0, len(atoms))
+    return gram_part(dictionary, atoms, curvatures), array[atoms] @ array[atoms].T + np.diag(curvatures)
+
+
 @pytest.mark.parametrize("geometry", GEOMETRIES)
 @pytest.mark.parametrize("chosen", [0.0, 0.3, 1.0])
 def test_a_part_of_the_gram_matrix_is_that_of_the_array(geometry, chosen):
-    dictionary = random_dictionary(geometry)
-    array = dictionary.toarray()
-    rng = np.random.default_rng(2)
-    atoms = np.flatnonzero(rng.uniform(size=len(array)) < chosen)
-    curvatures = rng.uniform(0.0, 2.0, len(atoms))
-    part = gram_part(dictionary, atoms, curvatures)
-    gram = array[atoms] @ array[atoms].T + np.diag(curvatures)
-    np.testing.assert_allclose(as_columns(part).toarray(), gram, rtol=0, atol=1e-12)
-
-    vector, target = rng.standard_normal((2, len(atoms)))
-    product, residual, code = np.empty(len(atoms)), np.ones(len(atoms)), vector.copy()
+    part, gram = part_of(random_dictionary(geometry), chosen)
+    columns = np.zeros(gram.shape)
+    for column, unit in zip(columns, np.eye(len(gram)), strict=True):
+        sparse_gram.multiply(part, unit, column)
     # Sums of at most a few hundred products of numbers below a hundred.
-    sparse_gram.multiply(part, vector, product)
-    np.testing.assert_allclose(product, gram @ vector, rtol=0, atol=1e-11)
-    sparse_gram.move(part, code, target, residual)
-    np.testing.assert_array_equal(code, target)
-    np.testing.assert_allclose(residual, 1.0 - gram @ (target - vector), rtol=0, atol=1e-11)
+    np.testing.assert_allclose(columns, gram, rtol=0, atol=1e-12)
 
 
+@pytest.mark.parametrize("geometry", GEOMETRIES)
+@pytest.mark.parametrize("chosen", [0.1, 0.3, 1.0])
+@pytest.mark.parametrize("n_least", [0, 4, 1000])
+def test_the_factor_solves_the_equations_of_the_array(geometry, chosen, n_least, monkeypatch):
+    monkeypatch.setattr("solvers.nested_dissection.LEAST_MEMBERS", n_least)
+    part, gram = part_of(random_dictionary(geometry), chosen)
+    diagonal = np.random.default_rng(3).uniform(1.0, 2.0, len(gram))
+    aim = np.random.default_rng(4).standard_normal(len(gram))
+    damped = gram + 0.5 * np.diag(diagonal)
+    exact = np.linalg.solve(damped, aim)
+    # Rounding times the condition, below 1e4.
+    np.testing.assert_allclose(Factor(part, diagonal, 0.5).solve(aim), exact, rtol=0, atol=1e-11)
+
+
+def test_a_matrix_that_is_not_positive_definite_is_refused():
+    part, gram = part_of(random_dictionary(GEOMETRIES[0]), 0.3)
+    with pytest.raises(np.linalg.LinAlgError, match="not positive definite"):
+        Factor(part, np.ones(len(gram)), -1e3)
+
+
+@pytest.mark.parametrize("grid_shape", [(1, 1), (1, 20), (13, 4), (16, 16)])
+@pytest.mark.parametrize("reach", [(0, 0), (1, 1), (2, 0), (3, 2)])
+def test_the_regions_of_a_grid(grid_shape, reach):
+    """Each position is eliminated once, and all that it reaches is its own region, its border or earlier."""
+    regions = divide(grid_shape, reach, 5)
+    order = np.concatenate([region.own for region in regions])
+    np.testing.assert_array_equal(np.sort(order), np.arange(grid_shape[0] * grid_shape[1]))
+    region_of = np.empty(len(order), dtype=int)
+    for number, region in enumerate(regions):
+        region_of[region.own] = number
+    for number, region in enumerate(regions):
+        known = set(region.own) | set(region.border)
+        assert all(region_of[region.border] > number)
+        for position in region.own:
+            row, column = divmod(position, grid_shape[1])
+            for i in range(max(row - reach[0], 0), min(row + reach[0] + 1, grid_shape[0])):
+                for j in range(max(column - reach[1], 0), min(column + reach[1] + 1, grid_shape[1])):
+                    other = i * grid_shape[1] + j
+                    assert region_of[other] < number or other in known
+
+
+@pytest.mark.parametrize("geometry", GEOMETRIES)
 @pytest.mark.parametrize("positive", [True, False])
-def test_a_sweep_is_coordinate_descent(positive):
-    problem = random_problem(positive=positive)
-    atoms = np.flatnonzero(np.random.default_rng(3).uniform(size=problem.n_atoms) < 0.5)
-    part = gram_part(problem.dictionary, atoms, np.zeros(len(atoms)))
-    gram, penalty = as_columns(part).toarray(), problem.l1_weights[atoms]
-    code, residual = np.zeros(len(atoms)), problem.correlations[0, atoms].copy()
-    n_changes = sparse_gram.descend(part, problem.squared_norms[atoms], penalty, positive, 1, code, residual)
-    expected = np.zeros(len(atoms))
-    for i in range(len(atoms)):
-        reach = problem.correlations[0, atoms[i]] - gram[i] @ expected
-        shrunk = max(reach - penalty[i], 0.0) + (0.0 if positive else min(reach + penalty[i], 0.0))
-        expected[i] = shrunk / gram[i, i]
-    np.testing.assert_allclose(code, expected, rtol=0, atol=1e-11)
-    np.testing.assert_allclose(residual, problem.correlations[0, atoms] - gram @ code, rtol=0, atol=1e-11)
-    assert n_changes == np.count_nonzero(expected) > 3
+def test_sweeps_are_coordinate_descent(geometry, positive):
+    """Over all coefficients, then over those that are not zero, each twice at a position and in turn."""
+    problem = random_problem(geometry, positive=positive)
+    search = ActiveSetSearch(problem, problem.squared_norms, np.arange(0), np.zeros(0))
+    array, penalty = problem.dictionary.toarray(), problem.l1_weights
+    expected = np.zeros(problem.n_atoms)
+    n_kernels = problem.dictionary.n_kernels
+
+    def descend(over):
+        for first in range(0, problem.n_atoms, n_kernels):
+            for i in [*range(first, first + n_kernels)] * grid_descent.PASSES:
+                if over == "all" or expected[i]:
+                    left = problem.signals[0] - expected @ array
+                    stepped = array[i] @ left + problem.squared_norms[i] * expected[i]
+                    shrunk = max(stepped - penalty[i], 0.0)
+                    shrunk += 0.0 if positive else min(stepped + penalty[i], 0.0)
+                    expected[i] = shrunk / problem.squared_norms[i]
+
+    drift = np.zeros(len(search.code))
+    descend("all")
+    n_changes = grid_descent.sweep_all(search._grid, search._terms, False, search.code, search.image, drift)
+    np.testing.assert_allclose(search.code.ravel(), expected, rtol=0, atol=1e-11)
+    assert n_changes >= np.count_nonzero(expected) > 1
+    assert drift.any()
+    descend("support")
+    grid_descent.sweep_support(search._grid, search._terms, 0.0, False, search.code, search.image, drift)
+    np.testing.assert_allclose(search.code.ravel(), expected, rtol=0, atol=1e-11)
+    left = problem.signals[0] - search.code.ravel() @ array
+    np.testing.assert_allclose(search.image.ravel(), left, rtol=0, atol=1e-11)
+    before = search.code.copy()
+    grid_descent.sweep_support(search._grid, search._terms, np.inf, False, search.code, search.image, drift)
+    np.testing.assert_array_equal(search.code, before)
 
 
-def test_conjugate_gradients_solve_and_descend():
-    dictionary = random_dictionary(GEOMETRIES[0], n_kernels=2)
-    n_atoms = dictionary.shape[0]
-    part = gram_part(dictionary, np.arange(n_atoms), np.zeros(n_atoms))
-    gram = as_columns(part).toarray()
-    aim = np.random.default_rng(4).standard_normal(n_atoms)
-    exact = np.linalg.solve(gram, aim)
-    errors = []
-    for n_steps in (0, 1, 2, 5, 10, 1000):
-        solution, defect = np.zeros(n_atoms), aim.copy()
-        done = sparse_gram.conjugate_gradients(
-            part, np.diag(gram).copy(), 0.0, 1e-10, n_steps, solution, defect, *np.empty((2, n_atoms))
-        )
-        assert done <= n_steps
-        errors.append((solution - exact) @ gram @ (solution - exact))
-    assert (np.diff(errors) < 0.0).all()
-    # The share of the defect, and half the logarithm of the condition for the error.
-    np.testing.assert_allclose(solution, exact, rtol=0, atol=1e-10 * np.linalg.cond(gram))
+@pytest.mark.parametrize("geometry", GEOMETRIES)
+def test_drift_bounds_how_far_correlations_move(geometry):
+    problem = random_problem(geometry, positive=False)
+    search = ActiveSetSearch(problem, problem.squared_norms, np.arange(0), np.zeros(0))
+    n_kernels = problem.dictionary.n_kernels
+    norms = np.sqrt(problem.squared_norms).reshape(-1, n_kernels)
+    before = problem.correlations.reshape(-1, n_kernels) / norms
+    drift = np.zeros(len(search.code))
+    grid_descent.sweep_all(search._grid, search._terms, False, search.code, search.image, drift)
+    after = problem.correlate(search.image.reshape(1, -1)).reshape(-1, n_kernels) / norms
+    # The first position was visited before anything had moved.
+    assert np.abs(after - before)[0].max() <= drift[0] + np.abs(search.code[0]) @ norms[0] + 1e-12
 
 
 @pytest.mark.parametrize("geometry", GEOMETRIES)

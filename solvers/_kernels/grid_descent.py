@@ -1,0 +1,186 @@
+"""Coordinate descent on a convolutional code, in the image: no entry of a Gram matrix is stored.
+
+A code has a row for each position of the grid and a column for each kernel.  `image` is what the code leaves
+of the signal.  At a position the pixels under the kernels are copied out, the coefficients there are
+minimised over, one after the other, and the pixels are put back.
+"""
+
+from functools import partial
+from typing import NamedTuple
+
+import numpy as np
+
+from snn._kernels.compiling import uncounted
+
+
+class KernelGrid(NamedTuple):
+    """The kernels and their grid, with work arrays."""
+
+    n_rows: int
+    n_columns: int
+    reach_rows: int  # in which kernels overlap
+    reach_columns: int
+    stride: int
+    height: int
+    width: int
+    kernels: np.ndarray  # shape (n_kernels, height * width)
+    norms: np.ndarray  # shape (n_kernels,)
+    pixels: np.ndarray  # their transpose
+    gram: np.ndarray  # shape (n_kernels, n_kernels): inner products at one position
+    patch: np.ndarray  # shape (height * width,), a work array
+    correlations: np.ndarray  # shape (n_kernels,), a work array
+
+
+class GridProblem(NamedTuple):
+    """What is minimised besides the image, a row for each position."""
+
+    l1_weights: np.ndarray
+    diagonal: np.ndarray  # ||d_i||^2 plus the curvature of the penalty
+    positive: bool
+
+
+# How often a sweep goes through the coefficients of a position, at most, before it moves on.
+PASSES = 2
+
+
+@partial(uncounted, fastmath={"contract", "reassoc"})
+def _inner(left, right):
+    total = 0.0
+    for i in range(left.shape[0]):
+        total += left[i] * right[i]
+    return total
+
+
+@partial(uncounted, fastmath={"contract"})
+def _subtract(target, factor, vector):
+    for i in range(target.shape[0]):
+        target[i] -= factor * vector[i]
+
+
+@partial(uncounted, fastmath={"contract"})
+def _correlate(pixels, patch, correlations):
+    for k in range(correlations.shape[0]):
+        correlations[k] = 0.0
+    for i in range(patch.shape[0]):
+        for k in range(correlations.shape[0]):
+            correlations[k] += patch[i] * pixels[i, k]
+
+
+@uncounted
+def _take(grid, position, image):
+    top, left = grid.stride * (position // grid.n_columns), grid.stride * (position % grid.n_columns)
+    for i in range(grid.height):
+        for j in range(grid.width):
+            grid.patch[i * grid.width + j] = image[top + i, left + j]
+
+
+@uncounted
+def _put(grid, position, image):
+    top, left = grid.stride * (position // grid.n_columns), grid.stride * (position % grid.n_columns)
+    for i in range(grid.height):
+        for j in range(grid.width):
+            image[top + i, left + j] = grid.patch[i * grid.width + j]
+
+
+@uncounted
+def _minimised(stepped, l1_weight, diagonal, positive):
+    """Return argmin over a of ``diagonal / 2 a^2 - stepped a + l1_weight |a|``."""
+    if stepped > l1_weight:
+        return (stepped - l1_weight) / diagonal
+    if not positive and stepped < -l1_weight:
+        return (stepped + l1_weight) / diagonal
+    return 0.0
+
+
+@uncounted
+def _add_drift(grid, position, amount, drift):
+    """Add what a position moved by to the drift of all positions in reach."""
+    row, column = position // grid.n_columns, position % grid.n_columns
+    left, right = max(column - grid.reach_columns, 0), min(column + grid.reach_columns + 1, grid.n_columns)
+    for i in range(max(row - grid.reach_rows, 0), min(row + grid.reach_rows + 1, grid.n_rows)):
+        for j in range(i * grid.n_columns + left, i * grid.n_columns + right):
+            drift[j] += amount
+
+
+@uncounted
+def sweep_all(grid, problem, backwards, code, image, drift):
+    """Minimise over all coefficients, position by position; return how many entered or left the support.
+
+    `drift`, set to zero where a position is visited, bounds how far the correlations there, of kernels of
+    norm one, have moved since.
+    """
+    n_positions, n_kernels = code.shape
+    correlations = grid.correlations
+    n_changes = 0
+    for count in range(n_positions):
+        position = n_positions - 1 - count if backwards else count
+        drift[position] = 0.0
+        _take(grid, position, image)
+        _correlate(grid.pixels, grid.patch, correlations)
+        amount = 0.0
+        for _ in range(PASSES):
+            n_moved = 0
+            for k in range(n_kernels):
+                old = code[position, k]
+                new = _minimised(
+                    grid.gram[k, k] * old + correlations[k],
+                    problem.l1_weights[position, k],
+                    problem.diagonal[position, k],
+                    problem.positive,
+                )
+                if new != old:
+                    _subtract(correlations, new - old, grid.gram[k])
+                    _subtract(grid.patch, new - old, grid.kernels[k])
+                    code[position, k] = new
+                    n_changes += (new == 0.0) != (old == 0.0)
+                    amount += abs(new - old) * grid.norms[k]
+                    n_moved += 1
+            if n_moved == 0:
+                break
+        if amount > 0.0:
+            _put(grid, position, image)
+            _add_drift(grid, position, amount, drift)
+    return n_changes
+
+
+@uncounted
+def sweep_support(grid, problem, least_drift, backwards, code, image, drift):
+    """Minimise over the coefficients that are not zero, where correlations have moved by `least_drift`.
+
+    Return how many left the support.
+    """
+    n_positions, n_kernels = code.shape
+    n_changes = 0
+    for count in range(n_positions):
+        position = n_positions - 1 - count if backwards else count
+        if drift[position] < least_drift:
+            continue
+        drift[position] = 0.0
+        taken = False
+        amount = 0.0
+        for _ in range(PASSES):
+            n_moved = 0
+            for k in range(n_kernels):
+                old = code[position, k]
+                if old != 0.0:
+                    if not taken:
+                        _take(grid, position, image)
+                        taken = True
+                    new = _minimised(
+                        grid.gram[k, k] * old + _inner(grid.kernels[k], grid.patch),
+                        problem.l1_weights[position, k],
+                        problem.diagonal[position, k],
+                        problem.positive,
+                    )
+                    if new != old:
+                        _subtract(grid.patch, new - old, grid.kernels[k])
+                        code[position, k] = new
+                        n_changes += new == 0.0
+                        amount += abs(new - old) * grid.norms[k]
+                        n_moved += 1
+            if n_moved == 0:
+                break
+        if amount > 0.0:
+            _put(grid, position, image)
+            _add_drift(grid, position, amount, drift)
+    return n_changes
