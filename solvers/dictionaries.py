@@ -62,6 +62,10 @@ class Dictionary(ABC):
     def require_norms(self) -> None:
         """Raise ValueError if all atoms are zero, or if floating point cannot hold a squared norm."""
 
+    def complaint(self, signals: np.ndarray) -> str | None:
+        """Return what is wrong with coding signals in this dictionary, in one sentence, or None."""
+        return None
+
     @abstractmethod
     def correlate(self, signals: np.ndarray) -> np.ndarray:
         """Return signals @ D.T, shape (n_signals, n_atoms)."""
@@ -252,7 +256,7 @@ class DenseDictionary(Dictionary):
         gram = checks.float_array("gram", value, shape=(n_atoms, n_atoms), meaning="(n_atoms, n_atoms)")
         norms = np.sqrt(self._squared_norms)
         # Errors count in units of the norms; for an atom of norm zero, which gives zeros, in the largest.
-        units = np.where(norms > 0.0, norms, norms.max())
+        units = np.where(norms > 0.0, norms, norms.max() or 1.0)
         rows = slice(None, None, 1 if n_atoms < ALL_CHECKED else n_atoms // CHECKED_ROWS)
         mixture = (0.75 + 0.25 * np.cos(np.arange(n_atoms))) / units
         with np.errstate(over="ignore", invalid="ignore"):

@@ -211,12 +211,13 @@ def n_suppressed(problem, moments, potential, offset):
 
 
 @uncounted
-def widen(problem, moments, potential, offset, width):
-    """Widen the margins of atoms whose offsets are too large; narrow those of others that were widened."""
+def widen(problem, moments, potential, offset, has_progress, width):
+    """Widen the margins of atoms whose offsets are too large; where the stage was of use, narrow those of
+    others that were widened."""
     for i in range(offset.shape[0]):
         if is_suppressed(i, problem, moments, potential, offset):
             width[i] *= WIDER
-        else:
+        elif has_progress:
             width[i] = max(1.0, NARROWER * width[i])
 
 
@@ -378,7 +379,8 @@ def look_at(form, problem, signals, moments, max_duration, refine, looks, codes,
         look.status = DONE if has_ended else GOES_ON
         if not has_ended and refine and stage_ends(look, problem, moments[k], drives.potential[k], offset):
             look.duration += time
-            widen(problem, moments[k], drives.potential[k], offset, codes.width[k])
+            has_progress = look.gap <= SOME * look.gap_before
+            widen(problem, moments[k], drives.potential[k], offset, has_progress, codes.width[k])
             is_driven = begin_stage(form, problem, k, look, codes, max_duration, drives, work)
             look.status = STAGE_ENDED if is_driven else DONE
         elif has_ended:
