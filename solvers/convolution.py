@@ -306,7 +306,7 @@ class ConvolutionalDictionary(Dictionary):
     @cached_property
     def _equal_kernels(self) -> tuple[int, int] | None:
         """Two kernels, perhaps at neighbouring positions, that are equal but for a factor."""
-        norms = np.sqrt(self.squared_norms[: self.n_kernels])
+        norms = np.sqrt(self.positive_squared_norms[: self.n_kernels])
         stencil = self.stencil()
         middle = np.array(stencil.shape[1:3]) // 2
         for kernel, products in enumerate(stencil):
