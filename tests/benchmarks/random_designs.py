@@ -40,7 +40,7 @@ def run(*, quick: bool) -> dict:
                 "preparation": preparation(problems[0], quick=quick),
                 "precise": contest(
                     problems, ENTRANTS, GAP, quick=quick, seconds=0.2,
-                    required=(peers.SPIKES, *peers.ACTIVE_SETS, peers.PREPARED),
+                    required=(peers.SPIKES, *peers.ACTIVE_SETS, peers.PREPARED_ACTIVE_SET),
                 ),
             }
         )  # fmt: skip
