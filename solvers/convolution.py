@@ -14,7 +14,7 @@ from scipy import sparse
 from scipy.ndimage import uniform_filter
 
 from snn import checks
-from solvers.dictionaries import Dictionary, squared_norms_of_rows
+from solvers.dictionaries import Dictionary, inverse_norms, squared_norms_of_rows
 from solvers.rounding import high_part
 
 # A product of a code with the kernels goes through its non-zeros if they are fewer than one in so many.
@@ -306,11 +306,12 @@ class ConvolutionalDictionary(Dictionary):
     @cached_property
     def _equal_kernels(self) -> tuple[int, int] | None:
         """Two kernels, perhaps at neighbouring positions, that are equal but for a factor."""
-        norms = np.sqrt(self.positive_squared_norms[: self.n_kernels])
+        # A kernel of norm zero is equal to none.
+        inverse = inverse_norms(self.squared_norms[: self.n_kernels])
         stencil = self.stencil()
         middle = np.array(stencil.shape[1:3]) // 2
         for kernel, products in enumerate(stencil):
-            cosines = np.abs(products) / (norms[kernel] * norms)
+            cosines = np.abs(products) * inverse[kernel] * inverse
             cosines[middle[0], middle[1], kernel] = 0.0
             if cosines.max() > 1.0 - EQUAL:
                 return kernel, int(np.unravel_index(np.argmax(cosines), cosines.shape)[2])

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from solvers import ElasticNet, LassoProblem, solve_active_set, working_set
 from solvers._kernels.active_set import ENDED, N_CORRECTIONS, solve_active_sets
 from solvers._kernels.batch import CompressedRows
-from solvers.dictionaries import DenseDictionary, inverse_norms
+from solvers.dictionaries import inverse_norms
 from solvers.optimality import measure, penalty_max
 from solvers.working_set import WorkingSetSearch
 
@@ -185,9 +185,8 @@ def test_rounds_are_bounded():
 
 
 @pytest.fixture
-def with_zeros(monkeypatch):
+def with_zeros():
     """A problem of 40 atoms, every fourth of them zero, and the problem without these."""
-    monkeypatch.setattr(DenseDictionary, "require_norms", lambda self: None)
     dictionary = np.random.default_rng(0).standard_normal((40, 20))
     dictionary[::4] = 0.0
     signals = np.random.default_rng(1).standard_normal((1, 20))
