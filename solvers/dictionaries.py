@@ -252,7 +252,7 @@ class DenseDictionary(Dictionary):
         gram = checks.float_array("gram", value, shape=(n_atoms, n_atoms), meaning="(n_atoms, n_atoms)")
         norms = np.sqrt(self._squared_norms)
         # Errors count in units of the norms; for an atom of norm zero, which gives zeros, in the largest.
-        units = np.where(norms > 0.0, norms, norms.max())
+        units = np.where(norms > 0.0, norms, norms.max() or 1.0)
         rows = slice(None, None, 1 if n_atoms < ALL_CHECKED else n_atoms // CHECKED_ROWS)
         mixture = (0.75 + 0.25 * np.cos(np.arange(n_atoms))) / units
         with np.errstate(over="ignore", invalid="ignore"):
