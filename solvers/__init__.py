@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from solvers.active_set import ActiveSetResult, solve_active_set
 from solvers.analog import solve_analog
 from solvers.compare import compare, comparison_table, plot_comparison
+from solvers.conditioning import IllPosedWarning
 from solvers.convolution import ConvolutionalDictionary
 from solvers.fista import solve_fista
 from solvers.optimality import duality_gap, kkt_violation, objective, penalty_max
@@ -27,6 +28,7 @@ __all__ = [
     "ActiveSetResult",
     "ConvolutionalDictionary",
     "ElasticNet",
+    "IllPosedWarning",
     "LassoProblem",
     "PathResult",
     "PreparedLasso",

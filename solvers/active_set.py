@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
@@ -10,12 +9,12 @@ from typing import NamedTuple
 import numpy as np
 from joblib import effective_n_jobs
 from scipy import sparse
-from tqdm import tqdm
 
 from snn import checks
 from solvers._kernels.batch import CompressedRows
 from solvers._kernels.one_signal import N_REPORTED, solve_and_certify
 from solvers.best_codes import BestCodes, joined_optimality
+from solvers.conditioning import warn_if_ill_posed
 from solvers.gram import (
     ATOMS_PER_SIGNAL,
     ROUNDS_PER_ATOM,
@@ -26,6 +25,7 @@ from solvers.gram import (
 )
 from solvers.optimality import Optimality
 from solvers.problem import LassoProblem
+from solvers.progress import progress_bar
 from solvers.result import SparseCodingResult, Status, certified_result, compressed_rows
 from solvers.start import Start, start_codes
 from solvers.workers import batch_slices, spread
@@ -119,6 +119,7 @@ def solve_active_set(
         max_rounds = checks.positive_integer("max_rounds", max_rounds)
     n_jobs = checks.worker_count("n_jobs", n_jobs)
     progress = checks.flag("progress", progress)
+    warn_if_ill_posed(problem)
 
     if problem.n_signals == 1 and not progress:
         result = _solved_alone(problem, guess, tol, max_rounds)
@@ -131,7 +132,7 @@ def solve_active_set(
         [(problem.subset(part), guess.rows(part)) for part in parts] if len(parts) > 1 else [(problem, guess)]
     )
     solve = partial(_solve_batch, gram=gram, tol=tol, max_rounds=max_rounds)
-    with tqdm(total=len(batches), unit="batch", desc="active set") if progress else nullcontext() as bar:
+    with progress_bar(len(batches), unit="batch", description="active set", shown=progress) as bar:
         outcome = _joined(spread(solve, batches, n_jobs, n_workers, bar))
     return certified_result(
         problem,

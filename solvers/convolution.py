@@ -11,6 +11,7 @@ from functools import cached_property
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 from scipy import sparse
+from scipy.ndimage import uniform_filter
 
 from snn import checks
 from solvers.dictionaries import Dictionary, squared_norms_of_rows
@@ -18,6 +19,12 @@ from solvers.rounding import high_part
 
 # A product of a code with the kernels goes through its non-zeros if they are fewer than one in so many.
 DENSE_PART = 16
+# Where kernels have no mean, by this share of their norms, and local means are more than this share of the
+# energy of a signal, it is said.
+LEAST_MEAN = 1e-2
+LARGEST_SLOW_SHARE = 0.5
+# Kernels are equal where the cosine between them differs from 1 by less than this: rounding.
+EQUAL = 1e-14
 
 
 @dataclass(frozen=True, eq=False)
@@ -257,6 +264,57 @@ class ConvolutionalDictionary(Dictionary):
                 other = self.kernels[:, other_rows, other_columns].reshape(n_kernels, -1)
                 stencil[:, reach_rows + i, reach_columns + j] = own @ other.T
         return checks.read_only(stencil)
+
+    def complaint(self, signals: np.ndarray) -> str | None:
+        """Return what is wrong with coding signals in this dictionary, in one sentence, or None.
+
+        Atoms that are equal but for a factor make codes that are not unique.  Where no kernel has a mean,
+        slow changes of an image are coded by many large coefficients of both signs, or not at all.
+
+        Parameters
+        ----------
+        signals : ndarray, shape (n_signals, n_features)
+        """
+        if self._equal_kernels is not None:
+            first, second = self._equal_kernels
+            return (
+                f"kernels {first} and {second} are equal but for a factor and a shift, so that codes may not "
+                "be unique: leave one of them out"
+            )
+        if self._has_mean:
+            return None
+        images = signals.reshape(-1, *self.image_shape)
+        slow = uniform_filter(images, (0, *self.kernels.shape[1:]))
+        shares = np.einsum("nij,nij->n", slow, slow) / np.maximum(
+            np.einsum("nij,nij->n", images, images), np.finfo(float).tiny
+        )
+        if shares.max() <= LARGEST_SLOW_SHARE:
+            return None
+        return (
+            f"no kernel has a mean, but local means are {shares.max():.0%} of the energy of signal "
+            f"{int(np.argmax(shares))}: subtract them (scipy.ndimage.uniform_filter), "
+            "or add a constant kernel"
+        )
+
+    @cached_property
+    def _has_mean(self) -> bool:
+        """True if a kernel has a part that is constant, beyond `LEAST_MEAN` of its norm."""
+        norms = np.sqrt(self.squared_norms[: self.n_kernels])
+        sums = np.abs(self.kernel_rows.sum(axis=1)) / np.sqrt(self.kernel_rows.shape[1])
+        return bool((sums > LEAST_MEAN * norms).any())
+
+    @cached_property
+    def _equal_kernels(self) -> tuple[int, int] | None:
+        """Two kernels, perhaps at neighbouring positions, that are equal but for a factor."""
+        norms = np.sqrt(self.squared_norms[: self.n_kernels])
+        stencil = self.stencil()
+        middle = np.array(stencil.shape[1:3]) // 2
+        for kernel, products in enumerate(stencil):
+            cosines = np.abs(products) / (norms[kernel] * norms)
+            cosines[middle[0], middle[1], kernel] = 0.0
+            if cosines.max() > 1.0 - EQUAL:
+                return kernel, int(np.unravel_index(np.argmax(cosines), cosines.shape)[2])
+        return None
 
     def toarray(self) -> np.ndarray:
         """Return the atoms in full, shape (n_atoms, n_features), for small images and tests."""

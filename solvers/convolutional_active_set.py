@@ -38,12 +38,15 @@ from solvers.convolution import ConvolutionalDictionary
 from solvers.dictionaries import inverse_norms
 from solvers.nested_dissection import Factor
 from solvers.problem import LassoProblem
+from solvers.progress import is_shown, report, share_of_decades
 from solvers.result import compressed_rows
 
 # All numbers here: `python -m tests.benchmarks convolution`, and docs/convolution.md for what they gain.
 # Violations below this share of the largest correlation, both in units of the norms of atoms, and differences
 # of objectives below this share of 1/2 ||signal||^2, are rounding: some hundred times 1e-16.
 ROUNDING = 1e-13
+# Where the progress bar is full: correlations exceed no penalty by more than this share of it.
+SMALL_EXCESS = 1e-6
 # Most rounds for one signal.  Photographs take a dozen, nearly dependent kernels forty.
 MOST_ROUNDS = 200
 # Of so many sweeps the first is over all coefficients, the others over those that are not zero, and only
@@ -214,6 +217,7 @@ class ActiveSetSearch:
         reach = np.abs(problem.correlations[0]) * inverse_norms(problem.squared_norms)
         self._tolerance = ROUNDING * reach.max() * norms
         self._grid = _kernel_grid(dictionary)
+        self._first_excess = 0.0
         self.code = np.zeros(by_position)
         self.code.ravel()[atoms] = code
         self.image = self._image_left()
@@ -274,7 +278,8 @@ class ActiveSetSearch:
     def _sweep(self, n_cycles: int) -> None:
         """Descend along the coordinates; end when no atom enters or leaves the support any more."""
         drift = np.zeros(len(self.code))
-        for _ in range(n_cycles):
+        for cycle in range(n_cycles):
+            self._report(f"sweep {CYCLE * cycle}")
             n_changes = 0
             for k in range(CYCLE):
                 arguments = (self._backwards, self.code, self.image, drift)
@@ -308,6 +313,21 @@ class ActiveSetSearch:
             + 0.5 * (values**2 @ self._curvatures[support])
         )
 
+    def _excess(self) -> float:
+        """Return by which share of their penalties correlations exceed these, at most."""
+        correlations = self._correlations_with_residual()
+        reach = correlations if self.problem.positive else np.abs(correlations)
+        return max(float((reach / self._l1_weights.ravel()).max()) - 1.0, 0.0)
+
+    def _report(self, text: str) -> None:
+        """Show how far the search is: by the excess, down to `SMALL_EXCESS`."""
+        if not is_shown():
+            return
+        excess = self._excess()
+        self._first_excess = max(excess, self._first_excess)
+        share = share_of_decades(excess, self._first_excess, SMALL_EXCESS)
+        report(0.99 * share, f"round {self.n_rounds}, {text}, excess {excess:.0e}")
+
     def _is_near(self, support: np.ndarray, target: np.ndarray) -> bool:
         """Return whether the penalty of a code alone is not above the objective of the zero code.
 
@@ -331,6 +351,7 @@ class ActiveSetSearch:
         support, values = self.support()
         part = gram_part(self.problem.dictionary, support, self._curvatures[support])
         signed_penalty = np.sign(values) * self._l1_weights.ravel()[support]
+        self._report(f"{len(support)} active")
         correlations = self._correlations_with_residual()[support]
         defect = correlations - self._curvatures[support] * values - signed_penalty
         diagonal = self._diagonal.ravel()[support]

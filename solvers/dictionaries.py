@@ -62,6 +62,10 @@ class Dictionary(ABC):
     def require_norms(self) -> None:
         """Raise ValueError if all atoms are zero, or if floating point cannot hold a squared norm."""
 
+    def complaint(self, signals: np.ndarray) -> str | None:
+        """Return what is wrong with coding signals in this dictionary, in one sentence, or None."""
+        return None
+
     @abstractmethod
     def correlate(self, signals: np.ndarray) -> np.ndarray:
         """Return signals @ D.T, shape (n_signals, n_atoms)."""

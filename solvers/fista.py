@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from tqdm import tqdm
 
 from snn import checks
 from solvers.dictionaries import Dictionary, sparse_product
 from solvers.optimality import measure
 from solvers.problem import LassoProblem, ProblemSetup
+from solvers.progress import Progress, progress_bar, share_of_decades
 from solvers.result import SparseCodingResult, certified_result
 from solvers.start import Start, start_codes
 
@@ -95,7 +95,7 @@ def solve_fista(
     step = gradient_step(problem)
 
     size = max(1, BLOCK_ENTRIES // problem.n_atoms)
-    with tqdm(total=problem.n_signals, desc="fista", unit="signal", disable=not progress) as bar:
+    with progress_bar(problem.n_signals, unit="signal", description="fista", shown=progress) as bar:
         for first in range(0, problem.n_signals, size):
             block = slice(first, first + size)
             _solve_block(problem.subset(block), step, tol, max_iter, codes[block], n_steps[block], bar)
@@ -112,7 +112,7 @@ def _solve_block(
     max_iter: int,
     codes: np.ndarray,
     n_steps: np.ndarray,
-    bar: tqdm,
+    bar: Progress | None,
 ) -> None:
     """Improve `codes`, and fill `n_steps`."""
     iterates = Iterates(problem, step, codes)
@@ -120,7 +120,10 @@ def _solve_block(
     iteration = 0
     while True:
         n_steps[signals] = iteration
-        done = np.flatnonzero(iterates.relative_gap() <= tol)
+        gaps = iterates.relative_gap()
+        if bar is not None:
+            bar.within(share_of_decades(gaps.max(), 1.0, tol), f"gap {gaps.max():.1e}")
+        done = np.flatnonzero(gaps <= tol)
         if len(done):
             # A signal leaves when its certificate agrees: the gap above is a difference of large numbers.
             leaving = problem.subset(signals[done])
@@ -130,7 +133,8 @@ def _solve_block(
             codes[signals[done]] = candidates[agreed]
             signals = np.delete(signals, done)
             iterates.drop(done)
-            bar.update(len(done))
+            if bar is not None:
+                bar.update(len(done))
         if iteration == max_iter or not len(signals):
             break
         n_more = min(max(CHECK_EVERY, iteration // CHECK_PART), max_iter - iteration)
@@ -138,7 +142,8 @@ def _solve_block(
             iterates.advance()
         iteration += n_more
     codes[signals] = iterates.codes / step.norms
-    bar.update(len(signals))
+    if bar is not None:
+        bar.update(len(signals))
 
 
 class GradientStep(NamedTuple):

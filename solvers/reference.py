@@ -12,11 +12,11 @@ from typing import NamedTuple
 import numpy as np
 from joblib import effective_n_jobs
 from scipy import sparse
-from tqdm import tqdm
 
 from snn import checks
 from solvers.optimality import measure
 from solvers.problem import LassoProblem
+from solvers.progress import progress_bar
 from solvers.result import SparseCodingResult, certified_result
 from solvers.start import Start, start_codes
 from solvers.workers import spread
@@ -225,7 +225,7 @@ def _solve_each(
     solve_chunk = partial(_solve_chunk, scaled=scaled, solve_one=solve_one)
     with (
         _without_convergence_warnings(),
-        tqdm(total=len(chunks), desc=description, unit="task", disable=not progress) as bar,
+        progress_bar(len(chunks), unit="task", description=description, shown=progress) as bar,
     ):
         # scikit-learn's solvers hold the GIL for much of their time.
         solved = spread(solve_chunk, chunks, n_jobs, n_workers, bar, prefer="processes")

@@ -114,6 +114,11 @@ class RefinedCodes:
         return np.where(self._looks["scale"] > 0.0, self._looks["scale"], 1.0)
 
     @property
+    def gaps(self) -> np.ndarray:
+        """Duality gap of the best code of each signal so far."""
+        return self._looks["gap"]
+
+    @property
     def n_stages(self) -> np.ndarray:
         """Stages of each signal."""
         return self._looks["n_stages"]

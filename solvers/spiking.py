@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 
 import numpy as np
 from joblib import effective_n_jobs
 from scipy import sparse
-from tqdm import tqdm
 
 from snn import checks
 from solvers._kernels.batch import CompressedRows
 from solvers.certificate import certify
+from solvers.conditioning import warn_if_ill_posed
 from solvers.gram import gram_of
 from solvers.problem import LassoProblem
+from solvers.progress import progress_bar
 from solvers.result import SparseCodingResult, as_sparse, certified_result, compressed_rows
 from solvers.spiking_batches import joined, polish_batch, read_batch, read_smooth_batch
 from solvers.spiking_network import LassoNetwork
@@ -232,6 +232,7 @@ def solve_spiking(
             )
     n_jobs = checks.worker_count("n_jobs", n_jobs)
     progress = checks.flag("progress", progress)
+    warn_if_ill_posed(problem)
     codes_at_start = start_codes(problem, start)
     if codes_at_start is not None and (polish or readout != "smooth"):
         raise ValueError(
@@ -252,7 +253,7 @@ def solve_spiking(
     else:
         solve = partial(read_batch, readout=readout)
     solve = partial(solve, network=network, tol=tol, max_duration=max_duration)
-    with tqdm(total=len(batches), unit="batch", desc="spiking") if progress else nullcontext() as bar:
+    with progress_bar(len(batches), unit="batch", description="spiking", shown=progress) as bar:
         outcome = joined(spread(solve, batches, n_jobs, n_workers, bar))
     return certified_result(
         problem,

@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from threading import Lock
 from typing import TypeVar
 
 from joblib import Parallel, delayed
 from joblib.parallel import ThreadingBackend, get_active_backend
 from threadpoolctl import threadpool_info, threadpool_limits
-from tqdm import tqdm
+
+from solvers.progress import Progress
 
 Batch = TypeVar("Batch")
 Outcome = TypeVar("Outcome")
@@ -48,7 +48,7 @@ def spread(
     batches: Sequence[Batch],
     n_jobs: int | None,
     n_workers: int,
-    bar: tqdm | None,
+    bar: Progress | None,
     *,
     prefer: str = "threads",
 ) -> list[Outcome]:
@@ -67,7 +67,7 @@ def spread(
         As joblib takes it.
     n_workers : int
         The number of workers that `n_jobs` means.
-    bar : tqdm or None
+    bar : Progress or None
         A progress bar, updated after every batch.
     prefer : {"threads", "processes"}, default "threads"
         The kind of workers unless a `joblib.parallel_config` says otherwise.
@@ -78,13 +78,9 @@ def spread(
         The outcomes, in the order of the batches.
     """
 
-    # Threads that update the bar at the same time would lose counts.
-    at_bar = Lock()
-
     def counted(outcome: Outcome) -> Outcome:
         if bar is not None:
-            with at_bar:
-                bar.update()
+            bar.update()
         return outcome
 
     if n_workers == 1 or len(batches) == 1:

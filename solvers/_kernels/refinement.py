@@ -211,9 +211,11 @@ def n_suppressed(problem, moments, potential, offset):
 
 
 @uncounted
-def widen(problem, moments, potential, offset, has_progress, width):
-    """Widen the margins of atoms whose offsets are too large; where the stage was of use, narrow those of
-    others that were widened."""
+def widen(problem, moments, potential, has_progress, offset, width):
+    """Widen the margins of atoms whose offsets are too large; after progress, narrow those of others.
+
+    Without progress narrower margins would bring the same offsets again.
+    """
     for i in range(offset.shape[0]):
         if is_suppressed(i, problem, moments, potential, offset):
             width[i] *= WIDER
@@ -380,7 +382,7 @@ def look_at(form, problem, signals, moments, max_duration, refine, looks, codes,
         if not has_ended and refine and stage_ends(look, problem, moments[k], drives.potential[k], offset):
             look.duration += time
             has_progress = look.gap <= SOME * look.gap_before
-            widen(problem, moments[k], drives.potential[k], offset, has_progress, codes.width[k])
+            widen(problem, moments[k], drives.potential[k], has_progress, offset, codes.width[k])
             is_driven = begin_stage(form, problem, k, look, codes, max_duration, drives, work)
             look.status = STAGE_ENDED if is_driven else DONE
         elif has_ended:

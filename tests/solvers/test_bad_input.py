@@ -200,12 +200,12 @@ CASES = [
     (
         lambda: solve_spiking(PROBLEM, readout="mean"),
         ValueError,
-        "readout must be one of 'rate', 'current'; got 'mean'",
+        "readout must be one of 'smooth', 'rate', 'current'; got 'mean'",
     ),
     (
         lambda: solve_spiking(PROBLEM, readout=None),
         TypeError,
-        "readout must be one of 'rate', 'current'; got NoneType",
+        "readout must be one of 'smooth', 'rate', 'current'; got NoneType",
     ),
     (lambda: solve_spiking(PROBLEM, time_step=0.0), ValueError, "time_step must be positive; got 0.0"),
     (lambda: solve_spiking(PROBLEM, time_step="1/4"), TypeError, "time_step must be a real number; got str"),
@@ -296,7 +296,7 @@ CASES = [
     (
         lambda: SpikingSparseCoder(DICTIONARY, alpha=0.1, readout="x").fit_transform(SIGNALS),
         ValueError,
-        "readout must be one of 'rate', 'current'; got 'x'",
+        "readout must be one of 'smooth', 'rate', 'current'; got 'x'",
     ),
     # -- comparisons --
     (lambda: compare("problem", ["fista"]), TypeError, "problem must be a LassoProblem; got str"),

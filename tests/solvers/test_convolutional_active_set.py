@@ -23,6 +23,8 @@ from solvers.convolutional_active_set import ActiveSetSearch, gram_part
 from solvers.nested_dissection import Factor, divide
 from tests.reference.convolutions import GEOMETRIES, random_dictionary
 
+# Kernels that depend on each other are on purpose here.
+pytestmark = pytest.mark.filterwarnings("ignore::solvers.conditioning.IllPosedWarning")
 # The equations are solved until their residual is rounding, 1e-16 times sums of some hundred products.
 ROUNDING = 1e-13
 

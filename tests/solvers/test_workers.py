@@ -1,5 +1,6 @@
 """Batches spread over workers: every one once, in order, with the same bits; an error ends it soon."""
 
+import io
 import threading
 import time
 
@@ -11,6 +12,7 @@ from threadpoolctl import threadpool_info, threadpool_limits
 from tqdm import tqdm
 
 from solvers import LassoProblem, penalty_max, solve_spiking
+from solvers.progress import Progress
 from solvers.workers import spread
 
 
@@ -125,14 +127,6 @@ def test_an_error_does_not_wait_for_what_others_are_at():
 
 
 def test_threads_tell_the_bar_one_at_a_time():
-    class Bar:
-        n = 0
-
-        def update(self):
-            n = self.n
-            time.sleep(1e-3)
-            self.n = n + 1
-
-    bar = Bar()
-    spread(square, range(20), 4, 4, bar)
-    assert bar.n == 20
+    with tqdm(total=20, file=io.StringIO()) as bar:
+        spread(square, range(20), 4, 4, Progress(bar))
+        assert bar.n == 20

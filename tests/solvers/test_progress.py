@@ -1,0 +1,90 @@
+"""A bar moves within one large problem, and never back."""
+
+import io
+import re
+import signal
+import threading
+
+import numpy as np
+import pytest
+from tqdm import tqdm
+
+from solvers import LassoProblem, progress, solve_active_set, solve_fista, solve_spiking
+from solvers.progress import Progress, progress_bar, report, share_of_decades
+from tests.reference.convolutions import GEOMETRIES, random_dictionary
+
+
+def test_share_of_decades():
+    assert share_of_decades(1.0, 1.0, 1e-6) == share_of_decades(2.0, 1.0, 1e-6) == 0.0
+    assert share_of_decades(1e-7, 1.0, 1e-6) == share_of_decades(0.0, 1.0, 1e-6) == 1.0
+    assert share_of_decades(1e-3, 1.0, 1e-6) == pytest.approx(0.5)
+    assert share_of_decades(0.0, 0.0, 0.0) == 1.0
+
+
+def test_a_bar_counts_and_moves_within():
+    bar = tqdm(total=2, file=io.StringIO())
+    shown = Progress(bar)
+    seen = []
+    for share in (0.2, 0.6, 0.4):
+        shown.within(share, "text")
+        seen.append(bar.n)
+    shown.update()
+    shown.within(0.5, "text")
+    assert [*seen, bar.n] == [0.2, 0.6, 0.6, 1.5]
+    shown.update()
+    assert bar.n == 2
+
+
+def test_without_a_bar_reports_go_nowhere():
+    report(0.5, "text")
+    with progress_bar(1, unit="batch", description="solver", shown=False) as bar:
+        assert bar is None
+        assert not progress.is_shown()
+        report(0.5, "text")
+
+
+def test_workers_of_another_thread_do_not_move_the_bar_within():
+    with progress_bar(1, unit="batch", description="solver", shown=True):
+        seen = []
+        thread = threading.Thread(target=lambda: seen.append(progress.is_shown()))
+        thread.start()
+        thread.join()
+        assert seen == [False]
+        assert progress.is_shown()
+
+
+def one_problem():
+    dictionary = random_dictionary(GEOMETRIES[0])
+    return LassoProblem(dictionary, np.random.default_rng(1).standard_normal((1, dictionary.shape[1])), 0.5)
+
+
+@pytest.mark.parametrize(
+    "solve",
+    [
+        solve_active_set,
+        solve_fista,
+        lambda problem, **more: solve_spiking(problem, polish=True, **more),
+        lambda problem, **more: solve_spiking(problem, tol=1e-3, **more),
+    ],
+    ids=["active set", "fista", "spikes, polished", "spikes"],
+)
+def test_one_problem_moves_the_bar(solve, capsys, monkeypatch):
+    monkeypatch.setattr(progress, "SECONDS_BETWEEN", 0.0)
+    shown = solve(one_problem(), progress=True)
+    drawn = [float(each) for each in re.findall(r"\| ([\d.]+)/1 ", capsys.readouterr().err)]
+    assert len(set(drawn)) > 3
+    assert drawn == sorted(drawn)
+    assert drawn[-1] == 1.0
+    np.testing.assert_array_equal(shown.codes, solve(one_problem()).codes)
+
+
+def test_ctrl_c_ends_a_search(monkeypatch):
+    """Between two sweeps; nothing waits for the end of the search."""
+    dictionary = random_dictionary(((200, 200), (8, 8), 2), n_kernels=16)
+    image = np.random.default_rng(1).standard_normal((1, dictionary.shape[1]))
+    problem = LassoProblem(dictionary, image, 1e-3)
+    solve_active_set(one_problem())
+    main = threading.main_thread().ident
+    threading.Timer(0.3, lambda: signal.pthread_kill(main, signal.SIGINT)).start()
+    with pytest.raises(KeyboardInterrupt):
+        solve_active_set(problem)
