@@ -47,12 +47,12 @@ class SpikingDictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixi
         signal is zero in any dictionary.)
     max_iter : int, default 10
         Passes of `fit` through the signals.
-    batch_size : int, default 16
+    batch_size : int, default 32
         Signals that see the same weights.
     split_channels : bool, default True
         Whether signals are split in a positive and a negative channel (`dictlearn.split_channels`); if not,
         they must not be negative.
-    kappa, duration, amplitude, readout
+    kappa, duration, time_step, amplitude, readout
         How the network is run while it learns; see `LearningSettings`.
     steps : UsageSteps or PaperSteps, optional
         Step sizes and decay, by default ``UsageSteps()``.
@@ -119,10 +119,11 @@ class SpikingDictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixi
         *,
         alpha: float = 0.1,
         max_iter: int = 10,
-        batch_size: int = 16,
+        batch_size: int = 32,
         split_channels: bool = True,
         kappa: float = 0.7,
-        duration: float = 10.0,
+        duration: float = 5.0,
+        time_step: float | None = 1 / 16,
         amplitude: float = 5.0,
         readout: str = "currents",
         steps: Steps | None = None,
@@ -143,6 +144,7 @@ class SpikingDictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixi
         self.split_channels = split_channels
         self.kappa = kappa
         self.duration = duration
+        self.time_step = time_step
         self.amplitude = amplitude
         self.readout = readout
         self.steps = steps
@@ -350,6 +352,7 @@ class SpikingDictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixi
             penalty=checks.positive_number("alpha", self.alpha),
             kappa=self.kappa,
             duration=self.duration,
+            time_step=self.time_step,
             amplitude=self.amplitude,
             readout=self.readout,
             steps=UsageSteps() if self.steps is None else self.steps,

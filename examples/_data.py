@@ -8,6 +8,7 @@ from typing import TypeVar
 
 import numpy as np
 from PIL import Image
+from scipy.ndimage import map_coordinates, spline_filter
 
 from dictlearn import normalise, random_patches, remove_mean, split_channels
 from examples._common import LUMA
@@ -97,6 +98,32 @@ def patch_signals(images: list[np.ndarray], side: int, n: int, *, seed: int, con
     """
     patches = random_patches(images, side, n, rng=seed, least_contrast=contrast)
     return split_channels(normalise(remove_mean(patches)[0])[0])
+
+
+def panned_window(
+    image: np.ndarray, n_frames: int, shift: float, *, side: int, corner: tuple[int, int] = (0, 0)
+) -> np.ndarray:
+    """Return the frames of a window that moves over an image to the right, (n_frames, side, side).
+
+    It moves by `shift` pixels a frame, from where its upper left corner is at first.  Between pixels the
+    image is a cubic spline.
+    """
+    row, column = np.mgrid[:side, :side].astype(float)
+    row, column = row + corner[0], column + corner[1]
+    positions = shift * np.arange(n_frames)
+    last = row[-1, -1] + 1.0, column[-1, -1] + positions[-1] + 1.0
+    if min(corner) < 0 or last[0] > image.shape[0] or last[1] > image.shape[1]:
+        raise ValueError(
+            f"the window must stay in the image, of {image.shape} pixels; got one from {corner} to "
+            f"({last[0]:g}, {last[1]:g})"
+        )
+    coefficients = spline_filter(image, mode="nearest")
+    return np.stack(
+        [
+            map_coordinates(coefficients, [row, column + step], mode="nearest", prefilter=False)
+            for step in positions
+        ]
+    )
 
 
 def _file(name: str) -> Traversable | None:

@@ -7,6 +7,7 @@ import json
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 
@@ -27,13 +28,13 @@ from examples._common import BLUE, GREEN, GREY, ORANGE, PURPLE, RED, figure, par
 from examples._data import held_out, patch_signals
 from snn.plotting import raster
 
-SEED = 0
 # To learn from, drawn once and shown again if more samples are wanted.
 N_PATCHES = 100_000
 MARKS = (0, 1_000, 2_000, 5_000, 10_000, 20_000, 50_000, 100_000, 200_000)
 # Of plain gradient descent; the best is the baseline.
 GRADIENT_STEPS = (0.1, 0.2, 0.5, 1.0, 2.0)
 LEARNERS = ("random-start", "gradient", "scikit-learn", "spams")
+DESCENT = "gradient descent, step "
 SPIKES, RANDOM_START = "two-phase network", "two-phase network, random F, B, H"
 
 
@@ -89,7 +90,7 @@ def options(description: str, *, n_samples: int) -> argparse.ArgumentParser:
     """Return the options that every example of learning has."""
     arguments = parser(description)
     arguments.add_argument("--samples", type=int, default=n_samples, help="training samples")
-    arguments.add_argument("--batch", type=int, default=16, help="samples that see the same weights")
+    arguments.add_argument("--batch", type=int, default=32, help="samples that see the same weights")
     arguments.add_argument("--jobs", type=int, default=1, help="threads")
     arguments.add_argument(
         "--learners",
@@ -108,30 +109,51 @@ def options(description: str, *, n_samples: int) -> argparse.ArgumentParser:
     arguments.add_argument(
         "--online-batch", type=int, help="batches of scikit-learn and SPAMS, whose cost is by the batch"
     )
+    arguments.add_argument(
+        "--seeds",
+        nargs="+",
+        type=int,
+        default=[0],
+        help="of the start and the order of the samples; results are the mean and the spread over them",
+    )
     arguments.add_argument("--held-out", type=int, default=2_000, help="held-out signals for the curves")
     return arguments
 
 
 def run(task: Task, arguments: argparse.Namespace) -> None:
-    """Learn with every method, evaluate, print, draw, and write the numbers."""
+    """Learn with every method and seed, evaluate, print, draw, and write the numbers.
+
+    What a method has learned from a seed is written when it is done, and not learned again if the program
+    is started again with the same options.
+    """
     if arguments.samples < MARKS[1]:
         raise SystemExit(f"--samples must be at least {MARKS[1]:,}; got {arguments.samples:,}")
-    start = random_dictionary(task.n_atoms, task.signals.shape[1], rng=SEED)
+    arguments.output.mkdir(parents=True, exist_ok=True)
+    runs = []
+    for seed in arguments.seeds:
+        runs.append(_run_seed(task, arguments, seed))
+        # The best step is the same for all seeds.
+        best = _best_descent(runs[0])
+        if best is not None:
+            arguments.steps = [float(best.rsplit(" ", 1)[1])]
+    _report(task, runs, arguments)
+    _draw(task, runs, arguments)
+
+
+def _run_seed(task: Task, arguments: argparse.Namespace, seed: int) -> dict[str, dict]:
+    """Return the curve of each method, read from the file of the seed or learned now."""
+    start = random_dictionary(task.n_atoms, task.signals.shape[1], rng=seed)
     held_out_signals = task.held_out[: arguments.held_out]
 
     def score(dictionary: np.ndarray, signals: np.ndarray = held_out_signals) -> float:
         return mean_objective(dictionary, signals, penalty=task.penalty, n_jobs=arguments.jobs).objective
 
     marks = [mark for mark in MARKS if mark < arguments.samples] + [arguments.samples]
-    settings = LearningSettings(penalty=task.penalty, batch_size=arguments.batch)
-    curves: dict[str, dict] = {}
-    learners: dict[str, TwoPhaseLearner] = {}
-    beginnings = {SPIKES: TwoPhaseNetwork.consistent(start)}
-    if "random-start" in arguments.learners:
-        beginnings[RANDOM_START] = random_network(task.n_atoms, task.signals.shape[1], rng=SEED)
-    for name, network in beginnings.items():
-        learner, curve = _learn(task, settings, network, marks, score, arguments, name)
-        learners[name], curves[name] = learner, curve
+    curves = _read(task, arguments, seed)
+    for name, network in _beginnings(task, arguments, seed).items():
+        if name in curves:
+            continue
+        learner, curve = _learn(task, network, marks, score, arguments, name, seed)
         raw = mean_objective(
             learner.network.feedback.T, task.held_out, penalty=task.penalty, normalise=False
         ).objective
@@ -141,9 +163,12 @@ def run(task: Task, arguments: argparse.Namespace) -> None:
         curve["spikes"] = learner.n_spikes / learner.n_samples
         for key in ("consistency", "symmetry", "least_norm", "median_norm", "largest_norm", "disturbance"):
             curve[key] = [float(history[key][0]), float(history[key].min()), float(history[key][-1])]
-        _write(task, curves, arguments)
-    for name, learn in _baselines(task, start, marks, arguments).items():
-        print(f"{name} ...", flush=True)
+        curves[name] = curve
+        _write(task, curves, arguments, seed)
+    for name, learn in _baselines(task, start, marks, arguments, seed).items():
+        if name in curves:
+            continue
+        print(f"{name}, seed {seed} ...", flush=True)
         outcome = learn()
         curves[name] = {
             "n_samples": [int(n) for n in outcome.n_samples],
@@ -151,16 +176,27 @@ def run(task: Task, arguments: argparse.Namespace) -> None:
             "last": score(outcome.dictionaries[-1], task.held_out),
             "seconds": float(outcome.seconds[-1]),
         }
-        _write(task, curves, arguments)
-    _report(task, curves, arguments)
-    _draw(task, curves, learners, beginnings, arguments)
+        _write(task, curves, arguments, seed)
+    return curves
 
 
-def _write(task: Task, curves: dict[str, dict], arguments: argparse.Namespace) -> None:
-    numbers = {
+def _beginnings(task: Task, arguments: argparse.Namespace, seed: int) -> dict[str, TwoPhaseNetwork]:
+    """Return the networks that learning starts from, by name."""
+    n_inputs = task.signals.shape[1]
+    start = random_dictionary(task.n_atoms, n_inputs, rng=seed)
+    beginnings = {SPIKES: TwoPhaseNetwork.consistent(start)}
+    if "random-start" in arguments.learners:
+        beginnings[RANDOM_START] = random_network(task.n_atoms, n_inputs, rng=seed)
+    return beginnings
+
+
+def _conditions(task: Task, arguments: argparse.Namespace, seed: int) -> dict:
+    """Return what the numbers of a seed depend on."""
+    return {
         "task": task.title,
         "training signals": len(task.signals),
         "held-out signals": len(task.held_out),
+        "held-out signals of the curves": min(arguments.held_out, len(task.held_out)),
         "atoms": task.n_atoms,
         "inputs": task.signals.shape[1],
         "penalty": task.penalty,
@@ -168,24 +204,65 @@ def _write(task: Task, curves: dict[str, dict], arguments: argparse.Namespace) -
         "batch": arguments.batch,
         "batch of scikit-learn and SPAMS": arguments.online_batch or arguments.batch,
         "threads of the network": arguments.jobs,
-        "seed": SEED,
-        "curves": curves,
+        "seed": seed,
     }
-    (arguments.output / f"{task.name}.json").write_text(json.dumps(numbers, indent=1) + "\n")
+
+
+def _file(task: Task, arguments: argparse.Namespace, seed: int, ending: str) -> Path:
+    return arguments.output / f"{task.name}_{seed}{ending}"
+
+
+def _checkpoint(task: Task, arguments: argparse.Namespace, seed: int, name: str) -> Path:
+    start = "random" if name == RANDOM_START else "consistent"
+    return _file(task, arguments, seed, f"_{start}.npz")
+
+
+def _read(task: Task, arguments: argparse.Namespace, seed: int) -> dict[str, dict]:
+    """Return the curves that an earlier run of the program has written, those with their checkpoints."""
+    file = _file(task, arguments, seed, ".json")
+    if not file.exists():
+        return {}
+    numbers = json.loads(file.read_text())
+    curves = numbers.pop("curves")
+    conditions = _conditions(task, arguments, seed)
+    if numbers != conditions:
+        changed = sorted(key for key in conditions if numbers.get(key) != conditions[key])
+        raise SystemExit(
+            f"{file} must be of the same options; {', '.join(changed)} differs: remove it, or choose "
+            "another --output"
+        )
+    return {
+        name: curve
+        for name, curve in curves.items()
+        if name not in (SPIKES, RANDOM_START) or _checkpoint(task, arguments, seed, name).exists()
+    }
+
+
+def _write(task: Task, curves: dict[str, dict], arguments: argparse.Namespace, seed: int) -> None:
+    numbers = {**_conditions(task, arguments, seed), "curves": curves}
+    file = _file(task, arguments, seed, ".json")
+    part = file.with_suffix(".part")
+    part.write_text(json.dumps(numbers, indent=1) + "\n")
+    part.replace(file)
+
+
+def _best_descent(curves: dict[str, dict]) -> str | None:
+    """Return the name of the best gradient descent, if there was any."""
+    descents = [name for name in curves if name.startswith(DESCENT)]
+    return min(descents, key=lambda name: curves[name]["last"]) if descents else None
 
 
 def _learn(
     task: Task,
-    settings: LearningSettings,
     network: TwoPhaseNetwork,
     marks: list[int],
     score: Callable[[np.ndarray], float],
     arguments: argparse.Namespace,
     name: str,
+    seed: int,
 ) -> tuple[TwoPhaseLearner, dict]:
     """Learn with spikes, with a checkpoint, and keep the objective at the marks."""
-    arguments.output.mkdir(parents=True, exist_ok=True)
-    file = arguments.output / f"{task.name}_{'random' if name == RANDOM_START else 'consistent'}.npz"
+    file = _checkpoint(task, arguments, seed, name)
     file.unlink(missing_ok=True)
     norms = np.linalg.norm(network.feedback, axis=0)
     curve = {"n_samples": [0], "objective": [score(network.feedback.T / norms[:, np.newaxis])]}
@@ -201,13 +278,13 @@ def _learn(
         measuring += time.perf_counter() - began
 
     began = time.perf_counter()
-    print(f"{name} ...", flush=True)
+    print(f"{name}, seed {seed} ...", flush=True)
     learner = learn_dictionary(
         task.signals,
         start=network,
-        settings=settings,
+        settings=LearningSettings(penalty=task.penalty, batch_size=arguments.batch),
         n_samples=arguments.samples,
-        rng=SEED,
+        rng=seed,
         n_jobs=arguments.jobs,
         progress=True,
         callback=evaluate,
@@ -218,7 +295,7 @@ def _learn(
 
 
 def _baselines(
-    task: Task, start: np.ndarray, marks: list[int], arguments: argparse.Namespace
+    task: Task, start: np.ndarray, marks: list[int], arguments: argparse.Namespace, seed: int
 ) -> dict[str, Callable]:
     energy = float(np.mean((task.signals**2).sum(axis=1)))
     common = {
@@ -227,13 +304,13 @@ def _baselines(
         "n_samples": arguments.samples,
         "batch_size": arguments.batch,
         "marks": marks,
-        "rng": SEED,
+        "rng": seed,
         "progress": True,
     }
     chosen: dict[str, Callable] = {}
     if "gradient" in arguments.learners:
         for step in arguments.steps:
-            chosen[f"gradient descent, step {step}"] = lambda step=step: learn_by_gradient_descent(
+            chosen[f"{DESCENT}{step}"] = lambda step=step: learn_by_gradient_descent(
                 task.signals, step=step / energy, **common
             )
     online = arguments.online_batch or arguments.batch
@@ -251,35 +328,49 @@ def _baselines(
     return chosen
 
 
-def _report(task: Task, curves: dict[str, dict], arguments: argparse.Namespace) -> None:
-    best = min(curve["last"] for curve in curves.values())
+def _report(task: Task, runs: list[dict[str, dict]], arguments: argparse.Namespace) -> None:
+    names = list(runs[0])
+    lasts = {name: [curves[name]["last"] for curves in runs if name in curves] for name in names}
+    best = min(np.mean(values) for values in lasts.values())
     rows = [
         [
             name,
-            f"{curve['objective'][0]:.4g}",
-            f"{curve['last']:.4f}",
-            f"{100.0 * (curve['last'] / best - 1.0):.2f} %",
-            f"{curve['seconds']:.1f} s",
+            f"{runs[0][name]['objective'][0]:.4g}",
+            _mean_and_spread(lasts[name], "{:.4f}"),
+            f"{100.0 * (np.mean(lasts[name]) / best - 1.0):.2f} %",
+            _mean_and_spread([curves[name]["seconds"] for curves in runs if name in curves], "{:.1f}") + " s",
         ]
-        for name, curve in curves.items()
+        for name in names
     ]
-    print(f"\n{task.title}: {arguments.samples:,} samples, {task.n_atoms} atoms, penalty {task.penalty}")
-    print(table(["learner", "start", "held-out objective", "above the best", "time"], rows))
-    spikes = curves[SPIKES]
+    seeds = f", {len(runs)} seeds (mean and largest distance from it)" if len(runs) > 1 else ""
     print(
-        f"{spikes['spikes']:.0f} spikes a sample; consistency {spikes['consistency'][1]:.3f} at least, "
-        f"{spikes['consistency'][2]:.3f} at the end; norms {spikes['least_norm'][2]:.2f} to "
-        f"{spikes['largest_norm'][2]:.2f}; objective of the raw network {spikes['raw']:.4f}"
+        f"\n{task.title}: {arguments.samples:,} samples, {task.n_atoms} atoms, penalty {task.penalty}{seeds}"
+    )
+    print(table(["learner", "start", "held-out objective", "above the best", "time"], rows))
+    spikes = [curves[SPIKES] for curves in runs]
+    print(
+        f"{np.mean([curve['spikes'] for curve in spikes]):.0f} spikes a sample; consistency "
+        f"{min(curve['consistency'][1] for curve in spikes):.3f} at least, "
+        f"{min(curve['consistency'][2] for curve in spikes):.3f} at the end; norms "
+        f"{min(curve['least_norm'][2] for curve in spikes):.2f} to "
+        f"{max(curve['largest_norm'][2] for curve in spikes):.2f}; objective of the raw network "
+        f"{_mean_and_spread([curve['raw'] for curve in spikes], '{:.4f}')}"
     )
 
 
-def _draw(
-    task: Task,
-    curves: dict[str, dict],
-    learners: dict[str, TwoPhaseLearner],
-    beginnings: dict[str, TwoPhaseNetwork],
-    arguments: argparse.Namespace,
-) -> None:
+def _mean_and_spread(values: list[float], form: str) -> str:
+    """Return the mean and, of several values, the largest distance of one from it."""
+    mean = float(np.mean(values))
+    if len(values) == 1:
+        return form.format(mean)
+    return f"{form.format(mean)} +- {form.format(float(np.abs(np.array(values) - mean).max()))}"
+
+
+def _draw(task: Task, runs: list[dict[str, dict]], arguments: argparse.Namespace) -> None:
+    """Draw the objectives of all seeds, and what the first of them learned."""
+    seed = arguments.seeds[0]
+    beginnings = _beginnings(task, arguments, seed)
+    learners = {name: TwoPhaseLearner.load(_checkpoint(task, arguments, seed, name)) for name in beginnings}
     learner = learners[SPIKES]
     picture = figure(8.0, 8.3)
     ax = picture.add_subplot()
@@ -291,27 +382,24 @@ def _draw(
 
     picture = figure(10.0, 4.2)
     axes = picture.subplots(1, 2)
-    _draw_objectives(axes[0], curves)
+    _draw_objectives(axes[0], runs)
     _draw_weights(axes[1], learners)
     save(picture, arguments.output, f"{task.name}_learning.png")
     _draw_rasters(task, learner, beginnings[SPIKES], arguments)
 
 
-def _draw_objectives(ax, curves: dict[str, dict]) -> None:
-    descents = {name: curve for name, curve in curves.items() if name.startswith("gradient")}
-    best = min(descents, key=lambda name: descents[name]["last"]) if descents else None
+def _draw_objectives(ax, runs: list[dict[str, dict]]) -> None:
+    best = _best_descent(runs[0])
     colours = {SPIKES: BLUE, RANDOM_START: PURPLE, best: ORANGE, "scikit-learn": GREEN, "SPAMS": RED}
-    for name, curve in curves.items():
-        if name in descents and name != best:
+    for name, curve in runs[0].items():
+        if name not in colours:
             ax.plot(curve["n_samples"][1:], curve["objective"][1:], color=GREY, linewidth=0.6, alpha=0.5)
             continue
-        ax.plot(
-            curve["n_samples"][1:],
-            curve["objective"][1:],
-            "o-",
-            markersize=3,
-            color=colours[name],
-            label=name,
+        objectives = np.array([curves[name]["objective"][1:] for curves in runs if name in curves])
+        n_samples, colour = curve["n_samples"][1:], colours[name]
+        ax.plot(n_samples, objectives.mean(axis=0), "o-", markersize=3, color=colour, label=name)
+        ax.fill_between(
+            n_samples, objectives.min(axis=0), objectives.max(axis=0), color=colour, alpha=0.2, linewidth=0
         )
     ax.set_xscale("log")
     ax.set_xlabel("training samples")

@@ -43,6 +43,8 @@ LEARNED_FROM = ("china", "flower", "astronaut", "coffee", "rocket")
 # Relative to 1/2 ||image||^2.
 TOLS = (1e-1, 3e-2, 1e-2, 1e-3, 1e-4, 1e-5, 1e-6)
 LEAST_GAP = 1e-16
+# Of each time the least counts.
+REPEATS = 3
 
 
 class Curve(NamedTuple):
@@ -176,9 +178,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     kernels = learned_kernels(24, n_patches=2_000) if options.small else learned_kernels()
     problem = coding_problem(options.side, kernels)
-    by_spikes, spiking = follow(problem, solve_spiking, TOLS)
-    by_fista, fista = follow(problem, solve_fista, TOLS)
-    by_active_set, exact = follow(problem, solve_active_set, TOLS[-1:])
+    by_spikes, spiking = follow(problem, solve_spiking, TOLS, repeats=REPEATS)
+    by_fista, fista = follow(problem, solve_fista, TOLS, repeats=REPEATS)
+    by_active_set, exact = follow(problem, solve_active_set, TOLS[-1:], repeats=REPEATS)
     print("A photograph in convolutional sparse code")
     print(
         f"{options.side} x {options.side} pixels; {len(kernels)} kernels at "

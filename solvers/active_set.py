@@ -15,7 +15,14 @@ from solvers._kernels.batch import CompressedRows
 from solvers._kernels.one_signal import N_REPORTED, solve_and_certify
 from solvers.best_codes import BestCodes, joined_optimality
 from solvers.conditioning import warn_if_ill_posed
-from solvers.gram import ROUNDS_PER_ATOM, ConvolutionalGram, DenseGram, gram_of, uses_full_gram
+from solvers.gram import (
+    ATOMS_PER_SIGNAL,
+    ROUNDS_PER_ATOM,
+    ConvolutionalGram,
+    DenseGram,
+    gram_of,
+    uses_full_gram,
+)
 from solvers.optimality import Optimality
 from solvers.problem import LassoProblem
 from solvers.progress import progress_bar
@@ -97,8 +104,8 @@ def solve_active_set(
 
     Notes
     -----
-    For a single signal in a large dictionary only the entries of the Gram matrix between atoms that may be
-    active are computed, unless the problem has the matrix.
+    For few signals in a large dictionary only the entries of the Gram matrix between atoms that may be active
+    are computed, unless the problem has the matrix.
 
     References
     ----------
@@ -118,7 +125,7 @@ def solve_active_set(
         result = _solved_alone(problem, guess, tol, max_rounds)
         if result is not None:
             return result
-    gram = gram_of(problem, on_demand=True)
+    gram = gram_of(problem, on_demand=True, most_signals=max(problem.n_atoms // ATOMS_PER_SIGNAL, 1))
     n_workers = effective_n_jobs(n_jobs) if problem.n_signals > 1 else 1
     parts = batch_slices(problem.n_signals, problem.n_atoms, n_workers)
     batches = (

@@ -79,7 +79,7 @@ def solve_analog(
     max_duration = checks.positive_number("max_duration", max_duration)
     progress = checks.flag("progress", progress)
 
-    norms = np.sqrt(problem.squared_norms)
+    norms = np.sqrt(problem.atoms.positive_squared_norms)
     weights = -(problem.gram / norms / norms[:, np.newaxis])
     np.fill_diagonal(weights, 0.0)
     shape = (problem.n_signals, problem.n_atoms)
@@ -112,7 +112,7 @@ def _solve_one(
     length = np.sqrt(2.0 * problem.energies[0])
     drive = problem.correlations[0] / (norms * length)
     threshold = problem.l1_weights / (norms * length)
-    divisor = 1.0 + problem.curvatures / problem.squared_norms
+    divisor = 1.0 + problem.curvatures / problem.atoms.positive_squared_norms
     potential = np.zeros(problem.n_atoms)
     if code.any():
         potential = _potential(code * norms / length, drive, weights, threshold, divisor, problem.positive)

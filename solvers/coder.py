@@ -25,7 +25,7 @@ class SpikingSparseCoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
     Parameters
     ----------
     dictionary : array_like, shape (n_atoms, n_features)
-        Atoms of any positive norm.
+        Atoms of any norm.  The code of an atom of norm zero is zero; one at least must not be.
     alpha : float, array_like of shape (n_atoms,), or Penalty
         The penalty, positive; or an `ElasticNet` or `L1`.
     positive : bool, default False

@@ -14,7 +14,7 @@ from scipy import sparse
 from scipy.ndimage import uniform_filter
 
 from snn import checks
-from solvers.dictionaries import Dictionary, squared_norms_of_rows
+from solvers.dictionaries import Dictionary, inverse_norms, squared_norms_of_rows
 from solvers.rounding import high_part
 
 # A product of a code with the kernels goes through its non-zeros if they are fewer than one in so many.
@@ -42,7 +42,7 @@ class ConvolutionalDictionary(Dictionary):
     Parameters
     ----------
     kernels : array_like, shape (n_kernels, height, width)
-        Kernels of any norm but zero.
+        Kernels of any norm.  The codes of one that is zero are zero.
     image_shape : (int, int)
         (rows, columns) of the image.
     stride : int
@@ -53,7 +53,7 @@ class ConvolutionalDictionary(Dictionary):
     TypeError
         If an argument is of the wrong kind.
     ValueError
-        If a kernel is larger than the image, is zero or not finite, or the stride does not divide what
+        If kernels are larger than the image, all zero or not finite, or the stride does not divide what
         the image has beyond a kernel, so that the last position would not end with the image.
 
     Notes
@@ -88,9 +88,8 @@ class ConvolutionalDictionary(Dictionary):
                     f"stride must divide the {name} that the image has beyond a kernel, "
                     f"{image_side} - {kernel_side} = {image_side - kernel_side}; got {stride}"
                 )
-        empty = ~kernels.any(axis=(1, 2))
-        if empty.any():
-            raise ValueError(f"kernels must not be zero; got zeros for kernel {int(np.argmax(empty))}")
+        if not kernels.any():
+            raise ValueError("kernels must have one of positive norm; got zeros only")
         object.__setattr__(self, "kernels", checks.read_only(kernels))
         object.__setattr__(self, "image_shape", image_shape)
         object.__setattr__(self, "stride", stride)
@@ -130,12 +129,12 @@ class ConvolutionalDictionary(Dictionary):
         return checks.read_only(np.tile(squared_norms, self.n_positions))
 
     def require_norms(self) -> None:
-        """Raise ValueError if floating point cannot hold the squared norm of a kernel; none is zero."""
+        """Raise ValueError if floating point cannot hold the squared norm of a kernel; one is not zero."""
         squared_norms_of_rows("dictionary", "kernel", self.kernel_rows)
 
     def normalised(self, scale: float) -> ConvolutionalDictionary:
         """Return the dictionary of the atoms d_i / (||d_i|| scale)."""
-        norms = np.sqrt(self.squared_norms[: self.n_kernels, np.newaxis, np.newaxis])
+        norms = np.sqrt(self.positive_squared_norms[: self.n_kernels, np.newaxis, np.newaxis])
         return ConvolutionalDictionary(self.kernels / (norms * scale), self.image_shape, self.stride)
 
     def normal_product(self, codes: np.ndarray, *, out: np.ndarray) -> None:
@@ -307,11 +306,12 @@ class ConvolutionalDictionary(Dictionary):
     @cached_property
     def _equal_kernels(self) -> tuple[int, int] | None:
         """Two kernels, perhaps at neighbouring positions, that are equal but for a factor."""
-        norms = np.sqrt(self.squared_norms[: self.n_kernels])
+        # A kernel of norm zero is equal to none.
+        inverse = inverse_norms(self.squared_norms[: self.n_kernels])
         stencil = self.stencil()
         middle = np.array(stencil.shape[1:3]) // 2
         for kernel, products in enumerate(stencil):
-            cosines = np.abs(products) / (norms[kernel] * norms)
+            cosines = np.abs(products) * inverse[kernel] * inverse
             cosines[middle[0], middle[1], kernel] = 0.0
             if cosines.max() > 1.0 - EQUAL:
                 return kernel, int(np.unravel_index(np.argmax(cosines), cosines.shape)[2])

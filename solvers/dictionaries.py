@@ -16,8 +16,9 @@ from solvers.rounding import high_part
 
 # Of a dictionary: 4 MB.
 VALUES_AT_ONCE = 524_288
-# Rows of a large Gram matrix that are checked at least: fewer would hardly take less time.
-FEWEST_CHECKED_ROWS = 256
+# From so many atoms on, only so many rows of a given Gram matrix are checked, or up to twice as many.
+ALL_CHECKED = 512
+CHECKED_ROWS = 64
 # Up to so many atoms or features the largest eigenvalue is computed directly.
 MOST_FOR_DIRECT_EIGENVALUES = 64
 
@@ -49,9 +50,17 @@ class Dictionary(ABC):
         """The array of atoms that kernels read, or None if they have no kernel for this dictionary."""
         return None
 
+    @cached_property
+    def positive_squared_norms(self) -> np.ndarray:
+        """||d_i||^2; for an atom of norm zero, to divide by, the largest of them.  Shape (n_atoms,)."""
+        squared_norms = self.squared_norms
+        if squared_norms.min() > 0.0:
+            return squared_norms
+        return checks.read_only(np.where(squared_norms > 0.0, squared_norms, squared_norms.max()))
+
     @abstractmethod
     def require_norms(self) -> None:
-        """Raise ValueError if a squared norm is zero, or if floating point cannot hold it."""
+        """Raise ValueError if all atoms are zero, or if floating point cannot hold a squared norm."""
 
     def complaint(self, signals: np.ndarray) -> str | None:
         """Return what is wrong with coding signals in this dictionary, in one sentence, or None."""
@@ -108,7 +117,7 @@ class Dictionary(ABC):
 
     @abstractmethod
     def normalised(self, scale: float) -> Dictionary:
-        """Return the dictionary of the atoms d_i / (||d_i|| scale)."""
+        """Return the dictionary of the atoms d_i / (||d_i|| scale); an atom of norm zero stays zero."""
 
     @abstractmethod
     def toarray(self) -> np.ndarray:
@@ -161,7 +170,7 @@ class Dictionary(ABC):
         """Return L, the largest eigenvalue of the Gram matrix of the atoms at norm one, or a little more."""
         n_atoms, n_features = self.shape
         if min(n_atoms, n_features) <= MOST_FOR_DIRECT_EIGENVALUES:
-            atoms = self.toarray() / np.sqrt(self.squared_norms)[:, np.newaxis]
+            atoms = self.toarray() / np.sqrt(self.positive_squared_norms)[:, np.newaxis]
             square = atoms @ atoms.T if n_atoms <= n_features else atoms.T @ atoms
             return float(np.linalg.eigvalsh(square)[-1])
 
@@ -174,7 +183,7 @@ class Dictionary(ABC):
 
     def _normal_step(self, signal: np.ndarray) -> np.ndarray:
         """Return the sum over atoms of ``d_i (d_i . signal) / ||d_i||^2``."""
-        return self.reconstruct(self.correlate(signal.reshape(1, -1)) / self.squared_norms)[0]
+        return self.reconstruct(self.correlate(signal.reshape(1, -1)) / self.positive_squared_norms)[0]
 
     def _refuse(self) -> NoReturn:
         raise TypeError(
@@ -235,26 +244,28 @@ class DenseDictionary(Dictionary):
     def checked_gram(self, value: Any) -> np.ndarray:
         """Return the Gram matrix that a caller passed, if it is that of the array.
 
-        Its shape, type and diagonal are checked, and 256 to 511 evenly spread rows: all rows of a smaller
-        matrix.  Each of them, times a fixed vector of numbers between 1/2 and 1, must be what the array
-        gives for that row.  That takes as long as to read the array once, and these rows; the whole of a
-        large matrix takes longer to read than a problem to solve.  A change of an atom changes an entry in
-        every row.  So the matrix of another array, of atoms in another order or in other units, or one of
-        its triangles is refused.  A single wrong entry of a large matrix is refused if it is in one of those
-        rows.  No certificate depends on this: none uses the matrix.
+        Its shape, type and rows are checked: all rows of fewer than 512, and else 64 to 127 that are evenly
+        spread.  Each of them, times a fixed vector of numbers between 1/2 and 1, must be what the array gives
+        for that row.  That takes as long as to read the array once, and these rows; the whole of a large
+        matrix takes longer to read than a problem to solve.  A change of an atom changes an entry in every
+        row.  So the matrix of another array, of atoms in another order or in other units, one with another
+        diagonal, or one of its triangles is refused.  A single wrong entry of a large matrix is refused if it
+        is in one of those rows.  No certificate depends on this: none uses the matrix.
         """
         n_atoms = len(self._array)
         gram = checks.float_array("gram", value, shape=(n_atoms, n_atoms), meaning="(n_atoms, n_atoms)")
         norms = np.sqrt(self._squared_norms)
         # Errors count in units of the norms; for an atom of norm zero, which gives zeros, in the largest.
-        units = np.where(norms > 0.0, norms, norms.max())
-        rows = slice(None, None, max(n_atoms // FEWEST_CHECKED_ROWS, 1))
+        units = np.where(norms > 0.0, norms, norms.max() or 1.0)
+        rows = slice(None, None, 1 if n_atoms < ALL_CHECKED else n_atoms // CHECKED_ROWS)
         mixture = (0.75 + 0.25 * np.cos(np.arange(n_atoms))) / units
         with np.errstate(over="ignore", invalid="ignore"):
             differences = gram[rows] @ mixture - self._array[rows] @ (mixture @ self._array)
-            worst = max(
-                float(np.abs((np.diagonal(gram) - self._squared_norms) / units**2).max()),
-                float(np.abs(differences / units[rows]).max()) / np.sqrt(n_atoms),
+            diagonal = np.diagonal(gram)[rows] - self._squared_norms[rows]
+            # A maximum of NumPy's is not a number where one of its arguments is not.
+            worst = np.maximum(
+                np.abs(diagonal / units[rows] ** 2).max(),
+                np.abs(differences / units[rows]).max() / np.sqrt(n_atoms),
             )
         if not np.isfinite(worst):
             checks.require_finite("gram", gram)
@@ -266,10 +277,9 @@ class DenseDictionary(Dictionary):
         return gram
 
     def require_norms(self) -> None:
-        """Raise ValueError if an atom is zero."""
-        if self.squared_norms.min() == 0.0:
-            atom = int(np.argmin(self.squared_norms))
-            raise ValueError(f"dictionary must have atoms of positive norm; got zeros for atom {atom}")
+        """Raise ValueError if all atoms are zero."""
+        if self.squared_norms.max() == 0.0:
+            raise ValueError("dictionary must have an atom of positive norm; got zeros only")
 
     def correlate(self, signals: np.ndarray) -> np.ndarray:
         """Return signals @ array.T, shape (n_signals, n_atoms).
@@ -354,14 +364,14 @@ class DenseDictionary(Dictionary):
 
     def normalised(self, scale: float) -> DenseDictionary:
         """Return the dictionary of the atoms d_i / (||d_i|| scale)."""
-        return DenseDictionary(self._array / (np.sqrt(self.squared_norms) * scale)[:, np.newaxis])
+        return DenseDictionary(self._array / (np.sqrt(self.positive_squared_norms) * scale)[:, np.newaxis])
 
     def toarray(self) -> np.ndarray:
         """Return the array itself."""
         return self._array
 
     def _normal_step(self, signal: np.ndarray) -> np.ndarray:
-        return self._array.T @ ((self._array @ signal) / self.squared_norms)
+        return self._array.T @ ((self._array @ signal) / self.positive_squared_norms)
 
 
 def dictionary_of(value: Any) -> Dictionary:

@@ -9,7 +9,7 @@ import numpy as np
 from snn import checks
 from solvers.dictionaries import Dictionary, sparse_product
 from solvers.optimality import measure
-from solvers.problem import LassoProblem
+from solvers.problem import LassoProblem, ProblemSetup
 from solvers.progress import Progress, progress_bar, share_of_decades
 from solvers.result import SparseCodingResult, certified_result
 from solvers.start import Start, start_codes
@@ -181,8 +181,8 @@ def _parts(n_atoms: int) -> list[slice]:
 
 def gradient_step(problem: LassoProblem) -> GradientStep:
     """Return the step of all iterations of a problem."""
-    norms = np.sqrt(problem.squared_norms)
-    largest_eigenvalue = problem.atoms.largest_eigenvalue()
+    norms = np.sqrt(problem.atoms.positive_squared_norms)
+    largest_eigenvalue = problem.setup.once(_largest_eigenvalue)
     n_products = EXPECTED_ITERATIONS * problem.n_signals
     if not problem.atoms.gram_is_cheaper(n_products, at_hand=problem.has_gram):
         atoms = problem.atoms.normalised(np.sqrt(largest_eigenvalue))
@@ -191,6 +191,10 @@ def gradient_step(problem: LassoProblem) -> GradientStep:
     matrix /= norms[:, np.newaxis]
     matrix[np.diag_indices_from(matrix)] += 1.0
     return GradientStep(norms, largest_eigenvalue, matrix=matrix, atoms=None)
+
+
+def _largest_eigenvalue(setup: ProblemSetup) -> float:
+    return setup.atoms.largest_eigenvalue()
 
 
 class Iterates:

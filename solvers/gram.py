@@ -20,9 +20,12 @@ from solvers.convolution import ConvolutionalDictionary
 from solvers.dictionaries import inverse_norms
 from solvers.problem import LassoProblem, ProblemSetup
 
-# Atoms from which on the Gram matrix is not computed for a single signal.  The full matrix of
-# fewer atoms takes a millisecond or two: `python -m tests.benchmarks size`.
+# Atoms from which on the Gram matrix is not computed for a single signal.  The full matrix of fewer atoms
+# takes a millisecond or two: `python -m tests.benchmarks size`.
 FEWEST_ON_DEMAND = 512
+# In a large dictionary, codes of one signal for each so many atoms take less time without the Gram matrix
+# than the matrix takes alone.
+ATOMS_PER_SIGNAL = 100
 # Signals times atoms in one call of the kernel: some milliseconds, so that Ctrl-C is quick.
 VALUES_PER_CALL = 100_000
 # Most rounds for one signal, a multiple of the number of atoms.  It is never reached unless rounding errors
@@ -41,7 +44,9 @@ class ActiveSets(NamedTuple):
     """Whether no atom is left that violates its condition by more than rounding."""
 
 
-def gram_of(problem: LassoProblem, *, on_demand: bool = False) -> DenseGram | ConvolutionalGram:
+def gram_of(
+    problem: LassoProblem, *, on_demand: bool = False, most_signals: int = 1
+) -> DenseGram | ConvolutionalGram:
     """Return the Gram matrix of a problem's dictionary.
 
     Parameters
@@ -49,29 +54,32 @@ def gram_of(problem: LassoProblem, *, on_demand: bool = False) -> DenseGram | Co
     problem : LassoProblem
         The problem.
     on_demand : bool, default False
-        For a single signal, compute only the entries of a large matrix that are used, unless the problem has
-        the matrix.  For several signals the matrix is always computed, so that no bit of a code depends on
-        the other signals of its batch; a single signal then agrees with them to rounding.
+        For few signals, compute only the entries of a large matrix that are used, unless the problem has the
+        matrix.  Bits of a code depend on whether they are few, not on what they are; codes of few and of many
+        signals agree to rounding.
+    most_signals : int, default 1
+        Signals that are few.
     """
     if isinstance(problem.dictionary, ConvolutionalDictionary):
         return ConvolutionalGram(problem)
-    if on_demand and not uses_full_gram(problem):
+    if on_demand and not uses_full_gram(problem, most_signals):
         return DenseGram(problem.setup, on_demand=True)
     return problem.setup.once(DenseGram)
 
 
-def uses_full_gram(problem: LassoProblem) -> bool:
+def uses_full_gram(problem: LassoProblem, most_signals: int = 1) -> bool:
     """Return True if all of the Gram matrix of an array is used where parts of it might do."""
-    return problem.n_signals > 1 or problem.n_atoms < FEWEST_ON_DEMAND or problem.has_gram
+    return problem.n_signals > most_signals or problem.n_atoms < FEWEST_ON_DEMAND or problem.has_gram
 
 
 class DenseGram:
-    """The Gram matrix of an array of atoms: the full matrix, or as much of it as one signal needs.
+    """The Gram matrix of an array of atoms: the full matrix, or as much of it as few signals need.
 
     Attributes
     ----------
     diagonal : ndarray, shape (n_atoms,)
-        ||d_i||^2 plus the curvature of the penalty.
+        ||d_i||^2 plus the curvature of the penalty: the thresholds of neurons.  An atom of norm zero has the
+        largest ||d_i||^2 instead.  Its neuron has a negative drive and no weights, and never fires.
     group_length : int
         Neurons of a network are in groups of so many positive ones, followed by their negative ones.
     """
@@ -82,7 +90,7 @@ class DenseGram:
         # Before workers share it.
         self._gram = None if on_demand else setup.gram
         self._inverse_norms = inverse_norms(setup.squared_norms)
-        self.diagonal = setup.squared_norms + setup.curvatures
+        self.diagonal = setup.atoms.positive_squared_norms + setup.curvatures
         self.group_length = setup.n_atoms
 
     @cached_property
@@ -122,7 +130,7 @@ class DenseGram:
         if max_rounds is None:
             max_rounds = ROUNDS_PER_ATOM * problem.n_atoms
         if self._on_demand:
-            return ActiveSets(*working_set.optimal_code(problem, start, max_rounds))
+            return ActiveSets(*working_set.optimal_codes(problem, signals, start, max_rounds))
         n_signals, n_atoms = len(signals), problem.n_atoms
         codes = np.zeros((n_signals, n_atoms))
         report = np.zeros((n_signals, 3), dtype=np.int64)
@@ -158,7 +166,7 @@ class ConvolutionalGram:
 
     def __init__(self, problem: LassoProblem) -> None:
         self._dictionary = problem.dictionary
-        self.diagonal = problem.squared_norms + problem.curvatures
+        self.diagonal = problem.atoms.positive_squared_norms + problem.curvatures
         self.group_length = problem.dictionary.n_kernels
 
     def weights(self, *, positive: bool) -> StencilWeights:

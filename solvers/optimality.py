@@ -203,15 +203,17 @@ def _figures(problem: LassoProblem, codes: sparse.csr_array) -> Optimality:
     kkt_violation = violations.max(axis=1, initial=0.0)
 
     # From here on, `reach` is the largest that rounding allows, and so is every term of the gap.
-    norms = problem.atoms.norms
-    reach += np.multiply(residuals.correlation_errors[:, np.newaxis], norms, out=violations)
+    # The arrays of the largest problems take hundreds of megabytes each: one that is done with is used again.
+    errors = np.sqrt(np.broadcast_to(problem.squared_norms, reach.shape), out=violations)
+    errors *= residuals.correlation_errors[:, np.newaxis]
+    reach += errors
     kappa = penalty.dual_multiple(reach, along_signal, squared_residual)
     slacks = penalty_of_entry.slack(
         value,
         correlation,
         kappa.take(signal),
         positive=positive,
-        errors=residuals.correlation_errors.take(signal) * norms.take(atom),
+        errors=errors.take(place),
     )
     lost = (problem.n_features + n_atoms) * QUANTUM
     residual_norm = np.sqrt(squared_residual + lost) + residuals.errors

@@ -125,12 +125,15 @@ class Penalty(ABC):
         """Return ``|(||d_i||^2 + m_i) a_i - T(||d_i||^2 a_i + d_i.r, l_i)|``, in units of correlations.
 
         That is how far each coefficient is from a fixed point of its proximal step, times ||d_i||^2 + m_i.
+        For an atom of norm zero without curvature every step leads to zero, and it is l_i unless a_i is.
         """
         stepped = squared_norms * codes + correlations
         thresholded = stepped - np.minimum(stepped, self.l1_weights)
         if not positive:
             thresholded += np.minimum(stepped + self.l1_weights, 0.0)
-        return np.abs((squared_norms + self.curvatures) * codes - thresholded)
+        diagonal = squared_norms + self.curvatures
+        flat = np.where(codes == 0.0, 0.0, self.l1_weights)
+        return np.where(diagonal > 0.0, np.abs(diagonal * codes - thresholded), flat)
 
     def violation_at_zero(self, reach: np.ndarray, *, out: np.ndarray) -> np.ndarray:
         """Return `violation` of coefficients that are zero in `out`; negative where there is none."""

@@ -52,4 +52,6 @@ def tasks() -> precompile.Tasks:
             )
         runs[f"{form} by spikes, polished"] = partial(solve_spiking, problem, tol=0.05, polish=True, n_jobs=1)
         runs[f"{form} by an active set"] = partial(solve_active_set, problem, n_jobs=1)
+        one = problem.subset(slice(0, 1))
+        runs[f"{form} by an active set, one signal"] = partial(solve_active_set, one, n_jobs=1)
     return runs

@@ -133,7 +133,7 @@ class LassoProblem:
     Parameters
     ----------
     dictionary : array_like, shape (n_atoms, n_features), or ConvolutionalDictionary
-        Atoms of any norm but zero.
+        Atoms of any norm.  The code of an atom of norm zero is zero; one at least must not be.
     signals : array_like, shape (n_signals, n_features)
         One signal a row; for a single signal pass ``signal[np.newaxis]``.
     penalty : float, array_like of shape (n_atoms,), or Penalty
@@ -151,7 +151,7 @@ class LassoProblem:
         If an argument does not hold real numbers, or a convolutional dictionary comes with a `gram`.
     ValueError
         If shapes do not fit, a number is not finite, a penalty is not positive or does not fit the atoms
-        (`ElasticNet`), an atom is zero, the
+        (`ElasticNet`), all atoms are zero, the
         squared norm of a non-zero atom or signal overflows or is below 1e-292, or `gram` is not the
         dictionary's.
 

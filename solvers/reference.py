@@ -193,7 +193,7 @@ class _ScaledAtoms(NamedTuple):
 
 def _scaled_atoms(problem: LassoProblem, *, with_gram: bool) -> _ScaledAtoms:
     curvatures = problem.curvatures
-    penalty = float((problem.l1_weights / np.sqrt(problem.squared_norms + curvatures)).min())
+    penalty = float((problem.l1_weights / np.sqrt(problem.atoms.positive_squared_norms + curvatures)).min())
     factors = penalty / problem.l1_weights
     atoms = problem.atoms.array * factors[:, np.newaxis]
     scaled_curvatures = curvatures * factors * factors

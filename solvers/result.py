@@ -33,7 +33,7 @@ class Status(IntEnum):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class SparseCodingResult:
-    """Codes with their certificates, which `solvers.optimality` measures, whatever the solver.
+    """Codes with their certificates, the figures of `solvers.optimality`, whatever the solver.
 
     Attributes
     ----------

@@ -13,7 +13,7 @@ from solvers._kernels.batch import CompressedRows, average_currents, scaled_driv
 from solvers.best_codes import BestCodes, joined_optimality
 from solvers.optimality import Optimality
 from solvers.problem import LassoProblem
-from solvers.progress import report, share_of_decades
+from solvers.progress import is_shown, report, share_of_decades
 from solvers.refinement import RefinedCodes
 from solvers.result import entries_of, joined_rows
 from solvers.spiking_network import LassoNetwork
@@ -178,8 +178,9 @@ def read_smooth_batch(
     while len(signals):
         while len(refined.active):
             refined.advance()
-            worst = float((refined.gaps / np.maximum(problem.energies, np.finfo(float).tiny)).max())
-            report(0.99 * share_of_decades(worst, 1.0, tol), f"gap {worst:.1e}")
+            if is_shown():
+                worst = float((refined.gaps / np.maximum(problem.energies, np.finfo(float).tiny)).max())
+                report(0.99 * share_of_decades(worst, 1.0, tol), f"gap {worst:.1e}")
         best.put(signals, refined.codes[signals], if_better=best.codes is not None)
         # What the signals themselves say of a gap may differ from what correlations say, by rounding.
         signals = signals[best.missed(signals, tol) & (refined.duration[signals] < max_duration)]

@@ -12,9 +12,9 @@ from scipy import sparse
 from snn import checks
 from solvers.best_codes import BestCodes
 from solvers.convolution import ConvolutionalDictionary
-from solvers.dictionaries import dictionary_of
 from solvers.gram import gram_of
 from solvers.penalty import Penalty
+from solvers.prepared import PreparedLasso
 from solvers.problem import LassoProblem
 from solvers.refinement import RefinedCodes
 from solvers.result import SparseCodingResult, certified_result
@@ -105,15 +105,18 @@ class SparseCodingStream:
         positive: bool = False,
         gram: np.ndarray | None = None,
     ) -> None:
-        atoms = dictionary_of(dictionary)
-        nothing = np.zeros((1, atoms.shape[1]))
-        self._problem = LassoProblem(atoms, nothing, penalty, positive=positive, gram=gram)
-        self._network = LassoNetwork(gram_of(self._problem), positive=self._problem.positive)
+        self._prepared = PreparedLasso(dictionary, penalty, positive=positive, gram=gram)
+        self._n_features = self._prepared.setup.atoms.shape[1]
+        silent = self._prepared.with_signals(np.zeros((1, self._n_features)))
+        self._network = LassoNetwork(gram_of(silent), positive=silent.positive)
         self.reset()
         # Kernels are compiled or loaded here, so that the first frame is not late.
-        first = sparse.csr_array(([1.0], ([0], [0])), (1, atoms.shape[0]))
-        self.code(8.0 * self._problem.l1_weights[0] * self._problem.reconstruct(first)[0], max_spikes=1)
-        self.reset()
+        loudest = np.argmax(silent.squared_norms)
+        if silent.squared_norms[loudest] > 0.0:
+            atom = np.zeros((1, silent.n_atoms))
+            atom[0, loudest] = 8.0 * silent.l1_weights[loudest] / silent.squared_norms[loudest]
+            self.code(silent.reconstruct(atom)[0], max_spikes=1)
+            self.reset()
 
     def reset(self) -> None:
         """Forget all frames."""
@@ -157,7 +160,7 @@ class SparseCodingStream:
             If an argument is of the wrong kind, shape or value; the stream is then as it was before.
         """
         begin = time.perf_counter()
-        problem = self._problem.with_signals(self._checked_frame(frame))
+        problem = self._prepared.with_signals(self._checked_frame(frame))
         tol = checks.positive_number("tol", tol)
         if max_spikes is not None:
             max_spikes = checks.positive_integer("max_spikes", max_spikes)
@@ -207,7 +210,7 @@ class SparseCodingStream:
 
     def _checked_frame(self, frame: np.ndarray) -> np.ndarray:
         """Return the frame with one signal a row."""
-        n_features = self._problem.n_features
+        n_features = self._n_features
         meaning = "(n_features,) or (n_signals, n_features)"
         one = np.ndim(frame) == 1
         shape = (n_features,) if one else (None, n_features)

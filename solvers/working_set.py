@@ -1,4 +1,4 @@
-"""The active-set method for one signal and an array of atoms, without their Gram matrix.
+"""The active-set method for few signals and an array of atoms, without their Gram matrix.
 
 Of the Gram matrix only the entries between members of the working set W are computed.  Three steps alternate:
 
@@ -40,29 +40,37 @@ FEW = 0.25
 SHORT = 1e-6
 
 
-def optimal_code(
-    problem: LassoProblem, start: CompressedRows, max_rounds: int
+def optimal_codes(
+    problem: LassoProblem, signals: np.ndarray, start: CompressedRows, max_rounds: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Return the optimal code of a problem of one signal, its corrections and rounds, and whether it ended.
+    """Return the optimal codes of some signals, their corrections and rounds, and whether each ended.
 
     Parameters
     ----------
     problem : LassoProblem
         The problem; its dictionary is an array.
+    signals : ndarray of int, shape (n_solved,)
+        Which signals.
     start : CompressedRows
-        Where the signal starts: atoms and their currents.
+        Where each signal of the problem starts: atoms and their currents.
     max_rounds : int
-        Most rounds.
+        Most rounds for each signal.
     """
-    started, currents = start.columns.astype(np.int64), start.values
-    search = WorkingSetSearch(problem, started, currents)
-    ended = search.run(max_rounds)
-    atoms, values = search.support()
-    codes = np.zeros((1, problem.n_atoms))
-    codes[0, atoms] = values
-    n_shared = np.count_nonzero(codes[0, started] * currents > 0.0)
-    n_corrections = len(started) + len(atoms) - 2 * n_shared
-    return codes, np.array([n_corrections]), np.array([search.n_rounds]), np.array([ended])
+    codes = np.zeros((len(signals), problem.n_atoms))
+    n_corrections, n_rounds = np.zeros((2, len(signals)), dtype=np.int64)
+    ended = np.zeros(len(signals), dtype=np.bool_)
+    for k, signal in enumerate(signals):
+        single = problem if problem.n_signals == 1 else problem.subset([signal])
+        entries = slice(start.pointers[signal], start.pointers[signal + 1])
+        started, currents = start.columns[entries].astype(np.int64), start.values[entries]
+        search = WorkingSetSearch(single, started, currents)
+        ended[k] = search.run(max_rounds)
+        atoms, values = search.support()
+        codes[k, atoms] = values
+        n_shared = np.count_nonzero(codes[k, started] * currents > 0.0)
+        n_corrections[k] = len(started) + len(atoms) - 2 * n_shared
+        n_rounds[k] = search.n_rounds
+    return codes, n_corrections, n_rounds, ended
 
 
 class WorkingSetSearch:
@@ -100,8 +108,9 @@ class WorkingSetSearch:
         self._vectors = np.empty((capacity, problem.n_features))
         self._is_member = np.zeros(problem.n_atoms, dtype=np.bool_)
         self.n_members = self._size = 0
-        # Orthonormal signals whose correlations with all atoms are known.
-        self._basis, self._known = np.empty((0, problem.n_features)), np.empty((0, problem.n_atoms))
+        # Up to two orthonormal signals whose correlations with all atoms are known; the first is the signal.
+        self._basis, self._known = np.empty((2, problem.n_features)), np.empty((2, problem.n_atoms))
+        self._n_known = 0
         self._remember(self._signal, self._correlations)
 
         # More atoms than features depend on each other.  An atom of norm zero is never a member.
@@ -175,7 +184,7 @@ class WorkingSetSearch:
         code = self._work.sign[: self._size] * self._work.value[: self._size]
         residual = self._signal - code @ self._vectors[active]
         along, rest = self._split(residual)
-        bound = along @ self._known
+        bound = along @ self._known[: self._n_known]
         if not self.problem.positive:
             np.abs(bound, out=bound)
         bound += np.linalg.norm(rest) * self._norms
@@ -200,14 +209,16 @@ class WorkingSetSearch:
 
     def _split(self, signal: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return a signal as its coordinates in the basis and the rest."""
-        along = self._basis @ signal
-        return along, signal - along @ self._basis
+        basis = self._basis[: self._n_known]
+        along = basis @ signal
+        return along, signal - along @ basis
 
     def _remember(self, signal: np.ndarray, correlations: np.ndarray) -> None:
         """Put a signal whose correlations are known into the basis, in the place of the second."""
-        self._basis, self._known = self._basis[:1], self._known[:1]
+        self._n_known = place = min(self._n_known, 1)
         along, rest = self._split(signal)
         length = np.linalg.norm(rest)
         if length > SHORT * np.linalg.norm(signal):
-            self._basis = np.vstack([self._basis, rest / length])
-            self._known = np.vstack([self._known, (correlations - along @ self._known) / length])
+            np.divide(rest, length, out=self._basis[place])
+            np.divide(correlations - along @ self._known[:place], length, out=self._known[place])
+            self._n_known += 1

@@ -276,7 +276,6 @@ class _Seen:
     """What the rules are given, one row for each signal."""
 
     codes: np.ndarray
-    arriving: np.ndarray
     g_d: np.ndarray
     g_h: np.ndarray
     kappa: float
@@ -284,8 +283,7 @@ class _Seen:
     @classmethod
     def of(cls, network: TwoPhaseNetwork, phases: tuple[Phase, Phase], kappa: float, readout: str) -> _Seen:
         return cls(
-            codes=rules.code(phases[1], np.diagonal(network.lateral), readout=readout),
-            arriving=rules.presynaptic_code(phases[1], readout=readout),
+            codes=rules.code(phases[1], readout=readout),
             g_d=rules.reconstruction_gradient(*phases, readout=readout),
             g_h=rules.lateral_gradient(
                 network.feedforward, network.lateral, *phases, kappa=kappa, readout=readout
@@ -303,7 +301,7 @@ class _Seen:
         feedback, lateral = np.zeros((n_atoms, n_inputs)).T, np.zeros((n_atoms, n_atoms)).T
         rules.update_feedforward(feedforward, codes, g_d, **change)
         rules.update_feedback(feedback, codes, g_d, **change)
-        rules.update_lateral(lateral, self.arriving[row], self.g_h[row], **change)
+        rules.update_lateral(lateral, codes, self.g_h[row], **change)
         return feedforward, feedback, lateral
 
 

@@ -177,12 +177,13 @@ class TwoPhaseLearner:
         arguments = (signals, probed, thresholds, reweighting, *phases)
         if executor is None:
             return self._update(*arguments)
+        helper = executor if n_threads > 1 else None
         # Not in this thread: Ctrl-C stops the main one anywhere, and a batch is learned whole or not at all.
-        return executor.submit(self._update, *arguments).result()
+        return executor.submit(self._update, *arguments, helper=helper).result()
 
     def _probed(self, n_signals: int) -> np.ndarray:
         """Return the atoms that are made to fire alone: those whose lateral weights were not used longest."""
-        n_probes = min(self.settings.steps.n_probes(n_signals), self.n_atoms)
+        n_probes = min(self.settings.steps.n_probes(self.n_samples, n_signals), self.n_atoms)
         return np.argsort(self.last_compared, kind="stable")[:n_probes]
 
     def _update(
@@ -193,14 +194,16 @@ class TwoPhaseLearner:
         reweighting: np.ndarray,
         first: Phase,
         second: Phase,
+        *,
+        helper: Executor | None = None,
     ) -> float:
         settings, synapses = self.settings, self._synapses
         kappa, readout = settings.kappa, settings.readout
         # Rows of signals teach everything, those of probes only H.
         of_signals = slice(0, len(signals))
         g_d = rules.reconstruction_gradient(first, second, readout=readout)[of_signals]
-        codes = rules.code(second, thresholds, readout=readout)[of_signals]
-        arriving = rules.presynaptic_code(second, readout=readout)
+        all_codes = rules.code(second, readout=readout)
+        codes = all_codes[of_signals]
         g_h = rules.lateral_gradient(
             synapses.feedforward, synapses.lateral, first, second, kappa=kappa, readout=readout
         )
@@ -209,13 +212,24 @@ class TwoPhaseLearner:
             energy=settings.amplitude**2,
             penalty=settings.penalty * self.scale,
             thresholds=thresholds,
+            observed_penalty=rules.observed_penalty(synapses.feedforward, g_d, kappa=kappa),
             readout=readout,
         )
         steps = settings.steps.of_batch(codes, self._statistics, conditions)
         sizes = {"kappa": kappa, "step": steps.step, "keep": steps.keep}
-        rules.update_feedforward(synapses.feedforward, codes, g_d, **sizes)
-        rules.update_feedback(synapses.feedback, codes, g_d, **sizes)
-        settings.steps.update_lateral(synapses.lateral, arriving, g_h, steps, kappa=kappa)
+
+        def update_both_ways() -> None:
+            rules.update_feedforward(synapses.feedforward, codes, g_d, **sizes)
+            rules.update_feedback(synapses.feedback, codes, g_d, **sizes)
+
+        # F and B, and H, change by what was read above, and may do so side by side.
+        future = None if helper is None else helper.submit(update_both_ways)
+        settings.steps.update_lateral(synapses.lateral, all_codes, g_h, steps, kappa=kappa)
+        # An executor may have no other thread.
+        if future is None or future.cancel():
+            update_both_ways()
+        else:
+            future.result()
         diagonal = np.einsum("ii->i", synapses.lateral_rows)
         self.n_bounded += int(np.count_nonzero(diagonal < LEAST_THRESHOLD))
         np.maximum(diagonal, LEAST_THRESHOLD, out=diagonal)
@@ -227,7 +241,7 @@ class TwoPhaseLearner:
         self.last_compared[probed] = self.n_samples
         if self.replace_dead:
             self._replace(signals, g_d)
-        return self._record(signals, g_d, arriving[of_signals], codes, reweighting, first, second)
+        return self._record(signals, g_d, codes, reweighting, first, second)
 
     def _replace(self, signals: np.ndarray, g_d: np.ndarray) -> None:
         """Replace dead atoms, each by what one sample of the batch is missing."""
@@ -252,7 +266,6 @@ class TwoPhaseLearner:
         self,
         signals: np.ndarray,
         g_d: np.ndarray,
-        arriving: np.ndarray,
         codes: np.ndarray,
         reweighting: np.ndarray,
         first: Phase,
@@ -263,7 +276,7 @@ class TwoPhaseLearner:
         norms = np.linalg.norm(signals, axis=1) * scale
         errors = np.linalg.norm(g_d, axis=1) / kappa  # ||B a - x||, by equation 9
         # While g_D is read from spike counts this is the error of the rates.
-        objectives = 0.5 * errors**2 + self.settings.penalty * scale * (arriving @ reweighting)
+        objectives = 0.5 * errors**2 + self.settings.penalty * scale * (codes @ reweighting)
         nonzero = norms > 0.0
         self._history.add(
             n_signals=len(signals),

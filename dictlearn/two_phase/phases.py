@@ -177,7 +177,8 @@ def run_phases(
     phases = []
     for pieces_of_phase in zip(*outcomes, strict=True):
         counts, currents, rises, traces = (
-            np.concatenate(arrays)[order] for arrays in zip(*pieces_of_phase, strict=True)
+            arrays[0] if n_pieces == 1 else np.concatenate(arrays)[order]
+            for arrays in zip(*pieces_of_phase, strict=True)
         )
         phases.append(
             Phase(

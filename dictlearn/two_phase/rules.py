@@ -88,38 +88,42 @@ def lateral_gradient(
     return (1.0 - kappa) * (change + excess_first) - excess_second
 
 
-def code(phase: Phase, thresholds: np.ndarray, *, readout: str = "currents") -> np.ndarray:
-    """Return a, the code of each signal, shape (n_signals, n_atoms).
+def code(phase: Phase, *, readout: str = "currents") -> np.ndarray:
+    """Return a, the code of each signal as it arrives at synapses, shape (n_signals, n_atoms).
 
     Parameters
     ----------
     phase : Phase
         Usually the one with feedback, whose rates the updates use.
-    thresholds : ndarray, shape (n_atoms,)
-        theta, the diagonal of H.
     readout : {"counts", "currents"}, default "currents"
-        Spike rates, or thresholded average currents max(u, 0) / theta.
-    """
-    checks.instance_of("phase", phase, Phase)
-    if checks.one_of("readout", readout, READOUTS) == "counts":
-        return phase.coding_rate
-    return np.maximum(phase.coding_current, 0.0) / thresholds
-
-
-def presynaptic_code(phase: Phase, *, readout: str = "currents") -> np.ndarray:
-    """Return a as it arrives at the lateral synapses, shape (n_signals, n_atoms).
-
-    Parameters
-    ----------
-    phase : Phase
-        The one with feedback.
-    readout : {"counts", "currents"}, default "currents"
-        Spike rates, or average filtered spikes: the code for which `lateral_gradient` is exact.
+        Spike rates, or average filtered spikes: the code for which both gradients are exact.
     """
     checks.instance_of("phase", phase, Phase)
     if checks.one_of("readout", readout, READOUTS) == "counts":
         return phase.coding_rate
     return np.maximum(phase.coding_trace, 0.0)
+
+
+def observed_penalty(
+    feedforward: np.ndarray, reconstruction_gradient: np.ndarray, *, kappa: float
+) -> np.ndarray:
+    """Return rho, what each coding neuron receives of the reconstruction error, shape (n_signals, n_atoms).
+
+    ``rho_i = -F_i . g_D / kappa``
+
+    In an optimal code it is lambda1 s_i for every active neuron: what the atom still explains is worth its
+    penalty.  In the code of a short run it is not, and `UsageSteps` decays by what is observed.
+
+    Parameters
+    ----------
+    feedforward : ndarray, shape (n_atoms, n_inputs)
+        F; neuron i uses its own row.
+    reconstruction_gradient : ndarray, shape (n_signals, n_inputs)
+        g_D, which the input neurons send.
+    kappa : float
+        Strength of the feedback.
+    """
+    return (-1.0 / kappa) * (reconstruction_gradient @ feedforward.T)
 
 
 def update_feedforward(
@@ -218,7 +222,7 @@ def update_lateral(
     lateral : ndarray, shape (n_atoms, n_atoms)
         H; the transpose of a C-contiguous array.
     codes : ndarray, shape (n_signals, n_atoms)
-        a as it arrives at the lateral synapses: `presynaptic_code`.
+        a of the phase with feedback.
     lateral_gradient : ndarray, shape (n_signals, n_atoms)
         g_H.
     kappa, keep, least
@@ -277,7 +281,8 @@ def _projected(codes: np.ndarray, values: np.ndarray) -> np.ndarray:
     directions = codes * inverse
     # Without the ridge, nearly equal codes would require large weights.
     products = directions @ directions.T + PROJECTION_RIDGE * np.eye(len(codes))
-    return inverse * linalg.solve(products, inverse * values, assume_a="pos")
+    factor = linalg.cho_factor(products, overwrite_a=True, check_finite=False)
+    return inverse * linalg.cho_solve(factor, inverse * values, overwrite_b=True, check_finite=False)
 
 
 def _phases(without_feedback: Phase, with_feedback: Phase) -> tuple[Phase, Phase]:

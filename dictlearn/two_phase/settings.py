@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field
 
 from dictlearn.two_phase import rules
 from dictlearn.two_phase.arguments import checked_phases
-from dictlearn.two_phase.steps import KINDS, Steps, UsageSteps
+from dictlearn.two_phase.steps import KINDS, PaperSteps, Steps, UsageSteps
 from snn import checks
 
 
@@ -21,7 +21,7 @@ class LearningSettings:
         lambda1, in units of the signals; positive.
     kappa : float, default 0.7
         Strength of the feedback in the second phase, in (0, 1).
-    duration : float, default 10.0
+    duration : float, default 5.0
         Of each phase, in synaptic time constants.
     amplitude : float, default 5.0
         The root mean square norm of the signals as the network gets them: more means more spikes and less
@@ -30,27 +30,31 @@ class LearningSettings:
         What gradients and codes are read from; see `dictlearn.two_phase.rules`.
     initial_potential : float, default 0.5
         Where potentials start each sample, as a share of the thresholds, in [0, 1).
-    time_step : float, optional
-        Run on a clock of this step, and not from event to event.
+    time_step : float or None, default 1 / 16
+        Run on a clock of this step; None: from event to event, exactly.
     integration : {"exact", "euler"}, default "exact"
         How the steps of a clock are done; see `snn.simulate_clocked`.  "exact" keeps charge.  "euler" resets
         potentials to zero too: the paper's setting, with steps of 1/32.
     steps : UsageSteps or PaperSteps, default UsageSteps()
         Step sizes and decay.
-    batch_size : int, default 16
-        Samples that see the same weights; 1 is the paper's setting.
+    batch_size : int, default 32
+        Samples that see the same weights.
+
+    See Also
+    --------
+    paper : The paper's settings.
     """
 
     penalty: float
     kappa: float = 0.7
-    duration: float = 10.0
+    duration: float = 5.0
     amplitude: float = 5.0
     readout: str = "currents"
     initial_potential: float = 0.5
-    time_step: float | None = None
+    time_step: float | None = 1 / 16
     integration: str = "exact"
     steps: Steps = field(default_factory=UsageSteps)
-    batch_size: int = 16
+    batch_size: int = 32
 
     def __post_init__(self) -> None:
         for name in ("penalty", "amplitude"):
@@ -63,6 +67,29 @@ class LearningSettings:
         if not isinstance(self.steps, Steps):
             raise TypeError(f"steps must be UsageSteps or PaperSteps; got {type(self.steps).__name__}")
         object.__setattr__(self, "batch_size", checks.positive_integer("batch_size", self.batch_size))
+
+    @classmethod
+    def paper(cls, penalty: float) -> LearningSettings:
+        """Return the settings of Lin and Tang (2018): every part of the network as it is described there.
+
+        Phases of 20 time constants on a clock of 1/32 with reset to zero, potentials from empty, spikes
+        counted, one sample at a time, `PaperSteps`.
+
+        Parameters
+        ----------
+        penalty : float
+            lambda1, in units of the signals; positive.
+        """
+        return cls(
+            penalty=penalty,
+            duration=20.0,
+            readout="counts",
+            initial_potential=0.0,
+            time_step=1 / 32,
+            integration="euler",
+            steps=PaperSteps(),
+            batch_size=1,
+        )
 
     def as_text(self) -> str:
         """Return the settings as JSON."""

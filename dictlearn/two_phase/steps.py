@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -44,6 +45,8 @@ class BatchConditions:
         The mean squared norm of the signals, and lambda1, as the network gets them.
     thresholds : ndarray, shape (n_atoms,)
         theta, the diagonal of H.
+    observed_penalty : ndarray, shape (n_signals, n_atoms)
+        `rules.observed_penalty`, by the weights before the batch.
     readout : str
         One of `rules.READOUTS`.
     """
@@ -52,6 +55,7 @@ class BatchConditions:
     energy: float
     penalty: float
     thresholds: np.ndarray
+    observed_penalty: np.ndarray
     readout: str
 
 
@@ -75,24 +79,23 @@ class BatchSteps:
 
 @dataclass(frozen=True, kw_only=True)
 class UsageSteps:
-    """Each coding neuron's step from its own usage, and decay with its own activity.
+    """Each coding neuron's step from its own usage, and decay by what it observes.
 
     With A_i the sum of a_i^2 over all samples so far, and C_i that of a_i sum_j a_j over the batch, in
     units of the mean energy of the signals::
 
         eta_i = gain / (initial_usage / (1 + n / settling) + A_i + caution C_i)      after n samples
-        F_ij <- F_ij - eta_i a_i (g_D_j / kappa + lambda1 F_ij)      B_ji likewise
+        F_ij <- F_ij - eta_i a_i (g_D_j / kappa + rho_i F_ij)        rho_i = -F_i . g_D / kappa
+        B_ji likewise, with the same rho_i
 
     and H follows by `rules.project_lateral`, from the signals and from probes: neurons whose lateral
     weights were not in use for longest are made to fire alone, so that those of silent ones stay correct.
 
     A_i is the curvature of the objective along atom i, so that this is its diagonal Newton step.  The decay
-    a_i lambda1 is what keeps every atom at unit norm: since F_i . g_D = -lambda1 kappa for an active neuron,
-    the update is tangent to the unit sphere, and stationary exactly where the objective is under unit
-    norms.  There is no lambda2.
-
-    The norm of an atom that is used less than once in about n_atoms samples ends below 1, near sqrt(s):
-    when it fires, its penalty is weighted by s, see `patience`, but its decay is not.
+    keeps every atom at unit norm: the norm of F_i changes by ``2 eta_i a_i rho_i (1 - ||F_i||^2)``, whatever
+    the code; on the unit sphere the update is tangent, and stationary exactly where the objective is under
+    unit norms.  In an optimal code rho_i is lambda1 s_i, the penalty as it is weighted.  A batch whose codes
+    explain too much, so that the sum of its a_i rho_i is negative, decays nothing.  There is no lambda2.
 
     Parameters
     ----------
@@ -108,8 +111,8 @@ class UsageSteps:
     lateral_gain : float, optional
         Share of the mismatch that H corrects, in (0, 2).  By default 1 where gradients are read from
         currents, which measure it exactly, and 0.1 where spikes are counted.
-    probes : float, default 1.0
-        Probes for each signal; each costs a twentieth of its spikes or so.
+    probes : float, default 0.25
+        Probes for each signal; on a clock each costs nearly as much as a signal.
     patience : float, default 4.0
         A neuron that was silent for n samples has the penalty weighted by ``s = max(1 - n / (patience
         n_atoms), 0)``, and recovers at its next spike: no atom stays unused for long.
@@ -120,7 +123,7 @@ class UsageSteps:
     settling: float = 300.0
     caution: float = 10.0
     lateral_gain: float | None = None
-    probes: float = 1.0
+    probes: float = 0.25
     patience: float = 4.0
 
     def __post_init__(self) -> None:
@@ -147,9 +150,17 @@ class UsageSteps:
         """
         return np.maximum(1.0 - silence / (self.patience * len(silence)), 0.0)
 
-    def n_probes(self, n_signals: int) -> int:
-        """Return how many neurons are made to fire alone, beside a batch of so many signals."""
-        return round(self.probes * n_signals)
+    def n_probes(self, n_samples: int, n_signals: int) -> int:
+        """Return how many neurons are made to fire alone, beside a batch.
+
+        Parameters
+        ----------
+        n_samples : int
+            Samples learned from before the batch.
+        n_signals : int
+            Signals of the batch.
+        """
+        return math.floor(self.probes * (n_samples + n_signals)) - math.floor(self.probes * n_samples)
 
     def of_batch(
         self, codes: np.ndarray, statistics: CodeStatistics, conditions: BatchConditions
@@ -166,6 +177,7 @@ class UsageSteps:
             What else they depend on.
         """
         energy = conditions.energy
+        observed = (codes * conditions.observed_penalty).sum(axis=0)
         statistics.usage += (codes * codes).sum(axis=0) / energy
         together = codes.sum(axis=1) @ codes / energy
         initial = self.initial_usage / (1.0 + conditions.n_samples / self.settling)
@@ -173,7 +185,7 @@ class UsageSteps:
         gain = LATERAL_GAINS[conditions.readout] if self.lateral_gain is None else self.lateral_gain
         return BatchSteps(
             step=step,
-            keep=np.maximum(1.0 - step * conditions.penalty * codes.sum(axis=0), 0.0),
+            keep=np.clip(1.0 - step * observed, 0.0, 1.0),
             lateral_step=gain,
         )
 
@@ -243,8 +255,14 @@ class PaperSteps:
         """
         return thresholds if self.reweighting else np.ones(len(thresholds))
 
-    def n_probes(self, n_signals: int) -> int:
-        """Return 0: there are no probes."""
+    def n_probes(self, n_samples: int, n_signals: int) -> int:
+        """Return 0: there are no probes.
+
+        Parameters
+        ----------
+        n_samples, n_signals
+            As for `UsageSteps.n_probes`.
+        """
         return 0
 
     def of_batch(

@@ -274,7 +274,10 @@ def certify(array, norms, l1_weights, curvatures, positive, signal, columns, val
         squared_norm = norms[i] * norms[i]
         stepped = squared_norm * values[k] + correlation
         thresholded = _threshold(stepped, weight, positive)
-        violation = max(violation, abs((squared_norm + curvature) * values[k] - thresholded))
+        if squared_norm + curvature > 0.0:
+            violation = max(violation, abs((squared_norm + curvature) * values[k] - thresholded))
+        elif values[k] != 0.0:
+            violation = max(violation, weight)
     figures[KKT_VIOLATION] = violation
     if n_entries == 0 and squared == 0.0:
         figures[DUALITY_GAP] = 0.0

@@ -180,11 +180,12 @@ def read_rates(moments, time, scale, group_length, positive, offset, code):
     second = 30.0 * scale / (square * time)
     third, fourth = -2.0 * second / time, second / square
     for i in range(code.shape[0]):
+        # Of a spike at the very end of the window only rounding is left, which must not be negative.
         m = moments[neurons_of(i, group_length, positive)]
-        rate = second * m[0] + third * m[1] + fourth * m[2]
+        rate = max(second * m[0] + third * m[1] + fourth * m[2], 0.0)
         if not positive:
             m = moments[neurons_of(i, group_length, positive) + group_length]
-            rate -= second * m[0] + third * m[1] + fourth * m[2]
+            rate -= max(second * m[0] + third * m[1] + fourth * m[2], 0.0)
         code[i] = offset[i] + rate
 
 
@@ -210,12 +211,15 @@ def n_suppressed(problem, moments, potential, offset):
 
 
 @uncounted
-def widen(problem, moments, potential, offset, width):
-    """Widen the margins of atoms whose offsets are too large; narrow those of others that were widened."""
+def widen(problem, moments, potential, has_progress, offset, width):
+    """Widen the margins of atoms whose offsets are too large; after progress, narrow those of others.
+
+    Without progress narrower margins would bring the same offsets again.
+    """
     for i in range(offset.shape[0]):
         if is_suppressed(i, problem, moments, potential, offset):
             width[i] *= WIDER
-        else:
+        elif has_progress:
             width[i] = max(1.0, NARROWER * width[i])
 
 
@@ -377,7 +381,8 @@ def look_at(form, problem, signals, moments, max_duration, refine, looks, codes,
         look.status = DONE if has_ended else GOES_ON
         if not has_ended and refine and stage_ends(look, problem, moments[k], drives.potential[k], offset):
             look.duration += time
-            widen(problem, moments[k], drives.potential[k], offset, codes.width[k])
+            has_progress = look.gap <= SOME * look.gap_before
+            widen(problem, moments[k], drives.potential[k], has_progress, offset, codes.width[k])
             is_driven = begin_stage(form, problem, k, look, codes, max_duration, drives, work)
             look.status = STAGE_ENDED if is_driven else DONE
         elif has_ended:

@@ -49,6 +49,8 @@ SECTIONS = {
     "clock": "coarse_clock",
     "startup": "startup",
     "convolution": "convolution",
+    "stream": "stream",
+    "path": "paths",
 }
 PEERS = ("celer", "skglm", "spams-bin", "Brian2")
 

@@ -16,6 +16,8 @@ from tests.benchmarks import (
     dictionary_size,
     hard_designs,
     peers,
+    random_designs,
+    regression,
     simulator,
     spikes_alone,
 )
@@ -110,9 +112,13 @@ def _cost_of_spikes(data: dict) -> str:
 def _spikes_alone(data: dict) -> str:
     """What spikes do alone, beside FISTA: the first table of the README."""
     designs = data["designs"]
+    shown = (
+        peers.SPIKES, peers.PREPARED_SPIKES, peers.ONE_WINDOW, peers.RATE, peers.LEAN_FISTA,
+        peers.DENSE_FISTA,
+    )  # fmt: skip
     rows = []
     for k, gap in enumerate(spikes_alone.GAPS):
-        for peer in (peers.SPIKES, peers.ONE_WINDOW, peers.RATE, peers.LEAN_FISTA, peers.DENSE_FISTA):
+        for peer in shown:
             cells = []
             for entries in designs.values():
                 cell = spikes_alone.duration(spikes_alone.seconds_of(entries[k], peer))
@@ -127,7 +133,7 @@ def _spikes_alone(data: dict) -> str:
 def _one_signal(data: dict) -> str:
     sizes = data["sizes"]
     header = [""] + [f"{size['n_features']:,} x {size['n_atoms']:,}" for size in sizes]
-    ours = [peer.name for peer in (peers.SPIKES, *peers.ACTIVE_SETS)]
+    ours = [peer.name for peer in random_designs.ENTRANTS if peer.package is None]
     rows = []
     for name in (*ours, "SPAMS", "scikit-learn coordinate descent", "celer", "skglm"):
         # With its Gram matrix or without, whichever is faster.
@@ -198,17 +204,17 @@ def _sizes(data: dict) -> str:
 def _precise(data: dict) -> str:
     rivals = [peer.name for peer in peers.CLASSICAL]
     shown = ("SPAMS with Gram", "scikit-learn coordinate descent", "skglm with Gram", "celer")
-    ours = [peer.name for peer in (peers.SPIKES, *peers.ACTIVE_SETS)]
+    ours = [peer.name for peer in random_designs.ENTRANTS if peer.package is None]
     rows = [
         [
             f"{size['n_features']} x {size['n_atoms']}",
             *(milliseconds(_median(size["precise"]["peers"][name]["seconds"])) for name in (*ours, *shown)),
             best_of(size["precise"], rivals),
-            f"{faster(size['precise'], ACTIVE_SET, rivals):.2f}x",
+            f"{faster(size['precise'], peers.PREPARED_ACTIVE_SET.name, rivals):.2f}x",
         ]
         for size in data["sizes"]
     ]
-    return table(["", *ours, *shown, "best of the others", "best / active set"], rows)
+    return table(["", *ours, *shown, "best of the others", "best / active set, prepared"], rows)
 
 
 def _hard(data: dict) -> str:
@@ -229,6 +235,31 @@ def _hard(data: dict) -> str:
         )
     header = ["design", "spikes", "gap by spikes", ALONE, ACTIVE_SET, "best of scikit-learn, celer, skglm"]
     return table([*header, "best / active set"], rows)
+
+
+def _regression(data: dict) -> str:
+    rows = []
+    for name, design in data["designs"].items():
+        for share, entry in design["penalties"].items():
+            outcome = entry["contest"]
+            cells = []
+            for ours, others in (
+                (regression.OURS, regression.RIVALS),
+                (regression.WITH_GRAM, regression.RIVALS_WITH_GRAM),
+            ):
+                rivals = [peer.name for peer in others]
+                best = best_of(outcome, rivals)
+                cells += [
+                    milliseconds(median_seconds(outcome, ours.name)),
+                    f"{best.removesuffix(' with Gram').removesuffix(', no Gram')}, "
+                    f"{milliseconds(median_seconds(outcome, best))}",
+                    f"{faster(outcome, ours.name, rivals):.2g}x",
+                ]
+            first = name if share == next(iter(design["penalties"])) else ""
+            rows.append([first, share, f"{entry['support']:,}", f"{entry['readings']:.1f}", *cells])
+    contest = ["best of the others", "best / active set"]
+    first = ["design", "penalty", "active", "readings"]
+    return table([*first, ACTIVE_SET, *contest, f"{ACTIVE_SET} with Gram", *contest], rows)
 
 
 def _convolution_sentence(data: dict) -> str:
@@ -311,6 +342,7 @@ BLOCKS: dict[str, tuple[tuple[str, ...], Callable[..., str]]] = {
     "one-signal": (("random",), _one_signal),
     "precise": (("random",), _precise),
     "hard": (("hard",), _hard),
+    "regression": (("regression",), _regression),
     "batches": (("patches", "threads"), _batches),
     "threads": (("threads",), _threads),
     "sizes": (("size",), _sizes),

@@ -192,7 +192,7 @@ def markdown(data: dict) -> str:
         f"One target, a LASSO whose columns are atoms, to a certified gap of {GAP:g}.  Layouts that a "
         "program wants are made outside the clock.  Each of ours also reads all columns for the "
         "correlations with the target and for the certificate.  To make a problem takes one reading more, to "
-        "check its Gram matrix another one and 256 rows."
+        "check its Gram matrix another one and some rows."
     ]
     for name, design in data["designs"].items():
         parts += [

@@ -11,12 +11,11 @@ import numpy as np
 import pytest
 
 from solvers import LassoProblem
-from tests.benchmarks import peers, quoted, report
+from tests.benchmarks import convergence, peers, quoted, report, spikes_alone
 from tests.benchmarks.__main__ import sections
 from tests.benchmarks.contest import best_of, contest, contest_table, faster
 from tests.benchmarks.peers import Peer
 from tests.benchmarks.problems import planted_problems, random_dictionary
-from tests.benchmarks.random_designs import require_objective
 from tests.benchmarks.simulator import require_same_spikes
 from tests.benchmarks.threads import require_same_bits
 from tests.benchmarks.timing import WrongAnswerError, relative_gaps, verify
@@ -24,7 +23,9 @@ from tests.benchmarks.timing import WrongAnswerError, relative_gaps, verify
 ROOT = Path(__file__).parents[2]
 ALL_PEERS = (
     peers.SPIKES,
+    peers.PREPARED_SPIKES,
     *peers.ACTIVE_SETS,
+    peers.PREPARED_ACTIVE_SET,
     peers.FISTA,
     peers.LEAN_FISTA,
     peers.DENSE_FISTA,
@@ -180,15 +181,49 @@ def test_peer_that_is_not_installed_is_left_out_and_named(problem):
     )
 
 
-def test_verification_of_spikes_bits_and_objectives_fails_on_wrong_ones(problem):
+def test_verification_of_spikes_and_bits_fails_on_wrong_ones():
     with pytest.raises(WrongAnswerError, match="got 3 and 2 spikes, 1 neurons differ"):
         require_same_spikes(np.array([1, 2]), np.array([1, 1]))
     with pytest.raises(WrongAnswerError, match="the same bits"):
         require_same_bits(np.array([1.0]), np.array([np.nextafter(1.0, 2.0)]), "a batch")
-    code = np.zeros(problem.n_atoms)
-    require_objective(problem, code, problem.energies[0] * (1 + 1e-12), "zeros")
-    with pytest.raises(WrongAnswerError, match="must reach an objective"):
-        require_objective(problem, code, 0.9 * problem.energies[0], "zeros")
+
+
+def test_spikes_are_counted_where_the_gap_is_certified(problem):
+    (needed,) = spikes_alone.n_spikes([problem], 1e-4, {})
+    assert needed > 0
+    # A gap that rates do not reach: no number, and no median of it.
+    (missing,) = spikes_alone.n_spikes([problem], 1e-13, {"readout": "rate", "max_duration": 50.0})
+    assert math.isnan(missing)
+    assert math.isnan(spikes_alone.median([missing, missing, 3.0]))
+    assert spikes_alone.median([None, 2.0, 3.0]) == 3.0
+    assert spikes_alone.count(missing) == "-"
+
+
+def test_control_of_refinement_spends_the_same_products_on_fista(problem):
+    found = spikes_alone.control([problem], 1e-5)
+    (products,), (gap,), (needs,) = found["products"], found["fista"], found["fista_needs"]
+    assert products % 2 == 0
+    # A stage at least, with a look.
+    assert products >= 4
+    assert gap == pytest.approx(spikes_alone.fista_gap(problem, products), rel=1e-12)
+    # More iterations than those it needs lead below the gap; a few less do not.
+    assert spikes_alone.fista_gap(problem, needs) <= 1.001e-5
+    assert spikes_alone.fista_gap(problem, needs - 10) > 1e-5
+
+
+def test_slopes_are_those_of_powers():
+    times = [8.0 * 2.0**k for k in range(8)]
+    powers = dict(zip(convergence.READ_OUTS, (1, 1, 2), strict=True))
+    signals = [
+        {"time": times, "n_spikes": times, "slowest": 0.1 * k}
+        | {name: [k * t**-power for t in times] for name, power in powers.items()}
+        for k in (1.0, 2.0, 3.0)
+    ]
+    exponents = [convergence.slope(signals, name) for name in convergence.READ_OUTS]
+    assert exponents == pytest.approx([-1.0, -1.0, -2.0])
+    # 2 / t^2 is below 1e-3 from t = 44.7 on; spikes are one a time constant here.
+    assert convergence.spikes_to(signals, convergence.ONE_WINDOW, 1e-3) == 64.0
+    assert math.isnan(convergence.spikes_to(signals, "rate", 1e-6))
 
 
 def test_targets_are_judged_honestly():

@@ -16,13 +16,14 @@ def run(monkeypatch, main, output, *options):
 
 
 def test_photographs(monkeypatch, tmp_path, capsys):
-    options = ("--samples", 1500, "--held-out", 50, "--steps", 1.0)
+    options = ("--samples", 1500, "--held-out", 50, "--steps", 0.2, 1.0, "--seeds", 0, 1)
     learners = ("random-start", "gradient", "scikit-learn")
     run(monkeypatch, learn_photographs.main, tmp_path, *options, "--learners", *learners)
     for picture in ("atoms", "learning", "rasters"):
         assert (tmp_path / f"photographs_{picture}.png").stat().st_size > 10_000
-    numbers = json.loads((tmp_path / "photographs.json").read_text())
-    assert len(numbers["curves"]) == 4
+    numbers, others = (json.loads((tmp_path / f"photographs_{k}.json").read_text()) for k in (0, 1))
+    assert len(numbers["curves"]) == 5
+    assert len(others["curves"]) == 4  # the best step alone
     for curve in numbers["curves"].values():
         assert curve["n_samples"][0] == 0
         assert curve["n_samples"][-1] >= 1500
@@ -32,10 +33,26 @@ def test_photographs(monkeypatch, tmp_path, capsys):
     assert 0.9 < spikes["median_norm"][2] < 1.1
     # What is reported is what the checkpoint has.
     data = learn_photographs.task(n_signals=1500)
-    learner = TwoPhaseLearner.load(tmp_path / "photographs_consistent.npz")
+    learner = TwoPhaseLearner.load(tmp_path / "photographs_0_consistent.npz")
     score = mean_objective(learner.dictionary, data.held_out, penalty=data.penalty)
     assert score.objective == pytest.approx(spikes["last"], rel=1e-9)
-    assert "held-out objective" in capsys.readouterr().out
+    shown = capsys.readouterr().out
+    assert "held-out objective" in shown
+    line = next(line for line in shown.splitlines() if line.startswith("scikit-learn  "))
+    pair = [each["curves"]["scikit-learn"]["last"] for each in (numbers, others)]
+    assert f"{np.mean(pair):.4f} +- {abs(pair[0] - pair[1]) / 2:.4f}" in line
+
+    # Started again, the program learns what is missing, and nothing else.
+    removed = others["curves"].pop("scikit-learn")
+    (tmp_path / "photographs_1.json").write_text(json.dumps(others))
+    run(monkeypatch, learn_photographs.main, tmp_path, *options, "--learners", *learners)
+    shown = capsys.readouterr().out
+    assert [line for line in shown.splitlines() if line.endswith(" ...")] == ["scikit-learn, seed 1 ..."]
+    again = json.loads((tmp_path / "photographs_1.json").read_text())["curves"]["scikit-learn"]
+    assert again["objective"] == removed["objective"]
+    changed = ("--samples", 1600, *options[2:])
+    with pytest.raises(SystemExit, match=r"photographs_0\.json must be of the same options; samples"):
+        run(monkeypatch, learn_photographs.main, tmp_path, *changed, "--learners", *learners)
 
 
 def test_photographs_are_patches_without_mean_of_unit_norm():

@@ -77,9 +77,9 @@ CASES = [
     (lambda: problem(np.zeros((0, 2))), ValueError, "dictionary must not be empty; got shape (0, 2)"),
     (lambda: problem([[1.0, NAN]]), ValueError, "dictionary must be finite; got nan at [0, 1]"),
     (
-        lambda: problem([[1.0, 0.0], [0.0, 0.0]]),
+        lambda: problem([[0.0, 0.0], [0.0, 0.0]]),
         ValueError,
-        "dictionary must have atoms of positive norm; got zeros for atom 1",
+        "dictionary must have an atom of positive norm; got zeros only",
     ),
     (
         lambda: problem([[1e200, 0.0]]),
@@ -153,7 +153,7 @@ CASES = [
     (
         lambda: penalty_max([[0.0, 0.0]], SIGNALS),
         ValueError,
-        "dictionary must have atoms of positive norm; got zeros for atom 0",
+        "dictionary must have an atom of positive norm; got zeros only",
     ),
     (
         lambda: penalty_max(DICTIONARY, np.ones((1, 3))),
@@ -200,12 +200,12 @@ CASES = [
     (
         lambda: solve_spiking(PROBLEM, readout="mean"),
         ValueError,
-        "readout must be one of 'rate', 'current'; got 'mean'",
+        "readout must be one of 'smooth', 'rate', 'current'; got 'mean'",
     ),
     (
         lambda: solve_spiking(PROBLEM, readout=None),
         TypeError,
-        "readout must be one of 'rate', 'current'; got NoneType",
+        "readout must be one of 'smooth', 'rate', 'current'; got NoneType",
     ),
     (lambda: solve_spiking(PROBLEM, time_step=0.0), ValueError, "time_step must be positive; got 0.0"),
     (lambda: solve_spiking(PROBLEM, time_step="1/4"), TypeError, "time_step must be a real number; got str"),
@@ -296,7 +296,7 @@ CASES = [
     (
         lambda: SpikingSparseCoder(DICTIONARY, alpha=0.1, readout="x").fit_transform(SIGNALS),
         ValueError,
-        "readout must be one of 'rate', 'current'; got 'x'",
+        "readout must be one of 'smooth', 'rate', 'current'; got 'x'",
     ),
     # -- comparisons --
     (lambda: compare("problem", ["fista"]), TypeError, "problem must be a LassoProblem; got str"),

@@ -418,3 +418,19 @@ def test_the_scale_of_a_kernel_does_not_matter(decades, positive):
             np.testing.assert_array_equal(result.codes != 0.0, expected.codes != 0.0)
             size = np.abs(expected.codes).max()
             np.testing.assert_allclose(result.codes * each, expected.codes, rtol=0, atol=1e-10 * size)
+
+
+@pytest.mark.parametrize("positive", [True, False])
+def test_a_kernel_of_norm_zero_never_enters(positive):
+    """The codes are those without it, also from a start that has it."""
+    without = random_problem(positive=positive)
+    dictionary = without.dictionary
+    kernels = np.insert(dictionary.kernels, 2, 0.0, axis=0)
+    longer = ConvolutionalDictionary(kernels, dictionary.image_shape, dictionary.stride)
+    problem = LassoProblem(longer, without.signals, without.l1_weights[0], positive=positive)
+    expected = solve_active_set(without).codes.reshape(-1, len(kernels) - 1)
+    start = (np.random.default_rng(0).random((1, problem.n_atoms)) < 0.5).astype(float)
+    for chosen in (None, start):
+        codes = solve_active_set(problem, start=chosen).codes.reshape(-1, len(kernels))
+        np.testing.assert_array_equal(codes[:, 2], 0.0)
+        np.testing.assert_allclose(np.delete(codes, 2, axis=1), expected, rtol=0, atol=1e-12)

@@ -113,6 +113,7 @@ WRONG_GRAMS = {
     ),
     "single precision": lambda dictionary: dictionary.astype(np.float32) @ dictionary.astype(np.float32).T,
     "of the features": lambda dictionary: dictionary.T @ dictionary,
+    "another diagonal": lambda dictionary: dictionary @ dictionary.T + 1e-3 * np.eye(len(dictionary)),
     "a column that is not finite": lambda dictionary: np.where(
         np.arange(len(dictionary)) == 600, np.nan, dictionary @ dictionary.T
     ),
@@ -121,7 +122,7 @@ WRONG_GRAMS = {
 
 @pytest.mark.parametrize("wrong", WRONG_GRAMS.values(), ids=WRONG_GRAMS)
 def test_wrong_gram_of_a_large_dictionary_is_refused(wrong):
-    """Of more than 511 atoms, of which not every row is read."""
+    """Of more than 511 atoms, not every row is read."""
     dictionary = np.random.default_rng(0).standard_normal((1100, 20))
     LassoProblem(dictionary, np.ones((1, 20)), 0.1, gram=dictionary @ dictionary.T)
     with pytest.raises(ValueError, match="gram must"):
@@ -144,8 +145,9 @@ def test_scale_that_floating_point_cannot_hold_is_refused():
             LassoProblem(np.eye(3), scale * np.ones((2, 3)), 1.0)
         with pytest.raises(ValueError, match="dictionary must have rows of squared norm between 1e-292"):
             LassoProblem(scale * np.eye(3), np.ones((2, 3)), 1.0)
-    with pytest.raises(ValueError, match="dictionary must have atoms of positive norm; got zeros for atom 1"):
-        LassoProblem(np.diag([1.0, 0.0, 1.0]), np.ones((2, 3)), 1.0)
+    with pytest.raises(ValueError, match="dictionary must have an atom of positive norm; got zeros only"):
+        LassoProblem(np.zeros((2, 3)), np.ones((2, 3)), 1.0)
+    LassoProblem(np.diag([1.0, 0.0, 1.0]), np.ones((2, 3)), 1.0)
     LassoProblem(np.eye(3), np.zeros((2, 3)), 1.0)
 
 

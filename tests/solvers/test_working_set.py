@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from solvers import ElasticNet, LassoProblem, solve_active_set, working_set
 from solvers._kernels.active_set import ENDED, N_CORRECTIONS, solve_active_sets
 from solvers._kernels.batch import CompressedRows
-from solvers.dictionaries import DenseDictionary, inverse_norms
+from solvers.dictionaries import inverse_norms
 from solvers.optimality import measure, penalty_max
 from solvers.working_set import WorkingSetSearch
 
@@ -141,6 +141,28 @@ def test_duplicated_atoms():
         assert result.support_size[0] <= 12
 
 
+def test_few_signals_are_solved_one_by_one():
+    """Each has the bits that it has alone, with any number of workers; many take the Gram matrix."""
+    plain = wide_problem(600, 30, share=0.1)
+    signals = np.random.default_rng(1).standard_normal((7, 30))
+    few = LassoProblem(plain.dictionary, signals[:6], plain.l1_weights)
+    start = np.zeros((6, 600))
+    start[::2, ::50] = 1.0
+    for chosen in (None, start):
+        result = solve_active_set(few, start=chosen)
+        assert result.converged
+        np.testing.assert_array_equal(solve_active_set(few, start=chosen, n_jobs=2).codes, result.codes)
+        for signal in (0, 5):
+            alone = solve_active_set(few.subset([signal]), start=None if chosen is None else chosen[[signal]])
+            np.testing.assert_array_equal(alone.codes[0], result.codes[signal])
+            assert alone.n_corrections[0] == result.n_corrections[signal]
+    assert not few.has_gram
+    many = LassoProblem(plain.dictionary, signals, plain.l1_weights)
+    expected = solve_active_set(many)
+    assert many.has_gram
+    np.testing.assert_allclose(expected.codes[:6], result.codes, rtol=0, atol=1e-12)
+
+
 @pytest.mark.parametrize("signal", [0.0, 1e-3])
 def test_a_signal_whose_code_is_zero(signal):
     problem = wide_problem(600, 30, share=0.1)
@@ -163,9 +185,8 @@ def test_rounds_are_bounded():
 
 
 @pytest.fixture
-def with_zeros(monkeypatch):
+def with_zeros():
     """A problem of 40 atoms, every fourth of them zero, and the problem without these."""
-    monkeypatch.setattr(DenseDictionary, "require_norms", lambda self: None)
     dictionary = np.random.default_rng(0).standard_normal((40, 20))
     dictionary[::4] = 0.0
     signals = np.random.default_rng(1).standard_normal((1, 20))

@@ -128,7 +128,7 @@ def test_figures_of_one_signal_by_hand(dictionary, signals, readout):
         if readout == "counts":
             code, g_d = second.coding_rate[k], second.input_rate[k] - first.input_rate[k]
         else:
-            code = np.maximum(second.coding_current[k], 0.0) / (dictionary**2).sum(axis=1)
+            code = np.maximum(second.coding_trace[k], 0.0)
             g_d = second.input_current[k] - first.input_current[k]
         update = np.outer(code, g_d) / 0.7
         gradient = np.outer(optimum[signal], optimum[signal] @ dictionary - signals[signal])

@@ -39,8 +39,8 @@ from tests.stress.kill_and_resume import state
 
 PENALTY = 0.05
 # Small enough that H keeps up, sample by sample.
-PAPER = LearningSettings(penalty=PENALTY, steps=PaperSteps(step=0.05), batch_size=1)
-USAGE = LearningSettings(penalty=PENALTY)
+PAPER = LearningSettings(penalty=PENALTY, steps=PaperSteps(step=0.05), batch_size=1, duration=10.0)
+USAGE = LearningSettings(penalty=PENALTY, batch_size=16)
 
 
 def planted(n_atoms, n_inputs, n_signals, seed=0):
@@ -97,7 +97,7 @@ def atom_norms(learner):
 
 def test_planted_dictionary_is_recovered_from_a_random_start():
     atoms, signals = planted(24, 32, 2000)
-    learner = learn(signals, 20_000, 24, rng=0)
+    learner = learn(signals, 20_000, 24, rng=1)
     cosines = (atoms @ learner.dictionary.T).max(axis=1)
     assert cosines.mean() > 0.97
     assert learner.network.consistency > 0.98
@@ -109,7 +109,7 @@ def test_planted_dictionary_is_recovered_from_a_random_start():
 
     # The penalty is worth a slightly different dictionary than the planted one.
     assert objective(learner.dictionary) < 1.02 * objective(atoms)
-    assert objective(random_dictionary(24, 32, rng=0)) > 1.5 * objective(atoms)
+    assert objective(random_dictionary(24, 32, rng=1)) > 1.5 * objective(atoms)
     history = learner.history
     np.testing.assert_array_equal(history["n_samples"] // 1000, np.arange(1, 21))
     assert history["objective"][-1] < 0.7 * history["objective"][0]
@@ -127,14 +127,42 @@ def test_consistent_symmetric_weights_come_of_any_others(signals):
     assert history["symmetry"][-1] > 1.0 - 0.6 * (1.0 - start.symmetry)
 
 
-def test_usage_steps_bring_norms_near_one_and_keep_them(data):
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"time_step": None},
+        {"readout": "counts"},
+        # Codes far from the optimum: F . g_D is far from -kappa lambda1.
+        {"kappa": 0.9},
+        {"kappa": 0.2},
+        {"duration": 2.0},
+        {"duration": 20.0},
+        {"initial_potential": 0.0},
+        {"amplitude": 1.0},
+    ],
+    ids=lambda changes: f"{changes}",
+)
+def test_usage_steps_bring_norms_to_one_and_keep_them(data, changes):
+    """Whatever the codes are worth: what is left of a step's square is all that keeps them from it."""
     atoms, signals = data
-    start = atoms * np.linspace(0.6, 1.8, len(atoms))[:, np.newaxis]
-    learner = learn(signals, 6000, None, replace(USAGE, penalty=0.1), start=start)
+    start = TwoPhaseNetwork.consistent(atoms * np.linspace(0.6, 1.8, len(atoms))[:, np.newaxis])
+    learner = learn(signals, 12_000, None, replace(USAGE, penalty=0.1, **changes), start=start)
     norms = atom_norms(learner)
-    assert norms.min() > 0.85
-    assert norms.max() < 1.15
+    assert norms.min() > 0.96
+    assert norms.max() < 1.03
     np.testing.assert_allclose(learner.history["least_norm"][-1], norms.min(), atol=0.02)
+
+
+def test_rare_atoms_have_unit_norm_too():
+    """Their penalty is weighted, since they are silent for long; so is what they observe of it."""
+    signals = np.zeros((400, 6))
+    signals[:, :4] = np.eye(4)[np.arange(400) % 4]
+    signals[::80] = [0.0, 0.0, 0.0, 0.0, 0.8, 0.6]
+    start = np.vstack([np.eye(6)[:4], signals[0]]) + 0.01
+    learner = learn(signals, 40_000, None, replace(USAGE, penalty=0.2), start=start)
+    assert learner.usage[4] < 0.1 * learner.usage[:4].min()
+    np.testing.assert_allclose(atom_norms(learner), 1.0, atol=0.02)
 
 
 def test_without_reweighting_small_atoms_die(data):
@@ -169,7 +197,8 @@ def test_a_slow_lateral_step_lets_thresholds_and_norms_shrink(data):
     "changes",
     [
         {"readout": "counts"},
-        {"time_step": 1 / 16},
+        {"time_step": None},
+        {"duration": 10.0},
         {"time_step": 1 / 32, "integration": "euler"},
         {"batch_size": 1},
         {"batch_size": 64},
@@ -252,13 +281,12 @@ def test_a_batch_changes_weights_as_equations_11_and_12_say(signals, phases, ste
     first, second = phases
     if readout == "currents":
         g_d = second.input_current - first.input_current
-        codes = np.maximum(second.coding_current, 0.0) / thresholds
-        arriving = np.maximum(second.coding_trace, 0.0)
+        codes = np.maximum(second.coding_trace, 0.0)
         passed_on = (1.0 - kappa) * first.input_current - second.input_current
-        g_h = kappa * arriving @ before.lateral.T + passed_on @ before.feedforward.T
+        g_h = kappa * codes @ before.lateral.T + passed_on @ before.feedforward.T
     else:
         g_d = second.input_rate - first.input_rate
-        codes = arriving = second.coding_rate
+        codes = second.coding_rate
         excess = [phase.coding_current - thresholds * phase.coding_rate for phase in phases]
         change = (first.coding_rate - second.coding_rate) @ before.lateral.T
         g_h = (1.0 - kappa) * (change + excess[0]) - excess[1]
@@ -266,9 +294,10 @@ def test_a_batch_changes_weights_as_equations_11_and_12_say(signals, phases, ste
         usage = (codes**2).sum(axis=0) / energy
         together = (codes * codes.sum(axis=1, keepdims=True)).sum(axis=0) / energy
         step = steps.gain / (steps.initial_usage + usage + steps.caution * together) / energy
-        keep, lateral_keep = 1.0 - step * penalty * codes.sum(axis=0), 1.0
-        norms = np.linalg.norm(arriving, axis=1, keepdims=True)
-        units = np.divide(arriving, norms, out=np.zeros_like(arriving), where=norms > 0.0)
+        observed = -(g_d @ before.feedforward.T) / kappa
+        keep, lateral_keep = np.minimum(1.0 - step * (codes * observed).sum(axis=0), 1.0), 1.0
+        norms = np.linalg.norm(codes, axis=1, keepdims=True)
+        units = np.divide(codes, norms, out=np.zeros_like(codes), where=norms > 0.0)
         inverse = np.linalg.inv(units @ units.T + 0.01 * np.eye(n_signals))
         given = np.divide(g_h, norms, out=np.zeros_like(g_h), where=norms > 0.0)
         lateral_change = (1.0 if readout == "currents" else 0.1) * (inverse @ given).T @ units / kappa
@@ -276,7 +305,7 @@ def test_a_batch_changes_weights_as_equations_11_and_12_say(signals, phases, ste
         step = steps.step / energy
         decay = steps.decay * energy if steps.decay else penalty * codes.mean() * thresholds.mean()
         keep, lateral_keep = (1.0 - step * decay) ** n_signals, (1.0 - 2.0 * step * decay) ** n_signals
-        lateral_change = 15.0 * step * g_h.T @ arriving / kappa
+        lateral_change = 15.0 * step * g_h.T @ codes / kappa
     new_b = keep * before.feedback - step * (g_d.T @ codes) / kappa
     new_f = (keep * before.feedforward.T - step * (g_d.T @ codes) / kappa).T
     new_h = lateral_keep * before.lateral - lateral_change
@@ -295,7 +324,7 @@ def test_decay_of_the_paper_follows_the_mean_code(signals, phases):
         before = learner.network
         learner.learn(signals[first : first + 10])
         thresholds = np.diagonal(before.lateral)
-        codes = np.vstack([codes, rules.code(phases[1], thresholds)])
+        codes = np.vstack([codes, rules.code(phases[1])])
     step = 0.05 / (1.0 + 40.0 / 20_000.0) / 25.0
     keep = (1.0 - step * 5.0 * PENALTY * codes.mean() * thresholds.mean()) ** 10
     after = learner.network
@@ -318,6 +347,7 @@ def test_the_network_is_fed_with_scaled_signals_and_the_penalty(signals, phases)
         penalty=5.0 * PENALTY,
         kappa=0.5,
         duration=10.0,
+        time_step=1 / 16,
         reweighting=np.diagonal(network.lateral),
         initial_potential=0.5,
     )

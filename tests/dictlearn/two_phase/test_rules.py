@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from dictlearn import rules
+from solvers import LassoProblem, solve_active_set
 
 KAPPA = 0.7
 
@@ -77,6 +78,38 @@ def test_asymmetry_shrinks_by_the_decay_alone(rng):
             update(matrix, codes, gradient, kappa=KAPPA, step=0.05, keep=1.0 - 0.05 * 0.1, least=-np.inf)
     after = feedforward.T - feedback
     np.testing.assert_allclose(after, before * (1.0 - 0.05 * 0.1) ** 10, rtol=0, atol=1e-12)
+
+
+def test_decay_by_what_is_observed_leaves_unit_norms_alone(rng):
+    """One signal, any code: ||F_i||^2 changes by 2 eta a rho (1 - ||F_i||^2) and a square of the step."""
+    atoms = rng.uniform(0.2, 1.0, (5, 4))
+    lengths = np.array([0.5, 0.9, 1.0, 1.1, 2.0])
+    atoms *= (lengths / np.linalg.norm(atoms, axis=1))[:, np.newaxis]
+    codes, gradient = rng.uniform(0.5, 1.5, (1, 5)), -rng.uniform(0.1, 0.2, (1, 4))
+    observed = rules.observed_penalty(atoms, gradient, kappa=KAPPA)
+    np.testing.assert_allclose(observed[0], [-(atom @ gradient[0]) / KAPPA for atom in atoms], rtol=1e-14)
+    changes = []
+    for step in (1e-4, 1e-5):
+        after = np.asfortranarray(atoms)
+        keep = 1.0 - step * (codes * observed).sum(axis=0)
+        rules.update_feedforward(after, codes, gradient, kappa=KAPPA, step=step, keep=keep)
+        changes.append(((after**2).sum(axis=1) - lengths**2) / step)
+    expected = 2.0 * codes[0] * observed[0] * (1.0 - lengths**2)
+    # The square of the step is what is left, and falls like the step.
+    np.testing.assert_allclose(changes[1], expected, rtol=0, atol=1e-4)
+    np.testing.assert_allclose(changes[0] - expected, 10.0 * (changes[1] - expected), rtol=1e-3, atol=1e-8)
+
+
+def test_an_optimal_code_observes_its_weighted_penalty(rng):
+    """The optimality equations of the LASSO: -F_i . g_D / kappa = lambda1 s_i for every active neuron."""
+    atoms, signal = rng.uniform(0.0, 1.0, (6, 8)), rng.uniform(0.0, 1.0, (1, 8))
+    penalties = 0.1 * rng.uniform(0.2, 1.0, 6)
+    code = solve_active_set(LassoProblem(atoms, signal, penalties, positive=True)).codes
+    observed = rules.observed_penalty(atoms, KAPPA * (code @ atoms - signal), kappa=KAPPA)
+    active = code[0] > 0.0
+    assert 1 < active.sum() < 6
+    np.testing.assert_allclose(observed[0, active], penalties[active], rtol=1e-10)
+    assert (observed[0, ~active] <= penalties[~active]).all()
 
 
 # -- finite differences --------------------------------------------------------------------------
