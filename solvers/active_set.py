@@ -66,7 +66,7 @@ def solve_active_set(
     their penalties enter S.  Where there is none, the code is optimal to rounding, whatever `tol`, unless the
     atoms are so nearly dependent that double precision cannot solve the equations.  The method solves an
     array of atoms by a Cholesky factor that is updated, and a convolutional dictionary by coordinate descent,
-    conjugate gradients and one sparse factorisation.
+    damped steps and a sparse factorisation.
 
     Parameters
     ----------
