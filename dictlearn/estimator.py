@@ -123,7 +123,7 @@ class SpikingDictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixi
         split_channels: bool = True,
         kappa: float = 0.7,
         duration: float = 5.0,
-        time_step: float | None = 1 / 16,
+        time_step: float | None = 1 / 32,
         amplitude: float = 5.0,
         readout: str = "currents",
         steps: Steps | None = None,

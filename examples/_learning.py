@@ -93,6 +93,12 @@ def options(description: str, *, n_samples: int) -> argparse.ArgumentParser:
     arguments.add_argument("--batch", type=int, default=32, help="samples that see the same weights")
     arguments.add_argument("--jobs", type=int, default=1, help="threads")
     arguments.add_argument(
+        "--time-step",
+        type=float,
+        default=LearningSettings(penalty=1.0).time_step,
+        help="of the network's clock",
+    )
+    arguments.add_argument(
         "--learners",
         nargs="*",
         choices=LEARNERS,
@@ -204,6 +210,7 @@ def _conditions(task: Task, arguments: argparse.Namespace, seed: int) -> dict:
         "batch": arguments.batch,
         "batch of scikit-learn and SPAMS": arguments.online_batch or arguments.batch,
         "threads of the network": arguments.jobs,
+        "time step of the network": arguments.time_step,
         "seed": seed,
     }
 
@@ -282,7 +289,9 @@ def _learn(
     learner = learn_dictionary(
         task.signals,
         start=network,
-        settings=LearningSettings(penalty=task.penalty, batch_size=arguments.batch),
+        settings=LearningSettings(
+            penalty=task.penalty, batch_size=arguments.batch, time_step=arguments.time_step
+        ),
         n_samples=arguments.samples,
         rng=seed,
         n_jobs=arguments.jobs,

@@ -30,7 +30,7 @@ class LearningSettings:
         What gradients and codes are read from; see `dictlearn.two_phase.rules`.
     initial_potential : float, default 0.5
         Where potentials start each sample, as a share of the thresholds, in [0, 1).
-    time_step : float or None, default 1 / 16
+    time_step : float or None, default 1 / 32
         Run on a clock of this step; None: from event to event, exactly.
     integration : {"exact", "euler"}, default "exact"
         How the steps of a clock are done; see `snn.simulate_clocked`.  "exact" keeps charge.  "euler" resets
@@ -51,7 +51,7 @@ class LearningSettings:
     amplitude: float = 5.0
     readout: str = "currents"
     initial_potential: float = 0.5
-    time_step: float | None = 1 / 16
+    time_step: float | None = 1 / 32
     integration: str = "exact"
     steps: Steps = field(default_factory=UsageSteps)
     batch_size: int = 32
