@@ -64,8 +64,9 @@ class Progress:
 
     def _show(self, share: float) -> None:
         shown = min(round(self._done + share, 2), self._bar.total)
-        # A bar does not go back.
-        self._bar.n = max(shown, self._bar.n)
+        # A bar does not go back, and counts whole ones as whole numbers.
+        shown = max(shown, self._bar.n)
+        self._bar.n = int(shown) if shown == int(shown) else shown
         now = time.monotonic()
         if self._bar.n == self._bar.total or now - self._drawn > SECONDS_BETWEEN:
             self._drawn = now

@@ -81,7 +81,7 @@ def follow_fista(problem: LassoProblem, stop_objective: float, *, repeats: int =
         unsolved = fresh(problem)
         elapsed, reached, taken = 0.0, np.inf, []
         begin = time.perf_counter()
-        iterates = Iterates(unsolved, step)
+        iterates = Iterates(unsolved, step, np.zeros((problem.n_signals, problem.n_atoms)))
         elapsed += time.perf_counter() - begin
         objectives = []
         while reached > stop_objective:

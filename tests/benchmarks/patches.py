@@ -18,7 +18,11 @@ ENTRANTS = (peers.SPIKES, *peers.ACTIVE_SETS, *peers.SPAMS, *peers.SKLEARN_BATCH
 DESCENT = peers.SKLEARN_BATCH[0].name
 # The photograph of `make demo`.
 DEMO_GAP = 1e-3
-DEMO_ENTRANTS = (peers.SPIKES, peers.ONE_WINDOW, *peers.ACTIVE_SETS, peers.FISTA)
+# One patch of the demo needs a little more than the time that a solver is given by default.
+DEMO_DURATION = 30_000.0
+DEMO_SPIKES = peers.spikes_for("spikes alone", max_duration=DEMO_DURATION)
+DEMO_CLOCK = peers.spikes_for("spikes alone, clock of 1/4", max_duration=DEMO_DURATION, time_step=0.25)
+DEMO_ENTRANTS = (DEMO_SPIKES, DEMO_CLOCK, peers.ONE_WINDOW, *peers.ACTIVE_SETS, peers.FISTA)
 
 
 def run(*, quick: bool) -> dict:
@@ -27,18 +31,18 @@ def run(*, quick: bool) -> dict:
     height, width = (64, 96) if quick else (HEIGHT, WIDTH)
     demo, _ = coding_problem(photograph(height, width))
     demo = LassoProblem(demo.dictionary, demo.signals, demo.l1_weights, gram=demo.gram)
-    demo_codes = solve_spiking(again(demo), tol=DEMO_GAP)
+    demo_codes = solve_spiking(again(demo), tol=DEMO_GAP, max_duration=DEMO_DURATION)
     return {
         "n_patches": problem.n_signals,
         "n_atoms": problem.n_atoms,
         "n_nonzero": float(codes.support_size.mean()),
         "n_spikes": float(codes.n_steps.mean()),
-        "contest": contest([problem], ENTRANTS, GAP, quick=quick, required=(peers.SPIKES,)),
+        "contest": contest([problem], ENTRANTS, GAP, quick=quick, required=(DEMO_SPIKES,)),
         "demo": {
             "n_patches": demo.n_signals,
             "n_nonzero": float(demo_codes.support_size.mean()),
             "n_spikes": float(demo_codes.n_steps.mean()),
-            "contest": contest([demo], DEMO_ENTRANTS, DEMO_GAP, quick=quick, required=(peers.SPIKES,)),
+            "contest": contest([demo], DEMO_ENTRANTS, DEMO_GAP, quick=quick, required=(DEMO_SPIKES,)),
         },
     }
 
@@ -49,11 +53,13 @@ def targets(data: dict) -> list[Target]:
     outcome, demo = data["contest"], data["demo"]
     return [
         at_least(
-            f"{demo['n_patches']:,} patches of the demo to {DEMO_GAP:g}, spikes alone",
+            f"{demo['n_patches']:,} patches of the demo to {DEMO_GAP:g}, {way.name}",
             1.0,
-            faster(demo["contest"], peers.SPIKES.name, [peers.FISTA.name]),
+            faster(demo["contest"], way.name, [peers.FISTA.name]),
             ">= 1x FISTA",
-        ),
+        )
+        for way in (DEMO_SPIKES, DEMO_CLOCK)
+    ] + [
         at_least(work, 1.0, faster(outcome, peers.ACTIVE_SET.name, spams), ">= 1x SPAMS, a core"),
         at_least(work, 5.0, faster(outcome, peers.ACTIVE_SET.name, [DESCENT]), f">= 5x {DESCENT}"),
     ]
@@ -78,7 +84,7 @@ def markdown(data: dict) -> str:
             f"**The patches of `make demo`**, {demo['n_patches']:,} of 8 x 8 pixels of china.jpg, in 256 "
             f"cosine atoms, codes of either sign, {demo['n_nonzero']:.1f} non-zeros a patch, to a certified "
             f"gap of {DEMO_GAP:g}.  Spikes alone take {demo['n_spikes']:.0f} spikes a patch.",
-            contest_table(demo["contest"], peers.SPIKES.name),
+            contest_table(demo["contest"], DEMO_SPIKES.name),
             f"**{data['n_patches']:,} patches**, without their means, at norm one; "
             f"{data['n_atoms']} atoms learned from such patches; codes not negative, penalty "
             f"{PATCH_PENALTY:g}: {data['n_nonzero']:.1f} non-zeros a patch; to a certified gap of {GAP:g}.  "

@@ -104,6 +104,11 @@ def _spiking(**options: object) -> Callable[[LassoProblem], Solve]:
     return ask
 
 
+def spikes_for(name: str, **options: object) -> Peer:
+    """Return spikes alone with options of `solve_spiking`."""
+    return Peer(name=name, ask=_spiking(**options), takes_batches=True)
+
+
 def _prepared(solver: Callable[..., SparseCodingResult]) -> Callable[[LassoProblem], Solve]:
     """The dictionary checked, and all that is computed of it, outside the clock."""
 

@@ -158,7 +158,7 @@ IMAGE = np.zeros((10, 12))
             ValueError,
             "dictionary of two channels must not be negative",
         ),
-        ({"dictionary": DCT * 0.0}, ValueError, "dictionary must have atoms of positive norm"),
+        ({"dictionary": DCT * 0.0}, ValueError, "dictionary must have an atom of positive norm"),
         ({"patch_size": 11}, ValueError, "patch_size must fit into the image"),
         ({"stride": 4}, ValueError, "every pixel; patches of 4 at stride 4 leave out row 8 of 10"),
         ({"noise_level": 0.0}, ValueError, "noise_level must be positive; got 0.0"),

@@ -460,7 +460,7 @@ def test_sizes_at_the_edge(signals, n_signals, n_atoms, n_samples):
 
 def test_every_epoch_shows_every_signal_once(signals, monkeypatch):
     shown = []
-    monkeypatch.setattr(TwoPhaseLearner, "_update", lambda self, batch, *_: _count(self, shown, batch))
+    monkeypatch.setattr(TwoPhaseLearner, "_update", lambda self, batch, *_, **__: _count(self, shown, batch))
     learn(signals[:50], 120)
     rows = [np.flatnonzero((signals[:50] == row).all(axis=1))[0] for row in np.vstack(shown)]
     assert sorted(rows[:50]) == sorted(rows[50:100]) == list(range(50))
