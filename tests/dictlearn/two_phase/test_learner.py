@@ -97,7 +97,7 @@ def atom_norms(learner):
 
 def test_planted_dictionary_is_recovered_from_a_random_start():
     atoms, signals = planted(24, 32, 2000)
-    learner = learn(signals, 20_000, 24, rng=1)
+    learner = learn(signals, 20_000, 24, settings=replace(USAGE, batch_size=32), rng=1)
     cosines = (atoms @ learner.dictionary.T).max(axis=1)
     assert cosines.mean() > 0.97
     assert learner.network.consistency > 0.98
@@ -149,7 +149,7 @@ def test_usage_steps_bring_norms_to_one_and_keep_them(data, changes):
     start = TwoPhaseNetwork.consistent(atoms * np.linspace(0.6, 1.8, len(atoms))[:, np.newaxis])
     learner = learn(signals, 12_000, None, replace(USAGE, penalty=0.1, **changes), start=start)
     norms = atom_norms(learner)
-    assert norms.min() > 0.96
+    assert norms.min() > 0.95
     assert norms.max() < 1.03
     np.testing.assert_allclose(learner.history["least_norm"][-1], norms.min(), atol=0.02)
 
@@ -347,7 +347,7 @@ def test_the_network_is_fed_with_scaled_signals_and_the_penalty(signals, phases)
         penalty=5.0 * PENALTY,
         kappa=0.5,
         duration=10.0,
-        time_step=1 / 16,
+        time_step=1 / 32,
         reweighting=np.diagonal(network.lateral),
         initial_potential=0.5,
     )
