@@ -20,6 +20,8 @@ INTEGRATIONS = ("exact", "euler")
 RESETS = ("subtract", "zero")
 # Steps are counted in 64-bit integers, and must be whole numbers as floats.
 MOST_STEPS = 2**53
+# Of what a shorter step brings, rounding would leave few digits, or none.
+SHORTEST_STEP = 2.0**-40
 # Spikes after which a call to the kernel ends, whatever the number of updates: recorded spikes need memory.
 MOST_SPIKES_PER_CALL = 65_536
 
@@ -94,7 +96,7 @@ def simulate_clocked(
     """
     checks.instance_of("network", network, SpikingNetwork)
     duration = checks.positive_number("duration", duration)
-    time_step = checks.positive_number("time_step", time_step)
+    time_step = checked_step(time_step)
     integration = checks.one_of("integration", integration, INTEGRATIONS)
     reset = checks.one_of("reset", reset, RESETS)
     state = starting_state(network, state)
@@ -156,6 +158,14 @@ def simulate_clocked(
             f"{int(np.argmax(is_late))}"
         )
     return result
+
+
+def checked_step(time_step: float) -> float:
+    """Return a time step as a float; TypeError or ValueError unless a clock can run on it."""
+    time_step = checks.positive_number("time_step", time_step)
+    if time_step < SHORTEST_STEP:
+        raise ValueError(f"time_step must be at least 2^-40, where rounding is small; got {time_step}")
+    return time_step
 
 
 def whole_steps(duration: float, time_step: float) -> int:

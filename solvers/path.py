@@ -14,6 +14,7 @@ from tqdm import tqdm
 from snn import checks
 from solvers.active_set import solve_active_set
 from solvers.analog import solve_analog
+from solvers.conditioning import IllPosedWarning, warn_if_ill_posed
 from solvers.fista import solve_fista
 from solvers.problem import LassoProblem
 from solvers.reference import solve_coordinate_descent
@@ -167,8 +168,10 @@ def path(
 
     results: list[SparseCodingResult] = []
     units = np.ones(problem.n_atoms)
+    warn_if_ill_posed(problem)
     with warnings.catch_warnings():
-        # There is one warning for all, below.
+        # There is one warning for all: above, and below.
+        warnings.simplefilter("ignore", IllPosedWarning)
         warnings.filterwarnings("ignore", category=UserWarning, message=f"{method}: .* did not reach")
         for multiple in tqdm(multiples, desc="path", unit="penalty", disable=not progress):
             penalty = problem.penalty.rescaled(units, 1.0 / multiple)

@@ -142,8 +142,9 @@ class LassoProblem:
     positive : bool, default False
         Whether codes must not be negative.
     gram : array_like, shape (n_atoms, n_atoms), optional
-        ``dictionary @ dictionary.T``, if it is at hand; otherwise computed when a solver needs it.  A
-        convolutional dictionary has none.
+        ``dictionary @ dictionary.T``, if it is at hand; otherwise computed when a solver needs it.  Of
+        one of 512 atoms or more only some rows are checked; no certificate uses it.  A convolutional
+        dictionary has none.
 
     Raises
     ------

@@ -152,6 +152,13 @@ class RefinedCodes:
             # A look need not be at the end of a step: nothing is delivered before the next.
             until = np.floor(until / self._time_step).astype(np.int64)
         self.run.advance(until, active=self.active)
+        if self._time_step is not None:
+            is_late = self.run.membrane_potential[self.active] > self.run.network.firing_threshold
+            if is_late.any():
+                raise ValueError(
+                    f"time_step must be shorter for these atoms; got {self._time_step}, with which the "
+                    "network runs away: docs/theory.md, section 7.2"
+                )
 
     def _advance_within(self, max_spikes: int) -> None:
         """Advance each network to its next look, or to the spike at which it has so many."""

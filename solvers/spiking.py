@@ -10,6 +10,7 @@ from joblib import effective_n_jobs
 from scipy import sparse
 
 from snn import checks
+from snn.clock_driven import checked_step
 from solvers._kernels.batch import CompressedRows
 from solvers.certificate import certify
 from solvers.conditioning import warn_if_ill_posed
@@ -39,7 +40,8 @@ class SpikingCodingResult(SparseCodingResult):
         Atoms that the active-set method removed from, or added to, the support that the spikes found; 0 where
         the code is not polished.
     n_stages : ndarray of int, shape (n_signals,)
-        Runs of the network, one after the other; 1 unless codes were refined.
+        Runs of the network, one after the other: 1 unless codes were refined, and 0 where the start, or zero,
+        was good enough.
     spikes : CompressedRows
         The entries of `sparse_spike_counts`.
     currents : CompressedRows or None
@@ -100,8 +102,13 @@ class SpikingCodingResult(SparseCodingResult):
 
     @cached_property
     def rate_duality_gap(self) -> np.ndarray:
-        """Duality gap of the plain spike rates, shape (n_signals,); NaN where there were several stages."""
-        rates = self._network.rates(self.spike_counts, self.duration, self.scale)
+        """Duality gap of the plain spike rates, shape (n_signals,); NaN where there were several stages.
+
+        After a `start` the rates code only what it leaves of the signal, and their gap says nothing.
+        """
+        # Without a stage there are no spikes, in no time.
+        duration = np.where(self.n_stages > 0, self.duration, 1.0)
+        rates = self._network.rates(self.spike_counts, duration, self.scale)
         gaps = certify(self.problem, as_sparse(rates)).duality_gap
         return checks.read_only(np.where(self.n_stages > 1, np.nan, gaps))
 
@@ -225,7 +232,7 @@ def solve_spiking(
     refine = checks.flag("refine", refine)
     polish = checks.flag("polish", polish)
     if time_step is not None:
-        time_step = checks.positive_number("time_step", time_step)
+        time_step = checked_step(time_step)
         if polish or readout != "smooth":
             raise ValueError(
                 f"time_step must come with readout='smooth' and polish=False; got {readout!r} and {polish}"

@@ -186,6 +186,8 @@ def read_smooth_batch(
         signals = signals[best.missed(signals, tol) & (refined.duration[signals] < max_duration)]
         if len(signals):
             refined.tighten(signals)
+            # Where no neuron is driven, only rounding is left.
+            signals = refined.active
     n_signals = problem.n_signals
     return Outcome(
         best.codes,

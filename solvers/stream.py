@@ -191,6 +191,8 @@ class SparseCodingStream:
             signals = signals[goes_on] if not is_late else signals[:0]
             # What the signals themselves say of a gap may differ from what correlations say, by rounding.
             refined.tighten(signals)
+            # Where no neuron is driven, only rounding is left.
+            signals = refined.active
 
         self._carry(best.codes)
         return certified_result(
@@ -212,7 +214,10 @@ class SparseCodingStream:
         """Return the frame with one signal a row."""
         n_features = self._n_features
         meaning = "(n_features,) or (n_signals, n_features)"
-        one = np.ndim(frame) == 1
+        try:
+            one = np.ndim(frame) == 1
+        except ValueError:  # rows of several lengths; `real_array` says so
+            one = False
         shape = (n_features,) if one else (None, n_features)
         rows = np.atleast_2d(checks.real_array("frame", frame, shape=shape, meaning=meaning))
         if self._codes and len(rows) != self._codes[0].shape[0]:

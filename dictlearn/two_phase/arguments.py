@@ -6,7 +6,7 @@ import numpy as np
 
 from dictlearn.signals import checked_signals
 from snn import checks
-from snn.clock_driven import INTEGRATIONS, whole_steps
+from snn.clock_driven import INTEGRATIONS, checked_step, whole_steps
 
 
 def checked_task(
@@ -57,7 +57,7 @@ def checked_phases(
     duration = checks.positive_number("duration", duration)
     initial_potential = share("initial_potential", initial_potential)
     if time_step is not None:
-        time_step = checks.positive_number("time_step", time_step)
+        time_step = checked_step(time_step)
         whole_steps(duration, time_step)
     checks.one_of("integration", integration, INTEGRATIONS)
     return kappa, duration, initial_potential, time_step, integration

@@ -224,12 +224,14 @@ class TwoPhaseLearner:
 
         # F and B, and H, change by what was read above, and may do so side by side.
         future = None if helper is None else helper.submit(update_both_ways)
-        settings.steps.update_lateral(synapses.lateral, all_codes, g_h, steps, kappa=kappa)
-        # An executor may have no other thread.
-        if future is None or future.cancel():
-            update_both_ways()
-        else:
-            future.result()
+        try:
+            settings.steps.update_lateral(synapses.lateral, all_codes, g_h, steps, kappa=kappa)
+        finally:
+            # Whatever H does, F and B are left whole.  An executor may have no other thread.
+            if future is None or future.cancel():
+                update_both_ways()
+            else:
+                future.result()
         diagonal = np.einsum("ii->i", synapses.lateral_rows)
         self.n_bounded += int(np.count_nonzero(diagonal < LEAST_THRESHOLD))
         np.maximum(diagonal, LEAST_THRESHOLD, out=diagonal)

@@ -377,7 +377,9 @@ def look_at(form, problem, signals, moments, max_duration, refine, looks, codes,
             if caused_currents(form, work.stepped, work.stepped_currents):
                 gap = gap_of(b, l1_weights, diagonal, positive, energy, work.stepped, work.stepped_currents)
                 keep_if_better(look, gap, work.stepped, best)
-        has_ended = look.gap <= look.target or look.duration + time >= max_duration
+        # The last look is at this difference; the sum may round to less than the duration.
+        is_over = time >= max_duration - look.duration
+        has_ended = look.gap <= look.target or is_over
         look.status = DONE if has_ended else GOES_ON
         if not has_ended and refine and stage_ends(look, problem, moments[k], drives.potential[k], offset):
             look.duration += time
@@ -386,7 +388,7 @@ def look_at(form, problem, signals, moments, max_duration, refine, looks, codes,
             is_driven = begin_stage(form, problem, k, look, codes, max_duration, drives, work)
             look.status = STAGE_ENDED if is_driven else DONE
         elif has_ended:
-            look.duration += time
+            look.duration = max_duration if is_over else look.duration + time
         else:
             look.stop = min(time * LOOK_GROWTH, max_duration - look.duration)
             if refine:
@@ -400,7 +402,8 @@ def go_on(form, problem, signals, max_duration, refine, looks, codes, drives, wo
         k = signals[position]
         look = looks[k]
         look.target = 0.5 * min(look.target, look.gap)
-        if refine:
+        # A signal that was done before its first stage has none to go on with.
+        if refine or look.n_stages == 0:
             is_driven = begin_stage(form, problem, k, look, codes, max_duration, drives, work)
             look.status = STAGE_ENDED if is_driven else DONE
         else:

@@ -395,6 +395,44 @@ def test_a_signal_given_up_keeps_its_best_code_and_true_gap(readout):
     assert (result.support_size > 0).all()
 
 
+def test_the_last_look_is_the_last_whatever_its_time_rounds_to():
+    """195.1 minus the time of the stages before, plus that time, is less than 195.1."""
+    rng = np.random.default_rng(0)
+    dictionary = rng.normal(size=(20, 6))
+    dictionary /= np.linalg.norm(dictionary, axis=1, keepdims=True)
+    problem = LassoProblem(dictionary, rng.normal(size=(60, 6))[46:47], 0.1)
+    result = solve_spiking_quietly(problem, tol=1e-4, max_duration=195.1)
+    assert result.duration[0] <= 195.1
+
+
+def test_one_window_goes_on_from_a_start_that_is_nearly_good_enough():
+    """As by correlations; the certificate, which bounds its rounding, may disagree."""
+    problem = random_problem(n_signals=1)
+    start = solve_active_set(problem)
+    tol = 0.99 * max(start.duality_gap[0] / problem.energies[0], 1e-17)
+    result = solve_spiking_quietly(problem, start=start, refine=False, tol=tol, max_duration=200.0)
+    assert result.duality_gap[0] <= start.duality_gap[0]
+
+
+def test_where_no_neuron_is_driven_only_rounding_is_left():
+    problem = random_problem(n_signals=1)
+    largest = penalty_max(problem.dictionary, problem.signals)[0]
+    at_the_maximum = LassoProblem(problem.dictionary, problem.signals, largest)
+    result = solve_spiking_quietly(at_the_maximum, tol=1e-33, max_duration=500.0)
+    assert result.n_stages[0] <= 1
+    assert result.duality_gap[0] <= 1e-14 * problem.energies[0]
+
+
+def test_a_network_that_runs_away_on_a_coarse_clock_is_refused():
+    rng = np.random.default_rng(0)
+    dictionary = np.abs(rng.normal(size=(256, 64)))
+    dictionary /= np.linalg.norm(dictionary, axis=1, keepdims=True)
+    signal = np.abs(rng.normal(size=(1, 64)))
+    problem = LassoProblem(dictionary, signal, 0.05 * penalty_max(dictionary, signal)[0])
+    with pytest.raises(ValueError, match=r"time_step must be shorter for these atoms; got 0\.25"):
+        solve_spiking(problem, time_step=0.25, max_duration=1600.0)
+
+
 @each_way
 @pytest.mark.parametrize("positive", [True, False])
 def test_zero_signals_and_penalties_above_the_maximum_give_zero_codes(options, positive):

@@ -36,8 +36,9 @@ except KeyboardInterrupt:
     print("interrupted", {seen})
 """
 LEARNING = PROGRAM.format(
-    prepare="learning = SpikingDictionaryLearning(time_step=None, n_jobs=n_jobs, random_state=0)\n"
-    "learning.partial_fit(X)",
+    prepare="""
+learning = SpikingDictionaryLearning(time_step=None, n_jobs=n_jobs, random_state=0).partial_fit(X)
+""",
     run="learning.partial_fit(loudness * X)",
     seen="learning.n_samples_seen_",
 )
