@@ -30,7 +30,7 @@ class RefinedCodes:
     """The networks of a batch of signals, and the best codes read out of them so far.
 
     A stage of a signal is a run of its network from potentials at half their thresholds.  Where codes are
-    refined, a stage ends when the gap is a tenth of what it was.  The next one is driven by what the code,
+    refined, a stage ends when the gap is a seventh of what it was.  The next one is driven by what the code,
     drawn a little towards zero, leaves of the signal, and its spikes are worth as much less.
 
     Parameters

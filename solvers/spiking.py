@@ -177,7 +177,7 @@ def solve_spiking(
           time so far (with `polish`, over the last three quarters).  Sparser, and much closer to the optimum
           at the same time.
     refine : bool, default True
-        With the smooth read-out, and as soon as the gap has fallen to a tenth: start the network again,
+        With the smooth read-out, and as soon as the gap has fallen to a seventh: start the network again,
         driven by what the code, drawn a little towards zero, leaves of the signal, with spikes worth as much
         less; its rates are added to that code.  Each such stage gains a factor of ten or more for about as
         many spikes as the first: the gap falls exponentially with the number of spikes.
