@@ -85,6 +85,11 @@ def test_ctrl_c_ends_a_search(monkeypatch):
     problem = LassoProblem(dictionary, image, 1e-3)
     solve_active_set(one_problem())
     main = threading.main_thread().ident
-    threading.Timer(0.3, lambda: signal.pthread_kill(main, signal.SIGINT)).start()
-    with pytest.raises(KeyboardInterrupt):
-        solve_active_set(problem)
+    # Programs in the background of a shell ignore it.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        threading.Timer(0.3, lambda: signal.pthread_kill(main, signal.SIGINT)).start()
+        with pytest.raises(KeyboardInterrupt):
+            solve_active_set(problem)
+    finally:
+        signal.signal(signal.SIGINT, before)

@@ -20,12 +20,15 @@ from dictlearn import (
 
 ROOT = Path(__file__).parents[3]
 PROGRAM = """
+import signal
 import sys
 import numpy as np
 from dictlearn import (
     LearningSettings, SpikingDictionaryLearning, TwoPhaseLearner, TwoPhaseNetwork, random_dictionary
 )
 
+# Programs in the background of a shell ignore it.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 X = np.random.default_rng(0).standard_normal((64, 64))
 n_jobs, loudness = int(sys.argv[1]), float(sys.argv[2])
 {prepare}
