@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from snn._kernels.compiling import uncounted
+from solvers._kernels.coordinate import minimised
 
 
 class KernelGrid(NamedTuple):
@@ -83,16 +84,6 @@ def _put(grid, position, image):
 
 
 @uncounted
-def _minimised(stepped, l1_weight, diagonal, positive):
-    """Return argmin over a of ``diagonal / 2 a^2 - stepped a + l1_weight |a|``."""
-    if stepped > l1_weight:
-        return (stepped - l1_weight) / diagonal
-    if not positive and stepped < -l1_weight:
-        return (stepped + l1_weight) / diagonal
-    return 0.0
-
-
-@uncounted
 def _add_drift(grid, position, amount, drift):
     """Add what a position moved by to the drift of all positions in reach."""
     row, column = position // grid.n_columns, position % grid.n_columns
@@ -122,7 +113,7 @@ def sweep_all(grid, problem, backwards, code, image, drift):
             n_moved = 0
             for k in range(n_kernels):
                 old = code[position, k]
-                new = _minimised(
+                new = minimised(
                     grid.gram[k, k] * old + correlations[k],
                     problem.l1_weights[position, k],
                     problem.diagonal[position, k],
@@ -166,7 +157,7 @@ def sweep_support(grid, problem, least_drift, backwards, code, image, drift):
                     if not taken:
                         _take(grid, position, image)
                         taken = True
-                    new = _minimised(
+                    new = minimised(
                         grid.gram[k, k] * old + _inner(grid.kernels[k], grid.patch),
                         problem.l1_weights[position, k],
                         problem.diagonal[position, k],

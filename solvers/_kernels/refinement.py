@@ -16,6 +16,7 @@ import numpy as np
 from snn._kernels.compiling import inlined, uncounted
 from snn._kernels.currents import add_weights
 from snn._kernels.delivery import row_is_there
+from solvers._kernels.coordinate import minimised
 
 FIRST_LOOK = 12.0
 """Time of the first look at a stage, in synaptic time constants."""
@@ -139,23 +140,11 @@ def gap_of(correlations, l1_weights, diagonal, positive, energy, code, currents)
     return 0.5 * (1.0 - kappa) ** 2 * max(squared_residual, 0.0) + cost - kappa * fitted
 
 
-@inlined
-def soft_threshold(value, width, positive):
-    """Return value moved towards zero by width, and no further."""
-    if value > width:
-        return value - width
-    if value < -width and not positive:
-        return value + width
-    return 0.0
-
-
 @uncounted
 def current_code(correlations, l1_weights, diagonal, positive, currents, code):
     """Write T(b + W^T a) / theta, the code of the currents that rates a cause: a Jacobi step from a."""
     for i in range(code.shape[0]):
-        above = soft_threshold(correlations[i] + currents[i], l1_weights[i], positive)
-        # An atom of norm zero has no drive; nor is there anything to divide by.
-        code[i] = above / diagonal[i] if above != 0.0 else 0.0
+        code[i] = minimised(correlations[i] + currents[i], l1_weights[i], diagonal[i], positive)
 
 
 @uncounted
