@@ -7,6 +7,7 @@ from solvers.analog import solve_analog
 from solvers.compare import compare, comparison_table, plot_comparison
 from solvers.conditioning import IllPosedWarning
 from solvers.convolution import ConvolutionalDictionary
+from solvers.digital import DigitalCodingResult, solve_digital
 from solvers.fista import solve_fista
 from solvers.optimality import duality_gap, kkt_violation, objective, penalty_max
 from solvers.path import PathResult, path
@@ -27,6 +28,7 @@ __all__ = [
     "L1",
     "ActiveSetResult",
     "ConvolutionalDictionary",
+    "DigitalCodingResult",
     "ElasticNet",
     "IllPosedWarning",
     "LassoProblem",
@@ -50,6 +52,7 @@ __all__ = [
     "solve_active_set",
     "solve_analog",
     "solve_coordinate_descent",
+    "solve_digital",
     "solve_fista",
     "solve_lars",
     "solve_spiking",

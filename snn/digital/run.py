@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from snn._kernels import digital
+from snn._kernels.digital import HIGH_POTENTIAL
 from snn.digital.format import DigitalFormat
 from snn.digital.network import DigitalNetwork
 from snn.digital.state import DigitalState
@@ -31,6 +32,9 @@ class DigitalRun:
         The state that every copy starts in; by default rest.
     window_moments : bool, default False
         Keep the moments of the times of each neuron's spikes.
+    lowest_drive : float, optional
+        Drives below minus so many times the largest are raised to that.  They would take the bits of the
+        others: mantissas have one exponent.  By default they are not.
     updates_per_call : int, default UPDATES_PER_CALL
         Updates of a neuron after which a call to the kernel ends; no bit depends on it.
 
@@ -43,7 +47,7 @@ class DigitalRun:
     membrane_potential : ndarray, shape (n_copies, n_neurons)
         In the units of the real network; it is what the integers say, and is read by `restart`.
     steps : ndarray of int, shape (n_copies,)
-        Steps so far.
+        Steps since the last restart.
     window_moments : ndarray, shape (n_copies, n_neurons, 3)
         As of `ClockDrivenRun`; a message counts for as many spikes as it stands for.
     n_clipped_drives : ndarray of int, shape (n_copies,)
@@ -57,13 +61,16 @@ class DigitalRun:
         *,
         state: DigitalState | None = None,
         window_moments: bool = False,
+        lowest_drive: float | None = None,
         updates_per_call: int = UPDATES_PER_CALL,
     ) -> None:
         self.network = network
+        self._lowest_drive = lowest_drive
         n_copies, n_neurons = shape = soma_bias.shape
         self._soma_bias = soma_bias
         self.membrane_potential = np.zeros(shape)
         self.steps = np.zeros(n_copies, dtype=np.int64)
+        self._steps_before = np.zeros(n_copies, dtype=np.int64)
         self.spike_counts, self.messages = np.zeros((2, *shape), dtype=np.int64)
         self.overflows = np.zeros((*shape, 4), dtype=np.int64)
         self.window_moments = np.zeros((*shape, 3)) if window_moments else NO_MOMENTS
@@ -142,6 +149,7 @@ class DigitalRun:
 
     def restart(self, copies: np.ndarray) -> None:
         """Start some copies again at step zero, without currents, from `membrane_potential` and the drive."""
+        self._steps_before[copies] += self.steps[copies]
         for array in (self._current, self._pending, self._is_due, self.steps):
             array[copies] = 0
         if len(self.window_moments):
@@ -150,6 +158,17 @@ class DigitalRun:
         ends = self._rules.least_potential, self._rules.largest_potential
         self._potential[copies] = np.clip(units, *ends).astype(np.int64)
         self._set_drive(copies)
+
+    @property
+    def total_steps(self) -> np.ndarray:
+        """Steps of each copy, of all its runs."""
+        return self._steps_before + self.steps
+
+    def runs_away(self, copies: np.ndarray) -> np.ndarray:
+        """Return in which of some copies potentials came to the upper end of their registers, on average one in
+        every step: more charge arrives than spikes take away."""
+        ran_up = self.overflows[copies, :, HIGH_POTENTIAL].sum(axis=1)
+        return ran_up > self.total_steps[copies]
 
     def state(self, copy: int) -> DigitalState:
         """Return the state of a copy."""
@@ -162,7 +181,10 @@ class DigitalRun:
 
     def _set_drive(self, copies: np.ndarray) -> None:
         for k in copies:
-            drive = self.network.drive(self._soma_bias[k])
+            soma_bias = self._soma_bias[k]
+            if self._lowest_drive is not None:
+                soma_bias = np.maximum(soma_bias, -self._lowest_drive * max(soma_bias.max(), 0.0))
+            drive = self.network.drive(soma_bias)
             self._bias[k] = drive.mantissas << drive.exponent
             self.n_clipped_drives[k] = drive.n_saturated
 
