@@ -23,6 +23,8 @@ from snn.weights import (
     Weights,
 )
 
+__distribution__ = "sparsespike"
+
 __all__ = [
     "AnalogResult",
     "Block",
