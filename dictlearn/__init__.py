@@ -7,8 +7,8 @@ import solvers
 
 if getattr(solvers, "__distribution__", None) != "sparsespike":
     raise ImportError(
-        f"dictlearn needs the package solvers of sparsespike; got another one of that name: {solvers.__file__}"
-        "; install sparsespike into an environment without it"
+        f"dictlearn needs the package solvers of sparsespike; got another one of that name, "
+        f"{solvers.__file__}: install sparsespike into an environment without it"
     )
 
 from dictlearn.baselines import LearningCurve, learn_by_gradient_descent, learn_with_scikit_learn

@@ -7,8 +7,8 @@ import snn
 
 if getattr(snn, "__distribution__", None) != "sparsespike":
     raise ImportError(
-        f"solvers needs the package snn of sparsespike; got another one of that name: {snn.__file__}; "
-        "install sparsespike into an environment without it"
+        f"solvers needs the package snn of sparsespike; got another one of that name, "
+        f"{snn.__file__}: install sparsespike into an environment without it"
     )
 
 from solvers.active_set import ActiveSetResult, solve_active_set
