@@ -62,6 +62,11 @@ def test_changelog_knows_the_version():
     assert re.search(rf"^## {re.escape(PROJECT['project']['version'])}\b", changelog, flags=re.MULTILINE)
 
 
+def test_the_citation_knows_the_version():
+    citation = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+    assert re.search(rf"^version: {re.escape(PROJECT['project']['version'])}$", citation, flags=re.MULTILINE)
+
+
 def test_readme_code_runs_and_prints_what_its_comments_say(tmp_path, monkeypatch, capsys):
     blocks = re.findall(
         r"^```python\n(.*?)^```",
