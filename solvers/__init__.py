@@ -17,6 +17,7 @@ from solvers.compare import compare, comparison_table, plot_comparison
 from solvers.conditioning import IllPosedWarning
 from solvers.convolution import ConvolutionalDictionary
 from solvers.digital import DigitalCodingResult, solve_digital
+from solvers.digital_sweep import DigitalSweep, sweep_digital
 from solvers.fista import solve_fista
 from solvers.optimality import duality_gap, kkt_violation, objective, penalty_max
 from solvers.path import PathResult, path
@@ -40,6 +41,7 @@ __all__ = [
     "ActiveSetResult",
     "ConvolutionalDictionary",
     "DigitalCodingResult",
+    "DigitalSweep",
     "ElasticNet",
     "IllPosedWarning",
     "LassoProblem",
@@ -67,6 +69,7 @@ __all__ = [
     "solve_fista",
     "solve_lars",
     "solve_spiking",
+    "sweep_digital",
     "warm_up",
 ]
 
