@@ -19,6 +19,7 @@ from solvers.convolution import ConvolutionalDictionary
 from solvers.digital import DigitalCodingResult, solve_digital
 from solvers.digital_sweep import DigitalSweep, sweep_digital
 from solvers.fista import solve_fista
+from solvers.lca import LCA1Layer, LCA2Layer
 from solvers.optimality import duality_gap, kkt_violation, objective, penalty_max
 from solvers.path import PathResult, path
 from solvers.penalties import L1, ElasticNet
@@ -44,6 +45,8 @@ __all__ = [
     "DigitalSweep",
     "ElasticNet",
     "IllPosedWarning",
+    "LCA1Layer",
+    "LCA2Layer",
     "LassoProblem",
     "PathResult",
     "PreparedLasso",
