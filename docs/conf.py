@@ -21,7 +21,7 @@ extensions = [
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
     "sphinx.ext.intersphinx",
-    "sphinx.ext.mathjax",
+    "sphinx-mathjax-offline",
     "sphinx_copybutton",
 ]
 exclude_patterns = ["_build", "README.md"]
@@ -54,19 +54,22 @@ PACKAGES = ("snn", "solvers", "dictlearn")
 
 
 def write_reference(_app, _config) -> None:
-    """Write a page for each package, that lists all it exports."""
+    """Write a page for each package that lists all it exports, and one that lists the packages."""
     folder = Path(__file__).parent / "reference"
     folder.mkdir(exist_ok=True)
+    pages = {"index": ["Reference", "=========", "", ".. toctree::", "   :maxdepth: 2", ""]}
     for package in PACKAGES:
         module = importlib.import_module(package)
         names = sorted(module.__all__, key=str.lower)
-        lines = [
+        pages["index"].append(f"   {package}")
+        pages[package] = [
             package, "=" * len(package), "", module.__doc__.strip(), "", f".. currentmodule:: {package}", "",
             ".. autosummary::", "   :toctree: generated", "",
-            *(f"   {name}" for name in names), "",
+            *(f"   {name}" for name in names),
         ]  # fmt: skip
-        text = "\n".join(lines)
-        page = folder / f"{package}.rst"
+    for name, lines in pages.items():
+        page, text = folder / f"{name}.rst", "\n".join([*lines, ""])
+        # A page that is written is built again.
         if not page.is_file() or page.read_text(encoding="utf-8") != text:
             page.write_text(text, encoding="utf-8")
 
