@@ -158,6 +158,8 @@ def new_learner(
         raise TypeError("penalty must not be given twice, alone and in settings")
     checks.instance_of("settings", settings, LearningSettings)
     n_inputs = signals.shape[1]
+    # A generator gives the same number twice: the stream of the start must not depend on the rounding.
+    rounding_rng = copy.deepcopy(rng)
     if start is None:
         if n_atoms is None:
             raise TypeError("n_atoms must be given, or a start that has some")
@@ -170,6 +172,7 @@ def new_learner(
         settings,
         scale=amplitude_scale(signals, settings.amplitude, mask),
         replace_dead=replace_dead,
+        rounding_seed=seed_of_order(rounding_rng),
     )
 
 
