@@ -1,9 +1,9 @@
 """Dictionaries from photographs of which a third or half of the pixels are missing.
 
 The two-phase network learns from the pixels that are known: the input neuron of any other carries what the
-network itself predicts, and neither drives nor corrects.  Beside it the same network learns from whole patches,
-and from patches whose missing pixels were filled with the mean of the known ones.  All dictionaries are then
-evaluated on whole patches that none has seen.
+network itself predicts, and neither drives nor corrects.  Beside it the same network learns from whole
+patches, and from patches whose missing pixels were filled with the mean of the known ones.  All dictionaries
+are then evaluated on whole patches that none has seen.
 
     python -m examples.learn_missing_pixels [--output DIR] [--samples N] [--atoms N] [--seeds S [S ...]]
 """

@@ -68,8 +68,8 @@ def checked_format(weight_format: FixedPoint) -> FixedPoint:
     largest = weight_format.largest * 2.0 ** exponents(weight_format)[1]
     if largest < LEAST_THRESHOLD:
         raise ValueError(
-            f"weight_format must reach {LEAST_THRESHOLD}, the smallest threshold; got numbers up to {largest}: "
-            "a larger exponent has larger ones"
+            f"weight_format must reach {LEAST_THRESHOLD}, the smallest threshold; got numbers up to "
+            f"{largest}: a larger exponent has larger ones"
         )
     return weight_format
 

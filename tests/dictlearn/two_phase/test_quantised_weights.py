@@ -101,7 +101,7 @@ def test_stochastic_rounding_is_right_on_average(data):
 
 def test_small_updates_are_lost_to_nearest_and_not_to_stochastic(data):
     """What rounding to the nearest does to learning with few bits, and why there is the other."""
-    atoms, signals = data
+    _, signals = data
     objectives = {}
     for name, weight_format in (
         ("float", None),
