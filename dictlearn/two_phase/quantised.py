@@ -10,6 +10,7 @@ import math
 
 import numpy as np
 
+from dictlearn.two_phase.network import TwoPhaseNetwork
 from dictlearn.two_phase.synapses import LEAST_THRESHOLD, Synapses
 from snn import checks
 from snn.digital import FixedPoint
@@ -35,7 +36,10 @@ def round_weights(synapses: Synapses, weight_format: FixedPoint, *, seed: int, n
     n_samples : int
         Samples learned from so far.
     """
-    rng = np.random.default_rng([seed, 1, n_samples])
+    return _round(synapses, weight_format, np.random.default_rng([seed, 1, n_samples]))
+
+
+def _round(synapses: Synapses, weight_format: FixedPoint, rng: np.random.Generator) -> int:
     between, lateral = exponents(weight_format)
     n_saturated = 0
     for rows, exponent in (
@@ -86,3 +90,28 @@ def exponents(weight_format: FixedPoint) -> tuple[int, int]:
         return weight_format.exponent, weight_format.exponent
     bits = (weight_format.largest + 1).bit_length() - 1
     return LARGEST_FEEDFORWARD - bits, LARGEST_LATERAL - bits
+
+
+def rounded_network(
+    network: TwoPhaseNetwork, weight_format: FixedPoint, *, rng: int | np.random.Generator | None = None
+) -> TwoPhaseNetwork:
+    """Return a network with the weights of another, rounded once: what is done after learning, for a chip.
+
+    Parameters
+    ----------
+    network : TwoPhaseNetwork
+        What to round.
+    weight_format : FixedPoint
+        What to round it to; see the module.
+    rng : int or Generator, optional
+        For stochastic rounding.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is of the wrong kind, or a format that cannot hold weights.
+    """
+    checks.instance_of("network", network, TwoPhaseNetwork)
+    synapses = Synapses(network.feedforward, network.feedback, network.lateral)
+    _round(synapses, checked_format(weight_format), np.random.default_rng(rng))
+    return TwoPhaseNetwork(synapses.feedforward.copy(), synapses.feedback.copy(), synapses.lateral.copy())
