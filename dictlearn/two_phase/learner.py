@@ -24,6 +24,10 @@ from dictlearn.two_phase.synapses import LEAST_THRESHOLD, Synapses
 from snn import checks
 from snn.archive import save_archive
 
+# Objectives, which are sums of squares, stay in the range of floats.
+SMALLEST_SCALE, LARGEST_SCALE = 1e-152, 1e152
+LARGEST_PENALTY = 1e150
+
 
 class TwoPhaseLearner:
     """A two-phase network that learns, with everything it needs to continue learning.
@@ -80,9 +84,14 @@ class TwoPhaseLearner:
         checks.instance_of("network", network, TwoPhaseNetwork)
         checks.instance_of("settings", settings, LearningSettings)
         self.settings = settings
-        settings.penalties(network.n_atoms)
         self.scale = checks.positive_number("scale", scale)
+        if not SMALLEST_SCALE <= self.scale <= LARGEST_SCALE:
+            raise ValueError(
+                f"scale must lie between {SMALLEST_SCALE:g} and {LARGEST_SCALE:g}, so that objectives are in "
+                f"the range of floats; got {self.scale:g}: change the unit of the signals"
+            )
         self.replace_dead = checks.flag("replace_dead", replace_dead)
+        self._penalties(network.n_atoms)
         self.synapses = Synapses(network.feedforward, network.feedback, network.lateral)
         self._statistics = CodeStatistics(usage=np.zeros(network.n_atoms))
         self.last_fired = np.zeros(network.n_atoms, dtype=np.int64)
@@ -198,7 +207,6 @@ class TwoPhaseLearner:
         settings = self.settings
         thresholds = np.diagonal(self.synapses.lateral_rows)
         silence = self.n_samples - self.last_fired
-        penalty = settings.penalties(self.n_atoms) * self.scale
         n_probes = min(settings.steps.n_probes(self.n_samples, n_signals), self.n_atoms)
         # Those whose lateral weights were not used longest.
         probed = np.argsort(self.last_compared, kind="stable")[:n_probes]
@@ -206,7 +214,7 @@ class TwoPhaseLearner:
             n_signals=n_signals,
             probed=probed,
             probe_drive=PROBE_SPIKES / settings.duration / (1.0 - settings.kappa) * thresholds[probed],
-            penalty=penalty * settings.steps.penalty_weights(thresholds, silence),
+            penalty=self._penalties(self.n_atoms) * settings.steps.penalty_weights(thresholds, silence),
             scale=self.scale,
             settings=settings,
         )
@@ -248,7 +256,7 @@ class TwoPhaseLearner:
         conditions = BatchConditions(
             n_samples=self.n_samples,
             energy=settings.amplitude**2,
-            penalty=settings.penalties(self.n_atoms) * self.scale,
+            penalty=self._penalties(self.n_atoms),
             thresholds=np.diagonal(synapses.lateral_rows).copy(),
             observed_penalty=rules.observed_penalty(synapses.feedforward, g_d, kappa=kappa),
             readout=readout,
@@ -283,6 +291,17 @@ class TwoPhaseLearner:
             self._replace(g_d)
         self._round_weights()
         return self._record(plan, mask, g_d, codes, first, second)
+
+    def _penalties(self, n_atoms: int) -> np.ndarray:
+        """Return lambda1 of each atom as the network gets it."""
+        penalties = self.settings.penalties(n_atoms)
+        largest = float(penalties.max())
+        if largest > LARGEST_PENALTY / self.scale:
+            raise ValueError(
+                f"penalty must be at most {LARGEST_PENALTY:g} in units of the network, which sees signals "
+                f"{self.scale:.3g} times as large; got {largest:g}, at which all codes are zero"
+            )
+        return self.scale * penalties
 
     def _replace(self, g_d: np.ndarray) -> None:
         """Replace dead atoms, each by what one sample of the batch is missing."""
