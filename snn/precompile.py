@@ -9,7 +9,9 @@ import numpy as np
 from tqdm import tqdm
 
 from snn import checks
+from snn._kernels.compile_notice import NOTICE
 from snn.clock_driven import simulate_clocked
+from snn.digital import DigitalFormat, DigitalNetwork, simulate_digital
 from snn.network import SpikingNetwork
 from snn.simulate import simulate
 from snn.state import NetworkState
@@ -51,7 +53,7 @@ def run_tasks(tasks: Tasks, *, progress: bool) -> None:
         Whether to show the line.
     """
     progress = checks.flag("progress", progress)
-    with tqdm(tasks.items(), disable=not progress, unit="task") as bar:
+    with NOTICE.silent(), tqdm(tasks.items(), disable=not progress, unit="task") as bar:
         for name, task in bar:
             bar.set_description(f"compiling: {name}")
             task()
@@ -66,4 +68,6 @@ def tasks() -> Tasks:
         runs[name] = partial(simulate, network, 5.0, record_spikes=True)
         runs[f"{name}, on a clock"] = partial(simulate_clocked, network, 5.0, time_step=0.5)
     runs["a continued run"] = partial(simulate, network, 5.0, state=NetworkState.at_rest(n_neurons))
+    digital = DigitalNetwork.of(network, DigitalFormat(), time_step=0.5)
+    runs["a digital network"] = partial(simulate_digital, digital, 10)
     return runs

@@ -2,11 +2,21 @@
 
 from typing import TYPE_CHECKING
 
+# Other distributions install packages of these names, too.
+import snn
+
+if getattr(snn, "__distribution__", None) != "sparsespike":
+    raise ImportError(
+        f"solvers needs the package snn of sparsespike; got another one of that name, "
+        f"{snn.__file__}: install sparsespike into an environment without it"
+    )
+
 from solvers.active_set import ActiveSetResult, solve_active_set
 from solvers.analog import solve_analog
 from solvers.compare import compare, comparison_table, plot_comparison
 from solvers.conditioning import IllPosedWarning
 from solvers.convolution import ConvolutionalDictionary
+from solvers.digital import DigitalCodingResult, solve_digital
 from solvers.fista import solve_fista
 from solvers.optimality import duality_gap, kkt_violation, objective, penalty_max
 from solvers.path import PathResult, path
@@ -23,10 +33,13 @@ from solvers.stream import SparseCodingStream, StreamResult
 if TYPE_CHECKING:
     from solvers.coder import SpikingSparseCoder
 
+__distribution__ = "sparsespike"
+
 __all__ = [
     "L1",
     "ActiveSetResult",
     "ConvolutionalDictionary",
+    "DigitalCodingResult",
     "ElasticNet",
     "IllPosedWarning",
     "LassoProblem",
@@ -50,6 +63,7 @@ __all__ = [
     "solve_active_set",
     "solve_analog",
     "solve_coordinate_descent",
+    "solve_digital",
     "solve_fista",
     "solve_lars",
     "solve_spiking",

@@ -13,6 +13,7 @@ import numpy as np
 from snn import checks
 from solvers.active_set import solve_active_set
 from solvers.analog import solve_analog
+from solvers.digital import solve_digital
 from solvers.fista import solve_fista
 from solvers.problem import LassoProblem
 from solvers.reference import solve_coordinate_descent, solve_lars
@@ -49,6 +50,7 @@ METHODS: Mapping[str, Solver] = {
     "coordinate_descent": solve_coordinate_descent,
     "lars": solve_lars,
     "analog": solve_analog,
+    "digital": solve_digital,
 }
 """The solvers that `compare` knows by name.
 

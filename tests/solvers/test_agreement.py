@@ -15,6 +15,7 @@ from solvers import (
     solve_active_set,
     solve_analog,
     solve_coordinate_descent,
+    solve_digital,
     solve_fista,
     solve_lars,
     solve_spiking,
@@ -32,6 +33,7 @@ SOLVERS = {
     "coordinate_descent": (solve_coordinate_descent, 1e-8),
     "lars": (solve_lars, 1e-8),
     "analog": (solve_analog, 1e-4),
+    "digital": (solve_digital, 1e-4),
 }
 
 

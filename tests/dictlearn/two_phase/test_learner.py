@@ -31,7 +31,7 @@ from dictlearn import (
     rules,
 )
 from dictlearn.signals import amplitude_scale
-from dictlearn.two_phase import learner as learner_module
+from dictlearn.two_phase import batch as batch_module
 from dictlearn.two_phase._kernels import updates
 from snn import archive
 from solvers import LassoProblem, solve_spiking
@@ -258,13 +258,13 @@ def test_symmetric_weights_stay_symmetric(signals, settings):
 def phases(monkeypatch):
     """The phases of the last batch that any learner ran."""
     phases = []
-    run = learner_module.run_phases
+    run = batch_module.run_phases
 
     def listen(*arguments, **options):
         phases[:] = run(*arguments, **options)
         return phases
 
-    monkeypatch.setattr(learner_module, "run_phases", listen)
+    monkeypatch.setattr(batch_module, "run_phases", listen)
     return phases
 
 
@@ -466,7 +466,7 @@ def test_sizes_at_the_edge(signals, n_signals, n_atoms, n_samples):
 
 def test_every_epoch_shows_every_signal_once(signals, monkeypatch):
     shown = []
-    monkeypatch.setattr(TwoPhaseLearner, "_update", lambda self, batch, *_, **__: _count(self, shown, batch))
+    monkeypatch.setattr(TwoPhaseLearner, "learn", lambda self, batch, **_: _count(self, shown, batch))
     learn(signals[:50], 120)
     rows = [np.flatnonzero((signals[:50] == row).all(axis=1))[0] for row in np.vstack(shown)]
     assert sorted(rows[:50]) == sorted(rows[50:100]) == list(range(50))
@@ -566,6 +566,10 @@ def test_callback_sees_the_learner_and_may_stop_it(signals, tmp_path):
     learn(signals, 2500, callback=lambda learner: seen.append(learner.n_samples))
     assert [n // 1000 for n in seen] == [1, 2, 2]
     assert seen[-1] == 2500
+
+    seen.clear()
+    learn(signals, 100, callback=lambda learner: seen.append(learner.n_samples), callback_every=1)
+    assert seen == [16, 32, 48, 64, 80, 96, 100]
 
     options = {"checkpoint": tmp_path / "learner.npz"}
     stopped = learn(signals, 2500, callback=lambda learner: True, **options)
@@ -881,6 +885,7 @@ GOOD = np.ones((4, 3))
         (lambda: learn_dictionary(GOOD, 2, penalty=0.1, checkpoint=3), TypeError, "checkpoint must be a path; got int"),
         (lambda: learn_dictionary(GOOD, 2, penalty=0.1, checkpoint="/no/such/file"), ValueError, "checkpoint must lie in a folder that exists; got '/no/such/file'"),
         (lambda: learn_dictionary(GOOD, 2, penalty=0.1, checkpoint_every=0), ValueError, "checkpoint_every must be positive; got 0"),
+        (lambda: learn_dictionary(GOOD, 2, penalty=0.1, callback_every=0), ValueError, "callback_every must be positive; got 0"),
         (lambda: LearningSettings(penalty=0.1, kappa=1.0), ValueError, r"kappa must lie in \[0, 1\); got 1.0"),
         (lambda: LearningSettings(penalty=0.1, kappa=0.0), ValueError, "kappa must be positive"),
         (lambda: LearningSettings(penalty=0.1, duration=-1.0), ValueError, "duration must be positive; got -1.0"),
