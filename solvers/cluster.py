@@ -1,4 +1,4 @@
-"""Tasks on the workers of a Dask cluster: what they share is sent once, and what workers lose is done again."""
+"""Tasks on a Dask cluster: what they share is sent once, and what dying workers lose is done again."""
 
 from __future__ import annotations
 

@@ -93,8 +93,8 @@ def spread(
     Raises
     ------
     RuntimeError
-        If a worker process died.  A Dask cluster does its batches again; the error then says that workers died
-        again and again.
+        If a worker process died; with a Dask cluster, which does its batches again, if workers died again and
+        again.
     """
 
     def counted(outcome: Outcome) -> Outcome:

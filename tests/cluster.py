@@ -9,7 +9,7 @@ import pytest
 
 @contextmanager
 def local_cluster(folder):
-    """Two worker processes of one thread each, without a dashboard, and a client that is not the default one."""
+    """Two worker processes of one thread each, no dashboard, and a client that is not the default one."""
     reason = "needs the extra: pip install 'sparsespike[dask]'"
     distributed = pytest.importorskip("distributed", reason=reason)
     with (

@@ -1,4 +1,4 @@
-"""Tasks on a Dask cluster: every one once, in order, with the same bits, and nothing lost where workers die."""
+"""Tasks on a Dask cluster: in order, with the same bits, and nothing lost where workers die."""
 
 import os
 from contextlib import contextmanager
@@ -49,7 +49,7 @@ def test_codes_have_the_bits_of_one_thread(cluster_client, problem, name):
 
 
 def test_what_batches_share_travels_once(cluster_client, problem):
-    """Not with each batch: its tasks are as long as its signals, and each process unpacks what they share once."""
+    """Its tasks are as long as their signals, and each process unpacks what they share once."""
     shared = Shared((solve_spiking, problem.setup))
     batch = problem.with_signals(problem.signals[:10])
     assert len(shared.task(batch).pickled) < batch.signals.nbytes + 2000
