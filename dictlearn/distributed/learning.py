@@ -62,9 +62,9 @@ def learn_dictionary_on(
     client : distributed.Client
         Of the cluster.
     data : path-like, numpy.memmap or dask.array.Array, shape (n_signals, n_inputs)
-        Not negative, of any real type.  The path of a .npy file that is at the same place on all workers, which
-        open it themselves; or an array, whose blocks must have whole rows.  All of a file is in a new random
-        order each epoch.  Of an array its blocks are, and the samples within each; batches end with the block.
+        Not negative, of any real type.  The path of a .npy file that is at the same place on all workers,
+        which open it themselves; or an array, whose blocks must have whole rows.  A file is in a new random
+        order each epoch; of an array its blocks are, and the samples within each.  Batches end with a block.
     n_atoms, penalty, settings, start, replace_dead
         As for `learn_dictionary`.  Large batches use many workers: ``LearningSettings(batch_size=1024)``.
     n_samples, progress, callback, callback_every, checkpoint, checkpoint_every

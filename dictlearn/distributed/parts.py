@@ -1,4 +1,4 @@
-"""What workers do: the phases of some rows of a batch, and what is to be known of the data before learning."""
+"""What workers do: run the network on some rows of a batch, and look at the data before learning."""
 
 from __future__ import annotations
 
