@@ -133,7 +133,7 @@ def learning(client, folder, *, quick):
 
 
 def update(client, folder, n_inputs, n_atoms, batch_size):
-    """Bytes of an update, and seconds of the run, here and on the cluster, and of the change of the weights."""
+    """Bytes of an update, and seconds of the run, here and on the cluster, and of the weights' change."""
     rng = np.random.default_rng(0)
     atoms = rng.uniform(size=(n_atoms, n_inputs)) * (rng.random((n_atoms, n_inputs)) < 0.1)
     codes = rng.uniform(size=(batch_size, n_atoms)) * (rng.random((batch_size, n_atoms)) < 0.03)
