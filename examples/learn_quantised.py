@@ -63,13 +63,19 @@ def learn(
 
 
 def objective_of_codes(network: TwoPhaseNetwork, signals: np.ndarray, scale: float) -> float:
-    """Return the mean objective of a network's own codes in its own atoms B^T; NaN if it runs away."""
+    """Return the mean objective of a network's own codes, of unit-norm atoms; NaN if it runs away.
+
+    The penalty of an atom is weighted by its norm: otherwise large atoms would make penalties small.
+    """
+    penalty = PENALTY * np.linalg.norm(network.feedback, axis=0)
+    # An atom that has vanished costs something, so that it stays silent.
+    driven = scale * np.maximum(penalty, 1e-3)
     try:
-        codes = network.code(scale * signals, penalty=scale * PENALTY, duration=DURATION, n_jobs=1) / scale
+        codes = network.code(scale * signals, penalty=driven, duration=DURATION, n_jobs=1) / scale
     except RunawayFeedbackError:
         return float("nan")
     residual = signals - codes @ network.feedback.T
-    return float((0.5 * (residual**2).sum(axis=1) + PENALTY * codes.sum(axis=1)).mean())
+    return float((0.5 * (residual**2).sum(axis=1) + codes @ penalty).mean())
 
 
 def draw(results: dict[str, list[dict]], exact: dict, bits: Sequence[int]) -> Figure:
