@@ -17,7 +17,9 @@ from solvers.compare import compare, comparison_table, plot_comparison
 from solvers.conditioning import IllPosedWarning
 from solvers.convolution import ConvolutionalDictionary
 from solvers.digital import DigitalCodingResult, solve_digital
+from solvers.digital_sweep import DigitalSweep, sweep_digital
 from solvers.fista import solve_fista
+from solvers.lca import LCA1Layer, LCA2Layer
 from solvers.optimality import duality_gap, kkt_violation, objective, penalty_max
 from solvers.path import PathResult, path
 from solvers.penalties import L1, ElasticNet
@@ -40,8 +42,11 @@ __all__ = [
     "ActiveSetResult",
     "ConvolutionalDictionary",
     "DigitalCodingResult",
+    "DigitalSweep",
     "ElasticNet",
     "IllPosedWarning",
+    "LCA1Layer",
+    "LCA2Layer",
     "LassoProblem",
     "PathResult",
     "PreparedLasso",
@@ -67,6 +72,7 @@ __all__ = [
     "solve_fista",
     "solve_lars",
     "solve_spiking",
+    "sweep_digital",
     "warm_up",
 ]
 

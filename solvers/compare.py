@@ -17,7 +17,7 @@ from solvers.digital import solve_digital
 from solvers.fista import solve_fista
 from solvers.problem import LassoProblem
 from solvers.reference import solve_coordinate_descent, solve_lars
-from solvers.result import SparseCodingResult, Status
+from solvers.result import SparseCodingResult, Status, convergence_warning
 from solvers.spiking import solve_spiking
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ def _active_set_from_fista(problem: LassoProblem, *, tol: float) -> SparseCoding
     """Solve by the active-set method, from where a few steps of FISTA lead."""
     with warnings.catch_warnings():
         # They need not get anywhere.
-        warnings.simplefilter("ignore", _convergence_warning())
+        warnings.simplefilter("ignore", convergence_warning())
         start = solve_fista(problem, tol=tol, max_iter=FISTA_STEPS)
     return solve_active_set(problem, start=start, tol=tol)
 
@@ -191,15 +191,9 @@ def _solvers(methods: Sequence[str] | Mapping[str, Solver]) -> Mapping[str, Solv
     return solvers
 
 
-def _convergence_warning() -> type[Warning]:
-    from sklearn.exceptions import ConvergenceWarning  # scikit-learn takes a second to import
-
-    return ConvergenceWarning
-
-
 def _record(label: str, solve: Solver, problem: LassoProblem, tol: float) -> dict[str, object]:
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", _convergence_warning())
+        warnings.simplefilter("ignore", convergence_warning())
         solve(problem.subset(slice(0, 1)), tol=tol)
     # A copy, so that what one method makes the problem compute is computed again for the next.
     fresh = problem.subset(slice(None))
