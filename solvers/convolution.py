@@ -358,7 +358,7 @@ class ConvolutionalDictionary(Dictionary):
     def _placed(self, image: np.ndarray, rows: slice, columns: slice) -> np.ndarray:
         """Return the pixels of an image under some rows and columns of the kernels, a view.
 
-        All have their channels side by side.  Shape (n kernel rows, n kernel columns, grid rows, grid columns).
+        All have their channels side by side.  Shape (kernel rows, kernel columns, grid rows, grid columns).
         """
         n_rows, n_columns = (
             len(range(*part.indices(side)))

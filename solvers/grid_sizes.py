@@ -36,18 +36,22 @@ def require_grid(image_shape: tuple[int, int], kernel_shape: tuple[int, int], st
             )
 
 
-def require_room(image_shape: tuple[int, int], kernel_shape: tuple[int, int]) -> None:
+def require_room(
+    image_shape: tuple[int, int], kernel_shape: tuple[int, int], *, name: str = "the image"
+) -> None:
     """Raise ValueError if a kernel is larger than the image.
 
     Parameters
     ----------
     image_shape, kernel_shape : (int, int)
         (rows, columns), in pixels.
+    name : str, default "the image"
+        The image in the message.
     """
-    for name, image, kernel in zip(("rows", "columns"), image_shape, kernel_shape, strict=True):
+    for axis, image, kernel in zip(("rows", "columns"), image_shape, kernel_shape, strict=True):
         if kernel > image:
             raise ValueError(
-                f"kernels must not be larger than the image; got {kernel} {name} in an image of {image}"
+                f"kernels must not be larger than {name}; got {kernel} {axis} in an image of {image}"
             )
 
 
