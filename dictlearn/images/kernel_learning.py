@@ -18,12 +18,16 @@ from snn.archive import load_archive
 
 # Patches that a random start chooses from, for each kernel.
 CANDIDATES = 20
+# Between two kernels of a random start.
+LARGEST_COSINE = 0.999
 
 
 def random_kernels(
     details: list[np.ndarray], n_kernels: int, kernel_size: tuple[int, int], rng: np.random.Generator
 ) -> np.ndarray:
     """Return patches of images, chosen with probabilities in proportion to their energies, of norm one.
+
+    None is another's multiple.  If there are not enough such patches, the rest is noise.
 
     Parameters
     ----------
@@ -43,7 +47,7 @@ def random_kernels(
     Raises
     ------
     ValueError
-        If fewer patches than that are not zero.
+        If all patches are zero, or kernels of one pixel too many.
     """
     areas = np.array([detail.shape[0] * detail.shape[1] for detail in details], dtype=float)
     n_candidates = CANDIDATES * n_kernels
@@ -56,11 +60,25 @@ def random_kernels(
     rows = patches.reshape(n_candidates, -1)
     # Divided first, because squares of very large or small numbers leave the range of floats.
     energies = np.square(rows / (np.abs(rows).max() or 1.0)).sum(axis=1)
-    if np.count_nonzero(energies) < n_kernels:
+    n_usable = np.count_nonzero(energies)
+    if n_usable == 0:
         raise ValueError("images must not be constant, beside their background: there is nothing to learn")
-    chosen = rng.choice(n_candidates, n_kernels, replace=False, p=energies / energies.sum())
-    norms = np.linalg.norm(rows[chosen], axis=1)
-    return (patches[chosen].T / norms).T
+    order = rng.choice(n_candidates, n_usable, replace=False, p=energies / energies.sum())
+    noise = rng.standard_normal((n_kernels, rows.shape[1]))
+    candidates = np.concatenate([rows[order], noise])
+    candidates /= np.linalg.norm(candidates, axis=1, keepdims=True)
+    kernels = np.zeros((n_kernels, rows.shape[1]))
+    found = 0
+    for candidate in candidates:
+        if found < n_kernels and np.abs(kernels[:found] @ candidate).max(initial=0.0) < LARGEST_COSINE:
+            kernels[found] = candidate
+            found += 1
+    if found < n_kernels:
+        raise ValueError(
+            f"kernels of {height} x {width} pixels and these channels differ in no more than {found} ways; "
+            f"got {n_kernels} of them"
+        )
+    return kernels.reshape(n_kernels, *patches.shape[1:])
 
 
 def learn_kernels(

@@ -62,6 +62,13 @@ def test_the_background_is_the_blurred_image_of_each_channel():
     )
 
 
+def test_an_image_that_is_its_background_has_no_detail():
+    for kind in ("smooth", "mean"):
+        prepared = prepare_image(np.full((20, 21, 3), 0.1), 6, background=kind)
+        np.testing.assert_array_equal(prepared.signal, 0.0)
+        np.testing.assert_array_equal(prepared.restore(prepared.signal), 0.1)
+
+
 def test_it_is_the_remedy_of_the_warning():
     ramp = np.linspace(0.0, 1.0, 40) + 0.1 * RNG.random((36, 40))
     kernels = RNG.standard_normal((3, 5, 5))
