@@ -69,7 +69,7 @@ class ConvolutionalDictionaryLearning(ClassNamePrefixFeaturesOutMixin, Transform
         Largest duality gap of the codes that kernels are learned from, as a share of 1/2 ||crop||^2.
     n_sweeps : int, default 2
         How often each kernel is minimised over after a batch.
-    forgetting : float, default 10
+    forgetting : float, default 3
         What came before batch t counts by ``(1 - 1 / t) ** forgetting``.
     replace_dead : bool, default False
         Whether kernels that no code of 32 crops has are replaced by what is missing most.
@@ -141,7 +141,7 @@ class ConvolutionalDictionaryLearning(ClassNamePrefixFeaturesOutMixin, Transform
         margin: int = 0,
         tol: float = 0.1,
         n_sweeps: int = 2,
-        forgetting: float = 10.0,
+        forgetting: float = 3.0,
         replace_dead: bool = False,
         solver: Callable[..., SparseCodingResult] | None = None,
         transform_tol: float = 1e-6,

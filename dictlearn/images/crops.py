@@ -2,11 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from typing import NamedTuple
 
 import numpy as np
 
 from solvers.grid_sizes import valid_shape
+
+
+class Batch(NamedTuple):
+    """Crops of one shape: (rows, columns), and of each crop its image and its upper left corner."""
+
+    shape: tuple[int, int]
+    places: list[tuple[int, int, int]]
+
+    def of(self, images: list[np.ndarray]) -> np.ndarray:
+        """Return the crops, shape (n_crops, rows, columns[, channels])."""
+        rows, columns = self.shape
+        return np.stack([images[n][top : top + rows, left : left + columns] for n, top, left in self.places])
 
 
 def batches_of_crops(
@@ -18,12 +30,12 @@ def batches_of_crops(
     batch_size: int,
     seed: int,
     number: int,
-) -> Iterator[np.ndarray]:
-    """Yield the crops of one pass through images, in batches of one shape.
+) -> list[Batch]:
+    """Return which crops of images make the batches of one pass, in a random order.
 
     An image gives as many crops as cover its area, one at least, from places that are all equally likely.  A
     crop has the largest size up to `crop_size` that fits the image and that the grid of kernels covers.
-    Batches come in random order.
+    Every pass has as many batches.
 
     Parameters
     ----------
@@ -37,10 +49,6 @@ def batches_of_crops(
         Most crops in a batch.
     seed, number : int
         Of the order, and of the pass.
-
-    Yields
-    ------
-    ndarray, shape (n_crops, rows, columns[, channels])
     """
     rng = np.random.default_rng([seed, number])
     corners: dict[tuple[int, int], list[tuple[int, int, int]]] = {}
@@ -54,12 +62,10 @@ def batches_of_crops(
     for shape, places in corners.items():
         order = rng.permutation(len(places))
         batches += [
-            (shape, [places[k] for k in order[first : first + batch_size]])
+            Batch(shape, [places[k] for k in order[first : first + batch_size]])
             for first in range(0, len(order), batch_size)
         ]
-    for k in rng.permutation(len(batches)):
-        (rows, columns), places = batches[k]
-        yield np.stack([images[n][top : top + rows, left : left + columns] for n, top, left in places])
+    return [batches[k] for k in rng.permutation(len(batches))]
 
 
 def crop_shape(

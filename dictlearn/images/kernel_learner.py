@@ -48,7 +48,7 @@ class KernelSettings:
     positive: bool = False
     tol: float = 0.1
     n_sweeps: int = 2
-    forgetting: float = 10.0
+    forgetting: float = 3.0
     replace_dead: bool = False
 
     def __post_init__(self) -> None:

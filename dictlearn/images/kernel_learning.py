@@ -140,29 +140,25 @@ def learn_kernels(
         if Path(checkpoint).exists():
             _resume(learner, checkpoint, identity)
     arguments = (details, crop_size, learner.kernel_size, learner.settings.stride)
-    done = 0
-    batches_done = learner.n_batches if is_continued else 0
-    total = sum(
-        sum(1 for _ in batches_of_crops(*arguments, batch_size=batch_size, seed=seed, number=number))
+    passes = [
+        batch
         for number in range(n_passes)
-    )
-    with tqdm(total=total, initial=min(batches_done, total), disable=not progress, unit="batch") as bar:
-        for number in range(n_passes):
-            for batch in batches_of_crops(*arguments, batch_size=batch_size, seed=seed, number=number):
-                done += 1
-                if done <= batches_done:
-                    continue
-                learner.learn(batch, n_jobs=n_jobs)
-                bar.update()
-                history = learner.history
-                share = history["objective"][-1] / max(history["energy"][-1], np.finfo(float).tiny)
-                bar.set_postfix_str(f"objective {share:.3f}", refresh=False)
-                stopped = callback is not None and bool(callback(learner))
-                is_last = stopped or done == total
-                if checkpoint is not None and (is_last or done % checkpoint_every == 0):
-                    learner.save(checkpoint, identity=identity)
-                if stopped:
-                    return
+        for batch in batches_of_crops(*arguments, batch_size=batch_size, seed=seed, number=number)
+    ]
+    first = min(learner.n_batches, len(passes)) if is_continued else 0
+    with tqdm(total=len(passes), initial=first, disable=not progress, unit="batch") as bar:
+        for done, batch in enumerate(passes[first:], start=first + 1):
+            learner.learn(batch.of(details), n_jobs=n_jobs)
+            bar.update()
+            history = learner.history
+            share = history["objective"][-1] / max(history["energy"][-1], np.finfo(float).tiny)
+            bar.set_postfix_str(f"objective {share:.3f}", refresh=False)
+            stopped = callback is not None and bool(callback(learner))
+            is_last = stopped or done == len(passes)
+            if checkpoint is not None and (is_last or done % checkpoint_every == 0):
+                learner.save(checkpoint, identity=identity)
+            if stopped:
+                return
 
 
 def _identity(
