@@ -134,7 +134,7 @@ def test_counts_and_events_are_those_of_the_simulation(positive):
         scale = result.scale[signal]
         run = simulate(lasso_network(problem, signal, scale=scale), result.duration[signal])
         np.testing.assert_array_equal(result.spike_counts[signal], run.spike_counts)
-        assert result.n_synaptic_events[signal] == run.n_synaptic_events
+        assert result.n_synaptic_events[signal] == run.operations.synaptic_operations
         rates = run.spike_rate
         code = rates if positive else rates[: problem.n_atoms] - rates[problem.n_atoms :]
         np.testing.assert_array_equal(result.codes[signal], scale * code)
