@@ -69,6 +69,32 @@ class OperationCounts:
                 self, field.name, _checked(field.name, getattr(self, field.name), is_time=is_time)
             )
 
+    @classmethod
+    def of_exact_run(
+        cls, *, n_neurons: int, spikes: Count, synaptic_operations: Count, duration: float | np.ndarray
+    ) -> OperationCounts:
+        """Return the counts of exact runs of so many neurons."""
+        return cls(
+            spikes=spikes,
+            synaptic_operations=synaptic_operations,
+            membrane_updates=spikes + synaptic_operations,
+            neuron_time=n_neurons * duration,
+            synapse_time=n_neurons * n_neurons * duration,
+        )
+
+    @classmethod
+    def of_clock(
+        cls, *, n_neurons: int, spikes: Count, synaptic_operations: Count, n_steps: Count
+    ) -> OperationCounts:
+        """Return the counts of runs of so many neurons on a clock."""
+        return cls(
+            spikes=spikes,
+            synaptic_operations=synaptic_operations,
+            membrane_updates=n_neurons * n_steps,
+            neuron_updates=n_neurons * n_steps,
+            dense_synaptic_operations=n_neurons * n_neurons * n_steps,
+        )
+
     def __add__(self, other: OperationCounts) -> OperationCounts:
         if not isinstance(other, OperationCounts):
             return NotImplemented
@@ -150,14 +176,11 @@ def exact_operations(
     duration : float or ndarray, shape (...)
         Simulated time.
     """
-    n_neurons = weights.shape[0]
-    spikes, synaptic_operations = spike_counts.sum(axis=-1), weights.n_deliveries(spike_counts)
-    return OperationCounts(
-        spikes=spikes,
-        synaptic_operations=synaptic_operations,
-        membrane_updates=spikes + synaptic_operations,
-        neuron_time=n_neurons * duration,
-        synapse_time=n_neurons * n_neurons * duration,
+    return OperationCounts.of_exact_run(
+        n_neurons=weights.shape[0],
+        spikes=spike_counts.sum(axis=-1),
+        synaptic_operations=weights.n_deliveries(spike_counts),
+        duration=duration,
     )
 
 
@@ -173,13 +196,11 @@ def clocked_operations(weights: Weights, spike_counts: np.ndarray, n_steps: Coun
     n_steps : int or ndarray of int, shape (...)
         Steps of the clock.
     """
-    n_neurons = weights.shape[0]
-    return OperationCounts(
+    return OperationCounts.of_clock(
+        n_neurons=weights.shape[0],
         spikes=spike_counts.sum(axis=-1),
         synaptic_operations=weights.n_deliveries(spike_counts),
-        membrane_updates=n_neurons * n_steps,
-        neuron_updates=n_neurons * n_steps,
-        dense_synaptic_operations=n_neurons * n_neurons * n_steps,
+        n_steps=n_steps,
     )
 
 

@@ -8,6 +8,7 @@ from solvers.compare import compare, comparison_table, plot_comparison
 from solvers.conditioning import IllPosedWarning
 from solvers.convolution import ConvolutionalDictionary
 from solvers.fista import solve_fista
+from solvers.operations import OperationLedger
 from solvers.optimality import duality_gap, kkt_violation, objective, penalty_max
 from solvers.path import PathResult, path
 from solvers.penalties import L1, ElasticNet
@@ -30,6 +31,7 @@ __all__ = [
     "ElasticNet",
     "IllPosedWarning",
     "LassoProblem",
+    "OperationLedger",
     "PathResult",
     "PreparedLasso",
     "SparseCodingResult",
