@@ -209,9 +209,10 @@ def leave(work, size, leaving):
     for j in range(leaving + 1, size):
         other[j] = work.factor[leaving, j]
     image = work.image[leaving]
+    # Of each pair of entries four products, and as many of the image; two make the radius.
+    n_rotated = size - 1 - leaving
+    work.n_multiply_adds[0] += 2 * n_rotated * (n_rotated + 1) + 2 * n_rotated
     for i in range(leaving + 1, size):
-        # Of each pair of entries four products, and as many of the image; two make the radius.
-        work.n_multiply_adds[0] += 4 * (size - i) + 2
         radius = math.sqrt(work.factor[i, i] ** 2 + other[i] ** 2)
         cosine = work.factor[i, i] / radius
         sine = other[i] / radius
