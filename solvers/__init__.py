@@ -20,6 +20,7 @@ from solvers.digital import DigitalCodingResult, solve_digital
 from solvers.digital_sweep import DigitalSweep, sweep_digital
 from solvers.fista import solve_fista
 from solvers.lca import LCA1Layer, LCA2Layer
+from solvers.operations import OperationLedger
 from solvers.optimality import duality_gap, kkt_violation, objective, penalty_max
 from solvers.path import PathResult, path
 from solvers.penalties import L1, ElasticNet
@@ -48,6 +49,7 @@ __all__ = [
     "LCA1Layer",
     "LCA2Layer",
     "LassoProblem",
+    "OperationLedger",
     "PathResult",
     "PreparedLasso",
     "SparseCodingResult",
