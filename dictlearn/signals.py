@@ -6,6 +6,9 @@ import numpy as np
 
 from snn import checks
 
+# Objectives, which are sums of squares, stay in the range of floats.
+SMALLEST_NORM, LARGEST_NORM = 1e-150, 1e150
+
 
 def checked_signals(signals: np.ndarray, n_inputs: int | None) -> np.ndarray:
     """Return signals as a float array, shape (n_signals, n_inputs), having checked their signs.
@@ -95,4 +98,10 @@ def amplitude_scale(signals: np.ndarray, amplitude: float, mask: np.ndarray | No
     else:
         squares = np.where(mask, signals / largest, 0.0) ** 2
         energy = (squares.sum(axis=0) / np.maximum(mask.sum(axis=0), 1)).sum()
-    return amplitude / (largest * float(np.sqrt(energy)))
+    norm = largest * float(np.sqrt(energy))
+    if not SMALLEST_NORM <= norm <= LARGEST_NORM:
+        raise ValueError(
+            f"signals must have a root mean square norm between {SMALLEST_NORM:g} and {LARGEST_NORM:g}, so "
+            f"that objectives are in the range of floats; got {norm:.3g}: change their unit"
+        )
+    return amplitude / norm

@@ -162,6 +162,8 @@ def _spread_over_processes(
         for k, outcome in workers(tasks):
             outcomes[k] = counted(outcome)
     except BrokenExecutor as error:
+        if type(error).__name__ != "TerminatedWorkerError":
+            raise  # not a death: a task could not be read, say, of a class that the process does not have
         raise RuntimeError(
             "a worker process died before its batch was solved, most often because memory ran out: use fewer "
             "workers, or threads, which share their memory"

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from dictlearn.two_phase.learner import TwoPhaseLearner
-from snn.archive import load_archive
+from dictlearn.two_phase.saving import CHECKPOINT, json_object, read, refusing
 
 
 def require_path(checkpoint: str | os.PathLike) -> None:
@@ -86,8 +86,10 @@ def resumed(checkpoint: str | os.PathLike, identity: str) -> tuple[TwoPhaseLearn
     ValueError
         If the checkpoint was made with anything else.
     """
-    entries = load_archive(checkpoint, ("identity", "seed"), kind="checkpoint of learn_dictionary")
-    before = json.loads(str(entries["identity"]))
+    kind = "checkpoint of learn_dictionary"
+    entries = read(checkpoint, CHECKPOINT, kind=kind)
+    with refusing(checkpoint, kind):
+        before = json_object("identity", entries["identity"])
     for name, value in json.loads(identity).items():
         if value is not None and before.get(name) != value:
             raise ValueError(

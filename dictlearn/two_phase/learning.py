@@ -191,6 +191,8 @@ def learner_for(
     elif penalty is not None:
         raise TypeError("penalty must not be given twice, alone and in settings")
     checks.instance_of("settings", settings, LearningSettings)
+    # A generator gives the same number twice: the stream of the start must not depend on the rounding.
+    rounding_rng = copy.deepcopy(rng)
     if start is None:
         if n_atoms is None:
             raise TypeError("n_atoms must be given, or a start that has some")
@@ -198,7 +200,13 @@ def learner_for(
     network = starting_network("start", start, n_inputs)
     if n_atoms not in (None, network.n_atoms):
         raise ValueError(f"start has {network.n_atoms} atoms but n_atoms is {n_atoms}")
-    return TwoPhaseLearner(network, settings, scale=scale(settings.amplitude), replace_dead=replace_dead)
+    return TwoPhaseLearner(
+        network,
+        settings,
+        scale=scale(settings.amplitude),
+        replace_dead=replace_dead,
+        rounding_seed=seed_of_order(rounding_rng),
+    )
 
 
 def continue_learning(

@@ -107,7 +107,11 @@ class TwoPhaseNetwork:
     @property
     def symmetry(self) -> float:
         """1 - ||F - B^T|| / ||B||: 1 where both directions carry the same dictionary."""
-        return 1.0 - float(np.linalg.norm(self.feedforward - self.feedback.T) / np.linalg.norm(self.feedback))
+        difference = float(np.linalg.norm(self.feedforward - self.feedback.T))
+        size = float(np.linalg.norm(self.feedback))
+        if size == 0.0:  # every atom has vanished
+            return 1.0 if difference == 0.0 else -math.inf
+        return 1.0 - difference / size
 
     def spiking_network(
         self,

@@ -39,7 +39,7 @@ def test_partial_fit_learns_block_after_block(array):
 
 @pytest.mark.parametrize("kind", ["learned", "given"])
 def test_transform_maps_over_blocks(cluster_client, array, kind):
-    """Blocks are coded on workers; `meta` says what Dask would otherwise try with an array without samples."""
+    """Blocks are coded on workers; `meta` says what Dask would else try with an array without samples."""
     signals = array.compute()
     if kind == "learned":
         coder = estimator().partial_fit(signals)
