@@ -25,8 +25,8 @@ from dictlearn import (
     learn_dictionary,
     mean_objective,
     random_dictionary,
+    rounded_network,
 )
-from dictlearn.two_phase.quantised import rounded_network
 from examples._common import BLUE, GREEN, GREY, ORANGE, figure, parser, save, table
 from examples._data import held_out, patch_signals, photographs
 from snn.digital import FixedPoint
