@@ -16,6 +16,7 @@ from solvers.analog import solve_analog
 from solvers.compare import compare, comparison_table, plot_comparison
 from solvers.conditioning import IllPosedWarning
 from solvers.convolution import ConvolutionalDictionary
+from solvers.exchange import problem_to_nir
 from solvers.fista import solve_fista
 from solvers.optimality import duality_gap, kkt_violation, objective, penalty_max
 from solvers.path import PathResult, path
@@ -58,6 +59,7 @@ __all__ = [
     "path",
     "penalty_max",
     "plot_comparison",
+    "problem_to_nir",
     "solve_active_set",
     "solve_analog",
     "solve_coordinate_descent",
