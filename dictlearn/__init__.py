@@ -26,6 +26,7 @@ from dictlearn.images.prepared import PreparedImage, prepare_image
 from dictlearn.images.preprocessing import normalise, remove_mean, whiten
 from dictlearn.precompile import warm_up
 from dictlearn.two_phase import rules
+from dictlearn.two_phase.exchange import two_phase_to_nir
 from dictlearn.two_phase.gradient_check import GradientCheck, check_gradients
 from dictlearn.two_phase.learner import TwoPhaseLearner
 from dictlearn.two_phase.learning import continue_learning, learn_dictionary, new_learner
@@ -85,6 +86,7 @@ __all__ = [
     "rounded_network",
     "rules",
     "split_channels",
+    "two_phase_to_nir",
     "warm_up",
     "whiten",
 ]
