@@ -97,6 +97,7 @@ class RefinedCodes:
             network.gram.store(np.flatnonzero(start.any(axis=0)))
         self._work = Work(*np.empty((4, n_atoms)))
         self._soma_bias = np.zeros((n_signals, network.n_neurons))
+        self._n_steps_before = np.zeros(n_signals, dtype=np.int64)
         self._time_step = time_step if digital is None else digital.time_step
         if digital is not None:
             self.run = DigitalRun(
@@ -118,6 +119,16 @@ class RefinedCodes:
     def duration(self) -> np.ndarray:
         """Simulated time of each signal, of all stages."""
         return self._looks["duration"]
+
+    @property
+    def n_multiply_adds(self) -> np.ndarray:
+        """Of reading codes out, of their gaps, and of setting up stages."""
+        return self._looks["n_multiply_adds"]
+
+    @property
+    def n_steps(self) -> np.ndarray:
+        """Steps of the clock of each signal, of all stages; 0 of exact runs."""
+        return self._n_steps_before if self._time_step is None else self._n_steps_before + self.run.steps
 
     @property
     def scale(self) -> np.ndarray:
@@ -200,5 +211,7 @@ class RefinedCodes:
         status = self._looks["status"][self.active]
         restarting = self.active[status == STAGE_ENDED]
         if len(restarting):
+            if self._time_step is not None:
+                self._n_steps_before[restarting] += self.run.steps[restarting]
             self.run.restart(restarting)
         self.active = self.active[status != DONE]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 import numpy as np
 from scipy import sparse
@@ -183,6 +184,13 @@ class DigitalNetwork:
             (self.weights.to_float(), self.targets, self.starts), (self.n_neurons, self.n_neurons)
         ).toarray()
         return weights / (scale * self.message_value[:, np.newaxis])
+
+    @cached_property
+    def out_degree(self) -> np.ndarray:
+        """Number of targets of each neuron, shape (n_neurons,): its weights that are not rounded to zero."""
+        sources = np.repeat(np.arange(self.n_neurons), np.diff(self.starts))
+        kept = self.weights.mantissas != 0
+        return checks.read_only(np.bincount(sources[kept], minlength=self.n_neurons))
 
     def drive(self, soma_bias: np.ndarray) -> FixedPointArray:
         """Return the integers of a drive, what it adds to each potential in a step.
