@@ -16,7 +16,7 @@ from snn.digital.format import MOST_DELAY, MOST_REGISTER_BITS, DigitalFormat
 from snn.network import SpikingNetwork
 from snn.weights import SparseWeights
 
-# Of the bits of a potential, those above the threshold unless it is given: room for 16 thresholds.
+# Of the bits of a potential, those above the threshold unless it is given: room for -8 to 8 thresholds.
 BITS_ABOVE_THRESHOLD = 4
 # Thresholds that a graded message has room for.
 BITS_ABOVE_GRADED = 2
@@ -112,6 +112,11 @@ class DigitalNetwork:
         TypeError, ValueError
             If an argument is of the wrong kind or value; a threshold is below half a unit; the time step is
             too short for the decay; or what reaches a neuron in one step could overflow.
+
+        Notes
+        -----
+        Weights of every form become rows of mantissas, 16 bytes a weight.  Unless they are sparse they are
+        written out as an array first.
         """
         checks.instance_of("network", network, SpikingNetwork)
         checks.instance_of("format", format, DigitalFormat)
