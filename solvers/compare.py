@@ -14,11 +14,12 @@ import numpy as np
 from snn import checks
 from solvers.active_set import solve_active_set
 from solvers.analog import solve_analog
+from solvers.digital import solve_digital
 from solvers.fista import solve_fista
 from solvers.operations import BOUNDS, CERTIFICATE, DRIVE, SIGNS, with_start
 from solvers.problem import LassoProblem
 from solvers.reference import solve_coordinate_descent, solve_lars
-from solvers.result import SparseCodingResult, Status
+from solvers.result import SparseCodingResult, Status, convergence_warning
 from solvers.spiking import solve_spiking
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ def _active_set_from_fista(problem: LassoProblem, *, tol: float) -> SparseCoding
     """Solve by the active-set method, from where a few steps of FISTA lead."""
     with warnings.catch_warnings():
         # They need not get anywhere.
-        warnings.simplefilter("ignore", _convergence_warning())
+        warnings.simplefilter("ignore", convergence_warning())
         start = solve_fista(problem, tol=tol, max_iter=FISTA_STEPS)
     result = solve_active_set(problem, start=start, tol=tol)
     return replace(result, work=with_start(result.work, start.work))
@@ -52,6 +53,7 @@ METHODS: Mapping[str, Solver] = {
     "coordinate_descent": solve_coordinate_descent,
     "lars": solve_lars,
     "analog": solve_analog,
+    "digital": solve_digital,
 }
 """The solvers that `compare` knows by name.
 
@@ -209,15 +211,9 @@ def _solvers(methods: Sequence[str] | Mapping[str, Solver]) -> Mapping[str, Solv
     return solvers
 
 
-def _convergence_warning() -> type[Warning]:
-    from sklearn.exceptions import ConvergenceWarning  # scikit-learn takes a second to import
-
-    return ConvergenceWarning
-
-
 def _record(label: str, solve: Solver, problem: LassoProblem, tol: float) -> dict[str, object]:
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", _convergence_warning())
+        warnings.simplefilter("ignore", convergence_warning())
         solve(problem.subset(slice(0, 1)), tol=tol)
     # A copy, so that what one method makes the problem compute is computed again for the next.
     fresh = problem.subset(slice(None))

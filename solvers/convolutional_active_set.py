@@ -203,7 +203,7 @@ class ActiveSetSearch:
     ----------
     code : ndarray, shape (n_positions, n_kernels)
         The code.
-    image : ndarray, shape (rows, columns)
+    image : ndarray, shape (rows, columns times channels)
         What it leaves of the signal.
     n_rounds : int
         Rounds so far.
@@ -317,7 +317,7 @@ class ActiveSetSearch:
         support, values = self.support()
         self._n_products += len(support) * self.problem.dictionary.features_of_atom
         image = self.problem.reconstruct(_row(values, support, self.problem.n_atoms))
-        return (self.problem.signals - image).reshape(self.problem.dictionary.image_shape)
+        return (self.problem.signals - image).reshape(self.problem.dictionary.plane_shape)
 
     def _move(self, support: np.ndarray, target: np.ndarray) -> None:
         self.code.ravel()[support] = target
@@ -428,13 +428,13 @@ class ActiveSetSearch:
 
 def _kernel_grid(dictionary: ConvolutionalDictionary) -> KernelGrid:
     kernels = np.ascontiguousarray(dictionary.kernel_rows)
-    _, height, width = dictionary.kernels.shape
+    _, height, width = dictionary.kernel_planes.shape
     stencil = dictionary.stencil()
     return KernelGrid(
         *dictionary.grid_shape,
         stencil.shape[1] // 2,
         stencil.shape[2] // 2,
-        dictionary.stride,
+        *dictionary.plane_strides,
         height,
         width,
         kernels,

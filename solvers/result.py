@@ -188,6 +188,13 @@ def _empty_rows(shape: tuple[int, int]) -> sparse.csr_array:
     return matrix
 
 
+def convergence_warning() -> type[Warning]:
+    """Return the class of the warning that a signal missed `tol`."""
+    from sklearn.exceptions import ConvergenceWarning  # scikit-learn takes a second to import
+
+    return ConvergenceWarning
+
+
 def certified_result(
     problem: LassoProblem,
     codes: np.ndarray | sparse.csr_array,
@@ -232,14 +239,12 @@ def certified_result(
     # A gap that is not a number misses `tol`, too.
     missed = ~(optimality.duality_gap <= tol * problem.energies)
     if limit is not None and missed.any():
-        from sklearn.exceptions import ConvergenceWarning  # scikit-learn takes a second to import
-
         with np.errstate(divide="ignore", invalid="ignore"):
             worst = np.max((optimality.duality_gap / problem.energies)[missed])
         warnings.warn(
             f"{method}: {int(missed.sum())} of {problem.n_signals} signals did not reach "
             f"duality_gap <= {tol:g} * 1/2 ||signal||^2 within {limit}; the worst has {worst:.2g}",
-            ConvergenceWarning,
+            convergence_warning(),
             stacklevel=3,
         )
     return kind(

@@ -182,8 +182,8 @@ def read_smooth_batch(
     """Run until the codes read through the smooth window are good enough."""
     problem, start = batch
     best = BestCodes(problem)
-    signals = np.arange(problem.n_signals)
     if start is not None:
+        signals = np.arange(problem.n_signals)
         best.put(signals, sparse.csr_array(start.shape), if_better=False)
         best.put(signals, start, if_better=True)
         start = best.codes.toarray()
@@ -196,19 +196,7 @@ def read_smooth_batch(
         time_step=time_step,
         start=start,
     )
-    while len(signals):
-        while len(refined.active):
-            refined.advance()
-            if is_shown():
-                worst = float((refined.gaps / np.maximum(problem.energies, np.finfo(float).tiny)).max())
-                report(0.99 * share_of_decades(worst, 1.0, tol), f"gap {worst:.1e}")
-        best.put(signals, refined.codes[signals], if_better=best.codes is not None)
-        # What the signals themselves say of a gap may differ from what correlations say, by rounding.
-        signals = signals[best.missed(signals, tol) & (refined.duration[signals] < max_duration)]
-        if len(signals):
-            refined.tighten(signals)
-            # Where no neuron is driven, only rounding is left.
-            signals = refined.active
+    run_until_certified(refined, best, tol=tol, max_duration=max_duration)
     n_signals = problem.n_signals
     return Outcome(
         best.codes,
@@ -228,6 +216,35 @@ def read_smooth_batch(
             CERTIFICATE: best.n_multiply_adds,
         },
     )
+
+
+def run_until_certified(refined: RefinedCodes, best: BestCodes, *, tol: float, max_duration: float) -> None:
+    """Run the networks of a batch until certificates confirm `tol`, or to `max_duration`; keep the best.
+
+    Parameters
+    ----------
+    refined : RefinedCodes
+        The networks.
+    best : BestCodes
+        Gets their codes.
+    tol, max_duration : float
+        As of `solve_spiking`.
+    """
+    problem = best.problem
+    signals = np.arange(problem.n_signals)
+    while len(signals):
+        while len(refined.active):
+            refined.advance()
+            if is_shown():
+                worst = float((refined.gaps / np.maximum(problem.energies, np.finfo(float).tiny)).max())
+                report(0.99 * share_of_decades(worst, 1.0, tol), f"gap {worst:.1e}")
+        best.put(signals, refined.codes[signals], if_better=best.codes is not None)
+        # What the signals themselves say of a gap may differ from what correlations say, by rounding.
+        signals = signals[best.missed(signals, tol) & (refined.duration[signals] < max_duration)]
+        if len(signals):
+            refined.tighten(signals)
+            # Where no neuron is driven, only rounding is left.
+            signals = refined.active
 
 
 def read_batch(

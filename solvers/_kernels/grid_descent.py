@@ -21,7 +21,8 @@ class KernelGrid(NamedTuple):
     n_columns: int
     reach_rows: int  # in which kernels overlap
     reach_columns: int
-    stride: int
+    row_stride: int
+    column_stride: int
     height: int
     width: int
     kernels: np.ndarray  # shape (n_kernels, height * width)
@@ -70,7 +71,8 @@ def _correlate(pixels, patch, correlations):
 
 @uncounted
 def _take(grid, position, image):
-    top, left = grid.stride * (position // grid.n_columns), grid.stride * (position % grid.n_columns)
+    top = grid.row_stride * (position // grid.n_columns)
+    left = grid.column_stride * (position % grid.n_columns)
     for i in range(grid.height):
         for j in range(grid.width):
             grid.patch[i * grid.width + j] = image[top + i, left + j]
@@ -78,7 +80,8 @@ def _take(grid, position, image):
 
 @uncounted
 def _put(grid, position, image):
-    top, left = grid.stride * (position // grid.n_columns), grid.stride * (position % grid.n_columns)
+    top = grid.row_stride * (position // grid.n_columns)
+    left = grid.column_stride * (position % grid.n_columns)
     for i in range(grid.height):
         for j in range(grid.width):
             image[top + i, left + j] = grid.patch[i * grid.width + j]
