@@ -89,7 +89,7 @@ def planted(n_atoms, n_features, n_signals):
 
 def coding(client, *, quick):
     """Bytes of a task, before and now, and seconds of all signals here, on processes and on the cluster."""
-    sizes = ((64, 32, 40),) if quick else ((256, 64, 10_000), (1024, 256, 3_000), (4096, 1024, 400))
+    sizes = ((64, 32, 40),) if quick else ((256, 64, 10_000), (1024, 256, 2_000), (4096, 1024, 200))
     rows = []
     for n_atoms, n_features, n_signals in sizes:
         problem = planted(n_atoms, n_features, n_signals)
@@ -128,7 +128,7 @@ def coding(client, *, quick):
 
 def learning(client, folder, *, quick):
     """Of updates of some sizes, what `update` says."""
-    sizes = ((16, 20, 64),) if quick else ((128, 256, 256), (128, 256, 1024), (512, 1024, 1024))
+    sizes = ((16, 20, 64),) if quick else ((128, 256, 256), (128, 256, 1024), (256, 512, 1024))
     return [update(client, folder, *size) for size in sizes]
 
 
@@ -225,14 +225,10 @@ def megabytes(n_bytes):
 
 def measured(client, folder, *, quick):
     """Return all figures."""
-    return {
-        "quick": quick,
-        "processor": processor(),
-        "versions": versions("dask", "joblib"),
-        "dispatch": dispatch(client, quick=quick),
-        "coding": coding(client, quick=quick),
-        "learning": learning(client, folder, quick=quick),
-    }
+    data = {"quick": quick, "processor": processor(), "versions": versions("dask", "joblib")}
+    data["dispatch"] = dispatch(client, quick=quick)
+    data["learning"] = learning(client, folder, quick=quick)
+    return {**data, "coding": coding(client, quick=quick)}
 
 
 def main():
