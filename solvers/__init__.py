@@ -18,6 +18,7 @@ from solvers.conditioning import IllPosedWarning
 from solvers.convolution import ConvolutionalDictionary
 from solvers.digital import DigitalCodingResult, solve_digital
 from solvers.digital_sweep import DigitalSweep, sweep_digital
+from solvers.exchange import problem_to_nir
 from solvers.fista import solve_fista
 from solvers.lca import LCA1Layer, LCA2Layer
 from solvers.operations import OperationLedger
@@ -67,6 +68,7 @@ __all__ = [
     "path",
     "penalty_max",
     "plot_comparison",
+    "problem_to_nir",
     "solve_active_set",
     "solve_analog",
     "solve_coordinate_descent",

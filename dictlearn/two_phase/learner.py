@@ -164,7 +164,7 @@ class TwoPhaseLearner:
         ----------
         signals : array_like, shape (n_signals, n_inputs)
             Not negative.
-        mask : array_like of bool, shape (n_signals, n_inputs), optional
+        mask : array_like of bool, shape (n_signals, n_inputs) or (n_inputs,), optional
             True where a signal is known, by default everywhere.  Elsewhere it is not looked at and may be
             NaN: the input neuron carries what the network predicts, and neither drives nor corrects.
         n_threads, executor

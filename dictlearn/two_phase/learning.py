@@ -54,7 +54,7 @@ def learn_dictionary(
     ----------
     signals : array_like, shape (n_signals, n_inputs)
         Not negative: split signed signals with `split_channels`.
-    mask : array_like of bool, shape (n_signals, n_inputs), optional
+    mask : array_like of bool, shape (n_signals, n_inputs) or (n_inputs,), optional
         True where a signal is known, by default everywhere.  Elsewhere it is not looked at and may be NaN;
         the objective is then ``1/2 ||m (x - a D)||^2 + penalty ||a||_1``, m the mask.
     n_atoms, penalty, settings, start, replace_dead
@@ -124,7 +124,7 @@ def new_learner(
     ----------
     signals : array_like, shape (n_signals, n_inputs)
         Not negative.  Their root mean square norm sets the learner's scale.
-    mask : array_like of bool, shape (n_signals, n_inputs), optional
+    mask : array_like of bool, shape (n_signals, n_inputs) or (n_inputs,), optional
         True where a signal is known, by default everywhere.  The mean square of an input, of which that norm
         is made, is that of its known values.
     n_atoms : int, optional
@@ -236,7 +236,7 @@ def continue_learning(
         What learns, in place.
     signals : array_like, shape (n_signals, n_inputs)
         Not negative.  Drawn in a new random order each epoch.
-    mask : array_like of bool, shape (n_signals, n_inputs), optional
+    mask : array_like of bool, shape (n_signals, n_inputs) or (n_inputs,), optional
         As for `learn_dictionary`.
     n_samples : int, optional
         When to end, those learned from before included; by default ten times the signals.

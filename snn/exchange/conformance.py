@@ -1,7 +1,7 @@
 """Small NIR graphs whose spike times are closed forms, for programs that read NIR.
 
-`write_conformance_set` writes them: a NIR file for each case, and ``conformance.json`` with what must come out.
-Those files are in the folder ``conformance`` of the project.
+`write_conformance_set` writes them: a NIR file for each case, and ``conformance.json`` with what must come
+out.  Those files are in the folder ``conformance`` of the project.
 """
 
 from __future__ import annotations

@@ -34,9 +34,9 @@ class InputConvolution:
 
     Parameters
     ----------
-    kernels : array_like, shape (n_channels, height, width)
+    kernels : array_like, shape (n_channels, height, width) or (n_channels, n_colours, height, width)
         One kernel for each channel of the grid; the one at position (i, j) meets the pixels from
-        (stride * i, stride * j) on.
+        (stride * i, stride * j) on.  In NIR an image has its colours first.
     image_shape : (int, int)
         (rows, columns) of the image.
     stride : int
@@ -53,13 +53,14 @@ class InputConvolution:
     stride: int
 
     def __post_init__(self) -> None:
-        kernels = checks.real_array(
-            "kernels", self.kernels, shape=(None, None, None), meaning="(n_channels, height, width)"
-        )
+        meaning = "(n_channels, height, width), or with the colours behind n_channels"
+        shape = (None,) * (4 if np.ndim(self.kernels) == 4 else 3)
+        kernels = checks.real_array("kernels", self.kernels, shape=shape, meaning=meaning)
+        kernels = kernels.reshape(len(kernels), -1, *kernels.shape[-2:])
         image_shape = checks.integer_pair("image_shape", self.image_shape)
-        if any(kernel > image for kernel, image in zip(kernels.shape[1:], image_shape, strict=True)):
+        if any(kernel > image for kernel, image in zip(kernels.shape[2:], image_shape, strict=True)):
             raise ValueError(
-                f"kernels must not be larger than the image; got {kernels.shape[1:]} in {image_shape}"
+                f"kernels must not be larger than the image; got {kernels.shape[2:]} in {image_shape}"
             )
         object.__setattr__(self, "kernels", checks.read_only(kernels))
         object.__setattr__(self, "image_shape", image_shape)
@@ -68,7 +69,7 @@ class InputConvolution:
     @property
     def grid_shape(self) -> tuple[int, int]:
         """(rows, columns) of the positions."""
-        sides = zip(self.image_shape, self.kernels.shape[1:], strict=True)
+        sides = zip(self.image_shape, self.kernels.shape[2:], strict=True)
         rows, columns = ((image - kernel) // self.stride + 1 for image, kernel in sides)
         return rows, columns
 
@@ -207,9 +208,9 @@ def _grid_nodes(
     # NIR's convolution reads: the target at q gets w[l, k, a, b] from q + (a, b) - reach.  Ours sends, so
     # that offsets have the opposite sign.
     kernel, padding = _square(weights.values[:, ::-1, ::-1].transpose(3, 0, 1, 2), "values of StencilWeights")
-    input_kernel, input_padding = _square(source.kernels[:, np.newaxis] / time_constant, "kernels")
+    input_kernel, input_padding = _square(source.kernels / time_constant, "kernels")
     nodes = {
-        "input": nir.Input(np.array([1, *source.image_shape])),
+        "input": nir.Input(np.array([source.kernels.shape[1], *source.image_shape])),
         "input_to_neurons": nir.Conv2d(
             input_shape=source.image_shape,
             weight=input_kernel,

@@ -56,7 +56,7 @@ def test_runs_on_a_clock(name):
 
 
 def crossing(drive, current, charge, start):
-    """Return the x near `start` with drive x + current (1 - e^-x) = charge, by Newton's method in 30 digits."""
+    """Return the x near `start` with drive x + current (1 - e^-x) = charge, by the secant method."""
     return mpmath.findroot(lambda x: drive * x + current * (1 - mpmath.exp(-x)) - charge, start)
 
 

@@ -170,6 +170,22 @@ def test_input_convolution(tmp_path):
         np.testing.assert_allclose(came.network.soma_bias, network.soma_bias + expected, rtol=0, atol=1e-13)
 
 
+def test_input_convolution_of_a_colour_image(tmp_path):
+    """Colours first, as NIR has images."""
+    rng = np.random.default_rng(19)
+    kernels, image = rng.standard_normal((2, 3, 2, 2)), rng.standard_normal((3, 4, 3))
+    network = SpikingNetwork(StencilWeights(np.zeros((2, 1, 1, 2)), (3, 2)), np.zeros(12))
+    graph = to_nir(network, input_weights=InputConvolution(kernels, (4, 3), 1))
+    came = through_file(graph, tmp_path, signal=image)
+    expected = [
+        np.sum(image[:, i : i + 2, j : j + 2] * kernel)
+        for i in range(3)
+        for j in range(2)
+        for kernel in kernels
+    ]
+    np.testing.assert_allclose(came.network.soma_bias, expected, rtol=0, atol=1e-13)
+
+
 def test_populations(tmp_path):
     """Two layers become two nodes; weights that are all zero are left out."""
     rng = np.random.default_rng(10)
