@@ -22,8 +22,8 @@ from snn import checks
 READOUTS = ("counts", "currents")
 # epsilon of `project_lateral`, in units of the squared norms of the normalised codes, 1.
 PROJECTION_RIDGE = 0.01
-# Signals of a batch from which on `project_lateral` solves for the atoms, if they are fewer: the time to solve
-# for signals grows with their cube.
+# From more signals in a batch on, `project_lateral` solves for the atoms if they are fewer: the time to solve for
+# signals grows with their cube.
 LARGE_BATCH = 256
 
 
