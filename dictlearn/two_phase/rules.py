@@ -22,8 +22,8 @@ from snn import checks
 READOUTS = ("counts", "currents")
 # epsilon of `project_lateral`, in units of the squared norms of the normalised codes, 1.
 PROJECTION_RIDGE = 0.01
-# From more signals in a batch on, `project_lateral` solves for the atoms if they are fewer: the time to solve for
-# signals grows with their cube.
+# With more signals in a batch `project_lateral` solves for the atoms, if they are fewer: to solve for signals
+# takes a time that grows with their cube.
 LARGE_BATCH = 256
 
 
