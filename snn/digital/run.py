@@ -165,8 +165,8 @@ class DigitalRun:
         return self._steps_before + self.steps
 
     def runs_away(self, copies: np.ndarray) -> np.ndarray:
-        """Return in which of some copies potentials came to the upper end of their registers, on average one in
-        every step: more charge arrives than spikes take away."""
+        """Return in which of some copies potentials came to the upper end of their registers, on average one
+        in every step: more charge arrives than spikes take away."""
         ran_up = self.overflows[copies, :, HIGH_POTENTIAL].sum(axis=1)
         return ran_up > self.total_steps[copies]
 
