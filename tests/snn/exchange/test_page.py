@@ -8,6 +8,8 @@ import pytest
 
 pytest.importorskip("nir", reason="NIR is an extra: pip install 'sparsespike[nir]'")
 
+pytestmark = pytest.mark.filterwarnings("ignore")  # Brian2's own dependencies warn
+
 PAGE = (Path(__file__).parents[3] / "docs" / "exchange.md").read_text(encoding="utf-8")
 
 
