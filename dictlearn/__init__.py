@@ -33,6 +33,7 @@ from dictlearn.two_phase.learning import continue_learning, learn_dictionary, ne
 from dictlearn.two_phase.network import TwoPhaseNetwork
 from dictlearn.two_phase.phases import Phase, RunawayFeedbackError
 from dictlearn.two_phase.plotting import plot_gradient_check
+from dictlearn.two_phase.quantised import rounded_network
 from dictlearn.two_phase.settings import LearningSettings
 from dictlearn.two_phase.start import random_dictionary, random_network
 from dictlearn.two_phase.steps import PaperSteps, UsageSteps
@@ -82,6 +83,7 @@ __all__ = [
     "random_patches",
     "reconstruct_from_patches",
     "remove_mean",
+    "rounded_network",
     "rules",
     "split_channels",
     "two_phase_to_nir",

@@ -233,22 +233,9 @@ def colour_picture(n_kernels: int, n_passes: int, side: int | None) -> tuple[Fig
         panel.imshow(np.clip(shown, 0.0, 1.0))
         panel.set_title(title)
         panel.set_axis_off()
-    panels[3].imshow(colour_mosaic(learning.components_))
+    plot_atoms(learning.components_.reshape(n_kernels, -1), KERNEL_SIDE, ax=panels[3])
     panels[3].set_title(f"{n_kernels} colour kernels, learned from {len(images)} other photographs")
-    panels[3].set_axis_off()
     return picture, figures
-
-
-def colour_mosaic(kernels: np.ndarray) -> np.ndarray:
-    """Return colour kernels side by side, each on grey and scaled by its own largest value."""
-    n_kernels, height, width, _ = kernels.shape
-    columns = int(np.ceil(np.sqrt(n_kernels)))
-    rows = -(-n_kernels // columns)
-    tiles = np.ones((rows * columns, height + 1, width + 1, 3))
-    largest = np.abs(kernels).max(axis=(1, 2, 3), keepdims=True)
-    tiles[:n_kernels, :-1, :-1] = 0.5 + 0.5 * kernels / largest
-    mosaic = tiles.reshape(rows, columns, height + 1, width + 1, 3).swapaxes(1, 2)
-    return mosaic.reshape(rows * (height + 1), columns * (width + 1), 3)[:-1, :-1]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -36,7 +36,6 @@ from examples._data import held_out, patch_signals, photographs
 PATCH_SIZE = 8
 PENALTY = 0.1
 LEAST_CONTRAST = 0.4
-N_HELD_OUT = 2_000
 MARKS = (1_000, 2_000, 5_000, 10_000, 20_000, 50_000, 100_000)
 MISSING = (0.3, 0.5)
 # Longer phases: an input that follows the network's prediction delays its code.
@@ -156,15 +155,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     command.add_argument(
         "--seeds", type=int, nargs="+", default=[0], help="of the start, the order, the mask"
     )
+    command.add_argument("--held-out", type=int, default=2_000, help="patches to evaluate on")
     options = command.parse_args(arguments)
-    if min(options.samples, options.atoms) < 1:
-        command.error("samples and atoms must be positive")
+    if min(options.samples, options.atoms, options.held_out) < 1:
+        command.error("samples, atoms and held-out patches must be positive")
 
     parts = held_out(photographs())
     patches = random_patches(
         parts[0], PATCH_SIZE, min(options.samples, 100_000), rng=0, least_contrast=LEAST_CONTRAST
     )
-    tested = patch_signals(parts[1], PATCH_SIZE, N_HELD_OUT, seed=1, contrast=LEAST_CONTRAST)
+    tested = patch_signals(parts[1], PATCH_SIZE, options.held_out, seed=1, contrast=LEAST_CONTRAST)
     chosen = ways()
     results: dict[str, list[dict]] = {}
     for way in chosen:

@@ -25,8 +25,8 @@ from dictlearn import (
     learn_dictionary,
     mean_objective,
     random_dictionary,
+    rounded_network,
 )
-from dictlearn.two_phase.quantised import rounded_network
 from examples._common import BLUE, GREEN, GREY, ORANGE, figure, parser, save, table
 from examples._data import held_out, patch_signals, photographs
 from snn.digital import FixedPoint
@@ -34,7 +34,7 @@ from snn.digital import FixedPoint
 PATCH_SIZE = 8
 PENALTY = 0.1
 LEAST_CONTRAST = 0.4
-N_HELD_OUT, N_CODED = 2_000, 300
+N_CODED = 300  # of the held-out patches, by the networks themselves
 BITS = (4, 5, 6, 7, 8, 9, 10, 11, 12)
 # Of the network that codes: long enough that its codes are its weights' and not those of a short run.
 DURATION = 200.0
@@ -101,15 +101,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     command.add_argument("--samples", type=int, default=20_000, help="training samples")
     command.add_argument("--atoms", type=int, default=128)
     command.add_argument("--bits", type=int, nargs="+", default=list(BITS), help="of a weight")
+    command.add_argument("--held-out", type=int, default=2_000, help="patches to evaluate on")
     options = command.parse_args(arguments)
-    if min(options.samples, options.atoms) < 1 or not 2 <= min(options.bits) <= max(options.bits) <= 24:
-        command.error("samples and atoms must be positive, and bits between 2 and 24")
+    if min(options.samples, options.atoms, options.held_out) < 1:
+        command.error("samples, atoms and held-out patches must be positive")
+    if not 2 <= min(options.bits) <= max(options.bits) <= 24:
+        command.error("bits must lie between 2 and 24")
 
     parts = held_out(photographs())
     n_signals = min(options.samples, 100_000)
     signals, tested = (
         patch_signals(part, PATCH_SIZE, n, seed=seed, contrast=LEAST_CONTRAST)
-        for seed, (part, n) in enumerate(zip(parts, (n_signals, N_HELD_OUT), strict=True))
+        for seed, (part, n) in enumerate(zip(parts, (n_signals, options.held_out), strict=True))
     )
 
     def scores(network: TwoPhaseNetwork, scale: float) -> dict[str, float]:

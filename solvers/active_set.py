@@ -134,7 +134,7 @@ def solve_active_set(
     )
     solve = partial(_solve_batch, gram=gram, tol=tol, max_rounds=max_rounds)
     with progress_bar(len(batches), unit="batch", description="active set", shown=progress) as bar:
-        outcome = _joined(spread(solve, batches, n_jobs, n_workers, bar))
+        outcome = _joined(spread(solve, batches, n_jobs, n_workers, bar, common=problem.setup))
     return certified_result(
         problem,
         outcome.codes,

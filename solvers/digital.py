@@ -255,6 +255,9 @@ def _one_run_batch(
     active = np.arange(n_signals)
     run.restart(active)
     best = BestCodes(problem)
+    # What a network that runs away says is worse than nothing.
+    best.put(active, np.zeros((n_signals, problem.n_atoms)), if_better=False)
+    active = active[best.missed(active, tol)]
     n_steps, last = 0, max(1, int(max_duration / digital.time_step))
     wanted = FIRST_LOOK / digital.time_step
     while len(active) and n_steps < last:
@@ -267,7 +270,7 @@ def _one_run_batch(
         else:
             rates = run.messages[active] * digital.message_value / time
         codes = network.signed(network.in_result_order(rates)) * scale[active, np.newaxis]
-        best.put(active, codes, if_better=best.codes is not None)
+        best.put(active, codes, if_better=True)
         active = active[best.missed(active, tol) & ~run.runs_away(active)]
     return _outcome(best, network, run, scale, np.ones(n_signals, dtype=np.int64))
 

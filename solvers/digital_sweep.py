@@ -129,18 +129,22 @@ class DigitalSweep:
         -------
         list of (dict, number or None)
             The values of the other axes, and the smallest value of `axis` from which on all larger ones are
-            within (of a time step or delay: the largest up to which all smaller ones are); None if the best
-            is not.
+            within; of a delay, the largest up to which all smaller ones are; of a time step, the longest that
+            is, since shorter ones may be worse.  None if there is none.
         """
         axis = next(iter(self.axes)) if axis is None else checks.one_of("axis", axis, tuple(self.axes))
         within = checks.positive_number("within", within)
         figure = checks.one_of("figure", figure, ("relative_gap", "relative_excess"))
         found = []
         for rest, values, medians in self._lines(axis, figure):
+            if axis == "time_step":
+                good = values[medians <= within]
+                found.append((rest, good.max().item() if len(good) else None))
+                continue
             # From the finest on.
-            order = np.argsort(values) if axis in ("time_step", "delay") else np.argsort(values)[::-1]
-            good = np.cumprod(medians[order] <= within).sum()
-            found.append((rest, values[order[good - 1]].item() if good else None))
+            order = np.argsort(values) if axis == "delay" else np.argsort(values)[::-1]
+            n_good = np.cumprod(medians[order] <= within).sum()
+            found.append((rest, values[order[n_good - 1]].item() if n_good else None))
         return found
 
     def plot(
@@ -176,7 +180,7 @@ class DigitalSweep:
         ax = plt.gca() if ax is None else checks.instance_of("ax", ax, Axes)
         lines = {}
         for rest, values, medians in self._lines(axis, figure):
-            label = ", ".join(f"{name.replace('_', ' ')} {value:g}" for name, value in rest.items())
+            label = ", ".join(f"{value:g} {AXES[name]}" for name, value in rest.items())
             (lines[label],) = ax.plot(values, medians, "o-", markersize=4, label=label or None)
         if not figure.startswith("support"):
             ax.set_yscale("log")

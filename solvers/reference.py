@@ -245,7 +245,7 @@ def _solve_each(
         progress_bar(len(chunks), unit="task", description=description, shown=progress) as bar,
     ):
         # scikit-learn's solvers hold the GIL for much of their time.
-        solved = spread(solve_chunk, chunks, n_jobs, n_workers, bar, prefer="processes")
+        solved = spread(solve_chunk, chunks, n_jobs, n_workers, bar, common=problem.setup, prefer="processes")
     codes, n_steps, n_products, n_certificate_products = (
         np.concatenate(parts) for parts in zip(*solved, strict=True)
     )

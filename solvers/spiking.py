@@ -275,7 +275,7 @@ def solve_spiking(
         solve = partial(read_batch, readout=readout)
     solve = partial(solve, network=network, tol=tol, max_duration=max_duration)
     with progress_bar(len(batches), unit="batch", description="spiking", shown=progress) as bar:
-        outcome = joined(spread(solve, batches, n_jobs, n_workers, bar))
+        outcome = joined(spread(solve, batches, n_jobs, n_workers, bar, common=problem.setup))
     return certified_result(
         problem,
         outcome.codes,

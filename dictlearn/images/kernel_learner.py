@@ -242,12 +242,16 @@ class KernelLearner:
             # Not those of norm one, which differ in their last bits.
             learner._kernels = entries["kernels"].reshape(learner._kernels.shape)
             statistics = learner._statistics
-            statistics.lags[:] = entries["lags"]
-            statistics.correlations[:] = entries["correlations"]
+            for name, target in (
+                ("lags", statistics.lags),
+                ("correlations", statistics.correlations),
+                ("last_used", learner.last_used),
+            ):
+                target[:] = checks.real_array(name, entries[name], shape=target.shape)
             statistics.energy, statistics.penalty, statistics.weight = map(float, entries["sums"])
             learner.n_samples, learner.n_batches, learner.n_replaced = map(int, entries["counters"])
-            learner.last_used[:] = entries["last_used"]
-            learner._history = [tuple(row) for row in entries["history"]]
+            history = entries["history"].reshape(learner.n_batches, len(HISTORY))
+            learner._history = [tuple(row) for row in history]
         except (KeyError, TypeError, ValueError) as error:
             raise ValueError(
                 f"path must name a saved KernelLearner; got {os.fspath(path)!r} ({error})"

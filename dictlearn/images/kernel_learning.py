@@ -139,6 +139,9 @@ def learn_kernels(
         identity = _identity(learner, details, crop_size, batch_size, seed)
         if Path(checkpoint).exists():
             _resume(learner, checkpoint, identity)
+        else:
+            # A path that cannot be written is said now, and not after the first batches.
+            learner.save(checkpoint, identity=identity)
     arguments = (details, crop_size, learner.kernel_size, learner.settings.stride)
     passes = [
         batch

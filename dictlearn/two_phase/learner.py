@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
 
 import numpy as np
@@ -164,7 +164,7 @@ class TwoPhaseLearner:
         ----------
         signals : array_like, shape (n_signals, n_inputs)
             Not negative.
-        mask : array_like of bool, shape (n_signals, n_inputs), optional
+        mask : array_like of bool, shape (n_signals, n_inputs) or (n_inputs,), optional
             True where a signal is known, by default everywhere.  Elsewhere it is not looked at and may be
             NaN: the input neuron carries what the network predicts, and neither drives nor corrects.
         n_threads, executor
@@ -182,9 +182,43 @@ class TwoPhaseLearner:
         """
         n_threads = checks.positive_integer("n_threads", n_threads)
         signals, mask = checked_known_signals(signals, self.n_inputs, mask)
-        plan = self.plan(len(signals))
+
+        def run(plan: BatchPlan) -> list[Phase]:
+            return plan.run(self.synapses, signals, mask, n_pieces=n_threads, executor=executor)
+
+        helper = executor if n_threads > 1 else None
+        return self.learn_from_run(len(signals), run, mask=mask, executor=executor, helper=helper)
+
+    def learn_from_run(
+        self,
+        n_signals: int,
+        run: Callable[[BatchPlan], Sequence[Phase]],
+        *,
+        mask: np.ndarray | None = None,
+        executor: Executor | None = None,
+        helper: Executor | None = None,
+    ) -> float:
+        """Learn from one batch that runs elsewhere; return its mean objective.
+
+        Parameters
+        ----------
+        n_signals : int
+            Of the batch.
+        run : callable
+            Returns the phases of a plan: of `BatchPlan.run`, of all rows.
+        mask, executor
+            As for `learn`.
+        helper : Executor, optional
+            As for `apply`.
+
+        Raises
+        ------
+        RunawayFeedbackError
+            As `learn`.
+        """
+        plan = self.plan(n_signals)
         try:
-            phases = plan.run(self.synapses, signals, mask, n_pieces=n_threads, executor=executor)
+            phases = run(plan)
         except RunawayFeedbackError as error:
             raise RunawayFeedbackError(
                 f"after {self.n_samples:,} samples {error}; the weights are those before this batch "
@@ -192,7 +226,6 @@ class TwoPhaseLearner:
             ) from None
         if executor is None:
             return self.apply(plan, phases, mask)
-        helper = executor if n_threads > 1 else None
         # Not in this thread: Ctrl-C stops the main one anywhere, and a batch is learned whole or not at all.
         return executor.submit(self.apply, plan, phases, mask, helper=helper).result()
 

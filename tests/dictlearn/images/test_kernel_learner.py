@@ -181,6 +181,37 @@ def test_bad_input_is_named(make, error, match):
 
 
 def test_a_file_of_something_else_is_refused(tmp_path):
-    np.savez(tmp_path / "other.npz", kernels=np.ones(3))
+    path = tmp_path / "other.npz"
+    np.savez(path, kernels=np.ones(3))
     with pytest.raises(ValueError, match="must name a saved KernelLearner"):
-        KernelLearner.load(tmp_path / "other.npz")
+        KernelLearner.load(path)
+    KernelLearner(np.ones((2, 3, 3)), KernelSettings(penalty=1.0)).save(path)
+    with np.load(path) as archive:
+        entries = dict(archive)
+    for name, value in (
+        ("lags", np.zeros(())),
+        ("correlations", np.full((2, 9, 1), np.nan)),
+        ("settings", np.array("[]")),
+        ("settings", np.array('{"penalty": -1}')),
+        ("counters", np.array([4, 4, 0])),
+        ("kernels", np.zeros((2, 3, 3))),
+    ):
+        np.savez(path, **{**entries, name: value})
+        with pytest.raises(ValueError, match="must name a saved KernelLearner"):
+            KernelLearner.load(path)
+
+
+def test_a_checkpoint_that_cannot_be_written_is_said_at_once(tmp_path):
+    images, _ = planted(n_images=2)
+    learner = KernelLearner(np.eye(5)[np.newaxis], KernelSettings(penalty=0.1))
+    with pytest.raises(FileNotFoundError):
+        learn_kernels(
+            learner,
+            list(images),
+            n_passes=1,
+            crop_size=(12, 12),
+            batch_size=3,
+            seed=5,
+            checkpoint=tmp_path / "nowhere" / "kernels.npz",
+        )
+    assert learner.n_batches == 0
