@@ -26,12 +26,14 @@ from dictlearn.images.prepared import PreparedImage, prepare_image
 from dictlearn.images.preprocessing import normalise, remove_mean, whiten
 from dictlearn.precompile import warm_up
 from dictlearn.two_phase import rules
+from dictlearn.two_phase.exchange import two_phase_to_nir
 from dictlearn.two_phase.gradient_check import GradientCheck, check_gradients
 from dictlearn.two_phase.learner import TwoPhaseLearner
 from dictlearn.two_phase.learning import continue_learning, learn_dictionary, new_learner
 from dictlearn.two_phase.network import TwoPhaseNetwork
 from dictlearn.two_phase.phases import Phase, RunawayFeedbackError
 from dictlearn.two_phase.plotting import plot_gradient_check
+from dictlearn.two_phase.quantised import rounded_network
 from dictlearn.two_phase.settings import LearningSettings
 from dictlearn.two_phase.start import random_dictionary, random_network
 from dictlearn.two_phase.steps import PaperSteps, UsageSteps
@@ -81,8 +83,10 @@ __all__ = [
     "random_patches",
     "reconstruct_from_patches",
     "remove_mean",
+    "rounded_network",
     "rules",
     "split_channels",
+    "two_phase_to_nir",
     "warm_up",
     "whiten",
 ]

@@ -14,7 +14,14 @@ from scipy import sparse
 
 from snn import InhibitionOnDemand, LateralInhibition, SignPairWeights, StencilWeights
 from solvers import convolutional_active_set, convolutional_network, working_set
-from solvers._kernels.active_set import ENDED, N_CORRECTIONS, N_ROUNDS, solve_active_sets
+from solvers._kernels.active_set import (
+    ENDED,
+    N_CORRECTIONS,
+    N_MULTIPLY_ADDS,
+    N_REPORTED,
+    N_ROUNDS,
+    solve_active_sets,
+)
 from solvers._kernels.batch import CompressedRows
 from solvers.convolution import ConvolutionalDictionary
 from solvers.dictionaries import inverse_norms
@@ -42,6 +49,9 @@ class ActiveSets(NamedTuple):
     n_rounds: np.ndarray
     ended: np.ndarray
     """Whether no atom is left that violates its condition by more than rounding."""
+    n_multiply_adds: np.ndarray
+    n_gram_multiply_adds: np.ndarray
+    """Of entries of the Gram matrix that were computed for these signals."""
 
 
 def gram_of(
@@ -110,6 +120,13 @@ class DenseGram:
         if self._on_demand:
             self._inhibition.prepare(atoms)
 
+    @property
+    def n_multiply_adds(self) -> int:
+        """Of the rows that were computed on demand, for one signal."""
+        if not self._on_demand:
+            return 0
+        return self._inhibition.n_stored * self._setup.n_atoms * self._setup.atoms.features_of_atom
+
     def optimal_codes(
         self, problem: LassoProblem, signals: np.ndarray, start: CompressedRows, max_rounds: int | None = None
     ) -> ActiveSets:
@@ -133,7 +150,7 @@ class DenseGram:
             return ActiveSets(*working_set.optimal_codes(problem, signals, start, max_rounds))
         n_signals, n_atoms = len(signals), problem.n_atoms
         codes = np.zeros((n_signals, n_atoms))
-        report = np.zeros((n_signals, 3), dtype=np.int64)
+        report = np.zeros((n_signals, N_REPORTED), dtype=np.int64)
         step = max(1, VALUES_PER_CALL // n_atoms)
         for first in range(0, n_signals, step):
             part = slice(first, first + step)
@@ -151,7 +168,12 @@ class DenseGram:
                 report[part],
             )
         return ActiveSets(
-            codes, report[:, N_CORRECTIONS], report[:, N_ROUNDS], report[:, ENDED].astype(np.bool_)
+            codes,
+            report[:, N_CORRECTIONS],
+            report[:, N_ROUNDS],
+            report[:, ENDED].astype(np.bool_),
+            report[:, N_MULTIPLY_ADDS],
+            np.zeros(n_signals, dtype=np.int64),
         )
 
 
@@ -176,9 +198,14 @@ class ConvolutionalGram:
     def store(self, atoms: np.ndarray) -> None:
         """Do nothing: parts are computed where they are used."""
 
+    @property
+    def n_multiply_adds(self) -> int:
+        """None: inner products of kernels are shared by all signals."""
+        return 0
+
     def optimal_codes(
         self, problem: LassoProblem, signals: np.ndarray, start: CompressedRows, max_rounds: int | None = None
     ) -> ActiveSets:
         """As `DenseGram.optimal_codes`; at most 200 rounds by default."""
         solved = convolutional_active_set.optimal_codes(problem, self.diagonal, signals, start, max_rounds)
-        return ActiveSets(*solved)
+        return ActiveSets(*solved, np.zeros(len(signals), dtype=np.int64))

@@ -9,12 +9,13 @@ import numpy as np
 from joblib import effective_n_jobs
 from scipy import sparse
 
-from snn import checks
+from snn import OperationCounts, checks
 from snn.clock_driven import checked_step
 from solvers._kernels.batch import CompressedRows
 from solvers.certificate import certify
 from solvers.conditioning import warn_if_ill_posed
 from solvers.gram import gram_of
+from solvers.operations import OperationLedger, Work, ledger_of
 from solvers.problem import LassoProblem
 from solvers.progress import progress_bar
 from solvers.result import SparseCodingResult, as_sparse, certified_result, compressed_rows
@@ -51,6 +52,8 @@ class SpikingCodingResult(SparseCodingResult):
     scale : ndarray, shape (n_signals,)
         The value of a code for one unit of spike rate, in the last stage: the network ran on the signal
         divided by this.
+    n_clock_steps : ndarray of int, shape (n_signals,), or None
+        Steps of the clock, of all stages; None of exact runs.
     problem : LassoProblem
         What was solved.
     """
@@ -63,6 +66,7 @@ class SpikingCodingResult(SparseCodingResult):
     currents: CompressedRows | None
     duration: np.ndarray
     scale: np.ndarray
+    n_clock_steps: np.ndarray | None
     problem: LassoProblem = field(repr=False)
 
     @cached_property
@@ -92,13 +96,23 @@ class SpikingCodingResult(SparseCodingResult):
         return checks.read_only(self.sparse_spike_counts.toarray())
 
     @cached_property
-    def n_synaptic_events(self) -> np.ndarray:
-        """How many times a spike reached a target, shape (n_signals,)."""
+    def operations(self) -> OperationLedger:
+        """What each signal took, part by part: the network, and what was computed beside it."""
         network = self._network
         fired = np.unique(self.sparse_spike_counts.indices)
         degrees = np.zeros(network.n_neurons, dtype=np.int64)
         degrees[fired] = network.out_degrees(fired)
-        return checks.read_only(self.sparse_spike_counts @ degrees)
+        spikes, synaptic_operations = self.n_steps, self.sparse_spike_counts @ degrees
+        common = {
+            "n_neurons": network.n_neurons,
+            "spikes": spikes,
+            "synaptic_operations": synaptic_operations,
+        }
+        if self.n_clock_steps is None:
+            counts = OperationCounts.of_exact_run(**common, duration=self.duration)
+        else:
+            counts = OperationCounts.of_clock(**common, n_steps=self.n_clock_steps)
+        return ledger_of(self.work, network=counts)
 
     @cached_property
     def rate_duality_gap(self) -> np.ndarray:
@@ -261,7 +275,7 @@ def solve_spiking(
         solve = partial(read_batch, readout=readout)
     solve = partial(solve, network=network, tol=tol, max_duration=max_duration)
     with progress_bar(len(batches), unit="batch", description="spiking", shown=progress) as bar:
-        outcome = joined(spread(solve, batches, n_jobs, n_workers, bar))
+        outcome = joined(spread(solve, batches, n_jobs, n_workers, bar, common=problem.setup))
     return certified_result(
         problem,
         outcome.codes,
@@ -271,6 +285,7 @@ def solve_spiking(
         limit="the precision of the active-set method" if polish else f"max_duration={max_duration:g}",
         optimality=outcome.optimality,
         kind=SpikingCodingResult,
+        work=Work(outcome.multiply_adds),
         readout=readout,
         polished=outcome.polished,
         n_corrections=outcome.n_corrections,
@@ -279,5 +294,6 @@ def solve_spiking(
         currents=outcome.currents,
         duration=outcome.duration,
         scale=outcome.scale,
+        n_clock_steps=None if time_step is None else outcome.n_clock_steps,
         problem=problem,
     )

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 from scipy import sparse
 
-from snn import checks
+from snn import OperationCounts, checks
 from solvers.best_codes import BestCodes
 from solvers.convolution import ConvolutionalDictionary
 from solvers.gram import gram_of
+from solvers.operations import CERTIFICATE, NETWORK, READ_OUT, START, OperationLedger, Work, ledger_of
 from solvers.penalty import Penalty
 from solvers.prepared import PreparedLasso
 from solvers.problem import LassoProblem
@@ -40,12 +42,20 @@ class StreamResult(SparseCodingResult):
         Runs of the network, one after the other; 0 where the start was good enough.
     duration : ndarray, shape (n_signals,)
         Simulated time, of all stages, in synaptic time constants.
+    network_operations : OperationCounts
+        What the network did.
     """
 
     start_duality_gap: np.ndarray
     is_carried: np.ndarray
     n_stages: np.ndarray
     duration: np.ndarray
+    network_operations: OperationCounts = field(repr=False)
+
+    @cached_property
+    def operations(self) -> OperationLedger:
+        """What each signal of the frame took, part by part."""
+        return ledger_of(self.work, **{NETWORK: self.network_operations})
 
 
 class SparseCodingStream:
@@ -109,6 +119,7 @@ class SparseCodingStream:
         self._n_features = self._prepared.setup.atoms.shape[1]
         silent = self._prepared.with_signals(np.zeros((1, self._n_features)))
         self._network = LassoNetwork(gram_of(silent), positive=silent.positive)
+        self._out_degree = self._network.weights.out_degrees(np.arange(self._network.n_neurons))
         self.reset()
         # Kernels are compiled or loaded here, so that the first frame is not late.
         loudest = np.argmax(silent.squared_norms)
@@ -168,7 +179,7 @@ class SparseCodingStream:
             max_seconds = checks.positive_number("max_seconds", max_seconds)
         max_duration = checks.positive_number("max_duration", max_duration)
 
-        best, is_carried = self._start(problem)
+        best, is_carried, n_start_products = self._start(problem)
         start_gap = best.optimality.duality_gap.copy()
         refined = RefinedCodes(
             problem,
@@ -195,19 +206,34 @@ class SparseCodingStream:
             signals = refined.active
 
         self._carry(best.codes)
+        n_spikes = refined.run.spike_counts.sum(axis=1)
+        network_operations = OperationCounts.of_exact_run(
+            n_neurons=self._network.n_neurons,
+            spikes=n_spikes,
+            synaptic_operations=refined.run.spike_counts @ self._out_degree,
+            duration=refined.duration,
+        )
         return certified_result(
             problem,
             best.codes,
             method="stream",
             tol=tol,
-            n_steps=refined.run.spike_counts.sum(axis=1),
+            n_steps=n_spikes,
             limit=None,
             optimality=best.optimality,
             kind=StreamResult,
+            work=Work(
+                {
+                    START: n_start_products,
+                    READ_OUT: refined.n_multiply_adds.copy(),
+                    CERTIFICATE: best.n_multiply_adds,
+                }
+            ),
             start_duality_gap=start_gap,
             is_carried=is_carried,
             n_stages=refined.n_stages.copy(),
             duration=refined.duration.copy(),
+            network_operations=network_operations,
         )
 
     def _checked_frame(self, frame: np.ndarray) -> np.ndarray:
@@ -227,16 +253,19 @@ class SparseCodingStream:
             )
         return rows
 
-    def _start(self, problem: LassoProblem) -> tuple[BestCodes, np.ndarray]:
-        """Return the best codes to start from, certified, and which of them are carried."""
+    def _start(self, problem: LassoProblem) -> tuple[BestCodes, np.ndarray, np.ndarray]:
+        """Return the best codes to start from, certified, which of them are carried, and the multiply-adds of
+        their mixture."""
         signals = np.arange(problem.n_signals)
         best = BestCodes(problem)
         best.put(signals, sparse.csr_array((problem.n_signals, problem.n_atoms)), if_better=False)
         is_carried = np.zeros(problem.n_signals, dtype=np.bool_)
+        n_products = np.zeros(problem.n_signals, dtype=np.int64)
         if self._codes and self._codes[0].nnz:
+            n_products += _work_of_mixture(problem, self._codes)
             for codes in (self._codes[0], predicted(problem, self._codes)):
                 is_carried |= best.put(signals, codes, if_better=True)
-        return best, is_carried
+        return best, is_carried, n_products
 
     def _carry(self, codes: sparse.csr_array) -> None:
         self._codes = [codes, *self._codes][:MEMORY]
@@ -275,6 +304,16 @@ def predicted(problem: LassoProblem, codes: Sequence[sparse.csr_array]) -> spars
     mixture = sparse.csr_array(mixture.multiply(signs).maximum(0.0).multiply(signs))
     mixture.eliminate_zeros()
     return mixture
+
+
+def _work_of_mixture(problem: LassoProblem, codes: Sequence[sparse.csr_array]) -> np.ndarray:
+    """Return the multiply-adds of `predicted`: the fits of codes, and their inner products.
+
+    Codes of earlier frames count in full, though only entries in the support of the last one are used.
+    """
+    n_entries = sum(np.diff(code.indptr) for code in codes)
+    n_products = len(codes) * (1 + len(codes))
+    return n_entries * problem.atoms.features_of_atom + n_products * problem.n_features
 
 
 def _row_sums(rows: sparse.sparray) -> np.ndarray:

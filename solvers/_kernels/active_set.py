@@ -38,6 +38,7 @@ from solvers._kernels.factor import (
     solve,
     solve_transposed,
     subtract,
+    triangle_work,
 )
 
 # Violations below this share of the largest correlation are rounding: some hundred times 1e-16.  Violations
@@ -56,8 +57,9 @@ LEAST_CAPACITY = 32
 
 
 # Columns of what the method says of each signal: atoms in which the support, or a sign, differs from the
-# start; rounds; whether it ended, with no violator left.
-N_CORRECTIONS, N_ROUNDS, ENDED = range(3)
+# start; rounds; whether it ended, with no violator left; multiply-adds.
+N_CORRECTIONS, N_ROUNDS, ENDED, N_MULTIPLY_ADDS = range(4)
+N_REPORTED = 4
 
 
 class Scratch(NamedTuple):
@@ -117,6 +119,7 @@ def _residuals_within(work, n_members, size):
         subtract(
             work.residual[:n_members], work.sign[k] * work.value[k], work.gram[work.active[k], :n_members]
         )
+    work.n_multiply_adds[0] += size * n_members
     for k in range(size):
         place = work.active[k]
         work.solution[k] = work.sign[k] * work.residual[place] - work.l1_weight[place]
@@ -135,6 +138,7 @@ def _share(value, solution):
 def _move(work, size):
     """Move from x towards y until atoms vanish, and remove these from S; return its size."""
     step = 1.0
+    work.n_multiply_adds[0] += size
     for i in range(size):
         step = min(step, _share(work.value[i], work.solution[i]))
     for i in range(size - 1, -1, -1):
@@ -161,6 +165,7 @@ def _pivot(work, size, scratch):
     for i in range(size):
         work.solution[i] = work.columns[0, i]
     solve(work.factor, work.solution, size)
+    work.n_multiply_adds[0] += triangle_work(size) + size
     step = math.inf
     leaving = -1
     for i in range(size):
@@ -189,6 +194,7 @@ def solve_within(work, n_members, size, positive, tolerance, max_rounds, at_star
         for i in range(size):
             work.solution[i] = work.image[i]
         solve(work.factor, work.solution, size)
+        work.n_multiply_adds[0] += triangle_work(size)
         feasible = True
         for i in range(size):
             feasible = feasible and work.solution[i] > 0.0
@@ -235,6 +241,7 @@ def _residuals(work, size, gram, correlations, residual):
     factors = work.residual
     for k in range(size):
         factors[k] = work.sign[k] * work.value[k]
+    work.n_multiply_adds[0] += size * residual.shape[0]
     whole = size - size % 4
     # Four rows at a time, so that `residual` is read and written a quarter as often.
     for k in range(0, whole, 4):
@@ -255,6 +262,7 @@ def _residuals(work, size, gram, correlations, residual):
 @uncounted
 def refine(work, size):
     """Do one step of iterative refinement: many changes of the factor have added rounding errors."""
+    work.n_multiply_adds[0] += 2 * triangle_work(size)
     solve_transposed(work.factor, work.solution, size)
     solve(work.factor, work.solution, size)
     for i in range(size):
@@ -298,6 +306,7 @@ def _solve_one(gram, terms, signal, start, max_rounds, work, scratch):
     tolerance *= ROUNDING
 
     places, is_member = scratch.places, scratch.is_member
+    work.n_multiply_adds[0] = 0
     # The largest enter first; those that depend on them stay outside S.
     n_members = _largest_first(start, signal, terms.inverse_norms, scratch)
     if n_members > work.atoms.shape[0]:
@@ -373,3 +382,4 @@ def solve_active_sets(
         report[k, N_CORRECTIONS] = n_start + size - 2 * shared
         report[k, N_ROUNDS] += max_rounds - rounds_left
         report[k, ENDED] = ended
+        report[k, N_MULTIPLY_ADDS] = work.n_multiply_adds[0]
