@@ -290,7 +290,7 @@ class SpikingDictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixi
         return solve_spiking(problem, tol=self.tol, polish=True, n_jobs=self.n_jobs)
 
     def inverse_transform(self, X: np.ndarray) -> np.ndarray:
-        """Return the signals of codes, codes @ components_.
+        """Return the signals of codes, ``codes @ components_``.
 
         Parameters
         ----------
