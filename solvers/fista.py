@@ -171,7 +171,11 @@ class GradientStep(NamedTuple):
         return self.matrix is not None
 
     def __call__(
-        self, codes: np.ndarray, scaled_correlations: np.ndarray, weights: np.ndarray, out: np.ndarray
+        self,
+        codes: np.ndarray,
+        scaled_correlations: np.ndarray,
+        out: np.ndarray,
+        weights: np.ndarray | None = None,
     ) -> None:
         """Write the step from `codes` to `out`; `scaled_correlations` are b / L."""
         if self.through_gram:
@@ -255,7 +259,7 @@ class Iterates:
         self.codes = codes * step.norms
         self.stepped, self.next_codes, self.change, self.next_change = np.zeros((4, *codes.shape))
         if self.codes.any():
-            step(self.codes, self.scaled_correlations, self.weights, out=self.stepped)
+            step(self.codes, self.scaled_correlations, self.stepped, self.weights)
         else:
             self.stepped[:] = self.scaled_correlations
         self.previous_stepped = self.stepped.copy()
@@ -283,7 +287,7 @@ class Iterates:
         self.codes, self.next_codes = self.next_codes, self.codes
         self.change, self.next_change = self.next_change, self.change
         self.stepped, self.previous_stepped = self.previous_stepped, self.stepped
-        self.step(self.codes, self.scaled_correlations, self.weights, out=self.stepped)
+        self.step(self.codes, self.scaled_correlations, self.stepped, self.weights)
 
     def relative_gap(self) -> np.ndarray:
         """Return duality_gap / energies of each code, as `optimality.duality_gap` defines it."""

@@ -51,6 +51,7 @@ SECTIONS = {
     "convolution": "convolution",
     "stream": "stream",
     "path": "paths",
+    "masks": "masks",
 }
 PEERS = ("celer", "skglm", "spams-bin", "Brian2")
 
