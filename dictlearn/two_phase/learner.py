@@ -4,24 +4,29 @@ from __future__ import annotations
 
 import copy
 import os
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
 
 import numpy as np
 
 from dictlearn.atoms import unit_norm
-from dictlearn.signals import checked_signals
+from dictlearn.signals import checked_known_signals
 from dictlearn.two_phase import rules
+from dictlearn.two_phase.batch import PROBE_SPIKES, BatchPlan
 from dictlearn.two_phase.history import RECORD_EVERY, History
 from dictlearn.two_phase.network import TwoPhaseNetwork
-from dictlearn.two_phase.phases import Phase, RunawayFeedbackError, run_phases
+from dictlearn.two_phase.phases import Phase, RunawayFeedbackError
+from dictlearn.two_phase.quantised import round_weights
+from dictlearn.two_phase.saving import COUNTERS, load_learner
 from dictlearn.two_phase.settings import LearningSettings
 from dictlearn.two_phase.steps import BatchConditions, CodeStatistics
 from dictlearn.two_phase.synapses import LEAST_THRESHOLD, Synapses
 from snn import checks
-from snn.archive import load_archive, save_archive
+from snn.archive import save_archive
 
-# Of a probed neuron, in the phase with feedback.
-PROBE_SPIKES = 3.0
+# Objectives, which are sums of squares, stay in the range of floats.
+SMALLEST_SCALE, LARGEST_SCALE = 1e-152, 1e152
+LARGEST_PENALTY = 1e150
 
 
 class TwoPhaseLearner:
@@ -38,11 +43,17 @@ class TwoPhaseLearner:
         square norm.
     replace_dead : bool, default False
         Whether atoms that have long been silent are replaced, by what samples are missing most.
+    rounding_seed : int, default 0
+        Of the stochastic rounding of weights, if `settings` have a format with it.
 
     Attributes
     ----------
     settings, scale, replace_dead
         As given.  They may change between batches.
+    rounding_seed : int
+        As given.
+    synapses : Synapses
+        F, B and H as runs read them.
     usage : ndarray, shape (n_atoms,)
         A of `UsageSteps`: the sum of the squares of each atom's code so far, in units of the mean energy of
         the signals.
@@ -57,6 +68,8 @@ class TwoPhaseLearner:
         How often a threshold would have fallen below LEAST_THRESHOLD, and was kept there.
     n_replaced : int
         Atoms that were replaced.
+    n_saturated : int
+        How often a weight was beyond the range of `LearningSettings.weight_format`, and was kept at its end.
     """
 
     def __init__(
@@ -66,41 +79,52 @@ class TwoPhaseLearner:
         *,
         scale: float,
         replace_dead: bool = False,
+        rounding_seed: int = 0,
     ) -> None:
         checks.instance_of("network", network, TwoPhaseNetwork)
         checks.instance_of("settings", settings, LearningSettings)
         self.settings = settings
         self.scale = checks.positive_number("scale", scale)
+        if not SMALLEST_SCALE <= self.scale <= LARGEST_SCALE:
+            raise ValueError(
+                f"scale must lie between {SMALLEST_SCALE:g} and {LARGEST_SCALE:g}, so that objectives are in "
+                f"the range of floats; got {self.scale:g}: change the unit of the signals"
+            )
         self.replace_dead = checks.flag("replace_dead", replace_dead)
-        self._synapses = Synapses(network.feedforward, network.feedback, network.lateral)
+        self._penalties(network.n_atoms)
+        self.synapses = Synapses(network.feedforward, network.feedback, network.lateral)
         self._statistics = CodeStatistics(usage=np.zeros(network.n_atoms))
         self.last_fired = np.zeros(network.n_atoms, dtype=np.int64)
         self.last_compared = np.zeros(network.n_atoms, dtype=np.int64)
-        self.n_samples, self.n_spikes, self.n_bounded, self.n_replaced = 0, 0, 0, 0
+        self.rounding_seed = checks.integer("rounding_seed", rounding_seed)
+        if self.rounding_seed < 0:
+            raise ValueError(f"rounding_seed must not be negative; got {self.rounding_seed}")
+        self.n_samples, self.n_spikes, self.n_bounded, self.n_replaced, self.n_saturated = 0, 0, 0, 0, 0
         self._history = History()
+        self._round_weights()
 
     # -- the network ----------------------------------------------------------------------------
 
     @property
     def n_atoms(self) -> int:
         """N, the number of coding neurons."""
-        return self._synapses.n_atoms
+        return self.synapses.n_atoms
 
     @property
     def n_inputs(self) -> int:
         """M, the number of input neurons."""
-        return self._synapses.n_inputs
+        return self.synapses.n_inputs
 
     @property
     def network(self) -> TwoPhaseNetwork:
         """The network as it is now, a copy."""
-        synapses = self._synapses
+        synapses = self.synapses
         return TwoPhaseNetwork(synapses.feedforward.copy(), synapses.feedback.copy(), synapses.lateral.copy())
 
     @property
     def dictionary(self) -> np.ndarray:
         """B^T with rows of unit norm, shape (n_atoms, n_inputs); an atom that vanished is zero."""
-        return unit_norm(self._synapses.feedback_rows)
+        return unit_norm(self.synapses.feedback_rows)
 
     @property
     def usage(self) -> np.ndarray:
@@ -124,13 +148,25 @@ class TwoPhaseLearner:
 
     # -- learning --------------------------------------------------------------------------------
 
-    def learn(self, signals: np.ndarray, *, n_threads: int = 1, executor: Executor | None = None) -> float:
+    def learn(
+        self,
+        signals: np.ndarray,
+        *,
+        mask: np.ndarray | None = None,
+        n_threads: int = 1,
+        executor: Executor | None = None,
+    ) -> float:
         """Learn from one batch; return its mean objective, as the network observed it.
+
+        The same as `plan`, `BatchPlan.run` and `apply`.
 
         Parameters
         ----------
         signals : array_like, shape (n_signals, n_inputs)
             Not negative.
+        mask : array_like of bool, shape (n_signals, n_inputs) or (n_inputs,), optional
+            True where a signal is known, by default everywhere.  Elsewhere it is not looked at and may be
+            NaN: the input neuron carries what the network predicts, and neither drives nor corrects.
         n_threads, executor
             Into how many pieces to divide the batch, and what runs them; the result does not depend on it.
             An executor changes the weights as well, outside the main thread, so that after Ctrl-C they
@@ -144,74 +180,117 @@ class TwoPhaseLearner:
         RunawayFeedbackError
             If the network runs away; the weights stay as they were before the batch.
         """
-        signals = checked_signals(signals, self.n_inputs)
         n_threads = checks.positive_integer("n_threads", n_threads)
-        settings = self.settings
-        thresholds = np.diagonal(self._synapses.lateral_rows).copy()
-        reweighting = settings.steps.penalty_weights(thresholds, self.n_samples - self.last_fired)
-        probed = self._probed(len(signals))
-        drives = np.zeros((len(signals) + len(probed), self.n_inputs + self.n_atoms))
-        with np.errstate(over="ignore"):  # `run_phases` refuses what is too large
-            drives[: len(signals), : self.n_inputs] = self.scale * signals
-        drives[:, self.n_inputs :] = -(settings.penalty * self.scale) * reweighting
-        drives[len(signals) + np.arange(len(probed)), self.n_inputs + probed] = (
-            PROBE_SPIKES / settings.duration / (1.0 - settings.kappa) * thresholds[probed]
-        )
+        signals, mask = checked_known_signals(signals, self.n_inputs, mask)
+
+        def run(plan: BatchPlan) -> list[Phase]:
+            return plan.run(self.synapses, signals, mask, n_pieces=n_threads, executor=executor)
+
+        helper = executor if n_threads > 1 else None
+        return self.learn_from_run(len(signals), run, mask=mask, executor=executor, helper=helper)
+
+    def learn_from_run(
+        self,
+        n_signals: int,
+        run: Callable[[BatchPlan], Sequence[Phase]],
+        *,
+        mask: np.ndarray | None = None,
+        executor: Executor | None = None,
+        helper: Executor | None = None,
+    ) -> float:
+        """Learn from one batch that runs elsewhere; return its mean objective.
+
+        Parameters
+        ----------
+        n_signals : int
+            Of the batch.
+        run : callable
+            Returns the phases of a plan: of `BatchPlan.run`, of all rows.
+        mask, executor
+            As for `learn`.
+        helper : Executor, optional
+            As for `apply`.
+
+        Raises
+        ------
+        RunawayFeedbackError
+            As `learn`.
+        """
+        plan = self.plan(n_signals)
         try:
-            phases = run_phases(
-                self._synapses,
-                drives,
-                gammas=(0.0, settings.kappa),
-                duration=settings.duration,
-                initial_potential=settings.initial_potential,
-                time_step=settings.time_step,
-                integration=settings.integration,
-                n_pieces=n_threads,
-                executor=executor,
-            )
+            phases = run(plan)
         except RunawayFeedbackError as error:
             raise RunawayFeedbackError(
                 f"after {self.n_samples:,} samples {error}; the weights are those before this batch "
                 "(smaller steps let H keep up with F B)"
             ) from None
-        arguments = (signals, probed, thresholds, reweighting, *phases)
         if executor is None:
-            return self._update(*arguments)
-        helper = executor if n_threads > 1 else None
+            return self.apply(plan, phases, mask)
         # Not in this thread: Ctrl-C stops the main one anywhere, and a batch is learned whole or not at all.
-        return executor.submit(self._update, *arguments, helper=helper).result()
+        return executor.submit(self.apply, plan, phases, mask, helper=helper).result()
 
-    def _probed(self, n_signals: int) -> np.ndarray:
-        """Return the atoms that are made to fire alone: those whose lateral weights were not used longest."""
-        n_probes = min(self.settings.steps.n_probes(self.n_samples, n_signals), self.n_atoms)
-        return np.argsort(self.last_compared, kind="stable")[:n_probes]
+    def plan(self, n_signals: int) -> BatchPlan:
+        """Return how the network as it is now runs a batch.
 
-    def _update(
+        Parameters
+        ----------
+        n_signals : int
+            Of the batch.
+        """
+        settings = self.settings
+        thresholds = np.diagonal(self.synapses.lateral_rows)
+        silence = self.n_samples - self.last_fired
+        n_probes = min(settings.steps.n_probes(self.n_samples, n_signals), self.n_atoms)
+        # Those whose lateral weights were not used longest.
+        probed = np.argsort(self.last_compared, kind="stable")[:n_probes]
+        return BatchPlan(
+            n_signals=n_signals,
+            probed=probed,
+            probe_drive=PROBE_SPIKES / settings.duration / (1.0 - settings.kappa) * thresholds[probed],
+            penalty=self._penalties(self.n_atoms) * settings.steps.penalty_weights(thresholds, silence),
+            scale=self.scale,
+            settings=settings,
+        )
+
+    def apply(
         self,
-        signals: np.ndarray,
-        probed: np.ndarray,
-        thresholds: np.ndarray,
-        reweighting: np.ndarray,
-        first: Phase,
-        second: Phase,
+        plan: BatchPlan,
+        phases: Sequence[Phase],
+        mask: np.ndarray | None = None,
         *,
         helper: Executor | None = None,
     ) -> float:
-        settings, synapses = self.settings, self._synapses
+        """Change the weights by what neurons observed of a batch; return its mean objective.
+
+        Parameters
+        ----------
+        plan : BatchPlan
+            From `plan`, after which nothing else was learned.
+        phases : sequence of Phase
+            From `BatchPlan.run`, of all its rows.
+        mask : ndarray of bool, shape (n_signals, n_inputs), optional
+            Of its signals.
+        helper : Executor, optional
+            Changes F and B while H changes.
+        """
+        settings, synapses = self.settings, self.synapses
         kappa, readout = settings.kappa, settings.readout
+        first, second = phases
         # Rows of signals teach everything, those of probes only H.
-        of_signals = slice(0, len(signals))
-        g_d = rules.reconstruction_gradient(first, second, readout=readout)[of_signals]
+        of_signals = slice(0, plan.n_signals)
+        known = None if mask is None else np.pad(mask, ((0, len(plan.probed)), (0, 0)), constant_values=True)
+        seen = {"readout": readout, "mask": known}
+        g_d = rules.reconstruction_gradient(first, second, **seen)[of_signals]
         all_codes = rules.code(second, readout=readout)
         codes = all_codes[of_signals]
         g_h = rules.lateral_gradient(
-            synapses.feedforward, synapses.lateral, first, second, kappa=kappa, readout=readout
+            synapses.feedforward, synapses.lateral, first, second, kappa=kappa, **seen
         )
         conditions = BatchConditions(
             n_samples=self.n_samples,
             energy=settings.amplitude**2,
-            penalty=settings.penalty * self.scale,
-            thresholds=thresholds,
+            penalty=self._penalties(self.n_atoms),
+            thresholds=np.diagonal(synapses.lateral_rows).copy(),
             observed_penalty=rules.observed_penalty(synapses.feedforward, g_d, kappa=kappa),
             readout=readout,
         )
@@ -236,58 +315,75 @@ class TwoPhaseLearner:
         self.n_bounded += int(np.count_nonzero(diagonal < LEAST_THRESHOLD))
         np.maximum(diagonal, LEAST_THRESHOLD, out=diagonal)
 
-        self.n_samples += len(signals)
+        self.n_samples += plan.n_signals
         self.n_spikes += int(first.n_spikes.sum() + second.n_spikes.sum())
         self.last_fired[second.coding_rate[of_signals].any(axis=0)] = self.n_samples
         self.last_compared[second.coding_rate.any(axis=0)] = self.n_samples
-        self.last_compared[probed] = self.n_samples
+        self.last_compared[plan.probed] = self.n_samples
         if self.replace_dead:
-            self._replace(signals, g_d)
-        return self._record(signals, g_d, codes, reweighting, first, second)
+            self._replace(g_d)
+        self._round_weights()
+        return self._record(plan, mask, g_d, codes, first, second)
 
-    def _replace(self, signals: np.ndarray, g_d: np.ndarray) -> None:
+    def _penalties(self, n_atoms: int) -> np.ndarray:
+        """Return lambda1 of each atom as the network gets it."""
+        penalties = self.settings.penalties(n_atoms)
+        largest = float(penalties.max())
+        if largest > LARGEST_PENALTY / self.scale:
+            raise ValueError(
+                f"penalty must be at most {LARGEST_PENALTY:g} in units of the network, which sees signals "
+                f"{self.scale:.3g} times as large; got {largest:g}, at which all codes are zero"
+            )
+        return self.scale * penalties
+
+    def _replace(self, g_d: np.ndarray) -> None:
         """Replace dead atoms, each by what one sample of the batch is missing."""
         dead = self.dead_atoms
         if not len(dead):
             return
-        synapses = self._synapses
         missing = np.maximum(-g_d, 0.0)
         norms = np.linalg.norm(missing, axis=1)
         for atom, worst in zip(dead, np.argsort(-norms, kind="stable"), strict=False):
             if norms[worst] <= 0.0:
                 break
-            synapses.feedforward_rows[:, atom] = missing[worst] / norms[worst]
-            synapses.feedback_rows[atom] = missing[worst] / norms[worst]
-            synapses.lateral_rows[:, atom] = synapses.feedback_rows @ synapses.feedforward_rows[:, atom]
-            synapses.lateral_rows[atom] = synapses.feedback_rows[atom] @ synapses.feedforward_rows
+            self.synapses.replace(atom, missing[worst] / norms[worst])
             self.usage[atom] = 0.0
             self.last_fired[atom] = self.n_samples
             self.n_replaced += 1
 
+    def _round_weights(self) -> None:
+        weight_format = self.settings.weight_format
+        if weight_format is not None:
+            self.n_saturated += round_weights(
+                self.synapses, weight_format, seed=self.rounding_seed, n_samples=self.n_samples
+            )
+
     def _record(
         self,
-        signals: np.ndarray,
+        plan: BatchPlan,
+        mask: np.ndarray | None,
         g_d: np.ndarray,
         codes: np.ndarray,
-        reweighting: np.ndarray,
         first: Phase,
         second: Phase,
     ) -> float:
         """Add the batch to the history; return its mean objective in units of the signals."""
-        kappa, scale = self.settings.kappa, self.scale
-        norms = np.linalg.norm(signals, axis=1) * scale
-        errors = np.linalg.norm(g_d, axis=1) / kappa  # ||B a - x||, by equation 9
+        n_signals, scale = plan.n_signals, self.scale
+        # Without feedback the currents of the inputs are the signals.
+        seen = first.input_current[:n_signals]
+        norms = np.linalg.norm(seen if mask is None else np.where(mask, seen, 0.0), axis=1)
+        errors = np.linalg.norm(g_d, axis=1) / self.settings.kappa  # ||B a - x||, by equation 9
         # While g_D is read from spike counts this is the error of the rates.
-        objectives = 0.5 * errors**2 + self.settings.penalty * scale * (codes @ reweighting)
+        objectives = 0.5 * errors**2 + codes @ plan.penalty
         nonzero = norms > 0.0
         self._history.add(
-            n_signals=len(signals),
+            n_signals=n_signals,
             objective=objectives.sum() / scale**2,
             n_nonzeros=np.count_nonzero(codes),
             n_spikes=first.n_spikes.sum() + second.n_spikes.sum(),
             disturbances=errors[nonzero] / norms[nonzero],
         )
-        if self.n_samples // RECORD_EVERY > (self.n_samples - len(signals)) // RECORD_EVERY:
+        if self.n_samples // RECORD_EVERY > (self.n_samples - n_signals) // RECORD_EVERY:
             self._history.record(self.n_samples, self.network)
         return float(objectives.mean() / scale**2)
 
@@ -303,7 +399,7 @@ class TwoPhaseLearner:
         **extra
             Further entries, which `load` leaves alone.
         """
-        synapses = self._synapses
+        synapses = self.synapses
         save_archive(
             path,
             {
@@ -316,10 +412,11 @@ class TwoPhaseLearner:
                 "usage": self.usage,
                 "last_fired": self.last_fired,
                 "last_compared": self.last_compared,
-                "counters": np.array([self.n_samples, self.n_spikes, self.n_bounded, self.n_replaced]),
-                "mean_code": self._statistics.mean_code,
+                "counters": np.array([getattr(self, name) for name in COUNTERS]),
+                "mean_cost": self._statistics.mean_cost,
                 "sums": self._history.sums,
                 "history": self._history.entries,
+                "rounding_seed": self.rounding_seed,
                 **extra,
             },
         )
@@ -348,30 +445,26 @@ class TwoPhaseLearner:
         FileNotFoundError, ValueError
             If there is no such file, or it is not one of a learner.
         """
-        names = (
-            "feedforward", "feedback", "lateral", "settings", "scale", "replace_dead", "usage", "last_fired",
-            "last_compared", "counters", "mean_code", "sums", "history",
-        )  # fmt: skip
-        entries = load_archive(path, names, kind="TwoPhaseLearner")
-        try:
-            network = TwoPhaseNetwork(entries["feedforward"], entries["feedback"], entries["lateral"])
-            learner = cls(
-                network,
-                LearningSettings.from_text(str(entries["settings"])),
-                scale=float(entries["scale"]),
-                replace_dead=bool(entries["replace_dead"]),
-            )
-            learner.usage[:] = entries["usage"]
-            learner.last_fired[:] = entries["last_fired"]
-            learner.last_compared[:] = entries["last_compared"]
-            learner.n_samples, learner.n_spikes, learner.n_bounded, learner.n_replaced = map(
-                int, entries["counters"]
-            )
-            learner._statistics.mean_code = float(entries["mean_code"])
-            learner._history.sums[:] = entries["sums"]
-            learner._history.entries = entries["history"]
-        except (KeyError, TypeError, ValueError) as error:
-            raise ValueError(
-                f"path must name a saved TwoPhaseLearner; got {os.fspath(path)!r} ({error})"
-            ) from None
-        return learner
+        return load_learner(path, cls)
+
+    def restore(self, entries: Mapping[str, np.ndarray], counters: Mapping[str, int]) -> None:
+        """Replace what a new learner has by what one had that was saved.
+
+        Parameters
+        ----------
+        entries : mapping of str to ndarray
+            As `saving.LEARNER` says.
+        counters : mapping of str to int
+            As `saving.COUNTERS`.
+        """
+        # Not as the constructor left them: it rounds to the format of now.
+        self.synapses = Synapses(entries["feedforward"], entries["feedback"], entries["lateral"])
+        self._statistics = CodeStatistics(
+            usage=entries["usage"].copy(), mean_cost=float(entries["mean_cost"])
+        )
+        self.last_fired[:] = entries["last_fired"]
+        self.last_compared[:] = entries["last_compared"]
+        for name, value in counters.items():
+            setattr(self, name, value)
+        self._history.sums[:] = entries["sums"]
+        self._history.entries = entries["history"]

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
+
+import numpy as np
 
 from dictlearn.two_phase import rules
 from dictlearn.two_phase.arguments import checked_phases
+from dictlearn.two_phase.quantised import checked_format
 from dictlearn.two_phase.steps import KINDS, PaperSteps, Steps, UsageSteps
 from snn import checks
+from snn.digital import FixedPoint
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -17,8 +22,8 @@ class LearningSettings:
 
     Parameters
     ----------
-    penalty : float
-        lambda1, in units of the signals; positive.
+    penalty : float, or array_like of shape (n_atoms,)
+        lambda1, in units of the signals; positive.  Of all atoms, or of each; kept as a tuple.
     kappa : float, default 0.7
         Strength of the feedback in the second phase, in (0, 1).
     duration : float, default 5.0
@@ -39,13 +44,16 @@ class LearningSettings:
         Step sizes and decay.
     batch_size : int, default 32
         Samples that see the same weights.
+    weight_format : snn.digital.FixedPoint, optional
+        Round all weights and thresholds to numbers of this format, at the start and after each batch; with an
+        exponent of None see `dictlearn.two_phase.quantised`.  By default they are float64.
 
     See Also
     --------
     paper : The paper's settings.
     """
 
-    penalty: float
+    penalty: float | tuple[float, ...]
     kappa: float = 0.7
     duration: float = 5.0
     amplitude: float = 5.0
@@ -55,10 +63,11 @@ class LearningSettings:
     integration: str = "exact"
     steps: Steps = field(default_factory=UsageSteps)
     batch_size: int = 32
+    weight_format: FixedPoint | None = None
 
     def __post_init__(self) -> None:
-        for name in ("penalty", "amplitude"):
-            object.__setattr__(self, name, checks.positive_number(name, getattr(self, name)))
+        object.__setattr__(self, "penalty", _checked_penalty(self.penalty))
+        object.__setattr__(self, "amplitude", checks.positive_number("amplitude", self.amplitude))
         names = ("kappa", "duration", "initial_potential", "time_step", "integration")
         values = checked_phases(*(getattr(self, name) for name in names))
         for name, value in zip(names, values, strict=True):
@@ -66,10 +75,12 @@ class LearningSettings:
         checks.one_of("readout", self.readout, rules.READOUTS)
         if not isinstance(self.steps, Steps):
             raise TypeError(f"steps must be UsageSteps or PaperSteps; got {type(self.steps).__name__}")
+        if self.weight_format is not None:
+            checked_format(self.weight_format)
         object.__setattr__(self, "batch_size", checks.positive_integer("batch_size", self.batch_size))
 
     @classmethod
-    def paper(cls, penalty: float) -> LearningSettings:
+    def paper(cls, penalty: float | Sequence[float]) -> LearningSettings:
         """Return the settings of Lin and Tang (2018): every part of the network as it is described there.
 
         Phases of 20 time constants on a clock of 1/32 with reset to zero, potentials from empty, spikes
@@ -77,7 +88,7 @@ class LearningSettings:
 
         Parameters
         ----------
-        penalty : float
+        penalty : float, or array_like of shape (n_atoms,)
             lambda1, in units of the signals; positive.
         """
         return cls(
@@ -91,6 +102,26 @@ class LearningSettings:
             batch_size=1,
         )
 
+    def penalties(self, n_atoms: int) -> np.ndarray:
+        """Return lambda1 of each atom, shape (n_atoms,).
+
+        Parameters
+        ----------
+        n_atoms : int
+            Of the network.
+
+        Raises
+        ------
+        ValueError
+            If there is one for each of another number of atoms.
+        """
+        penalty = np.asarray(self.penalty)
+        if penalty.ndim and len(penalty) != n_atoms:
+            raise ValueError(
+                f"penalty must be one number, or one for each of the {n_atoms} atoms; got {len(penalty)}"
+            )
+        return np.broadcast_to(penalty, n_atoms)
+
     def as_text(self) -> str:
         """Return the settings as JSON."""
         return json.dumps(
@@ -100,7 +131,23 @@ class LearningSettings:
     @classmethod
     def from_text(cls, text: str) -> LearningSettings:
         """Return the settings that `as_text` wrote."""
-        values = json.loads(text)
-        steps = values.pop("steps")
+        values = _object("settings", json.loads(text))
+        steps = _object("steps", values.pop("steps"))
         kind = KINDS[steps.pop("kind")]
-        return cls(**values, steps=kind(**steps))
+        weights = values.pop("weight_format")
+        if weights is not None:
+            weights = FixedPoint(**_object("weight_format", weights))
+        return cls(**values, steps=kind(**steps), weight_format=weights)
+
+
+def _object(name: str, value: object) -> dict:
+    if not isinstance(value, dict):
+        raise ValueError(f"{name} must be an object of JSON; got {type(value).__name__}")
+    return value
+
+
+def _checked_penalty(penalty: float | Sequence[float]) -> float | tuple[float, ...]:
+    if np.ndim(penalty) == 0:
+        return checks.positive_number("penalty", penalty)
+    n_atoms = len(penalty)
+    return tuple(checks.positive_array("penalty", penalty, n_atoms, meaning="one for each atom").tolist())
