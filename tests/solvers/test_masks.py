@@ -475,7 +475,7 @@ def test_what_has_one_network_takes_one_mask():
     codes = solve_digital(shared, tol=0.05).codes
     np.testing.assert_allclose(codes, 0.75 * np.stack([mask, mask]), rtol=0, atol=0.1)
     for export in (problem_to_nir, LCA1Layer.of, LCA2Layer.of):
-        with pytest.raises(ValueError, match="where all signals share them, pass problem.ordinary"):
+        with pytest.raises(ValueError, match=r"where all signals share them, pass problem\.ordinary"):
             export(shared)
 
 
