@@ -27,7 +27,7 @@ from solvers.progress import progress_bar
 from solvers.refinement import LOWEST_DIGITAL_DRIVE, RefinedCodes
 from solvers.result import SparseCodingResult, certified_result, compressed_rows, entries_of, joined_rows
 from solvers.spiking_batches import HEAD_START, run_until_certified
-from solvers.spiking_network import LassoNetwork
+from solvers.spiking_network import LassoNetwork, signed
 from solvers.workers import batch_slices, spread
 
 READOUTS = ("smooth", "rate")
@@ -299,7 +299,8 @@ def _one_run_batch(
             rates = smooth_rate_of_moments(run.window_moments[active], time)
         else:
             rates = run.messages[active] * digital.message_value / time
-        codes = network.signed(network.in_result_order(rates)) * scale[active, np.newaxis]
+        rates = network.in_result_order(rates)
+        codes = signed(rates, positive=network.positive) * scale[active, np.newaxis]
         best.put(active, codes, if_better=True)
         active = active[best.missed(active, tol) & ~run.runs_away(active)]
     return _outcome(best, network, run, scale, np.ones(n_signals, dtype=np.int64), n_read_out)

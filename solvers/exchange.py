@@ -55,6 +55,7 @@ def problem_to_nir(problem: LassoProblem, *, scale: float = 1.0, time_constant: 
     checks.instance_of("problem", problem, LassoProblem)
     scale = checks.positive_number("scale", scale)
     signs = (1.0,) if problem.positive else (1.0, -1.0)
+    problem.require_no_weights()
     layer = LassoNetwork(gram_of(problem), positive=problem.positive)
     bias = np.concatenate([-problem.l1_weights for _ in signs]) / scale
     network = SpikingNetwork(layer.weights, layer.in_network_order(bias), layer.firing_threshold)
