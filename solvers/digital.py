@@ -199,6 +199,11 @@ def solve_digital(
         )
     n_jobs = checks.worker_count("n_jobs", n_jobs)
     progress = checks.flag("progress", progress)
+    if problem.has_own_weights:
+        raise TypeError(
+            "problem must have one mask for all signals, because the weights of one network are rounded; got "
+            "one for each signal: solve the signals of each mask apart"
+        )
 
     network = LassoNetwork(gram_of(problem), positive=problem.positive)
     real = SpikingNetwork(network.weights, np.zeros(network.n_neurons), network.firing_threshold)

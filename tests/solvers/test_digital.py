@@ -206,3 +206,22 @@ def test_bad_arguments(options, error, message):
 def test_not_a_problem():
     with pytest.raises(TypeError, match="problem must be a LassoProblem"):
         solve_digital(np.eye(3))
+
+
+def test_one_shared_mask_is_a_network_of_its_own_and_one_for_each_signal_is_refused():
+    rng = np.random.default_rng(5)
+    whole = random_problem(64, 128, positive=True)
+    known = rng.random(whole.n_features) < 0.8
+    problem = LassoProblem(whole.dictionary, whole.signals, whole.penalty, positive=True, mask=known)
+    result = solve_digital(problem, with_weights(8), tol=1e-6)
+    assert result.converged
+    require_certified(problem, result)
+    own = LassoProblem(
+        whole.dictionary,
+        whole.signals,
+        whole.penalty,
+        positive=True,
+        mask=rng.random(whole.signals.shape) < 0.8,
+    )
+    with pytest.raises(TypeError, match="problem must have one mask for all signals, because the weights"):
+        solve_digital(own)
