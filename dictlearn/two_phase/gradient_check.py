@@ -280,17 +280,10 @@ def limiting_codes(
 
 
 def _exact_codes(network: TwoPhaseNetwork, task: Task, n_jobs: int | None) -> np.ndarray:
-    """Return the optima for the atoms B^T, of signals with other unknown inputs one by one."""
-    atoms, penalty = network.feedback.T, task.penalty * task.reweighting
-    options = {"polish": True, "tol": TOL, "n_jobs": n_jobs}
-    if task.mask is None:
-        return solve_spiking(LassoProblem(atoms, task.signals, penalty, positive=True), **options).codes
-    codes = np.zeros((len(task.signals), network.n_atoms))
-    for code, signal, known in zip(codes, task.signals, task.mask, strict=True):
-        if signal.any():
-            problem = LassoProblem(atoms * known, signal[np.newaxis], penalty, positive=True)
-            code[:] = solve_spiking(problem, **options).codes[0]
-    return codes
+    """Return the optima for the atoms B^T."""
+    penalty = task.penalty * task.reweighting
+    problem = LassoProblem(network.feedback.T, task.signals, penalty, positive=True, mask=task.mask)
+    return solve_spiking(problem, polish=True, tol=TOL, n_jobs=n_jobs).codes
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
