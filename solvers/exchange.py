@@ -32,7 +32,8 @@ def problem_to_nir(problem: LassoProblem, *, scale: float = 1.0, time_constant: 
     Parameters
     ----------
     problem : LassoProblem
-        The problem; its signals are not used.
+        The problem; its signals are not used.  A mask, or weights of features, of all signals is part of the
+        network.
     scale : float, default 1.0
         The value of a code for one unit of spike rate; a smaller one causes more spikes.
     time_constant : float, default 1.0
@@ -55,7 +56,6 @@ def problem_to_nir(problem: LassoProblem, *, scale: float = 1.0, time_constant: 
     checks.instance_of("problem", problem, LassoProblem)
     scale = checks.positive_number("scale", scale)
     signs = (1.0,) if problem.positive else (1.0, -1.0)
-    problem.require_no_weights()
     layer = LassoNetwork(gram_of(problem), positive=problem.positive)
     bias = np.concatenate([-problem.l1_weights for _ in signs]) / scale
     network = SpikingNetwork(layer.weights, layer.in_network_order(bias), layer.firing_threshold)

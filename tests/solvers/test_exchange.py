@@ -72,6 +72,18 @@ def test_spikes_after_the_round_trip(name, tmp_path):
     assert n_fired > 100
 
 
+@pytest.mark.parametrize("name", ["mask", "feature_weights"])
+def test_weights_of_features_are_part_of_the_graph(name):
+    rng = np.random.default_rng(6)
+    values = rng.random(64) > 0.3 if name == "mask" else rng.uniform(0.5, 2.0, 64)
+    problem = digits_problem(penalty=0.2, positive=True, **{name: values})
+    came = from_nir(problem_to_nir(problem), signal=problem.signals[1]).network
+    ours = lasso_network(problem, 1)
+    np.testing.assert_allclose(came.soma_bias, ours.soma_bias, rtol=0, atol=1e-13)
+    np.testing.assert_array_equal(came.weights.toarray(), ours.weights.toarray())
+    np.testing.assert_array_equal(came.firing_threshold, ours.firing_threshold)
+
+
 def test_a_graph_codes_signals_that_the_problem_never_had():
     """The input is the signal: rates of the imported network have a small duality gap for a new one."""
     problem = digits_problem(penalty=0.2, positive=True)
@@ -105,6 +117,11 @@ def test_colour_images_have_their_colours_first():
     [
         (lambda: problem_to_nir("problem"), TypeError, "problem must be a LassoProblem; got str"),
         (lambda: problem_to_nir(NETWORKS["classo"][0], scale=0.0), ValueError, "scale must be positive"),
+        (
+            lambda: problem_to_nir(digits_problem(penalty=0.2, mask=np.eye(10, 64) == 0.0)),
+            TypeError,
+            "problem must have one mask for all signals",
+        ),
         (
             lambda: problem_to_nir(image_problem(penalty=np.linspace(0.1, 0.3, 105), positive=True)),
             ValueError,
