@@ -39,7 +39,12 @@ def test_import_leaves_out_what_takes_long(imported, module):
 
 
 @pytest.mark.parametrize(
-    ("package", "name"), [("solvers", "SpikingSparseCoder"), ("dictlearn", "SpikingDictionaryLearning")]
+    ("package", "name"),
+    [
+        ("solvers", "SpikingSparseCoder"),
+        ("dictlearn", "SpikingDictionaryLearning"),
+        ("dictlearn", "ConvolutionalDictionaryLearning"),
+    ],
 )
 def test_estimators_are_there_when_asked_for(package, name):
     program = f"""
