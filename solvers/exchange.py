@@ -26,7 +26,8 @@ def problem_to_nir(problem: LassoProblem, *, scale: float = 1.0, time_constant: 
         IF -> LI(tau=1) -> Affine(-(G - diag G), 0) -> IF
 
     Rates of the neurons, times `scale`, tend to the code of whatever signal the input holds.  The neurons are
-    those of `lasso_network`, in its order.  The graph of a convolutional dictionary has Conv2d nodes.
+    those of `lasso_network`, in its order.  The graph of a convolutional dictionary has Conv2d nodes; its
+    input is an image, of shape (1, rows, columns), or with its colours first.
 
     Parameters
     ----------
@@ -54,6 +55,7 @@ def problem_to_nir(problem: LassoProblem, *, scale: float = 1.0, time_constant: 
     checks.instance_of("problem", problem, LassoProblem)
     scale = checks.positive_number("scale", scale)
     signs = (1.0,) if problem.positive else (1.0, -1.0)
+    problem.require_no_weights()
     layer = LassoNetwork(gram_of(problem), positive=problem.positive)
     bias = np.concatenate([-problem.l1_weights for _ in signs]) / scale
     network = SpikingNetwork(layer.weights, layer.in_network_order(bias), layer.firing_threshold)
@@ -65,5 +67,7 @@ def problem_to_nir(problem: LassoProblem, *, scale: float = 1.0, time_constant: 
         kernels = np.concatenate([sign * kernels for sign in signs]) / scale
         input_weights = InputConvolution(kernels, dictionary.image_shape, dictionary.stride)
     else:
-        input_weights = np.concatenate([sign * problem.atoms.toarray() for sign in signs]) / scale
+        # The correlations of unit signals: what a signal adds to each neuron.
+        columns = problem.with_signals(np.eye(problem.n_features)).correlations.T
+        input_weights = np.concatenate([sign * columns for sign in signs]) / scale
     return to_nir(network, input_weights=input_weights, time_constant=time_constant)

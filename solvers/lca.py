@@ -428,6 +428,7 @@ def _of_problem(
     checks.instance_of("problem", problem, LassoProblem)
     signal = checks.index("signal", signal, problem.n_signals)
     checks.one_of("arithmetic", arithmetic, ("fixed", "float"))
+    problem.require_no_weights()
     if not isinstance(problem.dictionary, np.ndarray):
         raise TypeError(
             f"problem must have an array for a dictionary; got {type(problem.dictionary).__name__}"

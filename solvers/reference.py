@@ -14,6 +14,7 @@ from joblib import effective_n_jobs
 from scipy import sparse
 
 from snn import checks
+from solvers.masks import solve_groups
 from solvers.operations import AT_LEAST, AT_MOST, CERTIFICATE, METHOD, Work, certificate_work
 from solvers.optimality import measure
 from solvers.problem import LassoProblem
@@ -95,6 +96,10 @@ def solve_coordinate_descent(
     n_jobs = checks.worker_count("n_jobs", n_jobs)
     progress = checks.flag("progress", progress)
 
+    limit = f"max_iter={max_iter} sweeps"
+    if problem.has_own_weights:
+        solve = partial(solve_coordinate_descent, tol=tol, max_iter=max_iter)
+        return solve_groups(solve, problem, start=codes, n_jobs=n_jobs, progress=progress, limit=limit)
     solve_one = partial(_descend, tol=tol, max_iter=max_iter)
     scaled = _scaled_atoms(problem, with_gram=True)
     codes, n_steps, work = _solve_each(
@@ -107,7 +112,7 @@ def solve_coordinate_descent(
         method="coordinate_descent",
         tol=tol,
         n_steps=n_steps,
-        limit=f"max_iter={max_iter} sweeps",
+        limit=limit,
         work=work._replace(bound=AT_MOST),
     )
 
@@ -169,6 +174,10 @@ def solve_lars(
     n_jobs = checks.worker_count("n_jobs", n_jobs)
     progress = checks.flag("progress", progress)
 
+    limit = f"max_iter={max_iter} steps, or the path ended early"
+    if problem.has_own_weights:
+        solve = partial(solve_lars, tol=tol, max_iter=max_iter)
+        return solve_groups(solve, problem, n_jobs=n_jobs, progress=progress, limit=limit)
     solve_one = partial(_follow_path, max_iter=max_iter)
     scaled = _scaled_atoms(problem, with_gram=False)
     codes, n_steps, work = _solve_each(problem, None, scaled, solve_one, n_jobs, progress, "lars")
@@ -179,7 +188,7 @@ def solve_lars(
         method="lars",
         tol=tol,
         n_steps=n_steps,
-        limit=f"max_iter={max_iter} steps, or the path ended early",
+        limit=limit,
         work=work._replace(bound=AT_LEAST),
     )
 
@@ -200,9 +209,10 @@ class _ScaledAtoms(NamedTuple):
 
 def _scaled_atoms(problem: LassoProblem, *, with_gram: bool) -> _ScaledAtoms:
     curvatures = problem.curvatures
-    penalty = float((problem.l1_weights / np.sqrt(problem.atoms.positive_squared_norms + curvatures)).min())
+    dictionary = problem.weighted_setup.atoms
+    penalty = float((problem.l1_weights / np.sqrt(dictionary.positive_squared_norms + curvatures)).min())
     factors = penalty / problem.l1_weights
-    atoms = problem.atoms.array * factors[:, np.newaxis]
+    atoms = dictionary.array * factors[:, np.newaxis]
     scaled_curvatures = curvatures * factors * factors
     gram = None
     if with_gram:
@@ -255,6 +265,7 @@ def _solve_each(
 def _solve_chunk(chunk: _Chunk, scaled: _ScaledAtoms, solve_one: _SolveOne) -> tuple[np.ndarray, ...]:
     """Return codes, steps, multiply-adds of the method and of certificates."""
     problem, start = chunk
+    problem = problem.ordinary()
     codes = np.zeros((problem.n_signals, problem.n_atoms))
     n_steps, n_products = np.zeros((2, problem.n_signals), dtype=np.int64)
     n_certificate_products = np.full(problem.n_signals, certificate_work(problem, 0))

@@ -206,6 +206,7 @@ def certified_result(
     limit: str | None,
     optimality: Optimality | None = None,
     kind: type[SparseCodingResult] = SparseCodingResult,
+    stacklevel: int = 3,
     work: Work | None = None,
     **more: object,
 ) -> SparseCodingResult:
@@ -223,6 +224,8 @@ def certified_result(
         The certificates of these codes, where they were measured before.
     kind : type, default SparseCodingResult
         Class of the result.
+    stacklevel : int, default 3
+        Of the warning: the caller of the solver that calls this.
     work : Work, optional
         The multiply-adds of the solver; those of the drive are added, and those of the certificates that are
         measured here.
@@ -245,7 +248,7 @@ def certified_result(
             f"{method}: {int(missed.sum())} of {problem.n_signals} signals did not reach "
             f"duality_gap <= {tol:g} * 1/2 ||signal||^2 within {limit}; the worst has {worst:.2g}",
             convergence_warning(),
-            stacklevel=3,
+            stacklevel=stacklevel,
         )
     return kind(
         method=method,
