@@ -50,7 +50,7 @@ html_theme_options = {
 }
 html_show_sourcelink = False
 
-PACKAGES = ("snn", "snn.digital", "snn.exchange", "solvers", "dictlearn")
+PACKAGES = ("snn", "snn.digital", "snn.exchange", "solvers", "dictlearn", "dictlearn.distributed")
 
 
 def write_reference(_app, _config) -> None:
