@@ -227,7 +227,7 @@ def solve_within(work, n_members, size, positive, tolerance, max_rounds, at_star
 
 
 @uncounted
-def _join(work, n_members, atoms, terms, signal, atom):
+def join(work, n_members, atoms, terms, signal, atom):
     """Make an atom the next member of W."""
     work.atoms[n_members] = atom
     work.correlation[n_members] = terms.correlations[signal, atom]
@@ -294,7 +294,7 @@ def _solve_one(atoms, terms, signal, start, max_rounds, work, scratch):
         work = enlarged(work, 0, 0, 2 * n_members)
     for k in range(n_members):
         atom = places[k]
-        _join(work, k, atoms, terms, signal, atom)
+        join(work, k, atoms, terms, signal, atom)
         is_member[atom] = True
         places[k] = k
     size = enter(work, 0, places, scratch.signs, n_members)
@@ -322,7 +322,7 @@ def _solve_one(atoms, terms, signal, start, max_rounds, work, scratch):
         for k in range(n_joining):
             atom = places[k]
             if not is_member[atom]:
-                _join(work, n_members, atoms, terms, signal, atom)
+                join(work, n_members, atoms, terms, signal, atom)
                 is_member[atom] = True
                 n_members += 1
                 ended = False

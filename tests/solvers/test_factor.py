@@ -3,7 +3,9 @@
 import numpy as np
 import pytest
 
-from solvers._kernels.factor import Terms, enter, join, leave, new_working_set
+from solvers._kernels.active_set import join
+from solvers._kernels.factor import Terms, enter, leave, new_working_set
+from solvers._kernels.products import GramMatrix
 
 
 def working_set(dictionary, correlations, l1_weights, curvatures):
@@ -13,7 +15,7 @@ def working_set(dictionary, correlations, l1_weights, curvatures):
     terms = Terms(correlations[np.newaxis], l1_weights, curvatures, np.ones(n_atoms), True)
     work = new_working_set(n_atoms)
     for atom in range(n_atoms):
-        join(work, atom, gram, terms, 0, atom)
+        join(work, atom, GramMatrix(gram), terms, 0, atom)
     return work
 
 
