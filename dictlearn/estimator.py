@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import math
 import os
-import warnings
 from collections.abc import Callable
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import Tags, check_random_state
-from sklearn.utils.validation import check_array, check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from dictlearn.images.channels import join_channels, split_channels
+from dictlearn.input_warnings import warn_if_one_signal_dominates, warn_of_silence
 from dictlearn.two_phase.learner import TwoPhaseLearner
 from dictlearn.two_phase.learning import continue_learning, new_learner
 from dictlearn.two_phase.network import TwoPhaseNetwork
@@ -23,10 +22,9 @@ from dictlearn.two_phase.start import starting_network
 from dictlearn.two_phase.steps import Steps, UsageSteps
 from dictlearn.two_phase.threads import learning_threads, thread_count
 from snn import checks
-from solvers import LassoProblem, SparseCodingResult, solve_spiking
-
-# Correlated with the atoms together: bounds the memory.
-SIGNALS_AT_ONCE = 4096
+from solvers import LassoProblem, SpikingCodingResult, solve_spiking
+from solvers.estimator_input import checked_codes, checked_input
+from solvers.held_out import held_out_score
 
 
 class SpikingDictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
@@ -56,6 +54,12 @@ class SpikingDictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixi
         How the network is run while it learns; see `LearningSettings`.
     steps : UsageSteps or PaperSteps, optional
         Step sizes and decay, by default ``UsageSteps()``.
+    transform_alpha : float or array_like of shape (n_components,), optional
+        The penalty of the codes of `transform`; by default `alpha`.
+    positive_code : bool, default True
+        Whether the codes of `transform` are those of the problem that is learned, a >= 0 of the signals in
+        their channels.  If not, they may have both signs, and are optimal for the signals s as they are and
+        the dictionary `components_`: ``1/2 ||s - a components_||^2 + transform_alpha ||a||_1``.
     dict_init : array_like, shape (n_components, n_features), or TwoPhaseNetwork, optional
         Atoms to start from, split as the signals are and brought to unit norm, or any network.  By default
         `random_dictionary`.
@@ -82,7 +86,7 @@ class SpikingDictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixi
     components_ : ndarray, shape (n_components, n_features)
         The dictionary: ``codes @ components_`` approximates the signals.  Atoms have unit norm as the
         network sees them; of split atoms this is the positive channel minus the negative, whose norm is at
-        most 1.  An atom that vanished is zero.
+        most 1.  An atom that vanished is zero.  float32 after float32 signals.
     dead_atoms_ : ndarray of int
         Atoms silent for the last 1,000 samples, or 10 for each atom if that is more.
     learner_ : TwoPhaseLearner
@@ -99,6 +103,11 @@ class SpikingDictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixi
     See Also
     --------
     learn_dictionary : The same as a function, with all settings.
+
+    Notes
+    -----
+    float32 signals have float32 codes and `components_`, rounded: all is computed in float64, and the
+    network, the result of `encode` and its certificates stay so.
 
     References
     ----------
@@ -127,6 +136,8 @@ class SpikingDictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixi
         amplitude: float = 5.0,
         readout: str = "currents",
         steps: Steps | None = None,
+        transform_alpha: float | np.ndarray | None = None,
+        positive_code: bool = True,
         dict_init: np.ndarray | TwoPhaseNetwork | None = None,
         replace_dead: bool = False,
         tol: float = 1e-6,
@@ -148,6 +159,8 @@ class SpikingDictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixi
         self.amplitude = amplitude
         self.readout = readout
         self.steps = steps
+        self.transform_alpha = transform_alpha
+        self.positive_code = positive_code
         self.dict_init = dict_init
         self.replace_dead = replace_dead
         self.tol = tol
@@ -180,11 +193,15 @@ class SpikingDictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixi
         sklearn.exceptions.ConvergenceWarning
             If alpha is more than every correlation of a signal with an atom at the end, so that all codes are
             zero, or if atoms are dead.
+        IllPosedWarning
+            If one signal has more energy than all others together.
         """
         settings = self._settings()
         is_split = checks.flag("split_channels", self.split_channels)
-        signals = self._signals(X, reset=True, is_split=is_split)
+        array = checked_input(self, X, reset=True)
+        signals = self._channels(array, is_split=is_split)
         max_iter = checks.positive_integer("max_iter", self.max_iter)
+        warn_if_one_signal_dominates(signals)
         seed = self._seed()
         learner = self._first_learner(signals, settings, seed)
         is_any = self.random_state is None and self.checkpoint is not None
@@ -203,14 +220,14 @@ class SpikingDictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixi
                 any_start=is_any and self.dict_init is None,
             )
         except RunawayFeedbackError:
-            self._keep(learner, len(signals))
+            self._keep(learner, array)
             raise
         except BaseException:
             if learner.n_samples > 0:
-                self._keep(learner, len(signals))
+                self._keep(learner, array)
             raise
-        self._keep(learner, len(signals))
-        _warn_of_silence(learner, signals)
+        self._keep(learner, array)
+        warn_of_silence(learner, signals)
         return self
 
     def partial_fit(self, X: np.ndarray, y: None = None) -> SpikingDictionaryLearning:
@@ -234,11 +251,12 @@ class SpikingDictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixi
         settings = self._settings()
         is_first = not hasattr(self, "learner_")
         is_split = checks.flag("split_channels", self.split_channels)
-        signals = self._signals(X, reset=is_first, is_split=is_split)
+        array = checked_input(self, X, reset=is_first)
+        signals = self._channels(array, is_split=is_split)
         n_threads = thread_count(self.n_jobs)
         if is_first:
             self.learner_ = self._first_learner(signals, settings, self._seed())
-            self._n_features_learned = self.n_features_in_
+            self._n_features_learned, self._dtype = self.n_features_in_, array.dtype
         learner = self.learner_
         if learner.n_inputs != signals.shape[1]:
             raise ValueError("split_channels must not change after the first call: call fit to start anew")
@@ -259,65 +277,65 @@ class SpikingDictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixi
     # -- coding ----------------------------------------------------------------------------------
 
     def transform(self, X: np.ndarray) -> np.ndarray:
-        """Return the codes of signals, not negative, shape (n_signals, n_components).
+        """Return the codes of signals, shape (n_signals, n_components); float32 for float32 signals.
 
         Parameters
         ----------
         X : array_like, shape (n_signals, n_features)
         """
-        return np.array(self.encode(X).codes)
+        array = self._fitted_input(X)
+        return self._encode(array).codes.astype(array.dtype)
 
-    def encode(self, X: np.ndarray) -> SparseCodingResult:
-        """Return the codes of signals with their certificates: the result of `solve_spiking`.
+    def encode(self, X: np.ndarray) -> SpikingCodingResult:
+        """Return the codes of signals with their certificates, in float64: the result of `solve_spiking`.
 
-        The objective is that of the signals as the network sees them, both channels.
+        The objective is that of the signals as the network sees them, both channels; with
+        ``positive_code=False`` that of the signals as they are.
 
         Parameters
         ----------
         X : array_like, shape (n_signals, n_features)
         """
-        check_is_fitted(self, "learner_")
-        signals = self._signals(X, reset=False, is_split=self._is_split)
-        dictionary = self.learner_.dictionary
-        alpha = checks.positive_number("alpha", self.alpha)
-        vanished = ~dictionary.any(axis=1)
-        # A vanished atom has the code zero.  Here it is replaced by a unit vector with a penalty above any
-        # correlation: correlations of a residual are at most the norm of the signal.
-        dictionary[vanished, 0] = 1.0
-        unaffordable = max(alpha, 2.0 * float(np.linalg.norm(signals, axis=1).max()))
-        penalty = np.where(vanished, unaffordable, alpha)
-        problem = LassoProblem(dictionary, signals, penalty, positive=True)
-        return solve_spiking(problem, tol=self.tol, polish=True, n_jobs=self.n_jobs)
+        return self._encode(self._fitted_input(X))
 
     def inverse_transform(self, X: np.ndarray) -> np.ndarray:
-        """Return the signals of codes, codes @ components_.
+        """Return the signals of codes, codes @ components_; float32 for float32 codes.
 
         Parameters
         ----------
         X : array_like, shape (n_signals, n_components)
         """
         check_is_fitted(self, "learner_")
-        codes = check_array(X)
-        components = self.components_
-        if codes.shape[1] != len(components):
-            raise ValueError(f"components_ has {len(components)} atoms but codes have {codes.shape[1]}")
-        return codes @ components
+        components = self._components
+        codes = checked_codes(X, len(components))
+        return (codes @ components).astype(codes.dtype, copy=False)
 
     def score(self, X: np.ndarray, y: None = None) -> float:
-        """Return minus the mean objective over the signals, that of `encode`: larger is better.
+        """Return how well codes of four fifths of the features predict the last fifth; 1 at best.
+
+        The share of the energy that is predicted: `solvers.held_out_score`, with both channels of a feature
+        in one fold.  Unlike the objective, it can be compared between values of `alpha` and
+        `n_components`, as `GridSearchCV` does.
 
         Parameters
         ----------
         X : array_like, shape (n_signals, n_features)
         y : ignored
         """
-        return -float(self.encode(X).objective.mean())
+        problem = self._problem(self._fitted_input(X))
+        fold_of = np.random.default_rng(0).permutation(self._n_features_learned) % 5
+        n_channels = problem.n_features // self._n_features_learned
+        return held_out_score(problem, fold_of=np.tile(fold_of, n_channels), tol=self.tol, n_jobs=self.n_jobs)
 
     # -- what was learned ------------------------------------------------------------------------
 
     @property
     def components_(self) -> np.ndarray:
         """The dictionary, shape (n_components, n_features)."""
+        return self._components.astype(self._dtype, copy=False)
+
+    @property
+    def _components(self) -> np.ndarray:
         dictionary = self.learner_.dictionary
         return join_channels(dictionary) if self._is_split else dictionary
 
@@ -359,9 +377,9 @@ class SpikingDictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixi
             batch_size=self.batch_size,
         )
 
-    def _signals(self, X: np.ndarray, *, reset: bool, is_split: bool) -> np.ndarray:
+    def _channels(self, array: np.ndarray, *, is_split: bool) -> np.ndarray:
         """Return signals as the network sees them."""
-        signals = validate_data(self, X, reset=reset, dtype=np.float64)
+        signals = array.astype(np.float64, copy=False)
         if is_split:
             return split_channels(signals)
         if signals.min() < 0.0:
@@ -389,6 +407,8 @@ class SpikingDictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixi
         return int(check_random_state(self.random_state).randint(2**31 - 1))
 
     def _first_learner(self, signals: np.ndarray, settings: LearningSettings, seed: int) -> TwoPhaseLearner:
+        if not signals.any():
+            raise ValueError("X must not be all zeros: there is nothing to learn")
         n_inputs = signals.shape[1]
         start = self._start(n_inputs)
         n_atoms = n_inputs if start is None else start.n_atoms
@@ -401,33 +421,49 @@ class SpikingDictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixi
             signals, n_atoms, settings=settings, start=start, replace_dead=self.replace_dead, rng=seed
         )
 
-    def _keep(self, learner: TwoPhaseLearner, n_signals: int) -> None:
-        self.learner_ = learner
-        self._n_features_learned = self.n_features_in_
-        self.n_iter_ = math.ceil(learner.n_samples / n_signals)
+    def _keep(self, learner: TwoPhaseLearner, array: np.ndarray) -> None:
+        """Take what a fit to `array` has learned so far."""
+        vars(self).update(self._learned(learner, array))
+
+    def _learned(self, learner: TwoPhaseLearner, array: np.ndarray) -> dict[str, object]:
+        """Return the attributes of a fit to `array`."""
+        return {
+            "learner_": learner,
+            "n_iter_": math.ceil(learner.n_samples / len(array)),
+            "_n_features_learned": array.shape[1],
+            "_dtype": array.dtype,
+        }
+
+    # -- the problem of coding -------------------------------------------------------------------
+
+    def _fitted_input(self, X: np.ndarray) -> np.ndarray:
+        check_is_fitted(self, "learner_")
+        return checked_input(self, X, reset=False)
+
+    def _encode(self, array: np.ndarray) -> SpikingCodingResult:
+        return solve_spiking(self._problem(array), tol=self.tol, polish=True, n_jobs=self.n_jobs)
+
+    def _problem(self, array: np.ndarray) -> LassoProblem:
+        """Return the problem of coding signals in what was learned."""
+        if checks.flag("positive_code", self.positive_code):
+            signals, dictionary = self._channels(array, is_split=self._is_split), self.learner_.dictionary
+        else:
+            signals, dictionary = array.astype(np.float64, copy=False), self._components
+        penalty = self._coding_penalty()
+        if not dictionary.any():
+            # All atoms vanished, and a problem needs one.  No code is worth a penalty above any correlation,
+            # which is at most the norm of the signal.
+            dictionary = np.ones_like(dictionary)
+            penalty = 2.0 * max(1.0, float(np.abs(signals).sum(axis=1).max()))
+        return LassoProblem(dictionary, signals, penalty, positive=self.positive_code)
+
+    def _coding_penalty(self) -> float:
+        if self.transform_alpha is None:
+            return checks.positive_number("alpha", self.alpha)
+        return checks.positive_number("transform_alpha", self.transform_alpha)
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.input_tags.positive_only = self.split_channels is False
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
-
-
-def _warn_of_silence(learner: TwoPhaseLearner, signals: np.ndarray) -> None:
-    """Warn if no atom codes any signal, or else if some have long been silent."""
-    atoms, penalty = learner.dictionary.T, learner.settings.penalty
-    pieces = np.array_split(signals, math.ceil(len(signals) / SIGNALS_AT_ONCE))
-    largest = max(float((piece @ atoms).max()) for piece in pieces)
-    n_dead = len(learner.dead_atoms)
-    if largest <= penalty:
-        message = (
-            f"no atom codes any signal: alpha is {penalty:g}, but the largest correlation of a signal with "
-            f"an atom is {largest:.3g}"
-        )
-    elif n_dead:
-        message = (
-            f"{n_dead} of {learner.n_atoms} atoms are dead: silent for the last 1,000 samples or more; "
-            "replace_dead=True replaces them"
-        )
-    else:
-        return
-    warnings.warn(message, ConvergenceWarning, stacklevel=3)

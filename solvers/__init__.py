@@ -8,6 +8,7 @@ from solvers.compare import compare, comparison_table, plot_comparison
 from solvers.conditioning import IllPosedWarning
 from solvers.convolution import ConvolutionalDictionary
 from solvers.fista import solve_fista
+from solvers.held_out import held_out_score
 from solvers.optimality import duality_gap, kkt_violation, objective, penalty_max
 from solvers.path import PathResult, path
 from solvers.penalties import L1, ElasticNet
@@ -41,6 +42,7 @@ __all__ = [
     "compare",
     "comparison_table",
     "duality_gap",
+    "held_out_score",
     "kkt_violation",
     "lasso_network",
     "objective",
