@@ -2,6 +2,15 @@
 
 from typing import TYPE_CHECKING
 
+# Other distributions install packages of these names, too.
+import solvers
+
+if getattr(solvers, "__distribution__", None) != "sparsespike":
+    raise ImportError(
+        f"dictlearn needs the package solvers of sparsespike; got another one of that name, "
+        f"{solvers.__file__}: install sparsespike into an environment without it"
+    )
+
 from dictlearn.baselines import LearningCurve, learn_by_gradient_descent, learn_with_scikit_learn
 from dictlearn.evaluation import AtomMatch, DictionaryScore, match_atoms, mean_objective
 from dictlearn.images.channels import join_channels, split_channels

@@ -1,5 +1,7 @@
 """Spiking neural networks, simulated exactly: neurons, weights, spikes, time."""
 
+from importlib import import_module
+
 from snn.analog import AnalogResult, simulate_analog
 from snn.clock_driven import simulate_clocked
 from snn.explain import SpikeExplanation, explain
@@ -20,6 +22,8 @@ from snn.weights import (
     StencilWeights,
     Weights,
 )
+
+__distribution__ = "sparsespike"
 
 __all__ = [
     "AnalogResult",
@@ -45,3 +49,10 @@ __all__ = [
     "simulate_clocked",
     "warm_up",
 ]
+
+
+def __getattr__(name: str) -> object:
+    # Plots need Matplotlib, which takes longer to import than all else together.
+    if name != "plotting":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return import_module("snn.plotting")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import uuid
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
@@ -12,8 +13,10 @@ import numpy as np
 def save_archive(path: str | os.PathLike, entries: Mapping[str, np.ndarray | float | int | str]) -> None:
     """Write named arrays to `path` (npz).
 
-    A process killed, or a disk found full, while it writes leaves what was at `path` before; what a
-    killed one wrote so far, beside it with the suffix ".part", the next save replaces.
+    A process killed, or a disk found full, while it writes leaves what was at `path` before.  Processes may
+    save to one path at the same time: one of them is the last, and readers find a whole file.  A killed
+    process leaves what it wrote so far beside `path`, with the suffix ".part"; no other process uses it, and
+    it can be deleted.
 
     Parameters
     ----------
@@ -24,7 +27,7 @@ def save_archive(path: str | os.PathLike, entries: Mapping[str, np.ndarray | flo
     """
     path = Path(path)
     # Not a temporary file of the library's: those are readable by their owner alone.
-    temporary = path.with_name(f"{path.name}.part")
+    temporary = path.with_name(f"{path.name}.{uuid.uuid4().hex[:16]}.part")
     try:
         with open(temporary, "wb") as file:
             np.savez(file, **entries)

@@ -19,7 +19,7 @@ TIME_LABEL = "time (synaptic time constants)"
 
 def raster(spikes: SpikeTrain, *, neurons: Sequence[int] | None = None, ax: Axes | None = None) -> Axes:
     """Draw a tick for each spike, a row for each of the chosen neurons (default: all)."""
-    checks.instance_of("spikes", spikes, SpikeTrain)
+    _require_record(spikes)
     chosen = _chosen(neurons, spikes.n_neurons)
     ax = plt.gca() if ax is None else ax
     row_of = np.full(spikes.n_neurons, -1)
@@ -49,7 +49,7 @@ def potentials(
 ) -> Axes:
     """Draw the membrane potentials of chosen neurons, exact, with their resets."""
     checks.instance_of("network", network, SpikingNetwork)
-    checks.instance_of("spikes", spikes, SpikeTrain)
+    _require_record(spikes)
     chosen = _chosen(neurons, spikes.n_neurons)
     n_times = checks.positive_integer("n_times", n_times)
     ax = plt.gca() if ax is None else ax
@@ -101,7 +101,7 @@ def rates_against_time(
     ax: Axes | None = None,
 ) -> Axes:
     """Draw rates since the start of the record, and, dashed, the `limits` they should approach."""
-    checks.instance_of("spikes", spikes, SpikeTrain)
+    _require_record(spikes)
     chosen = _chosen(neurons, spikes.n_neurons)
     n_times = checks.positive_integer("n_times", n_times)
     if limits is not None:
@@ -117,6 +117,12 @@ def rates_against_time(
     if len(chosen) <= 10:
         ax.legend(loc="best", fontsize="small")
     return ax
+
+
+def _require_record(spikes: SpikeTrain | None) -> None:
+    if spikes is None:
+        raise TypeError("spikes must be a SpikeTrain; got None: run the network with record_spikes=True")
+    checks.instance_of("spikes", spikes, SpikeTrain)
 
 
 def _chosen(neurons: Sequence[int] | None, n_neurons: int) -> np.ndarray:

@@ -9,6 +9,7 @@ import numpy as np
 from tqdm import tqdm
 
 from snn import checks
+from snn._kernels.compile_notice import NOTICE
 from snn.clock_driven import simulate_clocked
 from snn.network import SpikingNetwork
 from snn.simulate import simulate
@@ -51,7 +52,7 @@ def run_tasks(tasks: Tasks, *, progress: bool) -> None:
         Whether to show the line.
     """
     progress = checks.flag("progress", progress)
-    with tqdm(tasks.items(), disable=not progress, unit="task") as bar:
+    with NOTICE.silent(), tqdm(tasks.items(), disable=not progress, unit="task") as bar:
         for name, task in bar:
             bar.set_description(f"compiling: {name}")
             task()

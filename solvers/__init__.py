@@ -2,6 +2,15 @@
 
 from typing import TYPE_CHECKING
 
+# Other distributions install packages of these names, too.
+import snn
+
+if getattr(snn, "__distribution__", None) != "sparsespike":
+    raise ImportError(
+        f"solvers needs the package snn of sparsespike; got another one of that name, "
+        f"{snn.__file__}: install sparsespike into an environment without it"
+    )
+
 from solvers.active_set import ActiveSetResult, solve_active_set
 from solvers.analog import solve_analog
 from solvers.compare import compare, comparison_table, plot_comparison
@@ -23,6 +32,8 @@ from solvers.stream import SparseCodingStream, StreamResult
 
 if TYPE_CHECKING:
     from solvers.coder import SpikingSparseCoder
+
+__distribution__ = "sparsespike"
 
 __all__ = [
     "L1",

@@ -43,9 +43,28 @@ def test_installed_version_is_the_one_in_the_sources():
     assert installed == PROJECT["project"]["version"]
 
 
+@pytest.mark.parametrize(("package", "needs"), [("solvers", "snn"), ("dictlearn", "solvers")])
+def test_packages_of_others_with_our_names_end_in_one_sentence(tmp_path, package, needs):
+    foreign = tmp_path / needs / "__init__.py"
+    foreign.parent.mkdir()
+    foreign.write_text("solve = print\n")
+    program = f"import sys; sys.path[:0] = [{str(tmp_path)!r}, {str(ROOT)!r}]; import {package}"
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    sentence = ran.stderr.splitlines()[-1]
+    assert sentence.startswith(
+        f"ImportError: {package} needs the package {needs} of sparsespike; got another"
+    )
+    assert str(foreign) in sentence
+
+
 def test_changelog_knows_the_version():
     changelog = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
     assert re.search(rf"^## {re.escape(PROJECT['project']['version'])}\b", changelog, flags=re.MULTILINE)
+
+
+def test_the_citation_knows_the_version():
+    citation = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+    assert re.search(rf"^version: {re.escape(PROJECT['project']['version'])}$", citation, flags=re.MULTILINE)
 
 
 def test_readme_code_runs_and_prints_what_its_comments_say(tmp_path, monkeypatch, capsys):

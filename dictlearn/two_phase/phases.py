@@ -222,7 +222,8 @@ def _describe(counts: np.ndarray, allowed: float, n_inputs: int) -> str:
     neuron = f"coding neuron {busiest - n_inputs}" if busiest >= n_inputs else f"input neuron {busiest}"
     return (
         f"the network ran away: more than {allowed:,.0f} spikes of one signal in a phase, most of them of "
-        f"{neuron}: feedback excites more than thresholds and inhibition take away"
+        f"{neuron}: feedback excites more than thresholds and inhibition take away; a smaller kappa, smaller "
+        "steps (a smaller gain, or smaller batches) or a shorter time_step helps"
     )
 
 

@@ -14,11 +14,16 @@ from typing import Any
 
 import numba
 from numba import njit
+from numba.core import event
 from numba.core.caching import FunctionCache
 from numba.core.serialize import dumps
 from numba.extending import overload
 
+from snn._kernels.compile_notice import NOTICE
+
 HERE = Path(__file__).parent
+
+event.register("numba:compile", NOTICE)
 
 
 def compiled(function: Callable, **options: Any) -> Callable:

@@ -1,5 +1,9 @@
 """Pictures: drawn where asked, with as many artists as there are things to show."""
 
+import subprocess
+import sys
+from functools import partial
+
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
@@ -35,6 +39,22 @@ def test_raster_of_some_neurons_in_their_own_order(ax, spikes):
     np.testing.assert_array_equal(offsets[offsets[:, 1] == 0, 0], spikes.of(2))
     np.testing.assert_array_equal(offsets[offsets[:, 1] == 1, 0], spikes.of(0))
     assert [label.get_text() for label in ax.get_yticklabels()] == ["2", "0"]
+
+
+def test_without_recorded_spikes_the_option_is_named():
+    run = simulate(golden_network(), 1.0)
+    for draw in (
+        plotting.raster,
+        plotting.rates_against_time,
+        partial(plotting.potentials, golden_network(), neurons=[0]),
+    ):
+        with pytest.raises(TypeError, match="got None: run the network with record_spikes=True"):
+            draw(spikes=run.spikes)
+
+
+def test_plots_need_no_import_of_their_own():
+    code = "import sys, snn; assert 'matplotlib' not in sys.modules; snn.plotting.raster"
+    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 def test_raster_of_silence(ax):

@@ -1,5 +1,8 @@
 """States: rest, saving whole or not at all, loading nonsense."""
 
+import dataclasses
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 
@@ -48,6 +51,21 @@ def test_a_failing_write_leaves_the_old_file(state, tmp_path, monkeypatch, stage
         with pytest.raises(type(failure)):
             NetworkState.at_rest(3).save(path)
     assert path.read_bytes() == before
+    assert [entry.name for entry in tmp_path.iterdir()] == ["state.npz"]
+
+
+def test_saves_to_one_path_at_the_same_time_leave_one_of_them_whole(state, tmp_path):
+    path = tmp_path / "state.npz"
+    state.save(path)
+
+    def save_and_load(times):
+        mine = dataclasses.replace(state, time=times)
+        for _ in range(50):
+            mine.save(path)
+            assert NetworkState.load(path).time in (state.time, 1.0, 2.0, 3.0, 4.0)
+
+    with ThreadPoolExecutor(4) as executor:
+        list(executor.map(save_and_load, (1.0, 2.0, 3.0, 4.0)))
     assert [entry.name for entry in tmp_path.iterdir()] == ["state.npz"]
 
 
