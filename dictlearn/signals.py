@@ -17,15 +17,64 @@ def checked_signals(signals: np.ndarray, n_inputs: int | None) -> np.ndarray:
     n_inputs : int or None
         How many features they must have, if known.
     """
-    signals = checks.real_array("signals", signals, shape=(None, n_inputs), meaning="(n_signals, n_inputs)")
-    if signals.min() < 0.0:
-        raise ValueError(
-            f"signals must not be negative (split them into + and - channels); got {signals.min()}"
+    return checked_known_signals(signals, n_inputs, None)[0]
+
+
+def checked_known_signals(
+    signals: np.ndarray, n_inputs: int | None, mask: np.ndarray | None
+) -> tuple[np.ndarray, np.ndarray | None]:
+    """Return signals as a float array, shape (n_signals, n_inputs), and their mask, having checked both.
+
+    Parameters
+    ----------
+    signals, n_inputs
+        As for `checked_signals`.
+    mask : array_like of bool, optional
+        True where a feature is known.  Elsewhere signals are not looked at: they may be NaN.
+    """
+    signals = checks.float_array("signals", signals, shape=(None, n_inputs), meaning="(n_signals, n_inputs)")
+    if mask is None:
+        try:
+            checks.require_finite("signals", signals)
+        except ValueError as error:
+            hint = ": if it is missing, pass mask=~np.isnan(signals)" if np.isnan(signals).any() else ""
+            raise ValueError(f"{error}{hint}") from None
+        least = signals.min()
+    else:
+        mask = checked_mask(mask, signals.shape)
+        wrong = np.argwhere(mask & ~np.isfinite(signals))
+        if len(wrong):
+            row, column = wrong[0]
+            raise ValueError(
+                f"signals must be finite where mask is True; got {signals[row, column]} at [{row}, {column}]"
+            )
+        least = signals.min(where=mask, initial=np.inf)
+    if least < 0.0:
+        raise ValueError(f"signals must not be negative (split them into + and - channels); got {least}")
+    return signals, mask
+
+
+def checked_mask(mask: np.ndarray, shape: tuple[int, int]) -> np.ndarray:
+    """Return a mask of signals as an array of bool, having checked it.
+
+    Parameters
+    ----------
+    mask : array_like of bool
+        The value to check.
+    shape : tuple of int
+        Of the signals.
+    """
+    mask = np.asarray(mask)
+    if mask.dtype != np.bool_:
+        raise TypeError(
+            f"mask must be an array of bool, True where a feature is known; got dtype {mask.dtype}"
         )
-    return signals
+    if mask.shape != shape:
+        raise ValueError(f"mask must have the shape of the signals, {shape}; got shape {mask.shape}")
+    return mask
 
 
-def amplitude_scale(signals: np.ndarray, amplitude: float) -> float:
+def amplitude_scale(signals: np.ndarray, amplitude: float, mask: np.ndarray | None = None) -> float:
     """Return the factor that brings the root mean square norm of signals to `amplitude`.
 
     Parameters
@@ -34,10 +83,16 @@ def amplitude_scale(signals: np.ndarray, amplitude: float) -> float:
         Not all zero.
     amplitude : float
         Positive.
+    mask : ndarray of bool, shape (n_signals, n_inputs), optional
+        True where a feature is known.  The mean square of a feature is then that of its known values.
     """
-    largest = float(signals.max())
+    largest = float(signals.max() if mask is None else signals.max(where=mask, initial=0.0))
     if largest == 0.0:
         raise ValueError("signals must not all be zero: there is nothing to learn")
     # Divided first, because squares of very large or small numbers leave the range of floats.
-    norm = largest * float(np.sqrt(np.mean(((signals / largest) ** 2).sum(axis=1))))
-    return amplitude / norm
+    if mask is None:
+        energy = np.mean(((signals / largest) ** 2).sum(axis=1))
+    else:
+        squares = np.where(mask, signals / largest, 0.0) ** 2
+        energy = (squares.sum(axis=0) / np.maximum(mask.sum(axis=0), 1)).sum()
+    return amplitude / (largest * float(np.sqrt(energy)))

@@ -2,39 +2,75 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
 import numpy as np
 
-from dictlearn.signals import checked_signals
+from dictlearn.signals import checked_known_signals
 from snn import checks
 from snn.clock_driven import INTEGRATIONS, checked_step, whole_steps
 
+if TYPE_CHECKING:
+    from dictlearn.two_phase.network import TwoPhaseNetwork
 
-def checked_task(
-    n_inputs: int,
-    n_atoms: int,
-    signals: np.ndarray,
-    penalty: float,
-    reweighting: np.ndarray | None,
-) -> tuple[np.ndarray, float, np.ndarray]:
-    """Return signals, penalty and the weights of the penalty as arrays and a number, having checked them.
 
-    Parameters
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Task:
+    """What a network is to code, checked.
+
+    Attributes
     ----------
-    n_inputs, n_atoms : int
-        Numbers of neurons of the network.
-    signals, penalty, reweighting
-        As for `TwoPhaseNetwork.run`.
+    signals : ndarray, shape (n_signals, n_inputs)
+        x; zero where it is unknown.
+    mask : ndarray of bool, shape (n_signals, n_inputs), or None
+        True where x is known; None if it is everywhere.
+    penalty, reweighting : ndarray, shape (n_atoms,)
+        lambda1 and s.
     """
-    signals = checked_signals(signals, n_inputs)
-    penalty = checks.positive_number("penalty", penalty)
-    if reweighting is None:
-        reweighting = np.ones(n_atoms)
-    reweighting = checks.real_array(
-        "reweighting", reweighting, shape=(n_atoms,), meaning="one weight for each atom"
-    )
-    if reweighting.min() < 0.0:
-        raise ValueError(f"reweighting must not be negative; got {reweighting.min()}")
-    return signals, penalty, reweighting
+
+    signals: np.ndarray
+    mask: np.ndarray | None
+    penalty: np.ndarray
+    reweighting: np.ndarray
+
+    @classmethod
+    def checked(
+        cls,
+        network: TwoPhaseNetwork,
+        signals: np.ndarray,
+        penalty: float | np.ndarray,
+        reweighting: np.ndarray | None,
+        mask: np.ndarray | None,
+    ) -> Task:
+        """Return a task, having checked what it is made of.
+
+        Parameters
+        ----------
+        network : TwoPhaseNetwork
+            Which has `n_inputs` and `n_atoms`.
+        signals, penalty, reweighting, mask
+            As for `TwoPhaseNetwork.run`.
+        """
+        n_atoms = network.n_atoms
+        signals, mask = checked_known_signals(signals, network.n_inputs, mask)
+        if mask is not None:
+            signals = np.where(mask, signals, 0.0)
+        penalty = checks.positive_array("penalty", penalty, n_atoms, meaning="a number for each atom")
+        if reweighting is None:
+            reweighting = np.ones(n_atoms)
+        reweighting = checks.real_array(
+            "reweighting", reweighting, shape=(n_atoms,), meaning="one weight for each atom"
+        )
+        if reweighting.min() < 0.0:
+            raise ValueError(f"reweighting must not be negative; got {reweighting.min()}")
+        return cls(signals=signals, mask=mask, penalty=penalty, reweighting=reweighting)
+
+    @property
+    def drives(self) -> np.ndarray:
+        """The soma bias at gamma = 0, inputs first, one row for each signal."""
+        inhibition = np.broadcast_to(-self.penalty * self.reweighting, (len(self.signals), len(self.penalty)))
+        return np.hstack([self.signals, inhibition])
 
 
 def checked_phases(

@@ -28,13 +28,22 @@ def require_path(checkpoint: str | os.PathLike) -> None:
         raise ValueError(f"checkpoint must lie in a folder that exists; got {os.fspath(checkpoint)!r}")
 
 
-def identity_of(signals: np.ndarray, learner: TwoPhaseLearner, *, any_start: bool, seed: int | None) -> str:
+def identity_of(
+    signals: np.ndarray,
+    mask: np.ndarray | None,
+    learner: TwoPhaseLearner,
+    *,
+    any_start: bool,
+    seed: int | None,
+) -> str:
     """Return what a checkpoint must agree with, as JSON; None where any value is accepted.
 
     Parameters
     ----------
     signals : ndarray
         What is learned from.
+    mask : ndarray of bool or None
+        Of the signals.
     learner : TwoPhaseLearner
         As it is before learning.
     any_start : bool
@@ -47,7 +56,7 @@ def identity_of(signals: np.ndarray, learner: TwoPhaseLearner, *, any_start: boo
     is_compared = learner.n_samples == 0 and not any_start
     return json.dumps(
         {
-            "data": _digest([signals]),
+            "data": _digest([signals] if mask is None else [signals, mask]),
             "settings": learner.settings.as_text(),
             "replace_dead": learner.replace_dead,
             "number of atoms": learner.n_atoms,

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dictlearn.two_phase import rules
-from dictlearn.two_phase.arguments import checked_task
+from dictlearn.two_phase.arguments import Task, checked_phases
 from dictlearn.two_phase.network import TwoPhaseNetwork
 from dictlearn.two_phase.phases import Phase
 from snn import checks
@@ -117,11 +117,12 @@ def check_gradients(
     network: TwoPhaseNetwork,
     signals: np.ndarray,
     *,
-    penalty: float,
+    penalty: float | np.ndarray,
     kappa: float = 0.7,
     durations: Sequence[float] = DURATIONS,
     initial_potential: float = 0.5,
     reweighting: np.ndarray | None = None,
+    mask: np.ndarray | None = None,
     n_jobs: int | None = None,
 ) -> GradientCheck:
     """Compare the updates of a two-phase network with the gradients that they approximate.
@@ -132,14 +133,16 @@ def check_gradients(
 
         F: a (B a - x)^T      B: (B a - x) a^T      H: (H - F B) a a^T
 
+    with zeros in B a - x where x is unknown: the gradients of ``1/2 ||m (x - B a)||^2``, m the mask.
+
     Parameters
     ----------
     network : TwoPhaseNetwork
         Any; see Notes.
     signals : array_like, shape (n_signals, n_inputs)
         Not negative, and in the network's units: `TwoPhaseLearner.scale` times those of the data.
-    penalty : float
-        lambda1, positive, in the same units.
+    penalty : float or array_like, shape (n_atoms,)
+        lambda1, positive, in the same units; of all atoms or of each.
     kappa : float, default 0.7
         Strength of the feedback in the second phase, in (0, 1).
     durations : sequence of float
@@ -148,6 +151,8 @@ def check_gradients(
         Where potentials start, as a share of the thresholds, in [0, 1).
     reweighting : array_like, shape (n_atoms,), optional
         s, the weights of the penalty; by default 1.
+    mask : array_like of bool, shape (n_signals, n_inputs), optional
+        True where a signal is known, by default everywhere.
     n_jobs : int, optional
         Number of threads; the result does not depend on it.
 
@@ -183,39 +188,43 @@ def check_gradients(
     durations = checks.real_array("durations", durations, shape=(None,), meaning="one after the other")
     if durations[0] <= 0.0 or (np.diff(durations) <= 0.0).any():
         raise ValueError(f"durations must be positive and increase; got {durations.tolist()}")
-    signals, penalty, reweighting = checked_task(
-        network.n_inputs, network.n_atoms, signals, penalty, reweighting
-    )
+    task = Task.checked(network, signals, penalty, reweighting, mask)
+    settling = max(SETTLING, SETTLING_RATIO * float(durations[-1]))
+    kappa, settling, initial_potential, *_ = checked_phases(kappa, settling, initial_potential)
 
     options = {
-        "penalty": penalty,
+        "penalty": task.penalty,
         "kappa": kappa,
-        "reweighting": reweighting,
+        "reweighting": task.reweighting,
         "initial_potential": initial_potential,
         "n_jobs": n_jobs,
     }
-    settling = max(SETTLING, SETTLING_RATIO * float(durations[-1]))
-    codes = limiting_codes(network, signals, duration=settling, **options)
+    codes = limiting_codes(network, task.signals, duration=settling, mask=task.mask, **options)
     chosen = np.flatnonzero(codes.any(axis=1))
     if not len(chosen):
-        raise ValueError(f"penalty must be small enough for a code that is not zero; got {penalty}")
-    codes, signals = codes[chosen], signals[chosen]
+        raise ValueError(
+            f"penalty must be small enough for a code that is not zero; got {task.penalty.min()}"
+        )
+    codes, signals = codes[chosen], task.signals[chosen]
+    mask = None if task.mask is None else task.mask[chosen]
+    known = np.ones(signals.shape, dtype=bool) if mask is None else mask
     mismatch = _mismatch(network)
     rows = [slice(k, k + 1) for k in range(len(chosen))]
-    gradients = _gradients(network, mismatch, codes, signals)
+    gradients = _gradients(network, mismatch, codes, signals, known)
 
     alone = np.empty((2, len(rules.READOUTS), len(LAYERS), len(durations), len(chosen)))
     together = np.empty(alone.shape[:-1])
     same_code = np.empty(alone.shape[1:])
     for t, duration in enumerate(durations):
-        phases = network.run(signals, duration=float(duration), **options)
+        phases = network.run(signals, duration=float(duration), mask=mask, **options)
         for r, readout in enumerate(rules.READOUTS):
-            seen = _Seen.of(network, phases, kappa, readout)
-            same_code[r, :, t] = _same_code_errors(network, mismatch, signals, seen, phases[1].coding_trace)
+            seen = _Seen.of(network, phases, kappa, readout, mask)
+            traces = phases[1].coding_trace
+            same_code[r, :, t] = _same_code_errors(network, mismatch, signals, known, seen, traces)
             together[:, r, :, t] = _compared(seen.updates(slice(None)), gradients)
             for k, row in enumerate(rows):
                 # Computed again each time: for all signals at once they would need much memory.
-                gradient = _gradients(network, mismatch, codes[row], signals[row])
+                gradient = _gradients(network, mismatch, codes[row], signals[row], known[row])
                 alone[:, r, :, t, k] = _compared(seen.updates(row), gradient)
     return GradientCheck(
         readouts=rules.READOUTS,
@@ -234,11 +243,12 @@ def limiting_codes(
     network: TwoPhaseNetwork,
     signals: np.ndarray,
     *,
-    penalty: float,
+    penalty: float | np.ndarray,
     kappa: float = 0.7,
     duration: float = SETTLING,
     initial_potential: float = 0.5,
     reweighting: np.ndarray | None = None,
+    mask: np.ndarray | None = None,
     n_jobs: int | None = None,
 ) -> np.ndarray:
     """Return the codes that the second of two long phases tends to, shape (n_signals, n_atoms).
@@ -247,28 +257,39 @@ def limiting_codes(
 
     Parameters
     ----------
-    network, signals, penalty, kappa, initial_potential, reweighting, n_jobs
+    network, signals, penalty, kappa, initial_potential, reweighting, mask, n_jobs
         As for `check_gradients`.
     duration : float, default 2000.0
         T of each phase of that run, in synaptic time constants.
     """
     checks.instance_of("network", network, TwoPhaseNetwork)
-    signals, penalty, reweighting = checked_task(
-        network.n_inputs, network.n_atoms, signals, penalty, reweighting
-    )
-    if min(network.consistency, network.symmetry) >= CONSISTENT and reweighting.min() > 0.0:
-        problem = LassoProblem(network.feedback.T, signals, penalty * reweighting, positive=True)
-        return solve_spiking(problem, polish=True, tol=TOL, n_jobs=n_jobs).codes
+    task = Task.checked(network, signals, penalty, reweighting, mask)
+    if min(network.consistency, network.symmetry) >= CONSISTENT and task.reweighting.min() > 0.0:
+        return _exact_codes(network, task, n_jobs)
     _, second = network.run(
-        signals,
-        penalty=penalty,
+        task.signals,
+        penalty=task.penalty,
         kappa=kappa,
         duration=duration,
-        reweighting=reweighting,
+        reweighting=task.reweighting,
+        mask=task.mask,
         initial_potential=initial_potential,
         n_jobs=n_jobs,
     )
     return np.where(second.coding_rate > 0.0, second.coding_trace, 0.0)
+
+
+def _exact_codes(network: TwoPhaseNetwork, task: Task, n_jobs: int | None) -> np.ndarray:
+    """Return the optima for the atoms B^T, of signals with other unknown inputs one by one."""
+    atoms, penalty = network.feedback.T, task.penalty * task.reweighting
+    options = {"polish": True, "tol": TOL, "n_jobs": n_jobs}
+    if task.mask is None:
+        return solve_spiking(LassoProblem(atoms, task.signals, penalty, positive=True), **options).codes
+    codes = np.empty((len(task.signals), network.n_atoms))
+    for code, signal, known in zip(codes, task.signals, task.mask, strict=True):
+        problem = LassoProblem(atoms * known, signal[np.newaxis], penalty, positive=True)
+        code[:] = solve_spiking(problem, **options).codes[0]
+    return codes
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -281,13 +302,19 @@ class _Seen:
     kappa: float
 
     @classmethod
-    def of(cls, network: TwoPhaseNetwork, phases: tuple[Phase, Phase], kappa: float, readout: str) -> _Seen:
+    def of(
+        cls,
+        network: TwoPhaseNetwork,
+        phases: tuple[Phase, Phase],
+        kappa: float,
+        readout: str,
+        mask: np.ndarray | None,
+    ) -> _Seen:
+        seen = {"readout": readout, "mask": mask}
         return cls(
             codes=rules.code(phases[1], readout=readout),
-            g_d=rules.reconstruction_gradient(*phases, readout=readout),
-            g_h=rules.lateral_gradient(
-                network.feedforward, network.lateral, *phases, kappa=kappa, readout=readout
-            ),
+            g_d=rules.reconstruction_gradient(*phases, **seen),
+            g_h=rules.lateral_gradient(network.feedforward, network.lateral, *phases, kappa=kappa, **seen),
             kappa=kappa,
         )
 
@@ -312,10 +339,14 @@ def _mismatch(network: TwoPhaseNetwork) -> np.ndarray:
 
 
 def _gradients(
-    network: TwoPhaseNetwork, mismatch: np.ndarray, codes: np.ndarray, signals: np.ndarray
+    network: TwoPhaseNetwork,
+    mismatch: np.ndarray,
+    codes: np.ndarray,
+    signals: np.ndarray,
+    known: np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return the gradients of F, B and H, of all signals together."""
-    residual = codes @ network.feedback.T - signals
+    residual = known * (codes @ network.feedback.T - signals)
     return codes.T @ residual, residual.T @ codes, (codes @ mismatch.T).T @ codes
 
 
@@ -331,12 +362,17 @@ def _compared(updates: Sequence[np.ndarray], gradients: Sequence[np.ndarray]) ->
 
 
 def _same_code_errors(
-    network: TwoPhaseNetwork, mismatch: np.ndarray, signals: np.ndarray, seen: _Seen, codes: np.ndarray
+    network: TwoPhaseNetwork,
+    mismatch: np.ndarray,
+    signals: np.ndarray,
+    known: np.ndarray,
+    seen: _Seen,
+    codes: np.ndarray,
 ) -> np.ndarray:
     """Return the relative errors of g_D (twice) and g_H at the codes of the phase, shape (3, n_signals)."""
     errors = []
     for g, gradient in (
-        (seen.g_d, codes @ network.feedback.T - signals),
+        (seen.g_d, known * (codes @ network.feedback.T - signals)),
         (seen.g_h, codes @ mismatch.T),
     ):
         sizes = np.linalg.norm(gradient, axis=1)

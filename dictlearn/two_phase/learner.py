@@ -4,24 +4,23 @@ from __future__ import annotations
 
 import copy
 import os
+from collections.abc import Sequence
 from concurrent.futures import Executor
 
 import numpy as np
 
 from dictlearn.atoms import unit_norm
-from dictlearn.signals import checked_signals
+from dictlearn.signals import checked_known_signals
 from dictlearn.two_phase import rules
+from dictlearn.two_phase.batch import PROBE_SPIKES, BatchPlan
 from dictlearn.two_phase.history import RECORD_EVERY, History
 from dictlearn.two_phase.network import TwoPhaseNetwork
-from dictlearn.two_phase.phases import Phase, RunawayFeedbackError, run_phases
+from dictlearn.two_phase.phases import Phase, RunawayFeedbackError
 from dictlearn.two_phase.settings import LearningSettings
 from dictlearn.two_phase.steps import BatchConditions, CodeStatistics
 from dictlearn.two_phase.synapses import LEAST_THRESHOLD, Synapses
 from snn import checks
 from snn.archive import load_archive, save_archive
-
-# Of a probed neuron, in the phase with feedback.
-PROBE_SPIKES = 3.0
 
 
 class TwoPhaseLearner:
@@ -43,6 +42,8 @@ class TwoPhaseLearner:
     ----------
     settings, scale, replace_dead
         As given.  They may change between batches.
+    synapses : Synapses
+        F, B and H as runs read them.
     usage : ndarray, shape (n_atoms,)
         A of `UsageSteps`: the sum of the squares of each atom's code so far, in units of the mean energy of
         the signals.
@@ -70,9 +71,10 @@ class TwoPhaseLearner:
         checks.instance_of("network", network, TwoPhaseNetwork)
         checks.instance_of("settings", settings, LearningSettings)
         self.settings = settings
+        settings.penalties(network.n_atoms)
         self.scale = checks.positive_number("scale", scale)
         self.replace_dead = checks.flag("replace_dead", replace_dead)
-        self._synapses = Synapses(network.feedforward, network.feedback, network.lateral)
+        self.synapses = Synapses(network.feedforward, network.feedback, network.lateral)
         self._statistics = CodeStatistics(usage=np.zeros(network.n_atoms))
         self.last_fired = np.zeros(network.n_atoms, dtype=np.int64)
         self.last_compared = np.zeros(network.n_atoms, dtype=np.int64)
@@ -84,23 +86,23 @@ class TwoPhaseLearner:
     @property
     def n_atoms(self) -> int:
         """N, the number of coding neurons."""
-        return self._synapses.n_atoms
+        return self.synapses.n_atoms
 
     @property
     def n_inputs(self) -> int:
         """M, the number of input neurons."""
-        return self._synapses.n_inputs
+        return self.synapses.n_inputs
 
     @property
     def network(self) -> TwoPhaseNetwork:
         """The network as it is now, a copy."""
-        synapses = self._synapses
+        synapses = self.synapses
         return TwoPhaseNetwork(synapses.feedforward.copy(), synapses.feedback.copy(), synapses.lateral.copy())
 
     @property
     def dictionary(self) -> np.ndarray:
         """B^T with rows of unit norm, shape (n_atoms, n_inputs); an atom that vanished is zero."""
-        return unit_norm(self._synapses.feedback_rows)
+        return unit_norm(self.synapses.feedback_rows)
 
     @property
     def usage(self) -> np.ndarray:
@@ -124,13 +126,25 @@ class TwoPhaseLearner:
 
     # -- learning --------------------------------------------------------------------------------
 
-    def learn(self, signals: np.ndarray, *, n_threads: int = 1, executor: Executor | None = None) -> float:
+    def learn(
+        self,
+        signals: np.ndarray,
+        *,
+        mask: np.ndarray | None = None,
+        n_threads: int = 1,
+        executor: Executor | None = None,
+    ) -> float:
         """Learn from one batch; return its mean objective, as the network observed it.
+
+        The same as `plan`, `BatchPlan.run` and `apply`.
 
         Parameters
         ----------
         signals : array_like, shape (n_signals, n_inputs)
             Not negative.
+        mask : array_like of bool, shape (n_signals, n_inputs), optional
+            True where a signal is known, by default everywhere.  Elsewhere it is not looked at and may be
+            NaN: the input neuron carries what the network predicts, and neither drives nor corrects.
         n_threads, executor
             Into how many pieces to divide the batch, and what runs them; the result does not depend on it.
             An executor changes the weights as well, outside the main thread, so that after Ctrl-C they
@@ -144,74 +158,85 @@ class TwoPhaseLearner:
         RunawayFeedbackError
             If the network runs away; the weights stay as they were before the batch.
         """
-        signals = checked_signals(signals, self.n_inputs)
         n_threads = checks.positive_integer("n_threads", n_threads)
-        settings = self.settings
-        thresholds = np.diagonal(self._synapses.lateral_rows).copy()
-        reweighting = settings.steps.penalty_weights(thresholds, self.n_samples - self.last_fired)
-        probed = self._probed(len(signals))
-        drives = np.zeros((len(signals) + len(probed), self.n_inputs + self.n_atoms))
-        with np.errstate(over="ignore"):  # `run_phases` refuses what is too large
-            drives[: len(signals), : self.n_inputs] = self.scale * signals
-        drives[:, self.n_inputs :] = -(settings.penalty * self.scale) * reweighting
-        drives[len(signals) + np.arange(len(probed)), self.n_inputs + probed] = (
-            PROBE_SPIKES / settings.duration / (1.0 - settings.kappa) * thresholds[probed]
-        )
+        signals, mask = checked_known_signals(signals, self.n_inputs, mask)
+        plan = self.plan(len(signals))
         try:
-            phases = run_phases(
-                self._synapses,
-                drives,
-                gammas=(0.0, settings.kappa),
-                duration=settings.duration,
-                initial_potential=settings.initial_potential,
-                time_step=settings.time_step,
-                integration=settings.integration,
-                n_pieces=n_threads,
-                executor=executor,
-            )
+            phases = plan.run(self.synapses, signals, mask, n_pieces=n_threads, executor=executor)
         except RunawayFeedbackError as error:
             raise RunawayFeedbackError(
                 f"after {self.n_samples:,} samples {error}; the weights are those before this batch "
                 "(smaller steps let H keep up with F B)"
             ) from None
-        arguments = (signals, probed, thresholds, reweighting, *phases)
         if executor is None:
-            return self._update(*arguments)
+            return self.apply(plan, phases, mask)
         helper = executor if n_threads > 1 else None
         # Not in this thread: Ctrl-C stops the main one anywhere, and a batch is learned whole or not at all.
-        return executor.submit(self._update, *arguments, helper=helper).result()
+        return executor.submit(self.apply, plan, phases, mask, helper=helper).result()
 
-    def _probed(self, n_signals: int) -> np.ndarray:
-        """Return the atoms that are made to fire alone: those whose lateral weights were not used longest."""
-        n_probes = min(self.settings.steps.n_probes(self.n_samples, n_signals), self.n_atoms)
-        return np.argsort(self.last_compared, kind="stable")[:n_probes]
+    def plan(self, n_signals: int) -> BatchPlan:
+        """Return how the network as it is now runs a batch.
 
-    def _update(
+        Parameters
+        ----------
+        n_signals : int
+            Of the batch.
+        """
+        settings = self.settings
+        thresholds = np.diagonal(self.synapses.lateral_rows)
+        silence = self.n_samples - self.last_fired
+        penalty = settings.penalties(self.n_atoms) * self.scale
+        n_probes = min(settings.steps.n_probes(self.n_samples, n_signals), self.n_atoms)
+        # Those whose lateral weights were not used longest.
+        probed = np.argsort(self.last_compared, kind="stable")[:n_probes]
+        return BatchPlan(
+            n_signals=n_signals,
+            probed=probed,
+            probe_drive=PROBE_SPIKES / settings.duration / (1.0 - settings.kappa) * thresholds[probed],
+            penalty=penalty * settings.steps.penalty_weights(thresholds, silence),
+            scale=self.scale,
+            settings=settings,
+        )
+
+    def apply(
         self,
-        signals: np.ndarray,
-        probed: np.ndarray,
-        thresholds: np.ndarray,
-        reweighting: np.ndarray,
-        first: Phase,
-        second: Phase,
+        plan: BatchPlan,
+        phases: Sequence[Phase],
+        mask: np.ndarray | None = None,
         *,
         helper: Executor | None = None,
     ) -> float:
-        settings, synapses = self.settings, self._synapses
+        """Change the weights by what neurons observed of a batch; return its mean objective.
+
+        Parameters
+        ----------
+        plan : BatchPlan
+            From `plan`, after which nothing else was learned.
+        phases : sequence of Phase
+            From `BatchPlan.run`, of all its rows.
+        mask : ndarray of bool, shape (n_signals, n_inputs), optional
+            Of its signals.
+        helper : Executor, optional
+            Changes F and B while H changes.
+        """
+        settings, synapses = self.settings, self.synapses
         kappa, readout = settings.kappa, settings.readout
+        first, second = phases
         # Rows of signals teach everything, those of probes only H.
-        of_signals = slice(0, len(signals))
-        g_d = rules.reconstruction_gradient(first, second, readout=readout)[of_signals]
+        of_signals = slice(0, plan.n_signals)
+        known = None if mask is None else np.pad(mask, ((0, len(plan.probed)), (0, 0)), constant_values=True)
+        seen = {"readout": readout, "mask": known}
+        g_d = rules.reconstruction_gradient(first, second, **seen)[of_signals]
         all_codes = rules.code(second, readout=readout)
         codes = all_codes[of_signals]
         g_h = rules.lateral_gradient(
-            synapses.feedforward, synapses.lateral, first, second, kappa=kappa, readout=readout
+            synapses.feedforward, synapses.lateral, first, second, kappa=kappa, **seen
         )
         conditions = BatchConditions(
             n_samples=self.n_samples,
             energy=settings.amplitude**2,
-            penalty=settings.penalty * self.scale,
-            thresholds=thresholds,
+            penalty=settings.penalties(self.n_atoms) * self.scale,
+            thresholds=np.diagonal(synapses.lateral_rows).copy(),
             observed_penalty=rules.observed_penalty(synapses.feedforward, g_d, kappa=kappa),
             readout=readout,
         )
@@ -236,21 +261,21 @@ class TwoPhaseLearner:
         self.n_bounded += int(np.count_nonzero(diagonal < LEAST_THRESHOLD))
         np.maximum(diagonal, LEAST_THRESHOLD, out=diagonal)
 
-        self.n_samples += len(signals)
+        self.n_samples += plan.n_signals
         self.n_spikes += int(first.n_spikes.sum() + second.n_spikes.sum())
         self.last_fired[second.coding_rate[of_signals].any(axis=0)] = self.n_samples
         self.last_compared[second.coding_rate.any(axis=0)] = self.n_samples
-        self.last_compared[probed] = self.n_samples
+        self.last_compared[plan.probed] = self.n_samples
         if self.replace_dead:
-            self._replace(signals, g_d)
-        return self._record(signals, g_d, codes, reweighting, first, second)
+            self._replace(g_d)
+        return self._record(plan, mask, g_d, codes, first, second)
 
-    def _replace(self, signals: np.ndarray, g_d: np.ndarray) -> None:
+    def _replace(self, g_d: np.ndarray) -> None:
         """Replace dead atoms, each by what one sample of the batch is missing."""
         dead = self.dead_atoms
         if not len(dead):
             return
-        synapses = self._synapses
+        synapses = self.synapses
         missing = np.maximum(-g_d, 0.0)
         norms = np.linalg.norm(missing, axis=1)
         for atom, worst in zip(dead, np.argsort(-norms, kind="stable"), strict=False):
@@ -266,28 +291,30 @@ class TwoPhaseLearner:
 
     def _record(
         self,
-        signals: np.ndarray,
+        plan: BatchPlan,
+        mask: np.ndarray | None,
         g_d: np.ndarray,
         codes: np.ndarray,
-        reweighting: np.ndarray,
         first: Phase,
         second: Phase,
     ) -> float:
         """Add the batch to the history; return its mean objective in units of the signals."""
-        kappa, scale = self.settings.kappa, self.scale
-        norms = np.linalg.norm(signals, axis=1) * scale
-        errors = np.linalg.norm(g_d, axis=1) / kappa  # ||B a - x||, by equation 9
+        n_signals, scale = plan.n_signals, self.scale
+        # Without feedback the currents of the inputs are the signals.
+        seen = first.input_current[:n_signals]
+        norms = np.linalg.norm(seen if mask is None else np.where(mask, seen, 0.0), axis=1)
+        errors = np.linalg.norm(g_d, axis=1) / self.settings.kappa  # ||B a - x||, by equation 9
         # While g_D is read from spike counts this is the error of the rates.
-        objectives = 0.5 * errors**2 + self.settings.penalty * scale * (codes @ reweighting)
+        objectives = 0.5 * errors**2 + codes @ plan.penalty
         nonzero = norms > 0.0
         self._history.add(
-            n_signals=len(signals),
+            n_signals=n_signals,
             objective=objectives.sum() / scale**2,
             n_nonzeros=np.count_nonzero(codes),
             n_spikes=first.n_spikes.sum() + second.n_spikes.sum(),
             disturbances=errors[nonzero] / norms[nonzero],
         )
-        if self.n_samples // RECORD_EVERY > (self.n_samples - len(signals)) // RECORD_EVERY:
+        if self.n_samples // RECORD_EVERY > (self.n_samples - n_signals) // RECORD_EVERY:
             self._history.record(self.n_samples, self.network)
         return float(objectives.mean() / scale**2)
 
@@ -303,7 +330,7 @@ class TwoPhaseLearner:
         **extra
             Further entries, which `load` leaves alone.
         """
-        synapses = self._synapses
+        synapses = self.synapses
         save_archive(
             path,
             {
@@ -317,7 +344,7 @@ class TwoPhaseLearner:
                 "last_fired": self.last_fired,
                 "last_compared": self.last_compared,
                 "counters": np.array([self.n_samples, self.n_spikes, self.n_bounded, self.n_replaced]),
-                "mean_code": self._statistics.mean_code,
+                "mean_cost": self._statistics.mean_cost,
                 "sums": self._history.sums,
                 "history": self._history.entries,
                 **extra,
@@ -350,7 +377,7 @@ class TwoPhaseLearner:
         """
         names = (
             "feedforward", "feedback", "lateral", "settings", "scale", "replace_dead", "usage", "last_fired",
-            "last_compared", "counters", "mean_code", "sums", "history",
+            "last_compared", "counters", "mean_cost", "sums", "history",
         )  # fmt: skip
         entries = load_archive(path, names, kind="TwoPhaseLearner")
         try:
@@ -367,7 +394,7 @@ class TwoPhaseLearner:
             learner.n_samples, learner.n_spikes, learner.n_bounded, learner.n_replaced = map(
                 int, entries["counters"]
             )
-            learner._statistics.mean_code = float(entries["mean_code"])
+            learner._statistics.mean_cost = float(entries["mean_cost"])
             learner._history.sums[:] = entries["sums"]
             learner._history.entries = entries["history"]
         except (KeyError, TypeError, ValueError) as error:

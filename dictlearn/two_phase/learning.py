@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import copy
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 from tqdm import tqdm
 
 from dictlearn.order import batches_in_order, seed_of_order
-from dictlearn.signals import amplitude_scale, checked_signals
+from dictlearn.signals import amplitude_scale, checked_known_signals
 from dictlearn.two_phase.checkpoints import identity_of, require_path, resumed
 from dictlearn.two_phase.history import RECORD_EVERY
 from dictlearn.two_phase.learner import TwoPhaseLearner
@@ -26,7 +27,8 @@ def learn_dictionary(
     signals: np.ndarray,
     n_atoms: int | None = None,
     *,
-    penalty: float | None = None,
+    mask: np.ndarray | None = None,
+    penalty: float | np.ndarray | None = None,
     settings: LearningSettings | None = None,
     n_samples: int | None = None,
     start: np.ndarray | TwoPhaseNetwork | None = None,
@@ -35,6 +37,7 @@ def learn_dictionary(
     n_jobs: int | None = None,
     progress: bool = False,
     callback: Callable[[TwoPhaseLearner], bool | None] | None = None,
+    callback_every: int = RECORD_EVERY,
     checkpoint: str | os.PathLike | None = None,
     checkpoint_every: int = 10_000,
 ) -> TwoPhaseLearner:
@@ -51,9 +54,12 @@ def learn_dictionary(
     ----------
     signals : array_like, shape (n_signals, n_inputs)
         Not negative: split signed signals with `split_channels`.
+    mask : array_like of bool, shape (n_signals, n_inputs), optional
+        True where a signal is known, by default everywhere.  Elsewhere it is not looked at and may be NaN;
+        the objective is then ``1/2 ||m (x - a D)||^2 + penalty ||a||_1``, m the mask.
     n_atoms, penalty, settings, start, replace_dead
         As for `new_learner`.
-    n_samples, n_jobs, progress, callback, checkpoint, checkpoint_every
+    n_samples, n_jobs, progress, callback, callback_every, checkpoint, checkpoint_every
         As for `continue_learning`.
     rng : int or Generator, optional
         For the start and the order of the samples.
@@ -77,6 +83,7 @@ def learn_dictionary(
     learner = new_learner(
         signals,
         n_atoms,
+        mask=mask,
         penalty=penalty,
         settings=settings,
         start=start,
@@ -86,11 +93,13 @@ def learn_dictionary(
     continue_learning(
         learner,
         signals,
+        mask=mask,
         n_samples=n_samples,
         rng=rng,
         n_jobs=n_jobs,
         progress=progress,
         callback=callback,
+        callback_every=callback_every,
         checkpoint=checkpoint,
         checkpoint_every=checkpoint_every,
         any_start=start is None and rng is None,
@@ -102,7 +111,8 @@ def new_learner(
     signals: np.ndarray,
     n_atoms: int | None = None,
     *,
-    penalty: float | None = None,
+    mask: np.ndarray | None = None,
+    penalty: float | np.ndarray | None = None,
     settings: LearningSettings | None = None,
     start: np.ndarray | TwoPhaseNetwork | None = None,
     replace_dead: bool = False,
@@ -114,10 +124,13 @@ def new_learner(
     ----------
     signals : array_like, shape (n_signals, n_inputs)
         Not negative.  Their root mean square norm sets the learner's scale.
+    mask : array_like of bool, shape (n_signals, n_inputs), optional
+        True where a signal is known, by default everywhere.  The mean square of an input, of which that norm
+        is made, is that of its known values.
     n_atoms : int, optional
         Needed unless `start` is given.
-    penalty : float, optional
-        lambda1, positive.  Needed unless `settings` is given.
+    penalty : float or array_like, shape (n_atoms,), optional
+        lambda1, positive, of all atoms or of each.  Needed unless `settings` is given.
     settings : LearningSettings, optional
         How to run and teach the network; by default as its documentation says.
     start : array_like, shape (n_atoms, n_inputs), or TwoPhaseNetwork, optional
@@ -136,7 +149,7 @@ def new_learner(
     TypeError, ValueError
         If an argument is of the wrong kind, shape or value.
     """
-    signals = checked_signals(signals, None)
+    signals, mask = checked_known_signals(signals, None, mask)
     if settings is None:
         if penalty is None:
             raise TypeError("penalty must be given, or settings that have one")
@@ -155,7 +168,7 @@ def new_learner(
     return TwoPhaseLearner(
         network,
         settings,
-        scale=amplitude_scale(signals, settings.amplitude),
+        scale=amplitude_scale(signals, settings.amplitude, mask),
         replace_dead=replace_dead,
     )
 
@@ -164,11 +177,13 @@ def continue_learning(
     learner: TwoPhaseLearner,
     signals: np.ndarray,
     *,
+    mask: np.ndarray | None = None,
     n_samples: int | None = None,
     rng: int | np.random.Generator | None = None,
     n_jobs: int | None = None,
     progress: bool = False,
     callback: Callable[[TwoPhaseLearner], bool | None] | None = None,
+    callback_every: int = RECORD_EVERY,
     checkpoint: str | os.PathLike | None = None,
     checkpoint_every: int = 10_000,
     any_start: bool = False,
@@ -185,6 +200,8 @@ def continue_learning(
         What learns, in place.
     signals : array_like, shape (n_signals, n_inputs)
         Not negative.  Drawn in a new random order each epoch.
+    mask : array_like of bool, shape (n_signals, n_inputs), optional
+        As for `learn_dictionary`.
     n_samples : int, optional
         When to end, those learned from before included; by default ten times the signals.
     rng : int or Generator, optional
@@ -194,7 +211,10 @@ def continue_learning(
     progress : bool, default False
         Show a progress bar with the objective as the network observes it.
     callback : callable, optional
-        Called with the learner at every thousand samples and at the end; learning stops if it returns True.
+        Called with the learner every `callback_every` samples and at the end; learning stops if it returns
+        True.
+    callback_every : int, default 1000
+        In samples.
     checkpoint : path-like, optional
         Where the learner is saved every `checkpoint_every` samples and at the end.  If the file exists, the
         learner becomes the saved one first, and ends with the same bits as if it had never stopped (with a
@@ -212,11 +232,12 @@ def continue_learning(
         If the network runs away.
     """
     checks.instance_of("learner", learner, TwoPhaseLearner)
-    signals = checked_signals(signals, learner.n_inputs)
+    signals, mask = checked_known_signals(signals, learner.n_inputs, mask)
     n_samples = 10 * len(signals) if n_samples is None else checks.positive_integer("n_samples", n_samples)
     n_threads = thread_count(n_jobs)
     checks.flag("progress", progress)
     checkpoint_every = checks.positive_integer("checkpoint_every", checkpoint_every)
+    callback_every = checks.positive_integer("callback_every", callback_every)
     if callback is not None and not callable(callback):
         raise TypeError(f"callback must be callable; got {type(callback).__name__}")
     any_start = checks.flag("any_start", any_start)
@@ -224,37 +245,84 @@ def continue_learning(
     identity = None
     if checkpoint is not None:
         require_path(checkpoint)
-        identity = identity_of(signals, learner, any_start=any_start, seed=None if rng is None else seed)
+        known_seed = None if rng is None else seed
+        identity = identity_of(signals, mask, learner, any_start=any_start, seed=known_seed)
         if Path(checkpoint).exists():
             saved, seed = resumed(checkpoint, identity)
             _require_less(f"checkpoint {os.fspath(checkpoint)!r}", saved, n_samples)
             learner.copy_from(saved)
     _require_less("learner", learner, n_samples)
-    with (
-        learning_threads(n_threads) as executor,
-        tqdm(total=n_samples, initial=learner.n_samples, disable=not progress, unit="sample") as bar,
-    ):
-        batches = batches_in_order(
-            len(signals),
-            n_samples,
-            batch_size=learner.settings.batch_size,
-            seed=seed,
-            first=learner.n_samples,
+    batches = batches_in_order(
+        len(signals),
+        n_samples,
+        batch_size=learner.settings.batch_size,
+        seed=seed,
+        first=learner.n_samples,
+    )
+    save = None if checkpoint is None else partial(learner.save, checkpoint, identity=identity, seed=seed)
+    with learning_threads(n_threads) as executor:
+
+        def learn(rows: np.ndarray) -> float:
+            known = None if mask is None else mask[rows]
+            return learner.learn(signals[rows], mask=known, n_threads=n_threads, executor=executor)
+
+        learn_batches(
+            learner,
+            batches,
+            learn,
+            n_samples=n_samples,
+            progress=progress,
+            callback=callback,
+            callback_every=callback_every,
+            save=save,
+            save_every=checkpoint_every,
         )
-        for batch in batches:
+
+
+def learn_batches(
+    learner: TwoPhaseLearner,
+    batches: Iterable[np.ndarray],
+    learn: Callable[[np.ndarray], float],
+    *,
+    n_samples: int,
+    progress: bool = False,
+    callback: Callable[[TwoPhaseLearner], bool | None] | None = None,
+    callback_every: int = RECORD_EVERY,
+    save: Callable[[], None] | None = None,
+    save_every: int = 10_000,
+) -> None:
+    """Let a learner learn batch after batch: what `continue_learning` does with checked arguments.
+
+    Parameters
+    ----------
+    learner : TwoPhaseLearner
+        What learns.
+    batches : iterable of ndarray of int
+        Which signals are in each.
+    learn : callable
+        Lets it learn from one batch, and returns the objective.
+    n_samples : int
+        When to end.
+    progress, callback, callback_every
+        As for `continue_learning`.
+    save : callable, optional
+        Called every `save_every` samples and at the end.
+    save_every : int, default 10_000
+        In samples.
+    """
+    with tqdm(total=n_samples, initial=learner.n_samples, disable=not progress, unit="sample") as bar:
+        for rows in batches:
             n_before = learner.n_samples
-            objective = learner.learn(signals[batch], n_threads=n_threads, executor=executor)
-            bar.update(len(batch))
+            objective = learn(rows)
+            bar.update(len(rows))
             bar.set_postfix_str(f"objective {objective:.4g}", refresh=False)
             done = learner.n_samples >= n_samples
             if callback is not None and (
-                done or learner.n_samples // RECORD_EVERY > n_before // RECORD_EVERY
+                done or learner.n_samples // callback_every > n_before // callback_every
             ):
                 done = bool(callback(learner)) or done
-            if checkpoint is not None and (
-                done or learner.n_samples // checkpoint_every > n_before // checkpoint_every
-            ):
-                learner.save(checkpoint, identity=identity, seed=seed)
+            if save is not None and (done or learner.n_samples // save_every > n_before // save_every):
+                save()
             if done:
                 break
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dictlearn.atoms import checked_atoms
-from dictlearn.two_phase.arguments import checked_phases, checked_task, share
+from dictlearn.two_phase.arguments import Task, checked_phases, share
 from dictlearn.two_phase.phases import Phase, run_phases
 from dictlearn.two_phase.synapses import Synapses, blocks, firing_thresholds
 from dictlearn.two_phase.threads import thread_count
@@ -28,10 +28,13 @@ class TwoPhaseNetwork:
 
         coding:  mu = -(1 - gamma) lambda1 s + F sigma_in - (H - diag H) sigma_cod
         input:   nu =  (1 - gamma) x + gamma B sigma_cod
+        input whose x is unknown:      nu = B sigma_cod
 
     with sigma the filtered spikes of each layer.  At gamma = 0, with F = B^T = D^T and H = D^T D (the
     papers' orientation: atoms are the columns of D), the coding rates tend to the non-negative LASSO
-    code of x; with any gamma in [0, 1) a consistent network, H = F B, has the same code.
+    code of x; with any gamma in [0, 1) a consistent network, H = F B, has the same code.  Where x is unknown
+    an input neuron carries the network's own prediction, and the code is that of the known inputs alone
+    (docs/dictionary_learning.md, section 6).
 
     Parameters
     ----------
@@ -107,7 +110,13 @@ class TwoPhaseNetwork:
         return 1.0 - float(np.linalg.norm(self.feedforward - self.feedback.T) / np.linalg.norm(self.feedback))
 
     def spiking_network(
-        self, signal: np.ndarray, *, penalty: float, gamma: float, reweighting: np.ndarray | None = None
+        self,
+        signal: np.ndarray,
+        *,
+        penalty: float | np.ndarray,
+        gamma: float,
+        reweighting: np.ndarray | None = None,
+        mask: np.ndarray | None = None,
     ) -> SpikingNetwork:
         """Return the network for one signal as `snn` simulates it, inputs first.
 
@@ -119,16 +128,24 @@ class TwoPhaseNetwork:
             As for `run`.
         gamma : float
             Strength of the feedback, in [0, 1).
+        mask : array_like of bool, shape (n_inputs,), optional
+            True where x is known.
         """
-        signals, penalty, reweighting = checked_task(
-            self.n_inputs, self.n_atoms, np.atleast_2d(signal), penalty, reweighting
-        )
+        mask = None if mask is None else np.atleast_2d(mask)
+        task = Task.checked(self, np.atleast_2d(signal), penalty, reweighting, mask)
         gamma = share("gamma", gamma)
-        if len(signals) != 1:
-            raise ValueError(f"signal must be one signal; got {len(signals)}")
+        if len(task.signals) != 1:
+            raise ValueError(f"signal must be one signal; got {len(task.signals)}")
+        feedforward, feedback, lateral = self._matrices
+        if task.mask is not None:
+            feedback, gain = np.where(task.mask[0], gamma, 1.0)[:, np.newaxis] * feedback, 1.0
+        else:
+            gain = gamma
         return SpikingNetwork(
-            BlockWeights(self.n_inputs + self.n_atoms, list(blocks(*self._matrices, gamma=gamma))),
-            (1.0 - gamma) * self._drives(signals, penalty, reweighting)[0],
+            BlockWeights(
+                self.n_inputs + self.n_atoms, list(blocks(feedforward, feedback, lateral, gamma=gain))
+            ),
+            (1.0 - gamma) * task.drives[0],
             firing_thresholds(self.lateral, self.n_inputs),
         )
 
@@ -136,10 +153,11 @@ class TwoPhaseNetwork:
         self,
         signals: np.ndarray,
         *,
-        penalty: float,
+        penalty: float | np.ndarray,
         kappa: float = 0.7,
         duration: float = 20.0,
         reweighting: np.ndarray | None = None,
+        mask: np.ndarray | None = None,
         initial_potential: float = 0.0,
         time_step: float | None = None,
         integration: str = "exact",
@@ -151,14 +169,16 @@ class TwoPhaseNetwork:
         ----------
         signals : array_like, shape (n_signals, n_inputs)
             Not negative; split signed data into + and - channels.
-        penalty : float
-            lambda1, positive.
+        penalty : float or array_like, shape (n_atoms,)
+            lambda1, positive; of all atoms or of each.
         kappa : float, default 0.7
             Strength of the feedback in the second phase, in (0, 1).
         duration : float, default 20.0
             Of each phase, in synaptic time constants.
         reweighting : array_like, shape (n_atoms,), optional
             s, the weights of the penalty, not negative; by default 1.
+        mask : array_like of bool, shape (n_signals, n_inputs), optional
+            True where a signal is known, by default everywhere.  Elsewhere it is not looked at.
         initial_potential : float, default 0.0
             Where potentials start, as a share of the thresholds, in [0, 1).  At 0 a neuron with rate
             r loses half a spike, on average, in the first phase and none in the second; at 0.5 that bias
@@ -186,12 +206,12 @@ class TwoPhaseNetwork:
         ----------
         Lin and Tang (2018), arXiv:1805.08952, section 4.
         """
-        drives = self._drives(*checked_task(self.n_inputs, self.n_atoms, signals, penalty, reweighting))
+        task = Task.checked(self, signals, penalty, reweighting, mask)
         kappa, duration, initial_potential, time_step, integration = checked_phases(
             kappa, duration, initial_potential, time_step, integration
         )
         first, second = self._run(
-            drives,
+            task,
             gammas=(0.0, kappa),
             duration=duration,
             initial_potential=initial_potential,
@@ -205,10 +225,11 @@ class TwoPhaseNetwork:
         self,
         signal: np.ndarray,
         *,
-        penalty: float,
+        penalty: float | np.ndarray,
         kappa: float = 0.7,
         duration: float = 20.0,
         reweighting: np.ndarray | None = None,
+        mask: np.ndarray | None = None,
         initial_potential: float = 0.0,
     ) -> SpikeTrain:
         """Return all spikes of `run` on one signal, inputs first; the feedback comes on at `duration`.
@@ -219,10 +240,12 @@ class TwoPhaseNetwork:
             x, not negative.
         penalty, kappa, duration, reweighting, initial_potential
             As for `run`.
+        mask : array_like of bool, shape (n_inputs,), optional
+            True where x is known.
         """
         kappa, duration, initial_potential, *_ = checked_phases(kappa, duration, initial_potential)
         without, with_feedback = (
-            self.spiking_network(signal, penalty=penalty, reweighting=reweighting, gamma=gamma)
+            self.spiking_network(signal, penalty=penalty, reweighting=reweighting, mask=mask, gamma=gamma)
             for gamma in (0.0, kappa)
         )
         state = NetworkState(
@@ -237,7 +260,8 @@ class TwoPhaseNetwork:
             minlength=without.n_neurons,
         )
         current = first.state.synaptic_current.copy()
-        current[: self.n_inputs] += kappa * (self.feedback @ filtered[self.n_inputs :])
+        change = kappa if mask is None else kappa * np.ravel(mask)
+        current[: self.n_inputs] += change * (self.feedback @ filtered[self.n_inputs :])
         state = NetworkState(
             membrane_potential=first.state.membrane_potential,
             synaptic_current=current,
@@ -256,10 +280,11 @@ class TwoPhaseNetwork:
         self,
         signals: np.ndarray,
         *,
-        penalty: float,
+        penalty: float | np.ndarray,
         duration: float = 100.0,
         gamma: float = 0.0,
         reweighting: np.ndarray | None = None,
+        mask: np.ndarray | None = None,
         n_jobs: int | None = None,
     ) -> np.ndarray:
         """Return the code of each signal by this network's own weights, shape (n_signals, n_atoms).
@@ -269,7 +294,7 @@ class TwoPhaseNetwork:
 
         Parameters
         ----------
-        signals, penalty, reweighting, n_jobs
+        signals, penalty, reweighting, mask, n_jobs
             As for `run`.
         duration : float, default 100.0
             Of the whole run, in synaptic time constants.
@@ -281,17 +306,17 @@ class TwoPhaseNetwork:
         TypeError, ValueError, RunawayFeedbackError
             As `run`.
         """
-        drives = self._drives(*checked_task(self.n_inputs, self.n_atoms, signals, penalty, reweighting))
+        task = Task.checked(self, signals, penalty, reweighting, mask)
         gamma = share("gamma", gamma)
         duration = checks.positive_number("duration", duration)
         _, second = self._run(
-            drives, gammas=(gamma, gamma), duration=0.5 * duration, initial_potential=0.5, n_jobs=n_jobs
+            task, gammas=(gamma, gamma), duration=0.5 * duration, initial_potential=0.5, n_jobs=n_jobs
         )
         return np.maximum(second.coding_current, 0.0) / np.diagonal(self.lateral)
 
     def _run(
         self,
-        drives: np.ndarray,
+        task: Task,
         *,
         gammas: tuple[float, float],
         duration: float,
@@ -301,11 +326,12 @@ class TwoPhaseNetwork:
         n_jobs: int | None,
     ) -> list[Phase]:
         n_threads = thread_count(n_jobs)
-        synapses = Synapses(*self._matrices)
+        synapses, drives = Synapses(*self._matrices), task.drives
         with ThreadPoolExecutor(n_threads) as executor:
             return run_phases(
                 synapses,
                 drives,
+                mask=task.mask,
                 gammas=gammas,
                 duration=duration,
                 initial_potential=initial_potential,
@@ -318,8 +344,3 @@ class TwoPhaseNetwork:
     @property
     def _matrices(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         return self.feedforward, self.feedback, self.lateral
-
-    def _drives(self, signals: np.ndarray, penalty: float, reweighting: np.ndarray) -> np.ndarray:
-        """Return the soma bias at gamma = 0, inputs first, one row for each signal."""
-        inhibition = np.broadcast_to(-penalty * reweighting, (len(signals), self.n_atoms))
-        return np.hstack([signals, inhibition])

@@ -28,6 +28,8 @@ LEAST_SPIKES_ALLOWED = 2_000
 MOST_SPIKES_EXPECTED = 1e7
 # Infinite drives are counted as this: infinity times a weight of zero would not be a number.
 LARGEST_DRIVE = 1e300
+# Drive of an input neuron that must stay silent: no feedback that the spikes allowed can bring outweighs it.
+SILENCING_DRIVE = -(2.0**40)
 # A thread looks whether it is to stop after about this many updates of neurons, a few tenths of a second, and
 # after at most so many spikes.
 UPDATES_BETWEEN_CHECKS = 30_000_000
@@ -116,6 +118,7 @@ def run_phases(
     synapses: Synapses,
     drives: np.ndarray,
     *,
+    mask: np.ndarray | None = None,
     gammas: Sequence[float],
     duration: float,
     initial_potential: float,
@@ -131,9 +134,12 @@ def run_phases(
     synapses : Synapses
         The weights.
     drives : ndarray, shape (n_signals, n_neurons)
-        The soma bias at gamma = 0, inputs first.
+        The soma bias at gamma = 0, inputs first; 0 for inputs that are unknown.
+    mask : ndarray of bool, shape (n_signals, n_inputs), optional
+        True where an input is known.  The neuron of any other gets feedback of strength 1 in all phases: it
+        carries what the network predicts.
     gammas : sequence of float
-        Strength of the feedback in each phase.
+        Strength of the feedback in each phase, for inputs that are known.
     duration, initial_potential, time_step, integration
         As for `TwoPhaseNetwork.run`.
     n_pieces, executor
@@ -149,8 +155,17 @@ def run_phases(
     """
     thresholds = firing_thresholds(synapses.lateral, synapses.n_inputs)
     allowed = _spikes_allowed(synapses, thresholds, drives, duration)
+    n_inputs, n_neurons = synapses.n_inputs, len(thresholds)
+    inputs, coding = slice(0, n_inputs), slice(n_inputs, n_neurons)
+    predicted = slice(n_neurons, None)
+    if mask is not None:
+        # Weights are those of all signals together, so that an unknown input needs a neuron of its own.
+        # Of the two neurons of an input one is silent, and what it would observe is not read.
+        drives = np.hstack([drives, np.where(mask, SILENCING_DRIVE, 0.0)])
+        drives[:, inputs][~mask] = SILENCING_DRIVE
+        thresholds = np.concatenate([thresholds, thresholds[inputs]])
     task = _Task(
-        layers=[_Layers(synapses.weights(gamma), thresholds) for gamma in gammas],
+        layers=[_Layers(synapses.weights(gamma, predicted=mask is not None), thresholds) for gamma in gammas],
         gammas=gammas,
         feedback_rows=synapses.feedback_rows,
         duration=duration,
@@ -170,10 +185,17 @@ def run_phases(
     if runaways:
         # The first of them, run alone: what the error says does not depend on the pieces.
         *_, signal = min(runaways)
-        alone = _run_piece(task, drives[[signal]], allowed[[signal]], Event())
-        raise RunawayFeedbackError(_describe(alone.spike_counts, allowed[signal], synapses.n_inputs))
+        counts = _run_piece(task, drives[[signal]], allowed[[signal]], Event()).spike_counts
+        if mask is not None:
+            counts = np.concatenate([counts[inputs] + counts[predicted], counts[coding]])
+        raise RunawayFeedbackError(_describe(counts, allowed[signal], n_inputs))
     order = np.argsort(np.concatenate(pieces))
-    inputs, coding = slice(0, synapses.n_inputs), slice(synapses.n_inputs, None)
+
+    def of_inputs(observed: np.ndarray) -> np.ndarray:
+        if mask is None:
+            return observed[:, inputs]
+        return np.where(mask, observed[:, inputs], observed[:, predicted])
+
     phases = []
     for pieces_of_phase in zip(*outcomes, strict=True):
         counts, currents, rises, traces = (
@@ -183,16 +205,32 @@ def run_phases(
         phases.append(
             Phase(
                 duration=duration,
-                input_rate=counts[:, inputs] / duration,
+                input_rate=of_inputs(counts) / duration,
                 coding_rate=counts[:, coding] / duration,
-                input_current=currents[:, inputs],
+                input_current=of_inputs(currents),
                 coding_current=currents[:, coding],
-                input_rise=rises[:, inputs],
+                input_rise=of_inputs(rises),
                 coding_rise=rises[:, coding],
                 coding_trace=traces[:, coding],
             )
         )
     return phases
+
+
+def join_phases(parts: Sequence[Sequence[Phase]]) -> list[Phase]:
+    """Return the phases of all rows together, from those of consecutive parts.
+
+    Parameters
+    ----------
+    parts : sequence of sequence of Phase
+        Of each part its phases, from `run_phases`.
+    """
+    joined = []
+    for phases in zip(*parts, strict=True):
+        names = [name for name in vars(phases[0]) if name != "duration"]
+        arrays = {name: np.concatenate([getattr(phase, name) for phase in phases]) for name in names}
+        joined.append(Phase(duration=phases[0].duration, **arrays))
+    return joined
 
 
 def _spikes_allowed(
@@ -248,7 +286,7 @@ def _run_piece(
     task: _Task, drives: np.ndarray, allowed: np.ndarray, stop: Event
 ) -> list[tuple[np.ndarray, ...]] | _Runaway:
     """Return for each phase counts, average currents, rises and average filtered spikes; or a runaway."""
-    n_inputs = len(task.feedback_rows[0])
+    n_atoms, n_inputs = task.feedback_rows.shape
     duration, time_step = task.duration, task.time_step
     before = task.gammas[0]
     observed: list[tuple[np.ndarray, ...]] = []
@@ -266,10 +304,11 @@ def _run_piece(
                 layer, drive, time_step=time_step, integration=task.integration, reset=reset, state=run
             )
         if gamma != before:
-            # Feedback acts on the filtered spikes, so that a change of gamma acts at once.
+            # Feedback acts on the filtered spikes, so that a change of gamma acts at once.  (That of inputs
+            # which carry predictions has not changed.)
             updates.add_combinations(
                 run.synaptic_current[:, :n_inputs],
-                run.filtered_spikes[:, n_inputs:],
+                run.filtered_spikes[:, n_inputs : n_inputs + n_atoms],
                 gamma - before,
                 task.feedback_rows,
             )

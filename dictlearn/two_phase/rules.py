@@ -25,13 +25,18 @@ PROJECTION_RIDGE = 0.01
 
 
 def reconstruction_gradient(
-    without_feedback: Phase, with_feedback: Phase, *, readout: str = "currents"
+    without_feedback: Phase,
+    with_feedback: Phase,
+    *,
+    readout: str = "currents",
+    mask: np.ndarray | None = None,
 ) -> np.ndarray:
     """Return g_D, what each input neuron observes of the reconstruction error, shape (n_signals, n_inputs).
 
     ``g_D = b_kappa - b_0 ~= kappa (B a_kappa - x)``                                              (9)
 
-    With currents it is equal, for a_kappa the average filtered spikes (`Phase.coding_trace`).
+    With currents it is equal, for a_kappa the average filtered spikes (`Phase.coding_trace`).  The neuron of
+    an unknown input observes none: it takes its b_kappa for b_0.
 
     Parameters
     ----------
@@ -39,11 +44,11 @@ def reconstruction_gradient(
         The two phases.
     readout : {"counts", "currents"}, default "currents"
         b: spike rates, or average soma currents.
+    mask : ndarray of bool, shape (n_signals, n_inputs), optional
+        True where an input is known, as in `TwoPhaseNetwork.run`.
     """
-    first, second = _phases(without_feedback, with_feedback)
-    if checks.one_of("readout", readout, READOUTS) == "counts":
-        return second.input_rate - first.input_rate
-    return second.input_current - first.input_current
+    before, after = _sent(without_feedback, with_feedback, readout, mask)
+    return after - before
 
 
 def lateral_gradient(
@@ -54,6 +59,7 @@ def lateral_gradient(
     *,
     kappa: float,
     readout: str = "currents",
+    mask: np.ndarray | None = None,
 ) -> np.ndarray:
     """Return g_H, what each coding neuron observes of its mismatch, shape (n_signals, n_atoms).
 
@@ -63,6 +69,9 @@ def lateral_gradient(
     equation 8 the same is ``kappa H a_kappa + (1 - kappa) F b_0 - F b_kappa``, which is what "currents"
     computes, with b the average currents that the input neurons send for equation 11 as well, and a_kappa
     the average filtered spikes that arrive: equal to the right-hand side, not an approximation.
+
+    The neuron of an unknown input sends its b_kappa in place of b_0.  With counts F (b_kappa - b_0) of these
+    is added, (1 - kappa) times: what the code of the first phase has predicted else than that of the second.
 
     Parameters
     ----------
@@ -76,15 +85,20 @@ def lateral_gradient(
         Strength of the feedback in the second.
     readout : {"counts", "currents"}, default "currents"
         See above.
+    mask : ndarray of bool, shape (n_signals, n_inputs), optional
+        As for `reconstruction_gradient`.
     """
-    first, second = _phases(without_feedback, with_feedback)
-    if checks.one_of("readout", readout, READOUTS) == "currents":
-        received = (1.0 - kappa) * first.input_current - second.input_current
+    first, second = without_feedback, with_feedback
+    before, after = _sent(first, second, readout, mask)
+    if readout == "currents":
+        received = (1.0 - kappa) * before - after
         return kappa * second.coding_trace @ lateral.T + received @ feedforward.T
     thresholds = np.diagonal(lateral)
     excess_first = first.coding_current - thresholds * first.coding_rate
     excess_second = second.coding_current - thresholds * second.coding_rate
     change = (first.coding_rate - second.coding_rate) @ lateral.T
+    if mask is not None:
+        change += (before - first.input_rate) @ feedforward.T
     return (1.0 - kappa) * (change + excess_first) - excess_second
 
 
@@ -285,7 +299,12 @@ def _projected(codes: np.ndarray, values: np.ndarray) -> np.ndarray:
     return inverse * linalg.cho_solve(factor, inverse * values, overwrite_b=True, check_finite=False)
 
 
-def _phases(without_feedback: Phase, with_feedback: Phase) -> tuple[Phase, Phase]:
+def _sent(
+    without_feedback: Phase, with_feedback: Phase, readout: str, mask: np.ndarray | None
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return what the input neurons send of their two phases, b_0 and b_kappa."""
     checks.instance_of("without_feedback", without_feedback, Phase)
     checks.instance_of("with_feedback", with_feedback, Phase)
-    return without_feedback, with_feedback
+    name = "input_rate" if checks.one_of("readout", readout, READOUTS) == "counts" else "input_current"
+    before, after = (getattr(phase, name) for phase in (without_feedback, with_feedback))
+    return before if mask is None else np.where(mask, before, after), after

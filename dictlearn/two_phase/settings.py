@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
+
+import numpy as np
 
 from dictlearn.two_phase import rules
 from dictlearn.two_phase.arguments import checked_phases
@@ -17,8 +20,8 @@ class LearningSettings:
 
     Parameters
     ----------
-    penalty : float
-        lambda1, in units of the signals; positive.
+    penalty : float, or array_like of shape (n_atoms,)
+        lambda1, in units of the signals; positive.  Of all atoms, or of each; kept as a tuple.
     kappa : float, default 0.7
         Strength of the feedback in the second phase, in (0, 1).
     duration : float, default 5.0
@@ -45,7 +48,7 @@ class LearningSettings:
     paper : The paper's settings.
     """
 
-    penalty: float
+    penalty: float | tuple[float, ...]
     kappa: float = 0.7
     duration: float = 5.0
     amplitude: float = 5.0
@@ -57,8 +60,8 @@ class LearningSettings:
     batch_size: int = 32
 
     def __post_init__(self) -> None:
-        for name in ("penalty", "amplitude"):
-            object.__setattr__(self, name, checks.positive_number(name, getattr(self, name)))
+        object.__setattr__(self, "penalty", _checked_penalty(self.penalty))
+        object.__setattr__(self, "amplitude", checks.positive_number("amplitude", self.amplitude))
         names = ("kappa", "duration", "initial_potential", "time_step", "integration")
         values = checked_phases(*(getattr(self, name) for name in names))
         for name, value in zip(names, values, strict=True):
@@ -69,7 +72,7 @@ class LearningSettings:
         object.__setattr__(self, "batch_size", checks.positive_integer("batch_size", self.batch_size))
 
     @classmethod
-    def paper(cls, penalty: float) -> LearningSettings:
+    def paper(cls, penalty: float | Sequence[float]) -> LearningSettings:
         """Return the settings of Lin and Tang (2018): every part of the network as it is described there.
 
         Phases of 20 time constants on a clock of 1/32 with reset to zero, potentials from empty, spikes
@@ -77,7 +80,7 @@ class LearningSettings:
 
         Parameters
         ----------
-        penalty : float
+        penalty : float, or array_like of shape (n_atoms,)
             lambda1, in units of the signals; positive.
         """
         return cls(
@@ -90,6 +93,26 @@ class LearningSettings:
             steps=PaperSteps(),
             batch_size=1,
         )
+
+    def penalties(self, n_atoms: int) -> np.ndarray:
+        """Return lambda1 of each atom, shape (n_atoms,).
+
+        Parameters
+        ----------
+        n_atoms : int
+            Of the network.
+
+        Raises
+        ------
+        ValueError
+            If there is one for each of another number of atoms.
+        """
+        penalty = np.asarray(self.penalty)
+        if penalty.ndim and len(penalty) != n_atoms:
+            raise ValueError(
+                f"penalty must be one number, or one for each of the {n_atoms} atoms; got {len(penalty)}"
+            )
+        return np.broadcast_to(penalty, n_atoms)
 
     def as_text(self) -> str:
         """Return the settings as JSON."""
@@ -104,3 +127,10 @@ class LearningSettings:
         steps = values.pop("steps")
         kind = KINDS[steps.pop("kind")]
         return cls(**values, steps=kind(**steps))
+
+
+def _checked_penalty(penalty: float | Sequence[float]) -> float | tuple[float, ...]:
+    if np.ndim(penalty) == 0:
+        return checks.positive_number("penalty", penalty)
+    n_atoms = len(penalty)
+    return tuple(checks.positive_array("penalty", penalty, n_atoms, meaning="one for each atom").tolist())

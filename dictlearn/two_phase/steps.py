@@ -25,12 +25,12 @@ class CodeStatistics:
     usage : ndarray, shape (n_atoms,)
         A of `UsageSteps`: the sum of the squares of each atom's code, in units of the mean energy of the
         signals.
-    mean_code : float
-        What the decay of `PaperSteps` follows.
+    mean_cost : float
+        Mean of lambda1 a over signals and atoms, which the decay of `PaperSteps` follows.
     """
 
     usage: np.ndarray
-    mean_code: float = 0.0
+    mean_cost: float = 0.0
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -41,8 +41,10 @@ class BatchConditions:
     ----------
     n_samples : int
         Samples learned from before the batch.
-    energy, penalty : float
-        The mean squared norm of the signals, and lambda1, as the network gets them.
+    energy : float
+        The mean squared norm of the signals, as the network gets them.
+    penalty : ndarray, shape (n_atoms,)
+        lambda1 of each atom, likewise.
     thresholds : ndarray, shape (n_atoms,)
         theta, the diagonal of H.
     observed_penalty : ndarray, shape (n_signals, n_atoms)
@@ -53,7 +55,7 @@ class BatchConditions:
 
     n_samples: int
     energy: float
-    penalty: float
+    penalty: np.ndarray
     thresholds: np.ndarray
     observed_penalty: np.ndarray
     readout: str
@@ -224,8 +226,8 @@ class PaperSteps:
     halving : float, default 20_000.0
         Samples after which eta_D is half of that.
     decay : float, optional
-        lambda2, in the same units.  By default it follows the data: lambda1 times the mean code times the
-        mean threshold, at which the mean atom norm neither grows nor shrinks at 1.
+        lambda2, in the same units.  By default it follows the data: the mean of lambda1 a times the mean
+        threshold, at which the mean atom norm neither grows nor shrinks at 1.
     lateral_ratio : float, default 15.0
         eta_H / eta_D.
     reweighting : bool, default True
@@ -278,10 +280,11 @@ class PaperSteps:
         n_signals, energy = len(codes), conditions.energy
         step = self.step / (1.0 + conditions.n_samples / self.halving) / energy
         if self.decay is None:
-            # The mean of all codes so far, until they are enough to forget the early ones.
+            # The mean of all signals so far, until they are enough to forget the early ones.
             share_of_batch = min(1.0, n_signals / min(FOLLOWING, conditions.n_samples + n_signals))
-            statistics.mean_code += share_of_batch * (codes.mean() - statistics.mean_code)
-            decay = conditions.penalty * statistics.mean_code * conditions.thresholds.mean()
+            cost = (codes.mean(axis=0) * conditions.penalty).mean()
+            statistics.mean_cost += share_of_batch * (cost - statistics.mean_cost)
+            decay = statistics.mean_cost * conditions.thresholds.mean()
         else:
             decay = self.decay * energy
         return BatchSteps(

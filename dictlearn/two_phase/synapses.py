@@ -87,12 +87,45 @@ class Synapses:
         """H, shape (n_atoms, n_atoms), a view."""
         return self.lateral_rows.T
 
-    def weights(self, gamma: float) -> SegmentedWeights:
-        """Return the weights with feedback of strength gamma; they follow what learning changes."""
+    def weights(self, gamma: float, *, predicted: bool = False) -> SegmentedWeights:
+        """Return the weights with feedback of strength gamma; they follow what learning changes.
+
+        Parameters
+        ----------
+        gamma : float
+            Strength of the feedback.
+        predicted : bool, default False
+            Whether M more neurons follow those of the network: one for each input, with the same weights
+            and feedback of strength 1 whatever gamma is.
+        """
         full = self._full
         # Without feedback coding spikes need not touch the inputs at all.
         lengths = np.where(self._is_feedback, 0, full.lengths) if gamma == 0.0 else full.lengths
         factors = np.where(self._is_feedback, gamma, full.factors)
+        columns = (full.targets, lengths, full.offsets, factors)
+        if not predicted:
+            return SegmentedWeights(full.n_neurons, full.starts, *columns, full.values)
+        # Segments share weights: what an input sends, and what it receives, is there once.
+        of_feedback = np.flatnonzero(self._is_feedback)
+        sources = np.repeat(np.arange(full.n_neurons), np.diff(full.starts))
+        from_inputs = np.flatnonzero(sources < self.n_inputs)
+        sources = np.concatenate([sources, sources[of_feedback], sources[from_inputs] + full.n_neurons])
+        targets, lengths, offsets, factors = (
+            np.concatenate([every, feedback, every[from_inputs]])
+            for every, feedback in zip(
+                columns,
+                (
+                    full.targets[of_feedback] + full.n_neurons,
+                    full.lengths[of_feedback],
+                    full.offsets[of_feedback],
+                    np.ones(len(of_feedback)),
+                ),
+                strict=True,
+            )
+        )
+        order = np.argsort(sources, kind="stable")
+        n_neurons = full.n_neurons + self.n_inputs
+        starts = np.searchsorted(sources[order], np.arange(n_neurons + 1))
         return SegmentedWeights(
-            full.n_neurons, full.starts, full.targets, lengths, full.offsets, factors, full.values
+            n_neurons, starts, targets[order], lengths[order], offsets[order], factors[order], full.values
         )

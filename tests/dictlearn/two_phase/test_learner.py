@@ -31,7 +31,7 @@ from dictlearn import (
     rules,
 )
 from dictlearn.signals import amplitude_scale
-from dictlearn.two_phase import learner as learner_module
+from dictlearn.two_phase import batch as batch_module
 from dictlearn.two_phase._kernels import updates
 from snn import archive
 from solvers import LassoProblem, solve_spiking
@@ -258,13 +258,13 @@ def test_symmetric_weights_stay_symmetric(signals, settings):
 def phases(monkeypatch):
     """The phases of the last batch that any learner ran."""
     phases = []
-    run = learner_module.run_phases
+    run = batch_module.run_phases
 
     def listen(*arguments, **options):
         phases[:] = run(*arguments, **options)
         return phases
 
-    monkeypatch.setattr(learner_module, "run_phases", listen)
+    monkeypatch.setattr(batch_module, "run_phases", listen)
     return phases
 
 
@@ -466,7 +466,7 @@ def test_sizes_at_the_edge(signals, n_signals, n_atoms, n_samples):
 
 def test_every_epoch_shows_every_signal_once(signals, monkeypatch):
     shown = []
-    monkeypatch.setattr(TwoPhaseLearner, "_update", lambda self, batch, *_, **__: _count(self, shown, batch))
+    monkeypatch.setattr(TwoPhaseLearner, "learn", lambda self, batch, **_: _count(self, shown, batch))
     learn(signals[:50], 120)
     rows = [np.flatnonzero((signals[:50] == row).all(axis=1))[0] for row in np.vstack(shown)]
     assert sorted(rows[:50]) == sorted(rows[50:100]) == list(range(50))
