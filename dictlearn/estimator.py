@@ -5,12 +5,14 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted
 
+from dictlearn.callbacks import CallbackSupportMixin, FitTasks, with_callbacks
 from dictlearn.images.channels import join_channels, split_channels
 from dictlearn.input_warnings import warn_if_one_signal_dominates, warn_of_silence
 from dictlearn.two_phase.learner import TwoPhaseLearner
@@ -23,11 +25,14 @@ from dictlearn.two_phase.steps import Steps, UsageSteps
 from dictlearn.two_phase.threads import learning_threads, thread_count
 from snn import checks
 from solvers import LassoProblem, SpikingCodingResult, solve_spiking
-from solvers.estimator_input import checked_codes, checked_input
+from solvers.estimator_input import checked_codes, checked_input, known_entries, nan_is_missing
 from solvers.held_out import held_out_score
+from solvers.penalties import penalty_of
 
 
-class SpikingDictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+class SpikingDictionaryLearning(
+    CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
+):
     """Learn a dictionary with the two-phase spiking network, and code signals in it.
 
     `fit` minimises, over non-negative dictionaries D of unit-norm atoms and codes a >= 0, the mean over the
@@ -39,10 +44,10 @@ class SpikingDictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixi
     n_components : int, optional
         Number of atoms.  By default one for each input neuron: twice the features for split signals, since
         an atom and its opposite are two, and otherwise as many as features.
-    alpha : float, default 0.1
-        The penalty, positive, in units of the signals; right for many signals of norm about 1, such as
-        normalised patches.  (scikit-learn's own default, 1, is the penalty at which the code of a unit-norm
-        signal is zero in any dictionary.)
+    alpha : float or array_like of shape (n_components,), default 0.1
+        The penalty, positive, of all atoms or of each, in units of the signals; right for many signals of
+        norm about 1, such as normalised patches.  (scikit-learn's own default, 1, is the penalty at which the
+        code of a unit-norm signal is zero in any dictionary.)
     max_iter : int, default 10
         Passes of `fit` through the signals.
     batch_size : int, default 32
@@ -76,6 +81,9 @@ class SpikingDictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixi
         returns True.
     progress : bool, default False
         Whether `fit` shows a progress bar.
+    missing_values : float, optional
+        What stands for a missing entry of the signals, `np.nan` perhaps: the objectives of learning and of
+        coding are then those of the known entries.  By default none is missing, and NaN is an error.
     random_state : int or RandomState, optional
         For the start and the order of the samples.
     n_jobs : int, optional
@@ -126,7 +134,7 @@ class SpikingDictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixi
         self,
         n_components: int | None = None,
         *,
-        alpha: float = 0.1,
+        alpha: float | np.ndarray = 0.1,
         max_iter: int = 10,
         batch_size: int = 32,
         split_channels: bool = True,
@@ -145,6 +153,7 @@ class SpikingDictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixi
         checkpoint_every: int = 10_000,
         callback: Callable[[TwoPhaseLearner], bool | None] | None = None,
         progress: bool = False,
+        missing_values: float | None = None,
         random_state: int | np.random.RandomState | None = None,
         n_jobs: int | None = None,
     ) -> None:
@@ -168,11 +177,13 @@ class SpikingDictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixi
         self.checkpoint_every = checkpoint_every
         self.callback = callback
         self.progress = progress
+        self.missing_values = missing_values
         self.random_state = random_state
         self.n_jobs = n_jobs
 
     # -- learning --------------------------------------------------------------------------------
 
+    @with_callbacks
     def fit(self, X: np.ndarray, y: None = None) -> SpikingDictionaryLearning:
         """Learn from `max_iter` passes through signals, in a new random order each, from the start.
 
@@ -199,22 +210,31 @@ class SpikingDictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixi
         settings = self._settings()
         is_split = checks.flag("split_channels", self.split_channels)
         array = checked_input(self, X, reset=True)
-        signals = self._channels(array, is_split=is_split)
+        signals, mask = self._channels(array, is_split=is_split)
         max_iter = checks.positive_integer("max_iter", self.max_iter)
         warn_if_one_signal_dominates(signals)
         seed = self._seed()
-        learner = self._first_learner(signals, settings, seed)
+        learner = self._first_learner(signals, mask, settings, seed)
+        tasks = FitTasks(
+            self,
+            {"X": X, "y": y},
+            n_signals=len(signals),
+            n_passes=max_iter,
+            attributes=partial(self._learned, array=array),
+        )
         is_any = self.random_state is None and self.checkpoint is not None
         try:
             continue_learning(
                 learner,
                 signals,
+                mask=mask,
                 n_samples=max_iter * len(signals),
                 # Without a seed, learning continues as the checkpoint began.
                 rng=None if is_any else seed,
                 n_jobs=self.n_jobs,
                 progress=self.progress,
-                callback=self.callback,
+                callback=tasks.callback,
+                callback_every=tasks.callback_every,
                 checkpoint=self.checkpoint,
                 checkpoint_every=self.checkpoint_every,
                 any_start=is_any and self.dict_init is None,
@@ -227,6 +247,7 @@ class SpikingDictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixi
                 self._keep(learner, array)
             raise
         self._keep(learner, array)
+        tasks.end(learner)
         warn_of_silence(learner, signals)
         return self
 
@@ -252,10 +273,10 @@ class SpikingDictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixi
         is_first = not hasattr(self, "learner_")
         is_split = checks.flag("split_channels", self.split_channels)
         array = checked_input(self, X, reset=is_first)
-        signals = self._channels(array, is_split=is_split)
+        signals, mask = self._channels(array, is_split=is_split)
         n_threads = thread_count(self.n_jobs)
         if is_first:
-            self.learner_ = self._first_learner(signals, settings, self._seed())
+            self.learner_ = self._first_learner(signals, mask, settings, self._seed())
             self._n_features_learned, self._dtype = self.n_features_in_, array.dtype
         learner = self.learner_
         if learner.n_inputs != signals.shape[1]:
@@ -265,13 +286,15 @@ class SpikingDictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixi
                 f"n_components is {self.n_components} but the network has {learner.n_atoms} atoms: "
                 "call fit to start anew"
             )
+        _require_penalties(settings, learner.n_atoms)
         learner.scale *= settings.amplitude / learner.settings.amplitude
         learner.settings = settings
         learner.replace_dead = checks.flag("replace_dead", self.replace_dead)
         with learning_threads(n_threads) as executor:
             for first in range(0, len(signals), settings.batch_size):
-                batch = signals[first : first + settings.batch_size]
-                learner.learn(batch, n_threads=n_threads, executor=executor)
+                batch = slice(first, first + settings.batch_size)
+                known = None if mask is None else mask[batch]
+                learner.learn(signals[batch], mask=known, n_threads=n_threads, executor=executor)
         return self
 
     # -- coding ----------------------------------------------------------------------------------
@@ -367,7 +390,7 @@ class SpikingDictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixi
 
     def _settings(self) -> LearningSettings:
         return LearningSettings(
-            penalty=checks.positive_number("alpha", self.alpha),
+            penalty=_checked_penalty("alpha", self.alpha),
             kappa=self.kappa,
             duration=self.duration,
             time_step=self.time_step,
@@ -377,18 +400,24 @@ class SpikingDictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixi
             batch_size=self.batch_size,
         )
 
-    def _channels(self, array: np.ndarray, *, is_split: bool) -> np.ndarray:
-        """Return signals as the network sees them."""
+    def _known(self, array: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
+        """Return signals in float64, zero where they are missing, and a mask of their known entries."""
+        mask = known_entries(array, self.missing_values)
         signals = array.astype(np.float64, copy=False)
+        return (signals, None) if mask is None else (np.where(mask, signals, 0.0), mask)
+
+    def _channels(self, array: np.ndarray, *, is_split: bool) -> tuple[np.ndarray, np.ndarray | None]:
+        """Return signals as the network sees them, and a mask of their known entries."""
+        signals, mask = self._known(array)
         if is_split:
-            return split_channels(signals)
+            return split_channels(signals), None if mask is None else np.tile(mask, 2)
         if signals.min() < 0.0:
             # The words that scikit-learn expects of a transformer that needs non-negative data.
             raise ValueError(
                 f"Negative values in data passed to {type(self).__name__}: with split_channels=False "
                 f"signals must not be negative; got {signals.min()}"
             )
-        return signals
+        return signals, mask
 
     def _start(self, n_inputs: int) -> TwoPhaseNetwork | None:
         """Return the network that `dict_init` says, if any."""
@@ -406,7 +435,9 @@ class SpikingDictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixi
     def _seed(self) -> int:
         return int(check_random_state(self.random_state).randint(2**31 - 1))
 
-    def _first_learner(self, signals: np.ndarray, settings: LearningSettings, seed: int) -> TwoPhaseLearner:
+    def _first_learner(
+        self, signals: np.ndarray, mask: np.ndarray | None, settings: LearningSettings, seed: int
+    ) -> TwoPhaseLearner:
         if not signals.any():
             raise ValueError("X must not be all zeros: there is nothing to learn")
         n_inputs = signals.shape[1]
@@ -417,8 +448,15 @@ class SpikingDictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixi
             if start is not None and n_components != n_atoms:
                 raise ValueError(f"dict_init has {n_atoms} atoms but n_components is {n_components}")
             n_atoms = n_components
+        _require_penalties(settings, n_atoms)
         return new_learner(
-            signals, n_atoms, settings=settings, start=start, replace_dead=self.replace_dead, rng=seed
+            signals,
+            n_atoms,
+            mask=mask,
+            settings=settings,
+            start=start,
+            replace_dead=self.replace_dead,
+            rng=seed,
         )
 
     def _keep(self, learner: TwoPhaseLearner, array: np.ndarray) -> None:
@@ -446,24 +484,37 @@ class SpikingDictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixi
     def _problem(self, array: np.ndarray) -> LassoProblem:
         """Return the problem of coding signals in what was learned."""
         if checks.flag("positive_code", self.positive_code):
-            signals, dictionary = self._channels(array, is_split=self._is_split), self.learner_.dictionary
+            signals, mask = self._channels(array, is_split=self._is_split)
+            dictionary = self.learner_.dictionary
         else:
-            signals, dictionary = array.astype(np.float64, copy=False), self._components
-        penalty = self._coding_penalty()
+            (signals, mask), dictionary = self._known(array), self._components
+        name = "alpha" if self.transform_alpha is None else "transform_alpha"
+        penalty = penalty_of(getattr(self, name), np.square(dictionary).sum(axis=1), name=name)
         if not dictionary.any():
             # All atoms vanished, and a problem needs one.  No code is worth a penalty above any correlation,
             # which is at most the norm of the signal.
             dictionary = np.ones_like(dictionary)
             penalty = 2.0 * max(1.0, float(np.abs(signals).sum(axis=1).max()))
-        return LassoProblem(dictionary, signals, penalty, positive=self.positive_code)
-
-    def _coding_penalty(self) -> float:
-        if self.transform_alpha is None:
-            return checks.positive_number("alpha", self.alpha)
-        return checks.positive_number("transform_alpha", self.transform_alpha)
+        masked = {} if mask is None else {"mask": mask}
+        return LassoProblem(dictionary, signals, penalty, positive=self.positive_code, **masked)
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.input_tags.positive_only = self.split_channels is False
+        tags.input_tags.allow_nan = nan_is_missing(self.missing_values)
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
+
+
+def _checked_penalty(name: str, value: float | np.ndarray) -> float | np.ndarray:
+    """Return a positive number, or an array of them."""
+    if np.ndim(value) == 0:
+        return checks.positive_number(name, value)
+    array = checks.real_array(name, value, shape=(None,), meaning="one penalty an atom")
+    return checks.positive_array(name, array, len(array), meaning="one penalty an atom")
+
+
+def _require_penalties(settings: LearningSettings, n_atoms: int) -> None:
+    n_penalties = np.size(settings.penalty)
+    if np.ndim(settings.penalty) and n_penalties != n_atoms:
+        raise ValueError(f"alpha must be one number, or one for each of {n_atoms} atoms; got {n_penalties}")

@@ -27,14 +27,15 @@ def warn_of_silence(learner: TwoPhaseLearner, signals: np.ndarray) -> None:
     signals : ndarray, shape (n_signals, n_inputs)
         What it learned from.
     """
-    atoms, penalty = learner.dictionary.T, learner.settings.penalty
+    atoms, penalty = learner.dictionary.T, learner.settings.penalties(learner.n_atoms)
     pieces = np.array_split(signals, math.ceil(len(signals) / SIGNALS_AT_ONCE))
-    largest = max(float((piece @ atoms).max()) for piece in pieces)
+    largest = np.max([(piece @ atoms).max(axis=0) for piece in pieces], axis=0)
     n_dead = len(learner.dead_atoms)
-    if largest <= penalty:
+    if (largest <= penalty).all():
+        atom = int(np.argmax(largest / penalty))
         message = (
-            f"no atom codes any signal: alpha is {penalty:g}, but the largest correlation of a signal with "
-            f"an atom is {largest:.3g}"
+            f"no atom codes any signal: alpha is {penalty[atom]:g}, but the largest correlation of a signal "
+            f"with an atom is {largest[atom]:.3g}"
         )
     elif n_dead:
         message = (

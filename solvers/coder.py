@@ -9,7 +9,7 @@ from sklearn.utils.validation import check_array
 
 from solvers.conditioning import warn_if_all_zero, warn_if_transposed
 from solvers.dictionaries import dictionary_of
-from solvers.estimator_input import checked_codes, checked_input
+from solvers.estimator_input import checked_codes, checked_input, known_entries, nan_is_missing
 from solvers.held_out import held_out_score
 from solvers.penalties import penalty_of
 from solvers.penalty import Penalty
@@ -46,6 +46,9 @@ class SpikingSparseCoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         work: 1e-6 (`solve_active_set`), or 1e-3 without `polish` (`solve_spiking`).
     max_duration : float, default 10000
         Simulated time after which the network is stopped, without `polish`; see `solve_spiking`.
+    missing_values : float, optional
+        What stands for a missing entry of the signals, `np.nan` perhaps: the objective is then that of the
+        known entries.  By default none is missing, and NaN is an error.
     n_jobs : int, optional
         Number of joblib workers.
 
@@ -82,6 +85,7 @@ class SpikingSparseCoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         polish: bool = True,
         tol: float | None = None,
         max_duration: float = 10_000.0,
+        missing_values: float | None = None,
         n_jobs: int | None = None,
     ) -> None:
         self.dictionary = dictionary
@@ -92,6 +96,7 @@ class SpikingSparseCoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         self.polish = polish
         self.tol = tol
         self.max_duration = max_duration
+        self.missing_values = missing_values
         self.n_jobs = n_jobs
 
     def fit(self, X: np.ndarray, y: None = None) -> SpikingSparseCoder:
@@ -190,7 +195,9 @@ class SpikingSparseCoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
                 f"dictionary.shape is {atoms.shape}, X.shape is {signals.shape}"
             )
         penalty = penalty_of(self.alpha, atoms.squared_norms, name="alpha")
-        return LassoProblem(self.dictionary, signals, penalty, positive=self.positive)
+        mask = known_entries(signals, self.missing_values)
+        masked = {} if mask is None else {"mask": mask}
+        return LassoProblem(self.dictionary, signals, penalty, positive=self.positive, **masked)
 
     def __sklearn_is_fitted__(self) -> bool:
         return True
@@ -198,5 +205,6 @@ class SpikingSparseCoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.requires_fit = False
+        tags.input_tags.allow_nan = nan_is_missing(self.missing_values)
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numbers
 from typing import Any
 
 import numpy as np
@@ -12,8 +13,10 @@ from sklearn.utils.validation import check_array, validate_data
 FLOATS = (np.float64, np.float32)
 
 
-def checked_input(estimator: BaseEstimator, X: Any, *, reset: bool, **checks: Any) -> np.ndarray:
+def checked_input(estimator: BaseEstimator, X: Any, *, reset: bool) -> np.ndarray:
     """Return `X` as a float64 or float32 array, by the rules of scikit-learn; masked entries are an error.
+
+    NaN is one too, unless it is the `missing_values` of the estimator.
 
     Parameters
     ----------
@@ -23,8 +26,6 @@ def checked_input(estimator: BaseEstimator, X: Any, *, reset: bool, **checks: An
         What it was called with.
     reset : bool
         Whether the estimator takes the number and names of features from `X`, or checks them.
-    **checks
-        Further arguments of `sklearn.utils.validation.validate_data`.
 
     Raises
     ------
@@ -33,8 +34,47 @@ def checked_input(estimator: BaseEstimator, X: Any, *, reset: bool, **checks: An
     ValueError, TypeError
         As scikit-learn says.
     """
-    _require_unmasked(estimator, X)
-    return validate_data(estimator, X, reset=reset, dtype=FLOATS, **checks)
+    _require_unmasked(X)
+    finite = "allow-nan" if nan_is_missing(estimator.missing_values) else True
+    return validate_data(estimator, X, reset=reset, dtype=FLOATS, ensure_all_finite=finite)
+
+
+def nan_is_missing(missing_values: float | None) -> bool:
+    """Return whether NaN stands for a missing entry.
+
+    Parameters
+    ----------
+    missing_values : float or None
+        The parameter of an estimator.
+
+    Raises
+    ------
+    TypeError
+        If it is neither None nor a number.
+    """
+    if missing_values is None:
+        return False
+    if isinstance(missing_values, (bool, np.bool_)) or not isinstance(missing_values, numbers.Real):
+        raise TypeError(
+            f"missing_values must be None, np.nan or a number; got {type(missing_values).__name__}"
+        )
+    return bool(np.isnan(missing_values))
+
+
+def known_entries(array: np.ndarray, missing_values: float | None) -> np.ndarray | None:
+    """Return a mask of the entries that are not missing, or None if all are known.
+
+    Parameters
+    ----------
+    array : ndarray
+        From `checked_input`.
+    missing_values : float or None
+        What stands for a missing entry; NaN perhaps.
+    """
+    if missing_values is None:
+        return None
+    known = ~np.isnan(array) if nan_is_missing(missing_values) else array != missing_values
+    return None if known.all() else known
 
 
 def checked_codes(X: Any, n_atoms: int) -> np.ndarray:
@@ -53,9 +93,10 @@ def checked_codes(X: Any, n_atoms: int) -> np.ndarray:
     return codes
 
 
-def _require_unmasked(estimator: BaseEstimator, X: Any) -> None:
+def _require_unmasked(X: Any) -> None:
     rows = X if isinstance(X, (list, tuple)) else (X,)
     if any(np.ma.is_masked(row) for row in rows):
-        can_be_missing = "missing_values" in estimator.get_params(deep=False)
-        remedy = "X.filled(np.nan) with missing_values=np.nan" if can_be_missing else "X.filled(value)"
-        raise TypeError(f"X must not have masked entries; pass {remedy}")
+        raise TypeError(
+            "X must not have masked entries; if they are missing, pass X.filled(np.nan) to an estimator with "
+            "missing_values=np.nan"
+        )

@@ -385,7 +385,10 @@ def test_atoms_that_vanished_code_nothing(signals, fitted, n_vanished):
     ("parameters", "error", "message"),
     [
         ({"alpha": 0.0}, ValueError, "alpha must be positive; got 0.0"),
-        ({"alpha": [0.1]}, TypeError, "alpha must be a real number; got list"),
+        ({"alpha": [0.1]}, ValueError, "alpha must be one number, or one for each of 10 atoms; got 1"),
+        ({"alpha": [0.1, -0.1]}, ValueError, r"alpha must be positive; got -0.1 at \[1\]"),
+        ({"alpha": "small"}, TypeError, "alpha must be a real number; got str"),
+        ({"missing_values": "none"}, TypeError, "missing_values must be None, np.nan or a number; got str"),
         ({"n_components": 0}, ValueError, "n_components must be positive; got 0"),
         ({"n_components": 2.0}, TypeError, "n_components must be an integer; got float"),
         ({"batch_size": 0}, ValueError, "batch_size must be positive; got 0"),

@@ -30,7 +30,7 @@ def _update_dict(*_args: object, **_keywords: object) -> None:
 
 
 class SparseCoder(SpikingSparseCoder):
-    readout, refine, tol = "smooth", True, None
+    readout, refine, tol, missing_values = "smooth", True, None, None
 
     def __init__(
         self,

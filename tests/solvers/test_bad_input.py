@@ -292,7 +292,7 @@ CASES = [
     (
         lambda: SpikingSparseCoder(DICTIONARY, alpha=0.1).fit(np.ma.masked_equal(SIGNALS, SIGNALS[0, 0])),
         TypeError,
-        "X must not have masked entries; pass X.filled(value)",
+        "X must not have masked entries; if they are missing, pass X.filled(np.nan) to an estimator with missing_values=np.nan",
     ),
     (
         lambda: held_out_score(LassoProblem(DICTIONARY, SIGNALS, 0.1), n_folds=0),
