@@ -66,14 +66,14 @@ def mean_objective(
     dictionary: np.ndarray,
     signals: np.ndarray,
     *,
-    penalty: float,
+    penalty: float | np.ndarray,
     normalise: bool = True,
     n_jobs: int | None = None,
     progress: bool = False,
 ) -> DictionaryScore:
     """Return the mean objective of a dictionary on held-out signals, the codes a >= 0 solved exactly.
 
-    ``1/2 ||x - a D||^2 + penalty ||a||_1``, minimised over a for each signal x.
+    ``1/2 ||x - a D||^2 + sum_i penalty_i a_i``, minimised over a for each signal x.
 
     Parameters
     ----------
@@ -81,8 +81,8 @@ def mean_objective(
         D.  Atoms that are zero are left out.
     signals : array_like, shape (n_signals, n_features)
         x.
-    penalty : float
-        Positive.
+    penalty : float or array_like, shape (n_atoms,)
+        Positive; of all atoms or of each.
     normalise : bool, default True
         Whether to scale the atoms to unit norm first: without a constraint, large atoms make penalties
         small.
@@ -109,13 +109,14 @@ def mean_objective(
     dictionary = checks.real_array(
         "dictionary", dictionary, shape=(None, signals.shape[1]), meaning="(n_atoms, n_features)"
     )
-    penalty = checks.positive_number("penalty", penalty)
+    penalty = checks.positive_array("penalty", penalty, len(dictionary), meaning="one for each atom")
     normalise = checks.flag("normalise", normalise)
     checks.flag("progress", progress)
     if not dictionary.any():
         raise ValueError("dictionary must not be all zero")
 
-    atoms = dictionary[dictionary.any(axis=1)]
+    used = dictionary.any(axis=1)
+    atoms, penalty = dictionary[used], penalty[used]
     if normalise:
         atoms = unit_norm(atoms)
     gram = atoms @ atoms.T

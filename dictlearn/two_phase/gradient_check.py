@@ -285,10 +285,11 @@ def _exact_codes(network: TwoPhaseNetwork, task: Task, n_jobs: int | None) -> np
     options = {"polish": True, "tol": TOL, "n_jobs": n_jobs}
     if task.mask is None:
         return solve_spiking(LassoProblem(atoms, task.signals, penalty, positive=True), **options).codes
-    codes = np.empty((len(task.signals), network.n_atoms))
+    codes = np.zeros((len(task.signals), network.n_atoms))
     for code, signal, known in zip(codes, task.signals, task.mask, strict=True):
-        problem = LassoProblem(atoms * known, signal[np.newaxis], penalty, positive=True)
-        code[:] = solve_spiking(problem, **options).codes[0]
+        if signal.any():
+            problem = LassoProblem(atoms * known, signal[np.newaxis], penalty, positive=True)
+            code[:] = solve_spiking(problem, **options).codes[0]
     return codes
 
 

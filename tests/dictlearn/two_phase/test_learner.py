@@ -567,6 +567,10 @@ def test_callback_sees_the_learner_and_may_stop_it(signals, tmp_path):
     assert [n // 1000 for n in seen] == [1, 2, 2]
     assert seen[-1] == 2500
 
+    seen.clear()
+    learn(signals, 100, callback=lambda learner: seen.append(learner.n_samples), callback_every=1)
+    assert seen == [16, 32, 48, 64, 80, 96, 100]
+
     options = {"checkpoint": tmp_path / "learner.npz"}
     stopped = learn(signals, 2500, callback=lambda learner: True, **options)
     assert 1000 <= stopped.n_samples < 1016
@@ -881,6 +885,7 @@ GOOD = np.ones((4, 3))
         (lambda: learn_dictionary(GOOD, 2, penalty=0.1, checkpoint=3), TypeError, "checkpoint must be a path; got int"),
         (lambda: learn_dictionary(GOOD, 2, penalty=0.1, checkpoint="/no/such/file"), ValueError, "checkpoint must lie in a folder that exists; got '/no/such/file'"),
         (lambda: learn_dictionary(GOOD, 2, penalty=0.1, checkpoint_every=0), ValueError, "checkpoint_every must be positive; got 0"),
+        (lambda: learn_dictionary(GOOD, 2, penalty=0.1, callback_every=0), ValueError, "callback_every must be positive; got 0"),
         (lambda: LearningSettings(penalty=0.1, kappa=1.0), ValueError, r"kappa must lie in \[0, 1\); got 1.0"),
         (lambda: LearningSettings(penalty=0.1, kappa=0.0), ValueError, "kappa must be positive"),
         (lambda: LearningSettings(penalty=0.1, duration=-1.0), ValueError, "duration must be positive; got -1.0"),

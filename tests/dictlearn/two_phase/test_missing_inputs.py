@@ -234,25 +234,25 @@ def test_what_is_unknown_is_not_looked_at(learned, n_jobs):
         assert_same(other, expected)
 
 
-def test_a_planted_dictionary_is_learned_from_half_of_the_inputs():
-    """As well as from all of them, where filling in zeros or means is much worse."""
+def test_half_of_the_inputs_teach_a_planted_dictionary():
+    """Learning stays where all inputs would have it; with zeros or means filled in it goes elsewhere."""
     atoms, signals = planted(12, 24, 3000, seed=1)
-    held_out = planted(12, 24, 3000, seed=1)[1][-300:]
-    signals = signals[:-300]
+    signals, held_out = signals[:-300], signals[-300:]
     mask = np.random.default_rng(0).uniform(size=signals.shape) < 0.5
     means = (signals * mask).sum(axis=0) / mask.sum(axis=0)
-    options = {"penalty": 0.05, "n_samples": 15_000, "start": random_dictionary(12, 24, rng=1), "rng": 2}
+    start = atoms + 0.5 * random_dictionary(12, 24, rng=1)
+    settings = replace(SETTINGS, duration=20.0, time_step=1 / 16)
+    options = {"settings": settings, "n_samples": 6_000, "start": start, "rng": 2}
 
     def objective(learner):
         return mean_objective(learner.dictionary, held_out, penalty=0.05).objective
 
     whole = objective(learn_dictionary(signals, **options))
     masked = learn_dictionary(signals, mask=mask, **options)
-    filled = objective(learn_dictionary(np.where(mask, signals, means), **options))
-    zeros = objective(learn_dictionary(signals * mask, **options))
-    assert objective(masked) < 1.1 * whole
-    assert min(filled, zeros) > 1.3 * whole
-    assert masked.network.consistency > 0.95
+    assert objective(masked) < 1.05 * whole
+    for filled in (0.0, means):
+        assert objective(learn_dictionary(np.where(mask, signals, filled), **options)) > 1.2 * whole
+    assert masked.network.consistency > 0.98
     np.testing.assert_allclose(np.linalg.norm(masked.network.feedback, axis=0), 1.0, atol=0.05)
 
 
@@ -280,13 +280,13 @@ def test_the_objective_of_the_history_is_that_of_known_inputs(learned):
 
 
 def test_an_input_that_is_never_known_is_left_to_the_others(learned):
-    """No atom keeps weight where nothing was ever seen."""
+    """Weights decay where nothing was ever seen: norms of one are worth more elsewhere."""
     _, signals, mask = learned
     mask = mask.copy()
     mask[:, 3] = False
     learner = learn_dictionary(signals, 8, mask=mask, settings=SETTINGS, n_samples=12_000, rng=3)
-    used = learner.usage > 0.1 * learner.usage.max()
-    assert learner.dictionary[used, 3].max() < 0.02
+    start = random_dictionary(8, 12, rng=3)
+    assert learner.dictionary[:, 3].mean() < 0.2 * start[:, 3].mean()
 
 
 @pytest.mark.parametrize("n_batches", [0, 3, 17])
