@@ -12,6 +12,7 @@ if getattr(solvers, "__distribution__", None) != "sparsespike":
     )
 
 from dictlearn.baselines import LearningCurve, learn_by_gradient_descent, learn_with_scikit_learn
+from dictlearn.displays import AtomsDisplay, LearningDisplay
 from dictlearn.evaluation import AtomMatch, DictionaryScore, match_atoms, mean_objective
 from dictlearn.images.channels import join_channels, split_channels
 from dictlearn.images.dct import overcomplete_dct
@@ -36,10 +37,12 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AtomMatch",
+    "AtomsDisplay",
     "DenoisingResult",
     "DictionaryScore",
     "GradientCheck",
     "LearningCurve",
+    "LearningDisplay",
     "LearningSettings",
     "PaperSteps",
     "Phase",

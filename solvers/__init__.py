@@ -16,6 +16,7 @@ from solvers.analog import solve_analog
 from solvers.compare import compare, comparison_table, plot_comparison
 from solvers.conditioning import IllPosedWarning
 from solvers.convolution import ConvolutionalDictionary
+from solvers.displays import CodePathDisplay
 from solvers.fista import solve_fista
 from solvers.held_out import held_out_score
 from solvers.optimality import duality_gap, kkt_violation, objective, penalty_max
@@ -38,6 +39,7 @@ __distribution__ = "sparsespike"
 __all__ = [
     "L1",
     "ActiveSetResult",
+    "CodePathDisplay",
     "ConvolutionalDictionary",
     "ElasticNet",
     "IllPosedWarning",

@@ -138,6 +138,15 @@ class SpikingSparseCoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         """
         return self._encode(checked_input(self, X, reset=False))
 
+    def problem(self, X: np.ndarray) -> LassoProblem:
+        """Return the problem of coding signals, for any solver, `path` or `compare`.
+
+        Parameters
+        ----------
+        X : array_like, shape (n_signals, n_features)
+        """
+        return self._problem(checked_input(self, X, reset=False))
+
     def inverse_transform(self, X: np.ndarray) -> np.ndarray:
         """Return the signals of codes, codes @ dictionary; float32 for float32 codes.
 
@@ -160,8 +169,7 @@ class SpikingSparseCoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         X : array_like, shape (n_signals, n_features)
         y : ignored
         """
-        problem = self._problem(checked_input(self, X, reset=False))
-        return held_out_score(problem, n_jobs=self.n_jobs)
+        return held_out_score(self.problem(X), n_jobs=self.n_jobs)
 
     @property
     def _n_features_out(self) -> int:

@@ -1,6 +1,6 @@
 """scikit-learn's callbacks in a fit: what is called, when, with what; and that nothing changes by it."""
 
-import copy
+import importlib
 import sys
 
 import numpy as np
@@ -9,11 +9,10 @@ from sklearn.base import clone
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
+import dictlearn
 from dictlearn import SpikingDictionaryLearning
 
-callback_module = pytest.importorskip(
-    "sklearn.callback", reason="callbacks are of scikit-learn 1.9 and later"
-)
+sklearn_callback = pytest.importorskip("sklearn.callback", reason="came with scikit-learn 1.9")
 
 # Not a multiple of the batch; 7 passes of 450 samples cross three thousands.
 N_SIGNALS, N_PASSES = 450, 7
@@ -114,27 +113,29 @@ def test_callbacks_are_torn_down_after_an_error(learning, signals):
 
 
 def test_callbacks_of_scikit_learn(learning, signals, capsys):
-    monitor = callback_module.ScoringMonitor(scoring=None)
+    monitor = sklearn_callback.ScoringMonitor(scoring={"predicted": lambda fitted, X, y: fitted.score(X)})
     learned = clone(learning).set_params(max_iter=2).set_callbacks(monitor)
-    learned.fit(signals, np.zeros(N_SIGNALS))
-    (log,) = monitor.get_logs() if isinstance(monitor.get_logs(), list) else [monitor.get_logs()]
-    assert log.data
+    learned.fit(signals, np.zeros(N_SIGNALS))  # it scores only what has a target
+    assert f"{learned.score(signals):.3f}" in str([f"{value:.3f}" for value in _numbers(monitor.get_logs())])
     pytest.importorskip("rich")
-    bar = callback_module.ProgressBar()
+    bar = sklearn_callback.ProgressBar()
     pipeline = make_pipeline(StandardScaler(), clone(learning).set_params(max_iter=2)).set_callbacks(bar)
     pipeline.fit(signals)
     assert "SpikingDictionaryLearning" in capsys.readouterr().out
 
 
+def _numbers(logs):
+    """Return all scores of the logs of a `ScoringMonitor`."""
+    return [entry["predicted"] for log in np.atleast_1d(logs) for entry in log.data if "predicted" in entry]
+
+
 def test_without_callbacks_in_scikit_learn(monkeypatch, signals):
     """As with versions before 1.9: everything but `set_callbacks`."""
-    kept = {name: copy.copy(module) for name, module in sys.modules.items() if name.startswith("dictlearn.")}
     monkeypatch.setitem(sys.modules, "sklearn.callback", None)
-    for name in ("dictlearn.callbacks", "dictlearn.estimator"):
-        monkeypatch.delitem(sys.modules, name)
-    from dictlearn.estimator import SpikingDictionaryLearning as WithoutCallbacks
-
-    assert WithoutCallbacks is not SpikingDictionaryLearning
-    assert not hasattr(WithoutCallbacks, "set_callbacks")
-    assert WithoutCallbacks(3, max_iter=1, random_state=0).fit(signals).components_.shape == (3, 4)
-    assert kept
+    for name in ("callbacks", "estimator"):
+        monkeypatch.setattr(dictlearn, name, getattr(dictlearn, name))
+        monkeypatch.delitem(sys.modules, f"dictlearn.{name}")
+    without = importlib.import_module("dictlearn.estimator").SpikingDictionaryLearning
+    assert without is not SpikingDictionaryLearning
+    assert not hasattr(without, "set_callbacks")
+    assert without(3, max_iter=1, random_state=0).fit(signals).components_.shape == (3, 4)
