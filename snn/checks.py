@@ -84,8 +84,8 @@ def float_array(name: str, value: Any, *, shape: tuple[int | None, ...], meaning
     return array if array.flags.aligned else array.copy()
 
 
-def require_finite(name: str, array: np.ndarray) -> None:
-    """Raise ValueError naming the first entry of `array` that is NaN or infinite."""
+def require_finite(name: str, array: np.ndarray, *, hint: str = "") -> None:
+    """Raise ValueError naming the first entry of `array` that is NaN or infinite; `hint` ends the message."""
     # The sum is finite unless an entry is not, or it overflows: only then look at each.
     with np.errstate(over="ignore", invalid="ignore"):
         total = array.sum()
@@ -95,7 +95,7 @@ def require_finite(name: str, array: np.ndarray) -> None:
     if len(wrong):
         where = ", ".join(str(int(i)) for i in wrong[0])
         value = float(array[tuple(wrong[0])])
-        raise ValueError(f"{name} must be finite; got {value} at [{where}]")
+        raise ValueError(f"{name} must be finite; got {value} at [{where}]{hint}")
 
 
 def read_only(array: np.ndarray) -> np.ndarray:

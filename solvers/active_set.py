@@ -20,6 +20,7 @@ from solvers.gram import (
     ROUNDS_PER_ATOM,
     ConvolutionalGram,
     DenseGram,
+    OwnWeights,
     gram_of,
     uses_full_gram,
 )
@@ -105,7 +106,8 @@ def solve_active_set(
     Notes
     -----
     For few signals in a large dictionary only the entries of the Gram matrix between atoms that may be active
-    are computed, unless the problem has the matrix.
+    are computed, unless the problem has the matrix.  The same holds for any number of signals that have masks
+    of their own; a mask that all share has a Gram matrix.
 
     References
     ----------
@@ -125,7 +127,10 @@ def solve_active_set(
         result = _solved_alone(problem, guess, tol, max_rounds)
         if result is not None:
             return result
-    gram = gram_of(problem, on_demand=True, most_signals=max(problem.n_atoms // ATOMS_PER_SIGNAL, 1))
+    if problem.has_own_weights:
+        gram = OwnWeights(problem)
+    else:
+        gram = gram_of(problem, on_demand=True, most_signals=max(problem.n_atoms // ATOMS_PER_SIGNAL, 1))
     n_workers = effective_n_jobs(n_jobs) if problem.n_signals > 1 else 1
     parts = batch_slices(problem.n_signals, problem.n_atoms, n_workers)
     batches = (
@@ -176,7 +181,9 @@ def _solved_alone(
     problem is that of the calls.
     """
     rows = problem.atoms.rows
-    if rows is None or not problem.penalty.is_elastic_net or not uses_full_gram(problem):
+    if rows is None or not problem.penalty.is_elastic_net or problem.feature_weights is not None:
+        return None
+    if not uses_full_gram(problem):
         return None
     start = guess.start(1)
     report = np.empty(N_REPORTED)
@@ -187,7 +194,7 @@ def _solved_alone(
         problem.l1_weights,
         problem.curvatures,
         problem.positive,
-        problem.signals,
+        problem.dense_signals(),
         problem.correlations,
         start.columns,
         start.values,
@@ -232,7 +239,7 @@ def _joined(outcomes: list[_Outcome]) -> _Outcome:
 
 def _solve_batch(
     batch: tuple[LassoProblem, _Guess],
-    gram: DenseGram | ConvolutionalGram,
+    gram: DenseGram | ConvolutionalGram | OwnWeights,
     tol: float,
     max_rounds: int | None,
 ) -> _Outcome:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 from tqdm import tqdm
 
 from snn import checks, simulate_analog
+from solvers.masks import solve_groups
 from solvers.optimality import measure
 from solvers.problem import LassoProblem
 from solvers.result import SparseCodingResult, certified_result
@@ -79,7 +82,11 @@ def solve_analog(
     max_duration = checks.positive_number("max_duration", max_duration)
     progress = checks.flag("progress", progress)
 
-    norms = np.sqrt(problem.atoms.positive_squared_norms)
+    limit = f"max_duration={max_duration:g}"
+    if problem.has_own_weights:
+        solve = partial(solve_analog, tol=tol, max_duration=max_duration)
+        return solve_groups(solve, problem, start=codes_at_start, progress=progress, limit=limit)
+    norms = np.sqrt(problem.weighted_setup.atoms.positive_squared_norms)
     weights = -(problem.gram / norms / norms[:, np.newaxis])
     np.fill_diagonal(weights, 0.0)
     shape = (problem.n_signals, problem.n_atoms)
@@ -90,9 +97,7 @@ def solve_analog(
         one = problem.subset(slice(signal, signal + 1))
         codes[signal], n_steps[signal] = _solve_one(one, codes[signal], weights, norms, tol, max_duration)
 
-    return certified_result(
-        problem, codes, method="analog", tol=tol, n_steps=n_steps, limit=f"max_duration={max_duration:g}"
-    )
+    return certified_result(problem, codes, method="analog", tol=tol, n_steps=n_steps, limit=limit)
 
 
 def _solve_one(
@@ -112,7 +117,7 @@ def _solve_one(
     length = np.sqrt(2.0 * problem.energies[0])
     drive = problem.correlations[0] / (norms * length)
     threshold = problem.l1_weights / (norms * length)
-    divisor = 1.0 + problem.curvatures / problem.atoms.positive_squared_norms
+    divisor = 1.0 + problem.curvatures / problem.weighted_setup.atoms.positive_squared_norms
     potential = np.zeros(problem.n_atoms)
     if code.any():
         potential = _potential(code * norms / length, drive, weights, threshold, divisor, problem.positive)

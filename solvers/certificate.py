@@ -7,8 +7,10 @@ from scipy import sparse
 
 from snn import checks
 from solvers._kernels.certificate import DUALITY_GAP, KKT_VIOLATION, OBJECTIVE, measure_codes
-from solvers.optimality import Optimality, measure
+from solvers.optimality import BLOCK_ENTRIES, Optimality, measure
 from solvers.problem import LassoProblem
+
+NO_ROWS = checks.read_only(np.empty((0, 0)))
 
 
 def certify(problem: LassoProblem, codes: sparse.csr_array) -> Optimality:
@@ -28,24 +30,42 @@ def certify(problem: LassoProblem, codes: sparse.csr_array) -> Optimality:
     penalty, rows = problem.penalty, problem.atoms.rows
     if rows is None or not penalty.is_elastic_net:
         return measure(problem, codes)
-    figures = np.empty((3, problem.n_signals))
-    measure_codes(
-        rows,
-        problem.atoms.norms,
-        penalty.l1_weights,
-        penalty.curvatures,
-        problem.positive,
-        problem.signals,
-        _indices(codes.indptr),
-        _indices(codes.indices),
-        checks.read_only(codes.data),
-        figures,
-    )
+    figures = []
+    pointers, columns = _indices(codes.indptr), _indices(codes.indices)
+    # Sparse signals, and masks, take their full size for a few signals at a time.
+    step = problem.n_signals
+    if sparse.issparse(problem.signals) or problem.has_own_weights:
+        step = max(1, BLOCK_ENTRIES // problem.n_features)
+    for first in range(0, problem.n_signals, step):
+        block = slice(first, first + step)
+        part = problem if step >= problem.n_signals else problem.subset(block)
+        figures.append(np.empty((3, part.n_signals)))
+        measure_codes(
+            rows,
+            problem.atoms.norms,
+            penalty.l1_weights,
+            penalty.curvatures,
+            problem.positive,
+            part.dense_signals(),
+            _weights(part),
+            checks.read_only(pointers[first : first + part.n_signals + 1]),
+            columns,
+            checks.read_only(codes.data),
+            figures[-1],
+        )
+    figures = figures[0] if len(figures) == 1 else np.concatenate(figures, axis=1)
     return Optimality(
         objective=figures[OBJECTIVE],
         duality_gap=figures[DUALITY_GAP],
         kkt_violation=figures[KKT_VIOLATION],
     )
+
+
+def _weights(problem: LassoProblem) -> np.ndarray:
+    """Return the weights of features as numbers, a row for each signal or one for all; no row without any."""
+    if problem.feature_weights is None:
+        return NO_ROWS
+    return checks.read_only(np.atleast_2d(problem.feature_weights).astype(np.float64, copy=False))
 
 
 def _indices(array: np.ndarray) -> np.ndarray:

@@ -137,9 +137,22 @@ class ConvolutionalDictionary(Dictionary):
         norms = np.sqrt(self.positive_squared_norms[: self.n_kernels, np.newaxis, np.newaxis])
         return ConvolutionalDictionary(self.kernels / (norms * scale), self.image_shape, self.stride)
 
-    def normal_product(self, codes: np.ndarray, *, out: np.ndarray) -> None:
-        """Write codes @ D @ D.T to `out`, shape (n_signals, n_atoms)."""
-        self.correlate(self.reconstruct(codes), out=out)
+    def weighted_squared_norms(
+        self, weights: np.ndarray, signals: np.ndarray, atoms: np.ndarray
+    ) -> np.ndarray:
+        """Return sum_j w_j d_ij^2 for pairs of a signal and an atom, shape (n_pairs,)."""
+        squares = ConvolutionalDictionary(self.kernels**2, self.image_shape, self.stride)
+        norms = squares.correlate(np.atleast_2d(weights).astype(np.float64))
+        return norms[signals if weights.ndim == 2 else 0, atoms]
+
+    def normal_product(
+        self, codes: np.ndarray, *, out: np.ndarray, weights: np.ndarray | None = None
+    ) -> None:
+        """Write codes @ D @ D.T to `out`, shape (n_signals, n_atoms), weights in between if there are any."""
+        images = self.reconstruct(codes)
+        if weights is not None:
+            images *= weights
+        self.correlate(images, out=out)
 
     def correlate(self, signals: np.ndarray, *, out: np.ndarray | None = None) -> np.ndarray:
         """Return the inner products of signals with all atoms, shape (n_signals, n_atoms).

@@ -52,11 +52,15 @@ class Dictionary(ABC):
 
     @cached_property
     def positive_squared_norms(self) -> np.ndarray:
-        """||d_i||^2; for an atom of norm zero, to divide by, the largest of them.  Shape (n_atoms,)."""
+        """||d_i||^2; for an atom of norm zero, to divide by, the largest of them.  Shape (n_atoms,).
+
+        Where a mask leaves nothing of any atom, they are all 1.
+        """
         squared_norms = self.squared_norms
         if squared_norms.min() > 0.0:
             return squared_norms
-        return checks.read_only(np.where(squared_norms > 0.0, squared_norms, squared_norms.max()))
+        largest = squared_norms.max() or 1.0
+        return checks.read_only(np.where(squared_norms > 0.0, squared_norms, largest))
 
     @abstractmethod
     def require_norms(self) -> None:
@@ -112,8 +116,48 @@ class Dictionary(ABC):
         """Return some rows of the Gram matrix D @ D.T, shape (len(atoms), n_atoms)."""
 
     @abstractmethod
-    def normal_product(self, codes: np.ndarray, *, out: np.ndarray) -> None:
-        """Write codes @ D @ D.T to `out`, shape (n_signals, n_atoms), as fast as possible."""
+    def normal_product(
+        self, codes: np.ndarray, *, out: np.ndarray, weights: np.ndarray | None = None
+    ) -> None:
+        """Write codes @ D @ D.T to `out`, shape (n_signals, n_atoms), as fast as possible.
+
+        With `weights` of features, shape (n_signals, n_features), it is (w * (codes @ D)) @ D.T.
+        """
+
+    def weighted(self, weights: np.ndarray) -> Dictionary:
+        """Return the dictionary D diag(sqrt(w)) without features of weight zero, whose atoms may be zero.
+
+        Parameters
+        ----------
+        weights : ndarray of bool or float64, shape (n_features,)
+
+        Raises
+        ------
+        TypeError
+            If the dictionary is not an array.
+        """
+        self.refuse_weights()
+
+    def refuse_weights(self) -> NoReturn:
+        """Raise TypeError: a solver cannot take a mask with this dictionary."""
+        raise TypeError(
+            "problem must have an array of atoms for this solver where features are masked or weighted; got "
+            f"a {type(self).__name__}: solve_fista takes it"
+        )
+
+    @abstractmethod
+    def weighted_squared_norms(
+        self, weights: np.ndarray, signals: np.ndarray, atoms: np.ndarray
+    ) -> np.ndarray:
+        """Return sum_j w_j d_ij^2 for pairs of a signal and an atom, shape (n_pairs,).
+
+        Parameters
+        ----------
+        weights : ndarray of bool or float64, shape (n_features,) or (n_signals, n_features)
+            Those of each signal, or of all.
+        signals, atoms : ndarray of int, shape (n_pairs,)
+            The pairs, in the order of the signals.
+        """
 
     @abstractmethod
     def normalised(self, scale: float) -> Dictionary:
@@ -282,13 +326,15 @@ class DenseDictionary(Dictionary):
             raise ValueError("dictionary must have an atom of positive norm; got zeros only")
 
     def correlate(self, signals: np.ndarray) -> np.ndarray:
-        """Return signals @ array.T, shape (n_signals, n_atoms).
+        """Return signals @ array.T, shape (n_signals, n_atoms), of an array or of compressed rows.
 
         One matrix-vector product a signal: a product of matrices rounds a row differently with the
         number of rows beside it, and a code must not depend on its batch mates.  All signals go through
         a large dictionary part by part, each of which stays in cache meanwhile.  Many features are added up
         in parts.
         """
+        if sparse.issparse(signals):
+            return signals @ self._array.T
         n_atoms, n_features = self.shape
         correlations = np.empty((len(signals), n_atoms))
         step = max(VALUES_AT_ONCE // n_features, 1)
@@ -358,9 +404,41 @@ class DenseDictionary(Dictionary):
         making = 0.0 if at_hand else 0.5 * n_atoms * n_features
         return n_products * n_atoms + making < n_products * 2.0 * n_features
 
-    def normal_product(self, codes: np.ndarray, *, out: np.ndarray) -> None:
+    def normal_product(
+        self, codes: np.ndarray, *, out: np.ndarray, weights: np.ndarray | None = None
+    ) -> None:
         """Write codes @ array @ array.T to `out`; one product of matrices for all rows."""
-        np.matmul(sparse_product(codes, self._array), self._array.T, out=out)
+        fits = sparse_product(codes, self._array)
+        if weights is not None:
+            fits *= weights
+        np.matmul(fits, self._array.T, out=out)
+
+    def weighted(self, weights: np.ndarray) -> DenseDictionary:
+        """Return the dictionary D diag(sqrt(w)) without features of weight zero, whose atoms may be zero."""
+        counting = weights != 0
+        if not counting.any():
+            return DenseDictionary(np.zeros((self.shape[0], 1)))
+        array = self._array[:, counting]
+        if weights.dtype != np.bool_:
+            array *= np.sqrt(weights[counting])
+        # What is left of an atom may be next to nothing.  Its correlations are, too, so that its code is zero
+        # unless its penalty is as small; certificates know the atom itself.
+        with np.errstate(under="ignore"):
+            array[np.einsum("ij,ij->i", array, array) < SMALLEST_SQUARED_NORM] = 0.0
+        return DenseDictionary(array)
+
+    def weighted_squared_norms(
+        self, weights: np.ndarray, signals: np.ndarray, atoms: np.ndarray
+    ) -> np.ndarray:
+        """Return sum_j w_j d_ij^2 for pairs of a signal and an atom, shape (n_pairs,)."""
+        norms = np.empty(len(atoms))
+        step = max(VALUES_AT_ONCE // self.shape[1], 1)
+        for first in range(0, len(atoms), step):
+            part = slice(first, first + step)
+            array = self._array[atoms[part]]
+            rows = weights[signals[part]] if weights.ndim == 2 else weights
+            norms[part] = np.einsum("ij,ij->i", rows * array, array)
+        return norms
 
     def normalised(self, scale: float) -> DenseDictionary:
         """Return the dictionary of the atoms d_i / (||d_i|| scale)."""
@@ -394,25 +472,32 @@ def inverse_norms(squared_norms: np.ndarray) -> np.ndarray:
     return np.divide(1.0, norms, out=np.zeros_like(norms), where=norms > 0.0)
 
 
-def squared_norms_of_rows(name: str, row: str, array: np.ndarray) -> np.ndarray:
+def squared_norms_of_rows(name: str, row: str, array: np.ndarray, *, hint: str = "") -> np.ndarray:
     """Return the squared norm of each row; refuse what is not finite, or a norm that is out of range.
 
-    The array is read once, unless something is wrong with it.
+    The array is read once, unless something is wrong with it.  `hint` says what to do about a number that is
+    not finite.
     """
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
         squared_norms = np.einsum("ij,ij->i", array, array)
     # False also where one is not a number.
     if squared_norms.min() >= SMALLEST_SQUARED_NORM and squared_norms.max() < np.inf:
         return squared_norms
-    lost = ~np.isfinite(squared_norms)
-    if lost.any():
-        checks.require_finite(name, array)
-    small = np.flatnonzero(squared_norms < SMALLEST_SQUARED_NORM)
-    lost[small] = array[small].any(axis=1)
+    if not np.isfinite(squared_norms).all():
+        checks.require_finite(name, array, hint=hint)
+    is_zero = squared_norms < SMALLEST_SQUARED_NORM
+    small = np.flatnonzero(is_zero)
+    is_zero[small] = ~array[small].any(axis=1)
+    require_squared_norms(name, row, squared_norms, ~is_zero)
+    return squared_norms
+
+
+def require_squared_norms(name: str, row: str, squared_norms: np.ndarray, has_entries: np.ndarray) -> None:
+    """Raise ValueError if floating point cannot hold the squared norm of a row that is not zero."""
+    lost = ~np.isfinite(squared_norms) | (squared_norms < SMALLEST_SQUARED_NORM) & has_entries
     if lost.any():
         first = int(np.argmax(lost))
         raise ValueError(
             f"{name} must have rows of squared norm between {SMALLEST_SQUARED_NORM:.1g} and "
             f"{np.finfo(float).max:.1g}; got {squared_norms[first]:.3g} for {row} {first}: rescale"
         )
-    return squared_norms

@@ -9,9 +9,11 @@ import numpy as np
 from snn import checks
 from solvers.dictionaries import Dictionary, sparse_product
 from solvers.optimality import measure
-from solvers.problem import LassoProblem, ProblemSetup
+from solvers.problem import LassoProblem
 from solvers.progress import Progress, progress_bar, share_of_decades
 from solvers.result import SparseCodingResult, certified_result
+from solvers.setup import ProblemSetup
+from solvers.signals import SMALLEST_WEIGHT
 from solvers.start import Start, start_codes
 
 # Iterations from one look at the duality gap to the next, and as a part of those done so far: a look costs
@@ -92,13 +94,17 @@ def solve_fista(
     shape = (problem.n_signals, problem.n_atoms)
     codes = np.zeros(shape) if codes_at_start is None else codes_at_start.toarray()
     n_steps = np.zeros(problem.n_signals, dtype=np.int64)
-    step = gradient_step(problem)
+    # With weights that are not a mask, L is that of each signal.
+    has_own_step = problem.has_own_weights and problem.feature_weights.dtype != np.bool_
+    step = None if has_own_step else gradient_step(problem)
 
-    size = max(1, BLOCK_ENTRIES // problem.n_atoms)
+    size = 1 if has_own_step else max(1, BLOCK_ENTRIES // problem.n_atoms)
     with progress_bar(problem.n_signals, unit="signal", description="fista", shown=progress) as bar:
         for first in range(0, problem.n_signals, size):
             block = slice(first, first + size)
-            _solve_block(problem.subset(block), step, tol, max_iter, codes[block], n_steps[block], bar)
+            part = problem.subset(block)
+            own = gradient_step(part) if step is None else step
+            _solve_block(part, own, tol, max_iter, codes[block], n_steps[block], bar)
 
     return certified_result(
         problem, codes, method="fista", tol=tol, n_steps=n_steps, limit=f"max_iter={max_iter} iterations"
@@ -156,19 +162,23 @@ class GradientStep(NamedTuple):
     """1 - G / L, or None if products go through the dictionary."""
     atoms: Dictionary | None
     """The atoms at norm 1 / sqrt(L), or None if products go through `matrix`."""
+    has_weights: bool = False
+    """Whether products with atoms have the weights of features in between."""
 
     @property
     def through_gram(self) -> bool:
         """True if products go through the Gram matrix."""
         return self.matrix is not None
 
-    def __call__(self, codes: np.ndarray, scaled_correlations: np.ndarray, out: np.ndarray) -> None:
+    def __call__(
+        self, codes: np.ndarray, scaled_correlations: np.ndarray, weights: np.ndarray, out: np.ndarray
+    ) -> None:
         """Write the step from `codes` to `out`; `scaled_correlations` are b / L."""
         if self.through_gram:
             sparse_product(codes, self.matrix, out)
             out += scaled_correlations
             return
-        self.atoms.normal_product(codes, out=out)
+        self.atoms.normal_product(codes, out=out, weights=weights if self.has_weights else None)
         for part in _parts(codes.shape[1]):
             np.subtract(codes[:, part], out[:, part], out=out[:, part])
             out[:, part] += scaled_correlations[:, part]
@@ -180,13 +190,22 @@ def _parts(n_atoms: int) -> list[slice]:
 
 
 def gradient_step(problem: LassoProblem) -> GradientStep:
-    """Return the step of all iterations of a problem."""
-    norms = np.sqrt(problem.atoms.positive_squared_norms)
-    largest_eigenvalue = problem.setup.once(_largest_eigenvalue)
+    """Return the step of all iterations of a problem.
+
+    Weights that signals share are part of an array of atoms; all others are part of the products, and L is
+    then at least the eigenvalue with any of them.
+    """
+    weights = problem.feature_weights
+    has_weights = weights is not None and (weights.ndim == 2 or problem.atoms.rows is None)
+    setup = problem.setup if has_weights else problem.weighted_setup
+    norms = np.sqrt(setup.atoms.positive_squared_norms)
+    largest_eigenvalue = setup.once(_largest_eigenvalue)
+    if has_weights:
+        largest_eigenvalue *= max(1.0 if weights.dtype == np.bool_ else float(weights.max()), SMALLEST_WEIGHT)
     n_products = EXPECTED_ITERATIONS * problem.n_signals
-    if not problem.atoms.gram_is_cheaper(n_products, at_hand=problem.has_gram):
-        atoms = problem.atoms.normalised(np.sqrt(largest_eigenvalue))
-        return GradientStep(norms, largest_eigenvalue, matrix=None, atoms=atoms)
+    if has_weights or not setup.atoms.gram_is_cheaper(n_products, at_hand=problem.has_gram):
+        atoms = setup.atoms.normalised(np.sqrt(largest_eigenvalue))
+        return GradientStep(norms, largest_eigenvalue, None, atoms, has_weights)
     matrix = problem.gram / (-largest_eigenvalue * norms)
     matrix /= norms[:, np.newaxis]
     matrix[np.diag_indices_from(matrix)] += 1.0
@@ -194,7 +213,8 @@ def gradient_step(problem: LassoProblem) -> GradientStep:
 
 
 def _largest_eigenvalue(setup: ProblemSetup) -> float:
-    return setup.atoms.largest_eigenvalue()
+    # A mask may leave nothing of any atom: then every step leads to zero.
+    return setup.atoms.largest_eigenvalue() or 1.0
 
 
 class Iterates:
@@ -211,6 +231,7 @@ class Iterates:
         "scaled_correlations",
         "stepped",
         "previous_stepped",
+        "weights",
         "codes",
         "next_codes",
         "change",
@@ -227,10 +248,14 @@ class Iterates:
         ]
         self.energies = problem.energies / step.largest_eigenvalue
         self.scaled_correlations = problem.correlations / (step.norms * step.largest_eigenvalue)
+        # Without weights in the products, rows of nothing.
+        self.weights = np.empty((problem.n_signals, 0))
+        if step.has_weights:
+            self.weights = np.broadcast_to(problem.feature_weights, problem.signals.shape)
         self.codes = codes * step.norms
         self.stepped, self.next_codes, self.change, self.next_change = np.zeros((4, *codes.shape))
         if self.codes.any():
-            step(self.codes, self.scaled_correlations, out=self.stepped)
+            step(self.codes, self.scaled_correlations, self.weights, out=self.stepped)
         else:
             self.stepped[:] = self.scaled_correlations
         self.previous_stepped = self.stepped.copy()
@@ -258,7 +283,7 @@ class Iterates:
         self.codes, self.next_codes = self.next_codes, self.codes
         self.change, self.next_change = self.next_change, self.change
         self.stepped, self.previous_stepped = self.previous_stepped, self.stepped
-        self.step(self.codes, self.scaled_correlations, out=self.stepped)
+        self.step(self.codes, self.scaled_correlations, self.weights, out=self.stepped)
 
     def relative_gap(self) -> np.ndarray:
         """Return duality_gap / energies of each code, as `optimality.duality_gap` defines it."""

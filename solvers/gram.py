@@ -6,19 +6,27 @@ kind they have.  The curvatures of the penalty (those of an elastic net) are par
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 from scipy import sparse
 
-from snn import InhibitionOnDemand, LateralInhibition, SignPairWeights, StencilWeights
+from snn import InhibitionOnDemand, LateralInhibition, SignPairWeights, StencilWeights, checks
 from solvers import convolutional_active_set, convolutional_network, working_set
-from solvers._kernels.active_set import ENDED, N_CORRECTIONS, N_ROUNDS, solve_active_sets
+from solvers._kernels.active_set import (
+    ENDED,
+    N_CORRECTIONS,
+    N_ROUNDS,
+    solve_active_sets,
+    solve_weighted_active_sets,
+)
 from solvers._kernels.batch import CompressedRows
 from solvers.convolution import ConvolutionalDictionary
 from solvers.dictionaries import inverse_norms
-from solvers.problem import LassoProblem, ProblemSetup
+from solvers.problem import LassoProblem
+from solvers.setup import ProblemSetup
 
 # Atoms from which on the Gram matrix is not computed for a single signal.  The full matrix of fewer atoms
 # takes a millisecond or two: `python -m tests.benchmarks size`.
@@ -47,7 +55,7 @@ class ActiveSets(NamedTuple):
 def gram_of(
     problem: LassoProblem, *, on_demand: bool = False, most_signals: int = 1
 ) -> DenseGram | ConvolutionalGram:
-    """Return the Gram matrix of a problem's dictionary.
+    """Return the Gram matrix of a problem's dictionary, with the weights that features have for all signals.
 
     Parameters
     ----------
@@ -60,16 +68,43 @@ def gram_of(
     most_signals : int, default 1
         Signals that are few.
     """
+    setup = problem.weighted_setup
     if isinstance(problem.dictionary, ConvolutionalDictionary):
         return ConvolutionalGram(problem)
     if on_demand and not uses_full_gram(problem, most_signals):
-        return DenseGram(problem.setup, on_demand=True)
-    return problem.setup.once(DenseGram)
+        return DenseGram(setup, on_demand=True)
+    return setup.once(DenseGram)
 
 
 def uses_full_gram(problem: LassoProblem, most_signals: int = 1) -> bool:
     """Return True if all of the Gram matrix of an array is used where parts of it might do."""
     return problem.n_signals > most_signals or problem.n_atoms < FEWEST_ON_DEMAND or problem.has_gram
+
+
+def codes_by_kernel(
+    solve: Callable[[np.ndarray, int, np.ndarray, np.ndarray], None],
+    problem: LassoProblem,
+    signals: np.ndarray,
+    max_rounds: int | None,
+) -> ActiveSets:
+    """Return what a kernel writes, some milliseconds at a time.
+
+    Parameters
+    ----------
+    solve : callable
+        Called with some of the signals, `max_rounds`, and the rows of codes and report to write.
+    problem, signals, max_rounds
+        As of `DenseGram.optimal_codes`.
+    """
+    if max_rounds is None:
+        max_rounds = ROUNDS_PER_ATOM * problem.n_atoms
+    codes = np.zeros((len(signals), problem.n_atoms))
+    report = np.zeros((len(signals), 3), dtype=np.int64)
+    step = max(1, VALUES_PER_CALL // problem.n_atoms)
+    for first in range(0, len(signals), step):
+        part = slice(first, first + step)
+        solve(signals[part], max_rounds, codes[part], report[part])
+    return ActiveSets(codes, report[:, N_CORRECTIONS], report[:, N_ROUNDS], report[:, ENDED].astype(np.bool_))
 
 
 class DenseGram:
@@ -127,16 +162,12 @@ class DenseGram:
         max_rounds : int, optional
             Most rounds for each signal; 10 for each atom by default.
         """
-        if max_rounds is None:
-            max_rounds = ROUNDS_PER_ATOM * problem.n_atoms
         if self._on_demand:
+            if max_rounds is None:
+                max_rounds = ROUNDS_PER_ATOM * problem.n_atoms
             return ActiveSets(*working_set.optimal_codes(problem, signals, start, max_rounds))
-        n_signals, n_atoms = len(signals), problem.n_atoms
-        codes = np.zeros((n_signals, n_atoms))
-        report = np.zeros((n_signals, 3), dtype=np.int64)
-        step = max(1, VALUES_PER_CALL // n_atoms)
-        for first in range(0, n_signals, step):
-            part = slice(first, first + step)
+
+        def solve(part: np.ndarray, most: int, codes: np.ndarray, report: np.ndarray) -> None:
             solve_active_sets(
                 self._gram,
                 problem.correlations,
@@ -144,15 +175,52 @@ class DenseGram:
                 problem.curvatures,
                 self._inverse_norms,
                 problem.positive,
-                signals[part],
+                part,
                 start,
-                max_rounds,
-                codes[part],
-                report[part],
+                most,
+                codes,
+                report,
             )
-        return ActiveSets(
-            codes, report[:, N_CORRECTIONS], report[:, N_ROUNDS], report[:, ENDED].astype(np.bool_)
-        )
+
+        return codes_by_kernel(solve, problem, signals, max_rounds)
+
+
+class OwnWeights:
+    """Where each signal has weights of features, in the place of a Gram matrix.
+
+    The products that are used are computed from the atoms, signal by signal.  So a code has the same bits
+    whatever masks the others have.
+    """
+
+    def __init__(self, problem: LassoProblem) -> None:
+        if problem.atoms.rows is None:
+            problem.atoms.refuse_weights()
+        self._inverse_norms = inverse_norms(problem.squared_norms)
+
+    def optimal_codes(
+        self, problem: LassoProblem, signals: np.ndarray, start: CompressedRows, max_rounds: int | None = None
+    ) -> ActiveSets:
+        """As `DenseGram.optimal_codes`."""
+        weights = problem.feature_weights.astype(np.float64, copy=False)
+
+        def solve(part: np.ndarray, most: int, codes: np.ndarray, report: np.ndarray) -> None:
+            solve_weighted_active_sets(
+                problem.atoms.rows,
+                problem.signals,
+                checks.read_only(weights),
+                problem.correlations,
+                problem.l1_weights,
+                problem.curvatures,
+                self._inverse_norms,
+                problem.positive,
+                part,
+                start,
+                most,
+                codes,
+                report,
+            )
+
+        return codes_by_kernel(solve, problem, signals, max_rounds)
 
 
 class ConvolutionalGram:

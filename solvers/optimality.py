@@ -2,7 +2,8 @@
 
 NumPy and SciPy only.  This module calls no solver and uses nothing a solver has computed but the codes
 themselves.  Each function starts from the residual r = s - a D of the codes and its correlations with the
-atoms.
+atoms.  With weights w of features, those of a mask among them, correlations are d_i.(w r) and squared norms
+sum_j w_j r_j^2 and sum_j w_j d_ij^2; z = kappa sqrt(w) r is the dual point.
 """
 
 from __future__ import annotations
@@ -95,6 +96,8 @@ def kkt_violation(problem: LassoProblem, codes: np.ndarray) -> np.ndarray:
 
         (||d_i||^2 + m_i) a_i = T(||d_i||^2 a_i + d_i.r, lambda_i)       T: one-sided if `positive`
 
+    With weights of features ||d_i||^2 is sum_j w_j d_ij^2.
+
     The violation is the largest difference of the two sides, in the units of the correlations.  It
     is continuous in the code, and zero exactly at the optimum.
 
@@ -133,7 +136,9 @@ def measure(problem: LassoProblem, codes: np.ndarray | sparse.csr_array) -> Opti
     )
 
 
-def penalty_max(dictionary: np.ndarray, signals: np.ndarray, *, positive: bool = False) -> np.ndarray:
+def penalty_max(
+    dictionary: np.ndarray, signals: np.ndarray, *, positive: bool = False, mask: np.ndarray | None = None
+) -> np.ndarray:
     """Return the smallest l1 penalty at which the code of each signal is zero, shape (n_signals,).
 
     ``max_i |d_i.s|``, or ``max(max_i d_i.s, 0)`` for codes that must not be negative.
@@ -143,13 +148,15 @@ def penalty_max(dictionary: np.ndarray, signals: np.ndarray, *, positive: bool =
     dictionary : array_like, shape (n_atoms, n_features)
     signals : array_like, shape (n_signals, n_features)
     positive : bool, default False
+    mask : array_like of bool, shape (n_features,) or (n_signals, n_features), optional
+        True where a feature is known.
 
     Raises
     ------
     TypeError, ValueError
         As `LassoProblem`.
     """
-    problem = LassoProblem(dictionary, signals, 1.0, positive=positive)
+    problem = LassoProblem(dictionary, signals, 1.0, positive=positive, mask=mask)
     reach = problem.correlations if problem.positive else np.abs(problem.correlations)
     return problem.penalty.maximum(reach)
 
@@ -180,11 +187,12 @@ def _checked_codes(problem: LassoProblem, codes: np.ndarray | sparse.csr_array) 
 def _figures(problem: LassoProblem, codes: sparse.csr_array) -> Optimality:
     """Return the figures of codes that were checked."""
     penalty, positive = problem.penalty, problem.positive
-    residuals = residuals_of(problem.atoms, problem.signals, codes)
-    correlations = problem.atoms.correlate(residuals.values)
+    signals, weights = problem.dense_signals(), problem.feature_weights
+    residuals = residuals_of(problem.atoms, signals, codes, weights)
+    correlations = problem.atoms.correlate(residuals.weighted)
     reach = correlations if positive else np.abs(correlations)
-    squared_residual = np.einsum("ij,ij->i", residuals.values, residuals.values)
-    along_signal = np.einsum("ij,ij->i", problem.signals, residuals.values)
+    squared_residual = np.einsum("ij,ij->i", residuals.values, residuals.weighted)
+    along_signal = np.einsum("ij,ij->i", signals, residuals.weighted)
 
     # Sums over the entries of a code, in the order of its atoms.
     n_signals, n_atoms = codes.shape
@@ -195,7 +203,10 @@ def _figures(problem: LassoProblem, codes: sparse.csr_array) -> Optimality:
     correlation = correlations.take(place)
     penalty_of_entry = penalty.at(atom)
     costs = penalty_of_entry.value(value)
-    squared_norms = problem.squared_norms.take(atom)
+    if weights is None:
+        squared_norms = problem.squared_norms.take(atom)
+    else:
+        squared_norms = problem.atoms.weighted_squared_norms(weights, signal, atom)
 
     # Of the coefficients that are zero; the others follow.
     violations = penalty.violation_at_zero(reach, out=np.empty_like(reach) if positive else correlations)

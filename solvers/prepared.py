@@ -6,7 +6,8 @@ import numpy as np
 
 from solvers.convolution import ConvolutionalDictionary
 from solvers.penalty import Penalty
-from solvers.problem import LassoProblem, ProblemSetup
+from solvers.problem import LassoProblem
+from solvers.setup import ProblemSetup
 
 
 class PreparedLasso:
@@ -27,6 +28,8 @@ class PreparedLasso:
     gram : array_like, shape (n_atoms, n_atoms), optional
         ``dictionary @ dictionary.T``, if it is at hand.  Otherwise it is computed here for an array of atoms:
         8 n_atoms^2 bytes.
+    mask, feature_weights : array_like, shape (n_features,), optional
+        As of `LassoProblem`, for all signals to come; the Gram matrix computed here is then D diag(w) D^T.
 
     Attributes
     ----------
@@ -56,23 +59,35 @@ class PreparedLasso:
         *,
         positive: bool = False,
         gram: np.ndarray | None = None,
+        mask: np.ndarray | None = None,
+        feature_weights: np.ndarray | None = None,
     ) -> None:
-        self.setup = ProblemSetup(dictionary, penalty, positive=positive, gram=gram)
+        self.setup = ProblemSetup(
+            dictionary, penalty, positive=positive, gram=gram, mask=mask, weights=feature_weights
+        )
         if self.setup.atoms.rows is not None:
             # Computed now, not with the first signal.
-            _ = self.setup.gram
+            _ = self.setup.weighted.gram
 
-    def with_signals(self, signals: np.ndarray) -> LassoProblem:
+    def with_signals(
+        self,
+        signals: np.ndarray,
+        *,
+        mask: np.ndarray | None = None,
+        feature_weights: np.ndarray | None = None,
+    ) -> LassoProblem:
         """Return the problem of some signals; nothing but the signals is checked.
 
         Parameters
         ----------
-        signals : array_like, shape (n_signals, n_features)
+        signals : array_like or compressed rows, shape (n_signals, n_features)
             One signal a row; for a single signal pass ``signal[np.newaxis]``.
+        mask, feature_weights : array_like, optional
+            As of `LassoProblem`, in the place of those that hold for all signals.
 
         Raises
         ------
         TypeError, ValueError
             If they do not hold finite real numbers, or do not fit the dictionary.
         """
-        return LassoProblem.of_setup(self.setup, signals)
+        return LassoProblem.of_setup(self.setup, signals, mask=mask, feature_weights=feature_weights)

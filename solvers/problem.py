@@ -2,120 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from copy import copy
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, TypeVar
 
 import numpy as np
 from scipy import sparse
 
 from snn import checks
 from solvers.convolution import ConvolutionalDictionary
-from solvers.dictionaries import Dictionary, dictionary_of, squared_norms_of_rows
-from solvers.penalties import penalty_of
+from solvers.dictionaries import Dictionary
 from solvers.penalty import Penalty
-
-Made = TypeVar("Made")
-
-
-class ProblemSetup:
-    """Dictionary and penalty of problems, checked, and what solvers compute of these alone.
-
-    Parameters
-    ----------
-    dictionary, penalty, positive, gram
-        As of `LassoProblem`, with the same errors.
-
-    Attributes
-    ----------
-    atoms : Dictionary
-        The dictionary by its products.
-    penalty : Penalty
-        With one number an atom.
-    positive : bool
-        Whether codes must not be negative.
-    """
-
-    def __init__(
-        self,
-        dictionary: np.ndarray | ConvolutionalDictionary,
-        penalty: float | np.ndarray | Penalty,
-        *,
-        positive: bool,
-        gram: np.ndarray | None = None,
-    ) -> None:
-        self.atoms = dictionary_of(dictionary)
-        self.atoms.require_norms()
-        self.penalty = penalty_of(penalty, self.atoms.squared_norms)
-        self.positive = checks.flag("positive", positive)
-        self._gram = None if gram is None else checks.read_only(self.atoms.checked_gram(gram))
-        self._kept: dict[Callable, Any] = {}
-
-    @property
-    def gram(self) -> np.ndarray:
-        """G = dictionary @ dictionary.T; computed once.
-
-        Raises
-        ------
-        TypeError
-            If the dictionary is convolutional.
-        """
-        if self._gram is None:
-            self._gram = checks.read_only(self.atoms.gram())
-        return self._gram
-
-    @property
-    def has_gram(self) -> bool:
-        """True if the Gram matrix was given or has been computed."""
-        return self._gram is not None
-
-    @property
-    def n_atoms(self) -> int:
-        """Number of atoms."""
-        return self.atoms.shape[0]
-
-    @property
-    def squared_norms(self) -> np.ndarray:
-        """||d_i||^2, shape (n_atoms,)."""
-        return self.atoms.squared_norms
-
-    @property
-    def curvatures(self) -> np.ndarray:
-        """m, the quadratic penalty that adds to the diagonal of the Gram matrix, shape (n_atoms,)."""
-        return self.penalty.curvatures
-
-    def copy(self) -> ProblemSetup:
-        """Return a setup that knows what this one does; what is computed later is its own."""
-        other = copy(self)
-        other._kept = dict(self._kept)
-        return other
-
-    def with_penalty(self, penalty: float | np.ndarray | Penalty) -> ProblemSetup:
-        """Return a setup with another penalty, and the Gram matrix if there is one.
-
-        Parameters
-        ----------
-        penalty : float, array_like of shape (n_atoms,), or Penalty
-            As of `LassoProblem`.
-        """
-        other = self.copy()
-        other.penalty = penalty_of(penalty, self.squared_norms)
-        other._kept = {}
-        return other
-
-    def once(self, make: Callable[[ProblemSetup], Made]) -> Made:
-        """Return what `make` returns of this setup; it is called once, and what it makes is kept.
-
-        Parameters
-        ----------
-        make : callable
-            A function of a module.
-        """
-        if make not in self._kept:
-            self._kept[make] = make(self)
-        return self._kept[make]
+from solvers.setup import ProblemSetup
+from solvers.signals import Signals, checked_signals
 
 
 @dataclass(frozen=True, eq=False, init=False)
@@ -128,14 +26,16 @@ class LassoProblem:
         E(a) = 1/2 ||s - sum_i a_i d_i||^2 + sum_i lambda_i |a_i| + sum_i m_i / 2 a_i^2
 
     over all a (LASSO), or, with ``positive=True``, over a >= 0 (CLASSO).  The last term is that of an
-    `ElasticNet`.  Nothing is divided by the number of features.
+    `ElasticNet`.  Nothing is divided by the number of features.  With a `mask`, or with weights w >= 0 of
+    features, the first term is ``1/2 sum_j w_j (s_j - sum_i a_i d_ij)^2``.
 
     Parameters
     ----------
     dictionary : array_like, shape (n_atoms, n_features), or ConvolutionalDictionary
         Atoms of any norm.  The code of an atom of norm zero is zero; one at least must not be.
-    signals : array_like, shape (n_signals, n_features)
-        One signal a row; for a single signal pass ``signal[np.newaxis]``.
+    signals : array_like or compressed rows, shape (n_signals, n_features)
+        One signal a row; for a single signal pass ``signal[np.newaxis]``.  CSR arrays and matrices of SciPy
+        are made dense for few signals at a time only.
     penalty : float, array_like of shape (n_atoms,), or Penalty
         lambda, positive; one number for all atoms, or one each: the weights of an `L1`.  Otherwise an
         `ElasticNet`, or an `L1` itself.
@@ -145,11 +45,16 @@ class LassoProblem:
         ``dictionary @ dictionary.T``, if it is at hand; otherwise computed when a solver needs it.  Of
         one of 512 atoms or more only some rows are checked; no certificate uses it.  A convolutional
         dictionary has none.
+    mask : array_like of bool, shape (n_features,) or (n_signals, n_features), optional
+        True where a feature is known.  Where it is False, signals do not count, and may be NaN.
+    feature_weights : array_like, shape (n_features,) or (n_signals, n_features), optional
+        w, each 0 or from 1e-60 to 1e60; a mask is weights of 1 and 0.
 
     Raises
     ------
     TypeError
-        If an argument does not hold real numbers, or a convolutional dictionary comes with a `gram`.
+        If an argument does not hold real numbers, a mask does not hold bools, a convolutional dictionary
+        comes with a `gram` or sparse signals, or sparse signals come with weights.
     ValueError
         If shapes do not fit, a number is not finite, a penalty is not positive or does not fit the atoms
         (`ElasticNet`), all atoms are zero, the
@@ -164,14 +69,18 @@ class LassoProblem:
 
     dictionary: np.ndarray | ConvolutionalDictionary
     """What the caller passed: the array of atoms, or the convolutional dictionary."""
-    signals: np.ndarray
+    signals: np.ndarray | sparse.csr_array
+    """Zero where a feature does not count; compressed rows if such were passed."""
     penalty: Penalty
     """An `L1` or another penalty object, with one number an atom."""
     positive: bool
     atoms: Dictionary = field(repr=False)
     """The dictionary by its products: a `DenseDictionary` of the array, or the convolutional one itself."""
     energies: np.ndarray
-    """1/2 ||s||^2, shape (n_signals,): the objective of the zero code, and the scale of `tol`."""
+    """1/2 ||s||^2, or 1/2 sum_j w_j s_j^2, shape (n_signals,): the objective of the zero code, and the scale
+    of `tol`."""
+    feature_weights: np.ndarray | None
+    """w, as bools where it is a mask; shape (n_features,) or (n_signals, n_features)."""
     setup: ProblemSetup = field(repr=False)
     """Dictionary and penalty, with what was computed of them; other problems may share it."""
 
@@ -183,19 +92,31 @@ class LassoProblem:
         *,
         positive: bool = False,
         gram: np.ndarray | None = None,
+        mask: np.ndarray | None = None,
+        feature_weights: np.ndarray | None = None,
     ) -> None:
-        self._fill(ProblemSetup(dictionary, penalty, positive=positive, gram=gram), signals)
+        setup = ProblemSetup(dictionary, penalty, positive=positive, gram=gram)
+        self._fill(setup, checked_signals(signals, setup.atoms, mask=mask, weights=feature_weights))
 
     @classmethod
-    def of_setup(cls, setup: ProblemSetup, signals: np.ndarray) -> LassoProblem:
+    def of_setup(
+        cls,
+        setup: ProblemSetup,
+        signals: np.ndarray,
+        *,
+        mask: np.ndarray | None = None,
+        feature_weights: np.ndarray | None = None,
+    ) -> LassoProblem:
         """Return the problem of signals in a dictionary that was checked before.
 
         Parameters
         ----------
         setup : ProblemSetup
             Dictionary and penalty.
-        signals : array_like, shape (n_signals, n_features)
+        signals : array_like or compressed rows, shape (n_signals, n_features)
             The signals.
+        mask, feature_weights : array_like, optional
+            As of `LassoProblem`; by default those of the setup.
 
         Raises
         ------
@@ -203,20 +124,25 @@ class LassoProblem:
             As `LassoProblem`.
         """
         problem = object.__new__(cls)
-        problem._fill(setup, signals)
+        shared = setup.feature_weights
+        problem._fill(
+            setup, checked_signals(signals, setup.atoms, mask=mask, weights=feature_weights, shared=shared)
+        )
         return problem
 
-    def _fill(self, setup: ProblemSetup, signals: np.ndarray) -> None:
-        signals = checks.float_array(
-            "signals", signals, shape=(None, None), meaning="(n_signals, n_features)"
-        )
-        n_features = setup.atoms.shape[1]
-        if signals.shape[1] != n_features:
-            raise ValueError(f"dictionary has {n_features} features but signals have {signals.shape[1]}")
-        energies = 0.5 * squared_norms_of_rows("signals", "signal", signals)
-        self._set(setup, checks.read_only(signals), checks.read_only(energies))
+    def _fill(self, setup: ProblemSetup, signals: Signals) -> None:
+        weights = signals.weights
+        if weights is not None and weights.ndim == 1 and weights is not setup.feature_weights:
+            setup = setup.with_weights(weights)
+        self._set(setup, *signals)
 
-    def _set(self, setup: ProblemSetup, signals: np.ndarray, energies: np.ndarray) -> None:
+    def _set(
+        self,
+        setup: ProblemSetup,
+        signals: np.ndarray | sparse.csr_array,
+        weights: np.ndarray | None,
+        energies: np.ndarray,
+    ) -> None:
         """Set the attributes of a problem that is being made."""
         # Past the check of a frozen dataclass, once for all.
         vars(self).update(
@@ -227,11 +153,22 @@ class LassoProblem:
             positive=setup.positive,
             atoms=setup.atoms,
             energies=energies,
+            feature_weights=weights,
         )
 
     @property
+    def mask(self) -> np.ndarray | None:
+        """True where a feature counts, of the shape of `feature_weights`; None if all do."""
+        return None if self.feature_weights is None else checks.read_only(self.feature_weights != 0)
+
+    @property
+    def has_own_weights(self) -> bool:
+        """True if each signal has weights of features of its own."""
+        return self.feature_weights is not None and self.feature_weights.ndim == 2
+
+    @property
     def squared_norms(self) -> np.ndarray:
-        """||d_i||^2, shape (n_atoms,)."""
+        """||d_i||^2 of all features, whatever their weights, shape (n_atoms,)."""
         return self.atoms.squared_norms
 
     @property
@@ -248,17 +185,61 @@ class LassoProblem:
     def gram(self) -> np.ndarray:
         """G = dictionary @ dictionary.T, shape (n_atoms, n_atoms), without the penalty's curvatures.
 
+        With weights of features it is D diag(w) D^T.
+
         Raises
         ------
         TypeError
-            If the dictionary is convolutional: its `gram_rows` and `stencil` say the same.
+            If the dictionary is convolutional: its `gram_rows` and `stencil` say the same.  Or if each signal
+            has weights of its own.
         """
-        return self.setup.gram
+        return self.weighted_setup.gram
+
+    @property
+    def weighted_setup(self) -> ProblemSetup:
+        """The setup of the atoms as all signals see them: of D diag(sqrt(w)), or of D itself without weights.
+
+        Raises
+        ------
+        TypeError
+            If each signal has weights of its own, or a convolutional dictionary comes with weights.
+        """
+        if self.has_own_weights:
+            raise TypeError(
+                "problem must have one mask for all signals to have a Gram matrix; got one for each signal: "
+                "pass a mask of shape (n_features,)"
+            )
+        return self.setup.weighted
+
+    def ordinary(self) -> LassoProblem:
+        """Return the problem without weights that has the same codes: of D diag(sqrt(w)) and sqrt(w) s.
+
+        Features of weight zero are left out.  Without weights it is the problem itself; sparse signals become
+        an array.
+
+        Raises
+        ------
+        TypeError
+            As `weighted_setup`.
+        """
+        weights, signals = self.feature_weights, self.dense_signals()
+        if weights is None:
+            return self if signals is self.signals else LassoProblem.of_setup(self.setup, signals)
+        setup, known = self.weighted_setup, weights != 0
+        if not known.any():
+            # A single feature, in which all are zero.
+            return LassoProblem.of_setup(setup, np.zeros((self.n_signals, 1)))
+        signals = signals[:, known]
+        if weights.dtype != np.bool_:
+            signals = signals * np.sqrt(weights[known])
+        return LassoProblem.of_setup(setup, signals)
 
     @property
     def has_gram(self) -> bool:
         """True if the Gram matrix was given or has been computed."""
-        return self.setup.has_gram
+        if self.feature_weights is None:
+            return self.setup.has_gram
+        return not self.has_own_weights and self.setup.weighted_has_gram
 
     def gram_rows(self, atoms: np.ndarray) -> np.ndarray | sparse.csr_array:
         """Return rows of the Gram matrix, shape (len(atoms), n_atoms).
@@ -276,7 +257,7 @@ class LassoProblem:
         if numbers.size and not (numbers.min() >= 0 and numbers.max() < self.n_atoms):
             wrong = numbers[(numbers < 0) | (numbers >= self.n_atoms)][0]
             raise ValueError(f"atoms must lie in [0, {self.n_atoms}); got {wrong}")
-        return self.atoms.gram_rows(numbers.astype(np.int64, copy=False))
+        return self.weighted_setup.atoms.gram_rows(numbers.astype(np.int64, copy=False))
 
     @property
     def n_signals(self) -> int:
@@ -295,11 +276,20 @@ class LassoProblem:
 
     @cached_property
     def correlations(self) -> np.ndarray:
-        """b = signals @ dictionary.T, shape (n_signals, n_atoms)."""
-        return checks.read_only(self.correlate(self.signals))
+        """b = (w * signals) @ dictionary.T, shape (n_signals, n_atoms)."""
+        signals = self.signals
+        if self.feature_weights is not None and self.feature_weights.dtype != np.bool_:
+            signals = signals * self.feature_weights
+        return checks.read_only(self.atoms.correlate(signals))
+
+    def dense_signals(self) -> np.ndarray:
+        """Return the signals as an array; of sparse ones a copy, which takes few of them at a time."""
+        if sparse.issparse(self.signals):
+            return checks.read_only(self.signals.toarray())
+        return self.signals
 
     def correlate(self, signals: np.ndarray) -> np.ndarray:
-        """Return the inner products of signals with all atoms, shape (n_signals, n_atoms).
+        """Return the inner products of signals with all atoms, without weights, shape (n_signals, n_atoms).
 
         The result for a signal does not depend on those beside it.
 
@@ -313,7 +303,7 @@ class LassoProblem:
         return self.atoms.correlate(signals)
 
     def reconstruct(self, codes: np.ndarray | sparse.csr_array) -> np.ndarray:
-        """Return codes @ dictionary, shape (n_signals, n_features).
+        """Return codes @ dictionary, shape (n_signals, n_features), features that are missing among them.
 
         The result for a code does not depend on those beside it.
 
@@ -325,20 +315,29 @@ class LassoProblem:
         _require_rows("codes", codes, self.n_atoms, "for one code pass code[np.newaxis]")
         return self.atoms.reconstruct(codes)
 
-    def with_signals(self, signals: np.ndarray) -> LassoProblem:
+    def with_signals(
+        self,
+        signals: np.ndarray,
+        *,
+        mask: np.ndarray | None = None,
+        feature_weights: np.ndarray | None = None,
+    ) -> LassoProblem:
         """Return the problem of other signals; dictionary and penalty are shared, not checked again.
 
         Parameters
         ----------
-        signals : array_like, shape (n_signals, n_features)
+        signals : array_like or compressed rows, shape (n_signals, n_features)
             One signal a row.
+        mask, feature_weights : array_like, optional
+            As of the problem.  By default those that it has for all signals; those of each signal are not
+            passed on.
 
         Raises
         ------
         TypeError, ValueError
             As the problem does for its signals.
         """
-        return LassoProblem.of_setup(self.setup.copy(), signals)
+        return LassoProblem.of_setup(self.setup.copy(), signals, mask=mask, feature_weights=feature_weights)
 
     def with_penalty(self, penalty: float | np.ndarray | Penalty) -> LassoProblem:
         """Return the problem with another penalty; all else is shared, not checked again.
@@ -355,16 +354,9 @@ class LassoProblem:
         """
         setup = self.setup.with_penalty(penalty)
         other = object.__new__(LassoProblem)
-        other._set(setup, self.signals, self.energies)
+        other._set(setup, self.signals, self.feature_weights, self.energies)
         if "correlations" in vars(self):
             vars(other).update(correlations=self.correlations)
-        return other
-
-    def _sharing(self, signals: np.ndarray, energies: np.ndarray) -> LassoProblem:
-        """Return the problem of other signals, with what was computed of the dictionary so far."""
-        other = object.__new__(LassoProblem)
-        # What is computed for one of them later is not for the other, so that both can be timed.
-        other._set(self.setup.copy(), signals, energies)
         return other
 
     def subset(self, which: np.ndarray | slice) -> LassoProblem:
@@ -387,7 +379,10 @@ class LassoProblem:
         energies = self.energies[which]
         if not len(energies):
             raise ValueError(f"which must select one or more signals by a slice or a list; got {which!r}")
-        part = self._sharing(_rows(self.signals, which), _rows(self.energies, which))
+        part = object.__new__(LassoProblem)
+        weights = _rows(self.feature_weights, which) if self.has_own_weights else self.feature_weights
+        # What is computed for one of them later is not for the other, so that both can be timed.
+        part._set(self.setup.copy(), _rows(self.signals, which), weights, _rows(energies, slice(None)))
         if "correlations" in vars(self):
             vars(part).update(correlations=_rows(self.correlations, which))
         return part
@@ -413,7 +408,9 @@ class LassoProblem:
         return selection
 
 
-def _rows(array: np.ndarray, which: np.ndarray | slice) -> np.ndarray:
+def _rows(array: np.ndarray | sparse.csr_array, which: np.ndarray | slice) -> np.ndarray | sparse.csr_array:
+    if sparse.issparse(array):
+        return array[which]
     return checks.read_only(np.ascontiguousarray(array[which]))
 
 

@@ -14,6 +14,7 @@ from joblib import effective_n_jobs
 from scipy import sparse
 
 from snn import checks
+from solvers.masks import solve_groups
 from solvers.optimality import measure
 from solvers.problem import LassoProblem
 from solvers.progress import progress_bar
@@ -92,6 +93,10 @@ def solve_coordinate_descent(
     n_jobs = checks.worker_count("n_jobs", n_jobs)
     progress = checks.flag("progress", progress)
 
+    limit = f"max_iter={max_iter} sweeps"
+    if problem.has_own_weights:
+        solve = partial(solve_coordinate_descent, tol=tol, max_iter=max_iter)
+        return solve_groups(solve, problem, start=codes, n_jobs=n_jobs, progress=progress, limit=limit)
     solve_one = partial(_descend, tol=tol, max_iter=max_iter)
     scaled = _scaled_atoms(problem, with_gram=True)
     codes, n_steps = _solve_each(problem, codes, scaled, solve_one, n_jobs, progress, "coordinate descent")
@@ -102,7 +107,7 @@ def solve_coordinate_descent(
         method="coordinate_descent",
         tol=tol,
         n_steps=n_steps,
-        limit=f"max_iter={max_iter} sweeps",
+        limit=limit,
     )
 
 
@@ -163,6 +168,10 @@ def solve_lars(
     n_jobs = checks.worker_count("n_jobs", n_jobs)
     progress = checks.flag("progress", progress)
 
+    limit = f"max_iter={max_iter} steps, or the path ended early"
+    if problem.has_own_weights:
+        solve = partial(solve_lars, tol=tol, max_iter=max_iter)
+        return solve_groups(solve, problem, n_jobs=n_jobs, progress=progress, limit=limit)
     solve_one = partial(_follow_path, max_iter=max_iter)
     scaled = _scaled_atoms(problem, with_gram=False)
     codes, n_steps = _solve_each(problem, None, scaled, solve_one, n_jobs, progress, "lars")
@@ -173,7 +182,7 @@ def solve_lars(
         method="lars",
         tol=tol,
         n_steps=n_steps,
-        limit=f"max_iter={max_iter} steps, or the path ended early",
+        limit=limit,
     )
 
 
@@ -193,9 +202,10 @@ class _ScaledAtoms(NamedTuple):
 
 def _scaled_atoms(problem: LassoProblem, *, with_gram: bool) -> _ScaledAtoms:
     curvatures = problem.curvatures
-    penalty = float((problem.l1_weights / np.sqrt(problem.atoms.positive_squared_norms + curvatures)).min())
+    dictionary = problem.weighted_setup.atoms
+    penalty = float((problem.l1_weights / np.sqrt(dictionary.positive_squared_norms + curvatures)).min())
     factors = penalty / problem.l1_weights
-    atoms = problem.atoms.array * factors[:, np.newaxis]
+    atoms = dictionary.array * factors[:, np.newaxis]
     scaled_curvatures = curvatures * factors * factors
     gram = None
     if with_gram:
@@ -235,6 +245,7 @@ def _solve_each(
 
 def _solve_chunk(chunk: _Chunk, scaled: _ScaledAtoms, solve_one: _SolveOne) -> tuple[np.ndarray, np.ndarray]:
     problem, start = chunk
+    problem = problem.ordinary()
     codes = np.zeros((problem.n_signals, problem.n_atoms))
     n_steps = np.zeros(problem.n_signals, dtype=np.int64)
     violations_at_zero = measure(problem, codes).kkt_violation

@@ -1,4 +1,4 @@
-"""Residuals r = s - a D of codes, with bounds on their rounding errors."""
+"""Residuals r = s - a D of codes, and w r with weights w of features; bounds on their rounding errors."""
 
 from __future__ import annotations
 
@@ -17,14 +17,19 @@ class Residuals:
     """Residuals, and how far they may be from exact ones."""
 
     values: np.ndarray
-    """Shape (n_signals, n_features)."""
+    """r, shape (n_signals, n_features); zero where a feature does not count."""
+    weighted: np.ndarray
+    """w r, shape (n_signals, n_features); `values` themselves without weights or with a mask."""
     errors: np.ndarray
-    """A bound on the norm of the difference from the exact residual, shape (n_signals,)."""
+    """A bound on the norm of the difference from the exact residual, shape (n_signals,): of sqrt(w) r with
+    weights."""
     correlation_errors: np.ndarray
-    """A bound on the errors of d_i.r for atoms of norm one, shape (n_signals,)."""
+    """A bound on the errors of d_i.(w r) for atoms of norm one, shape (n_signals,)."""
 
 
-def residuals_of(atoms: Dictionary, signals: np.ndarray, codes: sparse.csr_array) -> Residuals:
+def residuals_of(
+    atoms: Dictionary, signals: np.ndarray, codes: sparse.csr_array, weights: np.ndarray | None = None
+) -> Residuals:
     """Return the residuals of codes, right to about their own rounding.
 
     A residual may be much smaller than the signal and the terms of its code, and would inherit the rounding
@@ -40,6 +45,8 @@ def residuals_of(atoms: Dictionary, signals: np.ndarray, codes: sparse.csr_array
         The signals.
     codes : scipy.sparse.csr_array, shape (n_signals, n_atoms)
         The entries of codes, sorted by atom, each once.
+    weights : ndarray of bool or float64, shape (n_features,) or (n_signals, n_features), optional
+        w; by default all features count as one.
 
     References
     ----------
@@ -63,6 +70,14 @@ def residuals_of(atoms: Dictionary, signals: np.ndarray, codes: sparse.csr_array
     exact, rest = atoms.reconstruct_in_parts(codes, high, low)
     values = np.subtract(signals, exact, out=exact)
     values -= rest
+    weighted, largest_weight, n_more = values, 1.0, 0
+    if weights is not None:
+        # Not multiplied by: what does not count may have overflowed.
+        values[~np.broadcast_to(weights != 0, values.shape)] = 0.0
+        if weights.dtype != np.bool_:
+            weighted = weights * values
+            # The product is one more operation.
+            largest_weight, n_more = weights.max(axis=-1), 1
 
     # The largest |low d| + |high low(d)| of a term.
     rests = np.ldexp(np.abs(high), atom_exponent - KEPT_BITS) + np.ldexp(np.abs(low), atom_exponent)
@@ -70,13 +85,14 @@ def residuals_of(atoms: Dictionary, signals: np.ndarray, codes: sparse.csr_array
     np.maximum.at(largest_rest, signal, rests)
     relative = SLACK * UNIT_ROUNDOFF
     rest_error = relative * (2.0 * n_terms + 4.0) * n_terms * largest_rest + n_terms * QUANTUM
-    squared_norms = np.einsum("ij,ij->i", values, values)
+    squared_norms = np.einsum("ij,ij->i", values, weighted)
     n_products = atoms.features_of_atom
     lost = n_products * QUANTUM / SMALLEST_NORM
     return Residuals(
         values,
-        relative * 2.0 * np.sqrt(squared_norms) + np.sqrt(n_features) * rest_error,
-        gamma(operations_of_sum(n_products) + 2) * atoms.covered_norms(values)
-        + SLACK * np.sqrt(n_products) * rest_error
+        weighted,
+        relative * 2.0 * np.sqrt(squared_norms) + np.sqrt(n_features * largest_weight) * rest_error,
+        gamma(operations_of_sum(n_products) + 2 + n_more) * atoms.covered_norms(weighted)
+        + SLACK * np.sqrt(n_products) * largest_weight * rest_error
         + lost,
     )

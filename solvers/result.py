@@ -182,6 +182,7 @@ def certified_result(
     limit: str | None,
     optimality: Optimality | None = None,
     kind: type[SparseCodingResult] = SparseCodingResult,
+    stacklevel: int = 3,
     **more: object,
 ) -> SparseCodingResult:
     """Return the result for `codes`; warn of signals that missed `tol` within the `limit` named.
@@ -198,6 +199,8 @@ def certified_result(
         The certificates of these codes, where they were measured before.
     kind : type, default SparseCodingResult
         Class of the result.
+    stacklevel : int, default 3
+        Of the warning: the caller of the solver that calls this.
     **more
         Further fields of that class.
     """
@@ -215,7 +218,7 @@ def certified_result(
             f"{method}: {int(missed.sum())} of {problem.n_signals} signals did not reach "
             f"duality_gap <= {tol:g} * 1/2 ||signal||^2 within {limit}; the worst has {worst:.2g}",
             ConvergenceWarning,
-            stacklevel=3,
+            stacklevel=stacklevel,
         )
     return kind(
         method=method,

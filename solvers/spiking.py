@@ -15,11 +15,12 @@ from solvers._kernels.batch import CompressedRows
 from solvers.certificate import certify
 from solvers.conditioning import warn_if_ill_posed
 from solvers.gram import gram_of
+from solvers.masks import groups_of, solve_groups, with_shared_mask
 from solvers.problem import LassoProblem
 from solvers.progress import progress_bar
 from solvers.result import SparseCodingResult, as_sparse, certified_result, compressed_rows
 from solvers.spiking_batches import joined, polish_batch, read_batch, read_smooth_batch
-from solvers.spiking_network import LassoNetwork
+from solvers.spiking_network import LassoNetwork, spike_rates
 from solvers.start import Start, start_codes
 from solvers.workers import batch_slices, spread
 
@@ -94,11 +95,14 @@ class SpikingCodingResult(SparseCodingResult):
     @cached_property
     def n_synaptic_events(self) -> np.ndarray:
         """How many times a spike reached a target, shape (n_signals,)."""
-        network = self._network
-        fired = np.unique(self.sparse_spike_counts.indices)
-        degrees = np.zeros(network.n_neurons, dtype=np.int64)
-        degrees[fired] = network.out_degrees(fired)
-        return checks.read_only(self.sparse_spike_counts @ degrees)
+        counts = self.sparse_spike_counts
+        if not self.problem.has_own_weights:
+            return checks.read_only(_synaptic_events(self.problem, counts))
+        events = np.empty(self.problem.n_signals, dtype=np.int64)
+        for group in groups_of(self.problem):
+            problem = with_shared_mask(self.problem.subset(group))
+            events[group] = _synaptic_events(problem, counts[group])
+        return checks.read_only(events)
 
     @cached_property
     def rate_duality_gap(self) -> np.ndarray:
@@ -108,7 +112,7 @@ class SpikingCodingResult(SparseCodingResult):
         """
         # Without a stage there are no spikes, in no time.
         duration = np.where(self.n_stages > 0, self.duration, 1.0)
-        rates = self._network.rates(self.spike_counts, duration, self.scale)
+        rates = spike_rates(self.spike_counts, duration, self.scale, positive=self.problem.positive)
         gaps = certify(self.problem, as_sparse(rates)).duality_gap
         return checks.read_only(np.where(self.n_stages > 1, np.nan, gaps))
 
@@ -125,9 +129,14 @@ class SpikingCodingResult(SparseCodingResult):
             return super().start_currents(squared_norms)
         return self.sparse_average_currents
 
-    @property
-    def _network(self) -> LassoNetwork:
-        return LassoNetwork(gram_of(self.problem, on_demand=True), positive=self.problem.positive)
+
+def _synaptic_events(problem: LassoProblem, spike_counts: sparse.csr_array) -> np.ndarray:
+    """Return how many times a spike reached a target, shape (n_signals,)."""
+    network = LassoNetwork(gram_of(problem, on_demand=True), positive=problem.positive)
+    fired = np.unique(spike_counts.indices)
+    degrees = np.zeros(network.n_neurons, dtype=np.int64)
+    degrees[fired] = network.out_degrees(fired)
+    return spike_counts @ degrees
 
 
 def solve_spiking(
@@ -247,6 +256,20 @@ def solve_spiking(
             f"readout={readout!r}, polish={polish}: solve_active_set takes any start"
         )
 
+    limit = "the precision of the active-set method" if polish else f"max_duration={max_duration:g}"
+    if problem.has_own_weights:
+        solve = partial(
+            solve_spiking,
+            tol=tol,
+            max_duration=max_duration,
+            readout=readout,
+            refine=refine,
+            polish=polish,
+            time_step=time_step,
+        )
+        return solve_groups(
+            solve, problem, start=codes_at_start, n_jobs=n_jobs, progress=progress, limit=limit
+        )
     network = LassoNetwork(gram_of(problem, on_demand=True), positive=problem.positive)
     n_workers = effective_n_jobs(n_jobs) if problem.n_signals > 1 else 1
     parts = batch_slices(problem.n_signals, network.n_neurons, n_workers)
@@ -268,7 +291,7 @@ def solve_spiking(
         method="spiking",
         tol=tol,
         n_steps=outcome.n_spikes,
-        limit="the precision of the active-set method" if polish else f"max_duration={max_duration:g}",
+        limit=limit,
         optimality=outcome.optimality,
         kind=SpikingCodingResult,
         readout=readout,

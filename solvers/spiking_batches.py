@@ -16,7 +16,7 @@ from solvers.problem import LassoProblem
 from solvers.progress import is_shown, report, share_of_decades
 from solvers.refinement import RefinedCodes
 from solvers.result import entries_of, joined_rows
-from solvers.spiking_network import LassoNetwork
+from solvers.spiking_network import LassoNetwork, signed, spike_rates
 
 # Rates and average currents are read out at 2, 2.8, 4, 5.7 ... synaptic time constants: no run is more than
 # 1.41 times too long.
@@ -107,7 +107,9 @@ class BatchRun:
 
     def _rates(self, signals: np.ndarray) -> np.ndarray:
         counts = self.network.in_result_order(self.run.spike_counts[signals])
-        return self.network.rates(counts, self.duration[signals], self.scale[signals])
+        return spike_rates(
+            counts, self.duration[signals], self.scale[signals], positive=self.network.positive
+        )
 
     def _average_current_codes(self, signals: np.ndarray) -> np.ndarray:
         # The integral of each soma current since the start (docs/theory.md, equation 4).
@@ -118,7 +120,7 @@ class BatchRun:
         average = (charge[signals] - charge_then[signals]) / (time - start)
         rates = self.network.in_result_order(np.maximum(average, 0.0) / thresholds)
         self._history.append((time, charge))
-        return self.network.signed(rates) * self.scale[signals, np.newaxis]
+        return signed(rates, positive=self.network.positive) * self.scale[signals, np.newaxis]
 
     def average_currents(self) -> CompressedRows:
         """Return the average currents of the atoms that fired for each signal, in units of correlations."""

@@ -6,6 +6,7 @@ import numpy as np
 
 from snn import SpikingNetwork, checks
 from solvers.gram import ConvolutionalGram, DenseGram, gram_of
+from solvers.masks import with_shared_mask
 from solvers.problem import LassoProblem
 
 
@@ -49,6 +50,8 @@ def lasso_network(problem: LassoProblem, signal: int = 0, *, scale: float = 1.0)
     """
     checks.instance_of("problem", problem, LassoProblem)
     signal = checks.index("signal", signal, problem.n_signals)
+    if problem.has_own_weights:
+        problem, signal = with_shared_mask(problem.subset([signal])), 0
     scale = checks.positive_number("scale", scale)
     network = LassoNetwork(gram_of(problem), positive=problem.positive)
     bias = problem.correlations[signal] - problem.l1_weights
@@ -113,30 +116,6 @@ class LassoNetwork:
         groups_first = values.reshape(*values.shape[:-1], -1, 2, self.gram.group_length)
         return np.swapaxes(groups_first, -3, -2).reshape(values.shape)
 
-    def signed(self, values: np.ndarray) -> np.ndarray:
-        """Return a = a+ - a-, one value an atom, from values of neurons in the order of results.
-
-        Parameters
-        ----------
-        values : ndarray, shape (n_signals, n_neurons)
-        """
-        if self.positive:
-            return values
-        positive, negative = np.split(values, 2, axis=1)
-        return positive - negative
-
-    def rates(self, spike_counts: np.ndarray, duration: np.ndarray, scale: np.ndarray) -> np.ndarray:
-        """Return the codes read out of spikes, ``scale * counts / duration``, shape (n_signals, n_atoms).
-
-        Parameters
-        ----------
-        spike_counts : ndarray of int, shape (n_signals, n_neurons)
-            In the order of results.
-        duration, scale : ndarray, shape (n_signals,)
-            Simulated time, and the value of a code for one unit of spike rate.
-        """
-        return self.signed(spike_counts / duration[:, np.newaxis]) * scale[:, np.newaxis]
-
     def out_degrees(self, neurons: np.ndarray) -> np.ndarray:
         """Return to how many targets the spikes of some neurons, counted as in results, go.
 
@@ -145,3 +124,35 @@ class LassoNetwork:
         neurons : ndarray of int, shape (n_chosen,)
         """
         return self.weights.out_degrees(self.in_result_order(np.arange(self.n_neurons))[neurons])
+
+
+def signed(values: np.ndarray, *, positive: bool) -> np.ndarray:
+    """Return a = a+ - a-, one value an atom, from values of neurons in the order of results.
+
+    Parameters
+    ----------
+    values : ndarray, shape (n_signals, n_neurons)
+    positive : bool
+        Whether there is one neuron for each atom, and not two.
+    """
+    if positive:
+        return values
+    plus, minus = np.split(values, 2, axis=1)
+    return plus - minus
+
+
+def spike_rates(
+    spike_counts: np.ndarray, duration: np.ndarray, scale: np.ndarray, *, positive: bool
+) -> np.ndarray:
+    """Return the codes read out of spikes, ``scale * counts / duration``, shape (n_signals, n_atoms).
+
+    Parameters
+    ----------
+    spike_counts : ndarray of int, shape (n_signals, n_neurons)
+        In the order of results.
+    duration, scale : ndarray, shape (n_signals,)
+        Simulated time, and the value of a code for one unit of spike rate.
+    positive : bool
+        Whether there is one neuron for each atom, and not two.
+    """
+    return signed(spike_counts / duration[:, np.newaxis], positive=positive) * scale[:, np.newaxis]

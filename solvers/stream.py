@@ -18,6 +18,7 @@ from solvers.prepared import PreparedLasso
 from solvers.problem import LassoProblem
 from solvers.refinement import RefinedCodes
 from solvers.result import SparseCodingResult, certified_result
+from solvers.signals import feature_weights
 from solvers.spiking_network import LassoNetwork
 
 # Codes of so many frames before are mixed: measured by `python -m tests.benchmarks stream`.
@@ -75,6 +76,8 @@ class SparseCodingStream:
         Whether codes must not be negative.
     gram : array_like, shape (n_atoms, n_atoms), optional
         ``dictionary @ dictionary.T``, if it is at hand; otherwise it is computed here, once.
+    mask : array_like of bool, shape (n_features,), optional
+        True where a feature is known, in all frames that come without a mask.
 
     Attributes
     ----------
@@ -104,17 +107,21 @@ class SparseCodingStream:
         *,
         positive: bool = False,
         gram: np.ndarray | None = None,
+        mask: np.ndarray | None = None,
     ) -> None:
-        self._prepared = PreparedLasso(dictionary, penalty, positive=positive, gram=gram)
+        self._prepared = PreparedLasso(dictionary, penalty, positive=positive, gram=gram, mask=mask)
         self._n_features = self._prepared.setup.atoms.shape[1]
         silent = self._prepared.with_signals(np.zeros((1, self._n_features)))
+        # The network, and that of the last frame with a mask of its own.
         self._network = LassoNetwork(gram_of(silent), positive=silent.positive)
+        self._masked: tuple[np.ndarray, LassoNetwork] | None = None
         self.reset()
         # Kernels are compiled or loaded here, so that the first frame is not late.
-        loudest = np.argmax(silent.squared_norms)
-        if silent.squared_norms[loudest] > 0.0:
+        squared_norms = silent.weighted_setup.squared_norms
+        loudest = np.argmax(squared_norms)
+        if squared_norms[loudest] > 0.0:
             atom = np.zeros((1, silent.n_atoms))
-            atom[0, loudest] = 8.0 * silent.l1_weights[loudest] / silent.squared_norms[loudest]
+            atom[0, loudest] = 8.0 * silent.l1_weights[loudest] / squared_norms[loudest]
             self.code(silent.reconstruct(atom)[0], max_spikes=1)
             self.reset()
 
@@ -127,6 +134,7 @@ class SparseCodingStream:
         self,
         frame: np.ndarray,
         *,
+        mask: np.ndarray | None = None,
         tol: float = 1e-3,
         max_spikes: int | None = None,
         max_seconds: float | None = None,
@@ -138,6 +146,10 @@ class SparseCodingStream:
         ----------
         frame : array_like, shape (n_features,) or (n_signals, n_features)
             As many signals as the frame before.
+        mask : array_like of bool, shape (n_features,), optional
+            True where a feature of this frame is known, for all its signals; the frame may be NaN elsewhere.
+            By default that of the stream.  The network of another mask than that of the frame before is made
+            anew.
         tol : float, default 1e-3
             A signal is done when ``duality_gap <= tol * 1/2 ||signal||^2``.
         max_spikes : int, optional
@@ -160,7 +172,8 @@ class SparseCodingStream:
             If an argument is of the wrong kind, shape or value; the stream is then as it was before.
         """
         begin = time.perf_counter()
-        problem = self._prepared.with_signals(self._checked_frame(frame))
+        mask = feature_weights(mask, None, n_features=self._n_features)
+        problem = self._prepared.with_signals(self._checked_frame(frame, mask), mask=mask)
         tol = checks.positive_number("tol", tol)
         if max_spikes is not None:
             max_spikes = checks.positive_integer("max_spikes", max_spikes)
@@ -168,11 +181,12 @@ class SparseCodingStream:
             max_seconds = checks.positive_number("max_seconds", max_seconds)
         max_duration = checks.positive_number("max_duration", max_duration)
 
+        network = self._network_of(problem)
         best, is_carried = self._start(problem)
         start_gap = best.optimality.duality_gap.copy()
         refined = RefinedCodes(
             problem,
-            self._network,
+            network,
             tol=tol,
             max_duration=max_duration,
             refine=True,
@@ -210,8 +224,17 @@ class SparseCodingStream:
             duration=refined.duration.copy(),
         )
 
-    def _checked_frame(self, frame: np.ndarray) -> np.ndarray:
-        """Return the frame with one signal a row."""
+    def _network_of(self, problem: LassoProblem) -> LassoNetwork:
+        """Return the network of a frame."""
+        mask = problem.feature_weights
+        if mask is self._prepared.setup.feature_weights:
+            return self._network
+        if self._masked is None or not np.array_equal(self._masked[0], mask):
+            self._masked = mask, LassoNetwork(gram_of(problem), positive=problem.positive)
+        return self._masked[1]
+
+    def _checked_frame(self, frame: np.ndarray, mask: np.ndarray | None) -> np.ndarray:
+        """Return the frame with one signal a row, with zeros where its mask is False."""
         n_features = self._n_features
         meaning = "(n_features,) or (n_signals, n_features)"
         try:
@@ -219,7 +242,13 @@ class SparseCodingStream:
         except ValueError:  # rows of several lengths; `real_array` says so
             one = False
         shape = (n_features,) if one else (None, n_features)
-        rows = np.atleast_2d(checks.real_array("frame", frame, shape=shape, meaning=meaning))
+        array = checks.float_array("frame", frame, shape=shape, meaning=meaning)
+        mask = self._prepared.setup.feature_weights if mask is None else mask
+        hint = ": for features that are missing, pass mask=" if mask is None else " where mask is True"
+        if mask is not None:
+            array = np.where(mask, array, 0.0)
+        checks.require_finite("frame", array, hint=hint)
+        rows = np.atleast_2d(array)
         if self._codes and len(rows) != self._codes[0].shape[0]:
             raise ValueError(
                 f"frame must have as many signals as the frame before, {self._codes[0].shape[0]}; got "
@@ -261,9 +290,10 @@ def predicted(problem: LassoProblem, codes: Sequence[sparse.csr_array]) -> spars
     signs = codes[0].sign()
     parts = [codes[0], *(sparse.csr_array(code.multiply(abs(signs))) for code in codes[1:])]
     fits = np.stack([problem.reconstruct(part) for part in parts], axis=1)
+    weighted = fits if problem.feature_weights is None else fits * problem.feature_weights
     # The objective is 1/2 x.A x - x.B in the shares x, but for a constant.
-    along = np.einsum("ij,ikj->ik", problem.signals, fits)
-    square = np.einsum("ijk,ilk->ijl", fits, fits)
+    along = np.einsum("ij,ikj->ik", problem.dense_signals(), weighted)
+    square = np.einsum("ijk,ilk->ijl", weighted, fits)
     costs = signs.multiply(problem.l1_weights[np.newaxis])
     for j, part in enumerate(parts):
         along[:, j] -= _row_sums(costs.multiply(part))

@@ -61,6 +61,7 @@ def optimal_codes(
     ended = np.zeros(len(signals), dtype=np.bool_)
     for k, signal in enumerate(signals):
         single = problem if problem.n_signals == 1 else problem.subset([signal])
+        single = single.ordinary()
         entries = slice(start.pointers[signal], start.pointers[signal + 1])
         started, currents = start.columns[entries].astype(np.int64), start.values[entries]
         search = WorkingSetSearch(single, started, currents)

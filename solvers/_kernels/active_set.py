@@ -17,11 +17,12 @@ together.  The caller bounds the number of rounds and certifies the codes.
 
 The cost depends on the size of the support: rounds run in a working set W, which holds S and atoms that
 may enter, and whose part of the Gram matrix is copied together.  Full rows of the matrix are read only
-when W is solved, to find violators outside W.  `solvers.working_set` calls `solve_within` without the matrix.
+when W is solved, to find violators outside W.  Where each signal has a mask, there is no matrix: products of
+members, and correlations with the residual, are computed from the atoms.  `solvers.working_set` calls
+`solve_within` without the matrix.
 """
 
 import math
-from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -29,16 +30,15 @@ import numpy as np
 from snn._kernels.compiling import compiled, uncounted
 from solvers._kernels.factor import (
     Terms,
-    copy,
     enlarged,
     enter,
-    join,
     leave,
     new_working_set,
     solve,
     solve_transposed,
     subtract,
 )
+from solvers._kernels.products import GramMatrix, WeightedAtoms, write_products, write_residuals
 
 # Violations below this share of the largest correlation are rounding: some hundred times 1e-16.  Violations
 # and correlations are in units of the norms of their atoms, so that no unit of an atom matters.
@@ -220,36 +220,18 @@ def solve_within(work, n_members, size, positive, tolerance, max_rounds, at_star
     return size, 0, False
 
 
-@partial(uncounted, fastmath={"contract"})
-def _subtract_four(target, factors, first, second, third, fourth):
-    for i in range(target.shape[0]):
-        target[i] -= (
-            factors[0] * first[i] + factors[1] * second[i] + factors[2] * third[i] + factors[3] * fourth[i]
-        )
-
-
 @uncounted
-def _residuals(work, size, gram, correlations, residual):
-    """Set the correlations of all atoms with the residual of x, 0 for those in S."""
-    copy(residual, correlations)
-    factors = work.residual
-    for k in range(size):
-        factors[k] = work.sign[k] * work.value[k]
-    whole = size - size % 4
-    # Four rows at a time, so that `residual` is read and written a quarter as often.
-    for k in range(0, whole, 4):
-        _subtract_four(
-            residual,
-            factors[k : k + 4],
-            gram[work.atoms[work.active[k]]],
-            gram[work.atoms[work.active[k + 1]]],
-            gram[work.atoms[work.active[k + 2]]],
-            gram[work.atoms[work.active[k + 3]]],
-        )
-    for k in range(whole, size):
-        subtract(residual, factors[k], gram[work.atoms[work.active[k]]])
-    for k in range(size):
-        residual[work.atoms[work.active[k]]] = 0.0
+def _join(work, n_members, atoms, terms, signal, atom):
+    """Make an atom the next member of W."""
+    work.atoms[n_members] = atom
+    work.correlation[n_members] = terms.correlations[signal, atom]
+    work.l1_weight[n_members] = terms.l1_weights[atom]
+    work.inverse_norm[n_members] = terms.inverse_norms[atom]
+    products = work.gram[n_members]
+    write_products(atoms, signal, atom, work.atoms, n_members, products)
+    for k in range(n_members):
+        work.gram[k, n_members] = products[k]
+    products[n_members] += terms.curvatures[atom]
 
 
 @uncounted
@@ -288,7 +270,7 @@ def _largest_first(start, signal, inverse_norms, scratch):
 
 
 @compiled
-def _solve_one(gram, terms, signal, start, max_rounds, work, scratch):
+def _solve_one(atoms, terms, signal, start, max_rounds, work, scratch):
     """Solve for one signal; return (working set, size of S, rounds left, whether the method ended)."""
     n_atoms = terms.l1_weights.shape[0]
     correlations = terms.correlations[signal]
@@ -304,7 +286,7 @@ def _solve_one(gram, terms, signal, start, max_rounds, work, scratch):
         work = enlarged(work, 0, 0, 2 * n_members)
     for k in range(n_members):
         atom = places[k]
-        join(work, k, gram, terms, signal, atom)
+        _join(work, k, atoms, terms, signal, atom)
         is_member[atom] = True
         places[k] = k
     size = enter(work, 0, places, scratch.signs, n_members)
@@ -318,7 +300,9 @@ def _solve_one(gram, terms, signal, start, max_rounds, work, scratch):
             if not solved:
                 break
         at_start = False
-        _residuals(work, size, gram, correlations, scratch.residual)
+        write_residuals(atoms, signal, work, size, correlations, scratch.residual)
+        for k in range(size):
+            scratch.residual[work.atoms[work.active[k]]] = 0.0
         most = max(LEAST_JOINING, size)
         n_joining = _violators(
             scratch.residual, terms.l1_weights, terms.inverse_norms, terms.positive, 0.0, tolerance, n_atoms,
@@ -330,7 +314,7 @@ def _solve_one(gram, terms, signal, start, max_rounds, work, scratch):
         for k in range(n_joining):
             atom = places[k]
             if not is_member[atom]:
-                join(work, n_members, gram, terms, signal, atom)
+                _join(work, n_members, atoms, terms, signal, atom)
                 is_member[atom] = True
                 n_members += 1
                 ended = False
@@ -355,14 +339,36 @@ def solve_active_sets(
         or a multiple of it.  Signs are those of the atoms; the largest enter first.
     codes, report : a row for each of `signals`; zeros at first.
     """
-    # A record that is made here, and not by the caller, saves two microseconds.
+    # Records that are made here, and not by the caller, save two microseconds.
     terms = Terms(correlations, l1_weights, curvatures, inverse_norms, positive)
-    n_atoms = l1_weights.shape[0]
+    _solve_each(GramMatrix(gram), terms, signals, start, max_rounds, codes, report)
+
+
+@compiled
+def solve_weighted_active_sets(
+    array, signal_rows, weights, correlations, l1_weights, curvatures, inverse_norms, positive, signals,
+    start, max_rounds, codes, report,
+):  # fmt: skip
+    """Write the optimal codes of some signals, each of which has weights of features.
+
+    array : the atoms, one a row.
+    signal_rows, weights : a row for each signal.
+    correlations : of the signals times their weights.
+    All others as of `solve_active_sets`.
+    """
+    terms = Terms(correlations, l1_weights, curvatures, inverse_norms, positive)
+    atoms = WeightedAtoms(array, signal_rows, weights, np.empty(array.shape[1]))
+    _solve_each(atoms, terms, signals, start, max_rounds, codes, report)
+
+
+@compiled
+def _solve_each(atoms, terms, signals, start, max_rounds, codes, report):
+    n_atoms = terms.l1_weights.shape[0]
     work = new_working_set(LEAST_CAPACITY)
     scratch = new_scratch(n_atoms)
     for k in range(signals.shape[0]):
         signal = signals[k]
-        work, size, rounds_left, ended = _solve_one(gram, terms, signal, start, max_rounds, work, scratch)
+        work, size, rounds_left, ended = _solve_one(atoms, terms, signal, start, max_rounds, work, scratch)
         code = codes[k]
         for i in range(size):
             code[work.atoms[work.active[i]]] = work.sign[i] * work.value[i]

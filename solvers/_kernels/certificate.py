@@ -2,8 +2,8 @@
 
 What `solvers.optimality` does with NumPy, for penalties that are a sum of weights of |a_i| and of a quadratic
 part.  The equations and the bounds on rounding are the same, and explained there and in `solvers.residuals`.
-Nothing but the signals, the atoms and the codes is read: no Gram matrix, and nothing that a solver has
-computed.
+Nothing but the signals, the weights of their features, the atoms and the codes is read: no Gram matrix, and
+nothing that a solver has computed.
 """
 
 import math
@@ -30,11 +30,14 @@ from solvers._kernels.precision import (
 OBJECTIVE, DUALITY_GAP, KKT_VIOLATION = range(3)
 
 
+NO_WEIGHTS = np.empty(0)
+
+
 class Work(NamedTuple):
     """Work arrays: three of one entry a feature, four of one entry an atom."""
 
     residual: np.ndarray
-    exact: np.ndarray
+    exact: np.ndarray  # and then the residual times the weights
     rest: np.ndarray
     reach: np.ndarray
     # Of the entries of a code.
@@ -159,6 +162,27 @@ def _write_residual(array, signal, columns, values, work):
     return relative * (2.0 * n_terms + 4.0) * n_terms * largest_rest + n_terms * QUANTUM
 
 
+@uncounted
+def _weigh(residual, weights, weighted):
+    """Write w r to `weighted`, and zeros to r where w is zero; return the largest weight."""
+    largest = 0.0
+    for j in range(residual.shape[0]):
+        if weights[j] == 0.0:
+            residual[j] = 0.0
+        weighted[j] = weights[j] * residual[j]
+        largest = max(largest, weights[j])
+    return largest
+
+
+@uncounted
+def _squared_norm(row, weights):
+    """Return sum_j w_j d_j^2."""
+    total = 0.0
+    for j in range(row.shape[0]):
+        total += weights[j] * row[j] * row[j]
+    return total
+
+
 @partial(uncounted, fastmath={"nnan", "nsz", "contract"})
 def _largest(reach, l1_weights, norms, error):
     """Return the largest (reach + error) / l1 and the largest reach - l1."""
@@ -225,9 +249,10 @@ def _curved_multiple(multiple, along, squared, reach, entry_reach, columns, l1_w
 
 
 @uncounted
-def certify(array, norms, l1_weights, curvatures, positive, signal, columns, values, work, figures):
+def certify(array, norms, l1_weights, curvatures, positive, signal, weights, columns, values, work, figures):
     """Write objective, duality gap and KKT violation of the code of one signal to `figures`.
 
+    weights : w, or `NO_WEIGHTS`; ones and zeros of a mask.
     columns, values : the entries of the code, sorted by atom, each once.
     """
     n_atoms, n_features = array.shape
@@ -235,8 +260,14 @@ def certify(array, norms, l1_weights, curvatures, positive, signal, columns, val
     reach, correlations, residual = work.reach, work.correlations, work.residual
 
     rest_error = _write_residual(array, signal, columns, values, work)
-    squared = _inner(residual, residual)
-    along = _inner(signal, residual)
+    has_weights = weights.shape[0] > 0
+    largest_weight = 1.0
+    weighted = residual
+    if has_weights:
+        weighted = work.exact
+        largest_weight = _weigh(residual, weights, weighted)
+    squared = _inner(residual, weighted)
+    along = _inner(signal, weighted)
     norm = math.sqrt(squared)
     objective = 0.5 * squared
     for k in range(n_entries):
@@ -248,10 +279,14 @@ def certify(array, norms, l1_weights, curvatures, positive, signal, columns, val
         figures[KKT_VIOLATION] = math.inf
         return
     n_operations = _operations_of_sum(n_features)
-    error = _gamma(n_operations + 2) * norm + SLACK * math.sqrt(n_features) * rest_error
+    error = _gamma(n_operations + 2) * norm
+    if has_weights:
+        # The product is one more operation.
+        error = _gamma(n_operations + 3) * math.sqrt(_inner(weighted, weighted))
+    error += SLACK * math.sqrt(n_features) * largest_weight * rest_error
     error += n_features * QUANTUM / SMALLEST_NORM
 
-    _correlate(array, residual, reach)
+    _correlate(array, weighted, reach)
     # Entries of the code are treated apart, from here on.
     for k in range(n_entries):
         correlations[k] = reach[columns[k]]
@@ -271,7 +306,7 @@ def certify(array, norms, l1_weights, curvatures, positive, signal, columns, val
         weight, curvature, correlation = l1_weights[i], curvatures[i], correlations[k]
         pull = correlation if positive else abs(correlation)
         ratio = max(ratio, (pull + error * norms[i]) / weight)
-        squared_norm = norms[i] * norms[i]
+        squared_norm = _squared_norm(array[i], weights) if has_weights else norms[i] * norms[i]
         stepped = squared_norm * values[k] + correlation
         thresholded = _threshold(stepped, weight, positive)
         if squared_norm + curvature > 0.0:
@@ -321,7 +356,8 @@ def certify(array, norms, l1_weights, curvatures, positive, signal, columns, val
         )
     lost = (n_features + n_atoms) * QUANTUM
     residual_norm = math.sqrt(squared + lost)
-    residual_norm += SLACK * UNIT_ROUNDOFF * 2.0 * norm + math.sqrt(n_features) * rest_error
+    residual_norm += SLACK * UNIT_ROUNDOFF * 2.0 * norm
+    residual_norm += math.sqrt(n_features * largest_weight) * rest_error
     residual_norm *= 1.0 - multiple
     gap = 0.5 * residual_norm * residual_norm + slacks + conjugates + lost
     figures[DUALITY_GAP] = gap * (1.0 + _gamma(n_operations + n_atoms))
@@ -329,16 +365,20 @@ def certify(array, norms, l1_weights, curvatures, positive, signal, columns, val
 
 @compiled
 def measure_codes(
-    array, norms, l1_weights, curvatures, positive, signals, pointers, columns, values, figures
+    array, norms, l1_weights, curvatures, positive, signals, weights, pointers, columns, values, figures
 ):
     """Write objective, duality gap and KKT violation of codes, a row each, to the columns of `figures`.
 
+    weights : of features; a row for each signal, one for all, or none.
     pointers, columns, values : the codes in compressed rows, sorted by atom, each once.
     """
     work = new_work(array.shape[1], array.shape[0])
     for k in range(signals.shape[0]):
         entries = slice(pointers[k], pointers[k + 1])
+        weights_of_signal = NO_WEIGHTS
+        if weights.shape[0] > 0:
+            weights_of_signal = weights[min(k, weights.shape[0] - 1)]
         certify(
-            array, norms, l1_weights, curvatures, positive, signals[k], columns[entries], values[entries],
-            work, figures[:, k],
+            array, norms, l1_weights, curvatures, positive, signals[k], weights_of_signal, columns[entries],
+            values[entries], work, figures[:, k],
         )  # fmt: skip

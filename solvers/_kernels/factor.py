@@ -116,20 +116,6 @@ def solve(factor, vector, size):
 
 
 @uncounted
-def join(work, n_members, gram, terms, signal, atom):
-    """Make an atom the next member of W."""
-    row = gram[atom]
-    work.atoms[n_members] = atom
-    work.correlation[n_members] = terms.correlations[signal, atom]
-    work.l1_weight[n_members] = terms.l1_weights[atom]
-    work.inverse_norm[n_members] = terms.inverse_norms[atom]
-    for k in range(n_members):
-        work.gram[n_members, k] = row[work.atoms[k]]
-        work.gram[k, n_members] = work.gram[n_members, k]
-    work.gram[n_members, n_members] = row[atom] + terms.curvatures[atom]
-
-
-@uncounted
 def enter(work, size, places, signs, n_entering):
     """Append members of W to S and to the factor, except those that depend linearly on S.
 

@@ -5,7 +5,7 @@ import numpy as np
 from snn._kernels.compiling import compiled
 from solvers._kernels.active_set import solve_active_sets
 from solvers._kernels.batch import CompressedRows
-from solvers._kernels.certificate import certify, new_work
+from solvers._kernels.certificate import NO_WEIGHTS, certify, new_work
 
 # Entries of `report`: after the figures of the certificate, the columns of `active_set`.
 N_FIGURES = 3
@@ -49,7 +49,7 @@ def solve_and_certify(
             values[n_entries] = code[0, i]
             n_entries += 1
     certify(
-        array, norms, l1_weights, curvatures, positive, signals[0], atoms, values,
+        array, norms, l1_weights, curvatures, positive, signals[0], NO_WEIGHTS, atoms, values,
         new_work(n_features, n_atoms), report[:N_FIGURES],
     )  # fmt: skip
     for k in range(N_REPORTED - N_FIGURES):

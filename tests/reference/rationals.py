@@ -10,7 +10,11 @@ class ExactProblem:
 
     def __init__(self, problem, signal=0):
         self.atoms = [rational(atom) for atom in problem.atoms.toarray()]
-        self.signal = rational(problem.signals[signal])
+        self.signal = rational(problem.dense_signals()[signal])
+        weights = problem.feature_weights
+        if weights is None:
+            weights = np.ones(problem.n_features)
+        self.weights = rational(weights if weights.ndim == 1 else weights[signal])
         self.l1 = rational(problem.l1_weights)
         self.l2 = rational(problem.curvatures)
         self.positive = problem.positive
@@ -23,15 +27,20 @@ class ExactProblem:
                 residual = [r - value * d for r, d in zip(residual, atom, strict=True)]
         return residual
 
+    def product(self, left, right):
+        """The inner product of features, sum_j w_j x_j y_j."""
+        return _dot(left, [w * y for w, y in zip(self.weights, right, strict=True)])
+
     def objective(self, code):
         """E(a)."""
         terms = zip(code, self.l1, self.l2, strict=True)
-        return _dot(*2 * [self.residual(code)]) / 2 + sum(l1 * abs(a) + l2 * a * a / 2 for a, l1, l2 in terms)
+        residual = self.residual(code)
+        return self.product(residual, residual) / 2 + sum(l1 * abs(a) + l2 * a * a / 2 for a, l1, l2 in terms)
 
     def gap(self, code, direction):
         """E(a) minus the largest dual objective along a direction, which `code` is not asked for."""
-        along, squared = _dot(self.signal, direction), _dot(direction, direction)
-        reach = [_dot(atom, direction) for atom in self.atoms]
+        along, squared = self.product(self.signal, direction), self.product(direction, direction)
+        reach = [self.product(atom, direction) for atom in self.atoms]
         reach = reach if self.positive else [abs(x) for x in reach]
         multiple = max(along / squared, Fraction(0)) if squared else Fraction(0)
         bounds = [l1 / x for x, l1, l2 in zip(reach, self.l1, self.l2, strict=True) if not l2 and x > 0]
@@ -56,8 +65,8 @@ class ExactProblem:
         support = [i for i, value in enumerate(near) if value]
         signs = {i: 1 if near[i] > 0 else -1 for i in support}
         rows = [
-            [_dot(self.atoms[i], self.atoms[j]) + (self.l2[i] if i == j else 0) for j in support]
-            + [_dot(self.atoms[i], self.signal) - signs[i] * self.l1[i]]
+            [self.product(self.atoms[i], self.atoms[j]) + (self.l2[i] if i == j else 0) for j in support]
+            + [self.product(self.atoms[i], self.signal) - signs[i] * self.l1[i]]
             for i in support
         ]
         solution = _solved(rows)
@@ -68,7 +77,7 @@ class ExactProblem:
             code[i] = x
         residual = self.residual(code)
         for i, (atom, l1) in enumerate(zip(self.atoms, self.l1, strict=True)):
-            pull = _dot(atom, residual)
+            pull = self.product(atom, residual)
             if i not in signs and (pull if self.positive else abs(pull)) > l1:
                 return None
         return self.objective(code)

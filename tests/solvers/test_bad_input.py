@@ -98,7 +98,11 @@ CASES = [
         "signals must be 2-D, (n_signals, n_features); got shape (2,)",
     ),
     (lambda: problem(signals=np.ones((3, 4))), ValueError, "dictionary has 2 features but signals have 4"),
-    (lambda: problem(signals=[[1.0, -INF]]), ValueError, "signals must be finite; got -inf at [0, 1]"),
+    (
+        lambda: problem(signals=[[1.0, -INF]]),
+        ValueError,
+        "signals must be finite; got -inf at [0, 1]: for features that are missing, pass mask=",
+    ),
     (
         lambda: problem(signals=[[0.0, 0.0], [1e-150, 0.0]]),
         ValueError,

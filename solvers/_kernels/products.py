@@ -1,0 +1,133 @@
+"""Where the active-set method takes inner products of atoms from: a Gram matrix, or the atoms themselves.
+
+Which implementation runs is resolved when a kernel is compiled, by the type of the record.
+"""
+
+from functools import partial
+from typing import NamedTuple
+
+import numpy as np
+
+from snn._kernels.compiling import implements, resolved_by_record, uncounted
+from solvers._kernels.factor import copy, dot, subtract
+
+
+class GramMatrix(NamedTuple):
+    """All inner products of atoms."""
+
+    gram: np.ndarray
+
+
+class WeightedAtoms(NamedTuple):
+    """Atoms whose features have weights of their own for each signal: no product serves two signals."""
+
+    array: np.ndarray  # shape (n_atoms, n_features)
+    signals: np.ndarray  # shape (n_signals, n_features)
+    weights: np.ndarray  # shape (n_signals, n_features)
+    row: np.ndarray  # work array, one entry a feature
+
+
+@resolved_by_record
+def write_products(atoms, signal, atom, members, n_members, products):
+    """Write the inner products of an atom with some others, and behind them that with itself."""
+
+
+@resolved_by_record
+def write_residuals(atoms, signal, work, size, correlations, residual):
+    """Write the correlations of all atoms with the residual of x to `residual`."""
+
+
+@partial(uncounted, fastmath={"contract"})
+def _subtract_four(target, factors, first, second, third, fourth):
+    for i in range(target.shape[0]):
+        target[i] -= (
+            factors[0] * first[i] + factors[1] * second[i] + factors[2] * third[i] + factors[3] * fourth[i]
+        )
+
+
+@partial(uncounted, fastmath={"reassoc", "contract"})
+def _four_dots(first, second, third, fourth, vector):
+    a = 0.0
+    b = 0.0
+    c = 0.0
+    d = 0.0
+    for j in range(vector.shape[0]):
+        a += first[j] * vector[j]
+        b += second[j] * vector[j]
+        c += third[j] * vector[j]
+        d += fourth[j] * vector[j]
+    return a, b, c, d
+
+
+@uncounted
+def _subtract_rows(rows, work, size, target):
+    """Subtract the rows of the atoms in S, times their values, from `target`."""
+    factors = work.residual
+    for k in range(size):
+        factors[k] = work.sign[k] * work.value[k]
+    whole = size - size % 4
+    # Four rows at a time, so that `target` is read and written a quarter as often.
+    for k in range(0, whole, 4):
+        _subtract_four(
+            target,
+            factors[k : k + 4],
+            rows[work.atoms[work.active[k]]],
+            rows[work.atoms[work.active[k + 1]]],
+            rows[work.atoms[work.active[k + 2]]],
+            rows[work.atoms[work.active[k + 3]]],
+        )
+    for k in range(whole, size):
+        subtract(target, factors[k], rows[work.atoms[work.active[k]]])
+
+
+@implements(write_products, GramMatrix)
+def products_from_matrix(atoms, signal, atom, members, n_members, products):
+    row = atoms.gram[atom]
+    for k in range(n_members):
+        products[k] = row[members[k]]
+    products[n_members] = row[atom]
+
+
+@implements(write_residuals, GramMatrix)
+def residuals_from_matrix(atoms, signal, work, size, correlations, residual):
+    copy(residual, correlations)
+    _subtract_rows(atoms.gram, work, size, residual)
+
+
+@implements(write_products, WeightedAtoms)
+def products_of_atoms(atoms, signal, atom, members, n_members, products):
+    array, row = atoms.array, atoms.row
+    weights = atoms.weights[signal]
+    for j in range(row.shape[0]):
+        row[j] = weights[j] * array[atom, j]
+    whole = n_members - n_members % 4
+    for k in range(0, whole, 4):
+        four = _four_dots(
+            array[members[k]], array[members[k + 1]], array[members[k + 2]], array[members[k + 3]], row
+        )
+        for i in range(4):
+            products[k + i] = four[i]
+    for k in range(whole, n_members):
+        products[k] = dot(array[members[k]], row)
+    products[n_members] = dot(array[atom], row)
+
+
+@implements(write_residuals, WeightedAtoms)
+def residuals_of_atoms(atoms, signal, work, size, correlations, residual):
+    array, row = atoms.array, atoms.row
+    if size == 0:
+        copy(residual, correlations)
+        return
+    copy(row, atoms.signals[signal])
+    _subtract_rows(array, work, size, row)
+    weights = atoms.weights[signal]
+    for j in range(row.shape[0]):
+        row[j] = weights[j] * row[j] if weights[j] > 0.0 else 0.0
+    n_atoms = array.shape[0]
+    whole = n_atoms - n_atoms % 4
+    for i in range(0, whole, 4):
+        four = _four_dots(array[i], array[i + 1], array[i + 2], array[i + 3], row)
+        for k in range(4):
+            residual[i + k] = four[k]
+    for i in range(whole, n_atoms):
+        residual[i] = dot(array[i], row)

@@ -1,0 +1,141 @@
+"""Problems in which each signal has a mask: groups of signals with equal masks, solved one after the other.
+
+A mask, or other weights of features, that all signals share makes a problem with a Gram matrix of its own
+(`LassoProblem.weighted_setup`), and solvers take it as any other.  Where each signal has its own, FISTA and
+the active-set method need no matrix.  All other solvers call `solve_groups`: a group of signals with equal
+masks is one problem with a shared mask, so that its matrix is computed once.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from dataclasses import fields
+from functools import partial
+
+import numpy as np
+from joblib import effective_n_jobs
+from scipy import sparse
+
+from solvers._kernels.batch import CompressedRows
+from solvers.optimality import Optimality
+from solvers.problem import LassoProblem
+from solvers.progress import progress_bar
+from solvers.result import SparseCodingResult, certified_result, compressed_rows, joined_rows
+from solvers.workers import spread
+
+FIGURES = {field.name for field in fields(Optimality)}
+
+
+def groups_of(problem: LassoProblem) -> list[np.ndarray]:
+    """Return the signals of each mask, or row of weights, in the order in which masks first appear.
+
+    Parameters
+    ----------
+    problem : LassoProblem
+        A problem with weights for each signal.
+    """
+    weights = problem.feature_weights
+    rows = np.packbits(weights, axis=1) if weights.dtype == np.bool_ else weights
+    rows = np.ascontiguousarray(rows)
+    keys = rows.view(np.dtype((np.void, rows.dtype.itemsize * rows.shape[1]))).ravel()
+    _, first, group = np.unique(keys, return_index=True, return_inverse=True)
+    rank = np.empty(len(first), dtype=np.int64)
+    rank[np.argsort(first)] = np.arange(len(first))
+    group = rank[group.ravel()]
+    order = np.argsort(group, kind="stable")
+    return np.split(order, np.cumsum(np.bincount(group))[:-1])
+
+
+def with_shared_mask(problem: LassoProblem) -> LassoProblem:
+    """Return the problem of signals whose masks are equal, with one mask for all of them."""
+    weights = problem.feature_weights[0]
+    name = "mask" if weights.dtype == np.bool_ else "feature_weights"
+    return problem.with_signals(problem.signals, **{name: weights})
+
+
+def solve_groups(
+    solve: Callable[..., SparseCodingResult],
+    problem: LassoProblem,
+    *,
+    start: sparse.csr_array | None = None,
+    n_jobs: int | None = None,
+    progress: bool = False,
+    limit: str,
+) -> SparseCodingResult:
+    """Return the result of a solver that is called once for each mask.
+
+    Parameters
+    ----------
+    solve : callable
+        Called as ``solve(problem)``, or ``solve(problem, start=codes)``, with problems of shared masks.
+    problem : LassoProblem
+        A problem with weights for each signal.
+    start : scipy.sparse.csr_array, shape (n_signals, n_atoms), optional
+        Codes to start from.
+    n_jobs : int, optional
+        Groups are spread over so many workers.
+    progress : bool, default False
+        Show a progress bar, in groups.
+    limit : str
+        What ends the solver, for the warning.
+    """
+    from sklearn.exceptions import ConvergenceWarning  # scikit-learn takes a second to import
+
+    groups = groups_of(problem)
+    batches = [(problem.subset(group), None if start is None else start[group]) for group in groups]
+    n_workers = effective_n_jobs(n_jobs) if len(groups) > 1 else 1
+    with warnings.catch_warnings():
+        # There is one warning for all, below.
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        with progress_bar(len(batches), unit="mask", description="masks", shown=progress) as bar:
+            results = spread(partial(_solve_group, solve=solve), batches, n_jobs, n_workers, bar)
+    return _joined(problem, groups, results, limit)
+
+
+def _solve_group(
+    batch: tuple[LassoProblem, sparse.csr_array | None], solve: Callable[..., SparseCodingResult]
+) -> SparseCodingResult:
+    problem, start = batch
+    problem = with_shared_mask(problem)
+    return solve(problem) if start is None else solve(problem, start=start)
+
+
+def _joined(
+    problem: LassoProblem, groups: list[np.ndarray], results: list[SparseCodingResult], limit: str
+) -> SparseCodingResult:
+    """Return the results of groups as one, in the order of the signals."""
+    place = np.argsort(np.concatenate(groups))
+    kind = type(results[0])
+    joined = {}
+    for field in fields(kind):
+        values = [getattr(result, field.name) for result in results]
+        joined[field.name] = _joined_values(values, place)
+    if "problem" in joined:
+        joined["problem"] = problem
+    optimality = Optimality(**{name: joined[name] for name in FIGURES})
+    more = {name: value for name, value in joined.items() if name not in FIGURES | {"status", "sparse_codes"}}
+    return certified_result(
+        problem,
+        joined["sparse_codes"],
+        limit=limit,
+        optimality=optimality,
+        kind=kind,
+        stacklevel=5,
+        **more,
+    )
+
+
+def _joined_values(values: list, place: np.ndarray) -> object:
+    """Return values of groups as one: rows in the order of the signals, or what is the same for all."""
+    first = values[0]
+    if isinstance(first, sparse.csr_array):
+        return sparse.vstack(values, format="csr")[place]
+    if isinstance(first, CompressedRows):
+        rows = joined_rows(values)
+        n_columns = int(rows.columns.max(initial=0)) + 1
+        ordered = compressed_rows((len(place), n_columns), rows)[place]
+        return CompressedRows(ordered.indptr, ordered.indices, ordered.data)
+    if isinstance(first, np.ndarray):
+        return np.concatenate(values)[place]
+    return first
