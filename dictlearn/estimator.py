@@ -495,8 +495,7 @@ class SpikingDictionaryLearning(
             # which is at most the norm of the signal.
             dictionary = np.ones_like(dictionary)
             penalty = 2.0 * max(1.0, float(np.abs(signals).sum(axis=1).max()))
-        masked = {} if mask is None else {"mask": mask}
-        return LassoProblem(dictionary, signals, penalty, positive=self.positive_code, **masked)
+        return LassoProblem(dictionary, signals, penalty, mask=mask, positive=self.positive_code)
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

@@ -59,6 +59,8 @@ class SpikingSparseCoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
 
     Notes
     -----
+    Signals may be in compressed rows (CSR), and are then made dense for some of them at a time.
+
     Codes of float32 signals are float32: those of the result of `encode`, rounded.  All is computed in
     float64, and the result of `encode` stays so; its certificates are of the codes before rounding.
 
@@ -104,10 +106,10 @@ class SpikingSparseCoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
 
         Parameters
         ----------
-        X : array_like, shape (n_signals, n_features)
+        X : array_like or compressed rows, shape (n_signals, n_features)
         y : ignored
         """
-        self._problem(checked_input(self, X, reset=True))
+        self._problem(checked_input(self, X, reset=True, accept_sparse=True))
         return self
 
     def transform(self, X: np.ndarray, y: None = None) -> np.ndarray:
@@ -115,10 +117,10 @@ class SpikingSparseCoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
 
         Parameters
         ----------
-        X : array_like, shape (n_signals, n_features)
+        X : array_like or compressed rows, shape (n_signals, n_features)
         y : ignored
         """
-        signals = checked_input(self, X, reset=False)
+        signals = checked_input(self, X, reset=False, accept_sparse=True)
         return self._encode(signals).codes.astype(signals.dtype)
 
     def encode(self, X: np.ndarray) -> SpikingCodingResult:
@@ -126,7 +128,7 @@ class SpikingSparseCoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
 
         Parameters
         ----------
-        X : array_like, shape (n_signals, n_features)
+        X : array_like or compressed rows, shape (n_signals, n_features)
 
         Warns
         -----
@@ -136,16 +138,16 @@ class SpikingSparseCoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         sklearn.exceptions.ConvergenceWarning
             If a signal does not reach `tol`.
         """
-        return self._encode(checked_input(self, X, reset=False))
+        return self._encode(checked_input(self, X, reset=False, accept_sparse=True))
 
     def problem(self, X: np.ndarray) -> LassoProblem:
         """Return the problem of coding signals, for any solver, `path` or `compare`.
 
         Parameters
         ----------
-        X : array_like, shape (n_signals, n_features)
+        X : array_like or compressed rows, shape (n_signals, n_features)
         """
-        return self._problem(checked_input(self, X, reset=False))
+        return self._problem(checked_input(self, X, reset=False, accept_sparse=True))
 
     def inverse_transform(self, X: np.ndarray) -> np.ndarray:
         """Return the signals of codes, codes @ dictionary; float32 for float32 codes.
@@ -166,7 +168,7 @@ class SpikingSparseCoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
 
         Parameters
         ----------
-        X : array_like, shape (n_signals, n_features)
+        X : array_like or compressed rows, shape (n_signals, n_features)
         y : ignored
         """
         return held_out_score(self.problem(X), n_jobs=self.n_jobs)
@@ -204,8 +206,7 @@ class SpikingSparseCoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
             )
         penalty = penalty_of(self.alpha, atoms.squared_norms, name="alpha")
         mask = known_entries(signals, self.missing_values)
-        masked = {} if mask is None else {"mask": mask}
-        return LassoProblem(self.dictionary, signals, penalty, positive=self.positive, **masked)
+        return LassoProblem(self.dictionary, signals, penalty, mask=mask, positive=self.positive)
 
     def __sklearn_is_fitted__(self) -> bool:
         return True
@@ -213,6 +214,7 @@ class SpikingSparseCoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.requires_fit = False
+        tags.input_tags.sparse = True
         tags.input_tags.allow_nan = nan_is_missing(self.missing_values)
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags

@@ -157,5 +157,5 @@ class CodePathDisplay:
         ax.set(xscale="log", xlabel=self.name, ylabel="entry of the code")
         ax.invert_xaxis()
         if self.lines_:
-            ax.legend(fontsize="small", loc="upper left")
+            ax.legend(fontsize="small")
         return self

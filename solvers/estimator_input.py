@@ -6,6 +6,7 @@ import numbers
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_array, validate_data
 
@@ -13,7 +14,7 @@ from sklearn.utils.validation import check_array, validate_data
 FLOATS = (np.float64, np.float32)
 
 
-def checked_input(estimator: BaseEstimator, X: Any, *, reset: bool) -> np.ndarray:
+def checked_input(estimator: BaseEstimator, X: Any, *, reset: bool, accept_sparse: bool = False) -> Any:
     """Return `X` as a float64 or float32 array, by the rules of scikit-learn; masked entries are an error.
 
     NaN is one too, unless it is the `missing_values` of the estimator.
@@ -26,6 +27,8 @@ def checked_input(estimator: BaseEstimator, X: Any, *, reset: bool) -> np.ndarra
         What it was called with.
     reset : bool
         Whether the estimator takes the number and names of features from `X`, or checks them.
+    accept_sparse : bool, default False
+        Whether sparse matrices are accepted; they come back as compressed rows.
 
     Raises
     ------
@@ -36,7 +39,14 @@ def checked_input(estimator: BaseEstimator, X: Any, *, reset: bool) -> np.ndarra
     """
     _require_unmasked(X)
     finite = "allow-nan" if nan_is_missing(estimator.missing_values) else True
-    return validate_data(estimator, X, reset=reset, dtype=FLOATS, ensure_all_finite=finite)
+    return validate_data(
+        estimator,
+        X,
+        reset=reset,
+        dtype=FLOATS,
+        ensure_all_finite=finite,
+        accept_sparse="csr" if accept_sparse else False,
+    )
 
 
 def nan_is_missing(missing_values: float | None) -> bool:
@@ -66,13 +76,22 @@ def known_entries(array: np.ndarray, missing_values: float | None) -> np.ndarray
 
     Parameters
     ----------
-    array : ndarray
+    array : ndarray or compressed rows
         From `checked_input`.
     missing_values : float or None
         What stands for a missing entry; NaN perhaps.
+
+    Raises
+    ------
+    TypeError
+        If entries are missing from compressed rows.
     """
     if missing_values is None:
         return None
+    if sparse.issparse(array):
+        if missing_values != 0 and known_entries(array.data, missing_values) is None:
+            return None
+        raise TypeError("X must be a dense array where entries are missing; pass X.toarray()")
     known = ~np.isnan(array) if nan_is_missing(missing_values) else array != missing_values
     return None if known.all() else known
 

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import numpy as np
+from scipy import sparse
 
 from snn import checks
 from solvers.active_set import solve_active_set
 from solvers.problem import LassoProblem
+
+# Predicted together: bounds the memory.
+SIGNALS_AT_ONCE = 4096
 
 
 def held_out_score(
@@ -34,7 +38,8 @@ def held_out_score(
     Parameters
     ----------
     problem : LassoProblem
-        Signals, dictionary and penalty; an array of atoms.
+        Signals, dictionary and penalty; an array of atoms.  With a mask or weights of features the energy is
+        that of the known features, or the weighted one.
     n_folds : int, default 5
         Number of folds, if there are as many features.
     fold_of : array_like of int, shape (n_features,), optional
@@ -83,17 +88,36 @@ def held_out_score(
 
 def _missed_energy(problem: LassoProblem, hidden: np.ndarray, *, tol: float, n_jobs: int | None) -> float:
     """Return 1/2 ||s_F - a_F D_F||^2, summed over the signals, of the features that are hidden."""
-    rows, signals = problem.atoms.rows, problem.signals
+    rows, signals, weights = problem.atoms.rows, problem.signals, problem.feature_weights
     seen = ~hidden
-    used = np.flatnonzero(rows[:, seen].any(axis=1))
-    rest = signals[:, hidden]
-    if len(used):
-        penalty = problem.penalty.rescaled(np.ones(problem.n_atoms), 1.0 / seen.mean())
-        # An atom that is seen nowhere has the code zero.
-        part = LassoProblem(rows[:, seen], signals[:, seen], penalty, positive=problem.positive)
+    codes = sparse.csr_array((problem.n_signals, problem.n_atoms))
+    # An atom that is seen nowhere has the code zero, and a problem needs another one.
+    if rows[:, seen].any():
+        part = LassoProblem(
+            rows[:, seen],
+            signals[:, seen],
+            problem.penalty.rescaled(np.ones(problem.n_atoms), 1.0 / seen.mean()),
+            positive=problem.positive,
+            **_weights(None if weights is None else weights[..., seen]),
+        )
         codes = solve_active_set(part, tol=tol, n_jobs=n_jobs).sparse_codes
-        rest = rest - codes @ rows[:, hidden]
-    return 0.5 * float((rest * rest).sum())
+    missed = 0.0
+    for start in range(0, problem.n_signals, SIGNALS_AT_ONCE):
+        some = slice(start, start + SIGNALS_AT_ONCE)
+        predicted = codes[some] @ rows[:, hidden]
+        rest = signals[some][:, hidden] - predicted
+        squares = np.square(np.asarray(rest))
+        if weights is not None:
+            squares = squares * (weights if weights.ndim == 1 else weights[some])[..., hidden]
+        missed += 0.5 * float(squares.sum())
+    return missed
+
+
+def _weights(weights: np.ndarray | None) -> dict[str, np.ndarray]:
+    """Return weights of features as the argument of a problem that takes them."""
+    if weights is None:
+        return {}
+    return {"mask" if weights.dtype == np.bool_ else "feature_weights": weights}
 
 
 def _folds(n_features: int, n_folds: int) -> np.ndarray:

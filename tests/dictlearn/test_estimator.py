@@ -3,10 +3,12 @@
 # ruff: noqa: E501 - a case a line reads better
 
 import pickle
+import warnings
 from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy import sparse
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.pipeline import make_pipeline
@@ -27,12 +29,17 @@ from dictlearn import (
 )
 from dictlearn.estimator import SpikingDictionaryLearning
 from dictlearn.order import seed_of_order
-from solvers import LassoProblem, solve_spiking
+from solvers import IllPosedWarning, LassoProblem, solve_active_set, solve_spiking
 
 
 def _checks():
     learning = SpikingDictionaryLearning(3, max_iter=2)
-    for changes in ({}, {"split_channels": False}, {"steps": PaperSteps(step=0.01), "n_components": None}):
+    for changes in (
+        {},
+        {"split_channels": False},
+        {"steps": PaperSteps(step=0.01), "n_components": None},
+        {"missing_values": np.nan, "positive_code": False},
+    ):
         changed = clone(learning).set_params(**changes)
         for estimator, check in estimator_checks_generator(changed):
             flags = "-".join(f"{key}={value}" for key, value in check.keywords.items())
@@ -455,3 +462,119 @@ def test_zero_signals_among_others_have_zero_codes(signals):
 
 def test_settings_of_a_fit_are_those_of_the_learner(fitted):
     assert fitted.learner_.settings == replace(LearningSettings(penalty=0.1))
+
+
+# -- codes of both signs, penalties of atoms, missing values --------------------------------------
+
+
+def test_codes_of_both_signs_are_of_the_signals_as_they_are(signals, fitted):
+    other = pickle.loads(pickle.dumps(fitted)).set_params(positive_code=False, transform_alpha=0.2)
+    codes = other.transform(signals)
+    expected = solve_active_set(LassoProblem(fitted.components_, signals, 0.2))
+    np.testing.assert_allclose(codes, expected.codes, rtol=0, atol=1e-9)
+    assert codes.min() < 0.0
+    np.testing.assert_allclose(other.encode(signals).objective, expected.objective, rtol=1e-9)
+    with pytest.raises(ValueError, match=r"transform_alpha must be positive; got 0\.0"):
+        other.set_params(transform_alpha=0.0).transform(signals)
+    with pytest.raises(TypeError, match="positive_code must be True or False; got None"):
+        other.set_params(positive_code=None).transform(signals)
+
+
+def test_each_atom_may_have_a_penalty_of_its_own(signals):
+    alpha = np.linspace(0.05, 0.4, 8)
+    learning = SpikingDictionaryLearning(8, alpha=alpha, max_iter=2, random_state=0).fit(signals)
+    settings = LearningSettings(penalty=alpha)
+    seed = int(np.random.RandomState(0).randint(2**31 - 1))
+    expected = learn_dictionary(split_channels(signals), 8, settings=settings, n_samples=400, rng=seed)
+    np.testing.assert_array_equal(learning.learner_.dictionary, expected.dictionary)
+    problem = LassoProblem(expected.dictionary, split_channels(signals), alpha, positive=True)
+    codes = learning.transform(signals)
+    np.testing.assert_allclose(codes, solve_active_set(problem).codes, rtol=0, atol=1e-9)
+    equal = SpikingDictionaryLearning(8, alpha=[0.1] * 8, max_iter=2, random_state=0).fit(signals)
+    plain = SpikingDictionaryLearning(8, alpha=0.1, max_iter=2, random_state=0).fit(signals)
+    np.testing.assert_array_equal(equal.components_, plain.components_)
+    with pytest.raises(ValueError, match="alpha must be one number, or one for each of 8 atoms; got 3"):
+        learning.set_params(alpha=[0.1, 0.2, 0.3]).partial_fit(signals)
+
+
+@pytest.mark.parametrize("fit", ["fit", "partial_fit"])
+@pytest.mark.parametrize("missing", [np.nan, -7.0])
+def test_missing_values_are_unknown_to_the_learner(signals, fit, missing):
+    known = np.random.default_rng(1).random(signals.shape) < 0.7
+    holed = np.where(known, signals, missing)
+    learning = SpikingDictionaryLearning(8, max_iter=1, missing_values=missing, random_state=0)
+    getattr(learning, fit)(holed)
+    seed = int(np.random.RandomState(0).randint(2**31 - 1))
+    split, mask = split_channels(np.where(known, signals, 0.0)), np.hstack([known, known])
+    if fit == "fit":
+        expected = learn_dictionary(split, 8, mask=mask, penalty=0.1, n_samples=200, rng=seed)
+        np.testing.assert_array_equal(learning.learner_.dictionary, expected.dictionary)
+    else:
+        assert learning.n_samples_seen_ == 200
+    problem = LassoProblem(learning.learner_.dictionary, split, 0.1, mask=mask, positive=True)
+    codes = learning.transform(holed)
+    np.testing.assert_allclose(codes, solve_active_set(problem).codes, rtol=0, atol=1e-9)
+    # What is unknown does not matter, and what codes say of it is a prediction.
+    assert np.isfinite(learning.inverse_transform(codes)).all()
+    with pytest.raises(ValueError, match="Input X contains NaN"):
+        clone(learning).set_params(missing_values=None).fit(np.where(known, signals, np.nan))
+
+
+def test_a_score_hides_both_channels_of_a_feature(signals, fitted):
+    fold_of = np.random.default_rng(0).permutation(5) % 5
+    split, dictionary = split_channels(signals), fitted.learner_.dictionary
+    missed = 0.0
+    for fold in range(5):
+        seen = np.tile(fold_of != fold, 2)
+        part = LassoProblem(dictionary[:, seen], split[:, seen], 0.8 * 0.1, positive=True)
+        missed += np.square(split[:, ~seen] - solve_active_set(part).codes @ dictionary[:, ~seen]).sum()
+    assert fitted.score(signals) == pytest.approx(1.0 - missed / np.square(split).sum())
+
+
+# -- kinds of numbers ----------------------------------------------------------------------------
+
+
+def test_float32_signals_have_float32_atoms_and_codes(signals):
+    single = signals.astype(np.float32)
+    learning = SpikingDictionaryLearning(8, max_iter=1, random_state=0)
+    of_single, of_double = clone(learning).fit(single), clone(learning).fit(single.astype(float))
+    assert of_single.components_.dtype == of_single.transform(single).dtype == np.float32
+    # All is computed as of the same numbers in float64.
+    np.testing.assert_array_equal(of_single.learner_.dictionary, of_double.learner_.dictionary)
+    np.testing.assert_array_equal(of_single.components_, of_double.components_.astype(np.float32))
+    assert of_single.encode(single).codes.dtype == of_single.encode(single).duality_gap.dtype == np.float64
+    assert of_single.inverse_transform(of_single.transform(single)).dtype == np.float32
+    assert of_single.transform(signals).dtype == of_double.components_.dtype == np.float64
+    # The kind of numbers is that of the first call, and of each new fit.
+    streamed = clone(learning).partial_fit(single).partial_fit(signals)
+    assert streamed.components_.dtype == np.float32
+    assert streamed.fit(signals).components_.dtype == np.float64
+
+
+@pytest.mark.parametrize("method", ["fit", "partial_fit", "transform", "encode", "score"])
+def test_masked_arrays_are_refused(signals, fitted, method):
+    with pytest.raises(TypeError, match=r"X must not have masked entries; .* missing_values=np\.nan"):
+        getattr(pickle.loads(pickle.dumps(fitted)), method)(np.ma.masked_less(signals, 0.0))
+
+
+def test_sparse_signals_are_refused_with_what_to_do(signals):
+    with pytest.raises(TypeError, match=r"dense data is required. Use '.toarray\(\)'"):
+        SpikingDictionaryLearning(8).fit(sparse.csr_array(signals))
+
+
+# -- one signal that dominates -------------------------------------------------------------------
+
+
+def test_one_signal_that_dominates_is_named(signals):
+    outlier = signals.copy()
+    outlier[17] *= 1000.0
+    learning = SpikingDictionaryLearning(8, max_iter=1, random_state=0)
+    with pytest.warns(
+        IllPosedWarning, match=r"X\[17\] has more energy than all other .* a norm of 1e\+03 times the median"
+    ):
+        clone(learning).fit(outlier)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", IllPosedWarning)
+        heavy = signals * np.random.default_rng(0).lognormal(0.0, 1.0, (200, 1))
+        clone(learning).set_params(alpha=0.01).fit(heavy)
+        clone(learning).fit(outlier[15:20])  # of so few, one may well be larger
