@@ -18,7 +18,7 @@ INSTALL := $(RUN) -m pip install --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test lint benchmark learn clean
+.PHONY: help demo test lint benchmark learn docs clean
 
 help:
 	@echo "make demo       sparse-code a photograph with spikes, and learn atoms from photographs; pictures go to $(OUTPUT)/"
@@ -26,6 +26,7 @@ help:
 	@echo "make lint       run the style and import checks only"
 	@echo "make benchmark  time the simulator and the solvers beside their peers: some twenty minutes; figures go to docs/benchmarks/"
 	@echo "make learn      learn the three dictionaries of the paper at full size, from $(words $(SEEDS)) seeds, beside the baselines: some hours; started again, it goes on where it was"
+	@echo "make docs       build the site in docs/_build/html; warnings are errors"
 	@echo "make clean      remove the virtual environment, caches and $(OUTPUT)/"
 
 demo: $(VENV)/.installed
@@ -52,8 +53,13 @@ learn: $(VENV)/.installed-test
 	@$(RUN) -m examples.learn_scenes --seeds $(SEEDS) --online-batch 256 --output $(OUTPUT)
 	@$(RUN) -m examples.denoise_photograph --output $(OUTPUT)
 
+docs: $(VENV)/.installed-test
+	@$(INSTALL) --editable '.[docs]'
+	@$(RUN) -m sphinx --fresh-env --fail-on-warning --keep-going --quiet docs docs/_build/html
+	@echo "docs/_build/html/index.html"
+
 clean:
-	rm -rf $(VENV) $(OUTPUT) build dist *.egg-info .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(OUTPUT) docs/_build docs/reference build dist *.egg-info .pytest_cache .ruff_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # ----------------------------------------------------------------------------------------------

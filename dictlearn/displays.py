@@ -67,7 +67,7 @@ class AtomsDisplay:
         Parameters
         ----------
         estimator : estimator
-            One with `components_` after a fit, ours or scikit-learn's, or a coder with a `dictionary`.
+            One with ``components_`` after a fit, ours or scikit-learn's, or a coder with a `dictionary`.
         patch_size : int or (int, int), optional
             Side of a square patch, or (height, width).
         ax : Axes, optional
@@ -183,8 +183,10 @@ class LearningDisplay:
         ----------
         learner : TwoPhaseLearner
             What learned.
-        quantity, ax, **line_kwargs
+        quantity, ax
             As of `from_estimator`.
+        **line_kwargs
+            Of `Axes.plot`.
 
         Raises
         ------

@@ -64,7 +64,7 @@ class SpikingDictionaryLearning(
     positive_code : bool, default True
         Whether the codes of `transform` are those of the problem that is learned, a >= 0 of the signals in
         their channels.  If not, they may have both signs, and are optimal for the signals s as they are and
-        the dictionary `components_`: ``1/2 ||s - a components_||^2 + transform_alpha ||a||_1``.
+        the dictionary ``components_``: ``1/2 ||s - a components_||^2 + transform_alpha ||a||_1``.
     dict_init : array_like, shape (n_components, n_features), or TwoPhaseNetwork, optional
         Atoms to start from, split as the signals are and brought to unit norm, or any network.  By default
         `random_dictionary`.
@@ -114,7 +114,7 @@ class SpikingDictionaryLearning(
 
     Notes
     -----
-    float32 signals have float32 codes and `components_`, rounded: all is computed in float64, and the
+    float32 signals have float32 codes and ``components_``, rounded: all is computed in float64, and the
     network, the result of `encode` and its certificates stay so.
 
     References
@@ -257,7 +257,7 @@ class SpikingDictionaryLearning(
         The first call, unless it follows `fit`, sets the number of atoms, the start, and what `amplitude`
         means: the root mean square norm of the signals of this call, which must not be all zero, is the
         scale of all that follow.  Other parameters may change between calls.  `max_iter`, `checkpoint`,
-        `callback`, `progress` and the warnings are of `fit` alone; see `dead_atoms_`.
+        `callback`, `progress` and the warnings are of `fit` alone; see ``dead_atoms_``.
 
         Parameters
         ----------
@@ -322,7 +322,7 @@ class SpikingDictionaryLearning(
         return self._encode(self._fitted_input(X))
 
     def inverse_transform(self, X: np.ndarray) -> np.ndarray:
-        """Return the signals of codes, codes @ components_; float32 for float32 codes.
+        """Return the signals of codes, ``codes @ components_``; float32 for float32 codes.
 
         Parameters
         ----------

@@ -199,7 +199,7 @@ class ConvolutionalDictionary(Dictionary):
         return np.array(at_one_position) * n_positions
 
     def largest_entries(self, atoms: np.ndarray) -> np.ndarray:
-        """Return max_j |d_ij| of some atoms, shape (len(atoms),)."""
+        """Return ``max_j |d_ij|`` of some atoms, shape (len(atoms),)."""
         return np.abs(self.kernel_rows).max(axis=1).take(atoms % self.n_kernels)
 
     def reconstruct_in_parts(

@@ -70,7 +70,7 @@ class L1(Penalty):
 
     @property
     def l1_weights(self) -> np.ndarray:
-        """The weight of |a_i|, shape (n_atoms,)."""
+        """The weight of ``|a_i|``, shape (n_atoms,)."""
         return self.weights
 
     @cached_property
@@ -175,7 +175,7 @@ class ElasticNet(Penalty):
 
     @property
     def l1_weights(self) -> np.ndarray:
-        """The weight of |a_i|, shape (n_atoms,)."""
+        """The weight of ``|a_i|``, shape (n_atoms,)."""
         return self.l1
 
     @property

@@ -173,7 +173,7 @@ class LassoProblem:
 
     @property
     def l1_weights(self) -> np.ndarray:
-        """lambda, the weight of |a_i|, shape (n_atoms,)."""
+        """lambda, the weight of ``|a_i|``, shape (n_atoms,)."""
         return self.penalty.l1_weights
 
     @property

@@ -13,7 +13,7 @@ from snn import checks
 def random_dictionary(
     n_atoms: int, n_inputs: int, *, rng: int | np.random.Generator | None = None
 ) -> np.ndarray:
-    """Return unit-norm atoms of independent magnitudes |N(0, 1)|, shape (n_atoms, n_inputs).
+    """Return unit-norm atoms of independent magnitudes ``|N(0, 1)|``, shape (n_atoms, n_inputs).
 
     Parameters
     ----------
