@@ -54,9 +54,9 @@ class ExactProblem:
             ]
             numerator = along + sum(x * l1 / l2 for x, l1, l2 in beyond)
             step = numerator / (squared + sum(x * x / l2 for x, l1, l2 in beyond)) if squared else multiple
-            if step >= multiple:
+            if step >= multiple or not multiple:
                 break
-            multiple = step
+            multiple = max(step, Fraction(0))
         conjugates = sum((multiple * x - l1) ** 2 / l2 for x, l1, l2 in beyond) / 2
         return self.objective(code) - (multiple * along - multiple**2 * squared / 2 - conjugates)
 

@@ -10,6 +10,8 @@ from scipy import sparse
 
 from solvers import (
     LassoProblem,
+    PreparedLasso,
+    SparseCodingStream,
     SpikingSparseCoder,
     compare,
     comparison_table,
@@ -111,6 +113,113 @@ CASES = [
     (lambda: problem(signals="noise"), TypeError, "signals must be an array of real numbers; got dtype <U5"),
     (lambda: problem(penalty=0.0), ValueError, "penalty must be positive; got 0.0"),
     (lambda: problem(penalty=-1), ValueError, "penalty must be positive; got -1.0"),
+    # -- masks, weights, sparse signals --
+    (
+        lambda: problem(mask=[1, 0]),
+        TypeError,
+        "mask must be an array of bools, True where a feature is known; got dtype int64",
+    ),
+    (lambda: problem(mask=[[True], [True, False]]), TypeError, "mask must be an array of bools; got list"),
+    (
+        lambda: problem(mask=[True, False, True]),
+        ValueError,
+        "mask must have shape (2,), one for all signals, or (2, 2), a row for each signal; got shape (3,)",
+    ),
+    (
+        lambda: problem(mask=sparse.csr_array(np.eye(2, dtype=bool))),
+        TypeError,
+        "mask must be a dense array of bools; got a csr_array",
+    ),
+    (
+        lambda: problem(mask=[True, False], feature_weights=[1.0, 0.0]),
+        ValueError,
+        "mask must be None with feature_weights; got both: pass weights of 0 where a feature is missing",
+    ),
+    (
+        lambda: problem(signals=[[NAN, 1.0]], mask=[True, False]),
+        ValueError,
+        "signals must be finite; got nan at [0, 0] where it counts: mask is False, or the weight 0, where a "
+        "feature is missing",
+    ),
+    (
+        lambda: problem(signals=[[NAN, 1.0]], feature_weights=[1.0, 0.0]),
+        ValueError,
+        "signals must be finite; got nan at [0, 0] where it counts: mask is False, or the weight 0, where a "
+        "feature is missing",
+    ),
+    (
+        lambda: problem(feature_weights=[True, False]),
+        TypeError,
+        "feature_weights must be an array of real numbers; got dtype bool: pass it as mask",
+    ),
+    (
+        lambda: problem(feature_weights=[1.0, -1.0]),
+        ValueError,
+        "feature_weights must be 0, or from 1e-60 to 1e+60; got -1.0 at [1]",
+    ),
+    (
+        lambda: problem(feature_weights=[1.0, NAN]),
+        ValueError,
+        "feature_weights must be 0, or from 1e-60 to 1e+60; got nan at [1]",
+    ),
+    (
+        lambda: problem(feature_weights=2.0),
+        ValueError,
+        "feature_weights must have shape (2,), one for all signals, or (2, 2), a row for each signal; got "
+        "shape ()",
+    ),
+    (
+        lambda: problem(signals=np.ma.masked_invalid([[NAN, 1.0]])),
+        TypeError,
+        "signals must not be a masked array; pass its data, and mask=~numpy.ma.getmaskarray(signals): True is "
+        "a feature that is known",
+    ),
+    (
+        lambda: problem(signals=sparse.csr_array(np.eye(2)), mask=[True, False]),
+        TypeError,
+        "signals must be a dense array with mask or feature_weights; got a csr_array: what it does not store "
+        "is zero, not missing; pass signals.toarray()",
+    ),
+    (
+        lambda: problem(signals=sparse.csc_matrix(np.eye(2))),
+        TypeError,
+        "signals must be an array, or compressed rows (CSR); got a csc_matrix: pass signals.tocsr()",
+    ),
+    (
+        lambda: problem(signals=sparse.csr_array(np.eye(2) + 0j)),
+        TypeError,
+        "signals must hold real numbers; got dtype complex128",
+    ),
+    (
+        lambda: problem(signals=sparse.csr_array(np.array([[0.0, 1.0], [0.0, NAN]]))),
+        ValueError,
+        "signals must be finite; got nan at [1, 1]: for features that are missing, pass a dense array and mask=",
+    ),
+    (
+        lambda: problem(signals=sparse.csr_array((0, 2))),
+        ValueError,
+        "signals must not be empty; got shape (0, 2)",
+    ),
+    (
+        lambda: problem(signals=sparse.csr_array((1, 3))),
+        ValueError,
+        "dictionary has 2 features but signals have 3",
+    ),
+    (
+        lambda: PreparedLasso(DICTIONARY, 0.1, mask=[[True, False]]),
+        ValueError,
+        "mask must have shape (2,), one for all signals; got shape (1, 2)",
+    ),
+    (
+        lambda: SparseCodingStream(DICTIONARY, 0.1).code([1.0, NAN], mask=[True, True]),
+        ValueError,
+        "frame must be finite; got nan at [1] where mask is True",
+    ),
+    (
+        lambda: SparseCodingStream(DICTIONARY, 0.1).code([1.0, 1.0], mask=[[True, True]]),
+        ValueError,
+        "mask must have shape (2,), one for all signals; got shape (1, 2)",
+    ),
     (lambda: problem(penalty=NAN), ValueError, "penalty must be finite; got nan"),
     (lambda: problem(penalty=[0.1, 0.0]), ValueError, "penalty must be positive; got 0.0 at [1]"),
     (

@@ -55,9 +55,9 @@ WEIGHTS = {
     "a mask for each": lambda shape, rng: {"mask": _masks(shape, rng)},
     "one mask": lambda shape, rng: {"mask": rng.random(shape[1]) < 0.6},
     "weights for each": lambda shape, rng: {
-        "feature_weights": 10.0 ** rng.uniform(-2, 1, shape) * _masks(shape, rng)
+        "feature_weights": rng.uniform(0.5, 2.0, shape) * _masks(shape, rng)
     },
-    "weights for all": lambda shape, rng: {"feature_weights": 10.0 ** rng.uniform(-2, 1, shape[1])},
+    "weights for all": lambda shape, rng: {"feature_weights": rng.uniform(0.5, 2.0, shape[1])},
 }
 each_kind = pytest.mark.parametrize("kind", WEIGHTS)
 
@@ -71,7 +71,7 @@ def _masks(shape, rng):
 
 
 def masked_problem(kind, *, n_features=24, n_atoms=40, n_signals=4, positive=False, penalty=None, seed=0):
-    """Signals are NaN wherever they do not count; one atom has no feature that counts where a mask is shared."""
+    """Signals are NaN wherever they do not count; one atom has nothing that counts where a mask is shared."""
     rng = np.random.default_rng(seed)
     dictionary = rng.standard_normal((n_atoms, n_features)) * rng.uniform(0.5, 2.0, (n_atoms, 1))
     options = WEIGHTS[kind]((n_signals, n_features), rng)
@@ -261,12 +261,15 @@ def test_what_is_missing_is_not_read():
         problem = LassoProblem(dictionary, np.where(mask, signals, rubbish), 0.1, mask=mask)
         np.testing.assert_array_equal(problem.signals, clean.signals)
         np.testing.assert_array_equal(measure(problem, codes).duality_gap, measure(clean, codes).duality_gap)
-    dictionary[:, 3] = 1e150
+    dictionary[:, :3] *= 1e-100
+    dictionary[:, 3] = 1e153
     mask[:, 3] = False
     problem = LassoProblem(dictionary, signals, 0.1, mask=mask)
-    with np.errstate(over="ignore"):
-        for figures in (measure(problem, 1e160 * codes[:, :6]), certify(problem, as_sparse(1e160 * codes))):
-            assert not np.isnan(figures.objective).any()
+    with np.errstate(over="ignore", invalid="ignore"):
+        for figures in (measure(problem, 1e157 * codes), certify(problem, as_sparse(1e157 * codes))):
+            assert np.isfinite(figures.objective).all()
+            # Infinite or not a number: no gap that is reached.
+            assert not (figures.duality_gap <= problem.energies).any()
 
 
 # -- what depends on what ----------------------------------------------------------------------------
@@ -366,8 +369,8 @@ def test_starts():
         again = solve(problem, start=best, tol=1e-6)
         assert again.converged
         assert again.n_steps.sum() <= problem.n_signals
-    polished = solve_spiking(problem, polish=True)
-    assert solve_active_set(problem, start=polished).n_corrections.sum() <= problem.n_signals
+    from_spikes = solve_active_set(problem, start=solve_spiking(problem, polish=True), tol=1e-10)
+    np.testing.assert_allclose(from_spikes.codes, best.codes, rtol=0, atol=1e-10)
 
 
 def test_spiking_result_of_groups():
@@ -376,9 +379,7 @@ def test_spiking_result_of_groups():
     assert result.problem is problem
     for k in range(problem.n_signals):
         one = solve_spiking(problem.subset([k]), readout="current", tol=0.05)
-        np.testing.assert_array_equal(
-            result.spike_counts[k, : one.spike_counts.shape[1]], one.spike_counts[0]
-        )
+        np.testing.assert_array_equal(result.spike_counts[k], one.spike_counts[0])
         assert result.n_synaptic_events[k] == one.n_synaptic_events[0]
         assert result.rate_duality_gap[k] == one.rate_duality_gap[0]
         assert result.duration[k] == one.duration[0]
@@ -423,9 +424,7 @@ def test_gram_matrix_is_that_of_what_is_known():
     own = masked_problem("a mask for each")
     assert not own.has_gram
     for ask in (lambda: own.gram, lambda: own.gram_rows([0])):
-        with pytest.raises(
-            TypeError, match=r"problem must have one mask for all signals .*; got one for each"
-        ):
+        with pytest.raises(TypeError, match=r"problem must have one mask .*; got one for each signal"):
             ask()
     network = lasso_network(own, 2)
     one = list(ordinary_problems(own))[2]
@@ -472,10 +471,9 @@ def test_convolutional(positive):
         {"mask": rng.random(120) < 0.6},
         {"feature_weights": rng.random((2, 120))},
     ):
-        images_seen = np.where(options.get("mask", True), images, np.nan)
+        seen = np.where(options.get("mask", True), images, np.nan)
         problem, expected = (
-            LassoProblem(atoms, images_seen, 0.5, positive=positive, **options)
-            for atoms in (dictionary, dense)
+            LassoProblem(atoms, seen, 0.5, positive=positive, **options) for atoms in (dictionary, dense)
         )
         result = solve_fista(problem, tol=1e-6)
         assert result.converged
@@ -484,7 +482,7 @@ def test_convolutional(positive):
         assert (np.abs(result.objective - best.objective) <= 1.1e-6 * problem.energies).all()
         figures, of_array = measure(problem, result.codes), measure(expected, result.codes)
         for name in FIGURES:
-            np.testing.assert_allclose(getattr(figures, name), getattr(of_array, name), rtol=1e-9, atol=1e-12)
+            np.testing.assert_allclose(getattr(figures, name), getattr(of_array, name), rtol=0, atol=1e-10)
         for solve in (solve_active_set, solve_spiking, solve_analog, solve_coordinate_descent, solve_lars):
             with pytest.raises(TypeError, match=r"an array of atoms .* ConvolutionalDictionary"):
                 solve(problem)
