@@ -222,6 +222,7 @@ class LearningDisplay:
         (self.line_,) = ax.plot(self.n_samples, self.values, **style)
         self.ax_, self.figure_ = ax, ax.figure
         ax.set(xlabel="samples", ylabel=LABELS[self.quantity])
+        ax.locator_params(axis="x", nbins=6)
         ax.grid(alpha=0.3)
         if "label" in line_kwargs:
             ax.legend(fontsize="small")

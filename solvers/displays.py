@@ -157,5 +157,5 @@ class CodePathDisplay:
         ax.set(xscale="log", xlabel=self.name, ylabel="entry of the code")
         ax.invert_xaxis()
         if self.lines_:
-            ax.legend(fontsize="small")
+            ax.legend(fontsize="small", loc="upper left", bbox_to_anchor=(1.0, 1.0))
         return self
