@@ -25,6 +25,7 @@ from dictlearn.two_phase.steps import Steps, UsageSteps
 from dictlearn.two_phase.threads import learning_threads, thread_count
 from snn import checks
 from solvers import LassoProblem, SpikingCodingResult, solve_spiking
+from solvers.conditioning import warn_if_all_zero
 from solvers.estimator_input import checked_codes, checked_input, known_entries, nan_is_missing
 from solvers.held_out import held_out_score
 from solvers.penalties import penalty_of
@@ -318,6 +319,11 @@ class SpikingDictionaryLearning(
         Parameters
         ----------
         X : array_like, shape (n_signals, n_features)
+
+        Warns
+        -----
+        IllPosedWarning
+            If the codes of several signals are all zero.
         """
         return self._encode(self._fitted_input(X))
 
@@ -479,7 +485,15 @@ class SpikingDictionaryLearning(
         return checked_input(self, X, reset=False)
 
     def _encode(self, array: np.ndarray) -> SpikingCodingResult:
-        return solve_spiking(self._problem(array), tol=self.tol, polish=True, n_jobs=self.n_jobs)
+        problem = self._problem(array)
+        result = solve_spiking(problem, tol=self.tol, polish=True, n_jobs=self.n_jobs)
+        if self.learner_.dictionary.any():
+            warn_if_all_zero(problem, result.sparse_codes, penalty_name=self._coding_penalty)
+        return result
+
+    @property
+    def _coding_penalty(self) -> str:
+        return "alpha" if self.transform_alpha is None else "transform_alpha"
 
     def _problem(self, array: np.ndarray) -> LassoProblem:
         """Return the problem of coding signals in what was learned."""
@@ -488,7 +502,7 @@ class SpikingDictionaryLearning(
             dictionary = self.learner_.dictionary
         else:
             (signals, mask), dictionary = self._known(array), self._components
-        name = "alpha" if self.transform_alpha is None else "transform_alpha"
+        name = self._coding_penalty
         penalty = penalty_of(getattr(self, name), np.square(dictionary).sum(axis=1), name=name)
         if not dictionary.any():
             # All atoms vanished, and a problem needs one.  No code is worth a penalty above any correlation,

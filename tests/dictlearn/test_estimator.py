@@ -330,8 +330,15 @@ def test_a_penalty_above_all_correlations_warns(signals):
         match=r"no atom codes any signal: alpha is 2, but the largest correlation .* is 0\.[0-9]+",
     ):
         learning.fit(signals)
-    assert not learning.transform(signals).any()
-    assert learning.encode(signals).objective.mean() == pytest.approx(0.5)
+    with pytest.warns(
+        IllPosedWarning, match=r"all codes are zero: alpha must be multiplied by less than 0\.\d+"
+    ):
+        assert not learning.transform(signals).any()
+    with pytest.warns(
+        IllPosedWarning, match="all codes are zero: transform_alpha must be multiplied by less"
+    ):
+        learning.set_params(transform_alpha=3.0).transform(signals)
+    assert learning.encode(signals[:1]).objective.mean() == pytest.approx(0.5)
     assert learning.score(signals) == 0.0
 
 

@@ -329,8 +329,13 @@ def test_max_duration_limits_the_network(data):
 def test_codes_that_are_all_zero_are_named(data):
     dictionary, signals = data
     coder = SpikingSparseCoder(dictionary, alpha=100.0)
-    with pytest.warns(IllPosedWarning, match="all codes are zero: alpha must be multiplied by less than 0"):
-        coder.transform(signals)
+    holed = np.where(signals > -1.0, signals, np.nan)
+    for X, missing in ((signals, None), (sparse.csr_array(signals), None), (holed, np.nan)):
+        coder.set_params(missing_values=missing)
+        with pytest.warns(
+            IllPosedWarning, match="all codes are zero: alpha must be multiplied by less than 0"
+        ):
+            coder.transform(X)
     factor = np.abs(signals @ dictionary.T).max() / 100.0
     with warnings.catch_warnings():
         warnings.simplefilter("error")
