@@ -15,7 +15,7 @@ ADAPTERS = "tests.scikit_learn.adapters"
 
 
 def test_names_that_are_imported_from_elsewhere_are_noticed():
-    with pytest.raises(ImportError, match="must import from .*'sklearn.else'.*; it does from"):
+    with pytest.raises(ImportError, match=r"must import from .*'sklearn.else'.*; it does from"):
         installed_tests(MODULE, replaced=("sklearn.decomposition", "sklearn.else"), by=ADAPTERS)
     with pytest.raises(ImportError, match="cannot import name"):
         installed_tests(MODULE, replaced=("sklearn.decomposition",), by="dictlearn")
