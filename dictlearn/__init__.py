@@ -1,5 +1,6 @@
 """Dictionary learning by the two-phase network, its evaluation and baselines, and signals from images."""
 
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 # Other distributions install packages of these names, too.
@@ -15,42 +16,55 @@ from dictlearn.baselines import LearningCurve, learn_by_gradient_descent, learn_
 from dictlearn.displays import AtomsDisplay, LearningDisplay
 from dictlearn.evaluation import AtomMatch, DictionaryScore, match_atoms, mean_objective
 from dictlearn.images.channels import join_channels, split_channels
+from dictlearn.images.coded import CodedImage
 from dictlearn.images.dct import overcomplete_dct
 from dictlearn.images.denoising import DenoisingResult, denoise
+from dictlearn.images.kernel_learner import KernelLearner, KernelSettings
 from dictlearn.images.patches import extract_patches, random_patches, reconstruct_from_patches
+from dictlearn.images.pixels import as_pixels
 from dictlearn.images.plotting import plot_atoms
+from dictlearn.images.prepared import PreparedImage, prepare_image
 from dictlearn.images.preprocessing import normalise, remove_mean, whiten
 from dictlearn.precompile import warm_up
 from dictlearn.two_phase import rules
+from dictlearn.two_phase.exchange import two_phase_to_nir
 from dictlearn.two_phase.gradient_check import GradientCheck, check_gradients
 from dictlearn.two_phase.learner import TwoPhaseLearner
 from dictlearn.two_phase.learning import continue_learning, learn_dictionary, new_learner
 from dictlearn.two_phase.network import TwoPhaseNetwork
 from dictlearn.two_phase.phases import Phase, RunawayFeedbackError
 from dictlearn.two_phase.plotting import plot_gradient_check
+from dictlearn.two_phase.quantised import rounded_network
 from dictlearn.two_phase.settings import LearningSettings
 from dictlearn.two_phase.start import random_dictionary, random_network
 from dictlearn.two_phase.steps import PaperSteps, UsageSteps
 
 if TYPE_CHECKING:
     from dictlearn.estimator import SpikingDictionaryLearning
+    from dictlearn.images.convolutional_estimator import ConvolutionalDictionaryLearning
 
 __all__ = [
     "AtomMatch",
     "AtomsDisplay",
+    "CodedImage",
+    "ConvolutionalDictionaryLearning",
     "DenoisingResult",
     "DictionaryScore",
     "GradientCheck",
+    "KernelLearner",
+    "KernelSettings",
     "LearningCurve",
     "LearningDisplay",
     "LearningSettings",
     "PaperSteps",
     "Phase",
+    "PreparedImage",
     "RunawayFeedbackError",
     "SpikingDictionaryLearning",
     "TwoPhaseLearner",
     "TwoPhaseNetwork",
     "UsageSteps",
+    "as_pixels",
     "check_gradients",
     "continue_learning",
     "denoise",
@@ -66,26 +80,34 @@ __all__ = [
     "overcomplete_dct",
     "plot_atoms",
     "plot_gradient_check",
+    "prepare_image",
     "random_dictionary",
     "random_network",
     "random_patches",
     "reconstruct_from_patches",
     "remove_mean",
+    "rounded_network",
     "rules",
     "split_channels",
+    "two_phase_to_nir",
     "warm_up",
     "whiten",
 ]
 
 
-def __getattr__(name: str) -> object:
-    # An estimator needs scikit-learn, which takes longer to import than all else together.
-    if name != "SpikingDictionaryLearning":
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from dictlearn.estimator import SpikingDictionaryLearning
+# Estimators need scikit-learn, which takes longer to import than all else together.
+_ESTIMATORS = {
+    "ConvolutionalDictionaryLearning": "dictlearn.images.convolutional_estimator",
+    "SpikingDictionaryLearning": "dictlearn.estimator",
+}
 
-    globals()[name] = SpikingDictionaryLearning
-    return SpikingDictionaryLearning
+
+def __getattr__(name: str) -> object:
+    if name not in _ESTIMATORS:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(_ESTIMATORS[name]), name)
+    globals()[name] = value
+    return value
 
 
 def __dir__() -> list[str]:

@@ -6,6 +6,9 @@ import numpy as np
 
 from snn import checks
 
+# Objectives, which are sums of squares, stay in the range of floats.
+SMALLEST_NORM, LARGEST_NORM = 1e-150, 1e150
+
 
 def checked_signals(signals: np.ndarray, n_inputs: int | None) -> np.ndarray:
     """Return signals as a float array, shape (n_signals, n_inputs), having checked their signs.
@@ -29,7 +32,7 @@ def checked_known_signals(
     ----------
     signals, n_inputs
         As for `checked_signals`.
-    mask : array_like of bool, optional
+    mask : array_like of bool, shape (n_signals, n_inputs) or (n_inputs,), optional
         True where a feature is known.  Elsewhere signals are not looked at: they may be NaN.
     """
     signals = checks.float_array("signals", signals, shape=(None, n_inputs), meaning="(n_signals, n_inputs)")
@@ -55,11 +58,11 @@ def checked_known_signals(
 
 
 def checked_mask(mask: np.ndarray, shape: tuple[int, int]) -> np.ndarray:
-    """Return a mask of signals as an array of bool, having checked it.
+    """Return a mask of signals as an array of bool, of their shape, having checked it.
 
     Parameters
     ----------
-    mask : array_like of bool
+    mask : array_like of bool, shape (n_signals, n_inputs) or (n_inputs,)
         The value to check.
     shape : tuple of int
         Of the signals.
@@ -69,9 +72,12 @@ def checked_mask(mask: np.ndarray, shape: tuple[int, int]) -> np.ndarray:
         raise TypeError(
             f"mask must be an array of bool, True where a feature is known; got dtype {mask.dtype}"
         )
-    if mask.shape != shape:
-        raise ValueError(f"mask must have the shape of the signals, {shape}; got shape {mask.shape}")
-    return mask
+    if mask.shape not in (shape, shape[1:]):
+        raise ValueError(
+            f"mask must have the shape of the signals, {shape}, or of one of them, {shape[1:]}; got shape "
+            f"{mask.shape}"
+        )
+    return np.broadcast_to(mask, shape)
 
 
 def amplitude_scale(signals: np.ndarray, amplitude: float, mask: np.ndarray | None = None) -> float:
@@ -93,6 +99,12 @@ def amplitude_scale(signals: np.ndarray, amplitude: float, mask: np.ndarray | No
     if mask is None:
         energy = np.mean(((signals / largest) ** 2).sum(axis=1))
     else:
-        squares = np.where(mask, signals / largest, 0.0) ** 2
+        squares = (np.where(mask, signals, 0.0) / largest) ** 2
         energy = (squares.sum(axis=0) / np.maximum(mask.sum(axis=0), 1)).sum()
-    return amplitude / (largest * float(np.sqrt(energy)))
+    norm = largest * float(np.sqrt(energy))
+    if not SMALLEST_NORM <= norm <= LARGEST_NORM:
+        raise ValueError(
+            f"signals must have a root mean square norm between {SMALLEST_NORM:g} and {LARGEST_NORM:g}, so "
+            f"that objectives are in the range of floats; got {norm:.3g}: change their unit"
+        )
+    return amplitude / norm

@@ -47,6 +47,12 @@ def grey_photograph(name: str) -> np.ndarray:
     rocket (public domain, SpaceX), the CC0 textures brick, grass and gravel, coins (Brooklyn Museum) and
     moon.  They are read as files, because some functions of `skimage.data` download.
     """
+    pixels = photograph_as_it_comes(name) / 255.0
+    return pixels @ np.array(LUMA) if pixels.ndim == 3 else pixels
+
+
+def photograph_as_it_comes(name: str) -> np.ndarray:
+    """Return one of `PHOTOGRAPHS` as it is in its file: uint8, grey (height, width) or colour."""
     file = _file(name)
     if file is None:
         raise SystemExit(
@@ -54,8 +60,7 @@ def grey_photograph(name: str) -> np.ndarray:
             "pip install 'sparsespike[examples]'"
         )
     with file.open("rb") as stream, Image.open(stream) as picture:
-        pixels = np.asarray(picture, dtype=np.float64) / 255.0
-    return pixels @ np.array(LUMA) if pixels.ndim == 3 else pixels
+        return np.asarray(picture)
 
 
 def handwritten_digits() -> np.ndarray:

@@ -196,7 +196,7 @@ def network_table(problem: LassoProblem, runs: dict[str, tuple[float, SparseCodi
             network = (
                 f"{result.duration.mean():,.0f}",
                 f"{result.n_steps.mean():,.1f}",
-                f"{result.n_synaptic_events.mean():,.0f}",
+                f"{result.operations['network'].synaptic_operations.mean():,.0f}",
             )
         largest = relative_gap(problem, result.duality_gap).max()
         rows.append((name, f"{seconds:.2f}", *network, f"{largest:.1e}"))

@@ -4,8 +4,10 @@ from importlib import import_module
 
 from snn.analog import AnalogResult, simulate_analog
 from snn.clock_driven import simulate_clocked
+from snn.energy import ARITHMETIC_45NM, LOIHI, EnergyCosts, EnergyEstimate, energy_estimate
 from snn.explain import SpikeExplanation, explain
 from snn.network import SpikingNetwork
+from snn.operations import OperationCounts, connection_sparsity, footprint
 from snn.precompile import warm_up
 from snn.result import RunawayError, SimulationResult, SpikeTrain
 from snn.simulate import simulate
@@ -26,13 +28,18 @@ from snn.weights import (
 __distribution__ = "sparsespike"
 
 __all__ = [
+    "ARITHMETIC_45NM",
+    "LOIHI",
     "AnalogResult",
     "Block",
     "BlockWeights",
     "DenseWeights",
+    "EnergyCosts",
+    "EnergyEstimate",
     "InhibitionOnDemand",
     "LateralInhibition",
     "NetworkState",
+    "OperationCounts",
     "RunawayError",
     "SignPairWeights",
     "SimulationResult",
@@ -43,7 +50,10 @@ __all__ = [
     "SpikingNetwork",
     "StencilWeights",
     "Weights",
+    "connection_sparsity",
+    "energy_estimate",
     "explain",
+    "footprint",
     "simulate",
     "simulate_analog",
     "simulate_clocked",

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from snn import checks
+from snn.operations import OperationCounts
 
 # The integrator replaces what is below 100 times the rounding unit by that, with a warning.
 LEAST_RELATIVE_TOLERANCE = 2.5e-14
@@ -27,12 +28,16 @@ class AnalogResult:
         a = T(u) / gain.
     n_evaluations : int
         How often the integrator evaluated the flow.
+    operations : OperationCounts
+        Multiply-adds of these evaluations: a row of weights for each neuron that is active.  What the
+        integrator adds up itself is not counted.
     """
 
     times: np.ndarray
     potentials: np.ndarray
     activities: np.ndarray
     n_evaluations: int
+    operations: OperationCounts
 
     def __post_init__(self) -> None:
         for name in ("times", "potentials", "activities"):
@@ -131,8 +136,13 @@ def simulate_analog(
 
     activity = activity_function(threshold, divisor, two_sided=two_sided)
 
+    n_active = 0
+
     def flow(_: float, potential: np.ndarray) -> np.ndarray:
-        return drive - potential + activity(potential) @ weights
+        nonlocal n_active
+        active = activity(potential)
+        n_active += np.count_nonzero(active)
+        return drive - potential + active @ weights
 
     times = np.linspace(0.0, duration, n_times)
     with np.errstate(over="ignore", invalid="ignore"):  # of a flow that blows up, reported below
@@ -152,6 +162,7 @@ def simulate_analog(
         potentials=potentials,
         activities=activity(potentials),
         n_evaluations=int(solution.nfev),
+        operations=OperationCounts(multiply_adds=n_active * n_neurons),
     )
 
 

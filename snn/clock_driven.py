@@ -147,6 +147,7 @@ def simulate_clocked(
         window_moments=run.window_moments[0],
         state=final,
         spikes=spikes,
+        n_steps=n_done,
     )
     if result.n_spikes > max_spikes:
         raise RunawayError(describe_runaway(result, max_spikes), result)

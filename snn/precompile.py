@@ -11,6 +11,7 @@ from tqdm import tqdm
 from snn import checks
 from snn._kernels.compile_notice import NOTICE
 from snn.clock_driven import simulate_clocked
+from snn.digital import DigitalFormat, DigitalNetwork, simulate_digital
 from snn.network import SpikingNetwork
 from snn.simulate import simulate
 from snn.state import NetworkState
@@ -67,4 +68,6 @@ def tasks() -> Tasks:
         runs[name] = partial(simulate, network, 5.0, record_spikes=True)
         runs[f"{name}, on a clock"] = partial(simulate_clocked, network, 5.0, time_step=0.5)
     runs["a continued run"] = partial(simulate, network, 5.0, state=NetworkState.at_rest(n_neurons))
+    digital = DigitalNetwork.of(network, DigitalFormat(), time_step=0.5)
+    runs["a digital network"] = partial(simulate_digital, digital, 10)
     return runs

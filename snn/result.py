@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 
 import numpy as np
 
 from snn import checks
 from snn.network import SpikingNetwork
+from snn.operations import OperationCounts, clocked_operations, exact_operations
 from snn.state import NetworkState
 from snn.windows import smooth_rate_of_moments
 
@@ -113,6 +115,8 @@ class SimulationResult:
         State of the network at the end; pass it to the next run.
     spikes : SpikeTrain or None
         Every spike, when they were recorded.
+    n_steps : int or None
+        Steps of the clock; None of an exact run.
     """
 
     network: SpikingNetwork
@@ -122,6 +126,7 @@ class SimulationResult:
     window_moments: np.ndarray
     state: NetworkState
     spikes: SpikeTrain | None
+    n_steps: int | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "spike_counts", checks.read_only(self.spike_counts))
@@ -146,10 +151,12 @@ class SimulationResult:
         """Spikes of all neurons."""
         return int(self.spike_counts.sum())
 
-    @property
-    def n_synaptic_events(self) -> int:
-        """Deliveries of a spike to a target: the sum over spikes of the source's out-degree."""
-        return int(self.network.weights.n_deliveries(self.spike_counts))
+    @cached_property
+    def operations(self) -> OperationCounts:
+        """What the network did in this run: spikes, synaptic operations, updates of neurons."""
+        if self.n_steps is None:
+            return exact_operations(self.network.weights, self.spike_counts, self.duration)
+        return clocked_operations(self.network.weights, self.spike_counts, self.n_steps)
 
 
 class RunawayError(RuntimeError):

@@ -16,9 +16,14 @@ from solvers.analog import solve_analog
 from solvers.compare import compare, comparison_table, plot_comparison
 from solvers.conditioning import IllPosedWarning
 from solvers.convolution import ConvolutionalDictionary
+from solvers.digital import DigitalCodingResult, solve_digital
+from solvers.digital_sweep import DigitalSweep, sweep_digital
 from solvers.displays import CodePathDisplay
+from solvers.exchange import problem_to_nir
 from solvers.fista import solve_fista
 from solvers.held_out import held_out_score
+from solvers.lca import LCA1Layer, LCA2Layer
+from solvers.operations import OperationLedger
 from solvers.optimality import duality_gap, kkt_violation, objective, penalty_max
 from solvers.path import PathResult, path
 from solvers.penalties import L1, ElasticNet
@@ -41,9 +46,14 @@ __all__ = [
     "ActiveSetResult",
     "CodePathDisplay",
     "ConvolutionalDictionary",
+    "DigitalCodingResult",
+    "DigitalSweep",
     "ElasticNet",
     "IllPosedWarning",
+    "LCA1Layer",
+    "LCA2Layer",
     "LassoProblem",
+    "OperationLedger",
     "PathResult",
     "PreparedLasso",
     "SparseCodingResult",
@@ -62,12 +72,15 @@ __all__ = [
     "path",
     "penalty_max",
     "plot_comparison",
+    "problem_to_nir",
     "solve_active_set",
     "solve_analog",
     "solve_coordinate_descent",
+    "solve_digital",
     "solve_fista",
     "solve_lars",
     "solve_spiking",
+    "sweep_digital",
     "warm_up",
 ]
 

@@ -24,6 +24,7 @@ from solvers.gram import (
     gram_of,
     uses_full_gram,
 )
+from solvers.operations import CERTIFICATE, DRIVE, GRAM, METHOD, Work, certificate_work, drive_work
 from solvers.optimality import Optimality
 from solvers.problem import LassoProblem
 from solvers.progress import progress_bar
@@ -138,7 +139,7 @@ def solve_active_set(
     )
     solve = partial(_solve_batch, gram=gram, tol=tol, max_rounds=max_rounds)
     with progress_bar(len(batches), unit="batch", description="active set", shown=progress) as bar:
-        outcome = _joined(spread(solve, batches, n_jobs, n_workers, bar))
+        outcome = _joined(spread(solve, batches, n_jobs, n_workers, bar, common=problem.setup))
     return certified_result(
         problem,
         outcome.codes,
@@ -148,6 +149,13 @@ def solve_active_set(
         limit="the precision of the method" if outcome.ended.all() else "its rounds",
         optimality=outcome.optimality,
         kind=ActiveSetResult,
+        work=Work(
+            {
+                METHOD: outcome.n_multiply_adds,
+                GRAM: outcome.n_gram_multiply_adds,
+                CERTIFICATE: outcome.n_certificate_multiply_adds,
+            }
+        ),
         n_corrections=outcome.n_corrections,
     )
 
@@ -201,7 +209,7 @@ def _solved_alone(
         ROUNDS_PER_ATOM * problem.n_atoms if max_rounds is None else max_rounds,
         report,
     )
-    objective, gap, violation, n_corrections, n_rounds, _ = report.tolist()
+    objective, gap, violation, n_corrections, n_rounds, _, n_multiply_adds = report.tolist()
     if not gap <= tol * problem.energies[0]:
         return None
     pointers = np.array([0, len(atoms)], dtype=np.int32)
@@ -214,6 +222,13 @@ def _solved_alone(
         kkt_violation=np.array([violation]),
         status=np.array([int(Status.CONVERGED)]),
         n_steps=np.array([int(n_rounds)]),
+        work=Work(
+            {
+                DRIVE: (drive_work(problem),),
+                METHOD: (int(n_multiply_adds),),
+                CERTIFICATE: (certificate_work(problem, len(atoms)),),
+            }
+        ),
         n_corrections=np.array([int(n_corrections)]),
     )
 
@@ -226,6 +241,9 @@ class _Outcome(NamedTuple):
     n_corrections: np.ndarray
     n_rounds: np.ndarray
     ended: np.ndarray
+    n_multiply_adds: np.ndarray
+    n_gram_multiply_adds: np.ndarray
+    n_certificate_multiply_adds: np.ndarray
 
 
 def _joined(outcomes: list[_Outcome]) -> _Outcome:
@@ -255,7 +273,16 @@ def _solve_batch(
         if guess.codes is not None:
             best.put(missed, guess.codes[missed], if_better=True)
         best.put(missed, sparse.csr_array((len(missed), problem.n_atoms)), if_better=True)
-    return _Outcome(best.codes, best.optimality, solved.n_corrections, solved.n_rounds, solved.ended)
+    return _Outcome(
+        best.codes,
+        best.optimality,
+        solved.n_corrections,
+        solved.n_rounds,
+        solved.ended,
+        solved.n_multiply_adds,
+        solved.n_gram_multiply_adds,
+        best.n_multiply_adds,
+    )
 
 
 def _guess(problem: LassoProblem, start: Start) -> _Guess:

@@ -9,6 +9,7 @@ from tqdm import tqdm
 
 from snn import checks, simulate_analog
 from solvers.masks import solve_groups
+from solvers.operations import CERTIFICATE, METHOD, Work, certificate_work
 from solvers.optimality import measure
 from solvers.problem import LassoProblem
 from solvers.result import SparseCodingResult, certified_result
@@ -91,13 +92,23 @@ def solve_analog(
     np.fill_diagonal(weights, 0.0)
     shape = (problem.n_signals, problem.n_atoms)
     codes = np.zeros(shape) if codes_at_start is None else codes_at_start.toarray()
-    n_steps = np.zeros(problem.n_signals, dtype=np.int64)
+    n_steps, n_products, n_certificate_products = np.zeros((3, problem.n_signals), dtype=np.int64)
 
     for signal in tqdm(range(problem.n_signals), desc="analog", unit="signal", disable=not progress):
         one = problem.subset(slice(signal, signal + 1))
-        codes[signal], n_steps[signal] = _solve_one(one, codes[signal], weights, norms, tol, max_duration)
+        codes[signal], n_steps[signal], n_products[signal], n_certificate_products[signal] = _solve_one(
+            one, codes[signal], weights, norms, tol, max_duration
+        )
 
-    return certified_result(problem, codes, method="analog", tol=tol, n_steps=n_steps, limit=limit)
+    return certified_result(
+        problem,
+        codes,
+        method="analog",
+        tol=tol,
+        n_steps=n_steps,
+        limit=limit,
+        work=Work({METHOD: n_products, CERTIFICATE: n_certificate_products}),
+    )
 
 
 def _solve_one(
@@ -107,12 +118,14 @@ def _solve_one(
     norms: np.ndarray,
     tol: float,
     max_duration: float,
-) -> tuple[np.ndarray, int]:
-    """Return the code of a single signal, solved from another code, and the evaluations of the flow."""
+) -> tuple[np.ndarray, int, int, int]:
+    """Return the code of a single signal, solved from another code, the evaluations of the flow, and the
+    multiply-adds of these and of certificates."""
     if problem.energies[0] == 0.0:
-        return np.zeros(problem.n_atoms), 0
+        return np.zeros(problem.n_atoms), 0, 0, 0
+    n_certificate_products = certificate_work(problem, np.count_nonzero(code))
     if measure(problem, code[np.newaxis]).duality_gap[0] <= tol * problem.energies[0]:
-        return code, 0
+        return code, 0, 0, n_certificate_products
     # In units in which atoms and signal have norm one.
     length = np.sqrt(2.0 * problem.energies[0])
     drive = problem.correlations[0] / (norms * length)
@@ -123,6 +136,8 @@ def _solve_one(
         potential = _potential(code * norms / length, drive, weights, threshold, divisor, problem.positive)
     time = 0.0
     n_evaluations = 0
+    # Where the flow starts: potentials of all neurons from the active ones.
+    n_products = np.count_nonzero(code) * problem.n_atoms
     while time < max_duration:
         segment = min(max(FIRST_CHECK, CHECK_PART * time), max_duration - time)
         run = simulate_analog(
@@ -138,11 +153,13 @@ def _solve_one(
         )
         time += segment
         n_evaluations += run.n_evaluations
+        n_products += run.operations.multiply_adds
         potential = run.potentials[-1]
         code = run.activities[-1] * length / norms
+        n_certificate_products += certificate_work(problem, np.count_nonzero(code))
         if measure(problem, code[np.newaxis]).duality_gap[0] <= tol * problem.energies[0]:
             break
-    return code, n_evaluations
+    return code, n_evaluations, n_products, n_certificate_products
 
 
 def _potential(

@@ -8,6 +8,7 @@ import numpy as np
 from scipy import sparse
 
 from solvers.certificate import certify
+from solvers.operations import certificate_work
 from solvers.optimality import Optimality
 from solvers.problem import LassoProblem
 from solvers.result import as_sparse
@@ -29,12 +30,15 @@ class BestCodes:
         There after the first `put`.
     optimality : Optimality
         The certificates of these codes.
+    n_multiply_adds : ndarray of int, shape (n_signals,)
+        Of all certificates so far.
     """
 
     def __init__(self, problem: LassoProblem) -> None:
         self.problem = problem
         self.codes: sparse.csr_array | None = None
         self.optimality: Optimality | None = None
+        self.n_multiply_adds = np.zeros(problem.n_signals, dtype=np.int64)
 
     def put(
         self, signals: np.ndarray, codes: np.ndarray | sparse.csr_array, *, if_better: bool
@@ -57,6 +61,7 @@ class BestCodes:
         all_signals = len(signals) == self.problem.n_signals
         codes = as_sparse(codes)
         optimality = certify(self.problem if all_signals else self.problem.subset(signals), codes)
+        self.n_multiply_adds[signals] += certificate_work(self.problem, np.diff(codes.indptr))
         kept = np.ones(len(signals), dtype=np.bool_)
         if self.codes is None or (all_signals and not if_better):
             self.codes, self.optimality = codes, optimality

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -13,10 +14,12 @@ import numpy as np
 from snn import checks
 from solvers.active_set import solve_active_set
 from solvers.analog import solve_analog
+from solvers.digital import solve_digital
 from solvers.fista import solve_fista
+from solvers.operations import BOUNDS, CERTIFICATE, DRIVE, SIGNS, with_start
 from solvers.problem import LassoProblem
 from solvers.reference import solve_coordinate_descent, solve_lars
-from solvers.result import SparseCodingResult, Status
+from solvers.result import SparseCodingResult, Status, convergence_warning
 from solvers.spiking import solve_spiking
 
 if TYPE_CHECKING:
@@ -32,9 +35,10 @@ def _active_set_from_fista(problem: LassoProblem, *, tol: float) -> SparseCoding
     """Solve by the active-set method, from where a few steps of FISTA lead."""
     with warnings.catch_warnings():
         # They need not get anywhere.
-        warnings.simplefilter("ignore", _convergence_warning())
+        warnings.simplefilter("ignore", convergence_warning())
         start = solve_fista(problem, tol=tol, max_iter=FISTA_STEPS)
-    return solve_active_set(problem, start=start, tol=tol)
+    result = solve_active_set(problem, start=start, tol=tol)
+    return replace(result, work=with_start(result.work, start.work))
 
 
 METHODS: Mapping[str, Solver] = {
@@ -49,6 +53,7 @@ METHODS: Mapping[str, Solver] = {
     "coordinate_descent": solve_coordinate_descent,
     "lars": solve_lars,
     "analog": solve_analog,
+    "digital": solve_digital,
 }
 """The solvers that `compare` knows by name.
 
@@ -65,9 +70,13 @@ COLUMNS = {
     "largest_relative_gap": "{:.1e}",
     "mean_support": "{:.1f}",
     "n_steps": "{:d}",
+    "synaptic_operations": "{:,d}",
+    "multiply_adds": "{:,d}",
     "seconds": "{:.4f}",
 }
-"""The fields of a record, and how `comparison_table` writes them."""
+"""The fields of a record, and how `comparison_table` writes them; a dash where there is None."""
+BOUNDED = "multiply_adds"
+"""The field that may be a bound, which the record has under "bound"."""
 
 
 def compare(
@@ -101,6 +110,12 @@ def compare(
         - ``mean_support``: non-zero entries of a code;
         - ``n_steps``: sum of spikes (spiking solver, and those that an active set starts from), rounds
           (active-set solver) or iterations (others);
+        - ``synaptic_operations``: of the spiking network, all signals together; None of a solver that does
+          not count;
+        - ``multiply_adds``: of all else but correlations of the signals, which every method needs, and
+          certificates; None of a solver that does not count;
+        - ``bound``: "exact", or whether multiply-adds are "at least" or "at most" these, of a library that
+          hides them;
         - ``seconds``: wall-clock time.
 
     Raises
@@ -129,7 +144,7 @@ def comparison_table(records: Sequence[Mapping[str, object]]) -> str:
     """
     records = _checked_records(records)
     rows = [list(COLUMNS)]
-    rows += [[form.format(record[name]) for name, form in COLUMNS.items()] for record in records]
+    rows += [[_cell(record, name) for name in COLUMNS] for record in records]
     widths = [max(len(cell) for cell in column) for column in zip(*rows, strict=True)]
 
     def line(cells: Sequence[str]) -> str:
@@ -167,6 +182,13 @@ def plot_comparison(records: Sequence[Mapping[str, object]], *, ax: Axes | None 
     return ax
 
 
+def _cell(record: Mapping[str, object], name: str) -> str:
+    if record[name] is None:
+        return "-"
+    sign = SIGNS[record["bound"]] if name == BOUNDED else ""
+    return sign + COLUMNS[name].format(record[name])
+
+
 def _solvers(methods: Sequence[str] | Mapping[str, Solver]) -> Mapping[str, Solver]:
     if isinstance(methods, Mapping):
         for label, solve in methods.items():
@@ -189,15 +211,9 @@ def _solvers(methods: Sequence[str] | Mapping[str, Solver]) -> Mapping[str, Solv
     return solvers
 
 
-def _convergence_warning() -> type[Warning]:
-    from sklearn.exceptions import ConvergenceWarning  # scikit-learn takes a second to import
-
-    return ConvergenceWarning
-
-
 def _record(label: str, solve: Solver, problem: LassoProblem, tol: float) -> dict[str, object]:
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", _convergence_warning())
+        warnings.simplefilter("ignore", convergence_warning())
         solve(problem.subset(slice(0, 1)), tol=tol)
     # A copy, so that what one method makes the problem compute is computed again for the next.
     fresh = problem.subset(slice(None))
@@ -217,7 +233,20 @@ def _record(label: str, solve: Solver, problem: LassoProblem, tol: float) -> dic
         "largest_relative_gap": float((result.duality_gap / scale).max()),
         "mean_support": float(result.support_size.mean()),
         "n_steps": int(result.n_steps.sum()),
+        **_operations(result),
         "seconds": seconds,
+    }
+
+
+def _operations(result: SparseCodingResult) -> dict[str, object]:
+    ledger = result.operations
+    if ledger is None:
+        return {"synaptic_operations": None, "multiply_adds": None, "bound": BOUNDS[0]}
+    counts = ledger.without(DRIVE, CERTIFICATE).total()
+    return {
+        "synaptic_operations": counts.synaptic_operations,
+        "multiply_adds": counts.multiply_adds,
+        "bound": ledger.bound,
     }
 
 
@@ -229,7 +258,7 @@ def _checked_records(records: Sequence[Mapping[str, object]]) -> list[Mapping[st
     for record in records:
         if not isinstance(record, Mapping):
             raise TypeError(f"records must hold dicts; got {type(record).__name__}")
-        for name in COLUMNS:
+        for name in (*COLUMNS, "bound"):
             if name not in record:
                 raise ValueError(f"records must have the key {name!r}; got {sorted(record)}")
     return list(records)

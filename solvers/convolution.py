@@ -15,6 +15,7 @@ from scipy.ndimage import uniform_filter
 
 from snn import checks
 from solvers.dictionaries import Dictionary, inverse_norms, squared_norms_of_rows
+from solvers.grid_sizes import require_grid
 from solvers.rounding import high_part
 
 # A product of a code with the kernels goes through its non-zeros if they are fewer than one in so many.
@@ -31,17 +32,18 @@ EQUAL = 1e-14
 class ConvolutionalDictionary(Dictionary):
     """A dictionary whose atoms are kernels at the places of a grid over an image.
 
-    A signal is an image, its features the pixels row by row.  With p a position of the grid and k a
-    kernel, a code a is that of the image::
+    A signal is an image, its features the pixels row by row; of a colour image, the channels of a pixel one
+    after the other.  With p a position of the grid and k a kernel, a code a is that of the image::
 
         image = sum_p sum_k a_(p, k) kernel_k placed with its upper left corner at stride * p
 
-    Atoms are ordered by (row of the position, column of the position, kernel).  Nothing of size
-    n_atoms times n_features is ever built.
+    Atoms are ordered by (row of the position, column of the position, kernel).  A kernel of a colour image
+    has all channels, and one coefficient at each position.  Nothing of size n_atoms times n_features is ever
+    built.
 
     Parameters
     ----------
-    kernels : array_like, shape (n_kernels, height, width)
+    kernels : array_like, shape (n_kernels, height, width) or (n_kernels, height, width, n_channels)
         Kernels of any norm.  The codes of one that is zero are zero.
     image_shape : (int, int)
         (rows, columns) of the image.
@@ -54,12 +56,16 @@ class ConvolutionalDictionary(Dictionary):
         If an argument is of the wrong kind.
     ValueError
         If kernels are larger than the image, all zero or not finite, or the stride does not divide what
-        the image has beyond a kernel, so that the last position would not end with the image.
+        the image has beyond a kernel, so that the last position would not end with the image; the message
+        proposes strides and sizes.
 
     Notes
     -----
     With a stride larger than the kernels, pixels between them belong to no atom: they stay what they
     are in every residual.
+
+    Colour needs no code of its own: with the channels side by side, an image of C channels is a grey one
+    (`plane_shape`) of C times the width, and kernels (`kernel_planes`) move by C times the stride in a row.
 
     A `LassoProblem` takes it for a `dictionary`.  Solvers that need an array of atoms say so; `toarray`
     makes one for small images.
@@ -70,24 +76,16 @@ class ConvolutionalDictionary(Dictionary):
     stride: int
 
     def __post_init__(self) -> None:
+        has_channels = np.ndim(self.kernels) == 4
         kernels = checks.real_array(
-            "kernels", self.kernels, shape=(None, None, None), meaning="(n_kernels, height, width)"
+            "kernels",
+            self.kernels,
+            shape=(None, None, None, None) if has_channels else (None, None, None),
+            meaning="(n_kernels, height, width[, n_channels])",
         )
         image_shape = checks.integer_pair("image_shape", self.image_shape)
         stride = checks.positive_integer("stride", self.stride)
-        for name, image_side, kernel_side in zip(
-            ("rows", "columns"), image_shape, kernels.shape[1:], strict=True
-        ):
-            if kernel_side > image_side:
-                raise ValueError(
-                    f"kernels must not be larger than the image; got {kernel_side} {name} in an image "
-                    f"of {image_side}"
-                )
-            if (image_side - kernel_side) % stride:
-                raise ValueError(
-                    f"stride must divide the {name} that the image has beyond a kernel, "
-                    f"{image_side} - {kernel_side} = {image_side - kernel_side}; got {stride}"
-                )
+        require_grid(image_shape, kernels.shape[1:3], stride)
         if not kernels.any():
             raise ValueError("kernels must have one of positive norm; got zeros only")
         object.__setattr__(self, "kernels", checks.read_only(kernels))
@@ -100,9 +98,34 @@ class ConvolutionalDictionary(Dictionary):
         return self.kernels.shape[0]
 
     @property
+    def n_channels(self) -> int:
+        """Channels of a pixel, 1 of a grey image."""
+        return self.kernels.shape[3] if self.kernels.ndim == 4 else 1
+
+    @property
+    def signal_shape(self) -> tuple[int, ...]:
+        """The shape of an image as an array: (rows, columns), with the channels of colour kernels."""
+        return *self.image_shape, *self.kernels.shape[3:]
+
+    @property
+    def plane_shape(self) -> tuple[int, int]:
+        """(rows, columns times channels): the image with its channels side by side."""
+        return self.image_shape[0], self.image_shape[1] * self.n_channels
+
+    @cached_property
+    def kernel_planes(self) -> np.ndarray:
+        """The kernels with their channels side by side, shape (n_kernels, height, width * n_channels)."""
+        return self.kernels.reshape(*self.kernels.shape[:2], -1)
+
+    @property
+    def plane_strides(self) -> tuple[int, int]:
+        """(rows, columns) from a position to the next in such an image."""
+        return self.stride, self.stride * self.n_channels
+
+    @property
     def grid_shape(self) -> tuple[int, int]:
         """(rows, columns) of the grid of positions."""
-        sides = zip(self.image_shape, self.kernels.shape[1:], strict=True)
+        sides = zip(self.image_shape, self.kernels.shape[1:3], strict=True)
         n_rows, n_columns = ((image - kernel) // self.stride + 1 for image, kernel in sides)
         return n_rows, n_columns
 
@@ -115,11 +138,11 @@ class ConvolutionalDictionary(Dictionary):
     @property
     def shape(self) -> tuple[int, int]:
         """(n_atoms, n_features), as of an array of atoms."""
-        return self.n_positions * self.n_kernels, self.image_shape[0] * self.image_shape[1]
+        return self.n_positions * self.n_kernels, self.plane_shape[0] * self.plane_shape[1]
 
     @cached_property
     def kernel_rows(self) -> np.ndarray:
-        """The kernels, a row each, shape (n_kernels, height * width)."""
+        """The kernels, a row each, shape (n_kernels, height * width * n_channels)."""
         return self.kernels.reshape(self.n_kernels, -1)
 
     @cached_property
@@ -134,8 +157,9 @@ class ConvolutionalDictionary(Dictionary):
 
     def normalised(self, scale: float) -> ConvolutionalDictionary:
         """Return the dictionary of the atoms d_i / (||d_i|| scale)."""
-        norms = np.sqrt(self.positive_squared_norms[: self.n_kernels, np.newaxis, np.newaxis])
-        return ConvolutionalDictionary(self.kernels / (norms * scale), self.image_shape, self.stride)
+        norms = np.sqrt(self.positive_squared_norms[: self.n_kernels]) * scale
+        kernels = (self.kernels.T / norms).T
+        return ConvolutionalDictionary(kernels, self.image_shape, self.stride)
 
     def weighted_squared_norms(
         self, weights: np.ndarray, signals: np.ndarray, atoms: np.ndarray
@@ -170,7 +194,7 @@ class ConvolutionalDictionary(Dictionary):
             out = np.empty((len(signals), self.shape[0]))
         n_pixels = self.kernel_rows.shape[1]
         for signal, correlations in zip(signals, out, strict=True):
-            image = np.ascontiguousarray(signal).reshape(self.image_shape)
+            image = np.ascontiguousarray(signal).reshape(self.plane_shape)
             # Pixels before positions: long runs to copy, and BLAS takes either order.
             patches = self._placed(image, slice(0, None), slice(0, None)).reshape(n_pixels, -1)
             np.matmul(patches.T, self.kernel_rows.T, out=correlations.reshape(self.n_positions, -1))
@@ -178,18 +202,18 @@ class ConvolutionalDictionary(Dictionary):
 
     @property
     def features_of_atom(self) -> int:
-        """The pixels of a kernel."""
+        """The pixels of a kernel, times its channels."""
         return self.kernel_rows.shape[1]
 
     def covered_norms(self, signals: np.ndarray) -> np.ndarray:
         """Return the largest norm of a patch of each image that a kernel covers, shape (n_signals,)."""
-        images = np.square(signals).reshape(-1, *self.image_shape)
+        images = np.square(signals).reshape(-1, *self.plane_shape)
         sums = [self._placed(image, slice(0, None), slice(0, None)).sum(axis=(0, 1)) for image in images]
         return np.sqrt(np.max(sums, axis=(1, 2)))
 
     def overlaps(self, codes: sparse.csr_array) -> np.ndarray:
         """Return how many atoms of each code cover one pixel, or more, shape (n_signals,)."""
-        _, height, width = self.kernels.shape
+        height, width = self.kernels.shape[1:3]
         n_positions = -(-height // self.stride) * -(-width // self.stride)
         position = codes.indices // self.n_kernels
         at_one_position = [
@@ -207,13 +231,13 @@ class ConvolutionalDictionary(Dictionary):
     ) -> tuple[np.ndarray, np.ndarray]:
         """Return high @ high(D), and low @ D + high @ low(D), shape (n_signals, n_features) each."""
         largest = self.largest_entries(np.arange(self.n_kernels))
-        kept = high_part(self.kernels, largest[:, np.newaxis, np.newaxis])
+        kept = high_part(self.kernel_rows, largest[:, np.newaxis])
         high, low = (
             sparse.csr_array((part, codes.indices, codes.indptr), codes.shape) for part in (high, low)
         )
         rest = self._sum_of(low, self.kernel_rows)
-        rest += self._sum_of(high, (self.kernels - kept).reshape(self.n_kernels, -1))
-        return self._sum_of(high, kept.reshape(self.n_kernels, -1)), rest
+        rest += self._sum_of(high, self.kernel_rows - kept)
+        return self._sum_of(high, kept), rest
 
     def reconstruct(self, codes: np.ndarray | sparse.csr_array) -> np.ndarray:
         """Return codes @ dictionary, shape (n_signals, n_features).
@@ -266,15 +290,16 @@ class ConvolutionalDictionary(Dictionary):
 
     @cached_property
     def _stencil(self) -> np.ndarray:
-        n_kernels, height, width = self.kernels.shape
-        reach_rows, reach_columns = (height - 1) // self.stride, (width - 1) // self.stride
+        n_kernels, height, width = self.kernel_planes.shape
+        row_stride, column_stride = self.plane_strides
+        reach_rows, reach_columns = (height - 1) // row_stride, (width - 1) // column_stride
         stencil = np.empty((n_kernels, 2 * reach_rows + 1, 2 * reach_columns + 1, n_kernels))
         for i in range(-reach_rows, reach_rows + 1):
             for j in range(-reach_columns, reach_columns + 1):
-                own_rows, other_rows = _overlap(height, i * self.stride)
-                own_columns, other_columns = _overlap(width, j * self.stride)
-                own = self.kernels[:, own_rows, own_columns].reshape(n_kernels, -1)
-                other = self.kernels[:, other_rows, other_columns].reshape(n_kernels, -1)
+                own_rows, other_rows = _overlap(height, i * row_stride)
+                own_columns, other_columns = _overlap(width, j * column_stride)
+                own = self.kernel_planes[:, own_rows, own_columns].reshape(n_kernels, -1)
+                other = self.kernel_planes[:, other_rows, other_columns].reshape(n_kernels, -1)
                 stencil[:, reach_rows + i, reach_columns + j] = own @ other.T
         return checks.read_only(stencil)
 
@@ -296,24 +321,25 @@ class ConvolutionalDictionary(Dictionary):
             )
         if self._has_mean:
             return None
-        images = signals.reshape(-1, *self.image_shape)
-        slow = uniform_filter(images, (0, *self.kernels.shape[1:]))
-        shares = np.einsum("nij,nij->n", slow, slow) / np.maximum(
-            np.einsum("nij,nij->n", images, images), np.finfo(float).tiny
+        images = signals.reshape(-1, *self.image_shape, self.n_channels)
+        slow = uniform_filter(images, (0, *self.kernels.shape[1:3], 0))
+        shares = np.einsum("nijc,nijc->n", slow, slow) / np.maximum(
+            np.einsum("nijc,nijc->n", images, images), np.finfo(float).tiny
         )
         if shares.max() <= LARGEST_SLOW_SHARE:
             return None
         return (
             f"no kernel has a mean, but local means are {shares.max():.0%} of the energy of signal "
-            f"{int(np.argmax(shares))}: subtract them (scipy.ndimage.uniform_filter), "
-            "or add a constant kernel"
+            f"{int(np.argmax(shares))}: subtract them (dictlearn.prepare_image, or "
+            "scipy.ndimage.gaussian_filter), or add a constant kernel"
         )
 
     @cached_property
     def _has_mean(self) -> bool:
-        """True if a kernel has a part that is constant, beyond `LEAST_MEAN` of its norm."""
+        """True if a channel of a kernel has a part that is constant, beyond `LEAST_MEAN` of the norm."""
         norms = np.sqrt(self.squared_norms[: self.n_kernels])
-        sums = np.abs(self.kernel_rows.sum(axis=1)) / np.sqrt(self.kernel_rows.shape[1])
+        pixels = self.kernels.reshape(self.n_kernels, -1, self.n_channels)
+        sums = np.linalg.norm(pixels.sum(axis=1), axis=1) / np.sqrt(pixels.shape[1])
         return bool((sums > LEAST_MEAN * norms).any())
 
     @cached_property
@@ -334,33 +360,34 @@ class ConvolutionalDictionary(Dictionary):
         """Return the atoms in full, shape (n_atoms, n_features), for small images and tests."""
         n_atoms, n_features = self.shape
         array = np.zeros((n_atoms, n_features))
-        atoms = array.reshape(*self.grid_shape, self.n_kernels, *self.image_shape)
-        height, width = self.kernels.shape[1:]
+        atoms = array.reshape(*self.grid_shape, self.n_kernels, *self.plane_shape)
+        height, width = self.kernel_planes.shape[1:]
         for row in range(self.grid_shape[0]):
             for column in range(self.grid_shape[1]):
-                top, left = self.stride * row, self.stride * column
-                atoms[row, column, :, top : top + height, left : left + width] = self.kernels
+                top, left = self.plane_strides[0] * row, self.plane_strides[1] * column
+                atoms[row, column, :, top : top + height, left : left + width] = self.kernel_planes
         return array
 
     def _placed(self, image: np.ndarray, rows: slice, columns: slice) -> np.ndarray:
         """Return the pixels of an image under some rows and columns of the kernels, a view.
 
-        Shape (n kernel rows, n kernel columns, grid rows, grid columns).
+        All have their channels side by side.  Shape (kernel rows, kernel columns, grid rows, grid columns).
         """
         n_rows, n_columns = (
             len(range(*part.indices(side)))
-            for part, side in zip((rows, columns), self.kernels.shape[1:], strict=True)
+            for part, side in zip((rows, columns), self.kernel_planes.shape[1:], strict=True)
         )
         down, right = image.strides
+        row_stride, column_stride = self.plane_strides
         return as_strided(
             image[rows.start :, columns.start :],
             (n_rows, n_columns, *self.grid_shape),
-            (down, right, self.stride * down, self.stride * right),
+            (down, right, row_stride * down, column_stride * right),
         )
 
     def _sum_of(self, codes: np.ndarray | sparse.csr_array, kernel_rows: np.ndarray) -> np.ndarray:
         """Return codes @ dictionary of the atoms that these kernels make."""
-        images = np.zeros((codes.shape[0], *self.image_shape))
+        images = np.zeros((codes.shape[0], *self.plane_shape))
         for n, image in enumerate(images):
             if sparse.issparse(codes):
                 entries = slice(codes.indptr[n], codes.indptr[n + 1])
@@ -382,13 +409,14 @@ class ConvolutionalDictionary(Dictionary):
         return images.reshape(len(images), -1)
 
     def _add_overlapping(self, patches: np.ndarray, image: np.ndarray) -> None:
-        """Add patches, shape (height * width, n_positions), to an image, each at its place."""
-        height, width = self.kernels.shape[1:]
+        """Add patches, shape (values of a kernel, n_positions), to an image, each at its place."""
+        height, width = self.kernel_planes.shape[1:]
+        row_stride, column_stride = self.plane_strides
         patches = patches.reshape(height, width, *self.grid_shape)
         # Parts of a side of at most the stride, which do not overlap with those of other positions.
-        for i in range(0, height, self.stride):
-            for j in range(0, width, self.stride):
-                rows, columns = slice(i, i + self.stride), slice(j, j + self.stride)
+        for i in range(0, height, row_stride):
+            for j in range(0, width, column_stride):
+                rows, columns = slice(i, i + row_stride), slice(j, j + column_stride)
                 self._placed(image, rows, columns)[...] += patches[rows, columns]
 
 

@@ -37,6 +37,7 @@ from solvers._kernels.sparse_gram import GramPart
 from solvers.convolution import ConvolutionalDictionary
 from solvers.dictionaries import inverse_norms
 from solvers.nested_dissection import Factor
+from solvers.operations import drive_work
 from solvers.problem import LassoProblem
 from solvers.progress import is_shown, report, share_of_decades
 from solvers.result import compressed_rows
@@ -76,8 +77,9 @@ def optimal_codes(
     signals: np.ndarray,
     start: CompressedRows,
     max_rounds: int | None,
-) -> tuple[sparse.csr_array, np.ndarray, np.ndarray, np.ndarray]:
-    """Return the optimal codes of some signals, their corrections and rounds, and whether each ended.
+) -> tuple[sparse.csr_array, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Return the optimal codes of some signals, their corrections and rounds, whether each ended, and its
+    multiply-adds.
 
     Parameters
     ----------
@@ -93,7 +95,7 @@ def optimal_codes(
         Most rounds for each signal; None means `MOST_ROUNDS`.
     """
     atoms_of, values_of = [], []
-    n_corrections, n_rounds = np.zeros((2, len(signals)), dtype=np.int64)
+    n_corrections, n_rounds, n_multiply_adds = np.zeros((3, len(signals)), dtype=np.int64)
     ended = np.zeros(len(signals), dtype=np.bool_)
     for k, signal in enumerate(signals):
         single = problem.subset([signal])
@@ -112,13 +114,16 @@ def optimal_codes(
         n_shared = np.count_nonzero(np.sign(currents[in_start]) == np.sign(values[in_code]))
         n_corrections[k] = len(usable) + len(atoms) - 2 * n_shared
         n_rounds[k] = search.n_rounds
+        n_multiply_adds[k] = search.n_multiply_adds
+        if len(started):
+            n_multiply_adds[k] += _work_of_multiple(single, len(started))
         atoms_of.append(atoms)
         values_of.append(values)
     pointers = np.cumsum([0] + [len(atoms) for atoms in atoms_of], dtype=np.int32)
     atoms = np.concatenate(atoms_of).astype(np.int32)
     shape = (len(signals), problem.n_atoms)
     codes = compressed_rows(shape, CompressedRows(pointers, atoms, np.concatenate(values_of)))
-    return codes, n_corrections, n_rounds, ended
+    return codes, n_corrections, n_rounds, ended, n_multiply_adds
 
 
 def _best_multiple(
@@ -132,6 +137,11 @@ def _best_multiple(
     slope = problem.correlations[0, atoms] @ direction - problem.l1_weights[atoms] @ np.abs(direction)
     curvature = image @ image + problem.curvatures[atoms] @ direction**2
     return slope / curvature * direction if slope > 0.0 else np.zeros(len(atoms))
+
+
+def _work_of_multiple(problem: LassoProblem, n_started: int) -> int:
+    """Return the multiply-adds of `_best_multiple`."""
+    return n_started * (problem.dictionary.features_of_atom + 3) + problem.n_features
 
 
 def _row(values: np.ndarray, atoms: np.ndarray, n_atoms: int) -> sparse.csr_array:
@@ -193,10 +203,12 @@ class ActiveSetSearch:
     ----------
     code : ndarray, shape (n_positions, n_kernels)
         The code.
-    image : ndarray, shape (rows, columns)
+    image : ndarray, shape (rows, columns times channels)
         What it leaves of the signal.
     n_rounds : int
         Rounds so far.
+    n_multiply_adds : int
+        So far.
     """
 
     def __init__(
@@ -218,9 +230,16 @@ class ActiveSetSearch:
         self._tolerance = ROUNDING * reach.max() * norms
         self._grid = _kernel_grid(dictionary)
         self._first_excess = 0.0
+        # Of all but the sweeps, which count their own.
+        self._n_products = 0
         self.code = np.zeros(by_position)
         self.code.ravel()[atoms] = code
         self.image = self._image_left()
+
+    @property
+    def n_multiply_adds(self) -> int:
+        """Multiply-adds so far."""
+        return self._n_products + int(self._grid.n_multiply_adds[0])
 
     def run(self, max_rounds: int) -> bool:
         """Move to the optimum; return whether it was reached.
@@ -296,8 +315,9 @@ class ActiveSetSearch:
     def _image_left(self) -> np.ndarray:
         """Return what the code leaves of the signal."""
         support, values = self.support()
+        self._n_products += len(support) * self.problem.dictionary.features_of_atom
         image = self.problem.reconstruct(_row(values, support, self.problem.n_atoms))
-        return (self.problem.signals - image).reshape(self.problem.dictionary.image_shape)
+        return (self.problem.signals - image).reshape(self.problem.dictionary.plane_shape)
 
     def _move(self, support: np.ndarray, target: np.ndarray) -> None:
         self.code.ravel()[support] = target
@@ -307,6 +327,7 @@ class ActiveSetSearch:
         """Return the objective."""
         support, values = self.support()
         image = self.image.ravel()
+        self._n_products += len(image) + 2 * len(support)
         return (
             0.5 * (image @ image)
             + np.abs(values) @ self._l1_weights.ravel()[support]
@@ -353,15 +374,18 @@ class ActiveSetSearch:
         signed_penalty = np.sign(values) * self._l1_weights.ravel()[support]
         self._report(f"{len(support)} active")
         correlations = self._correlations_with_residual()[support]
+        self._n_products += drive_work(self.problem)
         defect = correlations - self._curvatures[support] * values - signed_penalty
         diagonal = self._diagonal.ravel()[support]
         solves = True
+        factor = _factor(part, diagonal, PRECISE_DAMPING if precise else self.damping)
         if precise:
-            factor = _factor(part, diagonal, PRECISE_DAMPING)
-            target, largest = _refined(part, factor, values, defect, self._tolerance[support])
+            target, largest, n_products = _refined(part, factor, values, defect, self._tolerance[support])
+            self._n_products += n_products
             solves = largest <= DEPENDENT
         else:
-            target = values + _factor(part, diagonal, self.damping).solve(defect)
+            target = values + factor.solve(defect)
+        self._n_products += factor.n_multiply_adds
         crossed = np.sign(target) != np.sign(values)
         return _Step(self.code.copy(), self.image.copy(), self._objective(), support, target, crossed, solves)
 
@@ -396,6 +420,7 @@ class ActiveSetSearch:
     def _is_violated(self) -> bool:
         """Return whether the correlation of an atom outside the support is above its penalty."""
         correlations = self._correlations_with_residual()
+        self._n_products += drive_work(self.problem)
         excess = correlations if self.problem.positive else np.abs(correlations)
         excess = excess - self._l1_weights.ravel()
         return bool(((excess > self._tolerance) & (self.code.ravel() == 0.0)).any())
@@ -403,13 +428,13 @@ class ActiveSetSearch:
 
 def _kernel_grid(dictionary: ConvolutionalDictionary) -> KernelGrid:
     kernels = np.ascontiguousarray(dictionary.kernel_rows)
-    _, height, width = dictionary.kernels.shape
+    _, height, width = dictionary.kernel_planes.shape
     stencil = dictionary.stencil()
     return KernelGrid(
         *dictionary.grid_shape,
         stencil.shape[1] // 2,
         stencil.shape[2] // 2,
-        dictionary.stride,
+        *dictionary.plane_strides,
         height,
         width,
         kernels,
@@ -418,6 +443,7 @@ def _kernel_grid(dictionary: ConvolutionalDictionary) -> KernelGrid:
         kernels @ kernels.T,
         np.empty(height * width),
         np.empty(len(kernels)),
+        np.zeros(1, dtype=np.int64),
     )
 
 
@@ -432,8 +458,9 @@ def _factor(part: GramPart, diagonal: np.ndarray, damping: float) -> Factor:
 
 def _refined(
     part: GramPart, factor: Factor, start: np.ndarray, defect: np.ndarray, tolerance: np.ndarray
-) -> tuple[np.ndarray, float]:
-    """Return the solution of ``G (y - start) = defect`` to rounding, and the largest defect left.
+) -> tuple[np.ndarray, float, int]:
+    """Return the solution of ``G (y - start) = defect`` to rounding, the largest defect left, and the
+    multiply-adds of defects.
 
     Defects are in units of `tolerance`.  Where there are many solutions, it is one near the start.  Where
     there is none, since atoms depend on each other, it lies downhill from the start, and far away in the
@@ -443,9 +470,11 @@ def _refined(
     largest = np.max(np.abs(defect) / tolerance, initial=0.0)
     moved, product = np.zeros((2, len(start)))
     left = defect
+    n_products = 0
     for refinement in range(MOST_REFINEMENTS):
         refined = moved + factor.solve(left)
         sparse_gram.multiply(part, refined, product)
+        n_products += len(part.values)
         refined_left = defect - product
         refined_largest = np.max(np.abs(refined_left) / tolerance, initial=0.0)
         has_not_moved = refinement == 0 and largest > 1.0
@@ -453,4 +482,4 @@ def _refined(
             break
         moved, left, largest = refined, refined_left, refined_largest
         solution = start + moved
-    return solution, largest
+    return solution, largest, n_products

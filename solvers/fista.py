@@ -8,6 +8,7 @@ import numpy as np
 
 from snn import checks
 from solvers.dictionaries import Dictionary, sparse_product
+from solvers.operations import CERTIFICATE, METHOD, Work, certificate_work
 from solvers.optimality import measure
 from solvers.problem import LassoProblem
 from solvers.progress import Progress, progress_bar, share_of_decades
@@ -24,6 +25,9 @@ CHECK_PART = 10
 BLOCK_ENTRIES = 2**18
 # Entries of each code worked on together, so that those buffers stay in cache where one code is larger.
 ENTRIES_PER_PASS = 2**15
+# Multiply-adds for each atom, besides the product with the Gram matrix: of an iteration those of the momentum
+# and of the two inner products of the restart, of a look at the gap the terms of four sums.
+PRODUCTS_OF_ITERATION, PRODUCTS_OF_GAP = 3, 4
 # Iterations a signal is expected to take, in the choice between Gram and dictionary.
 EXPECTED_ITERATIONS = 100
 
@@ -93,7 +97,7 @@ def solve_fista(
 
     shape = (problem.n_signals, problem.n_atoms)
     codes = np.zeros(shape) if codes_at_start is None else codes_at_start.toarray()
-    n_steps = np.zeros(problem.n_signals, dtype=np.int64)
+    n_steps, n_products, n_certificate_products = np.zeros((3, problem.n_signals), dtype=np.int64)
     # With weights that are not a mask, L is that of each signal.
     has_own_step = problem.has_own_weights and problem.feature_weights.dtype != np.bool_
     step = None if has_own_step else gradient_step(problem)
@@ -104,10 +108,17 @@ def solve_fista(
             block = slice(first, first + size)
             part = problem.subset(block)
             own = gradient_step(part) if step is None else step
-            _solve_block(part, own, tol, max_iter, codes[block], n_steps[block], bar)
+            counted = n_steps[block], n_products[block], n_certificate_products[block]
+            _solve_block(part, own, tol, max_iter, codes[block], *counted, bar)
 
     return certified_result(
-        problem, codes, method="fista", tol=tol, n_steps=n_steps, limit=f"max_iter={max_iter} iterations"
+        problem,
+        codes,
+        method="fista",
+        tol=tol,
+        n_steps=n_steps,
+        limit=f"max_iter={max_iter} iterations",
+        work=Work({METHOD: n_products, CERTIFICATE: n_certificate_products}),
     )
 
 
@@ -118,9 +129,11 @@ def _solve_block(
     max_iter: int,
     codes: np.ndarray,
     n_steps: np.ndarray,
+    n_products: np.ndarray,
+    n_certificate_products: np.ndarray,
     bar: Progress | None,
 ) -> None:
-    """Improve `codes`, and fill `n_steps`."""
+    """Improve `codes`, and fill `n_steps` and the multiply-adds of iterations and of certificates."""
     iterates = Iterates(problem, step, codes)
     signals = np.arange(problem.n_signals)
     iteration = 0
@@ -134,9 +147,12 @@ def _solve_block(
             # A signal leaves when its certificate agrees: the gap above is a difference of large numbers.
             leaving = problem.subset(signals[done])
             candidates = iterates.codes[done] / step.norms
+            n_active = np.count_nonzero(candidates, axis=1)
+            n_certificate_products[signals[done]] += certificate_work(leaving, n_active)
             agreed = measure(leaving, candidates).duality_gap <= tol * leaving.energies
             done = done[agreed]
             codes[signals[done]] = candidates[agreed]
+            n_products[signals[done]] = iterates.n_products[done]
             signals = np.delete(signals, done)
             iterates.drop(done)
             if bar is not None:
@@ -148,6 +164,7 @@ def _solve_block(
             iterates.advance()
         iteration += n_more
     codes[signals] = iterates.codes / step.norms
+    n_products[signals] = iterates.n_products
     if bar is not None:
         bar.update(len(signals))
 
@@ -170,8 +187,19 @@ class GradientStep(NamedTuple):
         """True if products go through the Gram matrix."""
         return self.matrix is not None
 
+    def n_products(self, n_active: np.ndarray, n_steps: int) -> np.ndarray:
+        """Return the multiply-adds of so many steps, from codes of so many non-zero entries in all."""
+        n_atoms = len(self.norms)
+        if self.through_gram:
+            return n_active * n_atoms
+        return (n_active + n_steps * n_atoms) * self.atoms.features_of_atom
+
     def __call__(
-        self, codes: np.ndarray, scaled_correlations: np.ndarray, weights: np.ndarray, out: np.ndarray
+        self,
+        codes: np.ndarray,
+        scaled_correlations: np.ndarray,
+        out: np.ndarray,
+        weights: np.ndarray | None = None,
     ) -> None:
         """Write the step from `codes` to `out`; `scaled_correlations` are b / L."""
         if self.through_gram:
@@ -237,6 +265,7 @@ class Iterates:
         "change",
         "next_change",
         "t",
+        "n_active",
     )
 
     def __init__(self, problem: LassoProblem, step: GradientStep, codes: np.ndarray) -> None:
@@ -254,8 +283,11 @@ class Iterates:
             self.weights = np.broadcast_to(problem.feature_weights, problem.signals.shape)
         self.codes = codes * step.norms
         self.stepped, self.next_codes, self.change, self.next_change = np.zeros((4, *codes.shape))
+        self.n_active = np.zeros(len(codes), dtype=np.int64)
+        self.n_steps = self.n_iterations = self.n_looks = self._n_active_alone = 0
         if self.codes.any():
-            step(self.codes, self.scaled_correlations, self.weights, out=self.stepped)
+            self._count_step()
+            step(self.codes, self.scaled_correlations, self.stepped, self.weights)
         else:
             self.stepped[:] = self.scaled_correlations
         self.previous_stepped = self.stepped.copy()
@@ -283,10 +315,13 @@ class Iterates:
         self.codes, self.next_codes = self.next_codes, self.codes
         self.change, self.next_change = self.next_change, self.change
         self.stepped, self.previous_stepped = self.previous_stepped, self.stepped
-        self.step(self.codes, self.scaled_correlations, self.weights, out=self.stepped)
+        self.step(self.codes, self.scaled_correlations, self.stepped, self.weights)
+        self._count_step()
+        self.n_iterations += 1
 
     def relative_gap(self) -> np.ndarray:
         """Return duality_gap / energies of each code, as `optimality.duality_gap` defines it."""
+        self.n_looks += 1
         correlations = self.stepped - self.codes
         fitted = np.einsum("ij,ij->i", self.codes, correlations)
         along_signal = 2.0 * self.energies - np.einsum("ij,ij->i", self.scaled_correlations, self.codes)
@@ -299,6 +334,21 @@ class Iterates:
             ).sum(axis=1)
             gap = 0.5 * (1.0 - kappa) ** 2 * squared_residual + slacks
             return np.where(self.energies == 0.0, 0.0, gap / self.energies)
+
+    def _count_step(self) -> None:
+        self.n_steps += 1
+        if len(self.codes) == 1:
+            # A number takes a third of the time of an array of one entry.
+            self._n_active_alone += np.count_nonzero(self.codes)
+        else:
+            self.n_active += np.count_nonzero(self.codes, axis=1)
+
+    @property
+    def n_products(self) -> np.ndarray:
+        """Multiply-adds of each signal so far."""
+        n_sums = PRODUCTS_OF_ITERATION * self.n_iterations + PRODUCTS_OF_GAP * self.n_looks
+        n_active = self.n_active + self._n_active_alone
+        return self.step.n_products(n_active, self.n_steps) + n_sums * self.codes.shape[1]
 
     def drop(self, rows: np.ndarray) -> None:
         """Forget some rows."""

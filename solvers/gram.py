@@ -18,6 +18,8 @@ from solvers import convolutional_active_set, convolutional_network, working_set
 from solvers._kernels.active_set import (
     ENDED,
     N_CORRECTIONS,
+    N_MULTIPLY_ADDS,
+    N_REPORTED,
     N_ROUNDS,
     solve_active_sets,
     solve_weighted_active_sets,
@@ -50,6 +52,9 @@ class ActiveSets(NamedTuple):
     n_rounds: np.ndarray
     ended: np.ndarray
     """Whether no atom is left that violates its condition by more than rounding."""
+    n_multiply_adds: np.ndarray
+    n_gram_multiply_adds: np.ndarray
+    """Of entries of the Gram matrix that were computed for these signals."""
 
 
 def gram_of(
@@ -99,12 +104,19 @@ def codes_by_kernel(
     if max_rounds is None:
         max_rounds = ROUNDS_PER_ATOM * problem.n_atoms
     codes = np.zeros((len(signals), problem.n_atoms))
-    report = np.zeros((len(signals), 3), dtype=np.int64)
+    report = np.zeros((len(signals), N_REPORTED), dtype=np.int64)
     step = max(1, VALUES_PER_CALL // problem.n_atoms)
     for first in range(0, len(signals), step):
         part = slice(first, first + step)
         solve(signals[part], max_rounds, codes[part], report[part])
-    return ActiveSets(codes, report[:, N_CORRECTIONS], report[:, N_ROUNDS], report[:, ENDED].astype(np.bool_))
+    return ActiveSets(
+        codes,
+        report[:, N_CORRECTIONS],
+        report[:, N_ROUNDS],
+        report[:, ENDED].astype(np.bool_),
+        report[:, N_MULTIPLY_ADDS],
+        np.zeros(len(signals), dtype=np.int64),
+    )
 
 
 class DenseGram:
@@ -144,6 +156,13 @@ class DenseGram:
         """Compute the rows of some atoms for a network, unless they are stored."""
         if self._on_demand:
             self._inhibition.prepare(atoms)
+
+    @property
+    def n_multiply_adds(self) -> int:
+        """Of the rows that were computed on demand, for one signal."""
+        if not self._on_demand:
+            return 0
+        return self._inhibition.n_stored * self._setup.n_atoms * self._setup.atoms.features_of_atom
 
     def optimal_codes(
         self, problem: LassoProblem, signals: np.ndarray, start: CompressedRows, max_rounds: int | None = None
@@ -188,8 +207,8 @@ class DenseGram:
 class OwnWeights:
     """Where each signal has weights of features, in the place of a Gram matrix.
 
-    The products that are used are computed from the atoms, signal by signal.  So a code has the same bits
-    whatever masks the others have.
+    The products that are used are computed from the atoms, signal by signal, and count as part of the method.
+    So a code has the same bits whatever masks the others have.
     """
 
     def __init__(self, problem: LassoProblem) -> None:
@@ -244,9 +263,14 @@ class ConvolutionalGram:
     def store(self, atoms: np.ndarray) -> None:
         """Do nothing: parts are computed where they are used."""
 
+    @property
+    def n_multiply_adds(self) -> int:
+        """None: inner products of kernels are shared by all signals."""
+        return 0
+
     def optimal_codes(
         self, problem: LassoProblem, signals: np.ndarray, start: CompressedRows, max_rounds: int | None = None
     ) -> ActiveSets:
         """As `DenseGram.optimal_codes`; at most 200 rounds by default."""
         solved = convolutional_active_set.optimal_codes(problem, self.diagonal, signals, start, max_rounds)
-        return ActiveSets(*solved)
+        return ActiveSets(*solved, np.zeros(len(signals), dtype=np.int64))

@@ -89,7 +89,9 @@ def solve_groups(
         # There is one warning for all, below.
         warnings.simplefilter("ignore", ConvergenceWarning)
         with progress_bar(len(batches), unit="mask", description="masks", shown=progress) as bar:
-            results = spread(partial(_solve_group, solve=solve), batches, n_jobs, n_workers, bar)
+            results = spread(
+                partial(_solve_group, solve=solve), batches, n_jobs, n_workers, bar, common=problem.setup
+            )
     return _joined(problem, groups, results, limit)
 
 
@@ -113,6 +115,13 @@ def _joined(
         joined[field.name] = _joined_values(values, place)
     if "problem" in joined:
         joined["problem"] = problem
+    if results[0].work is not None:
+        # The numbers of each part, as those of the result.
+        parts = {
+            name: _joined_values([np.asarray(result.work.multiply_adds[name]) for result in results], place)
+            for name in results[0].work.multiply_adds
+        }
+        joined["work"] = results[0].work._replace(multiply_adds=parts)
     optimality = Optimality(**{name: joined[name] for name in FIGURES})
     more = {name: value for name, value in joined.items() if name not in FIGURES | {"status", "sparse_codes"}}
     return certified_result(

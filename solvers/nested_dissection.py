@@ -112,12 +112,18 @@ class Factor:
     ------
     numpy.linalg.LinAlgError
         If the matrix is not positive definite in floating point.
+
+    Attributes
+    ----------
+    n_multiply_adds : int
+        Of the factorisation, and of all solutions so far.
     """
 
     def __init__(
         self, part: GramPart, diagonal: np.ndarray, damping: float, regions: list[Region] | None = None
     ) -> None:
         self._fronts = []
+        self.n_multiply_adds = 0
         place = np.full(len(diagonal), -1)
         remainders = []
         for region in regions_of(part) if regions is None else regions:
@@ -133,6 +139,7 @@ class Factor:
             fronts.clear_places(own, place)
             fronts.clear_places(border, place)
             if len(own):
+                self.n_multiply_adds += _front_work(len(own), len(border))
                 triangle, failed = dpotrf(triangle, lower=1, clean=0, overwrite_a=1)
                 if failed:
                     raise np.linalg.LinAlgError("the matrix is not positive definite")
@@ -151,6 +158,10 @@ class Factor:
             Their right-hand side.
         """
         solution = aim.copy()
+        self.n_multiply_adds += sum(
+            front.triangle.shape[0] * (front.triangle.shape[0] + 1) + 2 * front.below.size
+            for front in self._fronts
+        )
         for front in self._fronts:
             values = dtrsv(front.triangle, solution[front.own], lower=1)
             solution[front.own] = values
@@ -162,6 +173,13 @@ class Factor:
                 values = values - dgemv(1.0, front.below, solution[front.border], trans=1)
             solution[front.own] = dtrsv(front.triangle, values, lower=1, trans=1)
         return solution
+
+
+def _front_work(n_own: int, n_border: int) -> int:
+    """Return the multiply-adds of one front: its triangle, the rows below it, and what they leave."""
+    triangle = n_own * (n_own + 1) * (n_own + 2) // 6
+    below = n_border * n_own * (n_own + 1) // 2
+    return triangle + below + n_own * n_border * (n_border + 1) // 2
 
 
 def regions_of(part: GramPart) -> list[Region]:

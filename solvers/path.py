@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property, partial
 
 import numpy as np
@@ -16,6 +16,7 @@ from solvers.active_set import solve_active_set
 from solvers.analog import solve_analog
 from solvers.conditioning import IllPosedWarning, warn_if_ill_posed
 from solvers.fista import solve_fista
+from solvers.operations import DRIVE, OperationLedger, added
 from solvers.problem import LassoProblem
 from solvers.reference import solve_coordinate_descent
 from solvers.result import SparseCodingResult, Status
@@ -49,6 +50,8 @@ class PathResult:
         As of `SparseCodingResult`, at each multiple.
     status, n_steps : ndarray of int, shape (n_multiples, n_signals)
         As of `SparseCodingResult`, at each multiple.
+    results : tuple of SparseCodingResult
+        The result at each multiple.
     """
 
     method: str
@@ -60,6 +63,7 @@ class PathResult:
     kkt_violation: np.ndarray
     status: np.ndarray
     n_steps: np.ndarray
+    results: tuple[SparseCodingResult, ...] = field(repr=False)
 
     def __post_init__(self) -> None:
         checks.freeze_arrays(self)
@@ -68,6 +72,11 @@ class PathResult:
     def codes(self) -> np.ndarray:
         """The codes as a dense array, shape (n_multiples, n_signals, n_atoms)."""
         return checks.read_only(np.stack([codes.toarray() for codes in self.sparse_codes]))
+
+    @cached_property
+    def operations(self) -> OperationLedger:
+        """What each signal took at all multiples, part by part; arrays of shape (n_signals,)."""
+        return added([result.operations for result in self.results], once=(DRIVE,))
 
     @property
     def support_size(self) -> np.ndarray:
@@ -199,6 +208,7 @@ def path(
         kkt_violation=np.stack([result.kkt_violation for result in results]),
         status=status,
         n_steps=np.stack([result.n_steps for result in results]),
+        results=tuple(results),
     )
 
 

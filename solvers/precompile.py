@@ -54,4 +54,6 @@ def tasks() -> precompile.Tasks:
         runs[f"{form} by an active set"] = partial(solve_active_set, problem, n_jobs=1)
         one = problem.subset(slice(0, 1))
         runs[f"{form} by an active set, one signal"] = partial(solve_active_set, one, n_jobs=1)
+    masked = LassoProblem(*dense, 0.5, mask=np.ones((3, 4), dtype=np.bool_))
+    runs["LASSO with masks, by an active set"] = partial(solve_active_set, masked, n_jobs=1)
     return runs

@@ -234,6 +234,14 @@ class LassoProblem:
             signals = signals * np.sqrt(weights[known])
         return LassoProblem.of_setup(setup, signals)
 
+    def require_no_weights(self) -> None:
+        """Raise ValueError if there are weights of features, those of a mask among them."""
+        if self.feature_weights is not None:
+            raise ValueError(
+                "problem must have no mask and no feature_weights here; got some: where all signals share "
+                "them, pass problem.ordinary(), of the features that count"
+            )
+
     @property
     def has_gram(self) -> bool:
         """True if the Gram matrix was given or has been computed."""

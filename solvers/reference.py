@@ -15,6 +15,7 @@ from scipy import sparse
 
 from snn import checks
 from solvers.masks import solve_groups
+from solvers.operations import AT_LEAST, AT_MOST, CERTIFICATE, METHOD, Work, certificate_work
 from solvers.optimality import measure
 from solvers.problem import LassoProblem
 from solvers.progress import progress_bar
@@ -28,6 +29,8 @@ TASKS_PER_WORKER = 8
 # lars_path compares its alphas with the absolute tolerance 1.2e-7: signals are scaled to end the path at
 # this alpha, where that is nothing.
 LARS_ALPHA = 1e6
+# Terms of the sums in scikit-learn's duality gap, for each atom.
+PRODUCTS_OF_GAP = 3
 
 
 def solve_coordinate_descent(
@@ -99,7 +102,9 @@ def solve_coordinate_descent(
         return solve_groups(solve, problem, start=codes, n_jobs=n_jobs, progress=progress, limit=limit)
     solve_one = partial(_descend, tol=tol, max_iter=max_iter)
     scaled = _scaled_atoms(problem, with_gram=True)
-    codes, n_steps = _solve_each(problem, codes, scaled, solve_one, n_jobs, progress, "coordinate descent")
+    codes, n_steps, work = _solve_each(
+        problem, codes, scaled, solve_one, n_jobs, progress, "coordinate descent"
+    )
 
     return certified_result(
         problem,
@@ -108,6 +113,7 @@ def solve_coordinate_descent(
         tol=tol,
         n_steps=n_steps,
         limit=limit,
+        work=work._replace(bound=AT_MOST),
     )
 
 
@@ -174,7 +180,7 @@ def solve_lars(
         return solve_groups(solve, problem, n_jobs=n_jobs, progress=progress, limit=limit)
     solve_one = partial(_follow_path, max_iter=max_iter)
     scaled = _scaled_atoms(problem, with_gram=False)
-    codes, n_steps = _solve_each(problem, None, scaled, solve_one, n_jobs, progress, "lars")
+    codes, n_steps, work = _solve_each(problem, None, scaled, solve_one, n_jobs, progress, "lars")
 
     return certified_result(
         problem,
@@ -183,6 +189,7 @@ def solve_lars(
         tol=tol,
         n_steps=n_steps,
         limit=limit,
+        work=work._replace(bound=AT_LEAST),
     )
 
 
@@ -214,7 +221,17 @@ def _scaled_atoms(problem: LassoProblem, *, with_gram: bool) -> _ScaledAtoms:
     return _ScaledAtoms(atoms.T, factors, penalty, scaled_curvatures, gram)
 
 
-_SolveOne = Callable[[LassoProblem, np.ndarray, _ScaledAtoms], tuple[np.ndarray, int]]
+class _Solved(NamedTuple):
+    """One signal, solved."""
+
+    code: np.ndarray
+    n_steps: int
+    n_products: int
+    """A bound on the multiply-adds of the library."""
+    n_certificate_products: int = 0
+
+
+_SolveOne = Callable[[LassoProblem, np.ndarray, _ScaledAtoms], _Solved]
 _Chunk = tuple[LassoProblem, sparse.csr_array | None]
 
 
@@ -226,8 +243,8 @@ def _solve_each(
     n_jobs: int | None,
     progress: bool,
     description: str,
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return the codes and steps of all signals, solved one by one from the codes of `start`."""
+) -> tuple[np.ndarray, np.ndarray, Work]:
+    """Return the codes, steps and work of all signals, solved one by one from the codes of `start`."""
     n_workers = effective_n_jobs(n_jobs)
     size = 1 if n_workers == 1 else -(-problem.n_signals // (TASKS_PER_WORKER * n_workers))
     parts = [slice(first, first + size) for first in range(0, problem.n_signals, size)]
@@ -238,24 +255,30 @@ def _solve_each(
         progress_bar(len(chunks), unit="task", description=description, shown=progress) as bar,
     ):
         # scikit-learn's solvers hold the GIL for much of their time.
-        solved = spread(solve_chunk, chunks, n_jobs, n_workers, bar, prefer="processes")
-    codes, n_steps = zip(*solved, strict=True)
-    return np.concatenate(codes), np.concatenate(n_steps)
+        solved = spread(solve_chunk, chunks, n_jobs, n_workers, bar, common=problem.setup, prefer="processes")
+    codes, n_steps, n_products, n_certificate_products = (
+        np.concatenate(parts) for parts in zip(*solved, strict=True)
+    )
+    return codes, n_steps, Work({METHOD: n_products, CERTIFICATE: n_certificate_products})
 
 
-def _solve_chunk(chunk: _Chunk, scaled: _ScaledAtoms, solve_one: _SolveOne) -> tuple[np.ndarray, np.ndarray]:
+def _solve_chunk(chunk: _Chunk, scaled: _ScaledAtoms, solve_one: _SolveOne) -> tuple[np.ndarray, ...]:
+    """Return codes, steps, multiply-adds of the method and of certificates."""
     problem, start = chunk
     problem = problem.ordinary()
     codes = np.zeros((problem.n_signals, problem.n_atoms))
-    n_steps = np.zeros(problem.n_signals, dtype=np.int64)
+    n_steps, n_products = np.zeros((2, problem.n_signals), dtype=np.int64)
+    n_certificate_products = np.full(problem.n_signals, certificate_work(problem, 0))
     violations_at_zero = measure(problem, codes).kkt_violation
     with _without_convergence_warnings():
         # Where the zero code is optimal there is nothing to do; scikit-learn would divide by its norm.
         for signal in np.flatnonzero(violations_at_zero > 0.0):
             one = problem.subset(slice(signal, signal + 1))
             first = codes[signal] if start is None else start[[signal]].toarray()[0]
-            codes[signal], n_steps[signal] = solve_one(one, first, scaled)
-    return codes, n_steps
+            solved = solve_one(one, first, scaled)
+            codes[signal], n_steps[signal], n_products[signal] = solved[:3]
+            n_certificate_products[signal] += solved.n_certificate_products
+    return codes, n_steps, n_products, n_certificate_products
 
 
 @contextmanager
@@ -277,11 +300,12 @@ def _without_convergence_warnings() -> Iterator[None]:
 
 def _descend(
     problem: LassoProblem, start: np.ndarray, scaled: _ScaledAtoms, *, tol: float, max_iter: int
-) -> tuple[np.ndarray, int]:
+) -> _Solved:
     from sklearn.linear_model import Lasso
 
+    n_certificate_products = certificate_work(problem, np.count_nonzero(start))
     if measure(problem, start[np.newaxis]).duality_gap[0] <= tol * problem.energies[0]:
-        return start, 0
+        return _Solved(start, 0, 0, n_certificate_products)
     length = np.sqrt(2.0 * problem.energies[0])
     model = Lasso(
         alpha=scaled.penalty / length / problem.n_features,
@@ -293,22 +317,27 @@ def _descend(
     )
     model.coef_ = start / (scaled.factors * length)
     sklearn_tol = 0.5 * tol
-    n_sweeps = 0
+    n_sweeps = n_products = 0
+    # At most: in a sweep every coefficient changes, each with a row of the Gram matrix, and the gap is looked
+    # at.  A fit begins with correlations and one product; each atom that its screening drops is a row more.
+    n_atoms = problem.n_atoms
+    work_of_sweep = n_atoms * (n_atoms + 1) + PRODUCTS_OF_GAP * n_atoms
+    work_of_fit = n_atoms * (problem.n_features + 2 * n_atoms) + PRODUCTS_OF_GAP * n_atoms
     while True:
         model.set_params(tol=sklearn_tol, max_iter=max_iter - n_sweeps)
         model.fit(scaled.design, problem.signals[0] / length, check_input=False)
         n_sweeps += int(model.n_iter_)
+        n_products += work_of_fit + int(model.n_iter_) * work_of_sweep
         code = model.coef_ * scaled.factors * length
+        n_certificate_products += certificate_work(problem, np.count_nonzero(code))
         gap = measure(problem, code[np.newaxis]).duality_gap[0]
         sklearn_tol *= 0.1
         # Below this scikit-learn's gap, a difference of numbers near one, is rounding.
         if gap <= tol * problem.energies[0] or n_sweeps >= max_iter or sklearn_tol < 1e-17:
-            return code, n_sweeps
+            return _Solved(code, n_sweeps, n_products, n_certificate_products)
 
 
-def _follow_path(
-    problem: LassoProblem, _: np.ndarray, scaled: _ScaledAtoms, *, max_iter: int
-) -> tuple[np.ndarray, int]:
+def _follow_path(problem: LassoProblem, _: np.ndarray, scaled: _ScaledAtoms, *, max_iter: int) -> _Solved:
     from sklearn.linear_model import lars_path
 
     # A feature for each atom with a quadratic penalty, in which the signal is zero.
@@ -342,4 +371,5 @@ def _follow_path(
     if problem.positive:
         # An atom that leaves the support may be left at minus a rounding error.
         code = np.maximum(code, 0.0)
-    return code, int(n_steps)
+    # At least: correlations at first, and in each step the products of the direction with all atoms.
+    return _Solved(code, int(n_steps), (int(n_steps) + 1) * design.size)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from snn.clock_driven import ClockDrivenRun
+from snn.digital import DigitalNetwork
+from snn.digital.run import DigitalRun
 from snn.event_driven import EventDrivenRun
 from solvers._kernels.refinement import (
     DONE,
@@ -24,6 +26,8 @@ from solvers.spiking_network import LassoNetwork
 
 # Beside the gap wanted: what a look takes for it, so that rounding does not undo it.
 SAFELY = 1.0 - 1e-9
+# In units of the largest drive: neurons driven downwards by more are as silent with this.
+LOWEST_DIGITAL_DRIVE = 4.0
 
 
 class RefinedCodes:
@@ -47,6 +51,8 @@ class RefinedCodes:
         Whether there is more than one stage.
     time_step : float, optional
         Run on a clock of this step, which keeps charge, and not from event to event.
+    digital : DigitalNetwork, optional
+        Run these integers, on their clock.
     start : ndarray, shape (n_signals, n_atoms), optional
         Codes to start from; by default zero.
 
@@ -56,7 +62,7 @@ class RefinedCodes:
         The best codes so far.
     active : ndarray of int
         Signals that are not done.
-    run : EventDrivenRun or ClockDrivenRun
+    run : EventDrivenRun, ClockDrivenRun or DigitalRun
         The networks.
     """
 
@@ -69,6 +75,7 @@ class RefinedCodes:
         max_duration: float,
         refine: bool,
         time_step: float | None = None,
+        digital: DigitalNetwork | None = None,
         start: np.ndarray | None = None,
     ) -> None:
         n_signals, n_atoms = problem.n_signals, problem.n_atoms
@@ -90,8 +97,13 @@ class RefinedCodes:
             network.gram.store(np.flatnonzero(start.any(axis=0)))
         self._work = Work(*np.empty((4, n_atoms)))
         self._soma_bias = np.zeros((n_signals, network.n_neurons))
-        self._time_step = time_step
-        if time_step is None:
+        self._n_steps_before = np.zeros(n_signals, dtype=np.int64)
+        self._time_step = time_step if digital is None else digital.time_step
+        if digital is not None:
+            self.run = DigitalRun(
+                digital, self._soma_bias, window_moments=True, lowest_drive=LOWEST_DIGITAL_DRIVE
+            )
+        elif time_step is None:
             self.run = EventDrivenRun(network, self._soma_bias, window_moments=True)
         else:
             self.run = ClockDrivenRun(network, self._soma_bias, time_step=time_step, window_moments=True)
@@ -107,6 +119,16 @@ class RefinedCodes:
     def duration(self) -> np.ndarray:
         """Simulated time of each signal, of all stages."""
         return self._looks["duration"]
+
+    @property
+    def n_multiply_adds(self) -> np.ndarray:
+        """Of reading codes out, of their gaps, and of setting up stages."""
+        return self._looks["n_multiply_adds"]
+
+    @property
+    def n_steps(self) -> np.ndarray:
+        """Steps of the clock of each signal, of all stages; 0 of exact runs."""
+        return self._n_steps_before if self._time_step is None else self._n_steps_before + self.run.steps
 
     @property
     def scale(self) -> np.ndarray:
@@ -144,6 +166,11 @@ class RefinedCodes:
             look["duration"] += np.where(spent & (look["status"] == GOES_ON), look["stop"], 0.0)
             look["status"][spent] = DONE
             self._looks[self.active] = look
+        if isinstance(self.run, DigitalRun):
+            # No stage brings more there.
+            stuck = self.active[self.run.runs_away(self.active)]
+            self._looks["duration"][stuck] = self._max_duration
+            self._looks["status"][stuck] = DONE
         self._go_on()
 
     def _advance_to_looks(self) -> None:
@@ -152,7 +179,7 @@ class RefinedCodes:
             # A look need not be at the end of a step: nothing is delivered before the next.
             until = np.floor(until / self._time_step).astype(np.int64)
         self.run.advance(until, active=self.active)
-        if self._time_step is not None:
+        if isinstance(self.run, ClockDrivenRun):
             is_late = self.run.membrane_potential[self.active] > self.run.network.firing_threshold
             if is_late.any():
                 raise ValueError(
@@ -184,5 +211,7 @@ class RefinedCodes:
         status = self._looks["status"][self.active]
         restarting = self.active[status == STAGE_ENDED]
         if len(restarting):
+            if self._time_step is not None:
+                self._n_steps_before[restarting] += self.run.steps[restarting]
             self.run.restart(restarting)
         self.active = self.active[status != DONE]

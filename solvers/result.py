@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import IntEnum
 from functools import cached_property, lru_cache
 
@@ -15,6 +15,15 @@ from scipy import sparse
 from snn import checks
 from solvers._kernels.batch import CompressedRows, nonzero_entries
 from solvers.certificate import certify
+from solvers.operations import (
+    CERTIFICATE,
+    DRIVE,
+    OperationLedger,
+    Work,
+    certificate_work,
+    drive_work,
+    ledger_of,
+)
 from solvers.optimality import Optimality
 from solvers.problem import LassoProblem
 
@@ -53,6 +62,8 @@ class SparseCodingResult:
         The `Status` of each signal.
     n_steps : ndarray of int, shape (n_signals,)
         Spikes of the spiking solver, rounds of the active-set solver, iterations of the others.
+    work : Work or None
+        What `operations` is made of; None of a solver that does not count.
     """
 
     method: str
@@ -63,6 +74,7 @@ class SparseCodingResult:
     kkt_violation: np.ndarray
     status: np.ndarray
     n_steps: np.ndarray
+    work: Work | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         for value in vars(self).values():
@@ -79,6 +91,11 @@ class SparseCodingResult:
     def codes(self) -> np.ndarray:
         """The codes as a dense array, shape (n_signals, n_atoms)."""
         return checks.read_only(self.sparse_codes.toarray())
+
+    @cached_property
+    def operations(self) -> OperationLedger | None:
+        """What each signal took, part by part; None of a solver that does not count."""
+        return None if self.work is None else ledger_of(self.work)
 
     @property
     def converged(self) -> bool:
@@ -171,6 +188,13 @@ def _empty_rows(shape: tuple[int, int]) -> sparse.csr_array:
     return matrix
 
 
+def convergence_warning() -> type[Warning]:
+    """Return the class of the warning that a signal missed `tol`."""
+    from sklearn.exceptions import ConvergenceWarning  # scikit-learn takes a second to import
+
+    return ConvergenceWarning
+
+
 def certified_result(
     problem: LassoProblem,
     codes: np.ndarray | sparse.csr_array,
@@ -183,6 +207,7 @@ def certified_result(
     optimality: Optimality | None = None,
     kind: type[SparseCodingResult] = SparseCodingResult,
     stacklevel: int = 3,
+    work: Work | None = None,
     **more: object,
 ) -> SparseCodingResult:
     """Return the result for `codes`; warn of signals that missed `tol` within the `limit` named.
@@ -201,23 +226,28 @@ def certified_result(
         Class of the result.
     stacklevel : int, default 3
         Of the warning: the caller of the solver that calls this.
+    work : Work, optional
+        The multiply-adds of the solver; those of the drive are added, and those of the certificates that are
+        measured here.
     **more
         Further fields of that class.
     """
     codes = as_sparse(codes)
+    if work is not None:
+        work = _with_drive(work, problem)
     if optimality is None:
         optimality = certify(problem, codes)
+        if work is not None:
+            work = _with_certificates(work, problem, codes)
     # A gap that is not a number misses `tol`, too.
     missed = ~(optimality.duality_gap <= tol * problem.energies)
     if limit is not None and missed.any():
-        from sklearn.exceptions import ConvergenceWarning  # scikit-learn takes a second to import
-
         with np.errstate(divide="ignore", invalid="ignore"):
             worst = np.max((optimality.duality_gap / problem.energies)[missed])
         warnings.warn(
             f"{method}: {int(missed.sum())} of {problem.n_signals} signals did not reach "
             f"duality_gap <= {tol:g} * 1/2 ||signal||^2 within {limit}; the worst has {worst:.2g}",
-            ConvergenceWarning,
+            convergence_warning(),
             stacklevel=stacklevel,
         )
     return kind(
@@ -229,5 +259,17 @@ def certified_result(
         kkt_violation=optimality.kkt_violation,
         status=np.where(missed, int(Status.LIMIT_REACHED), int(Status.CONVERGED)),
         n_steps=n_steps,
+        work=work,
         **more,
     )
+
+
+def _with_drive(work: Work, problem: LassoProblem) -> Work:
+    drive = np.full(problem.n_signals, drive_work(problem))
+    return work._replace(multiply_adds={DRIVE: drive, **work.multiply_adds})
+
+
+def _with_certificates(work: Work, problem: LassoProblem, codes: sparse.csr_array) -> Work:
+    before = work.multiply_adds.get(CERTIFICATE, 0)
+    certificates = before + certificate_work(problem, np.diff(codes.indptr))
+    return work._replace(multiply_adds={**work.multiply_adds, CERTIFICATE: certificates})

@@ -9,13 +9,14 @@ import numpy as np
 from joblib import effective_n_jobs
 from scipy import sparse
 
-from snn import checks
+from snn import OperationCounts, checks
 from snn.clock_driven import checked_step
 from solvers._kernels.batch import CompressedRows
 from solvers.certificate import certify
 from solvers.conditioning import warn_if_ill_posed
 from solvers.gram import gram_of
 from solvers.masks import groups_of, solve_groups, with_shared_mask
+from solvers.operations import OperationLedger, Work, ledger_of
 from solvers.problem import LassoProblem
 from solvers.progress import progress_bar
 from solvers.result import SparseCodingResult, as_sparse, certified_result, compressed_rows
@@ -52,6 +53,8 @@ class SpikingCodingResult(SparseCodingResult):
     scale : ndarray, shape (n_signals,)
         The value of a code for one unit of spike rate, in the last stage: the network ran on the signal
         divided by this.
+    n_clock_steps : ndarray of int, shape (n_signals,), or None
+        Steps of the clock, of all stages; None of exact runs.
     problem : LassoProblem
         What was solved.
     """
@@ -64,6 +67,7 @@ class SpikingCodingResult(SparseCodingResult):
     currents: CompressedRows | None
     duration: np.ndarray
     scale: np.ndarray
+    n_clock_steps: np.ndarray | None
     problem: LassoProblem = field(repr=False)
 
     @cached_property
@@ -93,16 +97,19 @@ class SpikingCodingResult(SparseCodingResult):
         return checks.read_only(self.sparse_spike_counts.toarray())
 
     @cached_property
-    def n_synaptic_events(self) -> np.ndarray:
-        """How many times a spike reached a target, shape (n_signals,)."""
+    def operations(self) -> OperationLedger:
+        """What each signal took, part by part: the network, and what was computed beside it."""
         counts = self.sparse_spike_counts
-        if not self.problem.has_own_weights:
-            return checks.read_only(_synaptic_events(self.problem, counts))
-        events = np.empty(self.problem.n_signals, dtype=np.int64)
-        for group in groups_of(self.problem):
-            problem = with_shared_mask(self.problem.subset(group))
-            events[group] = _synaptic_events(problem, counts[group])
-        return checks.read_only(events)
+        common = {
+            "n_neurons": counts.shape[1],
+            "spikes": self.n_steps,
+            "synaptic_operations": _synaptic_operations(self.problem, counts),
+        }
+        if self.n_clock_steps is None:
+            network = OperationCounts.of_exact_run(**common, duration=self.duration)
+        else:
+            network = OperationCounts.of_clock(**common, n_steps=self.n_clock_steps)
+        return ledger_of(self.work, network=network)
 
     @cached_property
     def rate_duality_gap(self) -> np.ndarray:
@@ -130,8 +137,14 @@ class SpikingCodingResult(SparseCodingResult):
         return self.sparse_average_currents
 
 
-def _synaptic_events(problem: LassoProblem, spike_counts: sparse.csr_array) -> np.ndarray:
+def _synaptic_operations(problem: LassoProblem, spike_counts: sparse.csr_array) -> np.ndarray:
     """Return how many times a spike reached a target, shape (n_signals,)."""
+    if problem.has_own_weights:
+        operations = np.empty(problem.n_signals, dtype=np.int64)
+        for group in groups_of(problem):
+            shared = with_shared_mask(problem.subset(group))
+            operations[group] = _synaptic_operations(shared, spike_counts[group])
+        return operations
     network = LassoNetwork(gram_of(problem, on_demand=True), positive=problem.positive)
     fired = np.unique(spike_counts.indices)
     degrees = np.zeros(network.n_neurons, dtype=np.int64)
@@ -284,7 +297,7 @@ def solve_spiking(
         solve = partial(read_batch, readout=readout)
     solve = partial(solve, network=network, tol=tol, max_duration=max_duration)
     with progress_bar(len(batches), unit="batch", description="spiking", shown=progress) as bar:
-        outcome = joined(spread(solve, batches, n_jobs, n_workers, bar))
+        outcome = joined(spread(solve, batches, n_jobs, n_workers, bar, common=problem.setup))
     return certified_result(
         problem,
         outcome.codes,
@@ -294,6 +307,7 @@ def solve_spiking(
         limit=limit,
         optimality=outcome.optimality,
         kind=SpikingCodingResult,
+        work=Work(outcome.multiply_adds),
         readout=readout,
         polished=outcome.polished,
         n_corrections=outcome.n_corrections,
@@ -302,5 +316,6 @@ def solve_spiking(
         currents=outcome.currents,
         duration=outcome.duration,
         scale=outcome.scale,
+        n_clock_steps=None if time_step is None else outcome.n_clock_steps,
         problem=problem,
     )

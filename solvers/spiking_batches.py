@@ -11,6 +11,7 @@ from snn.event_driven import EventDrivenRun
 from snn.state import NetworkState
 from solvers._kernels.batch import CompressedRows, average_currents, scaled_drive
 from solvers.best_codes import BestCodes, joined_optimality
+from solvers.operations import CERTIFICATE, GRAM, POLISH, READ_OUT
 from solvers.optimality import Optimality
 from solvers.problem import LassoProblem
 from solvers.progress import is_shown, report, share_of_decades
@@ -47,19 +48,22 @@ class Outcome(NamedTuple):
     polished: np.ndarray
     n_corrections: np.ndarray
     n_stages: np.ndarray
+    n_clock_steps: np.ndarray
+    multiply_adds: dict[str, np.ndarray]
 
 
 def joined(outcomes: list[Outcome]) -> Outcome:
     """Return the outcomes of several batches as one."""
     if len(outcomes) == 1:
         return outcomes[0]
-    codes, spikes, currents, optimality, *arrays = zip(*outcomes, strict=True)
+    codes, spikes, currents, optimality, *arrays, multiply_adds = zip(*outcomes, strict=True)
     return Outcome(
         sparse.vstack(codes, format="csr"),
         joined_rows(spikes),
         None if currents[0] is None else joined_rows(currents),
         joined_optimality(optimality),
         *map(np.concatenate, arrays),
+        {name: np.concatenate([part[name] for part in multiply_adds]) for name in multiply_adds[0]},
     )
 
 
@@ -92,6 +96,7 @@ class BatchRun:
             )
         self.run = EventDrivenRun(network, network.in_network_order(soma_bias), state)
         self.duration = np.zeros(problem.n_signals)
+        self.n_read_out = np.zeros(problem.n_signals, dtype=np.int64)
         self.readout = readout
         # Times and charges at the last `n_windows` read-outs of average currents.
         self._history = [] if readout == "rate" else [(0.0, self.run.membrane_potential.copy())] * n_windows
@@ -103,6 +108,9 @@ class BatchRun:
 
     def read_out(self, signals: np.ndarray) -> np.ndarray:
         """Return the codes read out of some networks, which are at the same time."""
+        # A product for each neuron, and for average currents another one, that of its charge.
+        n_products = self.network.n_neurons * (1 if self.readout == "rate" else 2)
+        self.n_read_out[signals] += n_products
         return self._rates(signals) if self.readout == "rate" else self._average_current_codes(signals)
 
     def _rates(self, signals: np.ndarray) -> np.ndarray:
@@ -135,9 +143,15 @@ class BatchRun:
         return CompressedRows(*rows)
 
     def outcome(
-        self, best: BestCodes, fired: CompressedRows, polished: np.ndarray, n_corrections: np.ndarray
+        self,
+        best: BestCodes,
+        fired: CompressedRows,
+        polished: np.ndarray,
+        n_corrections: np.ndarray,
+        **multiply_adds: np.ndarray,
     ) -> Outcome:
         """Return the codes, and what the networks did; `fired` are the average currents."""
+        n_rows = np.full(self.problem.n_signals, self.network.gram.n_multiply_adds)
         return Outcome(
             best.codes,
             entries_of(self.network.in_result_order(self.run.spike_counts)),
@@ -149,6 +163,13 @@ class BatchRun:
             polished,
             n_corrections,
             np.ones(self.problem.n_signals, dtype=np.int64),
+            np.zeros(self.problem.n_signals, dtype=np.int64),
+            {
+                READ_OUT: self.n_read_out,
+                POLISH: multiply_adds.get(POLISH, np.zeros_like(n_rows)),
+                GRAM: n_rows + multiply_adds.get(GRAM, 0),
+                CERTIFICATE: best.n_multiply_adds,
+            },
         )
 
 
@@ -163,8 +184,8 @@ def read_smooth_batch(
     """Run until the codes read through the smooth window are good enough."""
     problem, start = batch
     best = BestCodes(problem)
-    signals = np.arange(problem.n_signals)
     if start is not None:
+        signals = np.arange(problem.n_signals)
         best.put(signals, sparse.csr_array(start.shape), if_better=False)
         best.put(signals, start, if_better=True)
         start = best.codes.toarray()
@@ -177,6 +198,42 @@ def read_smooth_batch(
         time_step=time_step,
         start=start,
     )
+    run_until_certified(refined, best, tol=tol, max_duration=max_duration)
+    n_signals = problem.n_signals
+    return Outcome(
+        best.codes,
+        entries_of(network.in_result_order(refined.run.spike_counts)),
+        None,
+        best.optimality,
+        refined.run.spike_counts.sum(axis=1),
+        refined.duration.copy(),
+        refined.scale,
+        np.zeros(n_signals, dtype=np.bool_),
+        np.zeros(n_signals, dtype=np.int64),
+        refined.n_stages.copy(),
+        refined.n_steps,
+        {
+            READ_OUT: refined.n_multiply_adds.copy(),
+            GRAM: np.full(n_signals, network.gram.n_multiply_adds),
+            CERTIFICATE: best.n_multiply_adds,
+        },
+    )
+
+
+def run_until_certified(refined: RefinedCodes, best: BestCodes, *, tol: float, max_duration: float) -> None:
+    """Run the networks of a batch until certificates confirm `tol`, or to `max_duration`; keep the best.
+
+    Parameters
+    ----------
+    refined : RefinedCodes
+        The networks.
+    best : BestCodes
+        Gets their codes.
+    tol, max_duration : float
+        As of `solve_spiking`.
+    """
+    problem = best.problem
+    signals = np.arange(problem.n_signals)
     while len(signals):
         while len(refined.active):
             refined.advance()
@@ -190,19 +247,6 @@ def read_smooth_batch(
             refined.tighten(signals)
             # Where no neuron is driven, only rounding is left.
             signals = refined.active
-    n_signals = problem.n_signals
-    return Outcome(
-        best.codes,
-        entries_of(network.in_result_order(refined.run.spike_counts)),
-        None,
-        best.optimality,
-        refined.run.spike_counts.sum(axis=1),
-        refined.duration.copy(),
-        refined.scale,
-        np.zeros(n_signals, dtype=np.bool_),
-        np.zeros(n_signals, dtype=np.int64),
-        refined.n_stages.copy(),
-    )
 
 
 def read_batch(
@@ -230,13 +274,15 @@ def polish_batch(problem: LassoProblem, network: LassoNetwork, tol: float, max_d
     batch = BatchRun(problem, network, "current", head_start=HEAD_START, n_windows=1)
     best = BestCodes(problem)
     polished = np.zeros(problem.n_signals, dtype=np.bool_)
-    n_corrections = np.zeros(problem.n_signals, dtype=np.int64)
+    n_corrections, n_products, n_gram_products = np.zeros((3, problem.n_signals), dtype=np.int64)
     active = np.arange(problem.n_signals)
     time = min(POLISH_TIME, max_duration)
     while len(active):
         batch.advance(active, time)
         fired = batch.average_currents()
         solved = network.gram.optimal_codes(problem, active, fired)
+        n_products[active] += solved.n_multiply_adds
+        n_gram_products[active] += solved.n_gram_multiply_adds
         kept = best.put(active, solved.codes, if_better=True)
         polished[active[kept]] = True
         n_corrections[active[kept]] = solved.n_corrections[kept]
@@ -252,4 +298,4 @@ def polish_batch(problem: LassoProblem, network: LassoNetwork, tol: float, max_d
         # Where the method ended, only rounding is left, and no spike can improve on it.
         active = active[missed & ~solved.ended] if time < min(max_duration, LAST_POLISH_TIME) else active[:0]
         time = min(POLISH_GROWTH * time, max_duration)
-    return batch.outcome(best, fired, polished, n_corrections)
+    return batch.outcome(best, fired, polished, n_corrections, polish=n_products, gram=n_gram_products)

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 from scipy import sparse
 
-from snn import checks
+from snn import OperationCounts, checks
 from solvers.best_codes import BestCodes
 from solvers.convolution import ConvolutionalDictionary
 from solvers.gram import gram_of
+from solvers.operations import CERTIFICATE, NETWORK, READ_OUT, START, OperationLedger, Work, ledger_of
 from solvers.penalty import Penalty
 from solvers.prepared import PreparedLasso
 from solvers.problem import LassoProblem
@@ -41,12 +43,20 @@ class StreamResult(SparseCodingResult):
         Runs of the network, one after the other; 0 where the start was good enough.
     duration : ndarray, shape (n_signals,)
         Simulated time, of all stages, in synaptic time constants.
+    network_operations : OperationCounts
+        What the network did.
     """
 
     start_duality_gap: np.ndarray
     is_carried: np.ndarray
     n_stages: np.ndarray
     duration: np.ndarray
+    network_operations: OperationCounts = field(repr=False)
+
+    @cached_property
+    def operations(self) -> OperationLedger:
+        """What each signal of the frame took, part by part."""
+        return ledger_of(self.work, **{NETWORK: self.network_operations})
 
 
 class SparseCodingStream:
@@ -113,8 +123,8 @@ class SparseCodingStream:
         self._n_features = self._prepared.setup.atoms.shape[1]
         silent = self._prepared.with_signals(np.zeros((1, self._n_features)))
         # The network, and that of the last frame with a mask of its own.
-        self._network = LassoNetwork(gram_of(silent), positive=silent.positive)
-        self._masked: tuple[np.ndarray, LassoNetwork] | None = None
+        self._network = _network_of(silent)
+        self._masked: tuple[np.ndarray, tuple[LassoNetwork, np.ndarray]] | None = None
         self.reset()
         # Kernels are compiled or loaded here, so that the first frame is not late.
         squared_norms = silent.weighted_setup.squared_norms
@@ -181,8 +191,8 @@ class SparseCodingStream:
             max_seconds = checks.positive_number("max_seconds", max_seconds)
         max_duration = checks.positive_number("max_duration", max_duration)
 
-        network = self._network_of(problem)
-        best, is_carried = self._start(problem)
+        network, out_degree = self._network_of(problem)
+        best, is_carried, n_start_products = self._start(problem)
         start_gap = best.optimality.duality_gap.copy()
         refined = RefinedCodes(
             problem,
@@ -209,28 +219,43 @@ class SparseCodingStream:
             signals = refined.active
 
         self._carry(best.codes)
+        n_spikes = refined.run.spike_counts.sum(axis=1)
+        network_operations = OperationCounts.of_exact_run(
+            n_neurons=network.n_neurons,
+            spikes=n_spikes,
+            synaptic_operations=refined.run.spike_counts @ out_degree,
+            duration=refined.duration,
+        )
         return certified_result(
             problem,
             best.codes,
             method="stream",
             tol=tol,
-            n_steps=refined.run.spike_counts.sum(axis=1),
+            n_steps=n_spikes,
             limit=None,
             optimality=best.optimality,
             kind=StreamResult,
+            work=Work(
+                {
+                    START: n_start_products,
+                    READ_OUT: refined.n_multiply_adds.copy(),
+                    CERTIFICATE: best.n_multiply_adds,
+                }
+            ),
             start_duality_gap=start_gap,
             is_carried=is_carried,
             n_stages=refined.n_stages.copy(),
             duration=refined.duration.copy(),
+            network_operations=network_operations,
         )
 
-    def _network_of(self, problem: LassoProblem) -> LassoNetwork:
-        """Return the network of a frame."""
+    def _network_of(self, problem: LassoProblem) -> tuple[LassoNetwork, np.ndarray]:
+        """Return the network of a frame, and to how many targets spikes go."""
         mask = problem.feature_weights
         if mask is self._prepared.setup.feature_weights:
             return self._network
         if self._masked is None or not np.array_equal(self._masked[0], mask):
-            self._masked = mask, LassoNetwork(gram_of(problem), positive=problem.positive)
+            self._masked = mask, _network_of(problem)
         return self._masked[1]
 
     def _checked_frame(self, frame: np.ndarray, mask: np.ndarray | None) -> np.ndarray:
@@ -256,20 +281,29 @@ class SparseCodingStream:
             )
         return rows
 
-    def _start(self, problem: LassoProblem) -> tuple[BestCodes, np.ndarray]:
-        """Return the best codes to start from, certified, and which of them are carried."""
+    def _start(self, problem: LassoProblem) -> tuple[BestCodes, np.ndarray, np.ndarray]:
+        """Return the best codes to start from, certified, which of them are carried, and the multiply-adds of
+        their mixture."""
         signals = np.arange(problem.n_signals)
         best = BestCodes(problem)
         best.put(signals, sparse.csr_array((problem.n_signals, problem.n_atoms)), if_better=False)
         is_carried = np.zeros(problem.n_signals, dtype=np.bool_)
+        n_products = np.zeros(problem.n_signals, dtype=np.int64)
         if self._codes and self._codes[0].nnz:
+            n_products += _work_of_mixture(problem, self._codes)
             for codes in (self._codes[0], predicted(problem, self._codes)):
                 is_carried |= best.put(signals, codes, if_better=True)
-        return best, is_carried
+        return best, is_carried, n_products
 
     def _carry(self, codes: sparse.csr_array) -> None:
         self._codes = [codes, *self._codes][:MEMORY]
         self.n_frames += 1
+
+
+def _network_of(problem: LassoProblem) -> tuple[LassoNetwork, np.ndarray]:
+    """Return the network of a problem, and to how many targets the spikes of each neuron go."""
+    network = LassoNetwork(gram_of(problem), positive=problem.positive)
+    return network, network.weights.out_degrees(np.arange(network.n_neurons))
 
 
 def predicted(problem: LassoProblem, codes: Sequence[sparse.csr_array]) -> sparse.csr_array:
@@ -305,6 +339,16 @@ def predicted(problem: LassoProblem, codes: Sequence[sparse.csr_array]) -> spars
     mixture = sparse.csr_array(mixture.multiply(signs).maximum(0.0).multiply(signs))
     mixture.eliminate_zeros()
     return mixture
+
+
+def _work_of_mixture(problem: LassoProblem, codes: Sequence[sparse.csr_array]) -> np.ndarray:
+    """Return the multiply-adds of `predicted`: the fits of codes, and their inner products.
+
+    Codes of earlier frames count in full, though only entries in the support of the last one are used.
+    """
+    n_entries = sum(np.diff(code.indptr) for code in codes)
+    n_products = len(codes) * (1 + len(codes))
+    return n_entries * problem.atoms.features_of_atom + n_products * problem.n_features
 
 
 def _row_sums(rows: sparse.sparray) -> np.ndarray:

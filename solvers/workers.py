@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from typing import TypeVar
+import sys
+from collections.abc import Callable, Sequence
+from concurrent.futures import BrokenExecutor, ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any, TypeVar
 
+import numpy as np
 from joblib import Parallel, delayed
-from joblib.parallel import ThreadingBackend, get_active_backend
-from threadpoolctl import threadpool_info, threadpool_limits
+from joblib.parallel import ParallelBackendBase, ThreadingBackend, get_active_backend
 
+from solvers.blas import one_blas_thread
+from solvers.cluster import run_on_cluster
 from solvers.progress import Progress
+from solvers.transport import Shared, Task, opened
+
+if TYPE_CHECKING:
+    from distributed import Client
 
 Batch = TypeVar("Batch")
 Outcome = TypeVar("Outcome")
@@ -22,6 +29,8 @@ VALUES_PER_BATCH = 1_000_000
 LARGEST_BATCH = 256
 # Batches of each worker, at least, so that workers end together: `python -m tests.benchmarks threads`.
 BATCHES_PER_WORKER = 2
+# Bytes from which on joblib writes what batches share to a file, which all its processes map.
+SMALLEST_MAPPED = 4096
 
 
 def batch_slices(n_signals: int, n_values: int, n_workers: int) -> list[slice]:
@@ -50,12 +59,14 @@ def spread(
     n_workers: int,
     bar: Progress | None,
     *,
+    common: Any = None,
     prefer: str = "threads",
 ) -> list[Outcome]:
     """Solve batches on workers of the kind that a `joblib.parallel_config` says, or of the kind preferred.
 
-    Workers that are processes use as many threads of BLAS as the caller: it rounds products of matrices
-    differently with their number, and results must not depend on workers.
+    What batches have in common goes to other processes once, and not with each batch.  BLAS has one thread in
+    all workers, the caller among them: it rounds products of matrices differently with their number, and
+    results must not depend on workers.
 
     Parameters
     ----------
@@ -69,6 +80,8 @@ def spread(
         The number of workers that `n_jobs` means.
     bar : Progress or None
         A progress bar, updated after every batch.
+    common : object, optional
+        What batches refer to beside what `solve` does: arrays in it go once to each process too.
     prefer : {"threads", "processes"}, default "threads"
         The kind of workers unless a `joblib.parallel_config` says otherwise.
 
@@ -76,6 +89,12 @@ def spread(
     -------
     list
         The outcomes, in the order of the batches.
+
+    Raises
+    ------
+    RuntimeError
+        If a worker process died; with a Dask cluster, which does its batches again, if workers died again and
+        again.
     """
 
     def counted(outcome: Outcome) -> Outcome:
@@ -83,16 +102,81 @@ def spread(
             bar.update()
         return outcome
 
-    if n_workers == 1 or len(batches) == 1:
-        return [counted(solve(batch)) for batch in batches]
     backend, _ = get_active_backend(prefer=prefer)
-    if not isinstance(backend, ThreadingBackend):
-        return_as = "generator" if backend.supports_return_generator else "list"
-        workers = Parallel(n_jobs=n_jobs, batch_size=1, return_as=return_as)
-        blas = _blas_threads()
-        tasks = (delayed(_with_blas_threads)(blas, solve, batch) for batch in batches)
-        return [counted(outcome) for outcome in workers(tasks)]
+    client = _cluster_of(backend)
+    with one_blas_thread():
+        if len(batches) == 1 or (n_workers == 1 and client is None):
+            return [counted(solve(batch)) for batch in batches]
+        if isinstance(backend, ThreadingBackend):
+            return _spread_over_threads(solve, batches, n_workers, counted)
+        shared = Shared((solve, common))
+        if client is None:
+            return _spread_over_processes(shared, batches, backend, n_jobs, counted)
+        # Within a task of the cluster, others may have its thread meanwhile, as with joblib.
+        with backend.retrieval_context():
+            return run_on_cluster(
+                client,
+                _solve_task,
+                shared,
+                lambda k: tuple(shared.task(batches[k])),
+                len(batches),
+                counted,
+                **backend.submit_kwargs,
+            )
 
+
+def _cluster_of(backend: ParallelBackendBase) -> Client | None:
+    """Return the client of the Dask cluster that a backend of joblib is for, if it is."""
+    distributed = sys.modules.get("distributed")
+    client = getattr(backend, "client", None)
+    return client if distributed is not None and isinstance(client, distributed.Client) else None
+
+
+def _solve_task(key: str, packed: np.ndarray, pickled: bytes | np.ndarray, positions: list[int]) -> Outcome:
+    """Solve a batch in another process."""
+    shared = opened(key, packed)
+    solve, _ = shared.content
+    with one_blas_thread():
+        return solve(shared.task(Task(pickled, positions)))
+
+
+def _solve_numbered(number: int, *task: Any) -> tuple[int, Outcome]:
+    return number, _solve_task(*task)
+
+
+def _spread_over_processes(
+    shared: Shared,
+    batches: Sequence[Batch],
+    backend: ParallelBackendBase,
+    n_jobs: int | None,
+    counted: Callable[[Outcome], Outcome],
+) -> list[Outcome]:
+    return_as = "generator_unordered" if backend.supports_return_generator else "list"
+    workers = Parallel(n_jobs=n_jobs, batch_size=1, return_as=return_as, max_nbytes=SMALLEST_MAPPED)
+    tasks = (
+        delayed(_solve_numbered)(k, shared.key, shared.packed, *shared.task(batch))
+        for k, batch in enumerate(batches)
+    )
+    outcomes: list[Outcome] = [None] * len(batches)
+    try:
+        for k, outcome in workers(tasks):
+            outcomes[k] = counted(outcome)
+    except BrokenExecutor as error:
+        if type(error).__name__ != "TerminatedWorkerError":
+            raise  # not a death: a task could not be read, say, of a class that the process does not have
+        raise RuntimeError(
+            "a worker process died before its batch was solved, most often because memory ran out: use fewer "
+            "workers, or threads, which share their memory"
+        ) from error
+    return outcomes
+
+
+def _spread_over_threads(
+    solve: Callable[[Batch], Outcome],
+    batches: Sequence[Batch],
+    n_workers: int,
+    counted: Callable[[Outcome], Outcome],
+) -> list[Outcome]:
     # The caller works too, and takes the next batch at once: joblib would look every 10 milliseconds.
     outcomes = [None] * len(batches)
     pending = iter(range(len(batches)))
@@ -121,15 +205,3 @@ def spread(
         drop_pending()
         pool.shutdown(wait=False)
     return outcomes
-
-
-def _blas_threads() -> dict[str, int]:
-    """Return the number of threads of each BLAS library that is loaded, by the library's prefix."""
-    return {pool["prefix"]: pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"}
-
-
-def _with_blas_threads(
-    n_threads: Mapping[str, int], solve: Callable[[Batch], Outcome], batch: Batch
-) -> Outcome:
-    with threadpool_limits(limits=dict(n_threads)):
-        return solve(batch)

@@ -42,8 +42,9 @@ SHORT = 1e-6
 
 def optimal_codes(
     problem: LassoProblem, signals: np.ndarray, start: CompressedRows, max_rounds: int
-) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Return the optimal codes of some signals, their corrections and rounds, and whether each ended.
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Return the optimal codes of some signals, their corrections and rounds, whether each ended, and its
+    multiply-adds, those of the Gram matrix apart.
 
     Parameters
     ----------
@@ -57,7 +58,7 @@ def optimal_codes(
         Most rounds for each signal.
     """
     codes = np.zeros((len(signals), problem.n_atoms))
-    n_corrections, n_rounds = np.zeros((2, len(signals)), dtype=np.int64)
+    n_corrections, n_rounds, n_products, n_gram_products = np.zeros((4, len(signals)), dtype=np.int64)
     ended = np.zeros(len(signals), dtype=np.bool_)
     for k, signal in enumerate(signals):
         single = problem if problem.n_signals == 1 else problem.subset([signal])
@@ -71,7 +72,8 @@ def optimal_codes(
         n_shared = np.count_nonzero(codes[k, started] * currents > 0.0)
         n_corrections[k] = len(started) + len(atoms) - 2 * n_shared
         n_rounds[k] = search.n_rounds
-    return codes, n_corrections, n_rounds, ended
+        n_products[k], n_gram_products[k] = search.n_multiply_adds, search.n_gram_multiply_adds
+    return codes, n_corrections, n_rounds, ended, n_products, n_gram_products
 
 
 class WorkingSetSearch:
@@ -92,12 +94,15 @@ class WorkingSetSearch:
         Rounds so far, and members of W.
     n_readings : float
         How often the atoms were read, besides those for the correlations of the signal.
+    n_multiply_adds, n_gram_multiply_adds : int
+        So far, those of entries of the Gram matrix apart.
     """
 
     def __init__(self, problem: LassoProblem, atoms: np.ndarray, currents: np.ndarray) -> None:
         self.problem = problem
         self.n_rounds = 0
         self.n_readings = 0.0
+        self._n_products = self.n_gram_multiply_adds = 0
         self._atoms = problem.atoms.array
         self._signal, self._correlations = problem.signals[0], problem.correlations[0]
         self._norms = np.sqrt(problem.squared_norms)
@@ -150,6 +155,11 @@ class WorkingSetSearch:
             self._join(joining)
         return True
 
+    @property
+    def n_multiply_adds(self) -> int:
+        """Multiply-adds so far, but for entries of the Gram matrix."""
+        return self._n_products + int(self._work.n_multiply_adds[0])
+
     def support(self) -> tuple[np.ndarray, np.ndarray]:
         """Return the atoms of the code, and their values."""
         active = self._work.active[: self._size]
@@ -167,6 +177,7 @@ class WorkingSetSearch:
             self._vectors[:before] = vectors[:before]
         work = self._work
         self._vectors[before:after] = self._atoms[atoms]
+        self.n_gram_multiply_adds += (after - before) * after * self.problem.n_features
         products = self._vectors[before:after] @ self._vectors[:after].T
         work.gram[before:after, :after] = products
         work.gram[:before, before:after] = products[:, :before].T
@@ -184,6 +195,7 @@ class WorkingSetSearch:
         active = self._work.active[: self._size]
         code = self._work.sign[: self._size] * self._work.value[: self._size]
         residual = self._signal - code @ self._vectors[active]
+        self._n_products += len(active) * self.problem.n_features + self._n_known * self.problem.n_atoms
         along, rest = self._split(residual)
         bound = along @ self._known[: self._n_known]
         if not self.problem.positive:
@@ -191,7 +203,10 @@ class WorkingSetSearch:
         bound += np.linalg.norm(rest) * self._norms
         candidates = np.flatnonzero((bound > self.problem.l1_weights) & ~self._is_member)
         self.n_readings += min(len(candidates) / self.problem.n_atoms, 1.0)
-        if len(candidates) <= FEW * self.problem.n_atoms:
+        reads_few = len(candidates) <= FEW * self.problem.n_atoms
+        n_read = len(candidates) if reads_few else self.problem.n_atoms
+        self._n_products += n_read * self.problem.n_features
+        if reads_few:
             return self._worst(candidates, self._atoms[candidates] @ residual)
         correlations = self._atoms @ residual
         self._remember(residual, correlations)
@@ -211,12 +226,14 @@ class WorkingSetSearch:
     def _split(self, signal: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return a signal as its coordinates in the basis and the rest."""
         basis = self._basis[: self._n_known]
+        self._n_products += 2 * basis.size
         along = basis @ signal
         return along, signal - along @ basis
 
     def _remember(self, signal: np.ndarray, correlations: np.ndarray) -> None:
         """Put a signal whose correlations are known into the basis, in the place of the second."""
         self._n_known = place = min(self._n_known, 1)
+        self._n_products += place * len(correlations)
         along, rest = self._split(signal)
         length = np.linalg.norm(rest)
         if length > SHORT * np.linalg.norm(signal):

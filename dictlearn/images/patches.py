@@ -160,7 +160,7 @@ def reconstruct_from_patches(
 
 
 def as_patch_size(value: Any) -> tuple[int, int]:
-    """Return `value`, the side of a square or (height, width), as (height, width).
+    """Return `value`, the side of a square patch or (height, width), as (height, width).
 
     Parameters
     ----------
@@ -171,9 +171,26 @@ def as_patch_size(value: Any) -> tuple[int, int]:
     TypeError, ValueError
         If it is neither, or not positive.
     """
+    return as_size("patch_size", value)
+
+
+def as_size(name: str, value: Any) -> tuple[int, int]:
+    """Return `value`, the side of a square or (height, width), as (height, width).
+
+    Parameters
+    ----------
+    name : str
+        Its name in messages.
+    value : int or (int, int)
+
+    Raises
+    ------
+    TypeError, ValueError
+        If it is neither, or not positive.
+    """
     if isinstance(value, (tuple, list)):
-        return _pair("patch_size", value)
-    side = checks.positive_integer("patch_size", value)
+        return _pair(name, value)
+    side = checks.positive_integer(name, value)
     return side, side
 
 

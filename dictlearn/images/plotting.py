@@ -23,12 +23,13 @@ def plot_atoms(
 ) -> Axes:
     """Draw atoms as a mosaic of patches.
 
-    Each is scaled by its own largest magnitude: white is positive, black negative, grey zero.
+    Each is scaled by its own largest magnitude: white is positive, black negative, grey zero; of colour, in
+    each channel.
 
     Parameters
     ----------
-    dictionary : array_like, shape (n_atoms, height * width)
-        One atom a row.
+    dictionary : array_like, shape (n_atoms, height * width) or (n_atoms, height * width * 3)
+        One atom a row; of colour, with the channels of a pixel one after the other.
     patch_size : int or (int, int)
         Side of a square patch, or (height, width), in pixels.
     ax : Axes, optional
@@ -46,8 +47,12 @@ def plot_atoms(
         If an argument is of the wrong kind, shape or value.
     """
     height, width = as_patch_size(patch_size)
+    n_channels = 3 if np.ndim(dictionary) == 2 and np.shape(dictionary)[1] == 3 * height * width else 1
     dictionary = checks.real_array(
-        "dictionary", dictionary, shape=(None, height * width), meaning="(n_atoms, height * width)"
+        "dictionary",
+        dictionary,
+        shape=(None, height * width * n_channels),
+        meaning="(n_atoms, height * width[ * 3])",
     )
     n_atoms = len(dictionary)
     if columns is None:
@@ -60,12 +65,16 @@ def plot_atoms(
 
     rows = math.ceil(n_atoms / columns)
     largest = np.abs(dictionary).max(axis=1, keepdims=True)
-    tiles = np.full((rows * columns, height, width), np.nan)
-    tiles[:n_atoms] = (dictionary / np.where(largest > 0.0, largest, 1.0)).reshape(-1, height, width)
     # One pixel of nothing between atoms, and none around them.
-    framed = np.pad(tiles, ((0, 0), (0, 1), (0, 1)), constant_values=np.nan)
-    mosaic = framed.reshape(rows, columns, height + 1, width + 1).transpose(0, 2, 1, 3)
-    mosaic = mosaic.reshape(rows * (height + 1), columns * (width + 1))[:-1, :-1]
-    ax.imshow(np.ma.masked_invalid(mosaic), cmap="gray", vmin=-1.0, vmax=1.0, interpolation="nearest")
+    tiles = np.full((rows * columns, height + 1, width + 1, n_channels), np.nan)
+    scaled = dictionary / np.where(largest > 0.0, largest, 1.0)
+    tiles[:n_atoms, :-1, :-1] = scaled.reshape(n_atoms, height, width, n_channels)
+    mosaic = tiles.reshape(rows, columns, height + 1, width + 1, n_channels).swapaxes(1, 2)
+    mosaic = mosaic.reshape(rows * (height + 1), columns * (width + 1), n_channels)[:-1, :-1]
+    if n_channels == 3:
+        shown = np.nan_to_num(0.5 + 0.5 * mosaic, nan=1.0)
+    else:
+        shown = np.ma.masked_invalid(mosaic[..., 0])
+    ax.imshow(shown, cmap="gray", vmin=-1.0, vmax=1.0, interpolation="nearest")
     ax.set_axis_off()
     return ax

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from dictlearn.two_phase.learner import TwoPhaseLearner
-from snn.archive import load_archive
+from dictlearn.two_phase.saving import CHECKPOINT, json_object, read, refusing
 
 
 def require_path(checkpoint: str | os.PathLike) -> None:
@@ -28,22 +28,13 @@ def require_path(checkpoint: str | os.PathLike) -> None:
         raise ValueError(f"checkpoint must lie in a folder that exists; got {os.fspath(checkpoint)!r}")
 
 
-def identity_of(
-    signals: np.ndarray,
-    mask: np.ndarray | None,
-    learner: TwoPhaseLearner,
-    *,
-    any_start: bool,
-    seed: int | None,
-) -> str:
+def identity_of(data: str, learner: TwoPhaseLearner, *, any_start: bool, seed: int | None) -> str:
     """Return what a checkpoint must agree with, as JSON; None where any value is accepted.
 
     Parameters
     ----------
-    signals : ndarray
-        What is learned from.
-    mask : ndarray of bool or None
-        Of the signals.
+    data : str
+        The `digest` of what is learned from.
     learner : TwoPhaseLearner
         As it is before learning.
     any_start : bool
@@ -56,17 +47,24 @@ def identity_of(
     is_compared = learner.n_samples == 0 and not any_start
     return json.dumps(
         {
-            "data": _digest([signals] if mask is None else [signals, mask]),
+            "data": data,
             "settings": learner.settings.as_text(),
             "replace_dead": learner.replace_dead,
             "number of atoms": learner.n_atoms,
             "seed": seed,
-            "start": _digest(weights) if is_compared else None,
+            "start": digest(weights) if is_compared else None,
         }
     )
 
 
-def _digest(arrays: Sequence[np.ndarray]) -> str:
+def digest(arrays: Sequence[np.ndarray]) -> str:
+    """Return a short text that differs if the numbers of any of the arrays do.
+
+    Parameters
+    ----------
+    arrays : sequence of ndarray
+        The arrays.
+    """
     total = hashlib.blake2b(digest_size=16)
     for array in arrays:
         total.update(np.ascontiguousarray(array))
@@ -88,8 +86,10 @@ def resumed(checkpoint: str | os.PathLike, identity: str) -> tuple[TwoPhaseLearn
     ValueError
         If the checkpoint was made with anything else.
     """
-    entries = load_archive(checkpoint, ("identity", "seed"), kind="checkpoint of learn_dictionary")
-    before = json.loads(str(entries["identity"]))
+    kind = "checkpoint of learn_dictionary"
+    entries = read(checkpoint, CHECKPOINT, kind=kind)
+    with refusing(checkpoint, kind):
+        before = json_object("identity", entries["identity"])
     for name, value in json.loads(identity).items():
         if value is not None and before.get(name) != value:
             raise ValueError(

@@ -151,7 +151,7 @@ def check_gradients(
         Where potentials start, as a share of the thresholds, in [0, 1).
     reweighting : array_like, shape (n_atoms,), optional
         s, the weights of the penalty; by default 1.
-    mask : array_like of bool, shape (n_signals, n_inputs), optional
+    mask : array_like of bool, shape (n_signals, n_inputs) or (n_inputs,), optional
         True where a signal is known, by default everywhere.
     n_jobs : int, optional
         Number of threads; the result does not depend on it.

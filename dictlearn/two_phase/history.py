@@ -9,6 +9,8 @@ import numpy as np
 if TYPE_CHECKING:
     from dictlearn.two_phase.network import TwoPhaseNetwork
 
+# Of `History.sums`.
+N_SUMS = 6
 # Samples between two entries.
 RECORD_EVERY = 1000
 
@@ -32,7 +34,7 @@ class History:
 
     def __init__(self) -> None:
         self.entries = np.empty((0, len(NAMES)))
-        self.sums = np.zeros(6)
+        self.sums = np.zeros(N_SUMS)
 
     def add(
         self,

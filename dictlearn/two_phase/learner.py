@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
 
 import numpy as np
@@ -16,11 +16,17 @@ from dictlearn.two_phase.batch import PROBE_SPIKES, BatchPlan
 from dictlearn.two_phase.history import RECORD_EVERY, History
 from dictlearn.two_phase.network import TwoPhaseNetwork
 from dictlearn.two_phase.phases import Phase, RunawayFeedbackError
+from dictlearn.two_phase.quantised import round_weights
+from dictlearn.two_phase.saving import COUNTERS, load_learner
 from dictlearn.two_phase.settings import LearningSettings
 from dictlearn.two_phase.steps import BatchConditions, CodeStatistics
 from dictlearn.two_phase.synapses import LEAST_THRESHOLD, Synapses
 from snn import checks
-from snn.archive import load_archive, save_archive
+from snn.archive import save_archive
+
+# Objectives, which are sums of squares, stay in the range of floats.
+SMALLEST_SCALE, LARGEST_SCALE = 1e-152, 1e152
+LARGEST_PENALTY = 1e150
 
 
 class TwoPhaseLearner:
@@ -37,11 +43,15 @@ class TwoPhaseLearner:
         square norm.
     replace_dead : bool, default False
         Whether atoms that have long been silent are replaced, by what samples are missing most.
+    rounding_seed : int, default 0
+        Of the stochastic rounding of weights, if `settings` have a format with it.
 
     Attributes
     ----------
     settings, scale, replace_dead
         As given.  They may change between batches.
+    rounding_seed : int
+        As given.
     synapses : Synapses
         F, B and H as runs read them.
     usage : ndarray, shape (n_atoms,)
@@ -58,6 +68,8 @@ class TwoPhaseLearner:
         How often a threshold would have fallen below LEAST_THRESHOLD, and was kept there.
     n_replaced : int
         Atoms that were replaced.
+    n_saturated : int
+        How often a weight was beyond the range of `LearningSettings.weight_format`, and was kept at its end.
     """
 
     def __init__(
@@ -67,19 +79,29 @@ class TwoPhaseLearner:
         *,
         scale: float,
         replace_dead: bool = False,
+        rounding_seed: int = 0,
     ) -> None:
         checks.instance_of("network", network, TwoPhaseNetwork)
         checks.instance_of("settings", settings, LearningSettings)
         self.settings = settings
-        settings.penalties(network.n_atoms)
         self.scale = checks.positive_number("scale", scale)
+        if not SMALLEST_SCALE <= self.scale <= LARGEST_SCALE:
+            raise ValueError(
+                f"scale must lie between {SMALLEST_SCALE:g} and {LARGEST_SCALE:g}, so that objectives are in "
+                f"the range of floats; got {self.scale:g}: change the unit of the signals"
+            )
         self.replace_dead = checks.flag("replace_dead", replace_dead)
+        self._penalties(network.n_atoms)
         self.synapses = Synapses(network.feedforward, network.feedback, network.lateral)
         self._statistics = CodeStatistics(usage=np.zeros(network.n_atoms))
         self.last_fired = np.zeros(network.n_atoms, dtype=np.int64)
         self.last_compared = np.zeros(network.n_atoms, dtype=np.int64)
-        self.n_samples, self.n_spikes, self.n_bounded, self.n_replaced = 0, 0, 0, 0
+        self.rounding_seed = checks.integer("rounding_seed", rounding_seed)
+        if self.rounding_seed < 0:
+            raise ValueError(f"rounding_seed must not be negative; got {self.rounding_seed}")
+        self.n_samples, self.n_spikes, self.n_bounded, self.n_replaced, self.n_saturated = 0, 0, 0, 0, 0
         self._history = History()
+        self._round_weights()
 
     # -- the network ----------------------------------------------------------------------------
 
@@ -142,7 +164,7 @@ class TwoPhaseLearner:
         ----------
         signals : array_like, shape (n_signals, n_inputs)
             Not negative.
-        mask : array_like of bool, shape (n_signals, n_inputs), optional
+        mask : array_like of bool, shape (n_signals, n_inputs) or (n_inputs,), optional
             True where a signal is known, by default everywhere.  Elsewhere it is not looked at and may be
             NaN: the input neuron carries what the network predicts, and neither drives nor corrects.
         n_threads, executor
@@ -160,9 +182,43 @@ class TwoPhaseLearner:
         """
         n_threads = checks.positive_integer("n_threads", n_threads)
         signals, mask = checked_known_signals(signals, self.n_inputs, mask)
-        plan = self.plan(len(signals))
+
+        def run(plan: BatchPlan) -> list[Phase]:
+            return plan.run(self.synapses, signals, mask, n_pieces=n_threads, executor=executor)
+
+        helper = executor if n_threads > 1 else None
+        return self.learn_from_run(len(signals), run, mask=mask, executor=executor, helper=helper)
+
+    def learn_from_run(
+        self,
+        n_signals: int,
+        run: Callable[[BatchPlan], Sequence[Phase]],
+        *,
+        mask: np.ndarray | None = None,
+        executor: Executor | None = None,
+        helper: Executor | None = None,
+    ) -> float:
+        """Learn from one batch that runs elsewhere; return its mean objective.
+
+        Parameters
+        ----------
+        n_signals : int
+            Of the batch.
+        run : callable
+            Returns the phases of a plan: of `BatchPlan.run`, of all rows.
+        mask, executor
+            As for `learn`.
+        helper : Executor, optional
+            As for `apply`.
+
+        Raises
+        ------
+        RunawayFeedbackError
+            As `learn`.
+        """
+        plan = self.plan(n_signals)
         try:
-            phases = plan.run(self.synapses, signals, mask, n_pieces=n_threads, executor=executor)
+            phases = run(plan)
         except RunawayFeedbackError as error:
             raise RunawayFeedbackError(
                 f"after {self.n_samples:,} samples {error}; the weights are those before this batch "
@@ -170,7 +226,6 @@ class TwoPhaseLearner:
             ) from None
         if executor is None:
             return self.apply(plan, phases, mask)
-        helper = executor if n_threads > 1 else None
         # Not in this thread: Ctrl-C stops the main one anywhere, and a batch is learned whole or not at all.
         return executor.submit(self.apply, plan, phases, mask, helper=helper).result()
 
@@ -185,7 +240,6 @@ class TwoPhaseLearner:
         settings = self.settings
         thresholds = np.diagonal(self.synapses.lateral_rows)
         silence = self.n_samples - self.last_fired
-        penalty = settings.penalties(self.n_atoms) * self.scale
         n_probes = min(settings.steps.n_probes(self.n_samples, n_signals), self.n_atoms)
         # Those whose lateral weights were not used longest.
         probed = np.argsort(self.last_compared, kind="stable")[:n_probes]
@@ -193,7 +247,7 @@ class TwoPhaseLearner:
             n_signals=n_signals,
             probed=probed,
             probe_drive=PROBE_SPIKES / settings.duration / (1.0 - settings.kappa) * thresholds[probed],
-            penalty=penalty * settings.steps.penalty_weights(thresholds, silence),
+            penalty=self._penalties(self.n_atoms) * settings.steps.penalty_weights(thresholds, silence),
             scale=self.scale,
             settings=settings,
         )
@@ -235,7 +289,7 @@ class TwoPhaseLearner:
         conditions = BatchConditions(
             n_samples=self.n_samples,
             energy=settings.amplitude**2,
-            penalty=settings.penalties(self.n_atoms) * self.scale,
+            penalty=self._penalties(self.n_atoms),
             thresholds=np.diagonal(synapses.lateral_rows).copy(),
             observed_penalty=rules.observed_penalty(synapses.feedforward, g_d, kappa=kappa),
             readout=readout,
@@ -268,26 +322,41 @@ class TwoPhaseLearner:
         self.last_compared[plan.probed] = self.n_samples
         if self.replace_dead:
             self._replace(g_d)
+        self._round_weights()
         return self._record(plan, mask, g_d, codes, first, second)
+
+    def _penalties(self, n_atoms: int) -> np.ndarray:
+        """Return lambda1 of each atom as the network gets it."""
+        penalties = self.settings.penalties(n_atoms)
+        largest = float(penalties.max())
+        if largest > LARGEST_PENALTY / self.scale:
+            raise ValueError(
+                f"penalty must be at most {LARGEST_PENALTY:g} in units of the network, which sees signals "
+                f"{self.scale:.3g} times as large; got {largest:g}, at which all codes are zero"
+            )
+        return self.scale * penalties
 
     def _replace(self, g_d: np.ndarray) -> None:
         """Replace dead atoms, each by what one sample of the batch is missing."""
         dead = self.dead_atoms
         if not len(dead):
             return
-        synapses = self.synapses
         missing = np.maximum(-g_d, 0.0)
         norms = np.linalg.norm(missing, axis=1)
         for atom, worst in zip(dead, np.argsort(-norms, kind="stable"), strict=False):
             if norms[worst] <= 0.0:
                 break
-            synapses.feedforward_rows[:, atom] = missing[worst] / norms[worst]
-            synapses.feedback_rows[atom] = missing[worst] / norms[worst]
-            synapses.lateral_rows[:, atom] = synapses.feedback_rows @ synapses.feedforward_rows[:, atom]
-            synapses.lateral_rows[atom] = synapses.feedback_rows[atom] @ synapses.feedforward_rows
+            self.synapses.replace(atom, missing[worst] / norms[worst])
             self.usage[atom] = 0.0
             self.last_fired[atom] = self.n_samples
             self.n_replaced += 1
+
+    def _round_weights(self) -> None:
+        weight_format = self.settings.weight_format
+        if weight_format is not None:
+            self.n_saturated += round_weights(
+                self.synapses, weight_format, seed=self.rounding_seed, n_samples=self.n_samples
+            )
 
     def _record(
         self,
@@ -343,10 +412,11 @@ class TwoPhaseLearner:
                 "usage": self.usage,
                 "last_fired": self.last_fired,
                 "last_compared": self.last_compared,
-                "counters": np.array([self.n_samples, self.n_spikes, self.n_bounded, self.n_replaced]),
+                "counters": np.array([getattr(self, name) for name in COUNTERS]),
                 "mean_cost": self._statistics.mean_cost,
                 "sums": self._history.sums,
                 "history": self._history.entries,
+                "rounding_seed": self.rounding_seed,
                 **extra,
             },
         )
@@ -375,30 +445,26 @@ class TwoPhaseLearner:
         FileNotFoundError, ValueError
             If there is no such file, or it is not one of a learner.
         """
-        names = (
-            "feedforward", "feedback", "lateral", "settings", "scale", "replace_dead", "usage", "last_fired",
-            "last_compared", "counters", "mean_cost", "sums", "history",
-        )  # fmt: skip
-        entries = load_archive(path, names, kind="TwoPhaseLearner")
-        try:
-            network = TwoPhaseNetwork(entries["feedforward"], entries["feedback"], entries["lateral"])
-            learner = cls(
-                network,
-                LearningSettings.from_text(str(entries["settings"])),
-                scale=float(entries["scale"]),
-                replace_dead=bool(entries["replace_dead"]),
-            )
-            learner.usage[:] = entries["usage"]
-            learner.last_fired[:] = entries["last_fired"]
-            learner.last_compared[:] = entries["last_compared"]
-            learner.n_samples, learner.n_spikes, learner.n_bounded, learner.n_replaced = map(
-                int, entries["counters"]
-            )
-            learner._statistics.mean_cost = float(entries["mean_cost"])
-            learner._history.sums[:] = entries["sums"]
-            learner._history.entries = entries["history"]
-        except (KeyError, TypeError, ValueError) as error:
-            raise ValueError(
-                f"path must name a saved TwoPhaseLearner; got {os.fspath(path)!r} ({error})"
-            ) from None
-        return learner
+        return load_learner(path, cls)
+
+    def restore(self, entries: Mapping[str, np.ndarray], counters: Mapping[str, int]) -> None:
+        """Replace what a new learner has by what one had that was saved.
+
+        Parameters
+        ----------
+        entries : mapping of str to ndarray
+            As `saving.LEARNER` says.
+        counters : mapping of str to int
+            As `saving.COUNTERS`.
+        """
+        # Not as the constructor left them: it rounds to the format of now.
+        self.synapses = Synapses(entries["feedforward"], entries["feedback"], entries["lateral"])
+        self._statistics = CodeStatistics(
+            usage=entries["usage"].copy(), mean_cost=float(entries["mean_cost"])
+        )
+        self.last_fired[:] = entries["last_fired"]
+        self.last_compared[:] = entries["last_compared"]
+        for name, value in counters.items():
+            setattr(self, name, value)
+        self._history.sums[:] = entries["sums"]
+        self._history.entries = entries["history"]

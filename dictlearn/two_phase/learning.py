@@ -13,7 +13,7 @@ from tqdm import tqdm
 
 from dictlearn.order import batches_in_order, seed_of_order
 from dictlearn.signals import amplitude_scale, checked_known_signals
-from dictlearn.two_phase.checkpoints import identity_of, require_path, resumed
+from dictlearn.two_phase.checkpoints import digest, identity_of, require_path, resumed
 from dictlearn.two_phase.history import RECORD_EVERY
 from dictlearn.two_phase.learner import TwoPhaseLearner
 from dictlearn.two_phase.network import TwoPhaseNetwork
@@ -54,7 +54,7 @@ def learn_dictionary(
     ----------
     signals : array_like, shape (n_signals, n_inputs)
         Not negative: split signed signals with `split_channels`.
-    mask : array_like of bool, shape (n_signals, n_inputs), optional
+    mask : array_like of bool, shape (n_signals, n_inputs) or (n_inputs,), optional
         True where a signal is known, by default everywhere.  Elsewhere it is not looked at and may be NaN;
         the objective is then ``1/2 ||m (x - a D)||^2 + penalty ||a||_1``, m the mask.
     n_atoms, penalty, settings, start, replace_dead
@@ -124,7 +124,7 @@ def new_learner(
     ----------
     signals : array_like, shape (n_signals, n_inputs)
         Not negative.  Their root mean square norm sets the learner's scale.
-    mask : array_like of bool, shape (n_signals, n_inputs), optional
+    mask : array_like of bool, shape (n_signals, n_inputs) or (n_inputs,), optional
         True where a signal is known, by default everywhere.  The mean square of an input, of which that norm
         is made, is that of its known values.
     n_atoms : int, optional
@@ -150,6 +150,40 @@ def new_learner(
         If an argument is of the wrong kind, shape or value.
     """
     signals, mask = checked_known_signals(signals, None, mask)
+    return learner_for(
+        signals.shape[1],
+        n_atoms,
+        scale=lambda amplitude: amplitude_scale(signals, amplitude, mask),
+        penalty=penalty,
+        settings=settings,
+        start=start,
+        replace_dead=replace_dead,
+        rng=rng,
+    )
+
+
+def learner_for(
+    n_inputs: int,
+    n_atoms: int | None,
+    *,
+    scale: Callable[[float], float],
+    penalty: float | np.ndarray | None,
+    settings: LearningSettings | None,
+    start: np.ndarray | TwoPhaseNetwork | None,
+    replace_dead: bool,
+    rng: int | np.random.Generator | None,
+) -> TwoPhaseLearner:
+    """Return a learner for signals, wherever they are.
+
+    Parameters
+    ----------
+    n_inputs : int
+        Features of the signals.
+    scale : callable
+        Returns the learner's scale of an amplitude.
+    n_atoms, penalty, settings, start, replace_dead, rng
+        As for `new_learner`.
+    """
     if settings is None:
         if penalty is None:
             raise TypeError("penalty must be given, or settings that have one")
@@ -157,7 +191,8 @@ def new_learner(
     elif penalty is not None:
         raise TypeError("penalty must not be given twice, alone and in settings")
     checks.instance_of("settings", settings, LearningSettings)
-    n_inputs = signals.shape[1]
+    # A generator gives the same number twice: the stream of the start must not depend on the rounding.
+    rounding_rng = copy.deepcopy(rng)
     if start is None:
         if n_atoms is None:
             raise TypeError("n_atoms must be given, or a start that has some")
@@ -168,8 +203,9 @@ def new_learner(
     return TwoPhaseLearner(
         network,
         settings,
-        scale=amplitude_scale(signals, settings.amplitude, mask),
+        scale=scale(settings.amplitude),
         replace_dead=replace_dead,
+        rounding_seed=seed_of_order(rounding_rng),
     )
 
 
@@ -200,7 +236,7 @@ def continue_learning(
         What learns, in place.
     signals : array_like, shape (n_signals, n_inputs)
         Not negative.  Drawn in a new random order each epoch.
-    mask : array_like of bool, shape (n_signals, n_inputs), optional
+    mask : array_like of bool, shape (n_signals, n_inputs) or (n_inputs,), optional
         As for `learn_dictionary`.
     n_samples : int, optional
         When to end, those learned from before included; by default ten times the signals.
@@ -233,8 +269,62 @@ def continue_learning(
     """
     checks.instance_of("learner", learner, TwoPhaseLearner)
     signals, mask = checked_known_signals(signals, learner.n_inputs, mask)
-    n_samples = 10 * len(signals) if n_samples is None else checks.positive_integer("n_samples", n_samples)
     n_threads = thread_count(n_jobs)
+    with learning_threads(n_threads) as executor:
+
+        def learn(rows: np.ndarray) -> float:
+            known = None if mask is None else mask[rows]
+            return learner.learn(signals[rows], mask=known, n_threads=n_threads, executor=executor)
+
+        learn_all(
+            learner,
+            len(signals),
+            learn,
+            batches=partial(batches_in_order, len(signals)),
+            data=lambda: digest([signals] if mask is None else [signals, mask]),
+            n_samples=n_samples,
+            rng=rng,
+            progress=progress,
+            callback=callback,
+            callback_every=callback_every,
+            checkpoint=checkpoint,
+            checkpoint_every=checkpoint_every,
+            any_start=any_start,
+        )
+
+
+def learn_all(
+    learner: TwoPhaseLearner,
+    n_signals: int,
+    learn: Callable[[np.ndarray], float],
+    *,
+    batches: Callable[..., Iterable[np.ndarray]],
+    data: Callable[[], str],
+    n_samples: int | None,
+    rng: int | np.random.Generator | None,
+    progress: bool,
+    callback: Callable[[TwoPhaseLearner], bool | None] | None,
+    callback_every: int,
+    checkpoint: str | os.PathLike | None,
+    checkpoint_every: int,
+    any_start: bool,
+) -> None:
+    """Let a learner learn from signals, wherever they are: what `continue_learning` does.
+
+    Parameters
+    ----------
+    learner, n_samples, rng, progress, callback, callback_every, checkpoint, checkpoint_every, any_start
+        As for `continue_learning`.
+    n_signals : int
+        How many there are.
+    learn : callable
+        Lets the learner learn from one batch, and returns the objective.
+    batches : callable
+        Returns the batches, as `batches_in_order` does of everything but the number of signals.
+    data : callable
+        Returns a digest of the signals.
+    """
+    n_samples = 10 * n_signals if n_samples is None else checks.positive_integer("n_samples", n_samples)
     checks.flag("progress", progress)
     checkpoint_every = checks.positive_integer("checkpoint_every", checkpoint_every)
     callback_every = checks.positive_integer("callback_every", callback_every)
@@ -242,41 +332,28 @@ def continue_learning(
         raise TypeError(f"callback must be callable; got {type(callback).__name__}")
     any_start = checks.flag("any_start", any_start)
     seed = seed_of_order(rng)
-    identity = None
+    save = None
     if checkpoint is not None:
         require_path(checkpoint)
         known_seed = None if rng is None else seed
-        identity = identity_of(signals, mask, learner, any_start=any_start, seed=known_seed)
+        identity = identity_of(data(), learner, any_start=any_start, seed=known_seed)
         if Path(checkpoint).exists():
             saved, seed = resumed(checkpoint, identity)
             _require_less(f"checkpoint {os.fspath(checkpoint)!r}", saved, n_samples)
             learner.copy_from(saved)
+        save = partial(learner.save, checkpoint, identity=identity, seed=seed)
     _require_less("learner", learner, n_samples)
-    batches = batches_in_order(
-        len(signals),
-        n_samples,
-        batch_size=learner.settings.batch_size,
-        seed=seed,
-        first=learner.n_samples,
+    learn_batches(
+        learner,
+        batches(n_samples, batch_size=learner.settings.batch_size, seed=seed, first=learner.n_samples),
+        learn,
+        n_samples=n_samples,
+        progress=progress,
+        callback=callback,
+        callback_every=callback_every,
+        save=save,
+        save_every=checkpoint_every,
     )
-    save = None if checkpoint is None else partial(learner.save, checkpoint, identity=identity, seed=seed)
-    with learning_threads(n_threads) as executor:
-
-        def learn(rows: np.ndarray) -> float:
-            known = None if mask is None else mask[rows]
-            return learner.learn(signals[rows], mask=known, n_threads=n_threads, executor=executor)
-
-        learn_batches(
-            learner,
-            batches,
-            learn,
-            n_samples=n_samples,
-            progress=progress,
-            callback=callback,
-            callback_every=callback_every,
-            save=save,
-            save_every=checkpoint_every,
-        )
 
 
 def learn_batches(

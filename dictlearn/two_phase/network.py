@@ -107,7 +107,11 @@ class TwoPhaseNetwork:
     @property
     def symmetry(self) -> float:
         """1 - ||F - B^T|| / ||B||: 1 where both directions carry the same dictionary."""
-        return 1.0 - float(np.linalg.norm(self.feedforward - self.feedback.T) / np.linalg.norm(self.feedback))
+        difference = float(np.linalg.norm(self.feedforward - self.feedback.T))
+        size = float(np.linalg.norm(self.feedback))
+        if size == 0.0:  # every atom has vanished
+            return 1.0 if difference == 0.0 else -math.inf
+        return 1.0 - difference / size
 
     def spiking_network(
         self,
@@ -177,7 +181,7 @@ class TwoPhaseNetwork:
             Of each phase, in synaptic time constants.
         reweighting : array_like, shape (n_atoms,), optional
             s, the weights of the penalty, not negative; by default 1.
-        mask : array_like of bool, shape (n_signals, n_inputs), optional
+        mask : array_like of bool, shape (n_signals, n_inputs) or (n_inputs,), optional
             True where a signal is known, by default everywhere.  Elsewhere it is not looked at.
         initial_potential : float, default 0.0
             Where potentials start, as a share of the thresholds, in [0, 1).  At 0 a neuron with rate

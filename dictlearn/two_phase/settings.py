@@ -10,8 +10,10 @@ import numpy as np
 
 from dictlearn.two_phase import rules
 from dictlearn.two_phase.arguments import checked_phases
+from dictlearn.two_phase.quantised import checked_format
 from dictlearn.two_phase.steps import KINDS, PaperSteps, Steps, UsageSteps
 from snn import checks
+from snn.digital import FixedPoint
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,6 +44,9 @@ class LearningSettings:
         Step sizes and decay.
     batch_size : int, default 32
         Samples that see the same weights.
+    weight_format : snn.digital.FixedPoint, optional
+        Round all weights and thresholds to numbers of this format, at the start and after each batch; with an
+        exponent of None see `dictlearn.two_phase.quantised`.  By default they are float64.
 
     See Also
     --------
@@ -58,6 +63,7 @@ class LearningSettings:
     integration: str = "exact"
     steps: Steps = field(default_factory=UsageSteps)
     batch_size: int = 32
+    weight_format: FixedPoint | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "penalty", _checked_penalty(self.penalty))
@@ -69,6 +75,8 @@ class LearningSettings:
         checks.one_of("readout", self.readout, rules.READOUTS)
         if not isinstance(self.steps, Steps):
             raise TypeError(f"steps must be UsageSteps or PaperSteps; got {type(self.steps).__name__}")
+        if self.weight_format is not None:
+            checked_format(self.weight_format)
         object.__setattr__(self, "batch_size", checks.positive_integer("batch_size", self.batch_size))
 
     @classmethod
@@ -123,10 +131,19 @@ class LearningSettings:
     @classmethod
     def from_text(cls, text: str) -> LearningSettings:
         """Return the settings that `as_text` wrote."""
-        values = json.loads(text)
-        steps = values.pop("steps")
+        values = _object("settings", json.loads(text))
+        steps = _object("steps", values.pop("steps"))
         kind = KINDS[steps.pop("kind")]
-        return cls(**values, steps=kind(**steps))
+        weights = values.pop("weight_format")
+        if weights is not None:
+            weights = FixedPoint(**_object("weight_format", weights))
+        return cls(**values, steps=kind(**steps), weight_format=weights)
+
+
+def _object(name: str, value: object) -> dict:
+    if not isinstance(value, dict):
+        raise ValueError(f"{name} must be an object of JSON; got {type(value).__name__}")
+    return value
 
 
 def _checked_penalty(penalty: float | Sequence[float]) -> float | tuple[float, ...]:

@@ -87,6 +87,21 @@ class Synapses:
         """H, shape (n_atoms, n_atoms), a view."""
         return self.lateral_rows.T
 
+    def replace(self, atom: int, pattern: np.ndarray) -> None:
+        """Make an atom another one, consistently.
+
+        Parameters
+        ----------
+        atom : int
+            Which.
+        pattern : ndarray, shape (n_inputs,)
+            Its weights in both directions.
+        """
+        self.feedforward_rows[:, atom] = pattern
+        self.feedback_rows[atom] = pattern
+        self.lateral_rows[:, atom] = self.feedback_rows @ self.feedforward_rows[:, atom]
+        self.lateral_rows[atom] = self.feedback_rows[atom] @ self.feedforward_rows
+
     def weights(self, gamma: float, *, predicted: bool = False) -> SegmentedWeights:
         """Return the weights with feedback of strength gamma; they follow what learning changes.
 

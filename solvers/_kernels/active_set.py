@@ -37,6 +37,7 @@ from solvers._kernels.factor import (
     solve,
     solve_transposed,
     subtract,
+    triangle_work,
 )
 from solvers._kernels.products import GramMatrix, WeightedAtoms, write_products, write_residuals
 
@@ -56,8 +57,9 @@ LEAST_CAPACITY = 32
 
 
 # Columns of what the method says of each signal: atoms in which the support, or a sign, differs from the
-# start; rounds; whether it ended, with no violator left.
-N_CORRECTIONS, N_ROUNDS, ENDED = range(3)
+# start; rounds; whether it ended, with no violator left; multiply-adds.
+N_CORRECTIONS, N_ROUNDS, ENDED, N_MULTIPLY_ADDS = range(4)
+N_REPORTED = 4
 
 
 class Scratch(NamedTuple):
@@ -117,6 +119,7 @@ def _residuals_within(work, n_members, size):
         subtract(
             work.residual[:n_members], work.sign[k] * work.value[k], work.gram[work.active[k], :n_members]
         )
+    work.n_multiply_adds[0] += size * n_members
     for k in range(size):
         place = work.active[k]
         work.solution[k] = work.sign[k] * work.residual[place] - work.l1_weight[place]
@@ -135,6 +138,7 @@ def _share(value, solution):
 def _move(work, size):
     """Move from x towards y until atoms vanish, and remove these from S; return its size."""
     step = 1.0
+    work.n_multiply_adds[0] += size
     for i in range(size):
         step = min(step, _share(work.value[i], work.solution[i]))
     for i in range(size - 1, -1, -1):
@@ -161,6 +165,7 @@ def _pivot(work, size, scratch):
     for i in range(size):
         work.solution[i] = work.columns[0, i]
     solve(work.factor, work.solution, size)
+    work.n_multiply_adds[0] += triangle_work(size) + size
     step = math.inf
     leaving = -1
     for i in range(size):
@@ -189,6 +194,7 @@ def solve_within(work, n_members, size, positive, tolerance, max_rounds, at_star
         for i in range(size):
             work.solution[i] = work.image[i]
         solve(work.factor, work.solution, size)
+        work.n_multiply_adds[0] += triangle_work(size)
         feasible = True
         for i in range(size):
             feasible = feasible and work.solution[i] > 0.0
@@ -227,8 +233,8 @@ def _join(work, n_members, atoms, terms, signal, atom):
     work.correlation[n_members] = terms.correlations[signal, atom]
     work.l1_weight[n_members] = terms.l1_weights[atom]
     work.inverse_norm[n_members] = terms.inverse_norms[atom]
+    write_products(atoms, signal, atom, work, n_members)
     products = work.gram[n_members]
-    write_products(atoms, signal, atom, work.atoms, n_members, products)
     for k in range(n_members):
         work.gram[k, n_members] = products[k]
     products[n_members] += terms.curvatures[atom]
@@ -237,6 +243,7 @@ def _join(work, n_members, atoms, terms, signal, atom):
 @uncounted
 def refine(work, size):
     """Do one step of iterative refinement: many changes of the factor have added rounding errors."""
+    work.n_multiply_adds[0] += 2 * triangle_work(size)
     solve_transposed(work.factor, work.solution, size)
     solve(work.factor, work.solution, size)
     for i in range(size):
@@ -280,6 +287,7 @@ def _solve_one(atoms, terms, signal, start, max_rounds, work, scratch):
     tolerance *= ROUNDING
 
     places, is_member = scratch.places, scratch.is_member
+    work.n_multiply_adds[0] = 0
     # The largest enter first; those that depend on them stay outside S.
     n_members = _largest_first(start, signal, terms.inverse_norms, scratch)
     if n_members > work.atoms.shape[0]:
@@ -379,3 +387,4 @@ def _solve_each(atoms, terms, signals, start, max_rounds, codes, report):
         report[k, N_CORRECTIONS] = n_start + size - 2 * shared
         report[k, N_ROUNDS] += max_rounds - rounds_left
         report[k, ENDED] = ended
+        report[k, N_MULTIPLY_ADDS] = work.n_multiply_adds[0]

@@ -51,6 +51,8 @@ class WorkingSet(NamedTuple):
     image: np.ndarray  # z
     value: np.ndarray  # x
     solution: np.ndarray  # y
+    # Of all: one entry, the multiply-adds so far.
+    n_multiply_adds: np.ndarray
 
 
 @compiled
@@ -59,7 +61,7 @@ def new_working_set(capacity):
         np.empty(capacity, np.int64), np.empty(capacity), np.empty(capacity), np.empty(capacity),
         np.empty((capacity, capacity)), np.empty(capacity), np.empty((capacity, capacity)),
         np.empty((BLOCK, capacity)), np.empty(capacity, np.int64), np.empty(capacity), np.empty(capacity),
-        np.empty(capacity), np.empty(capacity),
+        np.empty(capacity), np.empty(capacity), np.zeros(1, np.int64),
     )  # fmt: skip
 
 
@@ -77,6 +79,7 @@ def enlarged(work, n_members, size, capacity):
     new.sign[:size] = work.sign[:size]
     new.image[:size] = work.image[:size]
     new.value[:size] = work.value[:size]
+    new.n_multiply_adds[0] = work.n_multiply_adds[0]
     return new
 
 
@@ -98,6 +101,12 @@ def subtract(target, factor, source):
 def copy(target, source):
     for i in range(target.shape[0]):
         target[i] = source[i]
+
+
+@inlined
+def triangle_work(size):
+    """Return the multiply-adds of one solution with a triangle, its divisions among them."""
+    return size * (size + 1) // 2
 
 
 @uncounted
@@ -124,6 +133,7 @@ def enter(work, size, places, signs, n_entering):
     for start in range(0, n_entering, BLOCK):
         n_block = min(BLOCK, n_entering - start)
         before = size
+        count = n_block * triangle_work(before)
         for a in range(n_block):
             gram_row = work.gram[places[start + a]]
             for i in range(size):
@@ -143,12 +153,15 @@ def enter(work, size, places, signs, n_entering):
                 i = before + k
                 entry = gram_row[work.active[i]] * work.sign[i] * signs[start + a]
                 column[i] = (entry - dot(column[:i], work.columns[k, :i])) / work.factor[i, i]
+                count += i + 1
             rest = gram_row[place] - dot(column[:size], column[:size])
+            count += size
             if rest <= INDEPENDENT * gram_row[place]:
                 continue
             root = math.sqrt(rest)
             drive = signs[start + a] * work.correlation[place] - work.l1_weight[place]
             work.image[size] = (drive - dot(column[:size], work.image[:size])) / root
+            count += size + 1
             work.active[size] = place
             work.sign[size] = signs[start + a]
             work.value[size] = 0.0
@@ -159,6 +172,7 @@ def enter(work, size, places, signs, n_entering):
                 copy(work.columns[taken, :size], column[:size])
             taken += 1
             size += 1
+        work.n_multiply_adds[0] += count
     return size
 
 
@@ -181,6 +195,9 @@ def leave(work, size, leaving):
     for j in range(leaving + 1, size):
         other[j] = work.factor[leaving, j]
     image = work.image[leaving]
+    # Of each pair of entries four products, and as many of the image; two make the radius.
+    n_rotated = size - 1 - leaving
+    work.n_multiply_adds[0] += 2 * n_rotated * (n_rotated + 1) + 2 * n_rotated
     for i in range(leaving + 1, size):
         radius = math.sqrt(work.factor[i, i] ** 2 + other[i] ** 2)
         cosine = work.factor[i, i] / radius

@@ -21,7 +21,8 @@ class KernelGrid(NamedTuple):
     n_columns: int
     reach_rows: int  # in which kernels overlap
     reach_columns: int
-    stride: int
+    row_stride: int
+    column_stride: int
     height: int
     width: int
     kernels: np.ndarray  # shape (n_kernels, height * width)
@@ -30,6 +31,7 @@ class KernelGrid(NamedTuple):
     gram: np.ndarray  # shape (n_kernels, n_kernels): inner products at one position
     patch: np.ndarray  # shape (height * width,), a work array
     correlations: np.ndarray  # shape (n_kernels,), a work array
+    n_multiply_adds: np.ndarray  # one entry: so far
 
 
 class GridProblem(NamedTuple):
@@ -69,7 +71,8 @@ def _correlate(pixels, patch, correlations):
 
 @uncounted
 def _take(grid, position, image):
-    top, left = grid.stride * (position // grid.n_columns), grid.stride * (position % grid.n_columns)
+    top = grid.row_stride * (position // grid.n_columns)
+    left = grid.column_stride * (position % grid.n_columns)
     for i in range(grid.height):
         for j in range(grid.width):
             grid.patch[i * grid.width + j] = image[top + i, left + j]
@@ -77,7 +80,8 @@ def _take(grid, position, image):
 
 @uncounted
 def _put(grid, position, image):
-    top, left = grid.stride * (position // grid.n_columns), grid.stride * (position % grid.n_columns)
+    top = grid.row_stride * (position // grid.n_columns)
+    left = grid.column_stride * (position % grid.n_columns)
     for i in range(grid.height):
         for j in range(grid.width):
             image[top + i, left + j] = grid.patch[i * grid.width + j]
@@ -102,15 +106,18 @@ def sweep_all(grid, problem, backwards, code, image, drift):
     """
     n_positions, n_kernels = code.shape
     correlations = grid.correlations
-    n_changes = 0
+    n_pixels = grid.patch.shape[0]
+    n_changes = n_products = 0
     for count in range(n_positions):
         position = n_positions - 1 - count if backwards else count
         drift[position] = 0.0
         _take(grid, position, image)
         _correlate(grid.pixels, grid.patch, correlations)
+        n_products += n_kernels * n_pixels
         amount = 0.0
         for _ in range(PASSES):
             n_moved = 0
+            n_products += n_kernels
             for k in range(n_kernels):
                 old = code[position, k]
                 new = minimised(
@@ -126,11 +133,13 @@ def sweep_all(grid, problem, backwards, code, image, drift):
                     n_changes += (new == 0.0) != (old == 0.0)
                     amount += abs(new - old) * grid.norms[k]
                     n_moved += 1
+            n_products += n_moved * (n_kernels + n_pixels)
             if n_moved == 0:
                 break
         if amount > 0.0:
             _put(grid, position, image)
             _add_drift(grid, position, amount, drift)
+    grid.n_multiply_adds[0] += n_products
     return n_changes
 
 
@@ -141,7 +150,8 @@ def sweep_support(grid, problem, least_drift, backwards, code, image, drift):
     Return how many left the support.
     """
     n_positions, n_kernels = code.shape
-    n_changes = 0
+    n_pixels = grid.patch.shape[0]
+    n_changes = n_products = 0
     for count in range(n_positions):
         position = n_positions - 1 - count if backwards else count
         if drift[position] < least_drift:
@@ -157,6 +167,7 @@ def sweep_support(grid, problem, least_drift, backwards, code, image, drift):
                     if not taken:
                         _take(grid, position, image)
                         taken = True
+                    n_products += n_pixels + 1
                     new = minimised(
                         grid.gram[k, k] * old + _inner(grid.kernels[k], grid.patch),
                         problem.l1_weights[position, k],
@@ -169,9 +180,11 @@ def sweep_support(grid, problem, least_drift, backwards, code, image, drift):
                         n_changes += new == 0.0
                         amount += abs(new - old) * grid.norms[k]
                         n_moved += 1
+            n_products += n_moved * n_pixels
             if n_moved == 0:
                 break
         if amount > 0.0:
             _put(grid, position, image)
             _add_drift(grid, position, amount, drift)
+    grid.n_multiply_adds[0] += n_products
     return n_changes

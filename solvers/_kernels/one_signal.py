@@ -9,7 +9,7 @@ from solvers._kernels.certificate import NO_WEIGHTS, certify, new_work
 
 # Entries of `report`: after the figures of the certificate, the columns of `active_set`.
 N_FIGURES = 3
-N_REPORTED = 6
+N_REPORTED = 7
 
 
 @compiled
@@ -22,7 +22,8 @@ def solve_and_certify(
     array, gram, norms : the atoms, their Gram matrix, and ||d_i||.
     signals, correlations : one row each.
     start_atoms, start_currents : what the method starts from, as `active_set.solve_active_sets`.
-    report : objective, duality gap and KKT violation; corrections, rounds, and whether the method ended.
+    report : objective, duality gap and KKT violation; corrections, rounds, and whether the method
+        ended, multiply-adds.
     """
     n_atoms, n_features = array.shape
     inverse_norms = np.zeros(n_atoms)

@@ -28,8 +28,8 @@ class WeightedAtoms(NamedTuple):
 
 
 @resolved_by_record
-def write_products(atoms, signal, atom, members, n_members, products):
-    """Write the inner products of an atom with some others, and behind them that with itself."""
+def write_products(atoms, signal, atom, work, n_members):
+    """Write the inner products of an atom with the members of W, and behind them that with itself."""
 
 
 @resolved_by_record
@@ -65,6 +65,7 @@ def _subtract_rows(rows, work, size, target):
     factors = work.residual
     for k in range(size):
         factors[k] = work.sign[k] * work.value[k]
+    work.n_multiply_adds[0] += size * target.shape[0]
     whole = size - size % 4
     # Four rows at a time, so that `target` is read and written a quarter as often.
     for k in range(0, whole, 4):
@@ -81,8 +82,9 @@ def _subtract_rows(rows, work, size, target):
 
 
 @implements(write_products, GramMatrix)
-def products_from_matrix(atoms, signal, atom, members, n_members, products):
+def products_from_matrix(atoms, signal, atom, work, n_members):
     row = atoms.gram[atom]
+    members, products = work.atoms, work.gram[n_members]
     for k in range(n_members):
         products[k] = row[members[k]]
     products[n_members] = row[atom]
@@ -95,8 +97,10 @@ def residuals_from_matrix(atoms, signal, work, size, correlations, residual):
 
 
 @implements(write_products, WeightedAtoms)
-def products_of_atoms(atoms, signal, atom, members, n_members, products):
+def products_of_atoms(atoms, signal, atom, work, n_members):
     array, row = atoms.array, atoms.row
+    members, products = work.atoms, work.gram[n_members]
+    work.n_multiply_adds[0] += (n_members + 2) * row.shape[0]
     weights = atoms.weights[signal]
     for j in range(row.shape[0]):
         row[j] = weights[j] * array[atom, j]
@@ -124,6 +128,7 @@ def residuals_of_atoms(atoms, signal, work, size, correlations, residual):
     for j in range(row.shape[0]):
         row[j] = weights[j] * row[j] if weights[j] > 0.0 else 0.0
     n_atoms = array.shape[0]
+    work.n_multiply_adds[0] += (n_atoms + 1) * row.shape[0]
     whole = n_atoms - n_atoms % 4
     for i in range(0, whole, 4):
         four = _four_dots(array[i], array[i + 1], array[i + 2], array[i + 3], row)

@@ -41,6 +41,12 @@ LEAST_MARGIN, MARGIN_ON_FAILURE, LARGEST_CONDITION = 2.0, 3.0, 1e3
 """Offsets stay behind the code by so many of its Jacobi steps at least; by more after a stage that failed;
 and by no more than so many times the least where the steps before were too short."""
 
+PRODUCTS_OF_GAP = 5
+"""Multiply-adds of a gap for each atom, once its currents are known: one makes its correlation with the
+residual, four are terms of sums."""
+PRODUCTS_OF_RATE = 3
+"""Multiply-adds of the rate of a neuron, read through the window."""
+
 MOST_ATTEMPTS = 64
 """Margins tried until a network is driven."""
 
@@ -59,6 +65,7 @@ LOOK = np.dtype(
         ("margin", np.float64),  # in such steps
         ("duration", np.float64),  # simulated time of the stages that ended
         ("n_stages", np.int64),
+        ("n_multiply_adds", np.int64),  # of looks, and of what sets up stages
         ("status", np.int64),
     ],
     align=True,
@@ -109,17 +116,21 @@ class Work(NamedTuple):
 
 @uncounted
 def caused_currents(form, code, currents):
-    """Write W^T a, the currents that constant rates cause; return whether all rows of weights are there."""
+    """Write W^T a, the currents that constant rates cause.
+
+    Return whether all rows of weights are there, and the multiply-adds.
+    """
+    n_multiply_adds = 0
     for i in range(currents.shape[0]):
         currents[i] = 0.0
     for i in range(code.shape[0]):
         if code[i] != 0.0:
             if not row_is_there(form, i):
-                return False
+                return False, n_multiply_adds
             own = currents[i]
-            add_weights(form, currents, i, code[i])
+            n_multiply_adds += add_weights(form, currents, i, code[i])
             currents[i] = own
-    return True
+    return True, n_multiply_adds
 
 
 @partial(uncounted, fastmath={"reassoc", "contract", "nsz"})
@@ -275,7 +286,7 @@ def begin_stage(form, problem, k, look, codes, max_duration, drives, work):
     b, l1_weights, diagonal = problem.correlations[k], problem.l1_weights, problem.diagonal
     positive = problem.positive
     best, before, offset, width = codes.best[k], codes.before[k], codes.offset[k], codes.width[k]
-    caused_currents(form, best, work.currents)
+    look.n_multiply_adds += caused_currents(form, best, work.currents)[1]
     current_code(b, l1_weights, diagonal, positive, work.currents, work.code)
     step = largest_difference(best, work.code)
     has_progress = look.gap <= SOME * look.gap_before
@@ -293,7 +304,7 @@ def begin_stage(form, problem, k, look, codes, max_duration, drives, work):
         before[i] = best[i]
     for _ in range(MOST_ATTEMPTS):
         set_offset(best, look.margin * step, width, offset)
-        caused_currents(form, offset, work.currents)
+        look.n_multiply_adds += caused_currents(form, offset, work.currents)[1] + best.shape[0]
         look.scale = drive_of(
             b,
             l1_weights,
@@ -318,7 +329,8 @@ def begin(form, problem, max_duration, looks, codes, drives, work):
         look = looks[k]
         look.limit = FIRST_LIMIT
         look.margin = LEAST_MARGIN
-        caused_currents(form, codes.best[k], work.currents)
+        look.n_multiply_adds = caused_currents(form, codes.best[k], work.currents)[1]
+        look.n_multiply_adds += PRODUCTS_OF_GAP * codes.best.shape[1]
         look.gap = gap_of(
             problem.correlations[k], problem.l1_weights, problem.diagonal, problem.positive,
             problem.energies[k], codes.best[k], work.currents,
@@ -358,12 +370,16 @@ def look_at(form, problem, signals, moments, max_duration, refine, looks, codes,
         look, best, offset = looks[k], codes.best[k], codes.offset[k]
         b, energy, time = problem.correlations[k], problem.energies[k], look.stop
         read_rates(moments[k], time, look.scale, problem.group_length, positive, offset, work.code)
-        caused_currents(form, work.code, work.currents)
+        look.n_multiply_adds += caused_currents(form, work.code, work.currents)[1]
+        look.n_multiply_adds += PRODUCTS_OF_GAP * best.shape[0] + PRODUCTS_OF_RATE * moments.shape[1]
         gap = gap_of(b, l1_weights, diagonal, positive, energy, work.code, work.currents)
         keep_if_better(look, gap, work.code, best)
         if look.gap > look.target:
             current_code(b, l1_weights, diagonal, positive, work.currents, work.stepped)
-            if caused_currents(form, work.stepped, work.stepped_currents):
+            is_known, n_multiply_adds = caused_currents(form, work.stepped, work.stepped_currents)
+            look.n_multiply_adds += n_multiply_adds
+            if is_known:
+                look.n_multiply_adds += PRODUCTS_OF_GAP * best.shape[0]
                 gap = gap_of(b, l1_weights, diagonal, positive, energy, work.stepped, work.stepped_currents)
                 keep_if_better(look, gap, work.stepped, best)
         # The last look is at this difference; the sum may round to less than the duration.

@@ -51,6 +51,8 @@ SECTIONS = {
     "convolution": "convolution",
     "stream": "stream",
     "path": "paths",
+    "masks": "masks",
+    "operations": "operation_counts",
 }
 PEERS = ("celer", "skglm", "spams-bin", "Brian2")
 

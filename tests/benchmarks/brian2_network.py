@@ -7,6 +7,7 @@ import time
 import numpy as np
 
 from snn import SpikingNetwork
+from snn.exchange import to_brian2
 
 TIME_STEP = 1e-3
 
@@ -24,25 +25,8 @@ def brian2_run(
     with tempfile.TemporaryDirectory(prefix="brian2-benchmark-") as directory:
         brian2.set_device("cpp_standalone", directory=directory, build_on_run=False)
         brian2.prefs.devices.cpp_standalone.openmp_threads = 0
-        brian2.defaultclock.dt = TIME_STEP * brian2.second
-        model = """
-        dv/dt = (bias + h) / second : 1
-        dh/dt = -h / second : 1
-        bias : 1 (constant)
-        theta : 1 (constant)
-        """
-        group = brian2.NeuronGroup(
-            network.n_neurons, model, threshold="v >= theta", reset="v = 0", method="rk4", name="neurons"
-        )
-        synapses = brian2.Synapses(group, group, "w : 1", on_pre="h_post += w", name="synapses")
-        weights = np.asarray(network.weights)
-        sources, targets = np.nonzero(weights)
-        synapses.connect(i=sources, j=targets)
-        synapses.w = weights[sources, targets]
-        group.bias = network.soma_bias
-        group.theta = network.firing_threshold
-        monitor = brian2.SpikeMonitor(group, record=False, name="spikes")
-        brian2.run(duration * brian2.second)
+        model = to_brian2(network, time_step=TIME_STEP, record_spikes=False)
+        model.network.run(duration * brian2.second)
         begin = time.perf_counter()
         brian2.device.build(directory=directory, compile=True, run=False, debug=False)
         compile_seconds = time.perf_counter() - begin
@@ -51,6 +35,6 @@ def brian2_run(
             brian2.device.run(directory=directory, with_output=False)
             # The loop over time alone, by the program's own clock: not its start, not its input and output.
             seconds.append(float(brian2.device._last_run_time))
-        counts = np.array(monitor.count[:])
+        counts = model.spike_counts
         brian2.device.reinit()
     return counts, seconds, compile_seconds

@@ -15,6 +15,7 @@ from tests.benchmarks import (
     convergence,
     dictionary_size,
     hard_designs,
+    operation_counts,
     peers,
     random_designs,
     regression,
@@ -28,7 +29,13 @@ from tests.benchmarks.timing import milliseconds, table
 
 ROOT = Path(__file__).parents[2]
 FIGURES = ROOT / "docs" / "benchmarks"
-QUOTING = ("README.md", "docs/theory.md", "docs/performance.md", "docs/convolution.md")
+QUOTING = (
+    "README.md",
+    "docs/theory.md",
+    "docs/performance.md",
+    "docs/convolution.md",
+    "docs/operations.md",
+)
 BLOCK = re.compile(r"(<!-- measured: ([\w-]+) -->\n).*?(\n<!-- end of \2 -->)", re.DOTALL)
 ALONE, ACTIVE_SET = peers.SPIKES.name, peers.ACTIVE_SET.name
 
@@ -346,6 +353,10 @@ BLOCKS: dict[str, tuple[tuple[str, ...], Callable[..., str]]] = {
     "batches": (("patches", "threads"), _batches),
     "threads": (("threads",), _threads),
     "sizes": (("size",), _sizes),
+    "operations": (("operations",), operation_counts.short_table),
+    "operations-summary": (("operations",), operation_counts.summary),
+    "operations-energy": (("operations",), operation_counts.energy_table),
+    "operations-sizes": (("operations",), operation_counts.ladder_table),
     "convolution": (("convolution",), _convolution_sentence),
     "convolution-coarse": (("convolution",), _convolution_coarse),
     "convolution-exact": (("convolution",), _convolution_exact),

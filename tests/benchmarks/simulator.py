@@ -47,7 +47,7 @@ def run(*, quick: bool) -> dict:
                 "n_neurons": n_atoms,
                 "n_active": int(np.count_nonzero(result.average_soma_current > 0.0)),
                 "n_spikes": result.n_spikes,
-                "n_synaptic_events": result.n_synaptic_events,
+                "n_synaptic_events": result.operations.synaptic_operations,
                 "first_call": first,
                 "times": {name: timing._asdict() for name, timing in times.items()},
             }

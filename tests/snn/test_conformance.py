@@ -43,7 +43,7 @@ def assert_same_as_twin(network, weights, duration, state=None):
     np.testing.assert_allclose(run.spikes.times - start, slow.times, rtol=0, atol=TOLERANCE)
     np.testing.assert_allclose(run.state.membrane_potential, slow.membrane_potential, atol=1e-8, rtol=1e-12)
     np.testing.assert_allclose(run.state.synaptic_current, slow.synaptic_current, atol=1e-8)
-    assert run.n_synaptic_events == run.spike_counts @ np.count_nonzero(weights, axis=1)
+    assert run.operations.synaptic_operations == run.spike_counts @ np.count_nonzero(weights, axis=1)
     return run
 
 

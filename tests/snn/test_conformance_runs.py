@@ -156,7 +156,7 @@ def test_another_form_continues_the_same_state():
         for run in several[1:]:
             np.testing.assert_array_equal(run.spikes.neurons, several[0].spikes.neurons)
             np.testing.assert_allclose(run.spikes.times, several[0].spikes.times, rtol=0, atol=TOLERANCE)
-            assert run.n_synaptic_events == several[0].n_synaptic_events
+            assert run.operations.synaptic_operations == several[0].operations.synaptic_operations
 
 
 def test_new_weights_between_runs_keep_the_state(network):

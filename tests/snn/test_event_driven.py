@@ -142,10 +142,10 @@ def test_new_drive_between_runs_keeps_the_state():
 
 
 @pytest.mark.parametrize("name", ANY_MATRIX)
-def test_synaptic_events_count_deliveries(name):
+def test_synaptic_operations_count_deliveries(name):
     weights = [[0, 1e-3, 1e-3], [0, 0, -1e-3], [0, 0, 0]]
     run = simulate(stored(name, weights, [1.0, 0.51, 0.26]), 10.5)
-    assert run.n_synaptic_events == 2 * run.spike_counts[0] + run.spike_counts[1]
+    assert run.operations.synaptic_operations == 2 * run.spike_counts[0] + run.spike_counts[1]
 
 
 def test_sparse_weights_keep_every_index_type_and_duplicate():

@@ -143,7 +143,7 @@ def test_spikes_equal_those_of_the_array(seed):
     np.testing.assert_allclose(run.spikes.times - state.time, plain.times, rtol=0, atol=1e-9)
     np.testing.assert_allclose(run.state.membrane_potential, plain.membrane_potential, rtol=0, atol=1e-8)
     np.testing.assert_allclose(run.state.synaptic_current, plain.synaptic_current, rtol=0, atol=1e-8)
-    assert run.n_synaptic_events == run.spike_counts @ np.count_nonzero(weights, axis=1)
+    assert run.operations.synaptic_operations == run.spike_counts @ np.count_nonzero(weights, axis=1)
 
 
 def assert_same_run_as_the_twin(network, duration, state=None):

@@ -113,7 +113,11 @@ def test_runs_equal_those_of_the_array(weights, clocked):
     np.testing.assert_array_equal(structured.spikes.neurons, full.spikes.neurons)
     np.testing.assert_allclose(structured.spikes.times, full.spikes.times, rtol=0, atol=1e-11)
     degrees = np.count_nonzero(weights.toarray(), axis=1)
-    assert structured.n_synaptic_events == full.n_synaptic_events == full.spike_counts @ degrees
+    assert (
+        structured.operations.synaptic_operations
+        == full.operations.synaptic_operations
+        == full.spike_counts @ degrees
+    )
     np.testing.assert_allclose(
         structured.state.synaptic_current, full.state.synaptic_current, rtol=0, atol=1e-11
     )

@@ -10,6 +10,7 @@ from solvers import (
     solve_active_set,
     solve_analog,
     solve_coordinate_descent,
+    solve_digital,
     solve_fista,
     solve_lars,
     solve_spiking,
@@ -20,6 +21,7 @@ from tests.reference.problems import random_codes, random_problem
 SOLVERS = {
     "spiking": solve_spiking,
     "spiking, clock": lambda problem: solve_spiking(problem, time_step=0.25),
+    "digital": solve_digital,
     "active_set": solve_active_set,
     "fista": solve_fista,
     "analog": lambda problem: solve_analog(problem, tol=0.01),

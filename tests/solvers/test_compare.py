@@ -17,7 +17,7 @@ def test_every_method_by_name_finds_the_same_optimum():
     records = compare(problem, list(METHODS), tol=1e-3)
     assert [record["method"] for record in records] == list(METHODS)
     for record in records:
-        assert set(record) == set(COLUMNS)
+        assert set(record) == {*COLUMNS, "bound"}
         assert record["n_signals"] == record["n_converged"] == 2
         assert record["largest_relative_gap"] <= 1e-3
         assert record["seconds"] > 0.0
@@ -79,6 +79,9 @@ RECORD = {
     "largest_relative_gap": 2e-3,
     "mean_support": 3.5,
     "n_steps": 1234,
+    "synaptic_operations": 0,
+    "multiply_adds": 56789,
+    "bound": "at most",
     "seconds": 0.25,
 }
 
@@ -89,7 +92,19 @@ def test_table_is_markdown_with_aligned_columns():
     assert len({len(line) for line in (header, rule, first, second)}) == 1
     assert [cell.strip() for cell in header.strip("|").split("|")] == list(COLUMNS)
     cells = [cell.strip() for cell in first.strip("|").split("|")]
-    assert cells == ["fista", "10", "9", "1.25", "0.125", "2.0e-03", "3.5", "1234", "0.2500"]
+    assert cells == [
+        "fista",
+        "10",
+        "9",
+        "1.25",
+        "0.125",
+        "2.0e-03",
+        "3.5",
+        "1234",
+        "0",
+        "<= 56,789",
+        "0.2500",
+    ]
     assert set(rule) == set("|:- ")
     assert second.startswith("| coordinate_descent |")
 

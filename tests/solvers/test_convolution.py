@@ -66,6 +66,56 @@ def test_products_are_those_of_the_array(geometry):
     assert not (gram[dictionary.gram_rows(all_atoms).toarray() == 0.0]).any()
 
 
+def test_colour_is_the_channels_one_beside_the_other():
+    """By brute force: each channel is a grey image, coded by its own kernels with the same code."""
+    rng = np.random.default_rng(7)
+    kernels = rng.standard_normal((4, 5, 3, 3))
+    colour = ConvolutionalDictionary(kernels, (13, 15), 2)
+    assert (colour.n_channels, colour.signal_shape, colour.image_shape) == (3, (13, 15, 3), (13, 15))
+    grey = [ConvolutionalDictionary(kernels[..., c], (13, 15), 2) for c in range(3)]
+    codes = rng.standard_normal((2, colour.shape[0]))
+    images = rng.standard_normal((2, *colour.signal_shape))
+    made = colour.reconstruct(codes).reshape(images.shape)
+    stacked = np.stack([one.reconstruct(codes).reshape(2, 13, 15) for one in grey], axis=-1)
+    # Sums of at most some dozen products of normal numbers.
+    np.testing.assert_allclose(made, stacked, rtol=0, atol=1e-13)
+    correlations = sum(one.correlate(images[..., c].reshape(2, -1)) for c, one in enumerate(grey))
+    np.testing.assert_allclose(colour.correlate(images.reshape(2, -1)), correlations, rtol=0, atol=1e-13)
+    np.testing.assert_allclose(colour.stencil(), sum(one.stencil() for one in grey), rtol=0, atol=1e-13)
+    # The same optimum as that of the three channels as one dense dictionary.
+    channels = np.concatenate([one.toarray() for one in grey], axis=1)
+    signals = np.moveaxis(images, -1, 1).reshape(2, -1)
+    penalty = 0.3 * penalty_max(channels, signals).min()
+    results = [
+        solve_spiking(LassoProblem(dictionary, some, penalty), tol=1e-9)
+        for dictionary, some in ((colour, images.reshape(2, -1)), (channels, signals))
+    ]
+    assert all(result.converged for result in results)
+    # Gaps of 1e-9 of energies about 300.
+    np.testing.assert_allclose(results[0].objective, results[1].objective, rtol=1e-8)
+
+
+def test_one_channel_is_grey():
+    grey = random_dictionary()
+    one = ConvolutionalDictionary(grey.kernels[..., np.newaxis], grey.image_shape, grey.stride)
+    assert (one.n_channels, one.signal_shape) == (1, (13, 15, 1))
+    np.testing.assert_array_equal(one.toarray(), grey.toarray())
+
+
+def test_slow_changes_of_one_channel_are_said():
+    rng = np.random.default_rng(0)
+    kernels = rng.standard_normal((4, 4, 4, 3))
+    kernels -= kernels.mean(axis=(1, 2), keepdims=True)
+    dictionary = ConvolutionalDictionary(kernels, (24, 24), 1)
+    image = 0.1 * rng.standard_normal((24, 24, 3))
+    assert dictionary.complaint(image.reshape(1, -1)) is None
+    image[..., 2] += 1.0
+    assert "no kernel has a mean" in dictionary.complaint(image.reshape(1, -1))
+    # Means of the channels that cancel out are means all the same.
+    kernels[0] += [1.0, -1.0, 0.0]
+    assert ConvolutionalDictionary(kernels, (24, 24), 1).complaint(image.reshape(1, -1)) is None
+
+
 def test_the_gram_rows_of_an_atom_have_its_neighbours_only():
     dictionary = ConvolutionalDictionary(np.ones((4, 8, 8)), (80, 80), 4)
     inner = 4 * (5 * 19 + 7)
@@ -204,7 +254,10 @@ def test_spikes_solve_it(positive, readout):
         assert result.converged
     np.testing.assert_array_equal(results[0].spike_counts, results[1].spike_counts)
     np.testing.assert_array_equal(results[0].duration, results[1].duration)
-    np.testing.assert_array_equal(results[0].n_synaptic_events, results[1].n_synaptic_events)
+    np.testing.assert_array_equal(
+        results[0].operations["network"].synaptic_operations,
+        results[1].operations["network"].synaptic_operations,
+    )
     # Potentials agree to rounding, 1e-12 over thousands of spikes.
     np.testing.assert_allclose(results[0].codes, results[1].codes, rtol=0, atol=1e-10)
     np.testing.assert_allclose(results[0].rate_duality_gap, results[1].rate_duality_gap, rtol=1e-6)

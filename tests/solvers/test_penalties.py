@@ -26,6 +26,7 @@ from solvers import (
     solve_active_set,
     solve_analog,
     solve_coordinate_descent,
+    solve_digital,
     solve_fista,
     solve_lars,
     solve_spiking,
@@ -48,6 +49,7 @@ SOLVERS = {
     "coordinate_descent": (solve_coordinate_descent, 1e-9),
     "lars": (solve_lars, 1e-9),
     "analog": (solve_analog, 1e-5),
+    "digital": (solve_digital, 1e-4),
 }
 
 

@@ -10,6 +10,7 @@ from solvers import (
     PreparedLasso,
     solve_active_set,
     solve_coordinate_descent,
+    solve_digital,
     solve_fista,
     solve_lars,
     solve_spiking,
@@ -20,6 +21,7 @@ from tests.reference.problems import random_problem, require_certified
 SIGNS = pytest.mark.parametrize("positive", [True, False], ids=["positive", "signed"])
 SOLVERS = {
     "spiking": solve_spiking,
+    "digital": solve_digital,
     "active_set": solve_active_set,
     "fista": solve_fista,
     "coordinate_descent": solve_coordinate_descent,

@@ -134,7 +134,7 @@ def test_counts_and_events_are_those_of_the_simulation(positive):
         scale = result.scale[signal]
         run = simulate(lasso_network(problem, signal, scale=scale), result.duration[signal])
         np.testing.assert_array_equal(result.spike_counts[signal], run.spike_counts)
-        assert result.n_synaptic_events[signal] == run.n_synaptic_events
+        assert result.operations["network"].synaptic_operations[signal] == run.operations.synaptic_operations
         rates = run.spike_rate
         code = rates if positive else rates[: problem.n_atoms] - rates[problem.n_atoms :]
         np.testing.assert_array_equal(result.codes[signal], scale * code)
@@ -457,7 +457,7 @@ def test_a_code_depends_on_neither_batch_mates_nor_workers(options):
     spread = solve_spiking(problem, tol=1e-2, **options, n_jobs=2)
     for name in (
         "codes", "spike_counts", "duration", "objective", "duality_gap", "kkt_violation", "n_steps",
-        "polished", "n_corrections", "n_synaptic_events", "rate_duality_gap",
+        "polished", "n_corrections", "rate_duality_gap",
     ):  # fmt: skip
         np.testing.assert_array_equal(getattr(spread, name), getattr(together, name))
     for name in ("sparse_codes", "sparse_spike_counts", "sparse_average_currents"):
@@ -551,7 +551,9 @@ def test_one_signal_in_a_large_dictionary_makes_no_gram_matrix(options, positive
     expected = solve_spiking(given, **options)
     np.testing.assert_array_equal(result.spike_counts, expected.spike_counts)
     np.testing.assert_allclose(result.codes, expected.codes, atol=1e-10)
-    assert result.n_synaptic_events == expected.n_synaptic_events
+    assert (
+        result.operations["network"].synaptic_operations == expected.operations["network"].synaptic_operations
+    )
 
 
 # -- where potentials start ----------------------------------------------------------------------

@@ -1,6 +1,7 @@
 """Batches spread over workers: every one once, in order, with the same bits; an error ends it soon."""
 
 import io
+import os
 import threading
 import time
 
@@ -12,6 +13,7 @@ from threadpoolctl import threadpool_info, threadpool_limits
 from tqdm import tqdm
 
 from solvers import LassoProblem, penalty_max, solve_spiking
+from solvers.blas import one_blas_thread
 from solvers.progress import Progress
 from solvers.workers import spread
 
@@ -48,14 +50,37 @@ def blas_threads(_):
     return {pool["num_threads"] for pool in pools if pool.get("threading_layer") != "openmp"}
 
 
-@pytest.mark.parametrize("n_threads", [1, 2])
-@pytest.mark.parametrize("backend", ["threading", "loky", "all at once"])
-def test_workers_use_as_many_threads_of_blas_as_the_caller(backend, n_threads):
+@pytest.mark.parametrize("backend", ["sequential", "threading", "loky", "all at once"])
+def test_workers_use_one_thread_of_blas_and_the_caller_has_its_own_again(backend):
     with (
-        threadpool_limits(limits=n_threads, user_api="blas"),
+        threadpool_limits(limits=2, user_api="blas"),
         joblib.parallel_config(backend=backend, n_jobs=2),
     ):
-        assert spread(blas_threads, range(4), None, 2, None) == [{n_threads}] * 4
+        assert spread(blas_threads, range(4), None, 1 if backend == "sequential" else 2, None) == [{1}] * 4
+        assert blas_threads(None) == {2}
+
+
+def test_threads_that_overlap_leave_blas_as_the_first_found_it():
+    with threadpool_limits(limits=2, user_api="blas"):
+        one, other = one_blas_thread(), one_blas_thread()
+        one.__enter__()
+        other.__enter__()
+        one.__exit__(None, None, None)
+        assert blas_threads(None) == {1}
+        other.__exit__(None, None, None)
+        assert blas_threads(None) == {2}
+
+
+def end_at_once(_):
+    os._exit(1)
+
+
+def test_a_process_that_dies_ends_in_a_sentence():
+    with (
+        joblib.parallel_config(backend="loky", n_jobs=2),
+        pytest.raises(RuntimeError, match="a worker process died before its batch was solved"),
+    ):
+        spread(end_at_once, range(4), None, 2, None)
 
 
 @pytest.mark.parametrize("n_threads", [1, 2])

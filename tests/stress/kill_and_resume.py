@@ -29,6 +29,7 @@ import numpy as np
 from tqdm import tqdm
 
 from dictlearn import TwoPhaseLearner, learn_dictionary
+from dictlearn.two_phase.saving import COUNTERS
 from dictlearn.two_phase.settings import LearningSettings
 
 N_SIGNALS, N_INPUTS, N_ATOMS = 600, 48, 64
@@ -76,7 +77,7 @@ def state(learner: TwoPhaseLearner) -> dict[str, np.ndarray]:
         "usage": learner.usage,
         "last_fired": learner.last_fired,
         "last_compared": learner.last_compared,
-        "counters": np.array([learner.n_samples, learner.n_spikes, learner.n_bounded, learner.n_replaced]),
+        "counters": np.array([getattr(learner, name) for name in COUNTERS]),
         **learner.history,
     }
 

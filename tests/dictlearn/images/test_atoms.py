@@ -59,6 +59,13 @@ def test_mosaic_shows_each_atom_at_its_own_scale():
     np.testing.assert_array_equal(np.ma.filled(shown, np.nan), expected)
 
 
+def test_mosaic_of_colour_has_grey_for_zero_and_white_between():
+    dictionary = np.array([[1.0, -2.0, 0.0, 0.0, 0.0, 2.0], [0.0] * 6])
+    shown = plot_atoms(dictionary, (1, 2), ax=Figure().subplots(), columns=2).images[0].get_array()
+    expected = [[[0.75, 0.0, 0.5], [0.5, 0.5, 1.0], [1.0] * 3, [0.5] * 3, [0.5] * 3]]
+    np.testing.assert_array_equal(shown, expected)
+
+
 def test_mosaic_is_about_square_and_uses_the_current_axes():
     import matplotlib.pyplot as plt
 

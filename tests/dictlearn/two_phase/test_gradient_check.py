@@ -2,6 +2,8 @@
 
 # ruff: noqa: E501 - a case a line reads better
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
 from matplotlib.figure import Figure
@@ -194,6 +196,16 @@ def test_code_of_any_other_is_read_from_a_long_run(dictionary, signals):
     ]
     assert 0.0 < errors[1] < 20.0 / 4000.0
     assert errors[1] < errors[0] / 4.0
+
+
+def test_a_fraction_is_a_number():
+    """As every function of the network takes them."""
+    network, signals = TwoPhaseNetwork.consistent(np.eye(3)), np.ones((1, 3))
+    options = {"penalty": 0.25, "durations": [2.0]}
+    check = check_gradients(
+        network, signals, kappa=Fraction(1, 4), initial_potential=Fraction(1, 2), **options
+    )
+    np.testing.assert_array_equal(check.error, check_gradients(network, signals, kappa=0.25, **options).error)
 
 
 # -- the picture ---------------------------------------------------------------------------------

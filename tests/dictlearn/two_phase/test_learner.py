@@ -708,6 +708,59 @@ def test_a_damaged_checkpoint_is_refused_and_kept(signals, tmp_path, damage):
     assert path.read_bytes() == damaged
 
 
+DEEP = "[" * 100_000 + "]" * 100_000
+
+
+@pytest.mark.parametrize(
+    ("entry", "value", "reason"),
+    [
+        ("settings", np.array("5"), "settings must be an object of JSON; got int"),
+        ("settings", np.array(DEEP), "recursion"),
+        ("settings", np.array('{"penalty": 0.1, "steps": 5}'), "steps must be an object of JSON; got int"),
+        ("settings", np.array('{"penalty": 0.1, "steps": {"kind": []}}'), "unhashable"),
+        ("settings", np.array(5.0), "settings has the wrong kind of entries, float64"),
+        ("counters", np.full(5, np.inf), "counters has the wrong kind of entries, float64"),
+        ("counters", np.array([100, -1, 0, 0, 0]), "counters is too small, -1"),
+        ("counters", np.array([100, 1, 0, 0]), r"counters has the wrong shape, \(4,\)"),
+        ("last_fired", np.full(8, 101), "last_fired is later than the 100 samples learned from"),
+        ("last_fired", np.arange(7), r"last_fired has the wrong shape, \(7,\)"),
+        ("last_compared", np.full(8, -1), "last_compared is too small, -1"),
+        ("usage", np.full(8, np.nan), "usage is not finite"),
+        ("usage", np.full(8, -1.0), "usage is too small, -1.0"),
+        ("usage", np.array(1.0), r"usage has the wrong shape, \(\)"),
+        ("history", np.zeros((2, 9)), r"history has the wrong shape, \(2, 9\)"),
+        ("history", np.full((1, 10), np.inf), "history is not finite"),
+        ("sums", np.zeros(5), r"sums has the wrong shape, \(5,\)"),
+        ("scale", np.array(np.nan), "scale is not finite"),
+        ("scale", np.array("1"), "scale has the wrong kind of entries, <U1"),
+        ("mean_cost", np.array(-1.0), "mean_cost is too small, -1.0"),
+        ("replace_dead", np.array(2), "replace_dead has the wrong kind of entries, int64"),
+        ("rounding_seed", np.array(-2), "rounding_seed is too small, -2"),
+        ("feedback", np.ones((12, 9)), r"feedback has the wrong shape, \(12, 9\)"),
+        ("lateral", np.zeros((8, 8)), "lateral must have a positive diagonal"),
+        ("feedforward", np.full((8, 12), np.nan), "feedforward is not finite"),
+        ("identity", np.array("[]"), "identity is not an object of JSON but list"),
+        ("identity", np.array("{"), "Expecting property name"),
+        ("identity", np.array(DEEP), "recursion"),
+        ("identity", np.array(1), "identity has the wrong kind of entries, int64"),
+        ("seed", np.array(0.5), "seed has the wrong kind of entries, float64"),
+        ("seed", np.array([1, 2]), r"seed has the wrong shape, \(2,\)"),
+    ],
+    ids=lambda value: value if isinstance(value, str) and len(value) < 20 else "",
+)  # fmt: skip
+def test_an_archive_with_wrong_content_is_refused(signals, tmp_path, entry, value, reason):
+    """Well formed, with every entry, but one that no learner has."""
+    path = tmp_path / "learner.npz"
+    learner = learn(signals, 100, checkpoint=path)
+    with np.load(path) as entries:
+        changed = {**entries, entry: value}
+    np.savez(path, **changed)
+    sentence = rf"path must name a saved (TwoPhaseLearner|checkpoint of learn_dictionary); got '.*learner\.npz' \(.*{reason}"
+    with pytest.raises(ValueError, match=sentence):
+        learn(signals, 200, checkpoint=path)
+    assert learner.n_samples == 100
+
+
 @pytest.mark.parametrize("what", ["write", "replace", "no room"])
 def test_a_full_disk_leaves_the_last_checkpoint(signals, tmp_path, what):
     path = tmp_path / "learner.npz"
@@ -904,6 +957,9 @@ GOOD = np.ones((4, 3))
         (lambda: PaperSteps(reweighting=1), TypeError, "reweighting must be True or False; got 1"),
         (lambda: TwoPhaseLearner("network", USAGE, scale=1.0), TypeError, "network must be a TwoPhaseNetwork; got str"),
         (lambda: TwoPhaseLearner(random_network(2, 3, rng=0), USAGE, scale=0.0), ValueError, "scale must be positive; got 0.0"),
+        (lambda: TwoPhaseLearner(random_network(2, 3, rng=0), USAGE, scale=1e160), ValueError, "scale must lie between 1e-152 and 1e.152, .*; got 1e.160: change the unit of the signals"),
+        (lambda: learn_dictionary(GOOD, 2, penalty=1.7e308), ValueError, "penalty must be at most 1e.150 in units of the network, .*; got 1.7e.308"),
+        (lambda: learn_dictionary(GOOD, 2, penalty=0.1, start="abc"), TypeError, "start must be an array of real numbers; got dtype <U3"),
         (lambda: TwoPhaseLearner(random_network(2, 3, rng=0), USAGE, scale=1.0).learn(np.ones((2, 4))), ValueError, r"signals must have shape \(any, 3\)"),
         (lambda: TwoPhaseLearner(random_network(2, 3, rng=0), USAGE, scale=1.0).learn(GOOD, n_threads=np.inf), TypeError, "n_threads must be an integer; got float"),
         (lambda: continue_learning("learner", GOOD), TypeError, "learner must be a TwoPhaseLearner; got str"),
@@ -920,6 +976,30 @@ def test_nonsense_gets_one_clear_sentence(call, error, message):
 def test_amplitude_is_the_root_mean_square_norm():
     signals = np.array([[3.0, 4.0], [0.0, 0.0]])
     assert amplitude_scale(signals, 5.0) == pytest.approx(5.0 / np.sqrt(12.5))
-    # Squares of these leave the range of floats.
-    assert amplitude_scale(1e200 * signals, 5.0) == pytest.approx(5e-200 / np.sqrt(12.5))
-    assert amplitude_scale(1e-200 * signals, 5.0) == pytest.approx(5e200 / np.sqrt(12.5))
+    # Squares of these, summed, are near the ends of the range of floats.
+    assert amplitude_scale(1e149 * signals, 5.0) == pytest.approx(5e-149 / np.sqrt(12.5))
+    assert amplitude_scale(1e-149 * signals, 5.0) == pytest.approx(5e149 / np.sqrt(12.5))
+
+
+@pytest.mark.parametrize("unit", [1e-310, 1e-160, 1e-149, 1e-100, 1e100, 1e149, 1e153, 1e160, 1e300])
+@pytest.mark.parametrize("steps", [UsageSteps(), PaperSteps(step=0.05)])
+def test_tiny_and_huge_units_learn_or_are_refused(signals, unit, steps):
+    """Never a warning, an infinite objective or a bare error of arithmetic."""
+    settings = replace(USAGE, penalty=unit * PENALTY, steps=steps)
+    if 1e-150 < unit < 1e150:
+        learner = learn(unit * signals, 1100, settings=settings)
+        plain = learn(signals, 1100, settings=replace(USAGE, steps=steps))
+        np.testing.assert_allclose(learner.dictionary, plain.dictionary, rtol=0, atol=1e-6)
+        ratio = learner.history["objective"] / unit / plain.history["objective"] / unit
+        np.testing.assert_allclose(ratio, 1.0, rtol=1e-6)
+        return
+    sentence = "signals must have a root mean square norm between 1e-150 and 1e.150, .*: change their unit"
+    with pytest.raises(ValueError, match=sentence):
+        learn(unit * signals, 100, settings=settings)
+
+
+def test_a_network_whose_atoms_all_vanished_is_symmetric():
+    network = TwoPhaseNetwork(np.zeros((2, 3)), np.zeros((3, 2)), np.eye(2))
+    assert network.symmetry == 1.0
+    assert network.consistency == 0.0
+    assert TwoPhaseNetwork(np.ones((2, 3)), np.zeros((3, 2)), np.eye(2)).symmetry == -np.inf

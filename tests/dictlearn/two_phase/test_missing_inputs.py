@@ -229,7 +229,7 @@ def test_what_is_unknown_is_not_looked_at(learned, n_jobs):
     options = {"mask": mask, "settings": SETTINGS, "n_samples": 400, "rng": 3}
     expected = learn_dictionary(signals, 8, **options)
     rng = np.random.default_rng(9)
-    for value in (np.nan, -1.0, np.inf, rng.uniform(size=signals.shape)):
+    for value in (np.nan, -1.0, np.inf, 1e308, rng.uniform(size=signals.shape)):
         other = learn_dictionary(np.where(mask, signals, value), 8, n_jobs=n_jobs, **options)
         assert_same(other, expected)
 
@@ -333,6 +333,13 @@ def test_a_batch_run_in_parts_is_the_batch(learned):
         assert_same(parts, whole)
 
 
+def test_one_mask_for_all_signals(learned):
+    _, signals, mask = learned
+    options = {"settings": SETTINGS, "n_samples": 200, "rng": 3}
+    expected = learn_dictionary(signals, 8, mask=np.tile(mask[0], (300, 1)), **options)
+    assert_same(learn_dictionary(signals, 8, mask=mask[0], **options), expected)
+
+
 def test_scale_of_known_values():
     signals = np.array([[3.0, 4.0], [np.nan, 4.0], [1.0, np.nan]])
     mask = ~np.isnan(signals)
@@ -353,7 +360,7 @@ LEARNER = new_learner(GOOD, 2, penalty=0.1, rng=0)
         (lambda: learn_dictionary(HOLES, 2, penalty=0.1, mask=GOOD > 0), ValueError, r"signals must be finite where mask is True; got nan at \[0, 0\]"),
         (lambda: learn_dictionary(-GOOD, 2, penalty=0.1, mask=GOOD > 0), ValueError, r"signals must not be negative \(split them .*got -1.0"),
         (lambda: learn_dictionary(GOOD, 2, penalty=0.1, mask=GOOD), TypeError, "mask must be an array of bool, True where a feature is known; got dtype float64"),
-        (lambda: learn_dictionary(GOOD, 2, penalty=0.1, mask=GOOD[0] > 0), ValueError, r"mask must have the shape of the signals, \(4, 3\); got shape \(3,\)"),
+        (lambda: learn_dictionary(GOOD, 2, penalty=0.1, mask=GOOD[:, 0] > 0), ValueError, r"mask must have the shape of the signals, \(4, 3\), or of one of them, \(3,\); got shape \(4,\)"),
         (lambda: learn_dictionary(GOOD, 2, penalty=0.1, mask="mask"), TypeError, "mask must be an array of bool"),
         (lambda: learn_dictionary(GOOD, 2, penalty=0.1, mask=GOOD < 0), ValueError, "signals must not all be zero"),
         (lambda: continue_learning(LEARNER, GOOD, mask=GOOD[:2] > 0), ValueError, "mask must have the shape of the signals"),

@@ -1,0 +1,79 @@
+"""Images with their codes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from dictlearn.images.prepared import PreparedImage
+from solvers import LassoProblem, SparseCodingResult
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class CodedImage:
+    """An image, its code and its certificate.
+
+    Attributes
+    ----------
+    prepared : PreparedImage
+        The image as a signal, and its background.
+    problem : LassoProblem
+        What was solved.
+    result : SparseCodingResult
+        The code, its objective and duality gap, as the solver returned them.
+    """
+
+    prepared: PreparedImage
+    problem: LassoProblem
+    result: SparseCodingResult
+
+    @property
+    def image(self) -> np.ndarray:
+        """The image that the code and the background make, in the shape of the image."""
+        return self.prepared.restore(self.problem.reconstruct(self.result.sparse_codes))
+
+    @property
+    def maps(self) -> np.ndarray:
+        """The code as maps of coefficients, shape (grid rows, grid columns, n_kernels)."""
+        return self.result.codes.reshape(*self.problem.dictionary.grid_shape, -1)
+
+
+def code_images(
+    images: list[PreparedImage],
+    kernels: np.ndarray,
+    penalty: float,
+    *,
+    positive: bool,
+    solver: Callable[..., SparseCodingResult],
+    tol: float,
+) -> list[CodedImage]:
+    """Return images with their codes; those of one shape share a dictionary, and all that is computed of it.
+
+    Parameters
+    ----------
+    images : list of PreparedImage
+        Prepared for kernels of this size.
+    kernels : ndarray, shape (n_kernels, height, width[, n_channels])
+        The kernels.
+    penalty : float
+        lambda, of every coefficient.
+    positive : bool
+        Whether codes must not be negative.
+    solver : callable
+        A function of a problem and `tol`.
+    tol : float
+        Its tolerance.
+    """
+    known: dict[tuple[int, int], LassoProblem] = {}
+    coded = []
+    for prepared in images:
+        shape = prepared.image_shape
+        if shape in known:
+            problem = known[shape].with_signals(prepared.signal)
+        else:
+            problem = LassoProblem(prepared.dictionary(kernels), prepared.signal, penalty, positive=positive)
+            known[shape] = problem
+        coded.append(CodedImage(prepared=prepared, problem=problem, result=solver(problem, tol=tol)))
+    return coded

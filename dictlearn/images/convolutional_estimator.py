@@ -1,0 +1,525 @@
+"""Kernels learned from images as a scikit-learn transformer."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Callable
+
+import numpy as np
+from scipy import sparse
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import Tags, check_random_state
+from sklearn.utils.validation import check_is_fitted
+
+from dictlearn.images.coded import CodedImage, code_images
+from dictlearn.images.kernel_learner import KernelLearner, KernelSettings
+from dictlearn.images.kernel_learning import learn_kernels, random_kernels
+from dictlearn.images.patches import as_size
+from dictlearn.images.pixels import as_images
+from dictlearn.images.prepared import PreparedImage, background_of, checked_background, prepare_image
+from snn import checks
+from solvers import SparseCodingResult, solve_active_set
+from solvers.grid_sizes import require_room, valid_shape
+
+
+class ConvolutionalDictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+    """Learn the kernels of a convolutional dictionary from images by spiking codes, and code images in them.
+
+    `fit` minimises, over kernels of norm one and codes, the sum over crops x of the images, without their
+    background, of::
+
+        1/2 ||x - sum_p sum_k a_(p, k) kernel_k placed at p||^2 + alpha ||a||_1
+
+    A batch of crops is coded by the spiking network (`solve_spiking`), to a certified `tol`; then each kernel
+    is minimised over in turn, with the codes of all batches so far, of which sums are kept.  Only the codes
+    are found by spikes.
+
+    `X` is a list of images of any sizes, or an array of images of one size: grey (height, width) or colour
+    (height, width, 3), of integers (uint8, uint16: white is one) or floats.
+
+    Parameters
+    ----------
+    n_components : int, default 32
+        Number of kernels.
+    kernel_size : int or (int, int), default 8
+        Side of square kernels, or (height, width), in pixels.
+    alpha : float, default 0.1
+        The penalty of every coefficient, positive, in units of the images.
+    stride : int, default 1
+        Distance between neighbouring positions of kernels, in pixels.
+    positive : bool, default False
+        Whether codes must not be negative.
+    max_iter : int, default 1
+        Passes of `fit` through the images: in each, as many crops at random places as cover the images.
+    crop_size : int or (int, int), default 64
+        Side of the crops, or (rows, columns), in pixels; smaller ones are taken from smaller images.
+    batch_size : int, default 4
+        Crops between two changes of the kernels.
+    background : {"smooth", "mean", "none"}, default "smooth"
+        What of an image is not coded, see `prepare_image`; `inverse_transform` gives it back.
+    smoothing : float, optional
+        Width of the Gaussian of a smooth background, in pixels.
+    boundary : {"symmetric", "crop"}, default "symmetric"
+        How `transform` brings images to a size that the stride fits; see `prepare_image`.
+    margin : int, default 0
+        Pixels by which `transform` pads images at each side; see `prepare_image`.
+    tol : float, default 0.1
+        Largest duality gap of the codes that kernels are learned from, as a share of 1/2 ||crop||^2.
+    n_sweeps : int, default 2
+        How often each kernel is minimised over after a batch.
+    forgetting : float, default 3
+        What came before batch t counts by ``(1 - 1 / t) ** forgetting``.
+    replace_dead : bool, default False
+        Whether kernels that no code of 32 crops has are replaced by what is missing most.
+    solver : callable, optional
+        What `transform` codes with: a function of a `LassoProblem` and ``tol``, such as `solve_spiking`; by
+        default `solve_active_set`.
+    transform_tol : float, default 1e-6
+        Its tolerance.
+    dict_init : array_like, shape (n_components, height, width[, 3]), optional
+        Kernels to start from; by default patches of the images.
+    checkpoint : path-like, optional
+        Where `fit` saves the learner, and where it continues from if the file exists.
+    checkpoint_every : int, default 50
+        In batches.
+    callback : callable, optional
+        `fit` calls it with the `KernelLearner` after each batch, and stops if it returns True.
+    progress : bool, default False
+        Whether `fit` shows a progress bar.
+    random_state : int or RandomState, optional
+        For the start and the crops.  With a `checkpoint`, a number.
+    n_jobs : int, optional
+        Workers that code crops; results do not depend on it.
+
+    Attributes
+    ----------
+    components_ : ndarray, shape (n_components, height, width[, 3])
+        The kernels, of norm one.
+    dead_kernels_ : ndarray of int
+        Kernels that no code of the last 32 crops has.
+    learner_ : KernelLearner
+        What learned; its `history` says how it went.
+    n_channels_ : int
+        1 or 3.
+    image_shape_ : (int, int) or None
+        (height, width) of the images that `fit` or the first `partial_fit` saw, if all had the same.
+    n_batches_seen_ : int
+        Batches learned from.
+
+    Notes
+    -----
+    scikit-learn's common checks are made for tables of numbers: they pass arrays of two dimensions, which are
+    no images, so that those on data do not apply.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> images = np.random.default_rng(0).random((2, 20, 24))
+    >>> learning = ConvolutionalDictionaryLearning(4, kernel_size=5, stride=5, random_state=0)
+    >>> learning.fit(images).components_.shape
+    (4, 5, 5)
+    >>> learning.inverse_transform(learning.transform(images), images).shape
+    (2, 20, 24)
+    """
+
+    def __init__(
+        self,
+        n_components: int = 32,
+        *,
+        kernel_size: int | tuple[int, int] = 8,
+        alpha: float = 0.1,
+        stride: int = 1,
+        positive: bool = False,
+        max_iter: int = 1,
+        crop_size: int | tuple[int, int] = 64,
+        batch_size: int = 4,
+        background: str = "smooth",
+        smoothing: float | None = None,
+        boundary: str = "symmetric",
+        margin: int = 0,
+        tol: float = 0.1,
+        n_sweeps: int = 2,
+        forgetting: float = 3.0,
+        replace_dead: bool = False,
+        solver: Callable[..., SparseCodingResult] | None = None,
+        transform_tol: float = 1e-6,
+        dict_init: np.ndarray | None = None,
+        checkpoint: str | os.PathLike | None = None,
+        checkpoint_every: int = 50,
+        callback: Callable[[KernelLearner], bool | None] | None = None,
+        progress: bool = False,
+        random_state: int | np.random.RandomState | None = None,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.n_components = n_components
+        self.kernel_size = kernel_size
+        self.alpha = alpha
+        self.stride = stride
+        self.positive = positive
+        self.max_iter = max_iter
+        self.crop_size = crop_size
+        self.batch_size = batch_size
+        self.background = background
+        self.smoothing = smoothing
+        self.boundary = boundary
+        self.margin = margin
+        self.tol = tol
+        self.n_sweeps = n_sweeps
+        self.forgetting = forgetting
+        self.replace_dead = replace_dead
+        self.solver = solver
+        self.transform_tol = transform_tol
+        self.dict_init = dict_init
+        self.checkpoint = checkpoint
+        self.checkpoint_every = checkpoint_every
+        self.callback = callback
+        self.progress = progress
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+
+    # -- learning --------------------------------------------------------------------------------
+
+    def fit(self, X: list[np.ndarray] | np.ndarray, y: None = None) -> ConvolutionalDictionaryLearning:
+        """Learn kernels from `max_iter` passes through images, from the start.
+
+        Parameters
+        ----------
+        X : list of images, or array_like, shape (n_images, height, width[, 3])
+        y : ignored
+
+        Raises
+        ------
+        TypeError, ValueError
+            If images or a parameter are of the wrong kind, shape or value, or all images are constant.
+
+        Warns
+        -----
+        sklearn.exceptions.ConvergenceWarning
+            If no code has any coefficient, or some kernels are dead.
+        """
+        n_passes = checks.positive_integer("max_iter", self.max_iter)
+        checkpoint_every = checks.positive_integer("checkpoint_every", self.checkpoint_every)
+        if self.callback is not None and not callable(self.callback):
+            raise TypeError(f"callback must be callable; got {type(self.callback).__name__}")
+        crops = self._crops()
+        details = self._details(X)
+        learner, seed = self._first_learner(details)
+        try:
+            learn_kernels(
+                learner,
+                details,
+                n_passes=n_passes,
+                **crops,
+                seed=seed,
+                n_jobs=checks.worker_count("n_jobs", self.n_jobs),
+                progress=checks.flag("progress", self.progress),
+                callback=self.callback,
+                checkpoint=self.checkpoint,
+                checkpoint_every=checkpoint_every,
+            )
+        finally:
+            # After Ctrl-C too: what was learned from whole batches.
+            if learner.n_batches > 0:
+                self._keep(learner, details, seed, n_passes)
+        _warn_of_dead(learner)
+        return self
+
+    def partial_fit(
+        self, X: list[np.ndarray] | np.ndarray, y: None = None
+    ) -> ConvolutionalDictionaryLearning:
+        """Learn from one pass through images; one image is enough.
+
+        The first call, unless it follows `fit`, sets the number of kernels and their start.  `max_iter`,
+        `checkpoint`, `callback`, `progress` and the warnings are of `fit` alone.
+
+        Parameters
+        ----------
+        X : list of images, or array_like, shape (n_images, height, width[, 3])
+        y : ignored
+
+        Raises
+        ------
+        TypeError, ValueError
+            As `fit`.
+        """
+        crops = self._crops()
+        details = self._details(X)
+        if not hasattr(self, "learner_"):
+            learner, seed = self._first_learner(details)
+            self._keep(learner, details, seed, 0)
+        learner = self.learner_
+        settings = self._settings()
+        self._require_same(learner, details, settings)
+        learner.settings = settings
+        # The next pass of a learner that counts its batches anew: its crops differ from those before.
+        learn_kernels(
+            learner,
+            details,
+            n_passes=1,
+            **crops,
+            seed=self._seed + self._n_passes,
+            n_jobs=checks.worker_count("n_jobs", self.n_jobs),
+            is_continued=False,
+        )
+        self._n_passes += 1
+        return self
+
+    # -- coding ----------------------------------------------------------------------------------
+
+    def transform(self, X: list[np.ndarray] | np.ndarray) -> list[sparse.csr_array] | sparse.csr_array:
+        """Return the codes of images, ordered by (row, column, kernel).
+
+        Parameters
+        ----------
+        X : list of images, or array_like, shape (n_images, height, width[, 3])
+
+        Returns
+        -------
+        list of scipy.sparse.csr_array, shape (1, n_atoms) each, or csr_array, shape (n_images, n_atoms)
+            A list for a list of images, one array for an array.
+        """
+        codes = [coded.result.sparse_codes for coded in self.encode(X)]
+        return sparse.vstack(codes, format="csr") if isinstance(X, np.ndarray) else codes
+
+    def encode(self, X: list[np.ndarray] | np.ndarray) -> list[CodedImage]:
+        """Return images with their codes and certificates.
+
+        Parameters
+        ----------
+        X : list of images, or array_like, shape (n_images, height, width[, 3])
+        """
+        check_is_fitted(self, "learner_")
+        return code_images(
+            self._prepared(X),
+            self.components_,
+            self.learner_.settings.penalty,
+            positive=self.learner_.settings.positive,
+            solver=solve_active_set if self.solver is None else self.solver,
+            tol=checks.positive_number("transform_tol", self.transform_tol),
+        )
+
+    def inverse_transform(
+        self,
+        X: list[sparse.csr_array] | sparse.csr_array | np.ndarray,
+        images: list[np.ndarray] | np.ndarray | None = None,
+    ) -> list[np.ndarray] | np.ndarray:
+        """Return the images of codes.
+
+        Parameters
+        ----------
+        X : list of array_like, shape (1, n_atoms) each, or array_like, shape (n_images, n_atoms)
+            Codes, dense or sparse, as `transform` returns them.
+        images : list of images, or array_like, optional
+            What was transformed: its sizes and backgrounds.  Without it the images have the size of those
+            that `fit` saw, if that was one size, and no background.
+
+        Returns
+        -------
+        list of ndarray, or ndarray, shape (n_images, height, width[, 3])
+            A list for a list of codes.
+
+        Raises
+        ------
+        ValueError
+            If codes do not fit the images, or `images` are needed and missing.
+        """
+        check_is_fitted(self, "learner_")
+        rows = list(X) if isinstance(X, (list, tuple)) else _rows(X)
+        if images is None:
+            if self.image_shape_ is None:
+                raise ValueError(
+                    "images must be given: fit saw images of different sizes, so that codes do not say theirs"
+                )
+            blank = np.zeros((*self.image_shape_, *self.components_.shape[3:]))
+            prepared = [self._prepare(blank)] * len(rows)
+        else:
+            prepared = self._prepared(images)
+        if len(prepared) != len(rows):
+            raise ValueError(f"images must be as many as codes, {len(rows)}; got {len(prepared)}")
+        restored = []
+        for k, (row, frame) in enumerate(zip(rows, prepared, strict=True)):
+            dictionary = frame.dictionary(self.components_)
+            code = sparse.csr_array(row).reshape(1, -1).tocsr()
+            if code.shape[1] != dictionary.shape[0]:
+                raise ValueError(
+                    f"X[{k}] must have {dictionary.shape[0]} coefficients, those of an image of "
+                    f"{frame.image_shape[0]} x {frame.image_shape[1]}; got {code.shape[1]}"
+                )
+            code.sort_indices()
+            restored.append(frame.restore(dictionary.reconstruct(code)))
+        return restored if isinstance(X, (list, tuple)) else np.stack(restored)
+
+    def score(self, X: list[np.ndarray] | np.ndarray, y: None = None) -> float:
+        """Return minus the objective of images by their energy, 1/2 ||x||^2: from -1 to 0, larger is better.
+
+        Parameters
+        ----------
+        X : list of images, or array_like, shape (n_images, height, width[, 3])
+        y : ignored
+        """
+        coded = self.encode(X)
+        energy = sum(float(one.problem.energies[0]) for one in coded)
+        return -sum(float(one.result.objective[0]) for one in coded) / (energy or 1.0)
+
+    # -- what was learned ------------------------------------------------------------------------
+
+    @property
+    def components_(self) -> np.ndarray:
+        """The kernels, of norm one."""
+        return self.learner_.kernels
+
+    @property
+    def dead_kernels_(self) -> np.ndarray:
+        """Kernels that have long been without a coefficient."""
+        return self.learner_.dead_kernels
+
+    @property
+    def n_batches_seen_(self) -> int:
+        """Batches learned from."""
+        return self.learner_.n_batches
+
+    @property
+    def _n_features_out(self) -> int:
+        if self.image_shape_ is None:
+            raise ValueError(
+                "features have no names: fit saw images of different sizes, whose codes differ in length"
+            )
+        blank = np.zeros((*self.image_shape_, *self.components_.shape[3:]))
+        return self._prepare(blank).dictionary(self.components_).shape[0]
+
+    # -- from scikit-learn's names to the learner's ----------------------------------------------
+
+    def _settings(self) -> KernelSettings:
+        return KernelSettings(
+            penalty=checks.positive_number("alpha", self.alpha),
+            stride=self.stride,
+            positive=self.positive,
+            tol=self.tol,
+            n_sweeps=self.n_sweeps,
+            forgetting=self.forgetting,
+            replace_dead=self.replace_dead,
+        )
+
+    def _crops(self) -> dict:
+        """Return the size of crops and batches, checked."""
+        size = as_size("kernel_size", self.kernel_size)
+        crop_size = as_size("crop_size", self.crop_size)
+        require_room(crop_size, size, name="crop_size")
+        stride = checks.positive_integer("stride", self.stride)
+        return {
+            "crop_size": valid_shape(crop_size, size, stride, pad=False),
+            "batch_size": checks.positive_integer("batch_size", self.batch_size),
+        }
+
+    def _details(self, X: list[np.ndarray] | np.ndarray) -> list[np.ndarray]:
+        """Return images without their backgrounds."""
+        size = as_size("kernel_size", self.kernel_size)
+        kind, smoothing = checked_background(self.background, self.smoothing, size)
+        pixels = as_images(X)
+        for k, image in enumerate(pixels):
+            require_room(image.shape[:2], size, name=f"images[{k}]")
+        return [image - background_of(image, kind, smoothing) for image in pixels]
+
+    def _prepare(self, image: np.ndarray) -> PreparedImage:
+        return prepare_image(
+            image,
+            self.learner_.kernel_size,
+            stride=self.learner_.settings.stride,
+            boundary=self.boundary,
+            margin=self.margin,
+            background=self.background,
+            smoothing=self.smoothing,
+        )
+
+    def _prepared(self, X: list[np.ndarray] | np.ndarray) -> list[PreparedImage]:
+        """Return images prepared for the kernels that were learned."""
+        pixels = as_images(X)
+        if pixels[0].shape[2:] != self.components_.shape[3:]:
+            raise ValueError(
+                f"images must have {self.n_channels_} channels, as those that kernels were learned from; got "
+                f"shape {pixels[0].shape} for images[0]"
+            )
+        for k, image in enumerate(pixels):
+            require_room(image.shape[:2], self.learner_.kernel_size, name=f"images[{k}]")
+        return [self._prepare(image) for image in pixels]
+
+    def _first_learner(self, details: list[np.ndarray]) -> tuple[KernelLearner, int]:
+        """Return a learner that has not learned yet, and the seed of the crops."""
+        settings = self._settings()
+        size = as_size("kernel_size", self.kernel_size)
+        n_components = checks.positive_integer("n_components", self.n_components)
+        if self.checkpoint is not None and self.random_state is None:
+            raise ValueError(
+                "random_state must be a number with a checkpoint, to continue with the same crops"
+            )
+        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        channels = details[0].shape[2:]
+        if self.dict_init is None:
+            kernels = random_kernels(details, n_components, size, np.random.default_rng(seed))
+        else:
+            kernels = checks.real_array(
+                "dict_init",
+                self.dict_init,
+                shape=(n_components, *size, *channels),
+                meaning="(n_components, height, width" + (", n_channels)" if channels else ")"),
+            )
+        return KernelLearner(kernels, settings), seed
+
+    def _require_same(
+        self, learner: KernelLearner, details: list[np.ndarray], settings: KernelSettings
+    ) -> None:
+        """Raise ValueError if a learner is of other kernels than those that parameters and images say."""
+        shape = (self.n_components, *as_size("kernel_size", self.kernel_size), *details[0].shape[2:])
+        if learner.kernels.shape != shape:
+            raise ValueError(
+                f"kernels have the shape {learner.kernels.shape} but parameters and images ask for {shape}: "
+                "call fit to start anew"
+            )
+        if learner.settings.stride != settings.stride:
+            raise ValueError(
+                f"stride must not change after the first call, from {learner.settings.stride} to "
+                f"{settings.stride}: call fit to start anew"
+            )
+
+    def _keep(self, learner: KernelLearner, details: list[np.ndarray], seed: int, n_passes: int) -> None:
+        self.learner_ = learner
+        self.n_channels_ = details[0].shape[2] if details[0].ndim == 3 else 1
+        shapes = {detail.shape[:2] for detail in details}
+        self.image_shape_ = shapes.pop() if len(shapes) == 1 else None
+        self._seed, self._n_passes = seed, n_passes
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.two_d_array = False
+        tags.input_tags.three_d_array = True
+        tags.target_tags.required = False
+        return tags
+
+
+def _rows(codes: sparse.sparray | np.ndarray) -> list[sparse.csr_array]:
+    """Return the rows of an array of codes."""
+    codes = sparse.csr_array(codes) if not isinstance(codes, np.ndarray) else codes
+    if codes.ndim != 2:
+        raise ValueError(f"X must be 2-D, (n_images, n_atoms), or a list of codes; got shape {codes.shape}")
+    return [sparse.csr_array(codes[[k]]) for k in range(codes.shape[0])]
+
+
+def _warn_of_dead(learner: KernelLearner) -> None:
+    """Warn if codes have no coefficients, or some kernels are dead."""
+    n_dead = len(learner.dead_kernels)
+    n_nonzeros = learner.history["n_nonzeros"]
+    if not n_nonzeros.any():
+        message = (
+            f"no kernel codes any image: alpha is {learner.settings.penalty:g}, more than every correlation "
+            "of an image with a kernel"
+        )
+    elif n_dead:
+        message = (
+            f"{n_dead} of {len(learner.kernels)} kernels are dead: no code of the last 32 crops has them; "
+            "replace_dead=True replaces them"
+        )
+    else:
+        return
+    warnings.warn(message, ConvergenceWarning, stacklevel=3)

@@ -1,0 +1,239 @@
+"""What codes of images say of the kernels they belong to, in sums that do not grow with the images.
+
+With the codes a of images x held fixed, the data term is a quadratic function of the kernels d::
+
+    1/2 sum_x ||x - sum_p sum_k a_(p, k) d_k placed at p||^2 = 1/2 <d, A d> - <d, B> + const
+
+    A[k, i, j, l] = sum_p a_(p, k) a_(p + (i, j), l)        codes with codes, at lags where kernels overlap
+    B[k]          = sum_p a_(p, k) (pixels of x at p)       codes with images
+    (A d)_k(u)    = sum_(i, j) sum_l A[k, i, j, l] d_l(u - stride (i, j))
+
+It is exact: all atoms lie within the image.
+"""
+
+from __future__ import annotations
+
+from copy import copy
+
+import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
+from scipy import sparse
+
+from solvers import ConvolutionalDictionary
+
+
+class KernelStatistics:
+    """The sums A and B of all images so far, and those of their energies and penalties.
+
+    Parameters
+    ----------
+    n_kernels : int
+        Number of kernels.
+    kernel_size : (int, int)
+        (height, width), in pixels.
+    n_channels : int
+        Channels of a pixel.
+    stride : int
+        Distance between neighbouring positions, in pixels.
+
+    Attributes
+    ----------
+    lags : ndarray, shape (n_kernels, 2 r + 1, 2 c + 1, n_kernels)
+        A, with the lag zero in the middle.
+    correlations : ndarray, shape (n_kernels, height * width, n_channels)
+        B.
+    energy : float
+        1/2 ||x||^2, added up.
+    penalty : float
+        The penalty of the codes, added up.
+    weight : float
+        How many images: one that came before `forget` counts by its factor.
+    """
+
+    def __init__(self, n_kernels: int, kernel_size: tuple[int, int], n_channels: int, stride: int) -> None:
+        self.kernel_size = kernel_size
+        self.stride = stride
+        self.reach = tuple((side - 1) // stride for side in kernel_size)
+        n_rows, n_columns = (2 * reach + 1 for reach in self.reach)
+        self.lags = np.zeros((n_kernels, n_rows, n_columns, n_kernels))
+        self.correlations = np.zeros((n_kernels, kernel_size[0] * kernel_size[1], n_channels))
+        self.energy = self.penalty = self.weight = 0.0
+        self._shifts = _shifts(kernel_size, self.reach, stride)
+        self._differences = _differences(kernel_size, self.reach, stride)
+
+    def copy(self) -> KernelStatistics:
+        """Return a copy of all sums."""
+        other = copy(self)
+        other.lags, other.correlations = self.lags.copy(), self.correlations.copy()
+        return other
+
+    @property
+    def usage(self) -> np.ndarray:
+        """The sum of the squares of the coefficients of each kernel, shape (n_kernels,)."""
+        return np.einsum("kk->k", self.lags[:, self.reach[0], self.reach[1], :]).copy()
+
+    def forget(self, factor: float) -> None:
+        """Let what came before count by a factor.
+
+        Parameters
+        ----------
+        factor : float
+            From 0 to 1.
+        """
+        self.lags *= factor
+        self.correlations *= factor
+        self.energy *= factor
+        self.penalty *= factor
+        self.weight *= factor
+
+    def add(
+        self,
+        dictionary: ConvolutionalDictionary,
+        signals: np.ndarray,
+        codes: sparse.csr_array,
+        penalty: float,
+    ) -> None:
+        """Add images and their codes.
+
+        Parameters
+        ----------
+        dictionary : ConvolutionalDictionary
+            That of the codes.
+        signals : ndarray, shape (n_signals, n_features)
+            The images.
+        codes : scipy.sparse.csr_array, shape (n_signals, n_atoms)
+            Their codes.
+        penalty : float
+            Of all the codes together.
+        """
+        self._add_lags(dictionary, codes)
+        row_stride, column_stride = dictionary.plane_strides
+        for n, signal in enumerate(signals):
+            entries = slice(codes.indptr[n], codes.indptr[n + 1])
+            position, kernel = np.divmod(codes.indices[entries], dictionary.n_kernels)
+            used, row_of_entry = np.unique(position, return_inverse=True)
+            row, column = np.divmod(used, dictionary.grid_shape[1])
+            plane = signal.reshape(dictionary.plane_shape)
+            windows = sliding_window_view(plane, dictionary.kernel_planes.shape[1:])
+            patches = windows[row_stride * row, column_stride * column].reshape(
+                len(used), windows.shape[2] * windows.shape[3]
+            )
+            shape = (dictionary.n_kernels, len(used))
+            by_kernel = sparse.csr_array((codes.data[entries], (kernel, row_of_entry)), shape)
+            self.correlations += (by_kernel @ patches).reshape(self.correlations.shape)
+        self.energy += 0.5 * float(np.einsum("ij,ij->", signals, signals))
+        self.penalty += penalty
+        self.weight += len(signals)
+
+    def product(self, kernels: np.ndarray) -> np.ndarray:
+        """Return A d, shape (n_kernels, height * width, n_channels).
+
+        Parameters
+        ----------
+        kernels : ndarray, shape (n_kernels, height * width, n_channels)
+            The kernels d.
+        """
+        total = np.zeros(kernels.shape)
+        for kernel in range(len(kernels)):
+            self.add_change(total, kernel, kernels[kernel])
+        return total
+
+    def add_change(self, product: np.ndarray, kernel: int, change: np.ndarray) -> None:
+        """Add to A d what a change of one kernel does.
+
+        Parameters
+        ----------
+        product : ndarray, shape (n_kernels, height * width, n_channels)
+            A d, changed in place.
+        kernel : int
+            Which.
+        change : ndarray, shape (height * width, n_channels)
+            What is added to it.
+        """
+        n_kernels = len(product)
+        outside = np.zeros((1, change.shape[1]))
+        shifted = np.concatenate([change, outside])[self._shifts]
+        # A[l, i, j, k] is A[k, -i, -j, l].
+        weights = self.lags[kernel, ::-1, ::-1].reshape(-1, n_kernels)
+        product += (weights.T @ shifted.reshape(len(weights), -1)).reshape(product.shape)
+
+    def own_block(self, kernel: int) -> np.ndarray:
+        """Return the part of A between the pixels of one kernel, the same for each channel.
+
+        Parameters
+        ----------
+        kernel : int
+            Which.
+
+        Returns
+        -------
+        ndarray, shape (height * width, height * width)
+        """
+        return np.append(self.lags[kernel, :, :, kernel], 0.0)[self._differences]
+
+    def objective(self, kernels: np.ndarray) -> float:
+        """Return the mean objective of the images so far with other kernels and the same codes.
+
+        Parameters
+        ----------
+        kernels : ndarray, shape (n_kernels, height * width, n_channels)
+            The kernels.
+        """
+        quadratic = 0.5 * np.vdot(kernels, self.product(kernels)) - np.vdot(kernels, self.correlations)
+        return (self.energy + self.penalty + float(quadratic)) / self.weight
+
+    def clear(self, kernel: int) -> None:
+        """Forget all codes of one kernel.
+
+        Parameters
+        ----------
+        kernel : int
+            Which.
+        """
+        self.lags[kernel] = 0.0
+        self.lags[..., kernel] = 0.0
+        self.correlations[kernel] = 0.0
+
+    def _add_lags(self, dictionary: ConvolutionalDictionary, codes: sparse.csr_array) -> None:
+        """Add products of codes with codes, one product of sparse matrices for each lag."""
+        n_kernels = dictionary.n_kernels
+        n_rows, n_columns = dictionary.grid_shape
+        # Positions in one line, with zeros around each image as far as kernels reach.
+        width = n_columns + self.reach[1]
+        height = n_rows + self.reach[0]
+        signal = np.repeat(np.arange(codes.shape[0]), np.diff(codes.indptr))
+        position, kernel = np.divmod(codes.indices, n_kernels)
+        row, column = np.divmod(position, n_columns)
+        place = (signal * height + row) * width + column
+        length = codes.shape[0] * height * width + self.reach[1]
+        line = sparse.csr_array((codes.data, (place, kernel)), (length, n_kernels))
+        middle_row, middle_column = self.reach
+        for i in range(middle_row + 1):
+            for j in range(-middle_column if i else 0, middle_column + 1):
+                lag = i * width + j
+                part = (line[: length - lag].T @ line[lag:]).toarray()
+                self.lags[:, middle_row + i, middle_column + j, :] += part
+                if lag:
+                    self.lags[:, middle_row - i, middle_column - j, :] += part.T
+
+
+def _shifts(kernel_size: tuple[int, int], reach: tuple[int, int], stride: int) -> np.ndarray:
+    """Return for each lag and pixel u the pixel u - stride * lag, or one past the last if it is outside."""
+    height, width = kernel_size
+    rows = np.arange(height) - stride * np.arange(-reach[0], reach[0] + 1)[:, np.newaxis]
+    columns = np.arange(width) - stride * np.arange(-reach[1], reach[1] + 1)[:, np.newaxis]
+    rows, columns = rows[:, np.newaxis, :, np.newaxis], columns[np.newaxis, :, np.newaxis, :]
+    inside = (rows >= 0) & (rows < height) & (columns >= 0) & (columns < width)
+    return np.where(inside, rows * width + columns, height * width).reshape(-1, height * width)
+
+
+def _differences(kernel_size: tuple[int, int], reach: tuple[int, int], stride: int) -> np.ndarray:
+    """Return for each two pixels the lag between them, or one past the last where they are between lags."""
+    shifts = _shifts(kernel_size, reach, stride)
+    n_pixels = kernel_size[0] * kernel_size[1]
+    table = np.full((n_pixels, n_pixels + 1), len(shifts))
+    lag = np.arange(len(shifts))
+    for pixel in range(n_pixels):
+        table[pixel, shifts[:, pixel]] = lag
+    # The pixels outside all stand in the last column.
+    return table[:, :-1]

@@ -1,0 +1,76 @@
+"""The two-phase network as a NIR graph."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dictlearn.two_phase.arguments import share
+from dictlearn.two_phase.network import TwoPhaseNetwork
+from snn import checks
+from snn.exchange import to_nir
+
+if TYPE_CHECKING:
+    import nir
+
+POPULATIONS = ("input_neurons", "coding_neurons")
+"""The IF nodes, in the order of the neurons of `TwoPhaseNetwork.spiking_network`."""
+
+
+def two_phase_to_nir(
+    network: TwoPhaseNetwork,
+    *,
+    penalty: float,
+    gamma: float,
+    reweighting: np.ndarray | None = None,
+    time_constant: float = 1.0,
+) -> nir.NIRGraph:
+    """Return a two-phase network in one of its phases as a NIR graph whose input is the signal.
+
+    Two populations, "input_neurons" and "coding_neurons", each with synapses of its own::
+
+        Input(x) -> Affine((1 - gamma) I, 0) -> input_neurons -> LI -> Affine(F, 0) -> coding_neurons
+        coding_neurons -> LI -> Affine(-(H - diag H), 0) -> coding_neurons
+        coding_neurons -> LI -> Affine(gamma B, 0) -> input_neurons
+
+    and the bias -(1 - gamma) lambda1 s of the coding neurons.  Without feedback, at gamma = 0, the last line
+    is left out.
+
+    Parameters
+    ----------
+    network : TwoPhaseNetwork
+        The network.
+    penalty : float
+        lambda1, positive.
+    gamma : float
+        Strength of the feedback, in [0, 1).  NIR cannot say that it changes in a run: each phase is a graph.
+    reweighting : array_like, shape (n_atoms,), optional
+        s, the weights of the penalty, not negative; by default 1.
+    time_constant : float, default 1.0
+        The synaptic time constant in the graph's unit of time.
+
+    Returns
+    -------
+    nir.NIRGraph
+        ``snn.exchange.from_nir(graph, signal=x, order=["input_neurons", "coding_neurons"])`` reads it back.
+        Potentials start at zero: NIR cannot say another `initial_potential`.
+
+    Raises
+    ------
+    ImportError
+        If NIR is not installed: ``pip install 'sparsespike[nir]'``.
+    TypeError, ValueError
+        If an argument is of the wrong kind, shape or value.
+    """
+    checks.instance_of("network", network, TwoPhaseNetwork)
+    n_inputs, n_atoms = network.n_inputs, network.n_atoms
+    spiking = network.spiking_network(
+        np.zeros(n_inputs), penalty=penalty, gamma=gamma, reweighting=reweighting
+    )
+    return to_nir(
+        spiking,
+        input_weights=(1.0 - share("gamma", gamma)) * np.eye(n_inputs + n_atoms, n_inputs),
+        populations=dict(zip(POPULATIONS, (n_inputs, n_atoms), strict=True)),
+        time_constant=time_constant,
+    )

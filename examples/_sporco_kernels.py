@@ -1,0 +1,68 @@
+"""Kernels learned by sporco, in a process of its own: its release needs an older NumPy than this project.
+
+    PYTHON examples/_sporco_kernels.py INPUT.npz OUTPUT.npz {online,batch} N_STEPS
+
+INPUT has `crops`, `start` (kernels) and `penalty`.  OUTPUT has the kernels after some steps, the seconds of
+the processor until then, and the passes through the crops.  Nothing of this project is imported.
+"""
+
+import sys
+import time
+
+import numpy as np
+
+
+def main() -> None:
+    source, target, kind, n_steps = sys.argv[1:]
+    from sporco.dictlrn import cbpdndl, onlinecdl
+
+    given = np.load(source)
+    penalty, start = float(given["penalty"]), np.moveaxis(given["start"], 0, -1)
+    # sporco's convolution is circular.  With zeros as wide as a kernel behind each crop, no kernel joins
+    # opposite edges.
+    side = start.shape[0] - 1
+    crops = np.pad(given["crops"], [(0, 0), (0, side), (0, side)])
+    marks = {round(n) for n in np.geomspace(2, int(n_steps), 5)}
+    kept, seconds, passes = [], [], []
+    taken = 0.0
+    if kind == "online":
+        # Steps of 30 / (10 + n), and codes to 1e-2, were the best of some that were tried; its defaults of
+        # 10 / (5 + n) end 1 % higher.
+        learner = onlinecdl.OnlineConvBPDNDictLearn(
+            start,
+            penalty,
+            onlinecdl.OnlineConvBPDNDictLearn.Options(
+                {
+                    "eta_a": 30.0,
+                    "eta_b": 10.0,
+                    "CBPDN": {"rho": 5.0, "RelaxParam": 1.8, "RelStopTol": 1e-2, "MaxMainIter": 100},
+                }
+            ),
+        )
+    else:
+        learner = cbpdndl.ConvBPDNDictLearn(
+            start,
+            np.moveaxis(crops, 0, -1),
+            penalty,
+            cbpdndl.ConvBPDNDictLearn.Options(
+                {"MaxMainIter": 1, "CBPDN": {"rho": 50.0 * penalty + 0.5}, "CCMOD": {"rho": 10.0}},
+                dmethod="cns",
+            ),
+            dmethod="cns",
+        )
+    for step in range(int(n_steps)):
+        begin = time.process_time()
+        if kind == "online":
+            learner.solve(crops[step % len(crops)], dimK=0)
+        else:
+            learner.solve()
+        taken += time.process_time() - begin
+        if step + 1 in marks:
+            kept.append(np.moveaxis(learner.getdict().squeeze(), -1, 0).copy())
+            seconds.append(taken)
+            passes.append((step + 1) / len(crops) if kind == "online" else step + 1)
+    np.savez(target, kernels=np.array(kept), seconds=seconds, passes=passes)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,304 @@
+"""Kernels learned from photographs by spiking codes, beside sporco's; a colour photograph coded in kernels.
+
+Three learners get the same crops of photographs, the same start and the same penalty: spiking codes with
+sums of what they say (`dictlearn.KernelLearner`), and sporco's two learners, online and batch.  Kernels
+learned as atoms of patches by scikit-learn stand beside them.  All are judged alike: on crops of other
+photographs, by the objective of codes that are optimal to rounding.  Then colour kernels are learned from
+photographs of several sizes, as they come, and one that was not among them is coded in them.
+
+sporco is not needed: name an interpreter that has it with --peer to run it, in a process of its own.
+
+    python -m examples.learn_kernels [--output DIR] [--peer PYTHON] [--small]
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from matplotlib.figure import Figure
+from sklearn.decomposition import MiniBatchDictionaryLearning
+
+from dictlearn import (
+    ConvolutionalDictionaryLearning,
+    KernelLearner,
+    KernelSettings,
+    as_pixels,
+    plot_atoms,
+    prepare_image,
+    random_patches,
+)
+from dictlearn.images.crops import batches_of_crops
+from dictlearn.images.kernel_learning import random_kernels
+from examples._common import BLUE, GREEN, ORANGE, PURPLE, figure, parser, save, signal_to_noise, table
+from examples._data import grey_photograph, photograph_as_it_comes
+from solvers import ConvolutionalDictionary, LassoProblem, solve_active_set
+
+KERNEL_SIDE = 8
+CROP_SIDE = 64
+# In units of brightness from 0 to 1: codes have some 200 coefficients for the 4,096 pixels of a crop.
+PENALTY = 0.1
+LEARNED_FROM = ("astronaut", "coffee", "rocket", "china", "flower")
+HELD_OUT = ("camera", "coins", "brick")
+COLOURED_FROM = ("astronaut", "coffee", "rocket", "flower")
+COLOURED = "china"
+NAMES = {
+    "spikes": "spiking codes",
+    "online": "sporco, online",
+    "batch": "sporco, batch",
+    "patches": "patches, scikit-learn",
+}
+COLOURS = {"spikes": BLUE, "online": ORANGE, "batch": PURPLE, "patches": GREEN}
+
+
+class Course(NamedTuple):
+    """How a learner went: kernels at some times, the processor's seconds and the passes until then."""
+
+    kernels: np.ndarray
+    seconds: np.ndarray
+    passes: np.ndarray
+
+
+class Task(NamedTuple):
+    """What all learners get, and the crops that they are judged by."""
+
+    crops: np.ndarray
+    start: np.ndarray
+    held_out: np.ndarray
+
+
+def task(n_kernels: int, n_crops: int, n_held_out: int) -> Task:
+    """Return crops of photographs without their smooth background."""
+    details, others = (
+        [prepare_image(grey_photograph(name), KERNEL_SIDE).detail for name in names]
+        for names in (LEARNED_FROM, HELD_OUT)
+    )
+    start = random_kernels(details, n_kernels, (KERNEL_SIDE, KERNEL_SIDE), np.random.default_rng(0))
+    return Task(some_crops(details, n_crops), start, some_crops(others, n_held_out))
+
+
+def some_crops(details: list[np.ndarray], n_crops: int) -> np.ndarray:
+    batches = batches_of_crops(
+        details, (CROP_SIDE, CROP_SIDE), (KERNEL_SIDE, KERNEL_SIDE), 1, batch_size=1, seed=0, number=0
+    )
+    crops = np.concatenate([batch.of(details) for batch in batches[:n_crops]])
+    if len(crops) < n_crops:
+        raise SystemExit(f"the photographs have {len(crops)} crops; got {n_crops}")
+    return crops
+
+
+def learn_by_spikes(given: Task, n_passes: int) -> Course:
+    """Return the course of the learner of this project, four crops a batch."""
+    settings = KernelSettings(penalty=PENALTY)
+    KernelLearner(given.start, settings).learn(given.crops[:1])  # compiles
+    learner = KernelLearner(given.start, settings)
+    n_batches = n_passes * len(given.crops) // 4
+    marks = {round(n) for n in np.geomspace(1, n_batches, 7)}
+    kernels, seconds, passes = [], [], []
+    taken = 0.0
+    for batch in range(n_batches):
+        first = 4 * batch % len(given.crops)
+        begin = time.process_time()
+        learner.learn(given.crops[first : first + 4])
+        taken += time.process_time() - begin
+        if batch + 1 in marks:
+            kernels.append(learner.kernels)
+            seconds.append(taken)
+            passes.append(learner.n_samples / len(given.crops))
+    return Course(np.array(kernels), np.array(seconds), np.array(passes))
+
+
+def learn_from_patches(given: Task) -> Course:
+    """Return kernels learned as atoms of patches: each patch is coded by itself, and none overlap."""
+    begin = time.process_time()
+    patches = random_patches(list(given.crops), KERNEL_SIDE, min(20_000, 200 * len(given.crops)), rng=0)
+    learner = MiniBatchDictionaryLearning(
+        len(given.start),
+        alpha=PENALTY,
+        fit_algorithm="cd",
+        transform_algorithm="lasso_cd",
+        batch_size=256,
+        max_iter=3,
+        random_state=0,
+        dict_init=given.start.reshape(len(given.start), -1),
+    ).fit(patches)
+    taken = time.process_time() - begin
+    kernels = learner.components_.reshape(given.start.shape)
+    return Course(kernels[np.newaxis], np.array([taken]), np.array([np.nan]))
+
+
+def learn_by_sporco(given: Task, kind: str, n_steps: int, peer: str) -> Course:
+    """Return the course of sporco's learner, in a process of its own, on one thread."""
+    script = Path(__file__).with_name("_sporco_kernels.py")
+    threads = {f"{library}_NUM_THREADS": "1" for library in ("OMP", "OPENBLAS", "MKL")}
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    with tempfile.TemporaryDirectory() as folder:
+        source, target = Path(folder) / "task.npz", Path(folder) / "course.npz"
+        np.savez(source, crops=given.crops, start=given.start, penalty=PENALTY)
+        subprocess.run(
+            [peer, str(script), str(source), str(target), kind, str(n_steps)],
+            check=True,
+            env={**environment, **threads},
+            stdout=subprocess.DEVNULL,
+        )
+        with np.load(target) as course:
+            return Course(course["kernels"], course["seconds"], course["passes"])
+
+
+def held_out_objective(kernels: np.ndarray, held_out: np.ndarray) -> tuple[float, float]:
+    """Return the objective of exact codes, as a share of 1/2 ||crop||^2, and the coefficients of a crop."""
+    kernels = (kernels.T / np.linalg.norm(kernels.reshape(len(kernels), -1), axis=1)).T
+    dictionary = ConvolutionalDictionary(kernels, held_out.shape[1:], 1)
+    problem = LassoProblem(dictionary, held_out.reshape(len(held_out), -1), PENALTY)
+    result = solve_active_set(problem, tol=1e-9)
+    if not result.converged:
+        raise SystemExit("held-out codes are not optimal")
+    return float(result.objective.sum() / problem.energies.sum()), float(result.support_size.mean())
+
+
+def draw_courses(courses: dict[str, Course], shares: dict[str, np.ndarray], start: float) -> Figure:
+    picture = figure(13.0, 7.4)
+    top, bottom = picture.subfigures(2, 1, height_ratios=(1.0, 1.1))
+    for panel, (name, course) in zip(
+        top.subplots(1, len(courses), squeeze=False)[0], courses.items(), strict=True
+    ):
+        kernels = course.kernels[-1]
+        plot_atoms(kernels.reshape(len(kernels), -1), KERNEL_SIDE, ax=panel, columns=8)
+        panel.set_title(f"{NAMES[name]}: {shares[name][-1]:.4f}")
+    by_time, by_passes = bottom.subplots(1, 2, sharey=True)
+    for name, course in courses.items():
+        alone = len(course.seconds) == 1
+        style = {"color": COLOURS[name], "marker": "*" if alone else "o", "label": NAMES[name]}
+        by_time.plot(course.seconds, shares[name], markersize=13 if alone else 5, **style)
+        if not alone:
+            by_passes.plot(course.passes, shares[name], markersize=5, **style)
+    for panel, label in (
+        (by_time, "seconds of the processor, one thread"),
+        (by_passes, "passes through the crops"),
+    ):
+        panel.axhline(start, color="0.6", linestyle=":", label="start: patches of the crops")
+        panel.set(xscale="log", xlabel=label)
+    by_time.set(ylabel="objective / energy, on other photographs", title="Held-out objective of exact codes")
+    by_passes.set(title="The same, against passes")
+    by_time.legend()
+    return picture
+
+
+def colour_picture(n_kernels: int, n_passes: int, side: int | None) -> tuple[Figure, dict[str, float]]:
+    """Return a colour photograph in the code of kernels learned from others, as they come."""
+    middle = slice(None) if side is None else slice(200, 200 + side)
+    images = [photograph_as_it_comes(name)[middle, middle] for name in COLOURED_FROM]
+    photograph = photograph_as_it_comes(COLOURED)[middle, middle]
+    begin = time.process_time()
+    learning = ConvolutionalDictionaryLearning(
+        n_kernels, kernel_size=KERNEL_SIDE, stride=2, alpha=PENALTY, max_iter=n_passes, random_state=0
+    ).fit(images)
+    learned = time.process_time() - begin
+    begin = time.process_time()
+    coded = learning.encode([photograph])[0]
+    seconds = time.process_time() - begin
+    pixels, background = as_pixels(photograph), coded.prepared.background
+    n_nonzeros = int(coded.result.support_size[0])
+    figures = {
+        "height": photograph.shape[0],
+        "width": photograph.shape[1],
+        "seconds of learning": learned,
+        "seconds of coding": seconds,
+        "coefficients": n_nonzeros,
+        "gap": float(coded.result.duality_gap[0] / coded.problem.energies[0]),
+        "decibels": signal_to_noise(pixels, coded.image),
+        "decibels of the background": signal_to_noise(pixels, background),
+    }
+    picture = figure(13.0, 9.0)
+    panels = picture.subplots(2, 2).ravel()
+    size = f"{photograph.shape[0]} x {photograph.shape[1]}"
+    for panel, shown, title in (
+        (panels[0], pixels, f"Photograph as it comes, {size}"),
+        (panels[1], background, f"Its smooth background, {figures['decibels of the background']:.1f} dB"),
+        (
+            panels[2],
+            coded.image,
+            f"Background and code, {n_nonzeros:,} coefficients, {figures['decibels']:.1f} dB",
+        ),
+    ):
+        panel.imshow(np.clip(shown, 0.0, 1.0))
+        panel.set_title(title)
+        panel.set_axis_off()
+    plot_atoms(learning.components_.reshape(n_kernels, -1), KERNEL_SIDE, ax=panels[3])
+    panels[3].set_title(f"{n_kernels} colour kernels, learned from {len(images)} other photographs")
+    return picture, figures
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    command = parser(__doc__.splitlines()[0])
+    command.add_argument("--peer", default=sys.executable, help="a Python interpreter that has sporco")
+    command.add_argument("--small", action="store_true", help="few crops, some seconds, without sporco")
+    options = command.parse_args(arguments)
+    given = task(6, 8, 2) if options.small else task(32, 64, 12)
+    courses = {"spikes": learn_by_spikes(given, 1 if options.small else 3)}
+    has_peer = options.peer != sys.executable or find_spec("sporco") is not None
+    if has_peer and not options.small:
+        courses["online"] = learn_by_sporco(given, "online", len(given.crops), options.peer)
+        courses["batch"] = learn_by_sporco(given, "batch", 20, options.peer)
+    courses["patches"] = learn_from_patches(given)
+
+    start, start_size = held_out_objective(given.start, given.held_out)
+    shares, sizes = {}, {}
+    for name, course in courses.items():
+        judged = [held_out_objective(kernels, given.held_out) for kernels in course.kernels]
+        shares[name] = np.array([share for share, _ in judged])
+        sizes[name] = judged[-1][1]
+    print("Kernels learned from photographs")
+    print(
+        f"{len(given.crops)} crops of {CROP_SIDE} x {CROP_SIDE} pixels, {len(given.start)} kernels of "
+        f"{KERNEL_SIDE} x {KERNEL_SIDE}; judged on {len(given.held_out)} crops of other photographs"
+    )
+    rows = [("start", "", "", f"{start:.4f}", f"{start_size:.0f}")]
+    for name, course in courses.items():
+        passes = "" if np.isnan(course.passes[-1]) else f"{course.passes[-1]:g}"
+        rows.append(
+            (
+                NAMES[name],
+                f"{course.seconds[-1]:.1f}",
+                passes,
+                f"{shares[name][-1]:.4f}",
+                f"{sizes[name]:.0f}",
+            )
+        )
+    print()
+    print(table(("learner", "seconds", "passes", "objective / energy", "coefficients"), rows))
+    if not has_peer:
+        print("sporco is not installed: pass --peer PYTHON, an interpreter that has it, to compare")
+    print()
+    save(draw_courses(courses, shares, start), options.output, "kernels.png")
+    picture, figures = colour_picture(8 if options.small else 48, 1, 80 if options.small else None)
+    print(", ".join(f"{name} {value:.4g}" for name, value in figures.items()))
+    save(picture, options.output, "colour_kernels.png")
+    results = {
+        name: {
+            "seconds": np.round(course.seconds, 3).tolist(),
+            "passes": [None if np.isnan(n) else round(float(n), 4) for n in course.passes],
+            "objective / energy": np.round(shares[name], 6).tolist(),
+            "coefficients": round(sizes[name], 1),
+        }
+        for name, course in courses.items()
+    }
+    results["start"] = {"objective / energy": round(start, 6)}
+    results["colour"] = {name: round(value, 6) for name, value in figures.items()}
+    path = options.output / "kernels.json"
+    path.write_text(json.dumps(results, indent=1) + "\n")
+    print(f"figures: {path}")
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,261 @@
+"""A spiking network in integers."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+from scipy import sparse
+
+from snn import checks
+from snn.clock_driven import checked_step
+from snn.digital.fixed_point import FixedPoint, FixedPointArray
+from snn.digital.format import MOST_DELAY, MOST_REGISTER_BITS, DigitalFormat
+from snn.network import SpikingNetwork
+from snn.weights import SparseWeights
+
+# Of the bits of a potential, those above the threshold unless it is given: room for 16 thresholds.
+BITS_ABOVE_THRESHOLD = 4
+# Thresholds that a graded message has room for.
+BITS_ABOVE_GRADED = 2
+# Sums of all that can reach a neuron in one step.
+LARGEST_SUM = 2**60
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class DigitalNetwork:
+    """A spiking network in integers: `DigitalNetwork.of` makes it of a `SpikingNetwork`.
+
+    Let q be the `unit` of potentials, so that the largest threshold of the network is `threshold` units, and
+    dt the time step.  The decay of currents is delta / 2^k with k = ``format.decay_bits``::
+
+        delta = round(2^k (1 - e^-dt))                       in [1, 2^k]
+        threshold_i = round(theta_i / q)
+        bias_i = round(beta_i dt / q)
+        weights_ji = round(W_ji message_value_j (delta / 2^k) / q)
+
+    A spike then brings its weight in full over all steps, as long as the decay is not rounded.
+
+    Attributes
+    ----------
+    network : SpikingNetwork
+        What it was made of.
+    format : DigitalFormat
+        Widths and rounding.
+    time_step : float
+        dt, in synaptic time constants.
+    unit : float
+        q: the potential that the integer 1 stands for.
+    decay : int
+        delta.
+    firing_threshold : ndarray of int64, shape (n_neurons,)
+        Thresholds.
+    weights : FixedPointArray
+        The mantissas of the weights that are not zero, source by source, and their exponent.
+    targets, starts : ndarray of int64
+        ``targets[starts[j] : starts[j + 1]]`` are those of neuron j.
+    delays : ndarray of int64, shape (n_neurons,)
+        Steps that the spikes of a neuron take besides the one in which they are sent.
+    message_shift : int
+        Low bits of a potential that a graded message leaves out; 0 if messages are numbers of spikes.
+    """
+
+    network: SpikingNetwork = field(repr=False)
+    format: DigitalFormat
+    time_step: float
+    unit: float
+    decay: int
+    firing_threshold: np.ndarray = field(repr=False)
+    weights: FixedPointArray = field(repr=False)
+    targets: np.ndarray = field(repr=False)
+    starts: np.ndarray = field(repr=False)
+    delays: np.ndarray = field(repr=False)
+    message_shift: int
+
+    @classmethod
+    def of(
+        cls,
+        network: SpikingNetwork,
+        format: DigitalFormat,
+        *,
+        time_step: float,
+        threshold: int | None = None,
+        delays: np.ndarray | None = None,
+        rng: int | np.random.Generator | None = None,
+    ) -> DigitalNetwork:
+        """Make a network of integers.
+
+        Parameters
+        ----------
+        network : SpikingNetwork
+            The network in real numbers.
+        format : DigitalFormat
+            Widths and rounding.
+        time_step : float
+            dt, in synaptic time constants.
+        threshold : int, optional
+            The largest firing threshold, in units of the potential; by default 2^(potential_bits - 4), which
+            leaves room for potentials of eight thresholds, up and down.
+        delays : array_like of int, shape (n_neurons,), optional
+            A delay for the spikes of each neuron, in place of that of the format.
+        rng : int, Generator or None, default None
+            For weights that are rounded stochastically.
+
+        Returns
+        -------
+        DigitalNetwork
+
+        Raises
+        ------
+        TypeError, ValueError
+            If an argument is of the wrong kind or value; a threshold is below half a unit; the time step is
+            too short for the decay; or what reaches a neuron in one step could overflow.
+        """
+        checks.instance_of("network", network, SpikingNetwork)
+        checks.instance_of("format", format, DigitalFormat)
+        time_step = checked_step(time_step)
+        threshold = _checked_threshold(threshold, format)
+        delays = _checked_delays(delays, network.n_neurons, format)
+        steps_of_decay = 2**format.decay_bits
+        decay = round(steps_of_decay * -math.expm1(-time_step))
+        if decay < 1:
+            raise ValueError(
+                f"time_step must be so long that a current falls by at least half of 2^-{format.decay_bits} "
+                f"in a step; got {time_step}: give the format more decay_bits"
+            )
+        unit = float(network.firing_threshold.max()) / threshold
+        thresholds = np.rint(network.firing_threshold / unit).astype(np.int64)
+        if thresholds.min() < 1:
+            raise ValueError(
+                f"threshold must be so large that every threshold is at least one unit; got "
+                f"{threshold}, and thresholds {network.firing_threshold.min():.3g} to "
+                f"{network.firing_threshold.max():.3g}"
+            )
+        shift = 0
+        if format.graded:
+            shift = max(0, threshold.bit_length() + BITS_ABOVE_GRADED - format.message_bits)
+        if int(thresholds.min()) >> shift < 1:
+            raise ValueError(
+                f"message_bits must be so many that a graded message can say the smallest threshold, "
+                f"{int(thresholds.min())} units; got {format.message_bits}, whose unit is 2^{shift} of these"
+            )
+        rows = _rows(network)
+        # What one unit of a message stands for, in spikes.
+        values = 2.0**shift / thresholds if format.graded else np.ones(network.n_neurons)
+        scale = decay / steps_of_decay / unit
+        per_source = np.repeat(values * scale, np.diff(rows.indptr))
+        weights = _quantised(format.weights, rows.data * per_source, rng)
+        made = cls(
+            network=network,
+            format=format,
+            time_step=time_step,
+            unit=unit,
+            decay=decay,
+            firing_threshold=checks.read_only(thresholds),
+            weights=weights,
+            targets=checks.read_only(rows.indices.astype(np.int64)),
+            starts=checks.read_only(rows.indptr.astype(np.int64)),
+            delays=delays,
+            message_shift=shift,
+        )
+        made._require_sums_in_range()
+        made.drive(network.soma_bias)
+        return made
+
+    @property
+    def n_neurons(self) -> int:
+        """Number of neurons."""
+        return self.network.n_neurons
+
+    @property
+    def message_value(self) -> np.ndarray:
+        """How many spikes one unit of a neuron's message stands for, shape (n_neurons,)."""
+        if not self.format.graded:
+            return np.ones(self.n_neurons)
+        return 2.0**self.message_shift / self.firing_threshold
+
+    @property
+    def effective_weights(self) -> np.ndarray:
+        """The weights that the integers stand for, in real units, shape (n_neurons, n_neurons)."""
+        scale = self.decay / 2**self.format.decay_bits / self.unit
+        weights = sparse.csr_array(
+            (self.weights.to_float(), self.targets, self.starts), (self.n_neurons, self.n_neurons)
+        ).toarray()
+        return weights / (scale * self.message_value[:, np.newaxis])
+
+    def drive(self, soma_bias: np.ndarray) -> FixedPointArray:
+        """Return the integers of a drive, what it adds to each potential in a step.
+
+        Parameters
+        ----------
+        soma_bias : ndarray, shape (n_neurons,)
+            In the units of the network.
+
+        Raises
+        ------
+        ValueError
+            If a drive needs more than 56 bits.
+        """
+        amounts = soma_bias * (self.time_step / self.unit)
+        exponent = max(0, self.format.bias.exponent_for(amounts))
+        if self.format.bias.bits + exponent > MOST_REGISTER_BITS:
+            raise ValueError(
+                f"soma_bias must be at most 2^{MOST_REGISTER_BITS} units of the potential in a step; got "
+                f"{np.abs(amounts).max():.3g}"
+            )
+        return replace(self.format.bias, exponent=exponent).quantise(amounts)
+
+    def _require_sums_in_range(self) -> None:
+        """ValueError if all that can reach a neuron in one step could leave 64 bits."""
+        largest = np.zeros(self.n_neurons)
+        # Sums of magnitudes in float64 are right to 2^-40 of themselves; the bound leaves a factor of 8.
+        np.add.at(largest, self.targets, np.abs(self.weights.mantissas).astype(np.float64))
+        exponent = self.weights.exponent
+        most = float(largest.max()) * self.format.largest_message * 2.0 ** max(exponent, 0)
+        if most > LARGEST_SUM or abs(exponent) > MOST_REGISTER_BITS:
+            raise ValueError(
+                f"weights times messages must sum to at most 2^60 in a step; got {most:.3g} with an exponent "
+                f"of {exponent}: use fewer bits for weights or messages, or a smaller threshold"
+            )
+
+
+def _checked_threshold(threshold: int | None, format: DigitalFormat) -> int:
+    if threshold is None:
+        return 2 ** max(0, format.potential_bits - BITS_ABOVE_THRESHOLD)
+    threshold = checks.positive_integer("threshold", threshold)
+    if threshold >= 2 ** (format.potential_bits - 1):
+        raise ValueError(
+            f"threshold must be less than 2^{format.potential_bits - 1}, where potentials of "
+            f"{format.potential_bits} bits end; got {threshold}"
+        )
+    return threshold
+
+
+def _checked_delays(delays: np.ndarray | None, n_neurons: int, format: DigitalFormat) -> np.ndarray:
+    if delays is None:
+        return checks.read_only(np.full(n_neurons, format.delay, dtype=np.int64))
+    array = checks.real_array("delays", delays, shape=(n_neurons,), meaning="whole steps for each neuron")
+    if (array != np.rint(array)).any() or array.min() < 0 or array.max() > MOST_DELAY:
+        raise ValueError(f"delays must be whole numbers of steps from 0 to {MOST_DELAY}")
+    return checks.read_only(array.astype(np.int64))
+
+
+def _rows(network: SpikingNetwork) -> sparse.csr_array:
+    """Return the weights that are not zero, without those of a neuron to itself."""
+    weights = network.weights
+    rows = weights.matrix if isinstance(weights, SparseWeights) else weights.toarray()
+    entries = sparse.coo_array(rows)
+    kept = (entries.row != entries.col) & (entries.data != 0.0)
+    pairs = entries.row[kept], entries.col[kept]
+    return sparse.csr_array((entries.data[kept], pairs), shape=entries.shape)
+
+
+def _quantised(
+    format: FixedPoint, values: np.ndarray, rng: int | np.random.Generator | None
+) -> FixedPointArray:
+    if len(values):
+        return format.quantise(values, rng=rng)
+    exponent = 0 if format.exponent is None else format.exponent
+    empty = np.zeros(0, dtype=np.int64)
+    return FixedPointArray(mantissas=empty, exponent=exponent, n_saturated=0, format=format)

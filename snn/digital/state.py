@@ -1,0 +1,64 @@
+"""The integers of a digital network between two runs."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, fields
+
+import numpy as np
+
+from snn import checks
+from snn.archive import load_archive, save_archive
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class DigitalState:
+    """What a run of a digital network continues from; it continues with the same bits.
+
+    Parameters
+    ----------
+    membrane_potential, synaptic_current : array_like of int, shape (n_neurons,)
+        The registers.
+    pending : array_like of int, shape (n_slots, n_neurons)
+        Sums of weights times messages that are on their way: row d arrives at the end of the step after d
+        more steps.  There are as many rows as the longest delay, and one, which is zero at the beginning of a
+        step unless there are delays.
+    """
+
+    membrane_potential: np.ndarray
+    synaptic_current: np.ndarray
+    pending: np.ndarray
+
+    def __post_init__(self) -> None:
+        for name in ("membrane_potential", "synaptic_current", "pending"):
+            array = np.asarray(getattr(self, name))
+            if array.dtype.kind not in "iu":
+                raise TypeError(f"{name} must be an array of integers; got dtype {array.dtype}")
+            object.__setattr__(self, name, checks.read_only(np.ascontiguousarray(array, dtype=np.int64)))
+        shape = self.membrane_potential.shape
+        if len(shape) != 1 or self.synaptic_current.shape != shape or self.pending.shape[1:] != shape:
+            raise ValueError(
+                "membrane_potential and synaptic_current must have shape (n_neurons,), and pending shape "
+                f"(n_slots, n_neurons); got {shape}, {self.synaptic_current.shape} and {self.pending.shape}"
+            )
+
+    def save(self, path: str | os.PathLike) -> None:
+        """Write the state to `path` (npz), completely or not at all."""
+        save_archive(path, {field.name: getattr(self, field.name) for field in fields(self)})
+
+    @classmethod
+    def load(cls, path: str | os.PathLike) -> DigitalState:
+        """Read a state that `save` wrote.
+
+        Raises
+        ------
+        ValueError
+            If the file is not one of a digital state.
+        """
+        entries = load_archive(path, [field.name for field in fields(cls)], kind="DigitalState")
+        try:
+            return cls(**entries)
+        except (TypeError, ValueError) as error:
+            raise ValueError(
+                f"path must name a saved DigitalState; got {os.fspath(path)!r} ({error})"
+            ) from None

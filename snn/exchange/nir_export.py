@@ -1,0 +1,333 @@
+"""Spiking networks as NIR graphs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from snn import checks
+from snn.extras import require
+from snn.network import SpikingNetwork
+from snn.state import NetworkState
+from snn.weights import StencilWeights
+
+if TYPE_CHECKING:
+    import nir
+
+LARGEST_DENSE = 8192
+"""Neurons whose weights are written as one dense array: 512 MB."""
+
+METADATA = {
+    "start": "all potentials and currents are zero at time 0",
+    "firing": "a neuron fires where its potential reaches the threshold",
+    "ties": "neurons that reach their thresholds in one instant all fire in it",
+}
+"""What NIR leaves open, written into each graph as text.  No reader has to read it."""
+
+
+@dataclass(frozen=True, eq=False)
+class InputConvolution:
+    """Weights from the pixels of an image to a network on a grid: kernels at the positions of the grid.
+
+    Parameters
+    ----------
+    kernels : array_like, shape (n_channels, height, width) or (n_channels, n_colours, height, width)
+        One kernel for each channel of the grid; the one at position (i, j) meets the pixels from
+        (stride * i, stride * j) on.  In NIR an image has its colours first.
+    image_shape : (int, int)
+        (rows, columns) of the image.
+    stride : int
+        Distance between neighbouring positions, in pixels.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is of the wrong kind or value, or a kernel is larger than the image.
+    """
+
+    kernels: np.ndarray
+    image_shape: tuple[int, int]
+    stride: int
+
+    def __post_init__(self) -> None:
+        meaning = "(n_channels, height, width), or with the colours behind n_channels"
+        shape = (None,) * (4 if np.ndim(self.kernels) == 4 else 3)
+        kernels = checks.real_array("kernels", self.kernels, shape=shape, meaning=meaning)
+        kernels = kernels.reshape(len(kernels), -1, *kernels.shape[-2:])
+        image_shape = checks.integer_pair("image_shape", self.image_shape)
+        if any(kernel > image for kernel, image in zip(kernels.shape[2:], image_shape, strict=True)):
+            raise ValueError(
+                f"kernels must not be larger than the image; got {kernels.shape[2:]} in {image_shape}"
+            )
+        object.__setattr__(self, "kernels", checks.read_only(kernels))
+        object.__setattr__(self, "image_shape", image_shape)
+        object.__setattr__(self, "stride", checks.positive_integer("stride", self.stride))
+
+    @property
+    def grid_shape(self) -> tuple[int, int]:
+        """(rows, columns) of the positions."""
+        sides = zip(self.image_shape, self.kernels.shape[2:], strict=True)
+        rows, columns = ((image - kernel) // self.stride + 1 for image, kernel in sides)
+        return rows, columns
+
+
+def to_nir(
+    network: SpikingNetwork,
+    *,
+    input_weights: np.ndarray | InputConvolution | None = None,
+    populations: Mapping[str, int] | None = None,
+    state: NetworkState | None = None,
+    time_constant: float = 1.0,
+) -> nir.NIRGraph:
+    """Return the NIR graph of a network.
+
+    With D the input weights, beta the soma bias, theta the thresholds and W the weights::
+
+        Input -> Affine(D, beta) -> IF(r=1, v_threshold=theta, v_reset=0) -> Output
+        IF -> LI(tau=1, r=1, v_leak=0) -> Affine(W^T, 0) -> IF
+
+    A spike, a unit impulse, lifts LI by r / tau = 1, which then decays as the synaptic current does; edges
+    into one node add up.  The equations of the graph are those of the network, number for number.
+
+    Parameters
+    ----------
+    network : SpikingNetwork
+        The network.  `StencilWeights` become a Conv2d where biases are equal for all neurons of a channel;
+        all other forms become an array.
+    input_weights : array_like or InputConvolution, optional
+        D, shape (n_neurons, n_inputs): what a constant input adds to the soma bias.  Without it the input
+        is one number, which has no effect.  `InputConvolution` is for `StencilWeights`.
+    populations : mapping of str to int, optional
+        Names and numbers of neurons of consecutive parts of the network, such as layers.  Each becomes an IF
+        node of its own; weights between two of them are left out if all are zero.  By default one population,
+        "neurons".
+    state : NetworkState, optional
+        For scripts that pass one to everything: NIR cannot say in which state a network starts, so that a
+        state other than rest is refused.
+    time_constant : float, default 1.0
+        The synaptic time constant in the graph's unit of time.  The graph is in this unit: 1e-2 for a time
+        constant of 10 ms in a graph in seconds.
+
+    Returns
+    -------
+    nir.NIRGraph
+        All arrays are float64.  `for_reader` adapts it to programs that deviate from the specification.
+
+    Raises
+    ------
+    ImportError
+        If NIR is not installed: ``pip install 'sparsespike[nir]'``.
+    TypeError, ValueError
+        If an argument is of the wrong kind, shape or value; if the state is not rest; or if more than 8,192
+        neurons would need a dense array.
+    """
+    checks.instance_of("network", network, SpikingNetwork)
+    if state is not None:
+        _require_rest(network, state)
+    time_constant = checks.positive_number("time_constant", time_constant)
+    nir = require("nir", extra="nir")
+    stencil_input = _stencil_input(network, input_weights, populations)
+    if stencil_input is not None:
+        nodes, edges = _grid_nodes(nir, network, stencil_input, time_constant)
+    else:
+        nodes, edges = _layer_nodes(nir, network, input_weights, populations, time_constant)
+    return nir.NIRGraph(nodes=nodes, edges=edges, metadata={**METADATA, "time constant": time_constant})
+
+
+def _layer_nodes(
+    nir: Any,
+    network: SpikingNetwork,
+    input_weights: np.ndarray | None,
+    populations: Mapping[str, int] | None,
+    time_constant: float,
+) -> tuple[dict[str, Any], list[tuple[str, str]]]:
+    n_neurons = network.n_neurons
+    if n_neurons > LARGEST_DENSE:
+        raise ValueError(
+            f"network must have at most {LARGEST_DENSE:,} neurons to be written as a dense array; got "
+            f"{n_neurons:,}: only StencilWeights with one bias for each channel become a convolution"
+        )
+    slices = _slices(populations, n_neurons)
+    if input_weights is None:
+        input_weights = np.zeros((n_neurons, 1))
+    elif isinstance(input_weights, InputConvolution):
+        raise TypeError(
+            "input_weights must be an array, one row for each neuron, unless the network has StencilWeights "
+            "and one population; got InputConvolution"
+        )
+    input_weights = checks.real_array(
+        "input_weights", input_weights, shape=(n_neurons, None), meaning="(n_neurons, n_inputs)"
+    )
+    weights = network.weights.toarray()
+    bias = network.soma_bias / time_constant
+    nodes = _Nodes(input=nir.Input(np.array([input_weights.shape[1]])))
+    edges = []
+    for name, part in slices.items():
+        output = "output" if len(slices) == 1 else f"output_{name}"
+        length = part.stop - part.start
+        nodes[f"input_to_{name}"] = nir.Affine(input_weights[part] / time_constant, bias[part])
+        nodes[name] = _neurons(nir, network.firing_threshold[part].copy())
+        nodes[f"{name}_synapses"] = _synapses(nir, (length,), time_constant)
+        nodes[output] = nir.Output(np.array([length]))
+        edges += [
+            ("input", f"input_to_{name}"),
+            (f"input_to_{name}", name),
+            (name, f"{name}_synapses"),
+            (name, output),
+        ]
+    for source, sources in slices.items():
+        for target, targets in slices.items():
+            between = weights[sources, targets]
+            if between.any() or len(slices) == 1:
+                name = f"{source}_to_{target}"
+                nodes[name] = nir.Affine(np.ascontiguousarray(between.T), np.zeros(between.shape[1]))
+                edges += [(f"{source}_synapses", name), (name, target)]
+    return dict(nodes), edges
+
+
+class _Nodes(dict):
+    """Nodes by name, each of which is set once."""
+
+    def __setitem__(self, name: str, node: Any) -> None:
+        if name in self:
+            raise ValueError(f"populations must have names that leave other nodes theirs; got {name!r} twice")
+        super().__setitem__(name, node)
+
+
+def _grid_nodes(
+    nir: Any, network: SpikingNetwork, source: InputConvolution, time_constant: float
+) -> tuple[dict[str, Any], list[tuple[str, str]]]:
+    """Return the nodes of a network on a grid; NIR's arrays have the channels first."""
+    weights = network.weights
+    rows, columns, n_channels = weights.layout
+    bias = network.soma_bias.reshape(weights.layout)[0, 0] / time_constant
+    threshold = np.ascontiguousarray(network.firing_threshold.reshape(weights.layout).transpose(2, 0, 1))
+    # NIR's convolution reads: the target at q gets w[l, k, a, b] from q + (a, b) - reach.  Ours sends, so
+    # that offsets have the opposite sign.
+    kernel, padding = _square(weights.values[:, ::-1, ::-1].transpose(3, 0, 1, 2), "values of StencilWeights")
+    input_kernel, input_padding = _square(source.kernels / time_constant, "kernels")
+    nodes = {
+        "input": nir.Input(np.array([source.kernels.shape[1], *source.image_shape])),
+        "input_to_neurons": nir.Conv2d(
+            input_shape=source.image_shape,
+            weight=input_kernel,
+            stride=(source.stride, source.stride),
+            padding=input_padding,
+            dilation=(1, 1),
+            groups=1,
+            bias=bias,
+        ),
+        "neurons": _neurons(nir, threshold),
+        "neurons_synapses": _synapses(nir, (n_channels, rows, columns), time_constant),
+        "neurons_to_neurons": nir.Conv2d(
+            input_shape=(rows, columns),
+            weight=kernel,
+            stride=(1, 1),
+            padding=(weights.reach[0] + padding[0], weights.reach[1] + padding[1]),
+            dilation=(1, 1),
+            groups=1,
+            bias=np.zeros(n_channels),
+        ),
+        "output": nir.Output(np.array([n_channels, rows, columns])),
+    }
+    edges = [
+        ("input", "input_to_neurons"),
+        ("input_to_neurons", "neurons"),
+        ("neurons", "neurons_synapses"),
+        ("neurons_synapses", "neurons_to_neurons"),
+        ("neurons_to_neurons", "neurons"),
+        ("neurons", "output"),
+    ]
+    return nodes, edges
+
+
+def _square(kernel: np.ndarray, what: str) -> tuple[np.ndarray, tuple[int, int]]:
+    """Return a kernel with as many rows as columns, and by how much an image must be padded for it.
+
+    NIR 1.0.8 takes the rows of a kernel for its columns where it infers the shape of what comes out, and
+    refuses graphs whose kernels are not square.  Zeros on both sides, of the kernel and of the image, change
+    nothing.
+    """
+    rows, columns = kernel.shape[2:]
+    if (rows - columns) % 2:
+        raise ValueError(
+            f"{what} must have sides that are both even or both odd, since NIR infers shapes of square "
+            f"kernels alone; got {rows} x {columns}: add a row or a column of zeros"
+        )
+    down, right = max(columns - rows, 0) // 2, max(rows - columns, 0) // 2
+    padded = np.pad(kernel, ((0, 0), (0, 0), (down, down), (right, right)))
+    return np.ascontiguousarray(padded), (down, right)
+
+
+def _neurons(nir: Any, threshold: np.ndarray) -> Any:
+    return nir.IF(r=np.ones(threshold.shape), v_threshold=threshold, v_reset=np.zeros(threshold.shape))
+
+
+def _synapses(nir: Any, shape: tuple[int, ...], time_constant: float) -> Any:
+    return nir.LI(tau=np.full(shape, time_constant), r=np.ones(shape), v_leak=np.zeros(shape))
+
+
+def _stencil_input(
+    network: SpikingNetwork,
+    input_weights: np.ndarray | InputConvolution | None,
+    populations: Mapping[str, int] | None,
+) -> InputConvolution | None:
+    """Return the input of a network that convolutions can say exactly, or None if they cannot."""
+    weights = network.weights
+    if not isinstance(weights, StencilWeights) or populations is not None:
+        return None
+    given = isinstance(input_weights, InputConvolution)
+    if given and (
+        input_weights.grid_shape != weights.grid_shape or len(input_weights.kernels) != weights.n_channels
+    ):
+        raise ValueError(
+            f"input_weights must have {weights.n_channels} kernels on a grid of {weights.grid_shape}; got "
+            f"{len(input_weights.kernels)} on {input_weights.grid_shape}"
+        )
+    bias = network.soma_bias.reshape(-1, weights.n_channels)
+    if (bias == bias[0]).all():
+        if given:
+            return input_weights
+        if input_weights is None:
+            return InputConvolution(np.zeros((weights.n_channels, 1, 1)), weights.grid_shape, 1)
+    elif given:
+        raise ValueError(
+            "soma_bias of network must be the same at every position for an InputConvolution; got "
+            f"{bias.min()} to {bias.max()}: pass network.with_soma_bias(what is left without an input)"
+        )
+    return None
+
+
+def _slices(populations: Mapping[str, int] | None, n_neurons: int) -> dict[str, slice]:
+    if populations is None:
+        return {"neurons": slice(0, n_neurons)}
+    if not isinstance(populations, Mapping):
+        raise TypeError(
+            f"populations must be a mapping of names to numbers; got {type(populations).__name__}"
+        )
+    slices, first = {}, 0
+    for name, length in populations.items():
+        if not isinstance(name, str) or not name or "/" in name:
+            raise ValueError(f"populations must have names without a slash, not empty; got {name!r}")
+        length = checks.positive_integer(f"populations[{name!r}]", length)
+        slices[name] = slice(first, first + length)
+        first += length
+    if first != n_neurons:
+        raise ValueError(f"populations must have {n_neurons} neurons together; got {first}")
+    return slices
+
+
+def _require_rest(network: SpikingNetwork, state: NetworkState) -> None:
+    checks.instance_of("state", state, NetworkState)
+    if state.n_neurons != network.n_neurons:
+        raise ValueError(f"state has {state.n_neurons} neurons but the network has {network.n_neurons}")
+    if state.membrane_potential.any() or state.synaptic_current.any():
+        raise ValueError(
+            "state must be rest: NIR has no words for potentials and currents to start from; got "
+            f"{np.count_nonzero(state.membrane_potential)} potentials and "
+            f"{np.count_nonzero(state.synaptic_current)} currents that are not zero: set them in the program "
+            "that reads the graph"
+        )

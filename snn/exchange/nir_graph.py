@@ -1,0 +1,124 @@
+"""A NIR graph as it came: sub-graphs made flat, edges checked, nodes in an order to work through."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from graphlib import CycleError, TopologicalSorter
+from typing import Any
+
+from snn.extras import require
+
+DEEPEST = 32
+"""Levels of graphs within graphs: more is a graph that contains itself."""
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class FlatGraph:
+    """Nodes by name, and for each the names of the nodes before it.
+
+    Attributes
+    ----------
+    nodes : dict of str to nir.NIRNode
+        Without graphs; a node of a graph within the graph is named "graph.node".
+    before : dict of str to list of str
+        The nodes with an edge into each.
+    """
+
+    nodes: dict[str, Any]
+    before: dict[str, list[str]]
+
+
+def flat_graph(graph: Any) -> FlatGraph:
+    """Return the nodes and edges of a graph, those of graphs within it included.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If it is not a graph of NIR, or its edges do not join its nodes.
+    """
+    nir = require("nir", extra="nir")
+    if not isinstance(graph, nir.NIRGraph):
+        raise TypeError(f"graph must be a nir.NIRGraph; got {type(graph).__name__}")
+    nodes: dict[str, Any] = {}
+    before: dict[str, list[str]] = {}
+    _add(nir, graph, "", nodes, before, 0)
+    return FlatGraph(nodes=nodes, before=before)
+
+
+def in_order(graph: FlatGraph, roots: Iterable[str]) -> list[str]:
+    """Return all nodes, each after those before it; what is before a root does not count.
+
+    Raises
+    ------
+    ValueError
+        If there is a loop without a root.
+    """
+    roots = set(roots)
+    dependencies = {name: () if name in roots else graph.before[name] for name in graph.nodes}
+    try:
+        return list(TopologicalSorter(dependencies).static_order())
+    except CycleError as error:
+        raise ValueError(
+            f"graph must have a spiking node, nir.IF, in each of its loops; got {' -> '.join(error.args[1])}"
+        ) from None
+
+
+def _add(
+    nir: Any, graph: Any, prefix: str, nodes: dict[str, Any], before: dict[str, list[str]], depth: int
+) -> None:
+    """Add the nodes and edges of a graph, under names that begin with `prefix`."""
+    if depth > DEEPEST:
+        raise ValueError(f"graph must not have more than {DEEPEST} graphs within one another")
+    where = f"graph {prefix[:-1]!r}" if prefix else "graph"
+    if not isinstance(graph.nodes, dict) or not graph.nodes:
+        raise ValueError(f"{where} must have nodes, in a dict by name; got {graph.nodes!r:.80}")
+    for name, node in graph.nodes.items():
+        if isinstance(node, nir.NIRGraph):
+            _add(nir, node, f"{prefix}{name}.", nodes, before, depth + 1)
+        elif isinstance(node, nir.NIRNode):
+            full = f"{prefix}{name}"
+            if full in nodes:
+                raise ValueError(f"graph must have one node of a name; got {full!r} twice")
+            nodes[full] = node
+            before[full] = []
+        else:
+            raise TypeError(f"node {prefix + str(name)!r} must be a nir.NIRNode; got {type(node).__name__}")
+    seen = set()
+    for edge in graph.edges:
+        if not isinstance(edge, tuple | list) or len(edge) != 2:
+            raise TypeError(f"edges of {where} must be pairs of names; got {edge!r:.80}")
+        source, target = edge
+        for name in (source, target):
+            if name not in graph.nodes:
+                raise ValueError(f"edges of {where} must join its nodes; got {edge!r}, without node {name!r}")
+        if (source, target) in seen:
+            raise ValueError(
+                f"edges of {where} must differ, since readers disagree whether equal ones add up; got "
+                f"{edge!r} twice"
+            )
+        seen.add((source, target))
+        before[_entrance(nir, graph, target, prefix)].append(_exit(nir, graph, source, prefix))
+
+
+def _entrance(nir: Any, graph: Any, name: str, prefix: str) -> str:
+    """Return the flat name of the node that an edge to `name` ends at."""
+    return _end(graph, name, prefix, nir.NIRGraph, nir.Input)
+
+
+def _exit(nir: Any, graph: Any, name: str, prefix: str) -> str:
+    """Return the flat name of the node that an edge from `name` begins at."""
+    return _end(graph, name, prefix, nir.NIRGraph, nir.Output)
+
+
+def _end(graph: Any, name: str, prefix: str, graph_type: type, end_type: type) -> str:
+    full, node = f"{prefix}{name}", graph.nodes[name]
+    while isinstance(node, graph_type):
+        ends = [inner for inner, one in node.nodes.items() if isinstance(one, end_type)]
+        if len(ends) != 1:
+            raise ValueError(
+                f"graph {full!r} must have one {end_type.__name__} for the edges that it is an end of; got "
+                f"{len(ends)}"
+            )
+        full, node = f"{full}.{ends[0]}", node.nodes[ends[0]]
+    return full

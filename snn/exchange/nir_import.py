@@ -1,0 +1,266 @@
+"""NIR graphs as spiking networks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy import sparse
+
+from snn import checks
+from snn.exchange.events import to_event_data
+from snn.exchange.nir_graph import FlatGraph, flat_graph
+from snn.exchange.nir_linear import Convolution
+from snn.exchange.nir_signals import IncomingCurrents, Wire, expanded, inflow, require_known_kinds, signal_of
+from snn.extras import require
+from snn.network import SpikingNetwork
+from snn.result import SpikeTrain
+from snn.weights import Block, BlockWeights, StencilWeights
+
+if TYPE_CHECKING:
+    import nir
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ImportedNetwork:
+    """A network that came from a NIR graph, and which neurons are which node's.
+
+    Attributes
+    ----------
+    network : SpikingNetwork
+        The network.
+    populations : dict of str to ndarray of int
+        For each IF node its neurons, in an array of the node's shape.
+    time_constant : float
+        The synaptic time constant in the graph's unit of time: multiply spike times of the network by it.
+    ignored : tuple of str
+        Nodes that reach no neuron, such as a filter of the output: they are no part of the network.
+    """
+
+    network: SpikingNetwork
+    populations: dict[str, np.ndarray]
+    time_constant: float
+    ignored: tuple[str, ...]
+
+    def spikes_by_node(self, spikes: SpikeTrain) -> nir.NIRGraphData:
+        """Return spikes as NIR's data: the events of each IF node, in the graph's unit of time.
+
+        Parameters
+        ----------
+        spikes : SpikeTrain
+            Of a run from time 0 on.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If these are not spikes of so many neurons from time 0 on.
+        """
+        checks.instance_of("spikes", spikes, SpikeTrain)
+        if spikes.n_neurons != self.network.n_neurons:
+            raise ValueError(
+                f"spikes must be of {self.network.n_neurons} neurons; got those of {spikes.n_neurons}"
+            )
+        nir = require("nir", extra="nir")
+        nodes = {}
+        for name, neurons in self.populations.items():
+            element = np.full(spikes.n_neurons, -1)
+            element[neurons.ravel()] = np.arange(neurons.size)
+            own = element[spikes.neurons] >= 0
+            train = SpikeTrain(
+                times=spikes.times[own] * self.time_constant,
+                neurons=element[spikes.neurons[own]],
+                n_neurons=neurons.size,
+                start=spikes.start * self.time_constant,
+                stop=spikes.stop * self.time_constant,
+            )
+            nodes[name] = nir.NIRNodeData(observables={"spikes": to_event_data(train)})
+        return nir.NIRGraphData(nodes=nodes)
+
+
+def from_nir(
+    graph: nir.NIRGraph,
+    *,
+    signal: np.ndarray | Mapping[str, np.ndarray] | None = None,
+    order: Sequence[str] | None = None,
+) -> ImportedNetwork:
+    """Return the network that a NIR graph describes.
+
+    Spiking nodes must be IF; between two of them there must be one LI, before or after any linear nodes.
+    Affine, Linear, Scale, Conv2d (a `StencilWeights` where it keeps the grid), Flatten and graphs within the
+    graph are taken, in any order and under any names; edges into one node add up.  Resistances of IF and LI
+    become factors of weights and biases, and one time constant, common to all LI, the unit of time.
+
+    Parameters
+    ----------
+    graph : nir.NIRGraph
+        The graph.
+    signal : array_like, or mapping of str to array_like, optional
+        What the Input nodes hold, constant in time; by name if they are several.  It is needed unless all
+        weights from the inputs are zero.
+    order : sequence of str, optional
+        The names of the IF nodes in the order in which their neurons are numbered; by default sorted by name,
+        as in a file.  Within a node neurons have the order of its array; those of a 3-D node, (channel, row,
+        column), are numbered by (row, column, channel), as on the grid of `StencilWeights`.
+
+    Returns
+    -------
+    ImportedNetwork
+
+    Raises
+    ------
+    ImportError
+        If NIR is not installed: ``pip install 'sparsespike[nir]'``.
+    TypeError, ValueError
+        If the graph is malformed, has a node that this neuron cannot be (a leak of the membrane, a delay,
+        a reset to another potential than zero, several time constants), or needs a signal.
+    """
+    nir = require("nir", extra="nir")
+    flat = flat_graph(graph)
+    require_known_kinds(flat)
+    names = _ordered(nir, flat, order)
+    drives, time_constant, ignored = inflow(nir, flat, names, _signals(nir, flat, signal))
+    populations, first = {}, 0
+    for name in names:
+        shape = np.atleast_1d(np.asarray(flat.nodes[name].v_threshold)).shape
+        populations[name] = _numbers(shape, first)
+        first += populations[name].size
+    network = SpikingNetwork(
+        _weights(populations, drives),
+        time_constant * _by_neuron(populations, {name: drives[name].constant for name in names}),
+        _by_neuron(populations, {name: drives[name].threshold for name in names}),
+    )
+    return ImportedNetwork(
+        network=network, populations=populations, time_constant=time_constant, ignored=ignored
+    )
+
+
+def _ordered(nir: Any, graph: FlatGraph, order: Sequence[str] | None) -> list[str]:
+    """Return the names of the IF nodes in the order of their neurons."""
+    names = sorted(name for name, node in graph.nodes.items() if isinstance(node, nir.IF))
+    if not names:
+        raise ValueError(f"graph must have a spiking node, nir.IF; got {_kinds(graph)}")
+    if order is None:
+        return names
+    if isinstance(order, str) or not isinstance(order, Sequence):
+        raise TypeError(f"order must be a sequence of names; got {type(order).__name__}")
+    if sorted(map(str, order)) != names:
+        raise ValueError(f"order must have each IF node once, {names}; got {list(order)}")
+    return list(order)
+
+
+def _kinds(graph: FlatGraph) -> str:
+    return ", ".join(sorted({type(node).__name__ for node in graph.nodes.values()}))
+
+
+def _signals(nir: Any, graph: FlatGraph, signal: Any) -> dict[str, np.ndarray]:
+    """Return the values of the inputs that were given, by name."""
+    if signal is None:
+        return {}
+    inputs = {
+        name: node
+        for name, node in graph.nodes.items()
+        if isinstance(node, nir.Input) and not graph.before[name]
+    }
+    if not isinstance(signal, Mapping):
+        if len(inputs) != 1:
+            raise ValueError(
+                "signal must be a mapping of names to arrays for a graph with the inputs "
+                f"{sorted(inputs)}; got {type(signal).__name__}"
+            )
+        signal = dict.fromkeys(inputs, signal)
+    unknown = [name for name in signal if name not in inputs]
+    if unknown:
+        raise ValueError(f"signal must be for the inputs {sorted(inputs)}; got {unknown[0]!r}")
+    return {name: signal_of(name, inputs[name], values) for name, values in signal.items()}
+
+
+def _numbers(shape: tuple[int, ...], first: int) -> np.ndarray:
+    """Return the neurons of a node, in an array of its shape."""
+    neurons = np.arange(first, first + int(np.prod(shape)))
+    if len(shape) == 3:
+        channels, rows, columns = shape
+        return checks.read_only(neurons.reshape(rows, columns, channels).transpose(2, 0, 1))
+    return checks.read_only(neurons.reshape(shape))
+
+
+def _by_neuron(populations: dict[str, np.ndarray], values: dict[str, np.ndarray]) -> np.ndarray:
+    """Return values of the elements of all nodes in the order of the neurons."""
+    result = np.empty(sum(neurons.size for neurons in populations.values()))
+    for name, neurons in populations.items():
+        result[neurons.ravel()] = values[name]
+    return result
+
+
+def _weights(
+    populations: dict[str, np.ndarray], drives: Mapping[str, IncomingCurrents]
+) -> np.ndarray | sparse.csr_array | BlockWeights | StencilWeights:
+    """Return the weights, in the form nearest to that of the graph."""
+    if len(populations) == 1:
+        ((name, neurons),) = populations.items()
+        stencil = _stencil(drives[name].wires.get(name), neurons.shape, name)
+        if stencil is not None:
+            return stencil
+    blocks: dict[tuple[str, str], np.ndarray | sparse.csr_array] = {}
+    for target, drive in drives.items():
+        for source, wire in drive.wires.items():
+            matrix = expanded(wire, populations[source].size)
+            if source == target:
+                _require_no_self(source, matrix.diagonal())
+            # From [target, source], in the order of elements, to [source, target] in the order of neurons.
+            order = [np.argsort(populations[name].ravel()) for name in (source, target)]
+            blocks[source, target] = matrix.T[order[0]][:, order[1]]
+    names = list(populations)
+    if len(names) == 1 and isinstance(blocks.get((names[0],) * 2), np.ndarray):
+        return np.ascontiguousarray(blocks[names[0], names[0]])
+    if blocks and all(isinstance(block, np.ndarray) for block in blocks.values()):
+        firsts = {name: int(neurons.min()) for name, neurons in populations.items()}
+        return BlockWeights(
+            sum(neurons.size for neurons in populations.values()),
+            tuple(
+                Block(first_source=firsts[source], first_target=firsts[target], values=values)
+                for (source, target), values in blocks.items()
+            ),
+        )
+    empty = {
+        (source, target): sparse.csr_array((populations[source].size, populations[target].size))
+        for source in names
+        for target in names
+    }
+    return sparse.csr_array(
+        sparse.block_array(
+            [
+                [sparse.csr_array(blocks.get((source, target), empty[source, target])) for target in names]
+                for source in names
+            ]
+        )
+    )
+
+
+def _stencil(wire: Wire, shape: tuple[int, ...], name: str) -> StencilWeights | None:
+    """Return the weights of a convolution that keeps the grid of a node, or None if they are none such."""
+    if not isinstance(wire, Convolution) or not wire.keeps_grid or shape[1:] != wire.input_shape:
+        return None
+    values = wire.weight.transpose(1, 2, 3, 0)[:, ::-1, ::-1]
+    _require_no_self(name, values[:, values.shape[1] // 2, values.shape[2] // 2].diagonal())
+    return StencilWeights(_without_margins(values), wire.input_shape)
+
+
+def _without_margins(values: np.ndarray) -> np.ndarray:
+    """Return values of a stencil without the outer offsets at which all are zero."""
+    for axis in (1, 2):
+        values = np.moveaxis(values, axis, 0)
+        while len(values) > 1 and not values[0].any() and not values[-1].any():
+            values = values[1:-1]
+        values = np.moveaxis(values, 0, axis)
+    return values
+
+
+def _require_no_self(name: str, own: np.ndarray) -> None:
+    if np.any(own):
+        element = int(np.flatnonzero(own)[0])
+        raise ValueError(
+            f"node {name!r} must not reach its own neurons, only others; got a weight of {own[element]} from "
+            f"element {element} to itself"
+        )

@@ -1,0 +1,346 @@
+"""What the linear nodes of a NIR graph do to a vector: one class for each kind of node.
+
+Values of nodes of any shape are vectors here, in C order of the shape.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
+from scipy import sparse
+
+from snn import checks
+
+Matrix = np.ndarray | sparse.csr_array
+
+MOST_ENTRIES = 2**27
+"""Entries of a matrix that a convolution is expanded to."""
+
+
+class LinearNode(ABC):
+    """y = W x + b.
+
+    Attributes
+    ----------
+    n_inputs : int or None
+        Length of x; None if any will do.
+    """
+
+    n_inputs: int | None = None
+
+    @abstractmethod
+    def apply(self, values: np.ndarray) -> np.ndarray:
+        """Return W x, without b."""
+
+    @abstractmethod
+    def matrix(self) -> Matrix | None:
+        """Return W, or None for the identity."""
+
+    @property
+    def bias(self) -> np.ndarray | float:
+        """b."""
+        return 0.0
+
+    @property
+    def is_zero(self) -> bool:
+        """Whether W is zero, so that no input matters."""
+        return False
+
+
+class Identity(LinearNode):
+    """Nodes that hand on what they get: Output, Flatten, and Input of a graph within a graph."""
+
+    def apply(self, values: np.ndarray) -> np.ndarray:
+        """See `LinearNode`."""
+        return values
+
+    def matrix(self) -> None:
+        """See `LinearNode`."""
+
+
+@dataclass(frozen=True, eq=False)
+class Product(LinearNode):
+    """Affine and Linear: an array and a bias."""
+
+    weight: np.ndarray
+    offset: np.ndarray | float = 0.0
+
+    @property
+    def n_inputs(self) -> int:
+        """See `LinearNode`."""
+        return self.weight.shape[1]
+
+    def apply(self, values: np.ndarray) -> np.ndarray:
+        """See `LinearNode`."""
+        return self.weight @ values
+
+    def matrix(self) -> np.ndarray:
+        """See `LinearNode`."""
+        return self.weight
+
+    @property
+    def bias(self) -> np.ndarray | float:
+        """See `LinearNode`."""
+        return self.offset
+
+    @property
+    def is_zero(self) -> bool:
+        """See `LinearNode`."""
+        return not self.weight.any()
+
+
+@dataclass(frozen=True, eq=False)
+class Factors(LinearNode):
+    """Scale: a factor for each entry."""
+
+    factors: np.ndarray
+
+    @property
+    def n_inputs(self) -> int:
+        """See `LinearNode`."""
+        return len(self.factors)
+
+    def apply(self, values: np.ndarray) -> np.ndarray:
+        """See `LinearNode`."""
+        return self.factors * values
+
+    def matrix(self) -> sparse.csr_array:
+        """See `LinearNode`."""
+        return sparse.diags_array(self.factors, format="csr")
+
+    @property
+    def is_zero(self) -> bool:
+        """See `LinearNode`."""
+        return not self.factors.any()
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Convolution(LinearNode):
+    """Conv2d: y[l, i, j] = b[l] + sum over k, a, b of w[l, k, a, b] x[k, s i + d a - p, s j + d b - p].
+
+    Attributes
+    ----------
+    name : str
+        Of the node.
+    weight : ndarray, shape (n_targets, n_sources / groups, height, width)
+        The kernels.
+    per_channel : ndarray, shape (n_targets,)
+        The bias.
+    input_shape : (int, int)
+        (rows, columns) of x.
+    stride, padding, dilation : (int, int)
+        Along rows and columns.
+    groups : int
+        Into how many groups the channels are divided.
+    """
+
+    name: str
+    weight: np.ndarray
+    per_channel: np.ndarray
+    input_shape: tuple[int, int]
+    stride: tuple[int, int]
+    padding: tuple[int, int]
+    dilation: tuple[int, int]
+    groups: int
+
+    @property
+    def source_channels(self) -> int:
+        """Number of channels of x."""
+        return self.weight.shape[1] * self.groups
+
+    @property
+    def n_inputs(self) -> int:
+        """See `LinearNode`."""
+        return self.source_channels * math.prod(self.input_shape)
+
+    @property
+    def output_grid(self) -> tuple[int, int]:
+        """(rows, columns) of y."""
+        sides = zip(
+            self.input_shape, self.weight.shape[2:], self.stride, self.padding, self.dilation, strict=True
+        )
+        rows, columns = ((n + 2 * p - d * (k - 1) - 1) // s + 1 for n, k, s, p, d in sides)
+        return rows, columns
+
+    @property
+    def bias(self) -> np.ndarray:
+        """See `LinearNode`."""
+        return np.repeat(self.per_channel, math.prod(self.output_grid))
+
+    @property
+    def is_zero(self) -> bool:
+        """See `LinearNode`."""
+        return not self.weight.any()
+
+    @property
+    def keeps_grid(self) -> bool:
+        """Whether x and y have the same grid and the same channels, and offsets go equally far both ways."""
+        n_targets, n_sources, *sides = self.weight.shape
+        return (
+            self.stride == self.dilation == (1, 1)
+            and self.groups == 1
+            and n_targets == n_sources
+            and all(side % 2 == 1 for side in sides)
+            and self.padding == (sides[0] // 2, sides[1] // 2)
+        )
+
+    def apply(self, values: np.ndarray) -> np.ndarray:
+        """See `LinearNode`."""
+        windows = self._windows(values.reshape(self.source_channels, *self.input_shape))
+        return np.concatenate(
+            [
+                np.tensordot(weight, part, axes=([1, 2, 3], [0, 3, 4])).ravel()
+                for weight, part in zip(
+                    np.split(self.weight, self.groups), np.split(windows, self.groups), strict=True
+                )
+            ]
+        )
+
+    def matrix(self) -> sparse.csr_array:
+        """See `LinearNode`."""
+        n_positions = math.prod(self.output_grid)
+        n_entries = self.weight.size * n_positions
+        if n_entries > MOST_ENTRIES:
+            raise ValueError(
+                f"node {self.name!r} must have at most {MOST_ENTRIES:,} weights, written out for every "
+                f"position; got {n_entries:,}"
+            )
+        numbers = np.arange(1, self.n_inputs + 1).reshape(self.source_channels, *self.input_shape)
+        windows = self._windows(numbers)  # zero: beyond the image
+        n_targets, n_sources, height, width = self.weight.shape
+        in_group = n_targets // self.groups
+        shape = (n_targets, *self.output_grid, n_sources, height, width)
+        sources = np.empty(shape, dtype=np.int64)
+        for target in range(n_targets):
+            first = target // in_group * n_sources
+            sources[target] = windows[first : first + n_sources].transpose(1, 2, 0, 3, 4)
+        entries = np.broadcast_to(self.weight[:, np.newaxis, np.newaxis], shape)
+        inside = sources > 0
+        rows = np.arange(n_targets * n_positions).reshape(*shape[:3], 1, 1, 1)
+        return sparse.csr_array(
+            (entries[inside], (np.broadcast_to(rows, shape)[inside], sources[inside] - 1)),
+            shape=(n_targets * n_positions, self.n_inputs),
+        )
+
+    def _windows(self, image: np.ndarray) -> np.ndarray:
+        """Return what each position sees, shape (n_sources, rows, columns, height, width)."""
+        (down, right), (height, width) = self.padding, self.weight.shape[2:]
+        padded = np.pad(image, ((0, 0), (down, down), (right, right)))
+        reach = tuple(d * (k - 1) + 1 for d, k in zip(self.dilation, (height, width), strict=True))
+        windows = sliding_window_view(padded, reach, axis=(1, 2))
+        return windows[:, :: self.stride[0], :: self.stride[1], :: self.dilation[0], :: self.dilation[1]]
+
+
+def linear_node(nir: Any, name: str, node: Any, shape: tuple[int, ...] | None) -> LinearNode | None:
+    """Return what a node does, or None if it is not linear.
+
+    Parameters
+    ----------
+    nir : module
+        NIR.
+    name : str
+        Name of the node.
+    node : nir.NIRNode
+        The node.
+    shape : tuple of int, optional
+        Shape of what reaches the node, where it is known.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If its parameters are not what NIR says.
+    """
+    if isinstance(node, nir.Input | nir.Output | nir.Flatten):
+        return Identity()
+    if isinstance(node, nir.Affine | nir.Linear):
+        weight = parameter(name, "weight", node.weight, shape=(None, None), meaning="(targets, sources)")
+        if isinstance(node, nir.Linear):
+            return Product(weight)
+        bias = parameter(name, "bias", node.bias, shape=weight.shape[:1], meaning="one for each target")
+        return Product(weight, bias)
+    if isinstance(node, nir.Scale):
+        return Factors(parameter(name, "scale", node.scale).ravel())
+    if isinstance(node, nir.Conv2d):
+        return _convolution(name, node, shape)
+    return None
+
+
+def parameter(
+    name: str,
+    what: str,
+    value: Any,
+    *,
+    shape: tuple[int | None, ...] | None = None,
+    meaning: str = "",
+) -> np.ndarray:
+    """Return a parameter of a node as a float64 array, checked."""
+    label = f"{what} of node {name!r}"
+    try:
+        array = np.asarray(value)
+    except (TypeError, ValueError):
+        raise TypeError(f"{label} must be an array of real numbers; got {type(value).__name__}") from None
+    if not array.size:
+        raise ValueError(f"{label} must not be empty; got shape {array.shape}")
+    if array.ndim == 0 and not shape:
+        return np.full((), checks.real_number(label, array))
+    return checks.real_array(label, array, shape=array.shape if shape is None else shape, meaning=meaning)
+
+
+def _convolution(name: str, node: Any, shape: tuple[int, ...] | None) -> Convolution:
+    weight = parameter(
+        name,
+        "weight",
+        node.weight,
+        shape=(None, None, None, None),
+        meaning="(targets, sources, rows, columns)",
+    )
+    bias = parameter(name, "bias", node.bias, shape=weight.shape[:1], meaning="one for each target channel")
+    if node.input_shape is not None:
+        grid = _pair(name, "input_shape", node.input_shape, least=1)
+    elif shape is not None and len(shape) == 3:
+        grid = (int(shape[1]), int(shape[2]))
+    else:
+        raise ValueError(f"node {name!r} must have an input_shape; got None, and what reaches it is no image")
+    dilation = _pair(name, "dilation", node.dilation, least=1)
+    stride = _pair(name, "stride", node.stride, least=1)
+    groups = checks.positive_integer(f"groups of node {name!r}", node.groups)
+    if weight.shape[0] % groups:
+        raise ValueError(f"groups of node {name!r} must divide {weight.shape[0]} channels; got {groups}")
+    padding = node.padding.decode() if isinstance(node.padding, bytes) else node.padding
+    if isinstance(padding, str) and padding == "valid":
+        padding = (0, 0)
+    elif isinstance(padding, str) and padding == "same":
+        reach = [d * (side - 1) for d, side in zip(dilation, weight.shape[2:], strict=True)]
+        if stride != (1, 1) or any(side % 2 for side in reach):
+            raise ValueError(
+                f"padding of node {name!r} must be numbers, not 'same', for strides or kernels of even length"
+            )
+        padding = (reach[0] // 2, reach[1] // 2)
+    convolution = Convolution(
+        name=name,
+        weight=weight,
+        per_channel=bias,
+        input_shape=grid,
+        stride=stride,
+        padding=_pair(name, "padding", padding, least=0),
+        dilation=dilation,
+        groups=groups,
+    )
+    if min(convolution.output_grid) < 1:
+        raise ValueError(f"node {name!r} must have kernels no larger than its image, {grid}, and its padding")
+    return convolution
+
+
+def _pair(name: str, what: str, value: Any, *, least: int) -> tuple[int, int]:
+    values = np.asarray(value)
+    if values.dtype.kind not in "iu" or values.shape not in ((), (1,), (2,)) or (values < least).any():
+        raise ValueError(
+            f"{what} of node {name!r} must be one or two integers of at least {least}; got {value!r:.80}"
+        )
+    first, second = np.broadcast_to(values, (2,))
+    return int(first), int(second)

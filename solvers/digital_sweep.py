@@ -1,0 +1,358 @@
+"""How many bits, which step: digital formats on one problem, against its exact solution."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import product
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from snn import checks
+from snn.digital import DigitalFormat
+from solvers.active_set import solve_active_set
+from solvers.digital import READOUTS, DigitalCodingResult, solve_digital
+from solvers.problem import LassoProblem
+from solvers.result import SparseCodingResult, convergence_warning
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+AXES = {
+    "weight_bits": "bits of a weight",
+    "bias_bits": "bits of a drive",
+    "register_bits": "bits of potentials and currents",
+    "potential_bits": "bits of a potential",
+    "current_bits": "bits of a current",
+    "decay_bits": "bits of a decay",
+    "message_bits": "bits of a message",
+    "delay": "delay (steps)",
+    "time_step": "time step (synaptic time constants)",
+}
+"""What a sweep may vary, and how plots call it."""
+
+FIGURES = {
+    "relative_gap": "certified gap / (1/2 ||signal||²)",
+    "relative_excess": "objective above the optimum / optimum",
+    "support_recall": "share of the exact support found",
+    "support_precision": "share of the support found that is exact",
+    "n_spikes": "spikes a signal",
+}
+"""What a sweep measures of each signal, and how plots call it."""
+
+# No code reaches it: every network runs for the whole duration.
+NO_TOL = 1e-14
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class DigitalSweep:
+    """Digital formats on one problem: a point for each combination of values, a column for each signal.
+
+    Attributes
+    ----------
+    axes : dict of str to tuple
+        What was varied, and its values.  Points are in the order of nested loops, the last axis fastest.
+    relative_gap : ndarray, shape (n_points, n_signals)
+        Certified duality gap in units of ``1/2 ||signal||^2``.
+    relative_excess : ndarray, shape (n_points, n_signals)
+        (E(a) - E*) / E*, with E* the objective of the exact solution.
+    support_recall, support_precision : ndarray, shape (n_points, n_signals)
+        The share of the exact support whose neurons have rates, and the share of the atoms with rates that
+        are in the exact support; 1 where there are none.
+    n_spikes : ndarray of int, shape (n_points, n_signals)
+        Messages sent.
+    ran_away : ndarray of bool, shape (n_points, n_signals)
+        Whether the network was stopped because its potentials ran up to the end of their registers.
+    saturations : ndarray of int, shape (n_points, n_signals, 4)
+        As of `DigitalCodingResult`.
+    exact : SparseCodingResult
+        The exact solution.
+    settings : dict
+        What was the same at all points.
+    """
+
+    axes: Mapping[str, tuple]
+    relative_gap: np.ndarray
+    relative_excess: np.ndarray
+    support_recall: np.ndarray
+    support_precision: np.ndarray
+    n_spikes: np.ndarray
+    ran_away: np.ndarray
+    saturations: np.ndarray
+    exact: SparseCodingResult = field(repr=False)
+    settings: Mapping[str, object] = field(repr=False)
+
+    def __post_init__(self) -> None:
+        checks.freeze_arrays(self)
+
+    @property
+    def points(self) -> list[dict[str, object]]:
+        """The values of the axes at each point."""
+        return [dict(zip(self.axes, values, strict=True)) for values in product(*self.axes.values())]
+
+    def rows(self) -> list[dict[str, object]]:
+        """Return a record of each point: the values of the axes, the median and the worst of each figure.
+
+        The worst gap and excess are the largest, the worst share of a support the smallest.  ``n_ran_away``
+        counts signals.  ``pandas.DataFrame(sweep.rows())`` is a table.
+        """
+        rows = []
+        for k, point in enumerate(self.points):
+            row = dict(point)
+            for name in FIGURES:
+                values = getattr(self, name)[k]
+                row[f"median_{name}"] = float(np.median(values))
+                if name != "n_spikes":
+                    worst = np.min if name.startswith("support") else np.max
+                    row[f"worst_{name}"] = float(worst(values))
+            row["n_ran_away"] = int(self.ran_away[k].sum())
+            rows.append(row)
+        return rows
+
+    def needed(
+        self, axis: str | None = None, *, within: float = 0.01, figure: str = "relative_gap"
+    ) -> list[tuple[dict[str, object], int | float | None]]:
+        """Return how many bits are needed, or how short a step: the knee, for each combination of the rest.
+
+        Parameters
+        ----------
+        axis : str, optional
+            The axis asked for; by default the first.
+        within : float, default 0.01
+            The figure wanted at the median signal; 0.01 is 1 %, by default of ``1/2 ||signal||^2``.
+        figure : {"relative_gap", "relative_excess"}, default "relative_gap"
+            The certified gap, or the objective above the optimum, of the optimum.
+
+        Returns
+        -------
+        list of (dict, number or None)
+            The values of the other axes, and the smallest value of `axis` from which on all larger ones are
+            within; of a delay, the largest up to which all smaller ones are; of a time step, the longest that
+            is, since shorter ones may be worse.  None if there is none.
+        """
+        axis = next(iter(self.axes)) if axis is None else checks.one_of("axis", axis, tuple(self.axes))
+        within = checks.positive_number("within", within)
+        figure = checks.one_of("figure", figure, ("relative_gap", "relative_excess"))
+        found = []
+        for rest, values, medians in self._lines(axis, figure):
+            if axis == "time_step":
+                good = values[medians <= within]
+                found.append((rest, good.max().item() if len(good) else None))
+                continue
+            # From the finest on.
+            order = np.argsort(values) if axis == "delay" else np.argsort(values)[::-1]
+            n_good = np.cumprod(medians[order] <= within).sum()
+            found.append((rest, values[order[n_good - 1]].item() if n_good else None))
+        return found
+
+    def plot(
+        self,
+        axis: str | None = None,
+        *,
+        figure: str = "relative_gap",
+        within: float | None = 0.01,
+        ax: Axes | None = None,
+    ) -> Axes:
+        """Plot the median over the signals along one axis, a line for each combination of the other axes.
+
+        Parameters
+        ----------
+        axis : str, optional
+            The axis; by default the first.
+        figure : str, default "relative_gap"
+            One of `FIGURES`.
+        within : float or None, default 0.01
+            Mark where a gap or an excess comes within this, as `needed` says; None to mark nothing.
+        ax : matplotlib.axes.Axes, optional
+            Where to draw; by default the current axes.
+
+        Returns
+        -------
+        matplotlib.axes.Axes
+        """
+        axis = next(iter(self.axes)) if axis is None else checks.one_of("axis", axis, tuple(self.axes))
+        figure = checks.one_of("figure", figure, tuple(FIGURES))
+        import matplotlib.pyplot as plt  # takes longer to import than all else
+        from matplotlib.axes import Axes
+
+        ax = plt.gca() if ax is None else checks.instance_of("ax", ax, Axes)
+        lines = {}
+        for rest, values, medians in self._lines(axis, figure):
+            label = ", ".join(f"{value:g} {AXES[name]}" for name, value in rest.items())
+            (lines[label],) = ax.plot(values, medians, "o-", markersize=4, label=label or None)
+        if not figure.startswith("support"):
+            ax.set_yscale("log")
+        if axis == "time_step":
+            ax.set_xscale("log", base=2)
+        if within is not None and figure in ("relative_gap", "relative_excess"):
+            ax.axhline(within, color="0.6", linewidth=0.8)
+            knees = self.needed(axis, within=within, figure=figure)
+            for (rest, knee), line in zip(knees, lines.values(), strict=True):
+                if knee is None:
+                    continue
+                _, values, medians = next(entry for entry in self._lines(axis, figure) if entry[0] == rest)
+                height = medians[values == knee][0]
+                ax.plot([knee], [height], "o", markersize=10, markerfacecolor="none", color=line.get_color())
+        ax.set_xlabel(AXES[axis])
+        ax.set_ylabel(FIGURES[figure])
+        if len(lines) > 1:
+            ax.legend(frameon=False, fontsize="small")
+        return ax
+
+    def _lines(self, axis: str, figure: str) -> list[tuple[dict[str, object], np.ndarray, np.ndarray]]:
+        """Return for each combination of the other axes: its values, those of `axis`, and the medians."""
+        shape = [len(values) for values in self.axes.values()]
+        medians = np.median(getattr(self, figure), axis=1).reshape(shape)
+        position = list(self.axes).index(axis)
+        rest = {name: values for name, values in self.axes.items() if name != axis}
+        along = np.moveaxis(medians, position, -1).reshape(-1, shape[position])
+        combinations = [dict(zip(rest, values, strict=True)) for values in product(*rest.values())]
+        values = np.array(self.axes[axis])
+        return [(point, values, line) for point, line in zip(combinations, along, strict=True)]
+
+
+def sweep_digital(
+    problem: LassoProblem,
+    axes: Mapping[str, Sequence[int | float]],
+    *,
+    format: DigitalFormat | None = None,
+    time_step: float = 0.25,
+    duration: float = 500.0,
+    readout: str = "smooth",
+    refine: bool = False,
+    rng: int | np.random.Generator | None = 0,
+    n_jobs: int | None = None,
+) -> DigitalSweep:
+    """Solve one problem with digital neurons of many formats, and compare with the exact solution.
+
+    Parameters
+    ----------
+    problem : LassoProblem
+        The problem; a few dozen signals tell enough.
+    axes : mapping of str to sequence of numbers
+        What to vary: "weight_bits", "bias_bits", "register_bits" (potentials and currents), "potential_bits",
+        "current_bits", "decay_bits", "message_bits", "delay", "time_step".  All combinations are solved.
+    format : DigitalFormat, optional
+        Everything that no axis varies; by default that of `DigitalFormat`.
+    time_step : float, default 0.25
+        The step, unless an axis varies it.
+    duration : float, default 500
+        Simulated time of each signal, in synaptic time constants.
+    readout, refine
+        As of `solve_digital`.  Without refinement the answer is the network's alone.
+    rng : int, Generator or None, default 0
+        For weights that are rounded stochastically.
+    n_jobs : int, optional
+        As of `solve_spiking`.
+
+    Returns
+    -------
+    DigitalSweep
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is of the wrong kind or value, or there is no digital network of a combination.
+    """
+    checks.instance_of("problem", problem, LassoProblem)
+    format = DigitalFormat() if format is None else checks.instance_of("format", format, DigitalFormat)
+    axes = _checked_axes(axes)
+    duration = checks.positive_number("duration", duration)
+    readout = checks.one_of("readout", readout, READOUTS)
+    settings = {"max_duration": duration, "readout": readout, "refine": refine, "rng": rng}
+
+    exact = solve_active_set(problem)
+    points = [dict(zip(axes, values, strict=True)) for values in product(*axes.values())]
+    solved = []
+    for point in points:
+        try:
+            with warnings.catch_warnings():
+                # A gap is what is asked for, not an accident.
+                warnings.simplefilter("ignore", convergence_warning())
+                solved.append(
+                    solve_digital(
+                        problem,
+                        varied(format, point),
+                        tol=NO_TOL,
+                        time_step=point.get("time_step", time_step),
+                        n_jobs=n_jobs,
+                        **settings,
+                    )
+                )
+        except ValueError as error:
+            described = ", ".join(f"{name}={value}" for name, value in point.items())
+            raise ValueError(f"axes must combine to formats that exist; with {described}: {error}") from None
+    # A signal of zeros has the code zero, no gap and no objective.
+    energies, optimum = (np.where(x > 0.0, x, 1.0) for x in (problem.energies, exact.objective))
+    return DigitalSweep(
+        axes=axes,
+        relative_gap=np.stack([result.duality_gap / energies for result in solved]),
+        relative_excess=np.stack([(result.objective - exact.objective) / optimum for result in solved]),
+        n_spikes=np.stack([result.n_steps for result in solved]),
+        ran_away=np.stack([result.ran_away for result in solved]),
+        saturations=np.stack([result.saturations for result in solved]),
+        exact=exact,
+        settings={"format": format, "time_step": time_step, **settings},
+        **_support_shares(solved, exact),
+    )
+
+
+def varied(format: DigitalFormat, point: Mapping[str, int | float]) -> DigitalFormat:
+    """Return a format with the values of a point of a sweep.
+
+    Parameters
+    ----------
+    format : DigitalFormat
+        What is not varied.
+    point : mapping of str to number
+        Names as of `sweep_digital`; "time_step" is not of the format, and ignored.
+    """
+    for name, value in point.items():
+        if name == "weight_bits":
+            format = replace(format, weights=replace(format.weights, bits=value))
+        elif name == "bias_bits":
+            format = replace(format, bias=replace(format.bias, bits=value))
+        elif name == "register_bits":
+            format = replace(format, potential_bits=value, current_bits=value)
+        elif name != "time_step":
+            format = replace(format, **{name: value})
+    return format
+
+
+def _support_shares(solved: list[DigitalCodingResult], exact: SparseCodingResult) -> dict[str, np.ndarray]:
+    """Return recall and precision of the supports, of each point and signal."""
+    wanted = exact.codes != 0.0
+    recall, precision = [], []
+    for result in solved:
+        found = result.codes != 0.0
+        both = (found & wanted).sum(axis=1)
+        recall.append(_share(both, wanted.sum(axis=1)))
+        precision.append(_share(both, found.sum(axis=1)))
+    return {"support_recall": np.stack(recall), "support_precision": np.stack(precision)}
+
+
+def _share(part: np.ndarray, whole: np.ndarray) -> np.ndarray:
+    return np.where(whole > 0, part / np.maximum(whole, 1), 1.0)
+
+
+def _checked_axes(axes: Mapping[str, Sequence[int | float]]) -> dict[str, tuple]:
+    if not isinstance(axes, Mapping):
+        raise TypeError(f"axes must be a mapping of names to values; got {type(axes).__name__}")
+    if not axes:
+        raise ValueError("axes must name at least one thing to vary; got none")
+    checked = {}
+    for name, values in axes.items():
+        checks.one_of("a name in axes", name, tuple(AXES))
+        if not isinstance(values, (Sequence, np.ndarray)) or isinstance(values, str):
+            raise TypeError(f"axes[{name!r}] must be a sequence of numbers; got {type(values).__name__}")
+        if len(values) == 0:
+            raise ValueError(f"axes[{name!r}] must not be empty")
+        convert = checks.positive_number if name == "time_step" else checks.integer
+        checked[name] = tuple(convert(f"axes[{name!r}]", value) for value in values)
+        if len(set(checked[name])) < len(checked[name]):
+            raise ValueError(f"axes[{name!r}] must not repeat a value")
+    if "register_bits" in checked and {"potential_bits", "current_bits"} & set(checked):
+        raise ValueError("axes must not vary register_bits and one of its two parts, potentials and currents")
+    return checked

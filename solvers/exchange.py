@@ -1,0 +1,70 @@
+"""The network of a LASSO problem as a NIR graph."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from snn import SpikingNetwork, checks
+from snn.exchange import InputConvolution, to_nir
+from solvers.convolution import ConvolutionalDictionary
+from solvers.gram import gram_of
+from solvers.problem import LassoProblem
+from solvers.spiking_network import LassoNetwork
+
+if TYPE_CHECKING:
+    import nir
+
+
+def problem_to_nir(problem: LassoProblem, *, scale: float = 1.0, time_constant: float = 1.0) -> nir.NIRGraph:
+    """Return the spiking network of a problem as a NIR graph whose input is the signal.
+
+    With D the dictionary, its atoms in rows, and G its Gram matrix::
+
+        Input(s) -> Affine(D, -lambda) -> IF(v_threshold=diag G) -> Output
+        IF -> LI(tau=1) -> Affine(-(G - diag G), 0) -> IF
+
+    Rates of the neurons, times `scale`, tend to the code of whatever signal the input holds.  The neurons are
+    those of `lasso_network`, in its order.  The graph of a convolutional dictionary has Conv2d nodes.
+
+    Parameters
+    ----------
+    problem : LassoProblem
+        The problem; its signals are not used.
+    scale : float, default 1.0
+        The value of a code for one unit of spike rate; a smaller one causes more spikes.
+    time_constant : float, default 1.0
+        The synaptic time constant in the graph's unit of time.
+
+    Returns
+    -------
+    nir.NIRGraph
+        `snn.exchange.from_nir` reads it back with ``signal=problem.signals[i]``; `snn.exchange.for_reader`
+        adapts it to other programs.
+
+    Raises
+    ------
+    ImportError
+        If NIR is not installed: ``pip install 'sparsespike[nir]'``.
+    TypeError, ValueError
+        If an argument is of the wrong kind or value; if the penalty of a convolutional dictionary differs
+        between positions; or if the network is too large for a dense array.
+    """
+    checks.instance_of("problem", problem, LassoProblem)
+    scale = checks.positive_number("scale", scale)
+    signs = (1.0,) if problem.positive else (1.0, -1.0)
+    problem.require_no_weights()
+    layer = LassoNetwork(gram_of(problem), positive=problem.positive)
+    bias = np.concatenate([-problem.l1_weights for _ in signs]) / scale
+    network = SpikingNetwork(layer.weights, layer.in_network_order(bias), layer.firing_threshold)
+    dictionary = problem.dictionary
+    if isinstance(dictionary, ConvolutionalDictionary):
+        kernels = dictionary.kernels
+        if kernels.ndim == 4:  # colours last
+            kernels = kernels.transpose(0, 3, 1, 2)
+        kernels = np.concatenate([sign * kernels for sign in signs]) / scale
+        input_weights = InputConvolution(kernels, dictionary.image_shape, dictionary.stride)
+    else:
+        input_weights = np.concatenate([sign * problem.atoms.toarray() for sign in signs]) / scale
+    return to_nir(network, input_weights=input_weights, time_constant=time_constant)

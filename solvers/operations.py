@@ -1,0 +1,186 @@
+"""What a solver's answer costs in operations, part by part."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from snn import OperationCounts
+from solvers.problem import LassoProblem
+
+DRIVE, GRAM, NETWORK, READ_OUT, METHOD, POLISH, START, CERTIFICATE = PARTS = (
+    "drive",
+    "gram",
+    "network",
+    "read-out",
+    "method",
+    "polish",
+    "start",
+    "certificate",
+)
+"""What operations are for; docs/operations.md says what is counted in each part."""
+
+EXACT, AT_LEAST, AT_MOST = BOUNDS = ("exact", "at least", "at most")
+SIGNS = {EXACT: "", AT_LEAST: ">= ", AT_MOST: "<= "}
+
+
+class Work(NamedTuple):
+    """What a solver says of its work: plain numbers, of which `OperationLedger` is made when asked for."""
+
+    multiply_adds: Mapping[str, Sequence[int] | np.ndarray]
+    """Of each part, one number a signal."""
+    bound: str = EXACT
+    """Whether these are exact, or what a library at least, or at most, has done."""
+
+
+class OperationLedger(Mapping[str, OperationCounts]):
+    """The operations of a solver by what they were for: a mapping from the names of parts to counts.
+
+    Counts are arrays of one entry a signal.  The Gram matrix, which many signals share, is not counted, but
+    where it is computed for one signal alone.
+
+    Parameters
+    ----------
+    parts : mapping of str to OperationCounts
+        Of some of these names: "drive" (correlations of the signals with the atoms), "gram" (entries of the
+        Gram matrix computed for one signal alone), "network" (what the spiking network does), "read-out"
+        (codes read from spikes, their gaps, and the drives of later stages), "method" (what any other solver
+        does), "polish" (the active-set method after spikes), "start" (what a start was made of),
+        "certificate".
+    bound : {"exact", "at least", "at most"}, default "exact"
+        Whether counts of the method are exact, or bounds on what a library does that hides them.
+    """
+
+    def __init__(self, parts: Mapping[str, OperationCounts], *, bound: str = EXACT) -> None:
+        _require_parts("parts", parts)
+        if bound not in BOUNDS:
+            raise ValueError(f"bound must be one of {BOUNDS}; got {bound!r}")
+        self._parts = {name: parts[name] for name in PARTS if name in parts}
+        self.bound = bound
+
+    def __getitem__(self, name: str) -> OperationCounts:
+        return self._parts[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._parts)
+
+    def __len__(self) -> int:
+        return len(self._parts)
+
+    def __repr__(self) -> str:
+        cells = [f"{name}: {_described(counts.total())}" for name, counts in self.items()]
+        return f"<OperationLedger, {self.bound}; {'; '.join(cells)}>"
+
+    def counts(self, *names: str) -> OperationCounts:
+        """Return the counts of some parts together; of all, if none is named.
+
+        Parameters
+        ----------
+        *names : str
+            Parts; those that this solver does not have count as zero.
+        """
+        _require_parts("names", names)
+        return sum((self[name] for name in names or self if name in self), OperationCounts())
+
+    def without(self, *names: str) -> OperationCounts:
+        """Return the counts of all parts but some: ``without("certificate")`` compares methods.
+
+        Parameters
+        ----------
+        *names : str
+            Parts to leave out.
+        """
+        _require_parts("names", names)
+        left = [name for name in PARTS if name not in names]
+        return self.counts(*left) if left else OperationCounts()
+
+
+def ledger_of(work: Work, **networks: OperationCounts) -> OperationLedger:
+    """Return the ledger of some work, and of what a network did.
+
+    Parameters
+    ----------
+    work : Work
+        The multiply-adds.
+    **networks : OperationCounts
+        Parts that are more than multiply-adds.
+    """
+    parts = {
+        name: OperationCounts(multiply_adds=np.asarray(counts)) for name, counts in work.multiply_adds.items()
+    }
+    return OperationLedger(parts | networks, bound=work.bound)
+
+
+def added(ledgers: Sequence[OperationLedger], *, once: Sequence[str] = ()) -> OperationLedger:
+    """Return the sum of the ledgers of one solver, part by part.
+
+    Parameters
+    ----------
+    ledgers : sequence of OperationLedger
+        At least one.
+    once : sequence of str
+        Parts that are done once for all, as the first ledger says.
+    """
+    parts = {
+        name: ledgers[0][name] if name in once else sum(ledger[name] for ledger in ledgers if name in ledger)
+        for name in PARTS
+        if any(name in ledger for ledger in ledgers)
+    }
+    return OperationLedger(parts, bound=ledgers[0].bound)
+
+
+def with_start(work: Work, start: Work) -> Work:
+    """Return the work of a solver, and of another one that gave it its start.
+
+    Certificates are those of both; the drive is computed once; all else of the other solver is for the start.
+
+    Parameters
+    ----------
+    work, start : Work
+        Of the solver, and of that of the start.
+    """
+    certificates = np.asarray(work.multiply_adds[CERTIFICATE]) + start.multiply_adds[CERTIFICATE]
+    before = sum(
+        np.asarray(counts) for name, counts in start.multiply_adds.items() if name not in (DRIVE, CERTIFICATE)
+    )
+    return work._replace(multiply_adds={**work.multiply_adds, START: before, CERTIFICATE: certificates})
+
+
+def drive_work(problem: LassoProblem) -> int:
+    """Return the multiply-adds of the correlations of one signal with all atoms."""
+    return problem.n_atoms * problem.atoms.features_of_atom
+
+
+def certificate_work(problem: LassoProblem, support_size: np.ndarray | int) -> np.ndarray | int:
+    """Return the multiply-adds of one certificate of a code.
+
+    The residual is computed from parts that are exact and a rest, three products for each; then come its
+    correlations with all atoms, and two inner products.
+
+    Parameters
+    ----------
+    problem : LassoProblem
+        The problem.
+    support_size : ndarray of int or int
+        Entries of the code that are not zero.
+    """
+    n_covered = problem.atoms.features_of_atom
+    return (3 * support_size + problem.n_atoms) * n_covered + 2 * problem.n_features
+
+
+def _require_parts(argument: str, names: Iterable[str]) -> None:
+    for name in names:
+        if name not in PARTS:
+            raise ValueError(f"{argument} must be of {', '.join(PARTS)}; got {name!r}")
+
+
+def _described(counts: OperationCounts) -> str:
+    named = {
+        "spikes": counts.spikes,
+        "synaptic operations": counts.synaptic_operations,
+        "neuron updates": counts.neuron_updates,
+        "multiply-adds": counts.multiply_adds,
+    }
+    return ", ".join(f"{value:,} {name}" for name, value in named.items() if value) or "nothing"

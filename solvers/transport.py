@@ -1,0 +1,127 @@
+"""How the tasks of a call travel to other processes: what they have in common goes once to each process."""
+
+from __future__ import annotations
+
+import pickle
+import uuid
+from collections import OrderedDict
+from threading import Lock
+from typing import Any, NamedTuple
+
+import cloudpickle
+import numpy as np
+
+# Bytes: of SIMD registers, and of what joblib and Dask promise for the arrays they bring.
+ALIGNMENT = 64
+NEEDED_ALIGNMENT = 16
+# Opened in one process at a time; those of calls before are forgotten.
+MOST_OPENED = 2
+
+
+class Task(NamedTuple):
+    """A task as it travels: its pickle, and which arrays of what is shared it refers to."""
+
+    pickled: bytes
+    positions: list[int]
+
+
+class Shared:
+    """What the tasks of a call have in common, in one array of bytes.
+
+    joblib and Dask send a large array, an argument of many tasks, once to each process; of an object with
+    arrays in it they send a copy with every task.
+
+    Parameters
+    ----------
+    content : object
+        Anything that can be pickled.
+
+    Attributes
+    ----------
+    key : str
+        A name that no other has.
+    packed : ndarray of uint8
+        The content, for `opened`.
+    """
+
+    def __init__(self, content: Any) -> None:
+        self.key = uuid.uuid4().hex
+        self._buffers: list[pickle.PickleBuffer] = []
+        # As joblib and Dask do it: also for classes that are defined in the caller's program.
+        pickled = cloudpickle.dumps(content, protocol=5, buffer_callback=self._buffers.append)
+        pieces = [buffer.raw() for buffer in self._buffers]
+        # Kept with the buffers: an array is known by where it is.
+        self._positions = {_place(piece): k for k, piece in enumerate(pieces) if piece.nbytes}
+        ends = np.cumsum([0, *(-(-piece.nbytes // ALIGNMENT) * ALIGNMENT for piece in pieces)])
+        index = pickle.dumps((pickled, ends[:-1].tolist(), [piece.nbytes for piece in pieces]))
+        self.packed = np.zeros(ends[-1] + len(index) + 8, dtype=np.uint8)
+        for begin, piece in zip(ends, pieces, strict=False):
+            self.packed[begin : begin + piece.nbytes] = np.frombuffer(piece, dtype=np.uint8)
+        self.packed[ends[-1] : -8] = np.frombuffer(index, dtype=np.uint8)
+        self.packed[-8:] = np.frombuffer(len(index).to_bytes(8, "little"), dtype=np.uint8)
+
+    def task(self, content: Any) -> Task:
+        """Return a task as it travels, without the arrays that are shared.
+
+        Parameters
+        ----------
+        content : object
+            What the task is about.
+        """
+        positions: list[int] = []
+
+        def stays(buffer: pickle.PickleBuffer) -> bool:
+            position = self._positions.get(_place(buffer.raw()))
+            if position is not None:
+                positions.append(position)
+            return position is None
+
+        return Task(cloudpickle.dumps(content, protocol=5, buffer_callback=stays), positions)
+
+
+class Opened(NamedTuple):
+    """What is shared, as a process has it."""
+
+    content: Any
+    buffers: list[memoryview]
+
+    def task(self, task: Task) -> Any:
+        """Return what a task is about; its shared arrays are those of `content`, read-only."""
+        return pickle.loads(task.pickled, buffers=[self.buffers[position] for position in task.positions])
+
+
+_opened: OrderedDict[str, Opened] = OrderedDict()
+_LOCK = Lock()
+
+
+def opened(key: str, packed: np.ndarray) -> Opened:
+    """Return what is shared; it is unpacked once in each process.
+
+    Parameters
+    ----------
+    key, packed
+        Of the `Shared`.
+    """
+    with _LOCK:
+        if key not in _opened:
+            while len(_opened) >= MOST_OPENED:
+                _opened.popitem(last=False)
+            _opened[key] = _unpacked(packed)
+        return _opened[key]
+
+
+def _unpacked(packed: np.ndarray) -> Opened:
+    if packed.ctypes.data % NEEDED_ALIGNMENT:
+        # Kernels are compiled for arrays whose numbers do not straddle addresses.
+        packed = packed.copy()
+    everything = memoryview(packed).toreadonly()
+    end = len(packed) - 8
+    begin = end - int.from_bytes(everything[end:], "little")
+    pickled, begins, sizes = pickle.loads(everything[begin:end])
+    buffers = [everything[first : first + size] for first, size in zip(begins, sizes, strict=True)]
+    return Opened(pickle.loads(pickled, buffers=buffers), buffers)
+
+
+def _place(piece: memoryview) -> tuple[int, int]:
+    """Return where a piece of memory is, and how long it is."""
+    return np.frombuffer(piece, dtype=np.uint8).ctypes.data, piece.nbytes

@@ -1,0 +1,34 @@
+"""A Dask cluster of two processes for tests, and ways to kill them."""
+
+import os
+import signal
+from contextlib import contextmanager
+
+import pytest
+
+
+@contextmanager
+def local_cluster(folder):
+    """Two worker processes of one thread each, no dashboard, and a client that is not the default one."""
+    reason = "needs the extra: pip install 'sparsespike[dask]'"
+    distributed = pytest.importorskip("distributed", reason=reason)
+    with (
+        distributed.LocalCluster(
+            n_workers=2,
+            threads_per_worker=1,
+            processes=True,
+            dashboard_address=None,
+            local_directory=str(folder),
+            silence_logs="CRITICAL",
+        ) as cluster,
+        distributed.Client(cluster, set_as_default=False) as client,
+    ):
+        yield client
+
+
+def worker_pids(client):
+    return list(client.run(os.getpid).values())
+
+
+def kill(pid):
+    os.kill(pid, signal.SIGKILL)

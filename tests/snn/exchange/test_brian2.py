@@ -1,0 +1,124 @@
+"""An independent program: Brian2 integrates the same network on a clock, fine or coarse."""
+
+import numpy as np
+import pytest
+
+from snn import NetworkState, SpikingNetwork, simulate, simulate_clocked, traces
+from snn.exchange import to_brian2
+from tests.reference.networks import classo_network, random_dictionary
+
+TIME_STEP = 1e-3
+DURATION = 30.0
+pytestmark = pytest.mark.filterwarnings("ignore")  # Brian2's own dependencies warn
+
+
+@pytest.fixture(scope="module")
+def brian2():
+    brian2 = pytest.importorskip("brian2", reason="Brian2 is an extra: pip install 'sparsespike[brian2]'")
+    target = brian2.prefs.codegen.target
+    brian2.prefs.codegen.target = "numpy"
+    yield brian2
+    brian2.prefs.codegen.target = target
+
+
+@pytest.fixture(scope="module")
+def network():
+    rng = np.random.default_rng(12)
+    dictionary = random_dictionary(rng, 256, 64)
+    code = np.zeros(256)
+    code[rng.choice(256, 12, replace=False)] = rng.uniform(0.5, 1.5, 12)
+    return classo_network(dictionary, code @ dictionary, 0.2)
+
+
+def spikes_of_brian2(brian2, network, *, duration=DURATION, reset="subtract", **options):
+    model = to_brian2(network, reset=reset, **options)
+    model.network.run(duration * brian2.second)
+    spikes = model.spikes()
+    np.testing.assert_array_equal(model.spike_counts, spikes.counts())
+    return spikes
+
+
+@pytest.mark.parametrize("time_step", [1 / 8, 1 / 32])
+def test_spikes_on_a_clock(brian2, network, time_step):
+    """Spike for spike.  Within a step Runge and Kutta's method is exact to dt^5 / 120, 3e-7 and 2e-10."""
+    run = simulate_clocked(network, DURATION, time_step=time_step, record_spikes=True)
+    spikes = spikes_of_brian2(brian2, network, time_step=time_step)
+    assert run.n_spikes > 200
+    np.testing.assert_array_equal(run.spikes.neurons, spikes.neurons)
+    np.testing.assert_allclose(run.spikes.times, spikes.times, rtol=0, atol=1e-9)
+
+
+def test_a_clock_of_euler_throughout_keeps_charge_too(brian2, network):
+    """In Euler's step of both equations the synapse loses what the soma gets, dt h.
+
+    It is the exact step of a current that decays by 1 - dt, and is done in the time -log(1 - dt).
+    """
+    step = 1 / 4
+    longer = -np.log1p(-step)
+    n_steps = round(DURATION / step)
+    drive = network.with_soma_bias(network.soma_bias * (step / longer))
+    run = simulate_clocked(drive, n_steps * longer, time_step=longer, record_spikes=True)
+    spikes = spikes_of_brian2(brian2, network, time_step=step, method="euler")
+    assert run.n_spikes > 200
+    np.testing.assert_array_equal(run.spikes.neurons, spikes.neurons)
+    np.testing.assert_allclose(run.spikes.times / longer, spikes.times / step, rtol=0, atol=1e-9)
+
+
+def test_spike_counts_and_times_of_256_neurons(brian2, network):
+    exact = simulate(network, DURATION, record_spikes=True)
+    assert exact.n_spikes > 200
+    spikes = spikes_of_brian2(brian2, network, time_step=TIME_STEP)
+    np.testing.assert_array_equal(spikes.counts(), exact.spike_counts)
+    late, slope = [], []
+    for neuron in np.flatnonzero(exact.spike_counts):
+        own = exact.spikes.of(neuron)
+        late.append(spikes.of(neuron) - own)
+        slope.append(traces.soma_current(network, exact.spikes, own)[:, neuron])
+    late, slope = np.abs(np.concatenate(late)), np.concatenate(slope)
+    # Within the step. Its spikes act up to a step late, though, which moves potentials by up to a step
+    # times the currents (of order 1), and spikes by that over the slope: more where that is small, and
+    # more again where several neurons that inhibit it are late themselves.
+    assert np.median(late) <= TIME_STEP
+    assert np.percentile(late, 90) <= 2 * TIME_STEP
+    assert (late * slope <= 5 * TIME_STEP).all()
+
+
+def test_the_state_to_start_from(brian2, network):
+    """The second half of a run, from the state after the first, on both sides."""
+    first = simulate(network, 8.0)
+    second = simulate_clocked(network, 8.0, time_step=1 / 32, state=first.state, record_spikes=True)
+    spikes = spikes_of_brian2(brian2, network, duration=8.0, time_step=1 / 32, state=first.state)
+    assert second.n_spikes > 50
+    assert spikes.start == 8.0
+    assert spikes.stop == 16.0
+    np.testing.assert_array_equal(second.spikes.neurons, spikes.neurons)
+    np.testing.assert_allclose(second.spikes.times, spikes.times, rtol=0, atol=1e-8)
+
+
+def test_thresholds_and_reset_to_zero(brian2):
+    """Thresholds other than one, no weights at all, and what a spike leaves of the potential."""
+    network = SpikingNetwork(np.zeros((2, 2)), [0.75, 1.0], [2.0, 0.3])
+    for reset in ("zero", "subtract"):
+        run = simulate_clocked(network, 16.0, time_step=1 / 4, reset=reset)
+        spikes = spikes_of_brian2(brian2, network, duration=16.0, time_step=1 / 4, reset=reset)
+        # Brian2's neuron fires once a step at most; 0.25 in a step is less than a threshold.
+        np.testing.assert_array_equal(run.spike_counts, spikes.counts())
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"time_step": 0.0}, ValueError, "time_step must be positive"),
+        ({"time_step": "fine"}, TypeError, "time_step must be a real number"),
+        ({"time_step": 0.1, "reset": "one"}, ValueError, "reset must be one of 'subtract', 'zero'"),
+        ({"time_step": 0.1, "method": 4}, TypeError, "method must be the name of one of Brian2's methods"),
+        ({"time_step": 0.1, "state": NetworkState.at_rest(3)}, ValueError, "state has 3 neurons"),
+        ({"time_step": 0.1, "record_spikes": 1}, TypeError, "record_spikes must be True or False"),
+    ],
+)
+def test_nonsense_ends_in_a_sentence(options, error, message):
+    network = SpikingNetwork(np.zeros((2, 2)), [1.0, 1.0])
+    with pytest.raises(error, match=message):
+        to_brian2(network, **options)
+    with pytest.raises(TypeError, match="network must be a SpikingNetwork"):
+        to_brian2("network", time_step=0.1)

@@ -1,0 +1,165 @@
+"""Operations counted by hand, by brute force over dense matrices, and what is refused."""
+
+import numpy as np
+import pytest
+
+from snn import (
+    Simulator,
+    SpikingNetwork,
+    StencilWeights,
+    connection_sparsity,
+    footprint,
+    simulate,
+    simulate_clocked,
+)
+from snn.operations import OperationCounts, exact_operations
+from tests.reference.networks import golden_network
+from tests.reference.weight_forms import ANY_MATRIX, NAMES, in_form, random_matrix, stored
+
+FIELDS = (
+    "spikes", "synaptic_operations", "membrane_updates", "neuron_updates", "dense_synaptic_operations",
+    "multiply_adds", "neuron_time", "synapse_time",
+)  # fmt: skip
+
+
+def all_of(counts):
+    return {name: getattr(counts, name) for name in FIELDS}
+
+
+@pytest.mark.parametrize("form", ANY_MATRIX)
+def test_hand_counts_of_the_golden_network(form):
+    """Until t = 4 the neurons fire in the order 2, 0, 1, 2, 0, 2, 2, 0, and each reaches the two others."""
+    counts = simulate(in_form(golden_network(), form), 4.0).operations
+    assert all_of(counts) == {
+        "spikes": 8,
+        "synaptic_operations": 16,
+        "membrane_updates": 24,  # 16 arrivals and 8 resets
+        "neuron_updates": 0,
+        "dense_synaptic_operations": 0,
+        "multiply_adds": 0,
+        "neuron_time": 12.0,
+        "synapse_time": 36.0,
+    }
+
+
+def test_hand_counts_of_the_golden_network_on_a_clock():
+    """In 16 steps of 1/4, three neurons are updated 16 times; a table of 9 weights is looked at 16 times."""
+    exact = simulate(golden_network(), 4.0).operations.on_clock(0.25)
+    clocked = simulate_clocked(golden_network(), 4.0, time_step=0.25).operations
+    for counts in (exact, clocked):
+        assert (counts.neuron_updates, counts.membrane_updates) == (48, 48)
+        assert counts.dense_synaptic_operations == 144
+        assert (counts.neuron_time, counts.synapse_time) == (0.0, 0.0)
+        assert counts.synaptic_operations == 2 * counts.spikes
+        assert counts.activation_sparsity == pytest.approx(1.0 - counts.spikes / 48)
+    assert exact.spikes == 8
+
+
+def test_hand_counts_where_out_degrees_differ():
+    """Neuron 0 reaches both others, neuron 1 one of them, neuron 2 none."""
+    weights = [[0, 1e-3, 1e-3], [0, 0, -1e-3], [0, 0, 0]]
+    run = simulate(SpikingNetwork(weights, [1.0, 0.51, 0.26]), 10.5)
+    np.testing.assert_array_equal(run.spike_counts, [10, 5, 2])
+    assert run.operations.synaptic_operations == 2 * 10 + 5
+    assert run.operations.membrane_updates == 25 + 17
+    assert connection_sparsity(run.network) == pytest.approx(6 / 9)
+
+
+def test_part_of_a_step_is_a_step_and_rounding_is_none():
+    counts = exact_operations(golden_network().weights, np.array([1, 0, 0]), 0.3)
+    assert counts.on_clock(0.1).neuron_updates == 9  # 0.3 / 0.1 is a little less than 3, 0.9 / 0.1 is 9
+    assert counts.on_clock(0.25).neuron_updates == 4  # 0.9 of neuron time
+    assert counts.on_clock(1.0).neuron_updates == 1
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_form_of_weights_against_its_dense_matrix(name):
+    """Deliveries are counted one by one, spike by spike, in the rows of the matrix."""
+    rng = np.random.default_rng(3)
+    matrix = random_matrix(name, rng, 12, density=0.6)
+    network = stored(name, matrix, rng.uniform(0.2, 1.0, len(matrix)))
+    exact = simulate(network, 12.0, record_spikes=True)
+    clocked = simulate_clocked(network, 12.0, time_step=0.125, record_spikes=True)
+    for run in (exact, clocked):
+        reached = sum(np.count_nonzero(matrix[neuron]) for neuron in run.spikes.neurons)
+        assert run.n_spikes > 20
+        assert run.operations.spikes == len(run.spikes)
+        assert run.operations.synaptic_operations == reached
+    assert exact.operations.membrane_updates == exact.operations.synaptic_operations + exact.n_spikes
+    assert clocked.operations.neuron_updates == 96 * len(matrix)
+    assert clocked.operations.dense_synaptic_operations == 96 * matrix.size
+    assert connection_sparsity(network) == pytest.approx(np.mean(matrix == 0.0))
+
+
+def test_runs_one_after_the_other_add_up():
+    simulator = Simulator(golden_network())
+    parts = [simulator.advance(until).operations for until in (1.0, 2.5, 4.0)]
+    whole = simulate(golden_network(), 4.0).operations
+    assert all_of(sum(parts)) == pytest.approx(all_of(whole))
+
+
+def test_counts_of_several_runs_are_arrays_and_have_a_total():
+    weights = golden_network().weights
+    counts = exact_operations(weights, np.array([[1, 0, 2], [0, 0, 0]]), np.array([2.0, 0.5]))
+    np.testing.assert_array_equal(counts.synaptic_operations, [6, 0])
+    np.testing.assert_array_equal(counts.neuron_time, [6.0, 1.5])
+    assert not counts.spikes.flags.writeable
+    total = counts.total()
+    assert (total.spikes, total.synaptic_operations, total.neuron_time) == (3, 6, 7.5)
+    np.testing.assert_array_equal((counts + counts).spikes, [6, 0])
+    np.testing.assert_array_equal(counts.on_clock(0.5).neuron_updates, [12, 3])
+
+
+def test_footprint_is_what_is_stored():
+    n = 50
+    rng = np.random.default_rng(0)
+    dense = SpikingNetwork(random_matrix("dense", rng, n), np.ones(n))
+    rest = 4 * 8 * n  # drive, threshold, potential, current
+    assert footprint(dense) == 8 * n * n + 8 * n + rest
+    values = np.zeros((2, 3, 3, 2))
+    values[0, 1, 1, 1] = -0.5
+    grid = SpikingNetwork(StencilWeights(values, (5, 5)), np.ones(50))
+    assert footprint(grid) == values.nbytes + rest
+
+
+def test_activation_sparsity_needs_a_clock():
+    counts = simulate(golden_network(), 4.0).operations
+    with pytest.raises(ValueError, match=r"must be asked of counts of a clock.*on_clock"):
+        _ = counts.activation_sparsity
+
+
+def test_sum_of_an_exact_and_a_clocked_run_cannot_be_put_on_a_clock():
+    exact = simulate(golden_network(), 4.0).operations
+    clocked = simulate_clocked(golden_network(), 4.0, time_step=0.25).operations
+    assert (exact + clocked).neuron_updates == 48
+    with pytest.raises(ValueError, match="must be asked of exact runs before their counts are added"):
+        (exact + clocked).on_clock(0.25)
+
+
+@pytest.mark.parametrize(
+    ("error", "message", "fields"),
+    [
+        (TypeError, "spikes must be made of integers; got 1.5", {"spikes": 1.5}),
+        (TypeError, "multiply_adds must be made of integers; got 'many'", {"multiply_adds": "many"}),
+        (TypeError, "neuron_time must be made of real numbers", {"neuron_time": "long"}),
+        (ValueError, "spikes must not be negative; got -1", {"spikes": np.array([2, -1])}),
+        (ValueError, "neuron_time must not be negative", {"neuron_time": -1.0}),
+        (ValueError, "neuron_time must not be negative", {"neuron_time": np.nan}),
+    ],
+)
+def test_bad_counts(error, message, fields):
+    with pytest.raises(error, match=message):
+        OperationCounts(**fields)
+
+
+@pytest.mark.parametrize("time_step", [0.0, -1.0, "a", np.inf])
+def test_bad_time_step(time_step):
+    with pytest.raises((TypeError, ValueError), match="time_step must be"):
+        OperationCounts().on_clock(time_step)
+
+
+def test_other_things_are_not_added():
+    with pytest.raises(TypeError):
+        OperationCounts() + 1
+    with pytest.raises(TypeError):
+        1 + OperationCounts()

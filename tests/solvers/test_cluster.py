@@ -1,0 +1,139 @@
+"""Tasks on a Dask cluster: in order, with the same bits, and nothing lost where workers die."""
+
+import os
+from contextlib import contextmanager
+
+import joblib
+import numpy as np
+import pytest
+
+from solvers import (
+    LassoProblem,
+    penalty_max,
+    solve_active_set,
+    solve_coordinate_descent,
+    solve_spiking,
+    spiking,
+)
+from solvers.cluster import MOST_LOSSES, run_on_cluster
+from solvers.transport import Shared, opened
+from solvers.workers import spread
+from tests.cluster import kill, worker_pids
+
+SOLVERS = {
+    "spikes": solve_spiking,
+    "polished": lambda problem: solve_spiking(problem, polish=True),
+    "active set": solve_active_set,
+    "coordinate descent": solve_coordinate_descent,
+}
+
+
+@pytest.fixture(scope="module")
+def problem():
+    rng = np.random.default_rng(0)
+    dictionary = rng.standard_normal((48, 32))
+    signals = (rng.standard_normal((60, 48)) * (rng.random((60, 48)) < 0.1)) @ dictionary + 0.1
+    return LassoProblem(dictionary, signals, 0.1 * penalty_max(dictionary, signals).min())
+
+
+def require_same_bits(result, expected):
+    for name in ("codes", "duality_gap", "kkt_violation", "objective", "n_steps"):
+        np.testing.assert_array_equal(getattr(result, name), getattr(expected, name), err_msg=name)
+
+
+@pytest.mark.parametrize("name", SOLVERS)
+def test_codes_have_the_bits_of_one_thread(cluster_client, problem, name):
+    expected = SOLVERS[name](problem)
+    with joblib.parallel_config(backend="dask", client=cluster_client):
+        require_same_bits(SOLVERS[name](problem.subset(slice(None))), expected)
+
+
+def test_what_batches_share_travels_once(cluster_client, problem):
+    """Its tasks are as long as their signals, and each process unpacks what they share once."""
+    shared = Shared((solve_spiking, problem.setup))
+    batch = problem.with_signals(problem.signals[:10])
+    assert len(shared.task(batch).pickled) < batch.signals.nbytes + 2000
+    assert shared.packed.nbytes > problem.dictionary.nbytes
+    tasks = [(k,) for k in range(12)]
+    unpacked = run_on_cluster(cluster_client, _unpacked_by, shared, tasks.__getitem__, 12, lambda _: None)
+    assert len({where for _, where in unpacked}) == len({pid for pid, _ in unpacked})
+
+
+def _unpacked_by(key, packed, number):
+    return os.getpid(), (os.getpid(), id(opened(key, packed)))
+
+
+class KillingBar:
+    """A progress bar that kills workers at its first batch."""
+
+    def __init__(self, pids):
+        self.pids = pids
+        self.n_batches = 0
+
+    def update(self):
+        self.n_batches += 1
+        while self.pids:
+            kill(self.pids.pop())
+
+    def within(self, share, text):
+        pass
+
+
+@pytest.mark.parametrize("n_killed", [1, 2])
+def test_killed_workers_lose_nothing(cluster_client, problem, monkeypatch, n_killed):
+    """With all of them goes every copy of what batches share, which Dask itself does not bring back."""
+    cluster_client.wait_for_workers(2, timeout=60)
+    bars = []
+
+    @contextmanager
+    def killing_bar(n_batches, **_):
+        bars.append(KillingBar(worker_pids(cluster_client)[:n_killed]))
+        yield bars[0]
+
+    expected = solve_spiking(problem)
+    monkeypatch.setattr(spiking, "progress_bar", killing_bar)
+    monkeypatch.setattr(spiking, "batch_slices", lambda *_: [slice(k, k + 2) for k in range(0, 60, 2)])
+    with joblib.parallel_config(backend="dask", client=cluster_client):
+        result = solve_spiking(problem.subset(slice(None)))
+    require_same_bits(result, expected)
+    assert bars[0].n_batches == 30
+    assert not bars[0].pids
+
+
+def end_at_once_if_first(number):
+    if number == 0:
+        os._exit(1)
+    return number
+
+
+def test_a_batch_that_kills_its_worker_each_time_ends_in_a_sentence(cluster_client, monkeypatch):
+    # Each time is once here: a new worker takes seconds to start.
+    monkeypatch.setattr(cluster_client.cluster.scheduler, "allowed_failures", 0)
+    with (
+        joblib.parallel_config(backend="dask", client=cluster_client),
+        pytest.raises(RuntimeError, match="begun 1 times, and each time its worker died"),
+    ):
+        spread(end_at_once_if_first, range(2), None, 2, None)
+
+
+def fail(number):
+    raise KeyError(number)
+
+
+def test_an_error_of_a_batch_is_raised(cluster_client):
+    with joblib.parallel_config(backend="dask", client=cluster_client), pytest.raises(KeyError):
+        spread(fail, range(20), None, 2, None)
+
+
+def test_losses_without_end_are_given_up():
+    class LosesEverything:
+        n_scattered = 0
+
+        def scatter(self, *_, **__):
+            self.n_scattered += 1
+            raise OSError("no connection")
+
+    client = LosesEverything()
+    with pytest.raises(RuntimeError, match=f"lost {MOST_LOSSES + 1} times"):
+        run_on_cluster(client, fail, Shared(None), lambda k: (k,), 3, lambda _: None)
+    assert client.n_scattered == MOST_LOSSES + 1
