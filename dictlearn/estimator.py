@@ -24,6 +24,7 @@ from dictlearn.two_phase.start import starting_network
 from dictlearn.two_phase.steps import Steps, UsageSteps
 from dictlearn.two_phase.threads import learning_threads, thread_count
 from snn import checks
+from snn.digital import FixedPoint
 from solvers import LassoProblem, SpikingCodingResult, solve_spiking
 from solvers.conditioning import warn_if_all_zero
 from solvers.estimator_input import checked_codes, checked_input, known_entries, nan_is_missing
@@ -56,8 +57,8 @@ class SpikingDictionaryLearning(
     split_channels : bool, default True
         Whether signals are split in a positive and a negative channel (`dictlearn.split_channels`); if not,
         they must not be negative.
-    kappa, duration, time_step, amplitude, readout
-        How the network is run while it learns; see `LearningSettings`.
+    kappa, duration, time_step, amplitude, readout, weight_format
+        How the network is run while it learns, and what its weights can be; see `LearningSettings`.
     steps : UsageSteps or PaperSteps, optional
         Step sizes and decay, by default ``UsageSteps()``.
     transform_alpha : float or array_like of shape (n_components,), optional
@@ -144,6 +145,7 @@ class SpikingDictionaryLearning(
         time_step: float | None = 1 / 32,
         amplitude: float = 5.0,
         readout: str = "currents",
+        weight_format: FixedPoint | None = None,
         steps: Steps | None = None,
         transform_alpha: float | np.ndarray | None = None,
         positive_code: bool = True,
@@ -168,6 +170,7 @@ class SpikingDictionaryLearning(
         self.time_step = time_step
         self.amplitude = amplitude
         self.readout = readout
+        self.weight_format = weight_format
         self.steps = steps
         self.transform_alpha = transform_alpha
         self.positive_code = positive_code
@@ -402,6 +405,7 @@ class SpikingDictionaryLearning(
             time_step=self.time_step,
             amplitude=self.amplitude,
             readout=self.readout,
+            weight_format=self.weight_format,
             steps=UsageSteps() if self.steps is None else self.steps,
             batch_size=self.batch_size,
         )

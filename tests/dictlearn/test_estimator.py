@@ -29,6 +29,7 @@ from dictlearn import (
 )
 from dictlearn.estimator import SpikingDictionaryLearning
 from dictlearn.order import seed_of_order
+from snn.digital import FixedPoint
 from solvers import IllPosedWarning, LassoProblem, solve_active_set, solve_spiking
 
 
@@ -172,6 +173,17 @@ def test_the_unit_of_the_signals_changes_nothing(signals, fitted, power):
     other = SpikingDictionaryLearning(8, alpha=unit * 0.1, random_state=0).fit(unit * signals)
     np.testing.assert_array_equal(other.components_, fitted.components_)
     np.testing.assert_array_equal(other.transform(unit * signals), unit * fitted.transform(signals))
+
+
+def test_weights_of_few_bits(signals):
+    weight_format = FixedPoint(bits=6, sign="non-negative", rounding="stochastic")
+    learning = SpikingDictionaryLearning(8, max_iter=1, weight_format=weight_format, random_state=0)
+    learning = clone(learning).fit(signals)
+    assert learning.learner_.settings.weight_format == weight_format
+    assert len(np.unique(learning.network_.feedback)) <= 64
+    assert learning.encode(signals).converged
+    with pytest.raises(TypeError, match="weight_format must be"):
+        learning.set_params(weight_format=6).fit(signals)
 
 
 # -- where it starts -----------------------------------------------------------------------------
