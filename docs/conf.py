@@ -50,7 +50,7 @@ html_theme_options = {
 }
 html_show_sourcelink = False
 
-PACKAGES = ("snn", "solvers", "dictlearn")
+PACKAGES = ("snn", "snn.digital", "snn.exchange", "solvers", "dictlearn")
 
 
 def write_reference(_app, _config) -> None:

@@ -19,8 +19,8 @@ def main() -> None:
     given = np.load(source)
     penalty, start = float(given["penalty"]), np.moveaxis(given["start"], 0, -1)
     # sporco's convolution is circular.  With zeros as wide as a kernel behind each crop, no kernel joins
-    # opposite edges.
-    side = start.shape[0] - 1
+    # opposite edges; and 72 = 64 + 8 has small factors, which Fourier transforms like.
+    side = start.shape[0]
     crops = np.pad(given["crops"], [(0, 0), (0, side), (0, side)])
     marks = {round(n) for n in np.geomspace(2, int(n_steps), 5)}
     kept, seconds, passes = [], [], []

@@ -33,8 +33,16 @@ from dictlearn import (
 from examples._common import BLUE, GREEN, GREY, ORANGE, PURPLE, RED, figure, parser, save, table
 from examples._data import held_out, patch_signals, photographs
 from snn.digital import DigitalFormat, FixedPoint
-from solvers import DigitalSweep, LassoProblem, solve_active_set, solve_digital, sweep_digital
-from solvers.optimality import penalty_max
+from solvers import (
+    DigitalSweep,
+    LassoProblem,
+    LCA1Layer,
+    LCA2Layer,
+    solve_active_set,
+    solve_digital,
+    sweep_digital,
+)
+from solvers.optimality import duality_gap, penalty_max
 
 SIDE, N_ATOMS, N_LEARNED, N_ACTIVE = 8, 256, 128, 6
 SHARE = 0.1  # of the largest penalty that gives a code at all
@@ -50,6 +58,21 @@ COLOURS = {"random": BLUE, "patches": ORANGE, "learned": GREEN}
 BEFORE, AFTER, QUANTISED = "before learning", "learned in float64", "learned with so few bits"
 # What no axis varies: weights and drives that do not limit what is measured.
 FORM = DigitalFormat(weights=FixedPoint(bits=12), bias=FixedPoint(bits=16))
+
+
+# Rules of chips, at the widths of Loihi: eight bits of weight, thirteen of drive, registers of 24.
+RULES = {
+    "charge kept": DigitalFormat(),
+    "reset to zero, currents wrap (Loihi)": DigitalFormat(reset="zero", current_overflow="wrap"),
+    "up to 15 spikes a step": DigitalFormat(message_bits=4),
+    "graded spikes of 16 bits": DigitalFormat(message_bits=16, graded=True),
+    "graded, reset to zero": DigitalFormat(message_bits=16, graded=True, reset="zero"),
+    "registers of 16 bits": DigitalFormat(potential_bits=16, current_bits=16),
+    "the same, decay to the nearest": DigitalFormat(
+        potential_bits=16, current_bits=16, decay_rounding="nearest"
+    ),
+}
+LCA_STEPS = 3000
 
 
 class Sweeps(NamedTuple):
@@ -160,6 +183,35 @@ def learning_curves(
     return curves
 
 
+def rules_table(problem: LassoProblem, duration: float) -> list[tuple[str, ...]]:
+    """Return what rules do: gaps and messages of the network alone and in stages; and of Lava's networks."""
+    rows = []
+    for name, form in RULES.items():
+        cells = [name]
+        for refine in (False, True):
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", ConvergenceWarning)
+                result = solve_digital(
+                    problem, form, tol=1e-4, time_step=STEP, max_duration=duration, refine=refine
+                )
+            cells += [
+                f"{np.median(result.duality_gap / problem.energies):.1e}",
+                f"{np.median(result.n_steps):.0f}",
+            ]
+        rows.append(tuple(cells))
+    for kind in (LCA1Layer, LCA2Layer):
+        gaps, messages = [], []
+        for signal in range(problem.n_signals):
+            network = kind.of(problem, signal)
+            run = network.run(LCA_STEPS)
+            one = problem.subset(slice(signal, signal + 1))
+            gaps.append(duality_gap(one, run.v1[np.newaxis] * network.unit)[0] / one.energies[0])
+            messages.append(run.n_messages)
+        name = f"Lava's {kind.__name__}, {LCA_STEPS} steps"
+        rows.append((name, f"{np.median(gaps):.1e}", f"{np.median(messages):.0f}", "", ""))
+    return rows
+
+
 def draw(sweeps: Sweeps, curves: Mapping[str, list[float]], learned_bits: Sequence[int]) -> Figure:
     picture = figure(13.0, 7.6)
     axes = picture.subplots(2, 3)
@@ -176,8 +228,8 @@ def draw(sweeps: Sweeps, curves: Mapping[str, list[float]], learned_bits: Sequen
     lines = [line for line in axes[1, 0].lines if len(line.get_xdata()) > 2]
     for line, colour, width in zip(lines, (RED, PURPLE, BLUE), STEP_REGISTERS, strict=True):
         recolour(axes[1, 0], line, colour)
-        line.set_label(f"{width} bits")
-    axes[1, 0].set(title="steps, by the width of potentials and currents; random")
+        line.set_label(f"potentials and currents of {width} bits")
+    axes[1, 0].set(title="steps, random dictionary")
     axes[1, 1].set(title="delay, steps of 1/4")
     ax = axes[1, 2]
     for name, colour in ((BEFORE, GREY), (AFTER, GREEN), (QUANTISED, RED)):
@@ -232,10 +284,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     bits = sorted(set(options.bits))
     learned = learn(options.samples, None)
-    sweeps = measure(problems(learned, options.signals), bits, options.duration)
+    every = problems(learned, options.signals)
+    sweeps = measure(every, bits, options.duration)
     learned_bits = [n for n in bits if n <= 10]
     curves = learning_curves(options.signals, options.samples, learned_bits, learned, options.duration)
     report(sweeps, curves, learned_bits)
+    print("\nRules, at Loihi's widths, on random atoms; tol 1e-4:")
+    rules = rules_table(every["random"], options.duration)
+    print(table(("rule", "gap", "messages", "gap, stages", "messages, stages"), rules))
     save(draw(sweeps, curves, learned_bits), options.output, "bits.png")
     return 0
 

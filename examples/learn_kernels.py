@@ -39,7 +39,7 @@ from dictlearn import (
 )
 from dictlearn.images.crops import batches_of_crops
 from dictlearn.images.kernel_learning import random_kernels
-from examples._common import BLUE, GREEN, ORANGE, PURPLE, figure, parser, save, signal_to_noise, table
+from examples._common import BLUE, GREEN, ORANGE, PURPLE, SKY, figure, parser, save, signal_to_noise, table
 from examples._data import grey_photograph, photograph_as_it_comes
 from solvers import ConvolutionalDictionary, LassoProblem, solve_active_set
 
@@ -53,11 +53,12 @@ COLOURED_FROM = ("astronaut", "coffee", "rocket", "flower")
 COLOURED = "china"
 NAMES = {
     "spikes": "spiking codes",
+    "spikes, from patches": "spiking codes, from patches",
     "online": "sporco, online",
     "batch": "sporco, batch",
     "patches": "patches, scikit-learn",
 }
-COLOURS = {"spikes": BLUE, "online": ORANGE, "batch": PURPLE, "patches": GREEN}
+COLOURS = {"spikes": BLUE, "spikes, from patches": SKY, "online": ORANGE, "batch": PURPLE, "patches": GREEN}
 
 
 class Course(NamedTuple):
@@ -166,14 +167,14 @@ def held_out_objective(kernels: np.ndarray, held_out: np.ndarray) -> tuple[float
 
 
 def draw_courses(courses: dict[str, Course], shares: dict[str, np.ndarray], start: float) -> Figure:
-    picture = figure(13.0, 7.4)
-    top, bottom = picture.subfigures(2, 1, height_ratios=(1.0, 1.1))
+    picture = figure(13.0, 6.6)
+    top, bottom = picture.subfigures(2, 1, height_ratios=(0.42, 1.0))
     for panel, (name, course) in zip(
         top.subplots(1, len(courses), squeeze=False)[0], courses.items(), strict=True
     ):
         kernels = course.kernels[-1]
         plot_atoms(kernels.reshape(len(kernels), -1), KERNEL_SIDE, ax=panel, columns=8)
-        panel.set_title(f"{NAMES[name]}: {shares[name][-1]:.4f}")
+        panel.set_title(f"{NAMES[name]}: {shares[name][-1]:.4f}", fontsize=10)
     by_time, by_passes = bottom.subplots(1, 2, sharey=True)
     for name, course in courses.items():
         alone = len(course.seconds) == 1
@@ -189,7 +190,7 @@ def draw_courses(courses: dict[str, Course], shares: dict[str, np.ndarray], star
         panel.set(xscale="log", xlabel=label)
     by_time.set(ylabel="objective / energy, on other photographs", title="Held-out objective of exact codes")
     by_passes.set(title="The same, against passes")
-    by_time.legend()
+    bottom.legend(*by_time.get_legend_handles_labels(), loc="outside lower center", ncols=6)
     return picture
 
 
@@ -241,15 +242,34 @@ def colour_picture(n_kernels: int, n_passes: int, side: int | None) -> tuple[Fig
 def main(arguments: Sequence[str] | None = None) -> int:
     command = parser(__doc__.splitlines()[0])
     command.add_argument("--peer", default=sys.executable, help="a Python interpreter that has sporco")
+    command.add_argument("--only", choices=("grey", "colour"), help="one of the two parts")
     command.add_argument("--small", action="store_true", help="few crops, some seconds, without sporco")
     options = command.parse_args(arguments)
-    given = task(6, 8, 2) if options.small else task(32, 64, 12)
-    courses = {"spikes": learn_by_spikes(given, 1 if options.small else 3)}
-    has_peer = options.peer != sys.executable or find_spec("sporco") is not None
-    if has_peer and not options.small:
-        courses["online"] = learn_by_sporco(given, "online", len(given.crops), options.peer)
-        courses["batch"] = learn_by_sporco(given, "batch", 20, options.peer)
-    courses["patches"] = learn_from_patches(given)
+    if options.only != "colour":
+        compare(options.output, options.peer, small=options.small)
+    if options.only != "grey":
+        picture, figures = colour_picture(8 if options.small else 48, 1, 80 if options.small else None)
+        print(", ".join(f"{name} {value:.4g}" for name, value in figures.items()))
+        save(picture, options.output, "colour_kernels.png")
+        write(
+            options.output / "colour_kernels.json", {name: round(value, 6) for name, value in figures.items()}
+        )
+    return 0
+
+
+def compare(output: Path, peer: str, *, small: bool) -> None:
+    """Let all learners learn from the same crops, judge them, print and draw it."""
+    given = task(6, 8, 2) if small else task(32, 64, 12)
+    n_passes = 1 if small else 3
+    patches = learn_from_patches(given)
+    courses = {"spikes": learn_by_spikes(given, n_passes)}
+    from_patches = learn_by_spikes(given._replace(start=patches.kernels[-1]), n_passes)
+    courses["spikes, from patches"] = from_patches._replace(seconds=from_patches.seconds + patches.seconds)
+    has_peer = peer != sys.executable or find_spec("sporco") is not None
+    if has_peer and not small:
+        courses["online"] = learn_by_sporco(given, "online", len(given.crops), peer)
+        courses["batch"] = learn_by_sporco(given, "batch", 12, peer)
+    courses["patches"] = patches
 
     start, start_size = held_out_objective(given.start, given.held_out)
     shares, sizes = {}, {}
@@ -279,10 +299,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if not has_peer:
         print("sporco is not installed: pass --peer PYTHON, an interpreter that has it, to compare")
     print()
-    save(draw_courses(courses, shares, start), options.output, "kernels.png")
-    picture, figures = colour_picture(8 if options.small else 48, 1, 80 if options.small else None)
-    print(", ".join(f"{name} {value:.4g}" for name, value in figures.items()))
-    save(picture, options.output, "colour_kernels.png")
+    save(draw_courses(courses, shares, start), output, "kernels.png")
     results = {
         name: {
             "seconds": np.round(course.seconds, 3).tolist(),
@@ -293,11 +310,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for name, course in courses.items()
     }
     results["start"] = {"objective / energy": round(start, 6)}
-    results["colour"] = {name: round(value, 6) for name, value in figures.items()}
-    path = options.output / "kernels.json"
+    write(output / "kernels.json", results)
+
+
+def write(path: Path, results: dict) -> None:
     path.write_text(json.dumps(results, indent=1) + "\n")
     print(f"figures: {path}")
-    return 0
 
 
 if __name__ == "__main__":

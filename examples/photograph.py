@@ -200,7 +200,7 @@ def network_table(problem: LassoProblem, runs: dict[str, tuple[float, SparseCodi
             )
         largest = relative_gap(problem, result.duality_gap).max()
         rows.append((name, f"{seconds:.2f}", *network, f"{largest:.1e}"))
-    heads = ("mean of a patch", "seconds in all", "time constants", "spikes", "synaptic events")
+    heads = ("mean of a patch", "seconds in all", "time constants", "spikes", "synaptic operations")
     return table((*heads, "largest gap"), rows)
 
 

@@ -11,14 +11,16 @@ import numpy as np
 from joblib import effective_n_jobs
 from scipy import sparse
 
-from snn import SpikingNetwork, checks
+from snn import OperationCounts, SpikingNetwork, checks
 from snn.digital import DigitalFormat, DigitalNetwork
 from snn.digital.run import DigitalRun
 from snn.windows import smooth_rate_of_moments
 from solvers._kernels.batch import CompressedRows, scaled_drive
+from solvers._kernels.refinement import PRODUCTS_OF_RATE
 from solvers.best_codes import BestCodes, joined_optimality
 from solvers.conditioning import warn_if_ill_posed
 from solvers.gram import gram_of
+from solvers.operations import CERTIFICATE, READ_OUT, OperationLedger, Work, ledger_of
 from solvers.optimality import Optimality
 from solvers.problem import LassoProblem
 from solvers.progress import progress_bar
@@ -48,8 +50,8 @@ class DigitalCodingResult(SparseCodingResult):
         Runs of the network, one after the other.
     spikes : CompressedRows
         The entries of `sparse_spike_counts`.
-    duration : ndarray, shape (n_signals,)
-        Simulated time, of all stages, in synaptic time constants.
+    n_clock_steps : ndarray of int, shape (n_signals,)
+        Steps of the network, of all stages.
     scale : ndarray, shape (n_signals,)
         The value of a code for one unit of spike rate, in the last stage.
     saturations : ndarray of int, shape (n_signals, 4)
@@ -66,7 +68,7 @@ class DigitalCodingResult(SparseCodingResult):
     readout: str
     n_stages: np.ndarray
     spikes: CompressedRows
-    duration: np.ndarray
+    n_clock_steps: np.ndarray
     scale: np.ndarray
     saturations: np.ndarray
     ran_away: np.ndarray
@@ -80,11 +82,27 @@ class DigitalCodingResult(SparseCodingResult):
         return compressed_rows((self.problem.n_signals, self.network.n_neurons), self.spikes)
 
     @property
-    def n_updates(self) -> np.ndarray:
-        """Steps times neurons of each signal, shape (n_signals,): what a chip computes whether they fire or
-        not."""
-        n_steps = np.rint(self.duration / self.network.time_step).astype(np.int64)
-        return n_steps * self.network.n_neurons
+    def duration(self) -> np.ndarray:
+        """Simulated time of each signal, of all stages, in synaptic time constants, shape (n_signals,)."""
+        return self.n_clock_steps * self.network.time_step
+
+    @cached_property
+    def operations(self) -> OperationLedger:
+        """What each signal took, part by part: the network, and what was computed beside it.
+
+        A weight that is rounded to zero is none: no message is delivered by it.
+        """
+        # Spikes are counted in the order of results.
+        order = LassoNetwork(gram_of(self.problem), positive=self.problem.positive).in_result_order(
+            np.arange(self.network.n_neurons)
+        )
+        counts = OperationCounts.of_clock(
+            n_neurons=self.network.n_neurons,
+            spikes=self.n_steps,
+            synaptic_operations=self.sparse_spike_counts @ self.network.out_degree[order],
+            n_steps=self.n_clock_steps,
+        )
+        return ledger_of(self.work, network=counts)
 
 
 class Outcome(NamedTuple):
@@ -94,11 +112,12 @@ class Outcome(NamedTuple):
     spikes: CompressedRows
     optimality: Optimality
     n_spikes: np.ndarray
-    duration: np.ndarray
+    n_clock_steps: np.ndarray
     scale: np.ndarray
     n_stages: np.ndarray
     saturations: np.ndarray
     ran_away: np.ndarray
+    multiply_adds: dict[str, np.ndarray]
 
 
 def solve_digital(
@@ -180,6 +199,11 @@ def solve_digital(
         )
     n_jobs = checks.worker_count("n_jobs", n_jobs)
     progress = checks.flag("progress", progress)
+    if problem.has_own_weights:
+        raise TypeError(
+            "problem must have one mask for all signals, because the weights of one network are rounded; got "
+            "one for each signal: solve the signals of each mask apart"
+        )
 
     network = LassoNetwork(gram_of(problem), positive=problem.positive)
     real = SpikingNetwork(network.weights, np.zeros(network.n_neurons), network.firing_threshold)
@@ -210,7 +234,8 @@ def solve_digital(
         readout=readout,
         n_stages=outcome.n_stages,
         spikes=outcome.spikes,
-        duration=outcome.duration,
+        work=Work(outcome.multiply_adds),
+        n_clock_steps=outcome.n_clock_steps,
         scale=outcome.scale,
         saturations=outcome.saturations,
         ran_away=outcome.ran_away,
@@ -226,7 +251,14 @@ def _refined_batch(
     best = BestCodes(problem)
     refined = RefinedCodes(problem, network, tol=tol, max_duration=max_duration, refine=True, digital=digital)
     run_until_certified(refined, best, tol=tol, max_duration=max_duration)
-    return _outcome(best, network, refined.run, refined.scale, refined.n_stages.copy())
+    return _outcome(
+        best,
+        network,
+        refined.run,
+        refined.scale,
+        refined.n_stages.copy(),
+        refined.n_multiply_adds.copy(),
+    )
 
 
 def _one_run_batch(
@@ -258,6 +290,8 @@ def _one_run_batch(
     # What a network that runs away says is worse than nothing.
     best.put(active, np.zeros((n_signals, problem.n_atoms)), if_better=False)
     active = active[best.missed(active, tol)]
+    n_read_out = np.zeros(n_signals, dtype=np.int64)
+    products = PRODUCTS_OF_RATE if readout == "smooth" else 1
     n_steps, last = 0, max(1, int(max_duration / digital.time_step))
     wanted = FIRST_LOOK / digital.time_step
     while len(active) and n_steps < last:
@@ -265,6 +299,7 @@ def _one_run_batch(
         wanted *= LOOK_GROWTH
         run.advance(n_steps, active=active)
         time = n_steps * digital.time_step
+        n_read_out[active] += products * network.n_neurons
         if readout == "smooth":
             rates = smooth_rate_of_moments(run.window_moments[active], time)
         else:
@@ -273,7 +308,7 @@ def _one_run_batch(
         codes = signed(rates, positive=network.positive) * scale[active, np.newaxis]
         best.put(active, codes, if_better=True)
         active = active[best.missed(active, tol) & ~run.runs_away(active)]
-    return _outcome(best, network, run, scale, np.ones(n_signals, dtype=np.int64))
+    return _outcome(best, network, run, scale, np.ones(n_signals, dtype=np.int64), n_read_out)
 
 
 def _outcome(
@@ -282,17 +317,19 @@ def _outcome(
     run: DigitalRun,
     scale: np.ndarray,
     n_stages: np.ndarray,
+    n_read_out: np.ndarray,
 ) -> Outcome:
     return Outcome(
         best.codes,
         entries_of(network.in_result_order(run.spike_counts)),
         best.optimality,
         run.spike_counts.sum(axis=1),
-        run.total_steps * run.network.time_step,
+        run.total_steps,
         scale,
         n_stages,
         run.overflows.sum(axis=1),
         run.runs_away(np.arange(len(scale))),
+        {READ_OUT: n_read_out, CERTIFICATE: best.n_multiply_adds},
     )
 
 
@@ -300,10 +337,11 @@ def _joined(outcomes: list[Outcome]) -> Outcome:
     """Return the outcomes of several batches as one."""
     if len(outcomes) == 1:
         return outcomes[0]
-    codes, spikes, optimality, *arrays = zip(*outcomes, strict=True)
+    codes, spikes, optimality, *arrays, multiply_adds = zip(*outcomes, strict=True)
     return Outcome(
         sparse.vstack(codes, format="csr"),
         joined_rows(spikes),
         joined_optimality(optimality),
         *map(np.concatenate, arrays),
+        {name: np.concatenate([part[name] for part in multiply_adds]) for name in multiply_adds[0]},
     )

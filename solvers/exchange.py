@@ -26,7 +26,8 @@ def problem_to_nir(problem: LassoProblem, *, scale: float = 1.0, time_constant: 
         IF -> LI(tau=1) -> Affine(-(G - diag G), 0) -> IF
 
     Rates of the neurons, times `scale`, tend to the code of whatever signal the input holds.  The neurons are
-    those of `lasso_network`, in its order.  The graph of a convolutional dictionary has Conv2d nodes.
+    those of `lasso_network`, in its order.  The graph of a convolutional dictionary has Conv2d nodes; its
+    input is an image, of shape (1, rows, columns), or with its colours first.
 
     Parameters
     ----------
@@ -66,5 +67,7 @@ def problem_to_nir(problem: LassoProblem, *, scale: float = 1.0, time_constant: 
         kernels = np.concatenate([sign * kernels for sign in signs]) / scale
         input_weights = InputConvolution(kernels, dictionary.image_shape, dictionary.stride)
     else:
-        input_weights = np.concatenate([sign * problem.atoms.toarray() for sign in signs]) / scale
+        # The correlations of unit signals: what a signal adds to each neuron.
+        columns = problem.with_signals(np.eye(problem.n_features)).correlations.T
+        input_weights = np.concatenate([sign * columns for sign in signs]) / scale
     return to_nir(network, input_weights=input_weights, time_constant=time_constant)

@@ -341,7 +341,8 @@ class Iterates:
             # A number takes a third of the time of an array of one entry.
             self._n_active_alone += np.count_nonzero(self.codes)
         else:
-            self.n_active += np.count_nonzero(self.codes, axis=1)
+            # A third of the time of `count_nonzero` along an axis.
+            self.n_active += (self.codes != 0.0).view(np.uint8).sum(axis=1, dtype=np.uint32)
 
     @property
     def n_products(self) -> np.ndarray:

@@ -12,6 +12,13 @@ settings.load_profile("reproducible")
 
 
 @pytest.fixture(scope="session")
-def cluster_client(tmp_path_factory):
+def session_cluster(tmp_path_factory):
     with local_cluster(tmp_path_factory.mktemp("dask")) as client:
         yield client
+
+
+@pytest.fixture
+def cluster_client(session_cluster):
+    """A client of a cluster of two processes, both alive; tests may kill them."""
+    session_cluster.wait_for_workers(2, timeout=120)
+    return session_cluster

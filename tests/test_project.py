@@ -16,7 +16,11 @@ import pytest
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 PACKAGES = ("snn", "solvers", "dictlearn")
-PUBLIC = [(package, name) for package in PACKAGES for name in importlib.import_module(package).__all__]
+PUBLIC = [
+    (package, name)
+    for package in (*PACKAGES, "snn.exchange")
+    for name in importlib.import_module(package).__all__
+]
 
 
 def test_packages_are_listed_by_name_and_exist():

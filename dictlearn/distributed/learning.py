@@ -205,11 +205,12 @@ def _learn(
     **options: Any,
 ) -> None:
     rows_per_task = checks.positive_integer("rows_per_task", rows_per_task)
-    with learning_threads(1) as executor:
+    # F and B change beside H.
+    with learning_threads(2) as executor:
 
         def learn(rows: Rows) -> float:
             run = partial(_run, client, learner, samples, rows, rows_per_task)
-            return learner.learn_from_run(len(rows), run, executor=executor)
+            return learner.learn_from_run(len(rows), run, executor=executor, helper=executor)
 
         learn_all(learner, samples.n_signals, learn, batches=samples.batches, data=survey.digest, **options)
 

@@ -85,6 +85,8 @@ class BatchPlan:
         ValueError, RunawayFeedbackError
             As `run_phases`.
         """
+        if mask is not None and mask.all():
+            mask = None  # the same bits, of fewer neurons
         rows = np.arange(self.n_rows)[start:stop]
         probes = rows[len(signals) :] - self.n_signals
         drives = np.zeros((len(rows), synapses.n_inputs + synapses.n_atoms))

@@ -22,6 +22,9 @@ from snn import checks
 READOUTS = ("counts", "currents")
 # epsilon of `project_lateral`, in units of the squared norms of the normalised codes, 1.
 PROJECTION_RIDGE = 0.01
+# With more signals in a batch `project_lateral` solves for the atoms, if they are fewer: to solve for signals
+# takes a time that grows with their cube.
+LARGE_BATCH = 256
 
 
 def reconstruction_gradient(
@@ -277,6 +280,11 @@ def project_lateral(
     Ozeki and Umeda (1984), An adaptive filtering algorithm using an orthogonal projection to an affine
     subspace, Electronics and Communications in Japan 67.
     """
+    active = np.flatnonzero(codes.any(axis=0))
+    if len(codes) > max(LARGE_BATCH, len(active)):
+        change = gain * _projected_together(codes[:, active], lateral_gradient) / kappa
+        lateral.T[active] = np.maximum(lateral.T[active] - change, least)
+        return
     _change_lateral(lateral, codes, gain * _projected(codes, lateral_gradient) / kappa, 1.0, least)
 
 
@@ -288,15 +296,35 @@ def _change_lateral(
 
 def _projected(codes: np.ndarray, values: np.ndarray) -> np.ndarray:
     """Return ``L (L A A^T L + epsilon I)^-1 L values``; see `project_lateral`."""
-    from scipy import linalg  # here: only learning with projections needs it
+    directions, inverse = _directions(codes)
+    return inverse * _ridge_solve(directions @ directions.T, inverse * values)
 
+
+def _projected_together(codes: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """Return ``A^T L (L A A^T L + epsilon I)^-1 L values`` of more signals than atoms.
+
+    It equals ``(L^T A^T A L + epsilon I)^-1 A^T L values``, a system of the atoms: of 1,280 signals and 256
+    atoms that took a tenth of the time.
+    """
+    directions, inverse = _directions(codes)
+    return _ridge_solve(directions.T @ directions, directions.T @ (inverse * values))
+
+
+def _directions(codes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return ``L A`` and the diagonal of L, zero for a code that is zero."""
     norms = np.linalg.norm(codes, axis=1, keepdims=True)
     inverse = np.divide(1.0, norms, out=np.zeros_like(norms), where=norms > 0.0)
-    directions = codes * inverse
+    return codes * inverse, inverse
+
+
+def _ridge_solve(products: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """Return ``(products + epsilon I)^-1 values``."""
+    from scipy import linalg  # here: only learning with projections needs it
+
     # Without the ridge, nearly equal codes would require large weights.
-    products = directions @ directions.T + PROJECTION_RIDGE * np.eye(len(codes))
+    products = products + PROJECTION_RIDGE * np.eye(len(products))
     factor = linalg.cho_factor(products, overwrite_a=True, check_finite=False)
-    return inverse * linalg.cho_solve(factor, inverse * values, overwrite_b=True, check_finite=False)
+    return linalg.cho_solve(factor, values, overwrite_b=True, check_finite=False)
 
 
 def _sent(

@@ -96,7 +96,8 @@ class CompileNotice(event.Listener):
 
 
 def _is_ours(compilation: event.Event) -> bool:
-    return compilation.data["dispatcher"].py_func.__module__.startswith(OURS)
+    # A function that a program makes by itself has no module.
+    return (compilation.data["dispatcher"].py_func.__module__ or "").startswith(OURS)
 
 
 NOTICE = CompileNotice()

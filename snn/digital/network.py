@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 import numpy as np
 from scipy import sparse
@@ -15,7 +16,7 @@ from snn.digital.format import MOST_DELAY, MOST_REGISTER_BITS, DigitalFormat
 from snn.network import SpikingNetwork
 from snn.weights import SparseWeights
 
-# Of the bits of a potential, those above the threshold unless it is given: room for 16 thresholds.
+# Of the bits of a potential, those above the threshold unless it is given: room for -8 to 8 thresholds.
 BITS_ABOVE_THRESHOLD = 4
 # Thresholds that a graded message has room for.
 BITS_ABOVE_GRADED = 2
@@ -111,6 +112,11 @@ class DigitalNetwork:
         TypeError, ValueError
             If an argument is of the wrong kind or value; a threshold is below half a unit; the time step is
             too short for the decay; or what reaches a neuron in one step could overflow.
+
+        Notes
+        -----
+        Weights of every form become rows of mantissas, 16 bytes a weight.  Unless they are sparse they are
+        written out as an array first.
         """
         checks.instance_of("network", network, SpikingNetwork)
         checks.instance_of("format", format, DigitalFormat)
@@ -183,6 +189,13 @@ class DigitalNetwork:
             (self.weights.to_float(), self.targets, self.starts), (self.n_neurons, self.n_neurons)
         ).toarray()
         return weights / (scale * self.message_value[:, np.newaxis])
+
+    @cached_property
+    def out_degree(self) -> np.ndarray:
+        """Number of targets of each neuron, shape (n_neurons,): its weights that are not rounded to zero."""
+        sources = np.repeat(np.arange(self.n_neurons), np.diff(self.starts))
+        kept = self.weights.mantissas != 0
+        return checks.read_only(np.bincount(sources[kept], minlength=self.n_neurons))
 
     def drive(self, soma_bias: np.ndarray) -> FixedPointArray:
         """Return the integers of a drive, what it adds to each potential in a step.

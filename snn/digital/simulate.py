@@ -10,6 +10,7 @@ from snn import checks
 from snn.digital.network import DigitalNetwork
 from snn.digital.run import DigitalRun
 from snn.digital.state import DigitalState
+from snn.operations import OperationCounts
 from snn.result import SpikeTrain
 from snn.windows import smooth_rate_of_moments
 
@@ -99,9 +100,17 @@ class DigitalResult:
         return int(self.spike_counts.sum())
 
     @property
-    def n_synaptic_events(self) -> int:
-        """Deliveries of a message to a target."""
-        return int(self.spike_counts @ np.diff(self.network.starts))
+    def operations(self) -> OperationCounts:
+        """What the network did in this run: messages, synaptic operations, updates of neurons.
+
+        A weight that is rounded to zero is none: no message is delivered by it.
+        """
+        return OperationCounts.of_clock(
+            n_neurons=self.network.n_neurons,
+            spikes=self.n_spikes,
+            synaptic_operations=int(self.spike_counts @ self.network.out_degree),
+            n_steps=self.n_steps,
+        )
 
 
 def simulate_digital(

@@ -142,7 +142,7 @@ def to_brian2(
     weights = network.weights.toarray()
     sources, targets = np.nonzero(weights)
     if len(sources):
-        synapses = brian2.Synapses(neurons, neurons, "w : 1", on_pre="h_post += w")
+        synapses = brian2.Synapses(neurons, neurons, "w : 1", on_pre="h_post += w", clock=neurons.clock)
         synapses.connect(i=sources, j=targets)
         synapses.w = weights[sources, targets]
         parts.append(synapses)

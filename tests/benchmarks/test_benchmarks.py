@@ -245,7 +245,7 @@ def test_dictionary_learning_benchmark_runs(tmp_path):
         timeout=300,
     )
     text = report.read_text()
-    for name in ("two threads", "clock / events", "as it comes", "paper's rule"):
+    for name in ("two threads", "step 1/32", "as it comes", "the paper's settings"):
         assert name in text
 
 

@@ -23,3 +23,12 @@ def test_prediction_adds_up():
     # Ten tasks on four workers take three rounds of a fifth of a second; the network is copied three times.
     assert scale_out.predicted(row, dispatched, 4) == pytest.approx(0.6 + 0.01 + 0.01 + 3.0 + 2.0 + 0.1)
     assert scale_out.predicted(row, dispatched, 100) == pytest.approx(0.2 + 0.01 + 0.01 + 7.0 + 2.0 + 0.1)
+
+
+def test_prediction_of_coding_adds_up():
+    row = {"features": 10, "signals": 100, "batch": 800, "task": 1.25e8, "shared": 2.5e9}
+    row["seconds"] = {"serial": 1.0}
+    # A hundred tasks of ten signals, ten seconds in all; two copies, then one for each doubling.
+    slow, quick = {"round": 0.5, "task": 0.2}, {"round": 0.5, "task": 0.001}
+    assert scale_out.predicted_coding(row, quick, 2, 1000) == pytest.approx(5.0 + 0.5 + 4.0 + 10.0)
+    assert scale_out.predicted_coding(row, slow, 100, 1000) == pytest.approx(20.0 + 0.5 + 14.0 + 10.0)

@@ -66,3 +66,9 @@ def test_a_terminal_sees_seconds_and_kernels_counted(tmp_path):
     assert "first use" in shown
     assert re.search(r"\rcompiling: \d+ s, \d kernels", shown)
     assert shown.endswith("\r")
+
+
+def test_function_without_a_module_is_compiled_in_silence(tmp_path):
+    """As programs make them from text."""
+    call = "import numba; f = lambda x: x + 1; f.__module__ = None; assert numba.njit(f)(1) == 2"
+    assert output(tmp_path, call=call, stderr=subprocess.PIPE).stderr == ""

@@ -1,4 +1,4 @@
-"""`simulate`: closed forms for one neuron in every form of weights, and synaptic events counted by hand."""
+"""`simulate`: closed forms for one neuron in every form of weights; synaptic operations counted by hand."""
 
 import math
 

@@ -438,12 +438,12 @@ CASES = [
     (
         lambda: compare(PROBLEM, ["newton"]),
         ValueError,
-        "methods must be one of 'spiking', 'spiking_one_window', 'spiking_current', 'spiking_rate', 'active_set', 'active_set_from_fista', 'active_set_from_spikes', 'fista', 'coordinate_descent', 'lars', 'analog'; got 'newton'",
+        "methods must be one of 'spiking', 'spiking_one_window', 'spiking_current', 'spiking_rate', 'active_set', 'active_set_from_fista', 'active_set_from_spikes', 'fista', 'coordinate_descent', 'lars', 'analog', 'digital'; got 'newton'",
     ),
     (
         lambda: compare(PROBLEM, [solve_fista]),
         TypeError,
-        "methods must be one of 'spiking', 'spiking_one_window', 'spiking_current', 'spiking_rate', 'active_set', 'active_set_from_fista', 'active_set_from_spikes', 'fista', 'coordinate_descent', 'lars', 'analog'; got function",
+        "methods must be one of 'spiking', 'spiking_one_window', 'spiking_current', 'spiking_rate', 'active_set', 'active_set_from_fista', 'active_set_from_spikes', 'fista', 'coordinate_descent', 'lars', 'analog', 'digital'; got function",
     ),
     (
         lambda: compare(PROBLEM, "fista"),

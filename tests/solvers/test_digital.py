@@ -104,7 +104,18 @@ def test_figures_of_a_result():
     result = solve_digital(problem, tol=1e-3)
     np.testing.assert_array_equal(result.sparse_spike_counts.sum(axis=1), result.n_steps)
     assert result.sparse_spike_counts.shape == (3, 256)
-    np.testing.assert_array_equal(result.n_updates, result.duration / 0.25 * 256)
+    np.testing.assert_array_equal(result.operations["network"].neuron_updates, result.duration / 0.25 * 256)
+    # A positive neuron reaches all others of either sign, unless the weight is rounded to zero.
+    delivered = np.zeros(3, dtype=np.int64)
+    weights = result.network.effective_weights
+    for k, counts in enumerate(result.sparse_spike_counts.toarray()):
+        delivered[k] = counts @ (weights != 0.0).sum(axis=1)
+    np.testing.assert_array_equal(result.operations["network"].synaptic_operations, delivered)
+    assert (result.operations["network"].synaptic_operations < 255 * result.n_steps).all()
+    assert set(result.operations) == {"drive", "network", "read-out", "certificate"}
+    alone = quietly(solve_digital, problem, refine=False, max_duration=20.0)
+    # Two looks at 256 rates, after 12 and after 17 time constants, and one at the end.
+    assert (alone.operations["read-out"].multiply_adds % 256 == 0).all()
     assert result.saturations.shape == (3, 4)
 
 
@@ -195,3 +206,22 @@ def test_bad_arguments(options, error, message):
 def test_not_a_problem():
     with pytest.raises(TypeError, match="problem must be a LassoProblem"):
         solve_digital(np.eye(3))
+
+
+def test_one_shared_mask_is_a_network_of_its_own_and_one_for_each_signal_is_refused():
+    rng = np.random.default_rng(5)
+    whole = random_problem(64, 128, positive=True)
+    known = rng.random(whole.n_features) < 0.8
+    problem = LassoProblem(whole.dictionary, whole.signals, whole.penalty, positive=True, mask=known)
+    result = solve_digital(problem, with_weights(8), tol=1e-6)
+    assert result.converged
+    require_certified(problem, result)
+    own = LassoProblem(
+        whole.dictionary,
+        whole.signals,
+        whole.penalty,
+        positive=True,
+        mask=rng.random(whole.signals.shape) < 0.8,
+    )
+    with pytest.raises(TypeError, match="problem must have one mask for all signals, because the weights"):
+        solve_digital(own)

@@ -88,6 +88,18 @@ def test_convolution_is_written_as_such():
     assert graph.nodes["neurons"].v_threshold.shape == (6, 7, 5)
 
 
+def test_colour_images_have_their_colours_first():
+    rng = np.random.default_rng(5)
+    dictionary = ConvolutionalDictionary(rng.standard_normal((2, 3, 3, 3)), (7, 5), 2)
+    image = rng.standard_normal((7, 5, 3))
+    problem = LassoProblem(dictionary, image.reshape(1, -1), 1.0, positive=True)
+    graph = problem_to_nir(problem)
+    assert graph.nodes["input"].input_type["input"].tolist() == [3, 7, 5]
+    came = from_nir(graph, signal=image.transpose(2, 0, 1)).network
+    np.testing.assert_allclose(came.soma_bias, lasso_network(problem).soma_bias, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(came.weights.values, lasso_network(problem).weights.values, rtol=0, atol=0)
+
+
 @pytest.mark.parametrize(
     ("make", "error", "message"),
     [

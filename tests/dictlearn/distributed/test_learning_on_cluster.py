@@ -117,7 +117,6 @@ def _learn_rows(learner, signals, rows):
 
 @pytest.mark.parametrize(("data", "n_killed"), [("file", 1), ("file", 2), ("blocks", 1)])
 def test_killed_workers_lose_nothing(cluster_client, path, signals, in_memory, data, n_killed):
-    cluster_client.wait_for_workers(2, timeout=60)
     pids = worker_pids(cluster_client)[:n_killed]
 
     def kill_soon(learner):
@@ -128,7 +127,6 @@ def test_killed_workers_lose_nothing(cluster_client, path, signals, in_memory, d
     data = path if data == "file" else da.from_array(signals, chunks=-1)
     require_same_bits(learn_on(cluster_client, data, callback=kill_soon, callback_every=90), in_memory)
     assert not pids
-    cluster_client.wait_for_workers(2, timeout=60)
 
 
 @pytest.mark.skipif(os.name != "posix", reason="needs SIGINT")

@@ -114,7 +114,7 @@ def test_one_signal_that_is_too_large_is_named():
     signals[3] = 1e8
     with pytest.raises(ValueError, match=r"about [0-9.e+]+, signal 3 of this batch"):
         network.run(signals, penalty=0.1)
-    learner = TwoPhaseLearner(network, LearningSettings(penalty=0.1), scale=1e308)
+    learner = TwoPhaseLearner(network, LearningSettings(penalty=0.1), scale=1e150)
     with pytest.raises(ValueError, match=r"about [0-9.e+inf]+, signal 0 of this batch"):
-        learner.learn(signals[:2] * 1e3)
+        learner.learn(signals[:2] * 1e200)
     assert learner.n_samples == 0

@@ -191,3 +191,23 @@ def test_projection_of_alike_codes_is_the_limit_of_single_corrections(rng):
     weak, strong = (np.linalg.norm((h - product) @ codes.T) for h in (lateral, weights(rng, 8, 8)))
     assert np.linalg.norm((repeated - product) @ codes.T) < 1e-9
     assert weak < 0.2 * strong
+
+
+@pytest.mark.parametrize("n_signals", [rules.LARGE_BATCH, rules.LARGE_BATCH + 1])
+@pytest.mark.parametrize("n_active", [3, 12])
+def test_large_batches_are_projected_as_small_ones(n_signals, n_active):
+    """The system of the signals, and that of the atoms, beside the equation of the docstring."""
+    rng = np.random.default_rng(n_signals + n_active)
+    n_atoms = 12
+    codes = np.zeros((n_signals, n_atoms))
+    codes[1:, :n_active] = np.maximum(rng.standard_normal((n_signals - 1, n_active)), 0.0)
+    values = rng.standard_normal((n_signals, n_atoms))
+    norms = np.linalg.norm(codes, axis=1)
+    inverse = np.diag([1.0 / norm if norm else 0.0 for norm in norms])
+    inner = inverse @ codes @ codes.T @ inverse + rules.PROJECTION_RIDGE * np.eye(n_signals)
+    start = np.asfortranarray(rng.uniform(0.0, 1.0, (n_atoms, n_atoms)))
+    change = 0.5 * values.T @ inverse @ np.linalg.solve(inner, inverse @ codes) / KAPPA
+    lateral = start.copy(order="F")
+    rules.project_lateral(lateral, codes, values, kappa=KAPPA, gain=0.5)
+    np.testing.assert_allclose(lateral, np.maximum(start - change, 0.0), atol=1e-11)
+    np.testing.assert_array_equal(lateral[:, n_active:], start[:, n_active:])
