@@ -13,6 +13,7 @@ if getattr(solvers, "__distribution__", None) != "sparsespike":
     )
 
 from dictlearn.baselines import LearningCurve, learn_by_gradient_descent, learn_with_scikit_learn
+from dictlearn.displays import AtomsDisplay, LearningDisplay
 from dictlearn.evaluation import AtomMatch, DictionaryScore, match_atoms, mean_objective
 from dictlearn.images.channels import join_channels, split_channels
 from dictlearn.images.coded import CodedImage
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AtomMatch",
+    "AtomsDisplay",
     "CodedImage",
     "ConvolutionalDictionaryLearning",
     "DenoisingResult",
@@ -52,6 +54,7 @@ __all__ = [
     "KernelLearner",
     "KernelSettings",
     "LearningCurve",
+    "LearningDisplay",
     "LearningSettings",
     "PaperSteps",
     "Phase",

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import math
 import os
-import warnings
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import Tags, check_random_state
-from sklearn.utils.validation import check_array, check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
+from dictlearn.callbacks import CallbackSupportMixin, FitTasks, with_callbacks
 from dictlearn.images.channels import join_channels, split_channels
+from dictlearn.input_warnings import warn_if_one_signal_dominates, warn_of_silence
 from dictlearn.two_phase.learner import TwoPhaseLearner
 from dictlearn.two_phase.learning import continue_learning, new_learner
 from dictlearn.two_phase.network import TwoPhaseNetwork
@@ -23,13 +24,17 @@ from dictlearn.two_phase.start import starting_network
 from dictlearn.two_phase.steps import Steps, UsageSteps
 from dictlearn.two_phase.threads import learning_threads, thread_count
 from snn import checks
-from solvers import LassoProblem, SparseCodingResult, solve_spiking
+from snn.digital import FixedPoint
+from solvers import LassoProblem, SpikingCodingResult, solve_spiking
+from solvers.conditioning import warn_if_all_zero
+from solvers.estimator_input import checked_codes, checked_input, known_entries, nan_is_missing
+from solvers.held_out import held_out_score
+from solvers.penalties import penalty_of
 
-# Correlated with the atoms together: bounds the memory.
-SIGNALS_AT_ONCE = 4096
 
-
-class SpikingDictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+class SpikingDictionaryLearning(
+    CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
+):
     """Learn a dictionary with the two-phase spiking network, and code signals in it.
 
     `fit` minimises, over non-negative dictionaries D of unit-norm atoms and codes a >= 0, the mean over the
@@ -41,10 +46,10 @@ class SpikingDictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixi
     n_components : int, optional
         Number of atoms.  By default one for each input neuron: twice the features for split signals, since
         an atom and its opposite are two, and otherwise as many as features.
-    alpha : float, default 0.1
-        The penalty, positive, in units of the signals; right for many signals of norm about 1, such as
-        normalised patches.  (scikit-learn's own default, 1, is the penalty at which the code of a unit-norm
-        signal is zero in any dictionary.)
+    alpha : float or array_like of shape (n_components,), default 0.1
+        The penalty, positive, of all atoms or of each, in units of the signals; right for many signals of
+        norm about 1, such as normalised patches.  (scikit-learn's own default, 1, is the penalty at which the
+        code of a unit-norm signal is zero in any dictionary.)
     max_iter : int, default 10
         Passes of `fit` through the signals.
     batch_size : int, default 32
@@ -52,10 +57,16 @@ class SpikingDictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixi
     split_channels : bool, default True
         Whether signals are split in a positive and a negative channel (`dictlearn.split_channels`); if not,
         they must not be negative.
-    kappa, duration, time_step, amplitude, readout
-        How the network is run while it learns; see `LearningSettings`.
+    kappa, duration, time_step, amplitude, readout, weight_format
+        How the network is run while it learns, and what its weights can be; see `LearningSettings`.
     steps : UsageSteps or PaperSteps, optional
         Step sizes and decay, by default ``UsageSteps()``.
+    transform_alpha : float or array_like of shape (n_components,), optional
+        The penalty of the codes of `transform`; by default `alpha`.
+    positive_code : bool, default True
+        Whether the codes of `transform` are those of the problem that is learned, a >= 0 of the signals in
+        their channels.  If not, they may have both signs, and are optimal for the signals s as they are and
+        the dictionary ``components_``: ``1/2 ||s - a components_||^2 + transform_alpha ||a||_1``.
     dict_init : array_like, shape (n_components, n_features), or TwoPhaseNetwork, optional
         Atoms to start from, split as the signals are and brought to unit norm, or any network.  By default
         `random_dictionary`.
@@ -72,6 +83,9 @@ class SpikingDictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixi
         returns True.
     progress : bool, default False
         Whether `fit` shows a progress bar.
+    missing_values : float, optional
+        What stands for a missing entry of the signals, `np.nan` perhaps: the objectives of learning and of
+        coding are then those of the known entries.  By default none is missing, and NaN is an error.
     random_state : int or RandomState, optional
         For the start and the order of the samples.
     n_jobs : int, optional
@@ -82,7 +96,7 @@ class SpikingDictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixi
     components_ : ndarray, shape (n_components, n_features)
         The dictionary: ``codes @ components_`` approximates the signals.  Atoms have unit norm as the
         network sees them; of split atoms this is the positive channel minus the negative, whose norm is at
-        most 1.  An atom that vanished is zero.
+        most 1.  An atom that vanished is zero.  float32 after float32 signals.
     dead_atoms_ : ndarray of int
         Atoms silent for the last 1,000 samples, or 10 for each atom if that is more.
     learner_ : TwoPhaseLearner
@@ -99,6 +113,11 @@ class SpikingDictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixi
     See Also
     --------
     learn_dictionary : The same as a function, with all settings.
+
+    Notes
+    -----
+    float32 signals have float32 codes and ``components_``, rounded: all is computed in float64, and the
+    network, the result of `encode` and its certificates stay so.
 
     References
     ----------
@@ -117,7 +136,7 @@ class SpikingDictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixi
         self,
         n_components: int | None = None,
         *,
-        alpha: float = 0.1,
+        alpha: float | np.ndarray = 0.1,
         max_iter: int = 10,
         batch_size: int = 32,
         split_channels: bool = True,
@@ -126,7 +145,10 @@ class SpikingDictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixi
         time_step: float | None = 1 / 32,
         amplitude: float = 5.0,
         readout: str = "currents",
+        weight_format: FixedPoint | None = None,
         steps: Steps | None = None,
+        transform_alpha: float | np.ndarray | None = None,
+        positive_code: bool = True,
         dict_init: np.ndarray | TwoPhaseNetwork | None = None,
         replace_dead: bool = False,
         tol: float = 1e-6,
@@ -134,6 +156,7 @@ class SpikingDictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixi
         checkpoint_every: int = 10_000,
         callback: Callable[[TwoPhaseLearner], bool | None] | None = None,
         progress: bool = False,
+        missing_values: float | None = None,
         random_state: int | np.random.RandomState | None = None,
         n_jobs: int | None = None,
     ) -> None:
@@ -147,7 +170,10 @@ class SpikingDictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixi
         self.time_step = time_step
         self.amplitude = amplitude
         self.readout = readout
+        self.weight_format = weight_format
         self.steps = steps
+        self.transform_alpha = transform_alpha
+        self.positive_code = positive_code
         self.dict_init = dict_init
         self.replace_dead = replace_dead
         self.tol = tol
@@ -155,11 +181,13 @@ class SpikingDictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixi
         self.checkpoint_every = checkpoint_every
         self.callback = callback
         self.progress = progress
+        self.missing_values = missing_values
         self.random_state = random_state
         self.n_jobs = n_jobs
 
     # -- learning --------------------------------------------------------------------------------
 
+    @with_callbacks
     def fit(self, X: np.ndarray, y: None = None) -> SpikingDictionaryLearning:
         """Learn from `max_iter` passes through signals, in a new random order each, from the start.
 
@@ -180,37 +208,51 @@ class SpikingDictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixi
         sklearn.exceptions.ConvergenceWarning
             If alpha is more than every correlation of a signal with an atom at the end, so that all codes are
             zero, or if atoms are dead.
+        IllPosedWarning
+            If one signal has more energy than all others together.
         """
         settings = self._settings()
         is_split = checks.flag("split_channels", self.split_channels)
-        signals = self._signals(X, reset=True, is_split=is_split)
+        array = checked_input(self, X, reset=True)
+        signals, mask = self._channels(array, is_split=is_split)
         max_iter = checks.positive_integer("max_iter", self.max_iter)
+        warn_if_one_signal_dominates(signals)
         seed = self._seed()
-        learner = self._first_learner(signals, settings, seed)
+        learner = self._first_learner(signals, mask, settings, seed)
+        tasks = FitTasks(
+            self,
+            {"X": X, "y": y},
+            n_signals=len(signals),
+            n_passes=max_iter,
+            attributes=partial(self._learned, array=array),
+        )
         is_any = self.random_state is None and self.checkpoint is not None
         try:
             continue_learning(
                 learner,
                 signals,
+                mask=mask,
                 n_samples=max_iter * len(signals),
                 # Without a seed, learning continues as the checkpoint began.
                 rng=None if is_any else seed,
                 n_jobs=self.n_jobs,
                 progress=self.progress,
-                callback=self.callback,
+                callback=tasks.callback,
+                callback_every=tasks.callback_every,
                 checkpoint=self.checkpoint,
                 checkpoint_every=self.checkpoint_every,
                 any_start=is_any and self.dict_init is None,
             )
         except RunawayFeedbackError:
-            self._keep(learner, len(signals))
+            self._keep(learner, array)
             raise
         except BaseException:
             if learner.n_samples > 0:
-                self._keep(learner, len(signals))
+                self._keep(learner, array)
             raise
-        self._keep(learner, len(signals))
-        _warn_of_silence(learner, signals)
+        self._keep(learner, array)
+        tasks.end(learner)
+        warn_of_silence(learner, signals)
         return self
 
     def partial_fit(self, X: np.ndarray, y: None = None) -> SpikingDictionaryLearning:
@@ -219,7 +261,7 @@ class SpikingDictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixi
         The first call, unless it follows `fit`, sets the number of atoms, the start, and what `amplitude`
         means: the root mean square norm of the signals of this call, which must not be all zero, is the
         scale of all that follow.  Other parameters may change between calls.  `max_iter`, `checkpoint`,
-        `callback`, `progress` and the warnings are of `fit` alone; see `dead_atoms_`.
+        `callback`, `progress` and the warnings are of `fit` alone; see ``dead_atoms_``.
 
         Parameters
         ----------
@@ -234,11 +276,12 @@ class SpikingDictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixi
         settings = self._settings()
         is_first = not hasattr(self, "learner_")
         is_split = checks.flag("split_channels", self.split_channels)
-        signals = self._signals(X, reset=is_first, is_split=is_split)
+        array = checked_input(self, X, reset=is_first)
+        signals, mask = self._channels(array, is_split=is_split)
         n_threads = thread_count(self.n_jobs)
         if is_first:
-            self.learner_ = self._first_learner(signals, settings, self._seed())
-            self._n_features_learned = self.n_features_in_
+            self.learner_ = self._first_learner(signals, mask, settings, self._seed())
+            self._n_features_learned, self._dtype = self.n_features_in_, array.dtype
         learner = self.learner_
         if learner.n_inputs != signals.shape[1]:
             raise ValueError("split_channels must not change after the first call: call fit to start anew")
@@ -247,77 +290,84 @@ class SpikingDictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixi
                 f"n_components is {self.n_components} but the network has {learner.n_atoms} atoms: "
                 "call fit to start anew"
             )
+        _require_penalties(settings, learner.n_atoms)
         learner.scale *= settings.amplitude / learner.settings.amplitude
         learner.settings = settings
         learner.replace_dead = checks.flag("replace_dead", self.replace_dead)
         with learning_threads(n_threads) as executor:
             for first in range(0, len(signals), settings.batch_size):
-                batch = signals[first : first + settings.batch_size]
-                learner.learn(batch, n_threads=n_threads, executor=executor)
+                batch = slice(first, first + settings.batch_size)
+                known = None if mask is None else mask[batch]
+                learner.learn(signals[batch], mask=known, n_threads=n_threads, executor=executor)
         return self
 
     # -- coding ----------------------------------------------------------------------------------
 
     def transform(self, X: np.ndarray) -> np.ndarray:
-        """Return the codes of signals, not negative, shape (n_signals, n_components).
+        """Return the codes of signals, shape (n_signals, n_components); float32 for float32 signals.
 
         Parameters
         ----------
         X : array_like, shape (n_signals, n_features)
         """
-        return np.array(self.encode(X).codes)
+        array = self._fitted_input(X)
+        return self._encode(array).codes.astype(array.dtype)
 
-    def encode(self, X: np.ndarray) -> SparseCodingResult:
-        """Return the codes of signals with their certificates: the result of `solve_spiking`.
+    def encode(self, X: np.ndarray) -> SpikingCodingResult:
+        """Return the codes of signals with their certificates, in float64: the result of `solve_spiking`.
 
-        The objective is that of the signals as the network sees them, both channels.
+        The objective is that of the signals as the network sees them, both channels; with
+        ``positive_code=False`` that of the signals as they are.
 
         Parameters
         ----------
         X : array_like, shape (n_signals, n_features)
+
+        Warns
+        -----
+        IllPosedWarning
+            If the codes of several signals are all zero.
         """
-        check_is_fitted(self, "learner_")
-        signals = self._signals(X, reset=False, is_split=self._is_split)
-        dictionary = self.learner_.dictionary
-        alpha = checks.positive_number("alpha", self.alpha)
-        vanished = ~dictionary.any(axis=1)
-        # A vanished atom has the code zero.  Here it is replaced by a unit vector with a penalty above any
-        # correlation: correlations of a residual are at most the norm of the signal.
-        dictionary[vanished, 0] = 1.0
-        unaffordable = max(alpha, 2.0 * float(np.linalg.norm(signals, axis=1).max()))
-        penalty = np.where(vanished, unaffordable, alpha)
-        problem = LassoProblem(dictionary, signals, penalty, positive=True)
-        return solve_spiking(problem, tol=self.tol, polish=True, n_jobs=self.n_jobs)
+        return self._encode(self._fitted_input(X))
 
     def inverse_transform(self, X: np.ndarray) -> np.ndarray:
-        """Return the signals of codes, ``codes @ components_``.
+        """Return the signals of codes, ``codes @ components_``; float32 for float32 codes.
 
         Parameters
         ----------
         X : array_like, shape (n_signals, n_components)
         """
         check_is_fitted(self, "learner_")
-        codes = check_array(X)
-        components = self.components_
-        if codes.shape[1] != len(components):
-            raise ValueError(f"components_ has {len(components)} atoms but codes have {codes.shape[1]}")
-        return codes @ components
+        components = self._components
+        codes = checked_codes(X, len(components))
+        return (codes @ components).astype(codes.dtype, copy=False)
 
     def score(self, X: np.ndarray, y: None = None) -> float:
-        """Return minus the mean objective over the signals, that of `encode`: larger is better.
+        """Return how well codes of four fifths of the features predict the last fifth; 1 at best.
+
+        The share of the energy that is predicted: `solvers.held_out_score`, with both channels of a feature
+        in one fold.  Unlike the objective, it can be compared between values of `alpha` and
+        `n_components`, as `GridSearchCV` does.
 
         Parameters
         ----------
         X : array_like, shape (n_signals, n_features)
         y : ignored
         """
-        return -float(self.encode(X).objective.mean())
+        problem = self._problem(self._fitted_input(X))
+        fold_of = np.random.default_rng(0).permutation(self._n_features_learned) % 5
+        n_channels = problem.n_features // self._n_features_learned
+        return held_out_score(problem, fold_of=np.tile(fold_of, n_channels), tol=self.tol, n_jobs=self.n_jobs)
 
     # -- what was learned ------------------------------------------------------------------------
 
     @property
     def components_(self) -> np.ndarray:
         """The dictionary, shape (n_components, n_features)."""
+        return self._components.astype(self._dtype, copy=False)
+
+    @property
+    def _components(self) -> np.ndarray:
         dictionary = self.learner_.dictionary
         return join_channels(dictionary) if self._is_split else dictionary
 
@@ -349,28 +399,35 @@ class SpikingDictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixi
 
     def _settings(self) -> LearningSettings:
         return LearningSettings(
-            penalty=checks.positive_number("alpha", self.alpha),
+            penalty=_checked_penalty("alpha", self.alpha),
             kappa=self.kappa,
             duration=self.duration,
             time_step=self.time_step,
             amplitude=self.amplitude,
             readout=self.readout,
+            weight_format=self.weight_format,
             steps=UsageSteps() if self.steps is None else self.steps,
             batch_size=self.batch_size,
         )
 
-    def _signals(self, X: np.ndarray, *, reset: bool, is_split: bool) -> np.ndarray:
-        """Return signals as the network sees them."""
-        signals = validate_data(self, X, reset=reset, dtype=np.float64)
+    def _known(self, array: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
+        """Return signals in float64, zero where they are missing, and a mask of their known entries."""
+        mask = known_entries(array, self.missing_values)
+        signals = array.astype(np.float64, copy=False)
+        return (signals, None) if mask is None else (np.where(mask, signals, 0.0), mask)
+
+    def _channels(self, array: np.ndarray, *, is_split: bool) -> tuple[np.ndarray, np.ndarray | None]:
+        """Return signals as the network sees them, and a mask of their known entries."""
+        signals, mask = self._known(array)
         if is_split:
-            return split_channels(signals)
+            return split_channels(signals), None if mask is None else np.tile(mask, 2)
         if signals.min() < 0.0:
             # The words that scikit-learn expects of a transformer that needs non-negative data.
             raise ValueError(
                 f"Negative values in data passed to {type(self).__name__}: with split_channels=False "
                 f"signals must not be negative; got {signals.min()}"
             )
-        return signals
+        return signals, mask
 
     def _start(self, n_inputs: int) -> TwoPhaseNetwork | None:
         """Return the network that `dict_init` says, if any."""
@@ -388,7 +445,11 @@ class SpikingDictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixi
     def _seed(self) -> int:
         return int(check_random_state(self.random_state).randint(2**31 - 1))
 
-    def _first_learner(self, signals: np.ndarray, settings: LearningSettings, seed: int) -> TwoPhaseLearner:
+    def _first_learner(
+        self, signals: np.ndarray, mask: np.ndarray | None, settings: LearningSettings, seed: int
+    ) -> TwoPhaseLearner:
+        if not signals.any():
+            raise ValueError("X must not be all zeros: there is nothing to learn")
         n_inputs = signals.shape[1]
         start = self._start(n_inputs)
         n_atoms = n_inputs if start is None else start.n_atoms
@@ -397,37 +458,80 @@ class SpikingDictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixi
             if start is not None and n_components != n_atoms:
                 raise ValueError(f"dict_init has {n_atoms} atoms but n_components is {n_components}")
             n_atoms = n_components
+        _require_penalties(settings, n_atoms)
         return new_learner(
-            signals, n_atoms, settings=settings, start=start, replace_dead=self.replace_dead, rng=seed
+            signals,
+            n_atoms,
+            mask=mask,
+            settings=settings,
+            start=start,
+            replace_dead=self.replace_dead,
+            rng=seed,
         )
 
-    def _keep(self, learner: TwoPhaseLearner, n_signals: int) -> None:
-        self.learner_ = learner
-        self._n_features_learned = self.n_features_in_
-        self.n_iter_ = math.ceil(learner.n_samples / n_signals)
+    def _keep(self, learner: TwoPhaseLearner, array: np.ndarray) -> None:
+        """Take what a fit to `array` has learned so far."""
+        vars(self).update(self._learned(learner, array))
+
+    def _learned(self, learner: TwoPhaseLearner, array: np.ndarray) -> dict[str, object]:
+        """Return the attributes of a fit to `array`."""
+        return {
+            "learner_": learner,
+            "n_iter_": math.ceil(learner.n_samples / len(array)),
+            "_n_features_learned": array.shape[1],
+            "_dtype": array.dtype,
+        }
+
+    # -- the problem of coding -------------------------------------------------------------------
+
+    def _fitted_input(self, X: np.ndarray) -> np.ndarray:
+        check_is_fitted(self, "learner_")
+        return checked_input(self, X, reset=False)
+
+    def _encode(self, array: np.ndarray) -> SpikingCodingResult:
+        problem = self._problem(array)
+        result = solve_spiking(problem, tol=self.tol, polish=True, n_jobs=self.n_jobs)
+        if self.learner_.dictionary.any():
+            warn_if_all_zero(problem, result.sparse_codes, penalty_name=self._coding_penalty)
+        return result
+
+    @property
+    def _coding_penalty(self) -> str:
+        return "alpha" if self.transform_alpha is None else "transform_alpha"
+
+    def _problem(self, array: np.ndarray) -> LassoProblem:
+        """Return the problem of coding signals in what was learned."""
+        if checks.flag("positive_code", self.positive_code):
+            signals, mask = self._channels(array, is_split=self._is_split)
+            dictionary = self.learner_.dictionary
+        else:
+            (signals, mask), dictionary = self._known(array), self._components
+        name = self._coding_penalty
+        penalty = penalty_of(getattr(self, name), np.square(dictionary).sum(axis=1), name=name)
+        if not dictionary.any():
+            # All atoms vanished, and a problem needs one.  No code is worth a penalty above any correlation,
+            # which is at most the norm of the signal.
+            dictionary = np.ones_like(dictionary)
+            penalty = 2.0 * max(1.0, float(np.abs(signals).sum(axis=1).max()))
+        return LassoProblem(dictionary, signals, penalty, mask=mask, positive=self.positive_code)
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.input_tags.positive_only = self.split_channels is False
+        tags.input_tags.allow_nan = nan_is_missing(self.missing_values)
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
 
 
-def _warn_of_silence(learner: TwoPhaseLearner, signals: np.ndarray) -> None:
-    """Warn if no atom codes any signal, or else if some have long been silent."""
-    atoms, penalty = learner.dictionary.T, learner.settings.penalty
-    pieces = np.array_split(signals, math.ceil(len(signals) / SIGNALS_AT_ONCE))
-    largest = max(float((piece @ atoms).max()) for piece in pieces)
-    n_dead = len(learner.dead_atoms)
-    if largest <= penalty:
-        message = (
-            f"no atom codes any signal: alpha is {penalty:g}, but the largest correlation of a signal with "
-            f"an atom is {largest:.3g}"
-        )
-    elif n_dead:
-        message = (
-            f"{n_dead} of {learner.n_atoms} atoms are dead: silent for the last 1,000 samples or more; "
-            "replace_dead=True replaces them"
-        )
-    else:
-        return
-    warnings.warn(message, ConvergenceWarning, stacklevel=3)
+def _checked_penalty(name: str, value: float | np.ndarray) -> float | np.ndarray:
+    """Return a positive number, or an array of them."""
+    if np.ndim(value) == 0:
+        return checks.positive_number(name, value)
+    array = checks.real_array(name, value, shape=(None,), meaning="one penalty an atom")
+    return checks.positive_array(name, array, len(array), meaning="one penalty an atom")
+
+
+def _require_penalties(settings: LearningSettings, n_atoms: int) -> None:
+    n_penalties = np.size(settings.penalty)
+    if np.ndim(settings.penalty) and n_penalties != n_atoms:
+        raise ValueError(f"alpha must be one number, or one for each of {n_atoms} atoms; got {n_penalties}")

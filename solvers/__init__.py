@@ -18,8 +18,10 @@ from solvers.conditioning import IllPosedWarning
 from solvers.convolution import ConvolutionalDictionary
 from solvers.digital import DigitalCodingResult, solve_digital
 from solvers.digital_sweep import DigitalSweep, sweep_digital
+from solvers.displays import CodePathDisplay
 from solvers.exchange import problem_to_nir
 from solvers.fista import solve_fista
+from solvers.held_out import held_out_score
 from solvers.lca import LCA1Layer, LCA2Layer
 from solvers.operations import OperationLedger
 from solvers.optimality import duality_gap, kkt_violation, objective, penalty_max
@@ -42,6 +44,7 @@ __distribution__ = "sparsespike"
 __all__ = [
     "L1",
     "ActiveSetResult",
+    "CodePathDisplay",
     "ConvolutionalDictionary",
     "DigitalCodingResult",
     "DigitalSweep",
@@ -62,6 +65,7 @@ __all__ = [
     "compare",
     "comparison_table",
     "duality_gap",
+    "held_out_score",
     "kkt_violation",
     "lasso_network",
     "objective",

@@ -5,14 +5,19 @@ from __future__ import annotations
 import numpy as np
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils import Tags
-from sklearn.utils.validation import check_array, validate_data
+from sklearn.utils.validation import check_array
 
+from solvers.conditioning import warn_if_all_zero, warn_if_transposed
 from solvers.dictionaries import dictionary_of
+from solvers.estimator_input import checked_codes, checked_input, known_entries, nan_is_missing
+from solvers.held_out import held_out_score
 from solvers.penalties import penalty_of
 from solvers.penalty import Penalty
 from solvers.problem import LassoProblem
-from solvers.result import SparseCodingResult
-from solvers.spiking import solve_spiking
+from solvers.spiking import SpikingCodingResult, solve_spiking
+
+# Default tolerances: of `solve_active_set`, which ends what is polished, and of `solve_spiking`.
+POLISHED_TOL, SPIKING_TOL = 1e-6, 1e-3
 
 
 class SpikingSparseCoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
@@ -36,8 +41,14 @@ class SpikingSparseCoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         Whether codes read through the smooth window are refined, without `polish`; see `solve_spiking`.
     polish : bool, default True
         Whether an active-set method corrects what a short run of the network finds; see `solve_spiking`.
-    tol : float, default 1e-6
-        Largest duality gap, as a share of 1/2 ||signal||^2.
+    tol : float, optional
+        Largest duality gap, as a share of 1/2 ||signal||^2.  By default that of the solver which ends the
+        work: 1e-6 (`solve_active_set`), or 1e-3 without `polish` (`solve_spiking`).
+    max_duration : float, default 10000
+        Simulated time after which the network is stopped, without `polish`; see `solve_spiking`.
+    missing_values : float, optional
+        What stands for a missing entry of the signals, `np.nan` perhaps: the objective is then that of the
+        known entries.  By default none is missing, and NaN is an error.
     n_jobs : int, optional
         Number of joblib workers.
 
@@ -45,6 +56,13 @@ class SpikingSparseCoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
     ----------
     n_features_in_ : int
         Number of features of the signals seen by `fit`.
+
+    Notes
+    -----
+    Signals may be in compressed rows (CSR), and are then made dense for some of them at a time.
+
+    Codes of float32 signals are float32: those of the result of `encode`, rounded.  All is computed in
+    float64, and the result of `encode` stays so; its certificates are of the codes before rounding.
 
     References
     ----------
@@ -67,7 +85,9 @@ class SpikingSparseCoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         readout: str = "smooth",
         refine: bool = True,
         polish: bool = True,
-        tol: float = 1e-6,
+        tol: float | None = None,
+        max_duration: float = 10_000.0,
+        missing_values: float | None = None,
         n_jobs: int | None = None,
     ) -> None:
         self.dictionary = dictionary
@@ -77,6 +97,8 @@ class SpikingSparseCoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         self.refine = refine
         self.polish = polish
         self.tol = tol
+        self.max_duration = max_duration
+        self.missing_values = missing_values
         self.n_jobs = n_jobs
 
     def fit(self, X: np.ndarray, y: None = None) -> SpikingSparseCoder:
@@ -84,72 +106,107 @@ class SpikingSparseCoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
 
         Parameters
         ----------
-        X : array_like, shape (n_signals, n_features)
+        X : array_like or compressed rows, shape (n_signals, n_features)
         y : ignored
         """
-        signals = validate_data(self, X, dtype=np.float64)
-        self._problem(signals)
+        self._problem(checked_input(self, X, reset=True, accept_sparse=True))
         return self
 
     def transform(self, X: np.ndarray, y: None = None) -> np.ndarray:
-        """Return the codes of signals, shape (n_signals, n_atoms).
+        """Return the codes of signals, shape (n_signals, n_atoms); float32 for float32 signals.
 
         Parameters
         ----------
-        X : array_like, shape (n_signals, n_features)
+        X : array_like or compressed rows, shape (n_signals, n_features)
         y : ignored
         """
-        return np.array(self.encode(X).codes)
+        signals = checked_input(self, X, reset=False, accept_sparse=True)
+        return self._encode(signals).codes.astype(signals.dtype)
 
-    def encode(self, X: np.ndarray) -> SparseCodingResult:
-        """Return the codes of signals with their certificates: the result of `solve_spiking`.
+    def encode(self, X: np.ndarray) -> SpikingCodingResult:
+        """Return the codes of signals with their certificates, in float64: the result of `solve_spiking`.
 
         Parameters
         ----------
-        X : array_like, shape (n_signals, n_features)
+        X : array_like or compressed rows, shape (n_signals, n_features)
+
+        Warns
+        -----
+        IllPosedWarning
+            If the codes of several signals are all zero, or a square dictionary seems to have its atoms in
+            columns.
+        sklearn.exceptions.ConvergenceWarning
+            If a signal does not reach `tol`.
         """
-        problem = self._problem(validate_data(self, X, reset=False, dtype=np.float64))
-        return solve_spiking(
-            problem,
-            tol=self.tol,
-            readout=self.readout,
-            refine=self.refine,
-            polish=self.polish,
-            n_jobs=self.n_jobs,
-        )
+        return self._encode(checked_input(self, X, reset=False, accept_sparse=True))
+
+    def problem(self, X: np.ndarray) -> LassoProblem:
+        """Return the problem of coding signals, for any solver, `path` or `compare`.
+
+        Parameters
+        ----------
+        X : array_like or compressed rows, shape (n_signals, n_features)
+        """
+        return self._problem(checked_input(self, X, reset=False, accept_sparse=True))
 
     def inverse_transform(self, X: np.ndarray) -> np.ndarray:
-        """Return the signals of codes, codes @ dictionary.
+        """Return the signals of codes, codes @ dictionary; float32 for float32 codes.
 
         Parameters
         ----------
         X : array_like, shape (n_signals, n_atoms)
         """
-        codes = check_array(X)
         dictionary = check_array(self.dictionary, dtype=np.float64)
-        if codes.shape[1] != len(dictionary):
-            raise ValueError(f"dictionary has {len(dictionary)} atoms but codes have {codes.shape[1]}")
-        return codes @ dictionary
+        codes = checked_codes(X, len(dictionary))
+        return (codes @ dictionary).astype(codes.dtype, copy=False)
 
     def score(self, X: np.ndarray, y: None = None) -> float:
-        """Return minus the mean objective over the signals: the larger, the better.
+        """Return how well codes of four fifths of the features predict the last fifth; 1 at best.
+
+        The share of the signals' energy that is predicted: `held_out_score`.  Unlike the objective, it can
+        be compared between values of `alpha`, as `GridSearchCV` does.
 
         Parameters
         ----------
-        X : array_like, shape (n_signals, n_features)
+        X : array_like or compressed rows, shape (n_signals, n_features)
         y : ignored
         """
-        return -float(self.encode(X).objective.mean())
+        return held_out_score(self.problem(X), n_jobs=self.n_jobs)
 
     @property
     def _n_features_out(self) -> int:
         return np.shape(self.dictionary)[0]
 
+    def _encode(self, signals: np.ndarray) -> SpikingCodingResult:
+        problem = self._problem(signals)
+        warn_if_transposed(problem)
+        tol = self.tol
+        if tol is None:
+            tol = POLISHED_TOL if self.polish else SPIKING_TOL
+        result = solve_spiking(
+            problem,
+            tol=tol,
+            max_duration=self.max_duration,
+            readout=self.readout,
+            refine=self.refine,
+            polish=self.polish,
+            n_jobs=self.n_jobs,
+        )
+        warn_if_all_zero(problem, result.sparse_codes, penalty_name="alpha")
+        return result
+
     def _problem(self, signals: np.ndarray) -> LassoProblem:
         atoms = dictionary_of(self.dictionary)
         atoms.require_norms()
+        if atoms.shape[1] != signals.shape[1]:
+            # The words of scikit-learn's own coder.
+            raise ValueError(
+                "Dictionary and X have different numbers of features: "
+                f"dictionary.shape is {atoms.shape}, X.shape is {signals.shape}"
+            )
         penalty = penalty_of(self.alpha, atoms.squared_norms, name="alpha")
-        return LassoProblem(self.dictionary, signals, penalty, positive=self.positive)
+        mask = known_entries(signals, self.missing_values)
+        return LassoProblem(self.dictionary, signals, penalty, mask=mask, positive=self.positive)
 
     def __sklearn_is_fitted__(self) -> bool:
         return True
@@ -157,4 +214,7 @@ class SpikingSparseCoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.requires_fit = False
+        tags.input_tags.sparse = True
+        tags.input_tags.allow_nan = nan_is_missing(self.missing_values)
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags

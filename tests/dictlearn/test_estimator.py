@@ -3,10 +3,12 @@
 # ruff: noqa: E501 - a case a line reads better
 
 import pickle
+import warnings
 from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy import sparse
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.pipeline import make_pipeline
@@ -27,12 +29,18 @@ from dictlearn import (
 )
 from dictlearn.estimator import SpikingDictionaryLearning
 from dictlearn.order import seed_of_order
-from solvers import LassoProblem, solve_spiking
+from snn.digital import FixedPoint
+from solvers import IllPosedWarning, LassoProblem, solve_active_set, solve_spiking
 
 
 def _checks():
     learning = SpikingDictionaryLearning(3, max_iter=2)
-    for changes in ({}, {"split_channels": False}, {"steps": PaperSteps(step=0.01), "n_components": None}):
+    for changes in (
+        {},
+        {"split_channels": False},
+        {"steps": PaperSteps(step=0.01), "n_components": None},
+        {"missing_values": np.nan, "positive_code": False},
+    ):
         changed = clone(learning).set_params(**changes)
         for estimator, check in estimator_checks_generator(changed):
             flags = "-".join(f"{key}={value}" for key, value in check.keywords.items())
@@ -98,7 +106,6 @@ def test_codes_are_exact_and_rebuild_the_signals(signals, fitted):
     encoded = fitted.encode(signals)
     np.testing.assert_array_equal(encoded.duality_gap, expected.duality_gap)
     assert encoded.converged
-    assert fitted.score(signals) == -expected.objective.mean()
 
     np.testing.assert_allclose(
         fitted.inverse_transform(encoded.codes),
@@ -107,7 +114,7 @@ def test_codes_are_exact_and_rebuild_the_signals(signals, fitted):
     )
     assert np.linalg.norm(fitted.components_, axis=1).max() <= 1.0 + 1e-14
     unlearned = SpikingDictionaryLearning(8, max_iter=1, random_state=0).fit(signals[:1])
-    assert fitted.score(signals) > 0.7 * unlearned.score(signals)
+    assert encoded.objective.mean() < 0.7 * unlearned.encode(signals).objective.mean()
     # What the penalty takes, and little else, is missing.
     missing = signals - fitted.inverse_transform(encoded.codes)
     assert np.mean(np.linalg.norm(missing, axis=1)) < 0.35
@@ -168,6 +175,17 @@ def test_the_unit_of_the_signals_changes_nothing(signals, fitted, power):
     np.testing.assert_array_equal(other.transform(unit * signals), unit * fitted.transform(signals))
 
 
+def test_weights_of_few_bits(signals):
+    weight_format = FixedPoint(bits=6, sign="non-negative", rounding="stochastic")
+    learning = SpikingDictionaryLearning(8, max_iter=1, weight_format=weight_format, random_state=0)
+    learning = clone(learning).fit(signals)
+    assert learning.learner_.settings.weight_format == weight_format
+    assert len(np.unique(learning.network_.feedback)) <= 64
+    assert learning.encode(signals).converged
+    with pytest.raises(TypeError, match="weight_format must be"):
+        learning.set_params(weight_format=6).fit(signals)
+
+
 # -- where it starts -----------------------------------------------------------------------------
 
 
@@ -223,7 +241,7 @@ def test_signals_may_come_one_by_one(signals):
         learning.partial_fit(signal[np.newaxis])
     assert learning.n_samples_seen_ == 600
     first = SpikingDictionaryLearning(8, random_state=0).partial_fit(signals[:1])
-    assert learning.score(signals) > 0.8 * first.score(signals)
+    assert learning.encode(signals).objective.mean() < 0.8 * first.encode(signals).objective.mean()
     # The first call sets the scale.
     assert learning.learner_.scale == first.learner_.scale == pytest.approx(5.0)
 
@@ -324,8 +342,16 @@ def test_a_penalty_above_all_correlations_warns(signals):
         match=r"no atom codes any signal: alpha is 2, but the largest correlation .* is 0\.[0-9]+",
     ):
         learning.fit(signals)
-    assert not learning.transform(signals).any()
-    assert learning.score(signals) == pytest.approx(-0.5)
+    with pytest.warns(
+        IllPosedWarning, match=r"all codes are zero: alpha must be multiplied by less than 0\.\d+"
+    ):
+        assert not learning.transform(signals).any()
+    with pytest.warns(
+        IllPosedWarning, match="all codes are zero: transform_alpha must be multiplied by less"
+    ):
+        learning.set_params(transform_alpha=3.0).transform(signals)
+    assert learning.encode(signals[:1]).objective.mean() == pytest.approx(0.5)
+    assert learning.score(signals) == 0.0
 
 
 @pytest.fixture(scope="module")
@@ -373,7 +399,8 @@ def test_atoms_that_vanished_code_nothing(signals, fitted, n_vanished):
         np.testing.assert_allclose(encoded.codes[:, 1:], expected.codes, atol=1e-12)
         np.testing.assert_allclose(encoded.objective, expected.objective, rtol=1e-12)
     else:
-        assert learning.score(signals) == pytest.approx(-0.5)
+        assert learning.encode(signals).objective.mean() == pytest.approx(0.5)
+        assert learning.score(signals) == 0.0
 
 
 # -- what is refused -----------------------------------------------------------------------------
@@ -384,7 +411,10 @@ def test_atoms_that_vanished_code_nothing(signals, fitted, n_vanished):
     ("parameters", "error", "message"),
     [
         ({"alpha": 0.0}, ValueError, "alpha must be positive; got 0.0"),
-        ({"alpha": [0.1]}, TypeError, "alpha must be a real number; got list"),
+        ({"alpha": [0.1]}, ValueError, "alpha must be one number, or one for each of 10 atoms; got 1"),
+        ({"alpha": [0.1, -0.1]}, ValueError, r"alpha must be positive; got -0.1 at \[1\]"),
+        ({"alpha": "small"}, TypeError, "alpha must be a real number; got str"),
+        ({"missing_values": "none"}, TypeError, "missing_values must be None, np.nan or a number; got str"),
         ({"n_components": 0}, ValueError, "n_components must be positive; got 0"),
         ({"n_components": 2.0}, TypeError, "n_components must be an integer; got float"),
         ({"batch_size": 0}, ValueError, "batch_size must be positive; got 0"),
@@ -426,13 +456,13 @@ def test_bad_parameters_of_fit_are_named(signals, parameters, error, message):
 
 
 def test_bad_signals_are_named(signals, fitted):
-    with pytest.raises(ValueError, match="signals must not all be zero: there is nothing to learn"):
+    with pytest.raises(ValueError, match="X must not be all zeros: there is nothing to learn"):
         SpikingDictionaryLearning().fit(np.zeros((3, 4)))
-    with pytest.raises(ValueError, match="signals must not all be zero: there is nothing to learn"):
+    with pytest.raises(ValueError, match="X must not be all zeros: there is nothing to learn"):
         SpikingDictionaryLearning().partial_fit(np.zeros((1, 4)))
     with pytest.raises(ValueError, match="X has 4 features, but SpikingDictionaryLearning is expecting 5"):
         fitted.transform(signals[:, :4])
-    with pytest.raises(ValueError, match="components_ has 8 atoms but codes have 5"):
+    with pytest.raises(ValueError, match=r"X must have one column for each of 8 atoms; got shape \(200, 5\)"):
         fitted.inverse_transform(signals)
     with pytest.raises(ValueError, match=r"tol must be positive; got 0.0"):
         pickle.loads(pickle.dumps(fitted)).set_params(tol=0.0).transform(signals)
@@ -451,3 +481,119 @@ def test_zero_signals_among_others_have_zero_codes(signals):
 
 def test_settings_of_a_fit_are_those_of_the_learner(fitted):
     assert fitted.learner_.settings == replace(LearningSettings(penalty=0.1))
+
+
+# -- codes of both signs, penalties of atoms, missing values --------------------------------------
+
+
+def test_codes_of_both_signs_are_of_the_signals_as_they_are(signals, fitted):
+    other = pickle.loads(pickle.dumps(fitted)).set_params(positive_code=False, transform_alpha=0.2)
+    codes = other.transform(signals)
+    expected = solve_active_set(LassoProblem(fitted.components_, signals, 0.2))
+    np.testing.assert_allclose(codes, expected.codes, rtol=0, atol=1e-9)
+    assert codes.min() < 0.0
+    np.testing.assert_allclose(other.encode(signals).objective, expected.objective, rtol=1e-9)
+    with pytest.raises(ValueError, match=r"transform_alpha must be positive; got 0\.0"):
+        other.set_params(transform_alpha=0.0).transform(signals)
+    with pytest.raises(TypeError, match="positive_code must be True or False; got None"):
+        other.set_params(positive_code=None).transform(signals)
+
+
+def test_each_atom_may_have_a_penalty_of_its_own(signals):
+    alpha = np.linspace(0.05, 0.4, 8)
+    learning = SpikingDictionaryLearning(8, alpha=alpha, max_iter=2, random_state=0).fit(signals)
+    settings = LearningSettings(penalty=alpha)
+    seed = int(np.random.RandomState(0).randint(2**31 - 1))
+    expected = learn_dictionary(split_channels(signals), 8, settings=settings, n_samples=400, rng=seed)
+    np.testing.assert_array_equal(learning.learner_.dictionary, expected.dictionary)
+    problem = LassoProblem(expected.dictionary, split_channels(signals), alpha, positive=True)
+    codes = learning.transform(signals)
+    np.testing.assert_allclose(codes, solve_active_set(problem).codes, rtol=0, atol=1e-9)
+    equal = SpikingDictionaryLearning(8, alpha=[0.1] * 8, max_iter=2, random_state=0).fit(signals)
+    plain = SpikingDictionaryLearning(8, alpha=0.1, max_iter=2, random_state=0).fit(signals)
+    np.testing.assert_array_equal(equal.components_, plain.components_)
+    with pytest.raises(ValueError, match="alpha must be one number, or one for each of 8 atoms; got 3"):
+        learning.set_params(alpha=[0.1, 0.2, 0.3]).partial_fit(signals)
+
+
+@pytest.mark.parametrize("fit", ["fit", "partial_fit"])
+@pytest.mark.parametrize("missing", [np.nan, -7.0])
+def test_missing_values_are_unknown_to_the_learner(signals, fit, missing):
+    known = np.random.default_rng(1).random(signals.shape) < 0.7
+    holed = np.where(known, signals, missing)
+    learning = SpikingDictionaryLearning(8, max_iter=1, missing_values=missing, random_state=0)
+    getattr(learning, fit)(holed)
+    seed = int(np.random.RandomState(0).randint(2**31 - 1))
+    split, mask = split_channels(np.where(known, signals, 0.0)), np.hstack([known, known])
+    if fit == "fit":
+        expected = learn_dictionary(split, 8, mask=mask, penalty=0.1, n_samples=200, rng=seed)
+        np.testing.assert_array_equal(learning.learner_.dictionary, expected.dictionary)
+    else:
+        assert learning.n_samples_seen_ == 200
+    problem = LassoProblem(learning.learner_.dictionary, split, 0.1, mask=mask, positive=True)
+    codes = learning.transform(holed)
+    np.testing.assert_allclose(codes, solve_active_set(problem).codes, rtol=0, atol=1e-9)
+    # What is unknown does not matter, and what codes say of it is a prediction.
+    assert np.isfinite(learning.inverse_transform(codes)).all()
+    with pytest.raises(ValueError, match="Input X contains NaN"):
+        clone(learning).set_params(missing_values=None).fit(np.where(known, signals, np.nan))
+
+
+def test_a_score_hides_both_channels_of_a_feature(signals, fitted):
+    fold_of = np.random.default_rng(0).permutation(5) % 5
+    split, dictionary = split_channels(signals), fitted.learner_.dictionary
+    missed = 0.0
+    for fold in range(5):
+        seen = np.tile(fold_of != fold, 2)
+        part = LassoProblem(dictionary[:, seen], split[:, seen], 0.8 * 0.1, positive=True)
+        missed += np.square(split[:, ~seen] - solve_active_set(part).codes @ dictionary[:, ~seen]).sum()
+    assert fitted.score(signals) == pytest.approx(1.0 - missed / np.square(split).sum())
+
+
+# -- kinds of numbers ----------------------------------------------------------------------------
+
+
+def test_float32_signals_have_float32_atoms_and_codes(signals):
+    single = signals.astype(np.float32)
+    learning = SpikingDictionaryLearning(8, max_iter=1, random_state=0)
+    of_single, of_double = clone(learning).fit(single), clone(learning).fit(single.astype(float))
+    assert of_single.components_.dtype == of_single.transform(single).dtype == np.float32
+    # All is computed as of the same numbers in float64.
+    np.testing.assert_array_equal(of_single.learner_.dictionary, of_double.learner_.dictionary)
+    np.testing.assert_array_equal(of_single.components_, of_double.components_.astype(np.float32))
+    assert of_single.encode(single).codes.dtype == of_single.encode(single).duality_gap.dtype == np.float64
+    assert of_single.inverse_transform(of_single.transform(single)).dtype == np.float32
+    assert of_single.transform(signals).dtype == of_double.components_.dtype == np.float64
+    # The kind of numbers is that of the first call, and of each new fit.
+    streamed = clone(learning).partial_fit(single).partial_fit(signals)
+    assert streamed.components_.dtype == np.float32
+    assert streamed.fit(signals).components_.dtype == np.float64
+
+
+@pytest.mark.parametrize("method", ["fit", "partial_fit", "transform", "encode", "score"])
+def test_masked_arrays_are_refused(signals, fitted, method):
+    with pytest.raises(TypeError, match=r"X must not have masked entries; .* missing_values=np\.nan"):
+        getattr(pickle.loads(pickle.dumps(fitted)), method)(np.ma.masked_less(signals, 0.0))
+
+
+def test_sparse_signals_are_refused_with_what_to_do(signals):
+    with pytest.raises(TypeError, match=r"dense data is required. Use '.toarray\(\)'"):
+        SpikingDictionaryLearning(8).fit(sparse.csr_array(signals))
+
+
+# -- one signal that dominates -------------------------------------------------------------------
+
+
+def test_one_signal_that_dominates_is_named(signals):
+    outlier = signals.copy()
+    outlier[17] *= 1000.0
+    learning = SpikingDictionaryLearning(8, max_iter=1, random_state=0)
+    with pytest.warns(
+        IllPosedWarning, match=r"X\[17\] has more energy than all other .* a norm of 1e\+03 times the median"
+    ):
+        clone(learning).fit(outlier)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", IllPosedWarning)
+        heavy = signals * np.random.default_rng(0).lognormal(0.0, 1.0, (200, 1))
+        clone(learning).set_params(alpha=0.01).fit(heavy)
+        clone(learning).fit(outlier[15:20])  # of so few, one may well be larger

@@ -16,6 +16,7 @@ from solvers import (
     compare,
     comparison_table,
     duality_gap,
+    held_out_score,
     kkt_violation,
     lasso_network,
     objective,
@@ -399,7 +400,27 @@ CASES = [
     (
         lambda: SpikingSparseCoder(DICTIONARY, alpha=0.1).fit(np.ones((1, 3))),
         ValueError,
-        "dictionary has 2 features but signals have 3",
+        "Dictionary and X have different numbers of features: dictionary.shape is (2, 2), X.shape is (1, 3)",
+    ),
+    (
+        lambda: SpikingSparseCoder(DICTIONARY, alpha=0.1).fit(np.ma.masked_equal(SIGNALS, SIGNALS[0, 0])),
+        TypeError,
+        "X must not have masked entries; if they are missing, pass X.filled(np.nan) to an estimator with missing_values=np.nan",
+    ),
+    (
+        lambda: held_out_score(LassoProblem(DICTIONARY, SIGNALS, 0.1), n_folds=0),
+        ValueError,
+        "n_folds must be positive; got 0",
+    ),
+    (
+        lambda: held_out_score(LassoProblem(DICTIONARY, SIGNALS, 0.1), fold_of=[0.0, 1.0]),
+        TypeError,
+        "fold_of must be an array of integers; got dtype float64",
+    ),
+    (
+        lambda: held_out_score(LassoProblem(DICTIONARY, SIGNALS, 0.1), fold_of=[0, 1, 0]),
+        ValueError,
+        "fold_of must have shape (2,), one fold a feature; got (3,)",
     ),
     (
         lambda: SpikingSparseCoder(DICTIONARY, alpha=0.1, tol=0.0).fit_transform(SIGNALS),
@@ -417,12 +438,12 @@ CASES = [
     (
         lambda: compare(PROBLEM, ["newton"]),
         ValueError,
-        "methods must be one of 'spiking', 'spiking_one_window', 'spiking_current', 'spiking_rate', 'active_set', 'active_set_from_fista', 'active_set_from_spikes', 'fista', 'coordinate_descent', 'lars', 'analog'; got 'newton'",
+        "methods must be one of 'spiking', 'spiking_one_window', 'spiking_current', 'spiking_rate', 'active_set', 'active_set_from_fista', 'active_set_from_spikes', 'fista', 'coordinate_descent', 'lars', 'analog', 'digital'; got 'newton'",
     ),
     (
         lambda: compare(PROBLEM, [solve_fista]),
         TypeError,
-        "methods must be one of 'spiking', 'spiking_one_window', 'spiking_current', 'spiking_rate', 'active_set', 'active_set_from_fista', 'active_set_from_spikes', 'fista', 'coordinate_descent', 'lars', 'analog'; got function",
+        "methods must be one of 'spiking', 'spiking_one_window', 'spiking_current', 'spiking_rate', 'active_set', 'active_set_from_fista', 'active_set_from_spikes', 'fista', 'coordinate_descent', 'lars', 'analog', 'digital'; got function",
     ),
     (
         lambda: compare(PROBLEM, "fista"),

@@ -1,14 +1,29 @@
 """The scikit-learn transformer: the common checks, and that it returns what the solver does."""
 
+import warnings
+
 import numpy as np
 import pytest
+from scipy import sparse
 from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import ElasticNet as SklearnElasticNet
+from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import estimator_checks_generator
 
-from solvers import L1, ElasticNet, LassoProblem, SpikingSparseCoder, solve_spiking
+from solvers import (
+    L1,
+    ElasticNet,
+    IllPosedWarning,
+    LassoProblem,
+    SpikingSparseCoder,
+    duality_gap,
+    held_out_score,
+    solve_active_set,
+    solve_spiking,
+)
 
 # A coder's dictionary fixes the number of features, and scikit-learn's checks bring data of many
 # widths; this is what each of them brings (10 where it does not matter).
@@ -21,6 +36,9 @@ FEATURES = {
     "check_estimators_pickle": 3,
     "check_f_contiguous_array_estimator": 3,
     "check_dict_unchanged": 3,
+    "check_estimator_sparse_array": 3,
+    "check_estimator_sparse_matrix": 3,
+    "check_estimator_sparse_tag": 3,
     "check_fit2d_1feature": 1,
     "check_fit2d_predict1d": 3,
     "check_fit_check_is_fitted": 2,
@@ -40,22 +58,31 @@ FEATURES = {
 }
 
 
-def _coder(n_features):
+VARIANTS = {
+    "plain": {},
+    "missing_values": {"missing_values": np.nan},
+    "spikes alone": {"polish": False, "tol": 1e-9},  # checks want the same codes of the same signals
+}
+
+
+def _coder(n_features, **parameters):
     dictionary = np.random.default_rng(0).standard_normal((5, n_features))
-    return SpikingSparseCoder(dictionary, alpha=0.5)
+    return SpikingSparseCoder(dictionary, alpha=0.5, **parameters)
 
 
 def _checks():
-    for _, check in estimator_checks_generator(_coder(10)):
-        name = check.func.__name__
-        flags = "-".join(f"{key}={value}" for key, value in check.keywords.items())
-        yield pytest.param(check, FEATURES.get(name, 10), id=f"{name}{flags}")
+    for variant, parameters in VARIANTS.items():
+        for _, check in estimator_checks_generator(_coder(10, **parameters)):
+            name = check.func.__name__
+            flags = "-".join(f"{key}={value}" for key, value in check.keywords.items())
+            n_features = FEATURES.get(name, 10)
+            yield pytest.param(check, n_features, parameters, id=f"{name}{flags}-{variant}")
 
 
-@pytest.mark.parametrize(("check", "n_features"), list(_checks()))
+@pytest.mark.parametrize(("check", "n_features", "parameters"), list(_checks()))
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-def test_scikit_learn_common_checks(check, n_features):
-    check(_coder(n_features))
+def test_scikit_learn_common_checks(check, n_features, parameters):
+    check(_coder(n_features, **parameters))
 
 
 @pytest.fixture(scope="module")
@@ -72,7 +99,7 @@ def test_transform_is_the_solver_and_encode_its_certificates(data):
     np.testing.assert_array_equal(codes, expected.codes)
     codes[0, 0] = 7.0  # a transformer's output is the caller's, not a read-only result
     np.testing.assert_array_equal(coder.encode(signals).duality_gap, expected.duality_gap)
-    assert coder.score(signals) == -expected.objective.mean()
+    assert coder.score(signals) == held_out_score(LassoProblem(dictionary, signals, 0.4, positive=True))
 
 
 def test_alpha_may_be_an_elastic_net(data):
@@ -94,7 +121,7 @@ def test_inverse_transform_rebuilds_the_signals(data):
     dictionary, signals = data
     coder = SpikingSparseCoder(dictionary, alpha=1e-6)
     np.testing.assert_allclose(coder.inverse_transform(coder.transform(signals)), signals, atol=1e-5)
-    with pytest.raises(ValueError, match="dictionary has 12 atoms but codes have 6"):
+    with pytest.raises(ValueError, match=r"X must have one column for each of 12 atoms; got shape \(7, 6\)"):
         coder.inverse_transform(signals)
 
 
@@ -127,5 +154,212 @@ def test_bad_parameters_are_named(data, parameters, error, message):
 
 def test_signals_of_another_width_are_refused(data):
     dictionary, _ = data
-    with pytest.raises(ValueError, match="dictionary has 6 features but signals have 4"):
+    with pytest.raises(ValueError, match=r"Dictionary and X have different .*\(12, 6\), .*\(3, 4\)"):
         SpikingSparseCoder(dictionary, alpha=1.0).fit(np.ones((3, 4)))
+
+
+# -- kinds of numbers ----------------------------------------------------------------------------
+
+
+def test_float32_signals_have_float32_codes_and_certificates_in_float64(data):
+    dictionary, signals = data
+    coder = SpikingSparseCoder(dictionary, alpha=0.4)
+    single = signals.astype(np.float32)
+    codes, encoded = coder.transform(single), coder.encode(single)
+    assert codes.dtype == np.float32
+    assert {encoded.codes.dtype, encoded.duality_gap.dtype, encoded.objective.dtype} == {np.dtype(float)}
+    # The certificate is of the problem of the signals as they are, and of the codes before rounding.
+    problem = LassoProblem(dictionary, single.astype(float), 0.4)
+    np.testing.assert_allclose(encoded.duality_gap, duality_gap(problem, encoded.codes), atol=1e-13)
+    np.testing.assert_array_equal(codes, encoded.codes.astype(np.float32))
+    assert coder.inverse_transform(codes).dtype == np.float32
+    assert coder.transform(signals).dtype == coder.inverse_transform(encoded.codes).dtype == np.float64
+    assert coder.transform(np.ones((2, 6), dtype=np.int32)).dtype == np.float64
+
+
+@pytest.mark.parametrize("kind", [sparse.csr_array, sparse.csr_matrix, sparse.csc_array])
+def test_sparse_signals_have_the_codes_of_dense_ones(data, kind):
+    dictionary, signals = data
+    rare = np.where(np.abs(signals) > 0.8, signals, 0.0)
+    coder = SpikingSparseCoder(dictionary, alpha=0.3)
+    np.testing.assert_allclose(coder.fit_transform(kind(rare)), coder.transform(rare), rtol=0, atol=1e-12)
+    assert coder.transform(kind(rare.astype(np.float32))).dtype == np.float32
+    assert coder.score(kind(rare)) == pytest.approx(coder.score(rare), abs=1e-12)
+
+
+# -- missing values ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("missing", [np.nan, -99.0, 0])
+def test_missing_values_are_left_out_of_the_objective(data, missing):
+    dictionary, signals = data
+    known = np.random.default_rng(3).random(signals.shape) < 0.6
+    coder = SpikingSparseCoder(dictionary, alpha=0.3, missing_values=missing)
+    codes = coder.fit_transform(np.where(known, signals, missing))
+    for code, signal, row in zip(codes, signals, known, strict=True):
+        # Of the known features alone.
+        alone = LassoProblem(dictionary[:, row], signal[np.newaxis, row], 0.3)
+        np.testing.assert_allclose(code, solve_active_set(alone).codes[0], rtol=0, atol=1e-9)
+    np.testing.assert_array_equal(
+        coder.transform(signals), SpikingSparseCoder(dictionary, alpha=0.3).transform(signals)
+    )
+
+
+def test_missing_values_only_where_a_parameter_says_so(data):
+    dictionary, signals = data
+    holed = signals.copy()
+    holed[0, 0] = np.nan
+    with pytest.raises(ValueError, match="Input X contains NaN"):
+        SpikingSparseCoder(dictionary, alpha=0.3).transform(holed)
+    coder = SpikingSparseCoder(dictionary, alpha=0.3, missing_values=np.nan)
+    assert np.isfinite(coder.transform(holed)).all()
+    holed[0, 0] = np.inf
+    with pytest.raises(ValueError, match="Input X contains infinity"):
+        coder.transform(holed)
+    with pytest.raises(
+        TypeError, match=r"X must be a dense array where entries are missing; pass X\.toarray"
+    ):
+        coder.transform(sparse.csr_array(np.where(np.isinf(holed), np.nan, holed)))
+    with pytest.raises(TypeError, match=r"X must be a dense array where entries are missing"):
+        clone(coder).set_params(missing_values=0).transform(sparse.csr_array(signals))
+    with pytest.raises(TypeError, match=r"missing_values must be None, np.nan or a number; got str"):
+        clone(coder).set_params(missing_values="NaN").transform(signals)
+
+
+def test_masked_arrays_are_refused_wherever_they_hide(data):
+    dictionary, signals = data
+    masked = np.ma.masked_less(signals, 0.0)
+    coder = SpikingSparseCoder(dictionary, alpha=0.3)
+    for X in (masked, list(masked)):
+        for method in (coder.fit, coder.transform, coder.encode, coder.score, coder.problem):
+            with pytest.raises(TypeError, match=r"X must not have masked entries; .* missing_values=np.nan"):
+                method(X)
+    # A mask without entries masks nothing.
+    np.testing.assert_array_equal(coder.transform(np.ma.array(signals)), coder.transform(signals))
+
+
+# -- what to search ------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def noisy():
+    """A dictionary, codes, their signals, and the signals with noise."""
+    rng = np.random.default_rng(0)
+    dictionary = rng.standard_normal((60, 40)) / np.sqrt(40)
+    codes = rng.standard_normal((80, 60)) * (rng.random((80, 60)) < 0.06)
+    clean = codes @ dictionary
+    return dictionary, clean, clean + 0.08 * rng.standard_normal(clean.shape)
+
+
+ALPHAS = np.geomspace(1e-3, 1.0, 13)
+
+
+def test_a_search_finds_the_alpha_that_removes_the_noise(noisy):
+    """The oracle knows the signals without their noise."""
+    dictionary, clean, signals = noisy
+    search = GridSearchCV(SpikingSparseCoder(dictionary, alpha=1.0), {"alpha": ALPHAS}, cv=3).fit(signals)
+    errors = []
+    for alpha in ALPHAS:
+        coder = SpikingSparseCoder(dictionary, alpha=alpha)
+        errors.append(np.square(coder.inverse_transform(coder.transform(signals)) - clean).sum())
+    best = int(np.argmin(errors))
+    assert 0 < best < len(ALPHAS) - 1
+    assert abs(search.best_index_ - best) <= 1
+    assert errors[search.best_index_] < 1.1 * errors[best]
+
+
+def test_the_score_is_the_energy_that_codes_of_other_features_predict(noisy):
+    dictionary, _, signals = noisy
+    fold_of = np.arange(40) % 4
+    missed = 0.0
+    for fold in range(4):
+        seen = fold_of != fold
+        part = LassoProblem(dictionary[:, seen], signals[:, seen], 0.75 * 0.1)
+        predicted = solve_active_set(part).codes @ dictionary[:, ~seen]
+        missed += np.square(signals[:, ~seen] - predicted).sum()
+    problem = LassoProblem(dictionary, signals, 0.1)
+    assert held_out_score(problem, fold_of=fold_of) == pytest.approx(1.0 - missed / np.square(signals).sum())
+    # Weights of two are those features twice; a mask of ones is none.
+    known = np.ones(40, dtype=bool)
+    masked = LassoProblem(dictionary, signals, 0.1, mask=known)
+    assert held_out_score(masked, fold_of=fold_of) == pytest.approx(held_out_score(problem, fold_of=fold_of))
+    assert held_out_score(problem.with_penalty(100.0)) == pytest.approx(0.0, abs=1e-12)
+    assert held_out_score(LassoProblem(np.ones((2, 1)), np.ones((3, 1)), 0.1)) == 0.0
+
+
+def test_a_score_with_missing_values_is_that_of_the_known_features(noisy):
+    dictionary, _, signals = noisy
+    some = slice(0, 6)
+    known = np.random.default_rng(1).random(signals[some].shape) < 0.7
+    whole = held_out_score(
+        LassoProblem(dictionary, signals[some], 0.1, mask=known), fold_of=np.arange(40) % 2
+    )
+    missed = energy = 0.0
+    for signal, row in zip(signals[some], known, strict=True):
+        energy += np.square(signal[row]).sum()
+        for fold in range(2):
+            seen, hidden = row & (np.arange(40) % 2 != fold), row & (np.arange(40) % 2 == fold)
+            part = LassoProblem(dictionary[:, seen], signal[np.newaxis, seen], 0.05)
+            missed += np.square(
+                signal[hidden] - solve_active_set(part).codes[0] @ dictionary[:, hidden]
+            ).sum()
+    assert whole == pytest.approx(1.0 - missed / energy, abs=1e-9)
+
+
+# -- defaults, and warnings with a remedy --------------------------------------------------------
+
+
+@pytest.mark.parametrize("readout", ["smooth", "rate", "current"])
+def test_spikes_alone_converge_at_the_default_tolerance(data, readout):
+    dictionary, signals = data
+    encoded = SpikingSparseCoder(dictionary, alpha=0.4, readout=readout, polish=False).encode(signals)
+    assert encoded.converged
+    assert encoded.tol == solve_spiking.__kwdefaults__["tol"]
+    polished = SpikingSparseCoder(dictionary, alpha=0.4).encode(signals)
+    assert polished.tol == solve_active_set.__kwdefaults__["tol"]
+
+
+def test_max_duration_limits_the_network(data):
+    dictionary, signals = data
+    coder = SpikingSparseCoder(dictionary, alpha=0.1, polish=False, max_duration=1.0)
+    with pytest.warns(ConvergenceWarning, match="did not reach .* within max_duration=1;"):
+        assert coder.encode(signals).duration.max() <= 1.0
+
+
+def test_codes_that_are_all_zero_are_named(data):
+    dictionary, signals = data
+    coder = SpikingSparseCoder(dictionary, alpha=100.0)
+    holed = np.where(signals > -1.0, signals, np.nan)
+    for X, missing in ((signals, None), (sparse.csr_array(signals), None), (holed, np.nan)):
+        coder.set_params(missing_values=missing)
+        with pytest.warns(
+            IllPosedWarning, match="all codes are zero: alpha must be multiplied by less than 0"
+        ):
+            coder.transform(X)
+    factor = np.abs(signals @ dictionary.T).max() / 100.0
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert coder.set_params(alpha=99.9 * factor).transform(signals).any()
+        coder.set_params(alpha=100.0).transform(signals[:1])  # one signal may well be zero
+        coder.transform(np.zeros((3, 6)))
+    negative = SpikingSparseCoder(np.abs(dictionary), alpha=0.1, positive=True)
+    with pytest.warns(
+        IllPosedWarning, match="no correlation of a signal with an atom is positive, which pos"
+    ):
+        negative.transform(-np.abs(signals))
+
+
+def test_a_transposed_dictionary_is_named():
+    rng = np.random.default_rng(0)
+    atoms = rng.standard_normal((8, 8))
+    atoms /= np.linalg.norm(atoms, axis=1, keepdims=True)
+    signals = rng.standard_normal((3, 8))
+    with pytest.warns(
+        IllPosedWarning, match=r"columns have one norm, .* norms from 0\.\d+ to 1\.\d+: .* pass dictionary\.T"
+    ):
+        SpikingSparseCoder(atoms.T, alpha=0.1).transform(signals)
+    orthonormal = np.linalg.qr(atoms)[0]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for dictionary in (atoms, orthonormal, orthonormal.T, rng.standard_normal((8, 8)), atoms.T[:, :7]):
+            SpikingSparseCoder(dictionary, alpha=0.1).transform(signals[:, : dictionary.shape[1]])

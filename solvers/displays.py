@@ -1,0 +1,161 @@
+"""Display objects of the coder, as scikit-learn's: made by `from_estimator`, drawn by `plot`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+
+from snn import checks
+from solvers.path import PathResult, path
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from solvers.coder import SpikingSparseCoder
+
+# Of the lines that are named at their ends.
+N_NAMED = 6
+
+
+class CodePathDisplay:
+    """The code of one signal against the penalty: one line for each atom that is ever used.
+
+    Parameters
+    ----------
+    penalties : ndarray, shape (n_penalties,)
+        The largest first.
+    codes : ndarray, shape (n_penalties, n_atoms)
+        The code at each.
+    chosen : float, optional
+        A penalty to mark.
+    name : str, default "penalty"
+        What the penalties are.
+
+    Attributes
+    ----------
+    ax_ : Axes
+    figure_ : Figure
+    lines_ : list of Line2D
+        One for each atom that is used, those with the largest entries first.
+    atoms_ : ndarray of int
+        Their atoms.
+
+    See Also
+    --------
+    path : Codes at many penalties, with their certificates.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from solvers import CodePathDisplay, SpikingSparseCoder
+    >>> coder = SpikingSparseCoder(np.eye(3), alpha=0.5)
+    >>> display = CodePathDisplay.from_estimator(coder, [[2.0, 0.1, -1.0]])
+    >>> display.atoms_
+    array([0, 2, 1])
+    """
+
+    def __init__(
+        self,
+        *,
+        penalties: np.ndarray,
+        codes: np.ndarray,
+        chosen: float | None = None,
+        name: str = "penalty",
+    ) -> None:
+        self.penalties = penalties
+        self.codes = codes
+        self.chosen = chosen
+        self.name = name
+
+    @classmethod
+    def from_estimator(
+        cls,
+        estimator: SpikingSparseCoder,
+        X: np.ndarray,
+        *,
+        signal: int = 0,
+        ax: Axes | None = None,
+        **kwargs,
+    ) -> Self:
+        """Solve for one signal at many multiples of the coder's `alpha`, and draw the codes.
+
+        Parameters
+        ----------
+        estimator : SpikingSparseCoder
+            Its dictionary, signs and `alpha` are used.
+        X : array_like, shape (n_signals, n_features)
+            Signals.
+        signal : int, default 0
+            Which of them.
+        ax : Axes, optional
+            Where to draw; by default new ones.
+        **kwargs
+            Of `path`: `multiples`, `n_multiples`, `smallest`, `method`, `tol`.
+        """
+        problem = estimator.problem(X)
+        signal = checks.index("signal", signal, problem.n_signals)
+        result = path(problem.subset([signal]), **kwargs)
+        one = np.ndim(estimator.alpha) == 0 and isinstance(estimator.alpha, (int, float, np.number))
+        display = cls(
+            penalties=result.multiples * (estimator.alpha if one else 1.0),
+            codes=result.codes[:, 0],
+            chosen=float(estimator.alpha) if one else 1.0,
+            name="alpha" if one else "multiple of alpha",
+        )
+        return display.plot(ax=ax)
+
+    @classmethod
+    def from_path(cls, result: PathResult, *, signal: int = 0, ax: Axes | None = None) -> Self:
+        """Draw the codes of one signal of a path.
+
+        Parameters
+        ----------
+        result : PathResult
+            From `path`.
+        signal : int, default 0
+            Which of its signals.
+        ax : Axes, optional
+            Where to draw; by default new ones.
+        """
+        checks.instance_of("result", result, PathResult)
+        signal = checks.index("signal", signal, result.codes.shape[1])
+        display = cls(
+            penalties=result.multiples, codes=result.codes[:, signal], name="multiple of the penalty"
+        )
+        return display.plot(ax=ax)
+
+    def plot(self, ax: Axes | None = None, **line_kwargs: Any) -> Self:
+        """Draw the lines, the penalty on a logarithmic scale.
+
+        Parameters
+        ----------
+        ax : Axes, optional
+            Where to draw; by default new ones.
+        **line_kwargs
+            Of `Axes.plot`.
+        """
+        if ax is None:
+            import matplotlib.pyplot as plt  # here: it costs a third of a second, and most callers never draw
+
+            _, ax = plt.subplots(layout="constrained")
+        largest = np.abs(self.codes).max(axis=0)
+        used = np.flatnonzero(largest > 0.0)
+        self.atoms_ = used[np.argsort(-largest[used], kind="stable")]
+        self.ax_, self.figure_, self.lines_ = ax, ax.figure, []
+        for rank, atom in enumerate(self.atoms_):
+            named = rank < N_NAMED
+            style = {"color": f"C{rank}"} if named else {"color": "0.75", "linewidth": 0.8, "zorder": 1}
+            if named:
+                style["label"] = f"atom {atom}"
+            elif rank == N_NAMED:
+                style["label"] = "other atoms"
+            self.lines_ += ax.plot(self.penalties, self.codes[:, atom], **{**style, **line_kwargs})
+        if self.chosen is not None and self.penalties.min() <= self.chosen <= self.penalties.max():
+            ax.axvline(self.chosen, color="0.4", linestyle=":", label=f"{self.name} = {self.chosen:.3g}")
+        ax.axhline(0.0, color="0.4", linewidth=0.8, zorder=0)
+        ax.set(xscale="log", xlabel=self.name, ylabel="entry of the code")
+        ax.invert_xaxis()
+        if self.lines_:
+            ax.legend(fontsize="small", loc="upper left", bbox_to_anchor=(1.0, 1.0))
+        return self

@@ -1,0 +1,121 @@
+"""What estimators do with their input `X`: the checks of scikit-learn, and those that it leaves out."""
+
+from __future__ import annotations
+
+import numbers
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_array, validate_data
+
+# Other kinds of numbers become the first of them.
+FLOATS = (np.float64, np.float32)
+
+
+def checked_input(estimator: BaseEstimator, X: Any, *, reset: bool, accept_sparse: bool = False) -> Any:
+    """Return `X` as a float64 or float32 array, by the rules of scikit-learn; masked entries are an error.
+
+    NaN is one too, unless it is the `missing_values` of the estimator.
+
+    Parameters
+    ----------
+    estimator : BaseEstimator
+        Whose method was called.
+    X : array_like, shape (n_signals, n_features)
+        What it was called with.
+    reset : bool
+        Whether the estimator takes the number and names of features from `X`, or checks them.
+    accept_sparse : bool, default False
+        Whether sparse matrices are accepted; they come back as compressed rows.
+
+    Raises
+    ------
+    TypeError
+        If entries are masked: scikit-learn would take the numbers under the mask.
+    ValueError, TypeError
+        As scikit-learn says.
+    """
+    _require_unmasked(X)
+    finite = "allow-nan" if nan_is_missing(estimator.missing_values) else True
+    return validate_data(
+        estimator,
+        X,
+        reset=reset,
+        dtype=FLOATS,
+        ensure_all_finite=finite,
+        accept_sparse="csr" if accept_sparse else False,
+    )
+
+
+def nan_is_missing(missing_values: float | None) -> bool:
+    """Return whether NaN stands for a missing entry.
+
+    Parameters
+    ----------
+    missing_values : float or None
+        The parameter of an estimator.
+
+    Raises
+    ------
+    TypeError
+        If it is neither None nor a number.
+    """
+    if missing_values is None:
+        return False
+    if isinstance(missing_values, (bool, np.bool_)) or not isinstance(missing_values, numbers.Real):
+        raise TypeError(
+            f"missing_values must be None, np.nan or a number; got {type(missing_values).__name__}"
+        )
+    return bool(np.isnan(missing_values))
+
+
+def known_entries(array: np.ndarray, missing_values: float | None) -> np.ndarray | None:
+    """Return a mask of the entries that are not missing, or None if all are known.
+
+    Parameters
+    ----------
+    array : ndarray or compressed rows
+        From `checked_input`.
+    missing_values : float or None
+        What stands for a missing entry; NaN perhaps.
+
+    Raises
+    ------
+    TypeError
+        If entries are missing from compressed rows.
+    """
+    if missing_values is None:
+        return None
+    if sparse.issparse(array):
+        if missing_values != 0 and known_entries(array.data, missing_values) is None:
+            return None
+        raise TypeError("X must be a dense array where entries are missing; pass X.toarray()")
+    known = ~np.isnan(array) if nan_is_missing(missing_values) else array != missing_values
+    return None if known.all() else known
+
+
+def checked_codes(X: Any, n_atoms: int) -> np.ndarray:
+    """Return codes, the `X` of `inverse_transform`, as a float64 or float32 array.
+
+    Parameters
+    ----------
+    X : array_like, shape (n_signals, n_atoms)
+        What the method was called with.
+    n_atoms : int
+        Number of atoms of the dictionary.
+    """
+    codes = check_array(X, dtype=FLOATS)
+    if codes.shape[1] != n_atoms:
+        raise ValueError(f"X must have one column for each of {n_atoms} atoms; got shape {codes.shape}")
+    return codes
+
+
+def _require_unmasked(X: Any) -> None:
+    rows = X if isinstance(X, (list, tuple)) else (X,)
+    if any(np.ma.is_masked(row) for row in rows):
+        raise TypeError(
+            "X must not have masked entries; if they are missing, pass X.filled(np.nan) to an estimator with "
+            "missing_values=np.nan"
+        )
