@@ -9,7 +9,7 @@ import pytest
 
 @contextmanager
 def local_cluster(folder):
-    """Two worker processes of one thread each, no dashboard, and a client that is not the default one."""
+    """Two worker processes of one thread each, at any free port, and a client that is not the default one."""
     reason = "needs the extra: pip install 'sparsespike[dask]'"
     distributed = pytest.importorskip("distributed", reason=reason)
     with (
@@ -17,7 +17,7 @@ def local_cluster(folder):
             n_workers=2,
             threads_per_worker=1,
             processes=True,
-            dashboard_address=None,
+            dashboard_address=":0",
             local_directory=str(folder),
             silence_logs="CRITICAL",
         ) as cluster,

@@ -45,6 +45,9 @@ RECORD = {
     "largest_relative_gap": 1e-3,
     "mean_support": 1.0,
     "n_steps": 1,
+    "synaptic_operations": None,
+    "multiply_adds": 10,
+    "bound": "",
     "seconds": 1.0,
 }
 
