@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from snn._kernels.compiling import compiled, uncounted
+from solvers._kernels.dots import dot, four_dots
 from solvers._kernels.precision import (
     EXACT_BITS,
     KEPT_BITS,
@@ -82,34 +83,12 @@ def _largest_number(row):
     return largest
 
 
-@partial(uncounted, fastmath={"reassoc", "contract"})
-def _dot(left, right):
-    total = 0.0
-    for j in range(left.shape[0]):
-        total += left[j] * right[j]
-    return total
-
-
-@partial(uncounted, fastmath={"reassoc", "contract"})
-def _four_dots(first, second, third, fourth, vector):
-    a = 0.0
-    b = 0.0
-    c = 0.0
-    d = 0.0
-    for j in range(vector.shape[0]):
-        a += first[j] * vector[j]
-        b += second[j] * vector[j]
-        c += third[j] * vector[j]
-        d += fourth[j] * vector[j]
-    return a, b, c, d
-
-
 @uncounted
 def _inner(left, right):
     """Return an inner product, added up part by part."""
-    total = _dot(left[:LONGEST_SUM], right[:LONGEST_SUM])
+    total = dot(left[:LONGEST_SUM], right[:LONGEST_SUM])
     for begin in range(LONGEST_SUM, left.shape[0], LONGEST_SUM):
-        total += _dot(left[begin : begin + LONGEST_SUM], right[begin : begin + LONGEST_SUM])
+        total += dot(left[begin : begin + LONGEST_SUM], right[begin : begin + LONGEST_SUM])
     return total
 
 
@@ -123,7 +102,7 @@ def _correlate(array, residual, correlations):
         vector = residual[begin:end]
         for i in range(0, whole, 4):
             rows = array[i : i + 4, begin:end]
-            products = _four_dots(rows[0], rows[1], rows[2], rows[3], vector)
+            products = four_dots(rows[0], rows[1], rows[2], rows[3], vector)
             for k in range(4):
                 if begin == 0:
                     correlations[i + k] = products[k]

@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from snn._kernels.compiling import compiled, inlined, uncounted
+from solvers._kernels.dots import dot
 
 # Least share of an atom's squared norm that must remain after projection on the atoms in S.  Below it the
 # atom counts as a linear combination of them.  The root of the share is a pivot of the factor, 1e-5 here: the
@@ -81,14 +82,6 @@ def enlarged(work, n_members, size, capacity):
     new.value[:size] = work.value[:size]
     new.n_multiply_adds[0] = work.n_multiply_adds[0]
     return new
-
-
-@partial(uncounted, forceinline=True, fastmath={"reassoc", "contract"})
-def dot(left, right):
-    total = 0.0
-    for i in range(left.shape[0]):
-        total += left[i] * right[i]
-    return total
 
 
 @partial(uncounted, forceinline=True, fastmath={"contract"})

@@ -9,7 +9,8 @@ from typing import NamedTuple
 import numpy as np
 
 from snn._kernels.compiling import implements, resolved_by_record, uncounted
-from solvers._kernels.factor import copy, dot, subtract
+from solvers._kernels.dots import dot, four_dots
+from solvers._kernels.factor import copy, subtract
 
 
 class GramMatrix(NamedTuple):
@@ -43,20 +44,6 @@ def _subtract_four(target, factors, first, second, third, fourth):
         target[i] -= (
             factors[0] * first[i] + factors[1] * second[i] + factors[2] * third[i] + factors[3] * fourth[i]
         )
-
-
-@partial(uncounted, fastmath={"reassoc", "contract"})
-def _four_dots(first, second, third, fourth, vector):
-    a = 0.0
-    b = 0.0
-    c = 0.0
-    d = 0.0
-    for j in range(vector.shape[0]):
-        a += first[j] * vector[j]
-        b += second[j] * vector[j]
-        c += third[j] * vector[j]
-        d += fourth[j] * vector[j]
-    return a, b, c, d
 
 
 @uncounted
@@ -106,7 +93,7 @@ def products_of_atoms(atoms, signal, atom, work, n_members):
         row[j] = weights[j] * array[atom, j]
     whole = n_members - n_members % 4
     for k in range(0, whole, 4):
-        four = _four_dots(
+        four = four_dots(
             array[members[k]], array[members[k + 1]], array[members[k + 2]], array[members[k + 3]], row
         )
         for i in range(4):
@@ -131,7 +118,7 @@ def residuals_of_atoms(atoms, signal, work, size, correlations, residual):
     work.n_multiply_adds[0] += (n_atoms + 1) * row.shape[0]
     whole = n_atoms - n_atoms % 4
     for i in range(0, whole, 4):
-        four = _four_dots(array[i], array[i + 1], array[i + 2], array[i + 3], row)
+        four = four_dots(array[i], array[i + 1], array[i + 2], array[i + 3], row)
         for k in range(4):
             residual[i + k] = four[k]
     for i in range(whole, n_atoms):
