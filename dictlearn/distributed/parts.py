@@ -87,9 +87,7 @@ class Summary(NamedTuple):
     digest: str
 
 
-def summary_of(
-    key: str, packed: np.ndarray, samples: Any, rows: slice, first: int
-) -> Summary | Exception:
+def summary_of(key: str, packed: np.ndarray, samples: Any, rows: slice, first: int) -> Summary | Exception:
     """Return what is to be known of samples before learning, having checked them.
 
     Parameters
