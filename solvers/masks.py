@@ -130,7 +130,6 @@ def _joined(
         limit=limit,
         optimality=optimality,
         kind=kind,
-        stacklevel=5,
         **more,
     )
 

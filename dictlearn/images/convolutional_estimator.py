@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Callable
 
 import numpy as np
@@ -20,6 +19,7 @@ from dictlearn.images.patches import as_size
 from dictlearn.images.pixels import as_images
 from dictlearn.images.prepared import PreparedImage, background_of, checked_background, prepare_image
 from snn import checks
+from snn.caller_warnings import warn_caller
 from solvers import SparseCodingResult, solve_active_set
 from solvers.grid_sizes import require_room, valid_shape
 
@@ -522,4 +522,4 @@ def _warn_of_dead(learner: KernelLearner) -> None:
         )
     else:
         return
-    warnings.warn(message, ConvergenceWarning, stacklevel=3)
+    warn_caller(message, ConvergenceWarning)
