@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dictlearn.archives import digest
 from dictlearn.distributed.data import Blocks, NpyFile, Rows, samples_of
 from dictlearn.distributed.parts import energies_of, run_part, summary_of
 from dictlearn.two_phase.batch import BatchPlan
-from dictlearn.two_phase.checkpoints import digest
 from dictlearn.two_phase.history import RECORD_EVERY
 from dictlearn.two_phase.learner import TwoPhaseLearner
 from dictlearn.two_phase.learning import learn_all, learner_for
@@ -276,7 +276,7 @@ class _Survey:
         pieces, samples = self._samples.pieces(), self._samples
 
         def piece(k: int) -> tuple:
-            place, rows = pieces[k]
-            return samples.at(place), rows
+            place, rows, first = pieces[k]
+            return samples.at(place), rows, first
 
         return _checked(run_on_cluster(self._client, function, Shared(shared), piece, len(pieces)))

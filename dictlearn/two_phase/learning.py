@@ -11,9 +11,10 @@ from pathlib import Path
 import numpy as np
 from tqdm import tqdm
 
+from dictlearn.archives import digest, require_path
 from dictlearn.order import batches_in_order, seed_of_order
 from dictlearn.signals import amplitude_scale, checked_known_signals
-from dictlearn.two_phase.checkpoints import digest, identity_of, require_path, resumed
+from dictlearn.two_phase.checkpoints import identity_of, resumed
 from dictlearn.two_phase.history import RECORD_EVERY
 from dictlearn.two_phase.learner import TwoPhaseLearner
 from dictlearn.two_phase.network import TwoPhaseNetwork
@@ -281,7 +282,8 @@ def continue_learning(
             len(signals),
             learn,
             batches=partial(batches_in_order, len(signals)),
-            data=lambda: digest([signals] if mask is None else [signals, mask]),
+            # Values that are not known are not looked at.
+            data=lambda: digest([signals] if mask is None else [np.where(mask, signals, 0.0), mask]),
             n_samples=n_samples,
             rng=rng,
             progress=progress,
