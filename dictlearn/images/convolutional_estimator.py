@@ -89,7 +89,8 @@ class ConvolutionalDictionaryLearning(ClassNamePrefixFeaturesOutMixin, Transform
     dict_init : array_like, shape (n_components, height, width[, 3]), optional
         Kernels to start from; by default patches of the images.
     checkpoint : path-like, optional
-        Where `fit` saves the learner, and where it continues from if the file exists.
+        Where `fit` saves the learner, and where it continues from if the file exists: with the same images,
+        start and settings, and no fewer passes.
     checkpoint_every : int, default 50
         In batches.
     callback : callable, optional

@@ -57,9 +57,9 @@ def random_kernels(
         left = rng.integers(details[n].shape[1] - width + 1)
         patches[k] = details[n][top : top + height, left : left + width]
     rows = patches.reshape(n_candidates, -1)
-    # Divided first, because squares of very large or small numbers leave the range of floats.
-    rows = rows / (np.abs(rows).max() or 1.0)
-    energies = np.square(rows).sum(axis=1)
+    # Divided first, by a power of two, because squares may leave the range of floats.
+    rows = np.ldexp(rows, -int(np.frexp(np.abs(rows).max())[1]))
+    energies = np.square(rows / (np.abs(rows).max() or 1.0)).sum(axis=1)
     n_usable = np.count_nonzero(energies)
     if n_usable == 0:
         raise ValueError("images must not be constant, beside their background: there is nothing to learn")
