@@ -10,7 +10,7 @@ from snn import checks
 SMALLEST_NORM, LARGEST_NORM = 1e-150, 1e150
 
 
-def checked_signals(signals: np.ndarray, n_inputs: int | None) -> np.ndarray:
+def checked_signals(signals: np.ndarray, n_inputs: int | None, *, first: int = 0) -> np.ndarray:
     """Return signals as a float array, shape (n_signals, n_inputs), having checked their signs.
 
     Parameters
@@ -19,18 +19,20 @@ def checked_signals(signals: np.ndarray, n_inputs: int | None) -> np.ndarray:
         The value to check.
     n_inputs : int or None
         How many features they must have, if known.
+    first : int, default 0
+        Which of all signals the first of these is, for errors.
     """
-    return checked_known_signals(signals, n_inputs, None)[0]
+    return checked_known_signals(signals, n_inputs, None, first=first)[0]
 
 
 def checked_known_signals(
-    signals: np.ndarray, n_inputs: int | None, mask: np.ndarray | None
+    signals: np.ndarray, n_inputs: int | None, mask: np.ndarray | None, *, first: int = 0
 ) -> tuple[np.ndarray, np.ndarray | None]:
     """Return signals as a float array, shape (n_signals, n_inputs), and their mask, having checked both.
 
     Parameters
     ----------
-    signals, n_inputs
+    signals, n_inputs, first
         As for `checked_signals`.
     mask : array_like of bool, shape (n_signals, n_inputs) or (n_inputs,), optional
         True where a feature is known.  Elsewhere signals are not looked at: they may be NaN.
@@ -38,7 +40,7 @@ def checked_known_signals(
     signals = checks.float_array("signals", signals, shape=(None, n_inputs), meaning="(n_signals, n_inputs)")
     if mask is None:
         try:
-            checks.require_finite("signals", signals)
+            checks.require_finite("signals", signals, first=first)
         except ValueError as error:
             hint = ": if it is missing, pass mask=~np.isnan(signals)" if np.isnan(signals).any() else ""
             raise ValueError(f"{error}{hint}") from None
@@ -49,7 +51,8 @@ def checked_known_signals(
         if len(wrong):
             row, column = wrong[0]
             raise ValueError(
-                f"signals must be finite where mask is True; got {signals[row, column]} at [{row}, {column}]"
+                f"signals must be finite where mask is True; got {signals[row, column]} at "
+                f"[{first + row}, {column}]"
             )
         least = signals.min(where=mask, initial=np.inf)
     if least < 0.0:

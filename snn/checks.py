@@ -84,8 +84,11 @@ def float_array(name: str, value: Any, *, shape: tuple[int | None, ...], meaning
     return array if array.flags.aligned else array.copy()
 
 
-def require_finite(name: str, array: np.ndarray, *, hint: str = "") -> None:
-    """Raise ValueError naming the first entry of `array` that is NaN or infinite; `hint` ends the message."""
+def require_finite(name: str, array: np.ndarray, *, hint: str = "", first: int = 0) -> None:
+    """Raise ValueError naming the first entry of `array` that is NaN or infinite; `hint` ends the message.
+
+    The array may be rows of a larger one, from row `first` on, of which the message speaks.
+    """
     # The sum is finite unless an entry is not, or it overflows: only then look at each.
     with np.errstate(over="ignore", invalid="ignore"):
         total = array.sum()
@@ -93,8 +96,10 @@ def require_finite(name: str, array: np.ndarray, *, hint: str = "") -> None:
         return
     wrong = np.argwhere(~np.isfinite(array))
     if len(wrong):
-        where = ", ".join(str(int(i)) for i in wrong[0])
         value = float(array[tuple(wrong[0])])
+        place = wrong[0].copy()
+        place[:1] += first
+        where = ", ".join(str(int(i)) for i in place)
         raise ValueError(f"{name} must be finite; got {value} at [{where}]{hint}")
 
 

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 Count = int | np.ndarray
 
+# Counts are integers of 64 bits.
+LARGEST_COUNT = 2**63 - 1
 # Less than this part of a step too long is rounding, and not another step.
 ROUNDING = 1e-12
 
@@ -77,7 +79,11 @@ class OperationCounts:
         return cls(
             spikes=spikes,
             synaptic_operations=synaptic_operations,
-            membrane_updates=spikes + synaptic_operations,
+            membrane_updates=_added(
+                "membrane_updates",
+                _checked("spikes", spikes),
+                _checked("synaptic_operations", synaptic_operations),
+            ),
             neuron_time=n_neurons * duration,
             synapse_time=n_neurons * n_neurons * duration,
         )
@@ -87,19 +93,23 @@ class OperationCounts:
         cls, *, n_neurons: int, spikes: Count, synaptic_operations: Count, n_steps: Count
     ) -> OperationCounts:
         """Return the counts of runs of so many neurons on a clock."""
+        n_neurons, n_steps = checks.integer("n_neurons", n_neurons), _checked("n_steps", n_steps)
+        updates = _product("neuron_updates", n_neurons, n_steps)
         return cls(
             spikes=spikes,
             synaptic_operations=synaptic_operations,
-            membrane_updates=n_neurons * n_steps,
-            neuron_updates=n_neurons * n_steps,
-            dense_synaptic_operations=n_neurons * n_neurons * n_steps,
+            membrane_updates=updates,
+            neuron_updates=updates,
+            dense_synaptic_operations=_product("dense_synaptic_operations", n_neurons**2, n_steps),
         )
 
     def __add__(self, other: OperationCounts) -> OperationCounts:
         if not isinstance(other, OperationCounts):
             return NotImplemented
         names = (field.name for field in fields(self))
-        return OperationCounts(**{name: getattr(self, name) + getattr(other, name) for name in names})
+        return OperationCounts(
+            **{name: _added(name, getattr(self, name), getattr(other, name)) for name in names}
+        )
 
     def __radd__(self, other: int) -> OperationCounts:
         # `sum` starts from 0.
@@ -107,9 +117,7 @@ class OperationCounts:
 
     def total(self) -> OperationCounts:
         """Return the counts of all signals together."""
-        return OperationCounts(
-            **{field.name: np.sum(getattr(self, field.name)).item() for field in fields(self)}
-        )
+        return OperationCounts(**{field.name: _total(getattr(self, field.name)) for field in fields(self)})
 
     def on_clock(self, time_step: float) -> OperationCounts:
         """Return what a clock would do in the simulated time of an exact run, with the same spikes.
@@ -128,8 +136,8 @@ class OperationCounts:
         Raises
         ------
         TypeError, ValueError
-            If `time_step` is not a positive number, or these are the counts of an exact run and of one on a
-            clock added up.
+            If `time_step` is not a positive number, or so small that a clock would do more than 2^63 - 1
+            updates, or these are the counts of an exact run and of one on a clock added up.
         """
         time_step = checks.positive_number("time_step", time_step)
         is_exact = np.asarray(self.neuron_time) > 0.0
@@ -138,13 +146,17 @@ class OperationCounts:
                 "on_clock must be asked of exact runs before their counts are added to those of a clock; "
                 "got a sum of both"
             )
-        neuron_updates = self.neuron_updates + _steps(self.neuron_time, time_step)
+        neuron_updates = _added("neuron_updates", self.neuron_updates, _steps(self.neuron_time, time_step))
         return OperationCounts(
             spikes=self.spikes,
             synaptic_operations=self.synaptic_operations,
             membrane_updates=np.where(is_exact, neuron_updates, self.membrane_updates),
             neuron_updates=neuron_updates,
-            dense_synaptic_operations=self.dense_synaptic_operations + _steps(self.synapse_time, time_step),
+            dense_synaptic_operations=_added(
+                "dense_synaptic_operations",
+                self.dense_synaptic_operations,
+                _steps(self.synapse_time, time_step),
+            ),
             multiply_adds=self.multiply_adds,
         )
 
@@ -236,16 +248,49 @@ def connection_sparsity(network: SpikingNetwork) -> float:
 
 
 def _steps(time: float | np.ndarray, time_step: float) -> Count:
-    return np.ceil(np.asarray(time) / time_step * (1.0 - ROUNDING)).astype(np.int64)
+    with np.errstate(over="ignore"):
+        steps = np.ceil(np.asarray(time) / time_step * (1.0 - ROUNDING))
+    if not (steps < LARGEST_COUNT).all():
+        raise ValueError(
+            f"time_step must be so long that counts are at most 2^63 - 1; got {time_step}, with which there "
+            f"are {steps.max():.3g} updates or dense synaptic operations"
+        )
+    return steps.astype(np.int64)
 
 
-def _checked(name: str, value: Count, *, is_time: bool) -> int | float | np.ndarray:
+def _added(name: str, one: Count, other: Count) -> Count:
+    """Return the sum of counts that were checked, or of times."""
+    if np.asarray(one).dtype.kind == "f":
+        return one + other
+    # Of two integers below 2^63, which is below 2^64.
+    return _checked(name, np.asarray(one, dtype=np.uint64) + np.asarray(other, dtype=np.uint64))
+
+
+def _product(name: str, factor: int, counts: Count) -> Count:
+    most = factor * int(np.max(counts, initial=0))
+    if most > LARGEST_COUNT:
+        raise ValueError(f"{name} must be at most 2^63 - 1; got {most}")
+    return factor * counts
+
+
+def _total(counts: Count) -> int | float:
+    array = np.asarray(counts)
+    if array.dtype.kind == "f" or array.sum(dtype=np.float64) < LARGEST_COUNT / 2:
+        return array.sum().item()
+    return sum(array.ravel().tolist())
+
+
+def _checked(name: str, value: Count, *, is_time: bool = False) -> int | float | np.ndarray:
     """Return a count as a number, or as a read-only array."""
     array = np.asarray(value)
+    if isinstance(value, int) and not is_time and value > LARGEST_COUNT:
+        raise ValueError(f"{name} must be at most 2^63 - 1; got {value}")
     if array.dtype.kind not in ("fiu" if is_time else "iu"):
         kind = "real numbers" if is_time else "integers"
         raise TypeError(f"{name} must be made of {kind}; got {value!r}")
     if not (array >= 0).all():
         raise ValueError(f"{name} must not be negative; got {array.min()}")
+    if not is_time and (array > LARGEST_COUNT).any():
+        raise ValueError(f"{name} must be at most 2^63 - 1; got {array.max()}")
     array = array.astype(np.float64 if is_time else np.int64)
     return checks.read_only(array) if array.ndim else array.item()

@@ -265,37 +265,35 @@ def sweep_digital(
 
     exact = solve_active_set(problem)
     points = [dict(zip(axes, values, strict=True)) for values in product(*axes.values())]
-    solved = []
+    figures = []
     for point in points:
         try:
             with warnings.catch_warnings():
                 # A gap is what is asked for, not an accident.
                 warnings.simplefilter("ignore", convergence_warning())
-                solved.append(
-                    solve_digital(
+                # Results hold networks of integers, 16 bytes a weight: of each its figures are kept.
+                figures.append(
+                    _figures(
+                        solve_digital(
+                            problem,
+                            varied(format, point),
+                            tol=NO_TOL,
+                            time_step=point.get("time_step", time_step),
+                            n_jobs=n_jobs,
+                            **settings,
+                        ),
                         problem,
-                        varied(format, point),
-                        tol=NO_TOL,
-                        time_step=point.get("time_step", time_step),
-                        n_jobs=n_jobs,
-                        **settings,
+                        exact,
                     )
                 )
         except ValueError as error:
             described = ", ".join(f"{name}={value}" for name, value in point.items())
             raise ValueError(f"axes must combine to formats that exist; with {described}: {error}") from None
-    # A signal of zeros has the code zero, no gap and no objective.
-    energies, optimum = (np.where(x > 0.0, x, 1.0) for x in (problem.energies, exact.objective))
     return DigitalSweep(
         axes=axes,
-        relative_gap=np.stack([result.duality_gap / energies for result in solved]),
-        relative_excess=np.stack([(result.objective - exact.objective) / optimum for result in solved]),
-        n_spikes=np.stack([result.n_steps for result in solved]),
-        ran_away=np.stack([result.ran_away for result in solved]),
-        saturations=np.stack([result.saturations for result in solved]),
         exact=exact,
         settings={"format": format, "time_step": time_step, **settings},
-        **_support_shares(solved, exact),
+        **{name: np.stack([values[name] for values in figures]) for name in figures[0]},
     )
 
 
@@ -321,16 +319,23 @@ def varied(format: DigitalFormat, point: Mapping[str, int | float]) -> DigitalFo
     return format
 
 
-def _support_shares(solved: list[DigitalCodingResult], exact: SparseCodingResult) -> dict[str, np.ndarray]:
-    """Return recall and precision of the supports, of each point and signal."""
-    wanted = exact.codes != 0.0
-    recall, precision = [], []
-    for result in solved:
-        found = result.codes != 0.0
-        both = (found & wanted).sum(axis=1)
-        recall.append(_share(both, wanted.sum(axis=1)))
-        precision.append(_share(both, found.sum(axis=1)))
-    return {"support_recall": np.stack(recall), "support_precision": np.stack(precision)}
+def _figures(
+    result: DigitalCodingResult, problem: LassoProblem, exact: SparseCodingResult
+) -> dict[str, np.ndarray]:
+    """Return what a sweep keeps of a point, an entry for each signal."""
+    # A signal of zeros has the code zero, no gap and no objective.
+    energies, optimum = (np.where(x > 0.0, x, 1.0) for x in (problem.energies, exact.objective))
+    found, wanted = result.codes != 0.0, exact.codes != 0.0
+    both = (found & wanted).sum(axis=1)
+    return {
+        "relative_gap": result.duality_gap / energies,
+        "relative_excess": (result.objective - exact.objective) / optimum,
+        "support_recall": _share(both, wanted.sum(axis=1)),
+        "support_precision": _share(both, found.sum(axis=1)),
+        "n_spikes": result.n_steps,
+        "ran_away": result.ran_away,
+        "saturations": result.saturations,
+    }
 
 
 def _share(part: np.ndarray, whole: np.ndarray) -> np.ndarray:

@@ -133,7 +133,8 @@ class DenseGram:
 
     def __init__(self, setup: ProblemSetup, *, on_demand: bool = False) -> None:
         self._on_demand = on_demand
-        self._setup = setup
+        # Not the setup, which keeps this.
+        self._atoms = setup.atoms
         # Before workers share it.
         self._gram = None if on_demand else setup.gram
         self._inverse_norms = inverse_norms(setup.squared_norms)
@@ -143,14 +144,14 @@ class DenseGram:
     @cached_property
     def _inhibition(self) -> LateralInhibition | InhibitionOnDemand:
         if self._on_demand:
-            return InhibitionOnDemand(self._setup.n_atoms, self._setup.atoms.gram_rows)
+            return InhibitionOnDemand(self._atoms.shape[0], self._atoms.gram_rows)
         return LateralInhibition.unchecked(self._gram)
 
     def weights(self, *, positive: bool) -> LateralInhibition | InhibitionOnDemand | SignPairWeights:
         """Return W = -(G - diag G), or that of the dictionary [D, -D] unless `positive`."""
         if positive:
             return self._inhibition
-        return SignPairWeights(self._inhibition, self._setup.squared_norms)
+        return SignPairWeights(self._inhibition, self._atoms.squared_norms)
 
     def store(self, atoms: np.ndarray) -> None:
         """Compute the rows of some atoms for a network, unless they are stored."""
@@ -162,7 +163,7 @@ class DenseGram:
         """Of the rows that were computed on demand, for one signal."""
         if not self._on_demand:
             return 0
-        return self._inhibition.n_stored * self._setup.n_atoms * self._setup.atoms.features_of_atom
+        return self._inhibition.n_stored * self._atoms.shape[0] * self._atoms.features_of_atom
 
     def optimal_codes(
         self, problem: LassoProblem, signals: np.ndarray, start: CompressedRows, max_rounds: int | None = None

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from dataclasses import fields
+from dataclasses import fields, replace
 from functools import partial
 
 import numpy as np
@@ -99,8 +99,10 @@ def _solve_group(
     batch: tuple[LassoProblem, sparse.csr_array | None], solve: Callable[..., SparseCodingResult]
 ) -> SparseCodingResult:
     problem, start = batch
-    problem = with_shared_mask(problem)
-    return solve(problem) if start is None else solve(problem, start=start)
+    shared = with_shared_mask(problem)
+    result = solve(shared) if start is None else solve(shared, start=start)
+    # The problem of the group has a Gram matrix by now, and there may be thousands of groups.
+    return replace(result, problem=problem) if hasattr(result, "problem") else result
 
 
 def _joined(
@@ -130,7 +132,6 @@ def _joined(
         limit=limit,
         optimality=optimality,
         kind=kind,
-        stacklevel=5,
         **more,
     )
 

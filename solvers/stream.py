@@ -346,7 +346,7 @@ def _work_of_mixture(problem: LassoProblem, codes: Sequence[sparse.csr_array]) -
 
     Codes of earlier frames count in full, though only entries in the support of the last one are used.
     """
-    n_entries = sum(np.diff(code.indptr) for code in codes)
+    n_entries = sum(np.diff(code.indptr).astype(np.int64) for code in codes)
     n_products = len(codes) * (1 + len(codes))
     return n_entries * problem.atoms.features_of_atom + n_products * problem.n_features
 

@@ -91,10 +91,10 @@ class NpyFile:
 
     # -- as the learner uses it ------------------------------------------------------------------
 
-    def pieces(self) -> list[tuple[int, slice]]:
-        """Return places and rows, of all samples in their order."""
+    def pieces(self) -> list[tuple[int, slice, int]]:
+        """Return places, rows, and which sample is the first of these; of all samples in their order."""
         step = max(VALUES_AT_ONCE // self.n_inputs, 1)
-        return [(0, slice(first, first + step)) for first in range(0, self.n_signals, step)]
+        return [(0, slice(first, first + step), first) for first in range(0, self.n_signals, step)]
 
     def batches(self, n_samples: int, *, batch_size: int, seed: int, first: int) -> Iterator[Rows]:
         """Yield batches in the order of `batches_in_order`: a new random order of all samples each epoch."""
@@ -146,9 +146,10 @@ class Blocks:
         self._client = client
         self._futures: dict[int, Future] = {}
 
-    def pieces(self) -> list[tuple[int, slice]]:
-        """Return places and rows, of all samples in their order."""
-        return [(block, slice(None)) for block in range(len(self._blocks))]
+    def pieces(self) -> list[tuple[int, slice, int]]:
+        """Return places, rows, and which sample is the first of these; of all samples in their order."""
+        starts = np.cumsum(self._lengths) - self._lengths
+        return [(block, slice(None), int(first)) for block, first in enumerate(starts)]
 
     def batches(self, n_samples: int, *, batch_size: int, seed: int, first: int) -> Iterator[Rows]:
         """Yield batches: in each epoch all blocks in a new random order, the samples of each likewise.

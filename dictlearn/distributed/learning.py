@@ -276,7 +276,7 @@ class _Survey:
         pieces, samples = self._samples.pieces(), self._samples
 
         def piece(k: int) -> tuple:
-            place, rows = pieces[k]
-            return samples.at(place), rows
+            place, rows, first = pieces[k]
+            return samples.at(place), rows, first
 
         return _checked(run_on_cluster(self._client, function, Shared(shared), piece, len(pieces)))

@@ -87,7 +87,7 @@ class Summary(NamedTuple):
     digest: str
 
 
-def summary_of(key: str, packed: np.ndarray, samples: Any, rows: slice) -> Summary | Exception:
+def summary_of(key: str, packed: np.ndarray, samples: Any, rows: slice, first: int) -> Summary | Exception:
     """Return what is to be known of samples before learning, having checked them.
 
     Parameters
@@ -96,26 +96,31 @@ def summary_of(key: str, packed: np.ndarray, samples: Any, rows: slice) -> Summa
         Of a `Shared` of the number of features.
     samples, rows
         As for `run_part`.
+    first : int
+        Which of all samples the first of these is, for errors.
     """
     try:
-        signals = checked_signals(samples[rows], opened(key, packed).content)
+        signals = checked_signals(samples[rows], opened(key, packed).content, first=first)
     except (OSError, TypeError, ValueError) as error:
         return error
     return Summary(len(signals), float(signals.max()), digest([signals]))
 
 
-def energies_of(key: str, packed: np.ndarray, samples: Any, rows: slice) -> np.ndarray | Exception:
+def energies_of(
+    key: str, packed: np.ndarray, samples: Any, rows: slice, first: int
+) -> np.ndarray | Exception:
     """Return the squared norms of samples in units of the largest value, as `amplitude_scale` has them.
 
     Parameters
     ----------
     key, packed
         Of a `Shared` of the largest value.
-    samples, rows
-        As for `run_part`.
+    samples, rows, first
+        As for `summary_of`.
     """
     try:
-        signals = np.asarray(samples[rows], dtype=np.float64)
+        # In C order, as `checked_signals` has them: sums along rows round differently in another one.
+        signals = np.ascontiguousarray(samples[rows], dtype=np.float64)
     except (OSError, TypeError, ValueError) as error:
         return error
     return ((signals / opened(key, packed).content) ** 2).sum(axis=1)

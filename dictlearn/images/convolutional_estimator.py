@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import os
-import warnings
 from collections.abc import Callable
 
 import numpy as np
@@ -27,6 +26,7 @@ from dictlearn.images.prepared import (
     prepare_image,
 )
 from snn import checks
+from snn.caller_warnings import warn_caller
 from solvers import SparseCodingResult, solve_active_set
 from solvers.grid_sizes import require_room, valid_shape
 
@@ -598,4 +598,4 @@ def _warn_of_dead(learner: KernelLearner) -> None:
         )
     else:
         return
-    warnings.warn(message, ConvergenceWarning, stacklevel=3)
+    warn_caller(message, ConvergenceWarning)

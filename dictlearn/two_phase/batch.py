@@ -113,4 +113,5 @@ class BatchPlan:
             integration=settings.integration,
             n_pieces=n_pieces,
             executor=executor,
+            first=int(rows[0]) if len(rows) else 0,
         )

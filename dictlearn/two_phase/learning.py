@@ -282,7 +282,8 @@ def continue_learning(
             len(signals),
             learn,
             batches=partial(batches_in_order, len(signals)),
-            data=lambda: digest([signals] if mask is None else [signals, mask]),
+            # Values that are not known are not looked at.
+            data=lambda: digest([signals] if mask is None else [np.where(mask, signals, 0.0), mask]),
             n_samples=n_samples,
             rng=rng,
             progress=progress,

@@ -126,6 +126,7 @@ def run_phases(
     integration: str = "exact",
     n_pieces: int = 1,
     executor: Executor | None = None,
+    first: int = 0,
 ) -> list[Phase]:
     """Run copies of the network through phases of equal duration, all states kept in between.
 
@@ -145,6 +146,8 @@ def run_phases(
     n_pieces, executor
         Into how many pieces to divide the signals, and what runs the pieces side by side.  After Ctrl-C its
         threads stop within a few tenths of a second.
+    first : int, default 0
+        Which signal of its batch the first of these is, for errors.
 
     Raises
     ------
@@ -154,7 +157,7 @@ def run_phases(
         If a phase has more spikes than anything but a runaway could cause.
     """
     thresholds = firing_thresholds(synapses.lateral, synapses.n_inputs)
-    allowed = _spikes_allowed(synapses, thresholds, drives, duration)
+    allowed = _spikes_allowed(synapses, thresholds, drives, duration, first)
     n_inputs, n_neurons = synapses.n_inputs, len(thresholds)
     inputs, coding = slice(0, n_inputs), slice(n_inputs, n_neurons)
     predicted = slice(n_neurons, None)
@@ -234,7 +237,7 @@ def join_phases(parts: Sequence[Sequence[Phase]]) -> list[Phase]:
 
 
 def _spikes_allowed(
-    synapses: Synapses, thresholds: np.ndarray, drives: np.ndarray, duration: float
+    synapses: Synapses, thresholds: np.ndarray, drives: np.ndarray, duration: float, first: int
 ) -> np.ndarray:
     """Return how many spikes each signal may have in a phase; raise ValueError if one is far too large."""
     n_inputs = synapses.n_inputs
@@ -244,12 +247,14 @@ def _spikes_allowed(
         excitation = charge[:, n_inputs:] + charge[:, :n_inputs] @ synapses.feedforward_rows
         by_coding = (excitation / thresholds[n_inputs:]).max(axis=1)
         expected = (charge[:, :n_inputs].sum(axis=1) + by_coding) * duration
-    largest = int(np.argmax(expected))
-    if not expected[largest] <= MOST_SPIKES_EXPECTED:
+    too_many = ~(expected <= MOST_SPIKES_EXPECTED)
+    if too_many.any():
+        # The first of them, which it is also where a batch is run in parts.
+        signal = int(np.argmax(too_many))
         raise ValueError(
             f"signals must be small enough for at most {MOST_SPIKES_EXPECTED:,.0f} spikes of one signal in a "
-            f"phase; got one that would cause about {expected[largest]:.2g}, signal {largest} of this batch: "
-            "divide the signals, or start learning anew with them, which sets their scale"
+            f"phase; got one that would cause about {expected[signal]:.2g}, signal {first + signal} of this "
+            "batch: divide the signals, or start learning anew with them, which sets their scale"
         )
     return SPIKES_ALLOWED * expected + LEAST_SPIKES_ALLOWED
 

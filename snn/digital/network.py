@@ -20,6 +20,8 @@ from snn.weights import SparseWeights
 BITS_ABOVE_THRESHOLD = 4
 # Thresholds that a graded message has room for.
 BITS_ABOVE_GRADED = 2
+# Thresholds are quotients of floats, exact up to here.
+LARGEST_THRESHOLD = 2**53
 # Sums of all that can reach a neuron in one step.
 LARGEST_SUM = 2**60
 
@@ -97,7 +99,7 @@ class DigitalNetwork:
             dt, in synaptic time constants.
         threshold : int, optional
             The largest firing threshold, in units of the potential; by default 2^(potential_bits - 4), which
-            leaves room for potentials of eight thresholds, up and down.
+            leaves room for potentials of eight thresholds, up and down.  At most 2^53.
         delays : array_like of int, shape (n_neurons,), optional
             A delay for the spikes of each neuron, in place of that of the format.
         rng : int, Generator or None, default None
@@ -132,6 +134,9 @@ class DigitalNetwork:
             )
         unit = float(network.firing_threshold.max()) / threshold
         thresholds = np.rint(network.firing_threshold / unit).astype(np.int64)
+        # Also where the quotient is rounded.
+        thresholds = np.minimum(thresholds, threshold)
+        thresholds[network.firing_threshold == network.firing_threshold.max()] = threshold
         if thresholds.min() < 1:
             raise ValueError(
                 f"threshold must be so large that every threshold is at least one unit; got "
@@ -241,6 +246,10 @@ def _checked_threshold(threshold: int | None, format: DigitalFormat) -> int:
         raise ValueError(
             f"threshold must be less than 2^{format.potential_bits - 1}, where potentials of "
             f"{format.potential_bits} bits end; got {threshold}"
+        )
+    if threshold > LARGEST_THRESHOLD:
+        raise ValueError(
+            f"threshold must be at most 2^53, up to which floats are whole numbers exactly; got {threshold}"
         )
     return threshold
 

@@ -214,5 +214,7 @@ def _require_fitting_state(network: DigitalNetwork, state: DigitalState) -> None
     # A message of every source is on its way to its targets at most once in each row.
     largest = np.zeros(network.n_neurons, dtype=np.int64)
     np.add.at(largest, network.targets, np.abs(network.weights.mantissas))
-    if (np.abs(state.pending) > largest * form.largest_message).any():
+    most = largest * form.largest_message
+    # Not by magnitudes: that of the smallest integer is no integer of 64 bits.
+    if ((state.pending < -most) | (state.pending > most)).any():
         raise ValueError("pending of state must be at most what all neurons together can send")

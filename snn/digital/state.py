@@ -10,6 +10,8 @@ import numpy as np
 from snn import checks
 from snn.archive import load_archive, save_archive
 
+LARGEST_INTEGER = np.iinfo(np.int64).max
+
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class DigitalState:
@@ -34,7 +36,10 @@ class DigitalState:
             array = np.asarray(getattr(self, name))
             if array.dtype.kind not in "iu":
                 raise TypeError(f"{name} must be an array of integers; got dtype {array.dtype}")
-            object.__setattr__(self, name, checks.read_only(np.ascontiguousarray(array, dtype=np.int64)))
+            if array.size and array.max() > LARGEST_INTEGER:
+                raise ValueError(f"{name} must be made of integers of 64 bits; got {array.max()}")
+            # A copy: the caller may change its own.
+            object.__setattr__(self, name, checks.read_only(np.array(array, dtype=np.int64, order="C")))
         shape = self.membrane_potential.shape
         if len(shape) != 1 or self.synaptic_current.shape != shape or self.pending.shape[1:] != shape:
             raise ValueError(

@@ -152,6 +152,46 @@ def test_bad_counts(error, message, fields):
         OperationCounts(**fields)
 
 
+BEYOND = r"must be at most 2\^63 - 1; got"
+
+
+@pytest.mark.parametrize("count", [2**63, 2**80, np.uint64(2**63), np.array([1, 2**64 - 5], dtype=np.uint64)])
+def test_counts_beyond_64_bits_are_refused(count):
+    with pytest.raises(ValueError, match=f"multiply_adds {BEYOND}"):
+        OperationCounts(multiply_adds=count)
+
+
+def test_counts_do_not_wrap():
+    """Sums and products of integers are those of Python, or end in a sentence."""
+    most = 2**63 - 1
+    assert OperationCounts(spikes=most).total().spikes == most
+    assert (OperationCounts(spikes=np.array([most - 5])) + OperationCounts(spikes=5)).spikes == most
+    with pytest.raises(ValueError, match=f"spikes {BEYOND} {2**63}"):
+        OperationCounts(spikes=np.array([most, 0])) + OperationCounts(spikes=1)
+    with pytest.raises(ValueError, match=f"spikes {BEYOND} {2**63}"):
+        OperationCounts(spikes=np.array([most, 1])).total()
+    common = {"spikes": 0, "synaptic_operations": 0}
+    steps = np.array([2 * 10**9])
+    assert OperationCounts.of_clock(n_neurons=60_000, n_steps=steps, **common).dense_synaptic_operations == [
+        60_000**2 * 2 * 10**9
+    ]
+    for n_steps in (steps, 2 * 10**9):
+        with pytest.raises(ValueError, match=f"dense_synaptic_operations {BEYOND} {2 * 10**19}"):
+            OperationCounts.of_clock(n_neurons=np.int64(100_000), n_steps=n_steps, **common)
+    with pytest.raises(ValueError, match=f"membrane_updates {BEYOND} {2**63}"):
+        OperationCounts.of_exact_run(
+            n_neurons=2, spikes=np.array([most]), synaptic_operations=np.array([1]), duration=1.0
+        )
+
+
+@pytest.mark.parametrize("time", [1e12, np.inf])
+def test_clocks_of_too_many_steps_are_refused(time):
+    counts = OperationCounts(synapse_time=np.array([1.0, time]))
+    with pytest.raises(ValueError, match=r"time_step must be so long that counts are at most 2\^63 - 1"):
+        counts.on_clock(1e-10)
+    assert OperationCounts(synapse_time=1e12).on_clock(1e-6).dense_synaptic_operations > 9 * 10**17
+
+
 @pytest.mark.parametrize("time_step", [0.0, -1.0, "a", np.inf])
 def test_bad_time_step(time_step):
     with pytest.raises((TypeError, ValueError), match="time_step must be"):

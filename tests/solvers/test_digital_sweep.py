@@ -1,11 +1,14 @@
 """Sweeps over digital formats: figures against the exact solution, the knee, the plot."""
 
+import gc
+import weakref
+
 import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
 from snn.digital import DigitalFormat, FixedPoint
-from solvers import LassoProblem, solve_digital, sweep_digital
+from solvers import LassoProblem, digital_sweep, solve_digital, sweep_digital
 from solvers.digital_sweep import FIGURES, varied
 from solvers.optimality import duality_gap, objective
 from tests.reference.problems import optimal_codes, random_problem
@@ -93,6 +96,24 @@ def test_every_axis_reaches_the_format():
     assert varied(form, {"bias_bits": 9}).bias.bits == 9
     registers = varied(form, {"register_bits": 17})
     assert (registers.potential_bits, registers.current_bits) == (17, 17)
+
+
+def test_networks_of_points_are_not_kept(problem, monkeypatch):
+    living, before = weakref.WeakSet(), []
+
+    def watched(*arguments, **options):
+        before.append(len(living))
+        result = solve_digital(*arguments, **options)
+        living.add(result.network)
+        return result
+
+    monkeypatch.setattr(digital_sweep, "solve_digital", watched)
+    gc.disable()
+    try:
+        sweep_digital(problem, {"weight_bits": (4, 6, 9)}, duration=10.0)
+    finally:
+        gc.enable()
+    assert before == [0, 0, 0]
 
 
 def test_a_signal_of_zeros_has_no_gap():

@@ -1,6 +1,8 @@
 """Masks and weights of features: every solver and certificate beside ordinary problems of what is known."""
 
+import gc
 import warnings
+import weakref
 from fractions import Fraction
 from functools import partial
 
@@ -36,6 +38,7 @@ from solvers.compare import METHODS
 from solvers.masks import groups_of
 from solvers.optimality import measure
 from solvers.result import as_sparse
+from solvers.setup import ProblemSetup
 from tests.reference.problems import random_codes, require_certified
 from tests.reference.rationals import ExactProblem, rational
 
@@ -387,6 +390,31 @@ def test_spiking_result_of_groups():
         assert operations[k] == one.operations["network"].synaptic_operations[0]
         assert result.rate_duality_gap[k] == one.rate_duality_gap[0]
         assert result.duration[k] == one.duration[0]
+
+
+@pytest.mark.parametrize("solve", [solve_spiking, partial(solve_spiking, polish=True), solve_lars])
+def test_nothing_of_a_group_is_left_when_the_next_one_is_solved(solve, monkeypatch):
+    """Each mask has a Gram matrix of its own, and there may be thousands."""
+    problem = masked_problem("a mask for each")
+    living, most = weakref.WeakSet(), 0
+    make = ProblemSetup.of_weights
+
+    def watched(setup, weights):
+        nonlocal most
+        made = make(setup, weights)
+        living.add(made)
+        most = max(most, len(living))
+        return made
+
+    monkeypatch.setattr(ProblemSetup, "of_weights", watched)
+    gc.disable()
+    try:
+        result = solve(problem, tol=0.1)
+        result.operations  # noqa: B018 - made when asked for
+    finally:
+        gc.enable()
+    assert len(groups_of(problem)) == 3
+    assert (most, len(living)) == (1, 0)
 
 
 def test_one_warning_for_all_groups():

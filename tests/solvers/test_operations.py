@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy import sparse
 
 from snn import OperationCounts, simulate
 from solvers import (
@@ -24,6 +25,8 @@ from solvers._kernels.factor import enter, leave
 from solvers._kernels.grid_descent import GridProblem, sweep_all, sweep_support
 from solvers.convolutional_active_set import _kernel_grid, gram_part
 from solvers.nested_dissection import Factor
+from solvers.operations import certificate_work
+from solvers.stream import _work_of_mixture
 from tests.reference.coordinate_descent import descend
 from tests.reference.networks import FIGURE_1_PENALTY, FIGURE_1_SIGNAL, UNIT_DICTIONARY
 from tests.reference.problems import random_problem
@@ -334,6 +337,17 @@ def test_divided_factorisation_takes_less_and_convolutional_solvers_count():
     assert multiply_adds(active_set) > n * 4
     degrees = np.count_nonzero(np.asarray(lasso_network(problem).weights), axis=1)
     assert spiking.operations["network"].synaptic_operations[0] == spiking.spike_counts[0] @ degrees
+
+
+def test_counts_beyond_32_bits():
+    """Sparse codes have pointers of 32 bits; an atom of 65,536 features makes larger products of them."""
+    dictionary = ConvolutionalDictionary(np.ones((1, 256, 256)), (512, 512), 1)
+    n_atoms, n_covered = dictionary.shape[0], 256 * 256
+    problem = LassoProblem(dictionary, np.ones((1, 512 * 512)), 1e6)
+    code = sparse.csr_array(np.ones((1, n_atoms)))
+    assert code.indptr.dtype == np.int32
+    assert certificate_work(problem, np.diff(code.indptr))[0] == 4 * n_atoms * n_covered + 2 * 512 * 512
+    assert _work_of_mixture(problem, [code])[0] == n_atoms * n_covered + 2 * 512 * 512
 
 
 # -- the ledger itself -----------------------------------------------------------------------------

@@ -77,6 +77,15 @@ def test_so_does_its_memory_map(cluster_client, path, in_memory):
     require_same_bits(learn_on(cluster_client, np.load(path, mmap_mode="r")), in_memory)
 
 
+def test_so_does_a_file_in_fortran_order(cluster_client, tmp_path):
+    """Sums along its rows would round differently."""
+    signals = np.asfortranarray(np.random.default_rng(9).random((500, 200)))
+    np.save(tmp_path / "signals.npy", signals)
+    options = {"settings": SETTINGS, "n_samples": 90, "rng": 1}
+    learner = learn_on(cluster_client, tmp_path / "signals.npy", **options)
+    require_same_bits(learner, learn_dictionary(signals, N_ATOMS, **options))
+
+
 def test_so_does_the_paper_s_network_which_counts_spikes(cluster_client, path, signals):
     settings = LearningSettings(penalty=0.1, batch_size=40, readout="counts", steps=PaperSteps())
     options = {"settings": settings, "n_samples": 100, "rng": 1, "replace_dead": True}
@@ -271,6 +280,13 @@ def test_bad_data_end_in_a_sentence(cluster_client, signals, tmp_path, kind):
     data, error, message = bad_data(kind, signals, tmp_path)
     with pytest.raises(error, match=message):
         learn_on(cluster_client, data)
+
+
+def test_a_bad_sample_is_named_by_its_place_among_all(cluster_client, signals):
+    bad = signals.copy()
+    bad[203, 4] = np.nan
+    with pytest.raises(ValueError, match=r"signals must be finite; got nan at \[203, 4\]"):
+        learn_on(cluster_client, da.from_array(bad, chunks=(100, -1)))
 
 
 def test_bad_arguments_end_in_a_sentence(cluster_client, path, in_memory):

@@ -118,3 +118,13 @@ def test_one_signal_that_is_too_large_is_named():
     with pytest.raises(ValueError, match=r"about [0-9.e+inf]+, signal 0 of this batch"):
         learner.learn(signals[:2] * 1e200)
     assert learner.n_samples == 0
+    # As workers do it, a few rows at a time.
+    signals = np.ones((9, 4))
+    signals[5] = 1e8
+    learner = TwoPhaseLearner(network, LearningSettings(penalty=0.1), scale=1.0)
+    plan = learner.plan(9)
+    with pytest.raises(ValueError, match=r"about [0-9.e+]+, signal 5 of this batch"):
+        plan.run(learner.synapses, signals[4:8], start=4, stop=8)
+    signals[7] = 1e9
+    with pytest.raises(ValueError, match=r"about [0-9.e+]+, signal 5 of this batch"):
+        learner.learn(signals)

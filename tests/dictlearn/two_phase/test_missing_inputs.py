@@ -305,6 +305,15 @@ def test_a_run_that_failed_anywhere_goes_on_bit_for_bit(learned, tmp_path, n_bat
             learn_dictionary(signals, 8, **{**saved, "n_samples": 600, "mask": other})
 
 
+def test_a_checkpoint_does_not_depend_on_what_is_unknown(learned, tmp_path):
+    _, signals, mask = learned
+    options = {"mask": mask, "settings": SETTINGS, "rng": 3}
+    expected = learn_dictionary(signals, 8, n_samples=64, **options)
+    saved = {**options, "checkpoint": tmp_path / "learner.npz"}
+    learn_dictionary(np.where(mask, signals, np.nan), 8, n_samples=32, **saved)
+    assert_same(learn_dictionary(np.where(mask, signals, 7.0), 8, n_samples=64, **saved), expected)
+
+
 def test_a_batch_run_in_parts_is_the_batch(learned):
     """As workers do it: a plan, parts of its rows, probes among them, and one update."""
     _, signals, mask = learned

@@ -365,6 +365,27 @@ def test_bad_networks(format, arguments, error, message):
         DigitalNetwork.of(REAL, format, **arguments)
 
 
+def test_a_state_does_not_change_with_the_arrays_it_was_made_of():
+    potential = np.zeros(2, dtype=np.int64)
+    state = DigitalState(
+        membrane_potential=potential, synaptic_current=np.zeros(2, dtype=np.int64), pending=[[0, 0]]
+    )
+    potential[:] = 7
+    assert state.membrane_potential.tolist() == [0, 0]
+
+
+@pytest.mark.parametrize("theta", [1.0, 0.1, 1.3, 1 / 3, 7.7])
+@pytest.mark.parametrize("bits", [10, 52, 53, 54, 56])
+def test_the_largest_threshold_fits_into_its_register(theta, bits):
+    real = SpikingNetwork(np.zeros((2, 2)), [0.0, 0.0], [theta, theta / 2])
+    threshold = min(2 ** (bits - 1) - 1, 2**53)
+    made = DigitalNetwork.of(real, DigitalFormat(potential_bits=bits), time_step=0.25, threshold=threshold)
+    assert made.firing_threshold[0] == threshold
+    if bits == 56:
+        with pytest.raises(ValueError, match=r"threshold must be at most 2\^53"):
+            DigitalNetwork.of(real, made.format, time_step=0.25, threshold=2**55 - 1)
+
+
 def test_thresholds_below_a_unit_are_refused():
     real = SpikingNetwork(np.zeros((2, 2)), [1.0, 1.0], [1.0, 1e-3])
     with pytest.raises(ValueError, match="every threshold is at least one unit"):
@@ -399,6 +420,11 @@ def test_states_that_do_not_fit_are_refused():
         ({"pending": np.zeros((2, 2), dtype=int)}, "state must have 2 neurons and 1 rows"),
         ({"synaptic_current": np.array([2**23, 0])}, "synaptic_current of state must fit into 24 bits"),
         ({"pending": np.full((1, 2), 2**40)}, "pending of state must be at most what all neurons"),
+        ({"pending": np.array([[-(2**63), 0]])}, "pending of state must be at most what all neurons"),
+        (
+            {"membrane_potential": np.array([2**64 - 5, 0], dtype=np.uint64)},
+            f"membrane_potential must be made of integers of 64 bits; got {2**64 - 5}",
+        ),
     ]:
         fields = {
             "membrane_potential": zeros,
