@@ -12,6 +12,7 @@ from joblib import effective_n_jobs
 from scipy import sparse
 
 from snn import OperationCounts, SpikingNetwork, checks
+from snn.clock_driven import checked_step
 from snn.digital import DigitalFormat, DigitalNetwork
 from snn.digital.run import DigitalRun
 from snn.windows import smooth_rate_of_moments
@@ -157,7 +158,7 @@ def solve_digital(
     threshold : int, optional
         The largest firing threshold, in units of the potential; as of `DigitalNetwork.of`.
     max_duration : float, default 10000
-        Simulated time, in synaptic time constants, after which the network is stopped.
+        Simulated time, in synaptic time constants, after which the network is stopped; at least a step.
     readout : {"smooth", "rate"}, default "smooth"
         How codes are read out of spikes: each counts by a smooth bump over the run, as of `solve_spiking`, or
         all count the same.  "rate" comes without refinement alone.
@@ -191,6 +192,9 @@ def solve_digital(
     format = DigitalFormat() if format is None else checks.instance_of("format", format, DigitalFormat)
     tol = checks.positive_number("tol", tol)
     max_duration = checks.positive_number("max_duration", max_duration)
+    time_step = checked_step(time_step)
+    if max_duration < time_step:
+        raise ValueError(f"max_duration must be at least one time_step, {time_step:g}; got {max_duration:g}")
     readout = checks.one_of("readout", readout, READOUTS)
     refine = checks.flag("refine", refine)
     if refine and readout == "rate":
@@ -292,7 +296,7 @@ def _one_run_batch(
     active = active[best.missed(active, tol)]
     n_read_out = np.zeros(n_signals, dtype=np.int64)
     products = PRODUCTS_OF_RATE if readout == "smooth" else 1
-    n_steps, last = 0, max(1, int(max_duration / digital.time_step))
+    n_steps, last = 0, int(max_duration / digital.time_step)
     wanted = FIRST_LOOK / digital.time_step
     while len(active) and n_steps < last:
         n_steps = min(max(round(wanted), n_steps + 1), last)

@@ -239,7 +239,7 @@ def sweep_digital(
     time_step : float, default 0.25
         The step, unless an axis varies it.
     duration : float, default 500
-        Simulated time of each signal, in synaptic time constants.
+        Simulated time of each signal, in synaptic time constants; at least the longest step.
     readout, refine
         As of `solve_digital`.  Without refinement the answer is the network's alone.
     rng : int, Generator or None, default 0

@@ -25,6 +25,8 @@ LARGEST_SIGNAL = 2**15
 # below 2^62.
 LEAST_EXPONENT, LARGEST_EXPONENT = -24, 8
 LARGEST_POTENTIAL = 2**36
+# Powers of two that are floats, with room for the numbers that they multiply.
+LARGEST_FLOAT_EXPONENT = 900
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -62,10 +64,19 @@ class _Arithmetic:
     def __init__(self, arithmetic: str, tau: float, tau_exp: int) -> None:
         self.is_fixed = checks.one_of("arithmetic", arithmetic, ("fixed", "float")) == "fixed"
         self.dtype = np.int64 if self.is_fixed else np.float64
-        tau = math.ldexp(checks.positive_number("tau", tau), checks.integer("tau_exp", tau_exp))
-        if not 0.0 < tau < 1.0:
-            raise ValueError(f"tau * 2^tau_exp must lie between 0 and 1; got {tau}")
-        self.tau = int(math.ldexp(tau, DECAY_BITS)) if self.is_fixed else tau
+        tau, tau_exp = checks.positive_number("tau", tau), checks.integer("tau_exp", tau_exp)
+        try:
+            decay = math.ldexp(tau, tau_exp)
+        except OverflowError:
+            decay = math.inf
+        if not 0.0 < decay < 1.0:
+            raise ValueError(f"tau * 2^tau_exp must lie between 0 and 1; got {tau} * 2^{tau_exp}")
+        self.tau = int(math.ldexp(decay, DECAY_BITS)) if self.is_fixed else decay
+        if self.is_fixed and self.tau == 0:
+            raise ValueError(
+                f"tau * 2^tau_exp must be at least 2^-{DECAY_BITS} in fixed-point arithmetic, its unit; got "
+                f"{decay}: nothing would leak"
+            )
         self.n_saturated = 0
         self.n_messages = 0
 
@@ -76,7 +87,7 @@ class _Arithmetic:
         lowest bit makes room for the sign: mantissas are even, rounded downwards.
         """
         if not self.is_fixed:
-            return weights * 2.0**exponent, 0
+            return self.scaled(name, weights, exponent), 0
         mantissas = _mantissas(0).quantise(weights).mantissas
         mixed = mantissas.min() < 0 < mantissas.max()
         if not mixed:
@@ -86,6 +97,34 @@ class _Arithmetic:
                 f"the exponent of {name} must lie in [{LEAST_EXPONENT}, {LARGEST_EXPONENT}]; got {exponent}"
             )
         return (mantissas >> 1) << 1 if mixed else mantissas, exponent
+
+    def scaled(self, name: str, values: np.ndarray, exponent: int) -> np.ndarray:
+        """Return floats times a power of two."""
+        if abs(exponent) > LARGEST_FLOAT_EXPONENT:
+            raise ValueError(
+                f"the exponent of {name} must lie in [-{LARGEST_FLOAT_EXPONENT}, {LARGEST_FLOAT_EXPONENT}] "
+                f"in floats; got {exponent}"
+            )
+        with np.errstate(over="ignore"):
+            scaled = np.ldexp(values, exponent)
+        if not np.isfinite(scaled).all():
+            raise ValueError(
+                f"{name} must be in the range of floats times the power of two of their exponent; got "
+                f"{np.abs(values).max():.3g} * 2^{exponent}"
+            )
+        return scaled
+
+    def require_range(self, potential: np.ndarray) -> None:
+        """OverflowError where potentials grow without end: weights and tau do not fit together."""
+        if self.is_fixed:
+            in_range, end = np.abs(potential) < LARGEST_POTENTIAL, "2^36"
+        else:
+            in_range, end = np.isfinite(potential), "the range of floats"
+        if not in_range.all():
+            raise OverflowError(
+                f"potentials grew beyond {end}; the network is unstable: use a smaller tau, or weights of a "
+                "dictionary whose atoms have norm one"
+            )
 
     def received(self, connection: tuple[np.ndarray, int], message: np.ndarray) -> np.ndarray:
         """Return what a connection brings: the sum, and then the shift, which rounds downwards."""
@@ -121,6 +160,11 @@ class _Arithmetic:
         value = checks.non_negative_number(name, value)
         if self.is_fixed and value != int(value):
             raise ValueError(f"{name} must be a whole number in fixed-point arithmetic; got {value}")
+        if self.is_fixed and value > LARGEST_POTENTIAL:
+            raise ValueError(
+                f"{name} must be at most 2^36 in fixed-point arithmetic, where potentials end; got "
+                f"{value:.3g}"
+            )
         return self.dtype(value)
 
     def vector(self, name: str, value: np.ndarray, length: int) -> np.ndarray:
@@ -225,7 +269,9 @@ class LCA1Layer:
         arithmetic : {"fixed", "float"}, default "fixed"
             As of the class.
         """
-        unit, penalty, correlations = _of_problem(problem, signal, unit, arithmetic)
+        penalty, _, correlations = _of_problem(problem, signal, arithmetic)
+        unit = _unit(unit, correlations, 2**20, arithmetic)
+        tau = checks.positive_number("tau", tau)
         weights = (np.eye(problem.n_atoms) - problem.gram) * tau
         threshold = penalty / unit
         if arithmetic == "fixed":
@@ -237,13 +283,14 @@ class LCA1Layer:
         made.unit = unit
         return made
 
+    @np.errstate(over="ignore", invalid="ignore")  # `require_range` refuses it
     def run(self, n_steps: int) -> LCARun:
         """Run so many more steps, and return what the network came to."""
         numbers = self._numbers
         for _ in range(checks.positive_integer("n_steps", n_steps)):
             activation = numbers.shrunk(self._potential, self._threshold)
             self._potential = numbers.leaked(self._potential) + self._arriving + self._bias
-            _require_range(self._potential)
+            numbers.require_range(self._potential)
             self._arriving = numbers.received(self._weights, activation)
         return LCARun(
             v1=activation,
@@ -330,7 +377,7 @@ class LCA2Layer:
         if numbers.is_fixed:
             self._input = mantissas << input_exp if input_exp >= 0 else mantissas >> -input_exp
         else:
-            self._input = mantissas * 2.0**input_exp
+            self._input = numbers.scaled("input_vec", mantissas, input_exp)
         self.unit = 1.0
         self._potential, self._to_v1 = np.zeros((2, n_atoms), dtype=numbers.dtype)
         self._residual, self._to_r = np.zeros((2, n_features), dtype=numbers.dtype)
@@ -358,10 +405,8 @@ class LCA2Layer:
             The value that the integer 1 stands for; by default such that the largest entry of the signal is
             2^14, and 1 in floats.  Multiply `v1` by it.
         """
-        if unit is None and arithmetic == "fixed" and isinstance(problem, LassoProblem):
-            largest = float(np.abs(problem.signals[signal]).max()) if problem.n_signals > signal else 0.0
-            unit = largest / 2**14 if largest > 0.0 else None
-        unit, penalty, _ = _of_problem(problem, signal, unit, arithmetic)
+        penalty, values, _ = _of_problem(problem, signal, arithmetic)
+        unit = _unit(unit, values, 2**14, arithmetic)
         weights, threshold, height = problem.dictionary, penalty / unit, 0.0
         if arithmetic == "fixed":
             weights_exp = _mantissas(weights_exp).exponent_for(weights)
@@ -372,7 +417,7 @@ class LCA2Layer:
         tau, tau_exp = math.frexp(checks.positive_number("tau", tau))
         made = cls(
             weights,
-            problem.signals[signal] / unit,
+            values / unit,
             weights_exp,
             0,
             threshold,
@@ -384,18 +429,19 @@ class LCA2Layer:
         made.unit = unit
         return made
 
+    @np.errstate(over="ignore", invalid="ignore")  # `require_range` refuses it
     def run(self, n_steps: int) -> LCARun:
         """Run so many more steps, and return what the network came to."""
         numbers = self._numbers
         for _ in range(checks.positive_integer("n_steps", n_steps)):
             activation = numbers.shrunk(self._potential, self._threshold)
             self._residual = self._residual + self._to_r + self._input
-            _require_range(self._residual)
+            numbers.require_range(self._residual)
             fires = np.abs(self._residual) > self._spike_height
             sent = numbers.sent(np.where(fires, self._residual, 0))
             self._residual = np.where(fires, 0, self._residual)
             self._potential = numbers.leaked(self._potential) + self._to_v1 + numbers.part(activation)
-            _require_range(self._potential)
+            numbers.require_range(self._potential)
             self._to_r = numbers.received(self._to_residual, activation)
             self._to_v1 = numbers.received(self._to_codes, sent)
         return LCARun(
@@ -412,19 +458,8 @@ def _mantissas(exponent: int | None) -> FixedPoint:
     return FixedPoint(bits=WEIGHT_BITS + 1, exponent=exponent, rounding="truncate")
 
 
-def _require_range(potential: np.ndarray) -> None:
-    """OverflowError where potentials grow without end: weights and tau do not fit together."""
-    if not (np.abs(potential) < LARGEST_POTENTIAL).all():
-        raise OverflowError(
-            "potentials grew beyond 2^36; the network is unstable: use a smaller tau, or weights of a "
-            "dictionary whose atoms have norm one"
-        )
-
-
-def _of_problem(
-    problem: LassoProblem, signal: int, unit: float | None, arithmetic: str
-) -> tuple[float, float, np.ndarray]:
-    """Return the unit, the penalty and the correlations of a signal."""
+def _of_problem(problem: LassoProblem, signal: int, arithmetic: str) -> tuple[float, np.ndarray, np.ndarray]:
+    """Return the penalty, a signal and its correlations."""
     checks.instance_of("problem", problem, LassoProblem)
     signal = checks.index("signal", signal, problem.n_signals)
     checks.one_of("arithmetic", arithmetic, ("fixed", "float"))
@@ -440,8 +475,14 @@ def _of_problem(
         raise ValueError(
             "problem must have atoms of norm one: the soft threshold of LCA is that of such atoms"
         )
-    correlations = problem.correlations[signal]
-    if unit is None:
-        largest = float(np.abs(correlations).max())
-        unit = largest / 2**20 if arithmetic == "fixed" and largest > 0.0 else 1.0
-    return checks.positive_number("unit", unit), float(penalties[0]), correlations
+    values = problem.subset([signal]).dense_signals()[0]
+    return float(penalties[0]), values, problem.correlations[signal]
+
+
+def _unit(unit: float | None, values: np.ndarray, largest: int, arithmetic: str) -> float:
+    """Return the unit in which the largest of some values is as large, unless it is given."""
+    if unit is not None:
+        return checks.positive_number("unit", unit)
+    # Of next to nothing the quotient may be zero.
+    quotient = float(np.abs(values).max()) / largest
+    return quotient if arithmetic == "fixed" and quotient > 0.0 else 1.0

@@ -13,7 +13,7 @@ from solvers.convolution import ConvolutionalDictionary
 from solvers.dictionaries import dictionary_of
 from solvers.penalties import penalty_of
 from solvers.penalty import Penalty
-from solvers.signals import feature_weights
+from solvers.signals import feature_weights, require_weighted_norms
 
 Made = TypeVar("Made")
 
@@ -56,6 +56,8 @@ class ProblemSetup:
         self.positive = checks.flag("positive", positive)
         self._gram = None if gram is None else checks.read_only(self.atoms.checked_gram(gram))
         self.feature_weights = feature_weights(mask, weights, n_features=self.atoms.shape[1])
+        if self.feature_weights is not None:
+            require_weighted_norms(self.atoms, self.feature_weights)
         self._weighted: ProblemSetup | None = None
         self._kept: dict[Callable, Any] = {}
 

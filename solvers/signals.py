@@ -73,6 +73,35 @@ def feature_weights(
     return checks.read_only(array + 0.0)  # no negative zeros: equal weights have equal bits
 
 
+def require_weighted_norms(atoms: Dictionary, weights: np.ndarray) -> None:
+    """Raise ValueError if the squared norm of an atom overflows with weights of features."""
+    with np.errstate(over="ignore"):
+        if weights.dtype == np.bool_ or np.isfinite(weights.max() * atoms.squared_norms.max()):
+            return
+        every = np.arange(atoms.shape[0])
+        for row in np.atleast_2d(weights):
+            lost = ~np.isfinite(atoms.weighted_squared_norms(row, np.zeros_like(every), every))
+            if lost.any():
+                raise ValueError(
+                    "feature_weights must leave the squared norm of each atom, the sum of w_j d_ij^2, in "
+                    f"the range of floats; got inf for atom {int(np.argmax(lost))}: divide them, or the "
+                    "dictionary"
+                )
+
+
+def _require_weighted_signals(values: np.ndarray, weights: np.ndarray) -> None:
+    """Raise ValueError if the squared norm of a weighted signal overflows, of which certificates are made."""
+    with np.errstate(over="ignore"):
+        weighted = weights * values
+        lost = ~np.isfinite(np.einsum("ij,ij->i", weighted, weighted))
+    if lost.any():
+        raise ValueError(
+            "feature_weights must leave the squared norm of each signal times its weights, the sum of "
+            f"(w_j s_j)^2, in the range of floats; got inf for signal {int(np.argmax(lost))}: divide them, "
+            "or the signals"
+        )
+
+
 def _bools(mask: Any) -> np.ndarray:
     if sparse.issparse(mask) or np.ma.isMaskedArray(mask):
         raise TypeError(f"mask must be a dense array of bools; got a {type(mask).__name__}")
@@ -152,6 +181,8 @@ def checked_signals(
     weights = feature_weights(mask, weights, n_features=n_features, n_signals=n_signals)
     if weights is None:
         weights = shared
+    else:
+        require_weighted_norms(atoms, weights)
     if is_sparse:
         if weights is not None:
             raise TypeError(
@@ -167,6 +198,7 @@ def checked_signals(
         weighted = values = np.where(weights != 0, values, 0.0)
         if weights.dtype != np.bool_:
             checks.require_finite("signals", values, hint=hint)
+            _require_weighted_signals(values, weights)
             weighted = np.sqrt(weights) * values
     energies = 0.5 * squared_norms_of_rows("signals", "signal", weighted, hint=hint)
     return Signals(checks.read_only(values), weights, checks.read_only(energies))

@@ -166,6 +166,36 @@ CASES = [
         "feature_weights must be 0, or from 1e-60 to 1e+60; got nan at [1]",
     ),
     (
+        lambda: problem(dictionary=1e130 * np.eye(2), feature_weights=[1.0, 1e60]),
+        ValueError,
+        "feature_weights must leave the squared norm of each atom, the sum of w_j d_ij^2, in the range of "
+        "floats; got inf for atom 1: divide them, or the dictionary",
+    ),
+    (
+        lambda: problem(dictionary=1e130 * np.eye(2), feature_weights=[[1.0, 1.0], [1e60, 1.0]]),
+        ValueError,
+        "feature_weights must leave the squared norm of each atom, the sum of w_j d_ij^2, in the range of "
+        "floats; got inf for atom 0: divide them, or the dictionary",
+    ),
+    (
+        lambda: PreparedLasso(1e130 * np.eye(2), 1.0, feature_weights=[1.0, 1e60]),
+        ValueError,
+        "feature_weights must leave the squared norm of each atom, the sum of w_j d_ij^2, in the range of "
+        "floats; got inf for atom 1: divide them, or the dictionary",
+    ),
+    (
+        lambda: problem(signals=[[1.0, 1.0], [1.0, 1e120]], feature_weights=[1.0, 1e60]),
+        ValueError,
+        "feature_weights must leave the squared norm of each signal times its weights, the sum of (w_j s_j)^2, "
+        "in the range of floats; got inf for signal 1: divide them, or the signals",
+    ),
+    (
+        lambda: problem(signals=[[1.0, 1.0], [1.0, 1e140]], feature_weights=[1.0, 1e60]),
+        ValueError,
+        "feature_weights must leave the squared norm of each signal times its weights, the sum of (w_j s_j)^2, "
+        "in the range of floats; got inf for signal 1: divide them, or the signals",
+    ),
+    (
         lambda: problem(feature_weights=2.0),
         ValueError,
         "feature_weights must have shape (2,), one for all signals, or (2, 2), a row for each signal; got "

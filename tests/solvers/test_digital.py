@@ -190,6 +190,12 @@ def test_stochastic_weights_come_from_the_generator():
         ({"time_step": 1e-5}, ValueError, "give the format more decay_bits"),
         ({"threshold": 2**40}, ValueError, r"threshold must be less than 2\^23"),
         ({"max_duration": 0.0}, ValueError, "max_duration must be positive"),
+        ({"max_duration": 0.2}, ValueError, "max_duration must be at least one time_step, 0.25; got 0.2"),
+        (
+            {"max_duration": 0.2, "refine": False},
+            ValueError,
+            "max_duration must be at least one time_step, 0.25; got 0.2",
+        ),
         ({"readout": "current"}, ValueError, "readout must be one of"),
         ({"readout": "rate"}, ValueError, "refine must be False with readout='rate'"),
         ({"refine": 1}, TypeError, "refine must be True or False"),
@@ -201,6 +207,15 @@ def test_bad_arguments(options, error, message):
     problem = random_problem(20, 40, n_signals=1)
     with pytest.raises(error, match=message):
         solve_digital(problem, **options)
+
+
+@pytest.mark.filterwarnings("ignore:digital")
+@pytest.mark.parametrize("refine", [True, False])
+@pytest.mark.parametrize("max_duration", [0.25, 0.6, 3.1])
+def test_no_network_runs_longer_than_it_may(refine, max_duration):
+    problem = random_problem(20, 40, n_signals=2)
+    result = solve_digital(problem, tol=1e-9, max_duration=max_duration, refine=refine)
+    assert (result.duration <= max_duration).all()
 
 
 def test_not_a_problem():

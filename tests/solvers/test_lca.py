@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+from scipy import sparse
 
 from solvers import LassoProblem, solve_active_set
 from solvers.lca import LCA1Layer, LCA2Layer
@@ -202,6 +203,26 @@ def test_integers_come_near_and_the_gap_says_how_near(problem, kind):
     assert 1e-6 < gap < 0.05
 
 
+@pytest.mark.parametrize("kind", [LCA1Layer, LCA2Layer])
+@pytest.mark.parametrize("arithmetic", ["fixed", "float"])
+def test_sparse_signals_are_those_of_an_array(problem, kind, arithmetic):
+    rows = sparse.csr_array(problem.signals)
+    one = kind.of(LassoProblem(problem.dictionary, rows, 0.2), 1, tau=0.05, arithmetic=arithmetic)
+    other = kind.of(problem, 1, tau=0.05, arithmetic=arithmetic)
+    np.testing.assert_allclose(one.run(100).v1 * one.unit, other.run(100).v1 * other.unit, rtol=1e-6)
+
+
+@pytest.mark.parametrize("kind", [LCA1Layer, LCA2Layer])
+def test_floats_have_no_largest_potential_but_their_own(problem, kind):
+    """The bound of the integers, 2^36, depends on the unit of the signals."""
+    loud = LassoProblem(problem.dictionary, 2.0**60 * problem.signals, 0.2 * 2.0**60)
+    quiet = kind.of(problem, tau=0.05, arithmetic="float").run(200)
+    np.testing.assert_array_equal(kind.of(loud, tau=0.05, arithmetic="float").run(200).v1, 2.0**60 * quiet.v1)
+
+
+ONE = LassoProblem(np.eye(2), [[1.0, 2.0]], 0.1)
+
+
 @pytest.mark.parametrize(
     ("make", "error", "message"),
     [
@@ -209,6 +230,40 @@ def test_integers_come_near_and_the_gap_says_how_near(problem, kind):
         (lambda: LCA1Layer(np.eye(2), [0, 0, 0]), ValueError, r"bias must have shape \(2,\)"),
         (lambda: LCA1Layer(np.eye(2), [0, 2**23]), ValueError, "bias must fit into 24 bits"),
         (lambda: LCA1Layer(np.eye(2), [0, 0], tau=1.5), ValueError, "tau .* must lie between 0 and 1"),
+        (
+            lambda: LCA1Layer(np.eye(2), [0, 0], tau_exp=2000),
+            ValueError,
+            r"tau \* 2\^tau_exp must lie between 0 and 1; got 0.1 \* 2\^2000",
+        ),
+        (
+            lambda: LCA1Layer(np.eye(2), [0, 0], tau=1e-9),
+            ValueError,
+            r"tau \* 2\^tau_exp must be at least 2\^-24 in fixed-point",
+        ),
+        (
+            lambda: LCA1Layer(np.eye(2), [0, 0], threshold=1e30),
+            ValueError,
+            r"threshold must be at most 2\^36 in fixed-point arithmetic",
+        ),
+        (
+            lambda: LCA1Layer(np.eye(2), [0, 0], 5000, arithmetic="float"),
+            ValueError,
+            r"the exponent of weights must lie in \[-900, 900\] in floats; got 5000",
+        ),
+        (
+            lambda: LCA1Layer(1e300 * np.eye(2), [0, 0], 500, arithmetic="float"),
+            ValueError,
+            r"weights must be in the range of floats .* got 1e\+300 \* 2\^500",
+        ),
+        (
+            lambda: LCA2Layer(np.eye(2), [0, 0], input_exp=-5000, arithmetic="float"),
+            ValueError,
+            r"the exponent of input_vec must lie in \[-900, 900\]",
+        ),
+        (lambda: LCA2Layer.of(ONE, "a"), TypeError, "signal must be an integer; got str"),
+        (lambda: LCA2Layer.of(ONE, 1.5), TypeError, "signal must be an integer; got float"),
+        (lambda: LCA2Layer.of(ONE, -9), ValueError, r"signal must lie in \[0, 1\); got -9"),
+        (lambda: LCA1Layer.of(ONE, tau="slow"), TypeError, "tau must be a real number; got str"),
         (lambda: LCA1Layer(np.eye(2), [0, 0], 30), ValueError, "the exponent of weights must lie in"),
         (lambda: LCA1Layer(np.eye(2), [0, 0], threshold=0.5), ValueError, "threshold must be a whole number"),
         (lambda: LCA1Layer(np.eye(2), [0, 0], arithmetic="int"), ValueError, "arithmetic must be one of"),
@@ -238,5 +293,7 @@ def test_bad_arguments(make, error, message):
 
 
 def test_unstable_networks_end_in_a_sentence():
-    with pytest.raises(OverflowError, match="the network is unstable"):
+    with pytest.raises(OverflowError, match=r"grew beyond 2\^36; the network is unstable"):
+        LCA1Layer([[200.0]], [100], 8, tau=0.1).run(1000)
+    with pytest.raises(OverflowError, match="grew beyond the range of floats; the network is unstable"):
         LCA1Layer([[3.0]], [100], tau=0.1, arithmetic="float").run(1000)
