@@ -66,8 +66,8 @@ clean:
 # What was installed is remembered in stamps, which a change of pyproject.toml makes old.
 
 $(VENV)/pyvenv.cfg:
-	@$(PYTHON) -c 'import sys; v = sys.version_info; sys.exit(0 if (3, 11) <= v < (3, 14) else \
-		"Python 3.11, 3.12 or 3.13 is needed; $(PYTHON) is %d.%d. Name another: make PYTHON=python3.12" % v[:2])'
+	@$(PYTHON) -c 'import sys; v = sys.version_info; sys.exit(0 if v >= (3, 11) else \
+		"Python 3.11 or later is needed; $(PYTHON) is %d.%d. Name another: make PYTHON=python3.12" % v[:2])'
 	@echo "creating $(VENV)"
 	@$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); \
 		echo "$(PYTHON) -m venv failed: on Debian and Ubuntu, install python3-venv"; exit 1; }

@@ -29,14 +29,14 @@ LABELS = {
 
 
 class AtomsDisplay:
-    """Atoms: as patches of images if a size is given, and else as the rows of one picture.
+    """Atoms: as patches if they are kernels or a size is given, and else as the rows of one picture.
 
     Parameters
     ----------
-    dictionary : ndarray, shape (n_atoms, n_features)
-        One atom a row.
+    dictionary : ndarray, shape (n_atoms, n_features) or (n_kernels, height, width[, n_channels])
+        One atom a row, or kernels of one or three channels.
     patch_size : int or (int, int), optional
-        Side of a square patch, or (height, width).
+        Side of a square patch, or (height, width); kernels have their own.
 
     Attributes
     ----------
@@ -69,7 +69,7 @@ class AtomsDisplay:
         estimator : estimator
             One with ``components_`` after a fit, ours or scikit-learn's, or a coder with a `dictionary`.
         patch_size : int or (int, int), optional
-            Side of a square patch, or (height, width).
+            Side of a square patch, or (height, width); kernels have their own.
         ax : Axes, optional
             Where to draw; by default new ones.
         **kwargs
@@ -93,17 +93,20 @@ class AtomsDisplay:
             Where to draw; by default new ones.
         columns : int, optional
             Patches side by side.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If the dictionary or an argument is of the wrong kind, shape or value.
         """
-        dictionary = checks.real_array(
-            "dictionary", self.dictionary, shape=(None, None), meaning="(n_atoms, n_features)"
-        )
+        dictionary, patch_size = self._patches()
         if ax is None:
             import matplotlib.pyplot as plt  # here: it costs a third of a second, and most callers never draw
 
             _, ax = plt.subplots(layout="constrained")
         self.ax_, self.figure_ = ax, ax.figure
-        if self.patch_size is not None:
-            plot_atoms(dictionary, self.patch_size, ax=ax, columns=columns)
+        if patch_size is not None:
+            plot_atoms(dictionary, patch_size, ax=ax, columns=columns)
             self.image_ = ax.images[-1]
             return self
         if columns is not None:
@@ -115,6 +118,26 @@ class AtomsDisplay:
         self.figure_.colorbar(self.image_, ax=ax)
         ax.set(xlabel="feature", ylabel="atom")
         return self
+
+    def _patches(self) -> tuple[np.ndarray, int | tuple[int, int] | None]:
+        """Return atoms as rows, and the size of their patches, if they have one."""
+        if np.ndim(self.dictionary) not in (3, 4):
+            rows = checks.real_array(
+                "dictionary",
+                self.dictionary,
+                shape=(None, None),
+                meaning="(n_atoms, n_features) or (n_kernels, height, width[, n_channels])",
+            )
+            return rows, self.patch_size
+        kernels = checks.real_array("dictionary", self.dictionary, shape=(None,) * np.ndim(self.dictionary))
+        if kernels.shape[3:] not in ((), (1,), (3,)):
+            raise ValueError(f"dictionary must have kernels of 1 or 3 channels; got shape {kernels.shape}")
+        if self.patch_size is not None:
+            raise ValueError(
+                f"patch_size must be None for kernels, which are {kernels.shape[1]} x {kernels.shape[2]}; "
+                f"got {self.patch_size}"
+            )
+        return kernels.reshape(len(kernels), -1), (kernels.shape[1], kernels.shape[2])
 
 
 class LearningDisplay:

@@ -27,7 +27,13 @@ from snn import checks
 from snn.digital import FixedPoint
 from solvers import LassoProblem, SpikingCodingResult, solve_spiking
 from solvers.conditioning import warn_if_all_zero
-from solvers.estimator_input import checked_codes, checked_input, known_entries, nan_is_missing
+from solvers.estimator_input import (
+    checked_codes,
+    checked_input,
+    input_restored,
+    known_entries,
+    nan_is_missing,
+)
 from solvers.held_out import held_out_score
 from solvers.penalties import penalty_of
 
@@ -211,6 +217,61 @@ class SpikingDictionaryLearning(
         IllPosedWarning
             If one signal has more energy than all others together.
         """
+        with input_restored(self, unless_new="learner_"):
+            self._fit(X, y)
+        return self
+
+    def partial_fit(self, X: np.ndarray, y: None = None) -> SpikingDictionaryLearning:
+        """Learn from signals once, in their order and in batches of `batch_size`; one signal is enough.
+
+        The first call, unless it follows `fit`, sets the number of atoms, the start, and what `amplitude`
+        means: the root mean square norm of the signals of this call, which must not be all zero, is the
+        scale of all that follow.  Other parameters may change between calls.  `max_iter`, `checkpoint`,
+        `callback`, `progress` and the warnings are of `fit` alone; see ``dead_atoms_``.
+
+        Parameters
+        ----------
+        X : array_like, shape (n_signals, n_features)
+        y : ignored
+
+        Raises
+        ------
+        TypeError, ValueError, RunawayFeedbackError
+            As `fit`.
+        """
+        settings = self._settings()
+        is_first = not hasattr(self, "learner_")
+        is_split = checks.flag("split_channels", self.split_channels)
+        n_threads = thread_count(self.n_jobs)
+        with input_restored(self, unless_new="learner_"):
+            array = checked_input(self, X, reset=is_first)
+            signals, mask = self._channels(array, is_split=is_split)
+            if is_first:
+                learner = self._first_learner(signals, mask, settings, self._seed())
+                self._check_coding(learner.n_atoms)
+                self._n_features_learned, self._dtype = self.n_features_in_, array.dtype
+                self.learner_ = learner
+        learner = self.learner_
+        if learner.n_inputs != signals.shape[1]:
+            raise ValueError("split_channels must not change after the first call: call fit to start anew")
+        if self.n_components not in (None, learner.n_atoms):
+            raise ValueError(
+                f"n_components is {self.n_components} but the network has {learner.n_atoms} atoms: "
+                "call fit to start anew"
+            )
+        _require_penalties(settings, learner.n_atoms)
+        self._check_coding(learner.n_atoms)
+        learner.scale *= settings.amplitude / learner.settings.amplitude
+        learner.settings = settings
+        learner.replace_dead = checks.flag("replace_dead", self.replace_dead)
+        with learning_threads(n_threads) as executor:
+            for first in range(0, len(signals), settings.batch_size):
+                batch = slice(first, first + settings.batch_size)
+                known = None if mask is None else mask[batch]
+                learner.learn(signals[batch], mask=known, n_threads=n_threads, executor=executor)
+        return self
+
+    def _fit(self, X: np.ndarray, y: None) -> None:
         settings = self._settings()
         is_split = checks.flag("split_channels", self.split_channels)
         array = checked_input(self, X, reset=True)
@@ -219,6 +280,7 @@ class SpikingDictionaryLearning(
         warn_if_one_signal_dominates(signals)
         seed = self._seed()
         learner = self._first_learner(signals, mask, settings, seed)
+        self._check_coding(learner.n_atoms)
         tasks = FitTasks(
             self,
             {"X": X, "y": y},
@@ -253,53 +315,6 @@ class SpikingDictionaryLearning(
         self._keep(learner, array)
         tasks.end(learner)
         warn_of_silence(learner, signals)
-        return self
-
-    def partial_fit(self, X: np.ndarray, y: None = None) -> SpikingDictionaryLearning:
-        """Learn from signals once, in their order and in batches of `batch_size`; one signal is enough.
-
-        The first call, unless it follows `fit`, sets the number of atoms, the start, and what `amplitude`
-        means: the root mean square norm of the signals of this call, which must not be all zero, is the
-        scale of all that follow.  Other parameters may change between calls.  `max_iter`, `checkpoint`,
-        `callback`, `progress` and the warnings are of `fit` alone; see ``dead_atoms_``.
-
-        Parameters
-        ----------
-        X : array_like, shape (n_signals, n_features)
-        y : ignored
-
-        Raises
-        ------
-        TypeError, ValueError, RunawayFeedbackError
-            As `fit`.
-        """
-        settings = self._settings()
-        is_first = not hasattr(self, "learner_")
-        is_split = checks.flag("split_channels", self.split_channels)
-        array = checked_input(self, X, reset=is_first)
-        signals, mask = self._channels(array, is_split=is_split)
-        n_threads = thread_count(self.n_jobs)
-        if is_first:
-            self.learner_ = self._first_learner(signals, mask, settings, self._seed())
-            self._n_features_learned, self._dtype = self.n_features_in_, array.dtype
-        learner = self.learner_
-        if learner.n_inputs != signals.shape[1]:
-            raise ValueError("split_channels must not change after the first call: call fit to start anew")
-        if self.n_components not in (None, learner.n_atoms):
-            raise ValueError(
-                f"n_components is {self.n_components} but the network has {learner.n_atoms} atoms: "
-                "call fit to start anew"
-            )
-        _require_penalties(settings, learner.n_atoms)
-        learner.scale *= settings.amplitude / learner.settings.amplitude
-        learner.settings = settings
-        learner.replace_dead = checks.flag("replace_dead", self.replace_dead)
-        with learning_threads(n_threads) as executor:
-            for first in range(0, len(signals), settings.batch_size):
-                batch = slice(first, first + settings.batch_size)
-                known = None if mask is None else mask[batch]
-                learner.learn(signals[batch], mask=known, n_threads=n_threads, executor=executor)
-        return self
 
     # -- coding ----------------------------------------------------------------------------------
 
@@ -348,6 +363,9 @@ class SpikingDictionaryLearning(
         The share of the energy that is predicted: `solvers.held_out_score`, with both channels of a feature
         in one fold.  Unlike the objective, it can be compared between values of `alpha` and
         `n_components`, as `GridSearchCV` does.
+
+        The codes are those of `solve_active_set`, which are optimal to rounding; beyond `tol` it warns.  So a
+        search over `tol` finds equal scores.
 
         Parameters
         ----------
@@ -494,6 +512,14 @@ class SpikingDictionaryLearning(
         if self.learner_.dictionary.any():
             warn_if_all_zero(problem, result.sparse_codes, penalty_name=self._coding_penalty)
         return result
+
+    def _check_coding(self, n_atoms: int) -> None:
+        """Raise TypeError or ValueError where coding in so many atoms would."""
+        checks.flag("positive_code", self.positive_code)
+        checks.positive_number("tol", self.tol)
+        checks.worker_count("n_jobs", self.n_jobs)
+        name = self._coding_penalty
+        penalty_of(getattr(self, name), np.ones(n_atoms), name=name)
 
     @property
     def _coding_penalty(self) -> str:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-import warnings
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from dictlearn.two_phase.learner import TwoPhaseLearner
+from snn.caller_warnings import warn_caller
 from solvers import IllPosedWarning
 
 # Correlated with the atoms together: bounds the memory.
@@ -44,7 +44,7 @@ def warn_of_silence(learner: TwoPhaseLearner, signals: np.ndarray) -> None:
         )
     else:
         return
-    warnings.warn(message, ConvergenceWarning, stacklevel=3)
+    warn_caller(message, ConvergenceWarning)
 
 
 def warn_if_one_signal_dominates(signals: np.ndarray) -> None:
@@ -67,10 +67,9 @@ def warn_if_one_signal_dominates(signals: np.ndarray) -> None:
     worst = int(np.argmax(energies))
     if energies[worst] > 0.5 * energies.sum():
         others = np.median(np.sqrt(energies[energies > 0.0]))
-        warnings.warn(
+        warn_caller(
             f"X[{worst}] has more energy than all other signals together, a norm of "
             f"{math.sqrt(energies[worst]) / others:.3g} times the median: remove it, or bring "
             "signals to unit norm (dictlearn.normalise)",
             IllPosedWarning,
-            stacklevel=3,
         )

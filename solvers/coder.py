@@ -5,16 +5,22 @@ from __future__ import annotations
 import numpy as np
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils import Tags
-from sklearn.utils.validation import check_array
 
+from snn import checks
 from solvers.conditioning import warn_if_all_zero, warn_if_transposed
 from solvers.dictionaries import dictionary_of
-from solvers.estimator_input import checked_codes, checked_input, known_entries, nan_is_missing
+from solvers.estimator_input import (
+    checked_codes,
+    checked_input,
+    input_restored,
+    known_entries,
+    nan_is_missing,
+)
 from solvers.held_out import held_out_score
 from solvers.penalties import penalty_of
 from solvers.penalty import Penalty
 from solvers.problem import LassoProblem
-from solvers.spiking import SpikingCodingResult, solve_spiking
+from solvers.spiking import READOUTS, SpikingCodingResult, solve_spiking
 
 # Default tolerances: of `solve_active_set`, which ends what is polished, and of `solve_spiking`.
 POLISHED_TOL, SPIKING_TOL = 1e-6, 1e-3
@@ -109,7 +115,9 @@ class SpikingSparseCoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         X : array_like or compressed rows, shape (n_signals, n_features)
         y : ignored
         """
-        self._problem(checked_input(self, X, reset=True, accept_sparse=True))
+        self._check_run()
+        with input_restored(self):
+            self._problem(checked_input(self, X, reset=True, accept_sparse=True))
         return self
 
     def transform(self, X: np.ndarray, y: None = None) -> np.ndarray:
@@ -156,9 +164,9 @@ class SpikingSparseCoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         ----------
         X : array_like, shape (n_signals, n_atoms)
         """
-        dictionary = check_array(self.dictionary, dtype=np.float64)
-        codes = checked_codes(X, len(dictionary))
-        return (codes @ dictionary).astype(codes.dtype, copy=False)
+        atoms = dictionary_of(self.dictionary)
+        codes = checked_codes(X, atoms.shape[0])
+        return atoms.reconstruct(codes.astype(np.float64, copy=False)).astype(codes.dtype, copy=False)
 
     def score(self, X: np.ndarray, y: None = None) -> float:
         """Return how well codes of four fifths of the features predict the last fifth; 1 at best.
@@ -166,16 +174,20 @@ class SpikingSparseCoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         The share of the signals' energy that is predicted: `held_out_score`.  Unlike the objective, it can
         be compared between values of `alpha`, as `GridSearchCV` does.
 
+        The codes are those of `solve_active_set`, which are optimal to rounding; beyond `tol`, or 1e-6, it
+        warns.  So a search over `tol`, `readout`, `refine`, `polish` or `max_duration` finds equal scores.
+
         Parameters
         ----------
         X : array_like or compressed rows, shape (n_signals, n_features)
         y : ignored
         """
-        return held_out_score(self.problem(X), n_jobs=self.n_jobs)
+        tol = POLISHED_TOL if self.tol is None else self.tol
+        return held_out_score(self.problem(X), tol=tol, n_jobs=self.n_jobs)
 
     @property
     def _n_features_out(self) -> int:
-        return np.shape(self.dictionary)[0]
+        return dictionary_of(self.dictionary).shape[0]
 
     def _encode(self, signals: np.ndarray) -> SpikingCodingResult:
         problem = self._problem(signals)
@@ -194,6 +206,16 @@ class SpikingSparseCoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         )
         warn_if_all_zero(problem, result.sparse_codes, penalty_name="alpha")
         return result
+
+    def _check_run(self) -> None:
+        """Raise TypeError or ValueError where `solve_spiking` would."""
+        if self.tol is not None:
+            checks.positive_number("tol", self.tol)
+        checks.positive_number("max_duration", self.max_duration)
+        checks.one_of("readout", self.readout, READOUTS)
+        checks.flag("refine", self.refine)
+        checks.flag("polish", self.polish)
+        checks.worker_count("n_jobs", self.n_jobs)
 
     def _problem(self, signals: np.ndarray) -> LassoProblem:
         atoms = dictionary_of(self.dictionary)

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import warnings
-
 import numpy as np
 from scipy import sparse
 
+from snn.caller_warnings import warn_caller
 from solvers.problem import LassoProblem
 
 # Norms are equal within this share of the largest.
@@ -17,24 +16,20 @@ class IllPosedWarning(UserWarning):
     """The dictionary or the penalty does not suit the signals, or atoms depend on each other."""
 
 
-def warn_if_ill_posed(problem: LassoProblem, *, stacklevel: int = 3) -> None:
+def warn_if_ill_posed(problem: LassoProblem) -> None:
     """Warn in one sentence where a problem is ill-posed; of arrays of atoms nothing is said.
 
     Parameters
     ----------
     problem : LassoProblem
         The problem.
-    stacklevel : int, default 3
-        As of `warnings.warn`: by default the caller of the function that calls this one.
     """
     complaint = problem.atoms.complaint(problem.signals)
     if complaint is not None:
-        warnings.warn(complaint, IllPosedWarning, stacklevel=stacklevel)
+        warn_caller(complaint, IllPosedWarning)
 
 
-def warn_if_all_zero(
-    problem: LassoProblem, codes: sparse.csr_array, *, penalty_name: str, stacklevel: int = 4
-) -> None:
+def warn_if_all_zero(problem: LassoProblem, codes: sparse.csr_array, *, penalty_name: str) -> None:
     """Warn if the codes of two signals or more, which are not zero, are all zero.
 
     Parameters
@@ -45,8 +40,6 @@ def warn_if_all_zero(
         Its codes.
     penalty_name : str
         What the caller calls the penalty.
-    stacklevel : int, default 4
-        As of `warnings.warn`.
     """
     if codes.nnz or np.count_nonzero(problem.energies) < 2:
         return
@@ -56,18 +49,16 @@ def warn_if_all_zero(
         remedy = f"{penalty_name} must be multiplied by less than {factor:.3g} for any code that is not zero"
     else:
         remedy = "no correlation of a signal with an atom is positive, which positive=True requires"
-    warnings.warn(f"all codes are zero: {remedy}", IllPosedWarning, stacklevel=stacklevel)
+    warn_caller(f"all codes are zero: {remedy}", IllPosedWarning)
 
 
-def warn_if_transposed(problem: LassoProblem, *, stacklevel: int = 4) -> None:
+def warn_if_transposed(problem: LassoProblem) -> None:
     """Warn if a square dictionary has columns of one norm and rows, the atoms, of several.
 
     Parameters
     ----------
     problem : LassoProblem
         The problem.
-    stacklevel : int, default 4
-        As of `warnings.warn`.
     """
     rows = problem.atoms.rows
     if rows is None or problem.n_atoms != problem.n_features or problem.n_atoms == 1:
@@ -75,9 +66,8 @@ def warn_if_transposed(problem: LassoProblem, *, stacklevel: int = 4) -> None:
     of_rows, of_columns = problem.squared_norms, np.einsum("ij,ij->j", rows, rows)
     if np.ptp(of_columns) <= EQUAL * of_columns.max() and np.ptp(of_rows) > 1000.0 * EQUAL * of_rows.max():
         low, high = np.sqrt([of_rows.min(), of_rows.max()])
-        warnings.warn(
+        warn_caller(
             "dictionary is square and its columns have one norm, but its rows, which are the atoms, have "
             f"norms from {low:.3g} to {high:.3g}: if atoms are columns, pass dictionary.T",
             IllPosedWarning,
-            stacklevel=stacklevel,
         )

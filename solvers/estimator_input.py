@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import numbers
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -12,6 +14,8 @@ from sklearn.utils.validation import check_array, validate_data
 
 # Other kinds of numbers become the first of them.
 FLOATS = (np.float64, np.float32)
+# What `checked_input` takes from an input.
+OF_INPUT = ("n_features_in_", "feature_names_in_")
 
 
 def checked_input(estimator: BaseEstimator, X: Any, *, reset: bool, accept_sparse: bool = False) -> Any:
@@ -37,7 +41,10 @@ def checked_input(estimator: BaseEstimator, X: Any, *, reset: bool, accept_spars
     ValueError, TypeError
         As scikit-learn says.
     """
-    _require_unmasked(X)
+    _require_unmasked(
+        X,
+        "if they are missing, pass X.filled(np.nan) to an estimator with missing_values=np.nan",
+    )
     finite = "allow-nan" if nan_is_missing(estimator.missing_values) else True
     return validate_data(
         estimator,
@@ -92,7 +99,12 @@ def known_entries(array: np.ndarray, missing_values: float | None) -> np.ndarray
         if missing_values != 0 and known_entries(array.data, missing_values) is None:
             return None
         raise TypeError("X must be a dense array where entries are missing; pass X.toarray()")
-    known = ~np.isnan(array) if nan_is_missing(missing_values) else array != missing_values
+    if nan_is_missing(missing_values):
+        known = ~np.isnan(array)
+    else:
+        # As `array` has it: 0.1 in double precision is no number of float32.
+        with np.errstate(over="ignore"):
+            known = array != array.dtype.type(missing_values)
     return None if known.all() else known
 
 
@@ -105,17 +117,46 @@ def checked_codes(X: Any, n_atoms: int) -> np.ndarray:
         What the method was called with.
     n_atoms : int
         Number of atoms of the dictionary.
+
+    Raises
+    ------
+    TypeError
+        If entries are masked.
+    ValueError
+        If it has not one column for each atom, or as scikit-learn says.
     """
+    _require_unmasked(X, "if these are zeros, pass X.filled(0.0)")
     codes = check_array(X, dtype=FLOATS)
     if codes.shape[1] != n_atoms:
         raise ValueError(f"X must have one column for each of {n_atoms} atoms; got shape {codes.shape}")
     return codes
 
 
-def _require_unmasked(X: Any) -> None:
+@contextmanager
+def input_restored(estimator: BaseEstimator, *, unless_new: str | None = None) -> Iterator[None]:
+    """Take back what a fit took from its input if an error ends it: what the fit before took stays, if any.
+
+    Parameters
+    ----------
+    estimator : BaseEstimator
+        Whose fit it is.
+    unless_new : str, optional
+        An attribute of what was learned: if the fit has set it before the error, the new input stays.
+    """
+    state = vars(estimator)
+    before = {name: state[name] for name in OF_INPUT if name in state}
+    learned = state.get(unless_new)
+    try:
+        yield
+    except BaseException:
+        if state.get(unless_new) is learned:
+            for name in OF_INPUT:
+                state.pop(name, None)
+            state.update(before)
+        raise
+
+
+def _require_unmasked(X: Any, remedy: str) -> None:
     rows = X if isinstance(X, (list, tuple)) else (X,)
     if any(np.ma.is_masked(row) for row in rows):
-        raise TypeError(
-            "X must not have masked entries; if they are missing, pass X.filled(np.nan) to an estimator with "
-            "missing_values=np.nan"
-        )
+        raise TypeError(f"X must not have masked entries; {remedy}")

@@ -50,11 +50,18 @@ def problem_to_nir(problem: LassoProblem, *, scale: float = 1.0, time_constant: 
     ImportError
         If NIR is not installed: ``pip install 'sparsespike[nir]'``.
     TypeError, ValueError
-        If an argument is of the wrong kind or value; if the penalty of a convolutional dictionary differs
-        between positions; or if the network is too large for a dense array.
+        If an argument is of the wrong kind or value; if a convolutional dictionary comes with a mask or
+        weights of features, or with penalties that differ between positions; or if the network is
+        too large for a dense array.
     """
     checks.instance_of("problem", problem, LassoProblem)
     scale = checks.positive_number("scale", scale)
+    if isinstance(problem.dictionary, ConvolutionalDictionary) and problem.feature_weights is not None:
+        raise TypeError(
+            "problem must have no mask and no feature_weights with a convolutional dictionary, since a "
+            "convolution in NIR is the same at every position; got some: pass the problem of "
+            "dictionary.toarray(), which becomes an array"
+        )
     signs = (1.0,) if problem.positive else (1.0, -1.0)
     layer = LassoNetwork(gram_of(problem), positive=problem.positive)
     bias = np.concatenate([-problem.l1_weights for _ in signs]) / scale

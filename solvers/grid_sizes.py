@@ -37,7 +37,11 @@ def require_grid(image_shape: tuple[int, int], kernel_shape: tuple[int, int], st
 
 
 def require_room(
-    image_shape: tuple[int, int], kernel_shape: tuple[int, int], *, name: str = "the image"
+    image_shape: tuple[int, int],
+    kernel_shape: tuple[int, int],
+    *,
+    name: str = "the image",
+    hint: str = "",
 ) -> None:
     """Raise ValueError if a kernel is larger than the image.
 
@@ -47,11 +51,13 @@ def require_room(
         (rows, columns), in pixels.
     name : str, default "the image"
         The image in the message.
+    hint : str, optional
+        What ends the message.
     """
     for axis, image, kernel in zip(("rows", "columns"), image_shape, kernel_shape, strict=True):
         if kernel > image:
             raise ValueError(
-                f"kernels must not be larger than {name}; got {kernel} {axis} in an image of {image}"
+                f"kernels must not be larger than {name}; got {kernel} {axis} in an image of {image}{hint}"
             )
 
 

@@ -132,7 +132,6 @@ def _joined(
         limit=limit,
         optimality=optimality,
         kind=kind,
-        stacklevel=5,
         **more,
     )
 

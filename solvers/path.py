@@ -12,6 +12,7 @@ from scipy import sparse
 from tqdm import tqdm
 
 from snn import checks
+from snn.caller_warnings import warn_caller
 from solvers.active_set import solve_active_set
 from solvers.analog import solve_analog
 from solvers.conditioning import IllPosedWarning, warn_if_ill_posed
@@ -191,12 +192,11 @@ def path(
     if missed.any():
         from sklearn.exceptions import ConvergenceWarning  # scikit-learn takes a second to import
 
-        warnings.warn(
+        warn_caller(
             f"path: {int(missed.sum())} of {missed.size} codes did not reach "
             f"duality_gap <= {tol:g} * 1/2 ||signal||^2; the first at the multiple "
             f"{multiples[np.argmax(missed.any(axis=1))]:.3g}",
             ConvergenceWarning,
-            stacklevel=2,
         )
     return PathResult(
         method=method,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from copy import copy
 from dataclasses import dataclass, field
@@ -13,6 +12,7 @@ import numpy as np
 from scipy import sparse
 
 from snn import checks
+from snn.caller_warnings import warn_caller
 from solvers._kernels.batch import CompressedRows, nonzero_entries
 from solvers.certificate import certify
 from solvers.operations import (
@@ -206,7 +206,6 @@ def certified_result(
     limit: str | None,
     optimality: Optimality | None = None,
     kind: type[SparseCodingResult] = SparseCodingResult,
-    stacklevel: int = 3,
     work: Work | None = None,
     **more: object,
 ) -> SparseCodingResult:
@@ -224,8 +223,6 @@ def certified_result(
         The certificates of these codes, where they were measured before.
     kind : type, default SparseCodingResult
         Class of the result.
-    stacklevel : int, default 3
-        Of the warning: the caller of the solver that calls this.
     work : Work, optional
         The multiply-adds of the solver; those of the drive are added, and those of the certificates that are
         measured here.
@@ -244,11 +241,10 @@ def certified_result(
     if limit is not None and missed.any():
         with np.errstate(divide="ignore", invalid="ignore"):
             worst = np.max((optimality.duality_gap / problem.energies)[missed])
-        warnings.warn(
+        warn_caller(
             f"{method}: {int(missed.sum())} of {problem.n_signals} signals did not reach "
             f"duality_gap <= {tol:g} * 1/2 ||signal||^2 within {limit}; the worst has {worst:.2g}",
             convergence_warning(),
-            stacklevel=stacklevel,
         )
     return kind(
         method=method,

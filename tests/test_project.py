@@ -71,6 +71,15 @@ def test_the_citation_knows_the_version():
     assert re.search(rf"^version: {re.escape(PROJECT['project']['version'])}$", citation, flags=re.MULTILINE)
 
 
+def test_the_makefile_wants_the_python_that_the_project_says():
+    wanted = PROJECT["project"]["requires-python"]
+    (floor,) = re.findall(r"^>=(\d+\.\d+)$", wanted)
+    check = f"v >= ({floor.replace('.', ', ')}) else"
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    assert check in makefile
+    assert f"Python {floor} or later is needed" in makefile
+
+
 def test_readme_code_runs_and_prints_what_its_comments_say(tmp_path, monkeypatch, capsys):
     blocks = re.findall(
         r"^```python\n(.*?)^```",

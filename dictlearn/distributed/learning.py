@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dictlearn.archives import digest
 from dictlearn.distributed.data import Blocks, NpyFile, Rows, samples_of
 from dictlearn.distributed.parts import energies_of, run_part, summary_of
 from dictlearn.two_phase.batch import BatchPlan
-from dictlearn.two_phase.checkpoints import digest
 from dictlearn.two_phase.history import RECORD_EVERY
 from dictlearn.two_phase.learner import TwoPhaseLearner
 from dictlearn.two_phase.learning import learn_all, learner_for

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from dictlearn.archives import digest
 from dictlearn.signals import checked_signals
-from dictlearn.two_phase.checkpoints import digest
 from dictlearn.two_phase.phases import Phase, RunawayFeedbackError
 from solvers.blas import one_blas_thread
 from solvers.transport import opened

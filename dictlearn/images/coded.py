@@ -69,7 +69,7 @@ def code_images(
     known: dict[tuple[int, int], LassoProblem] = {}
     coded = []
     for prepared in images:
-        shape = prepared.image_shape
+        shape = prepared.prepared_shape
         if shape in known:
             problem = known[shape].with_signals(prepared.signal)
         else:

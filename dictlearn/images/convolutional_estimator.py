@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import copy
 import os
-import warnings
 from collections.abc import Callable
 
 import numpy as np
@@ -18,8 +18,15 @@ from dictlearn.images.kernel_learner import KernelLearner, KernelSettings
 from dictlearn.images.kernel_learning import learn_kernels, random_kernels
 from dictlearn.images.patches import as_size
 from dictlearn.images.pixels import as_images
-from dictlearn.images.prepared import PreparedImage, background_of, checked_background, prepare_image
+from dictlearn.images.prepared import (
+    PreparedImage,
+    background_of,
+    checked_background,
+    checked_boundary,
+    prepare_image,
+)
 from snn import checks
+from snn.caller_warnings import warn_caller
 from solvers import SparseCodingResult, solve_active_set
 from solvers.grid_sizes import require_room, valid_shape
 
@@ -37,7 +44,8 @@ class ConvolutionalDictionaryLearning(ClassNamePrefixFeaturesOutMixin, Transform
     are found by spikes.
 
     `X` is a list of images of any sizes, or an array of images of one size: grey (height, width) or colour
-    (height, width, 3), of integers (uint8, uint16: white is one) or floats.
+    (height, width, 3), of integers (uint8, uint16: white is one) or floats.  An array of three dimensions has
+    grey images; if its last one is 4 or less, it may be meant as one colour image, and is refused.
 
     Parameters
     ----------
@@ -81,7 +89,8 @@ class ConvolutionalDictionaryLearning(ClassNamePrefixFeaturesOutMixin, Transform
     dict_init : array_like, shape (n_components, height, width[, 3]), optional
         Kernels to start from; by default patches of the images.
     checkpoint : path-like, optional
-        Where `fit` saves the learner, and where it continues from if the file exists.
+        Where `fit` saves the learner, and where it continues from if the file exists: with the same images,
+        start and settings, and no fewer passes.
     checkpoint_every : int, default 50
         In batches.
     callback : callable, optional
@@ -110,6 +119,10 @@ class ConvolutionalDictionaryLearning(ClassNamePrefixFeaturesOutMixin, Transform
 
     Notes
     -----
+    Parameters that say how images are coded may change after `fit`: `alpha`, `positive`, `background`,
+    `smoothing`, `boundary`, `margin`, `solver` and `transform_tol`.  Kernels and their stride are those that
+    were learned.
+
     scikit-learn's common checks are made for tables of numbers: they pass arrays of two dimensions, which are
     no images, so that those on data do not apply.
 
@@ -201,11 +214,12 @@ class ConvolutionalDictionaryLearning(ClassNamePrefixFeaturesOutMixin, Transform
         """
         n_passes = checks.positive_integer("max_iter", self.max_iter)
         checkpoint_every = checks.positive_integer("checkpoint_every", self.checkpoint_every)
+        progress = checks.flag("progress", self.progress)
         if self.callback is not None and not callable(self.callback):
             raise TypeError(f"callback must be callable; got {type(self.callback).__name__}")
-        crops = self._crops()
+        n_jobs, crops, settings = self._checked()
         details = self._details(X)
-        learner, seed = self._first_learner(details)
+        learner, seed = self._first_learner(details, settings)
         try:
             learn_kernels(
                 learner,
@@ -213,8 +227,8 @@ class ConvolutionalDictionaryLearning(ClassNamePrefixFeaturesOutMixin, Transform
                 n_passes=n_passes,
                 **crops,
                 seed=seed,
-                n_jobs=checks.worker_count("n_jobs", self.n_jobs),
-                progress=checks.flag("progress", self.progress),
+                n_jobs=n_jobs,
+                progress=progress,
                 callback=self.callback,
                 checkpoint=self.checkpoint,
                 checkpoint_every=checkpoint_every,
@@ -232,7 +246,8 @@ class ConvolutionalDictionaryLearning(ClassNamePrefixFeaturesOutMixin, Transform
         """Learn from one pass through images; one image is enough.
 
         The first call, unless it follows `fit`, sets the number of kernels and their start.  `max_iter`,
-        `checkpoint`, `callback`, `progress` and the warnings are of `fit` alone.
+        `checkpoint`, `callback`, `progress` and the warnings are of `fit` alone.  After an error, or Ctrl-C,
+        all is as it was before the call.
 
         Parameters
         ----------
@@ -244,26 +259,31 @@ class ConvolutionalDictionaryLearning(ClassNamePrefixFeaturesOutMixin, Transform
         TypeError, ValueError
             As `fit`.
         """
-        crops = self._crops()
+        n_jobs, crops, settings = self._checked()
         details = self._details(X)
-        if not hasattr(self, "learner_"):
-            learner, seed = self._first_learner(details)
-            self._keep(learner, details, seed, 0)
-        learner = self.learner_
-        settings = self._settings()
-        self._require_same(learner, details, settings)
-        learner.settings = settings
+        is_first = not hasattr(self, "learner_")
+        if is_first:
+            learner, seed = self._first_learner(details, settings)
+            n_passes = 0
+        else:
+            # Learning puts new arrays in the place of old ones.
+            learner, seed, n_passes = copy.copy(self.learner_), self._seed, self._n_passes
+            self._require_same(learner, details, settings)
+            learner.settings = settings
         # The next pass of a learner that counts its batches anew: its crops differ from those before.
         learn_kernels(
             learner,
             details,
             n_passes=1,
             **crops,
-            seed=self._seed + self._n_passes,
-            n_jobs=checks.worker_count("n_jobs", self.n_jobs),
+            seed=seed + n_passes,
+            n_jobs=n_jobs,
             is_continued=False,
         )
-        self._n_passes += 1
+        if is_first:
+            self._keep(learner, details, seed, 1)
+        else:
+            self.learner_, self._n_passes = learner, n_passes + 1
         return self
 
     # -- coding ----------------------------------------------------------------------------------
@@ -291,13 +311,14 @@ class ConvolutionalDictionaryLearning(ClassNamePrefixFeaturesOutMixin, Transform
         X : list of images, or array_like, shape (n_images, height, width[, 3])
         """
         check_is_fitted(self, "learner_")
+        self._require_coding()
         return code_images(
             self._prepared(X),
             self.components_,
-            self.learner_.settings.penalty,
-            positive=self.learner_.settings.positive,
+            checks.positive_number("alpha", self.alpha),
+            positive=checks.flag("positive", self.positive),
             solver=solve_active_set if self.solver is None else self.solver,
-            tol=checks.positive_number("transform_tol", self.transform_tol),
+            tol=self.transform_tol,
         )
 
     def inverse_transform(
@@ -323,10 +344,12 @@ class ConvolutionalDictionaryLearning(ClassNamePrefixFeaturesOutMixin, Transform
         Raises
         ------
         ValueError
-            If codes do not fit the images, or `images` are needed and missing.
+            If codes do not fit the images, `images` are needed and missing, or codes of images of different
+            sizes are in one array.
         """
         check_is_fitted(self, "learner_")
-        rows = list(X) if isinstance(X, (list, tuple)) else _rows(X)
+        is_list = isinstance(X, (list, tuple))
+        rows = [_row(code, k) for k, code in enumerate(X)] if is_list else _rows(X)
         if images is None:
             if self.image_shape_ is None:
                 raise ValueError(
@@ -338,21 +361,30 @@ class ConvolutionalDictionaryLearning(ClassNamePrefixFeaturesOutMixin, Transform
             prepared = self._prepared(images)
         if len(prepared) != len(rows):
             raise ValueError(f"images must be as many as codes, {len(rows)}; got {len(prepared)}")
+        shapes = list(dict.fromkeys(frame.background.shape for frame in prepared))
+        if not is_list and len(shapes) > 1:
+            raise ValueError(
+                f"images must have one shape where their codes are one array; got {shapes[0]} and "
+                f"{shapes[1]}: pass a list of codes, and get a list of images"
+            )
         restored = []
         for k, (row, frame) in enumerate(zip(rows, prepared, strict=True)):
             dictionary = frame.dictionary(self.components_)
-            code = sparse.csr_array(row).reshape(1, -1).tocsr()
-            if code.shape[1] != dictionary.shape[0]:
+            if row.shape[1] != dictionary.shape[0]:
+                height, width = frame.background.shape[:2]
                 raise ValueError(
-                    f"X[{k}] must have {dictionary.shape[0]} coefficients, those of an image of "
-                    f"{frame.image_shape[0]} x {frame.image_shape[1]}; got {code.shape[1]}"
+                    f"X[{k}] must have {dictionary.shape[0]} coefficients, those of an image of {height} x "
+                    f"{width}; got {row.shape[1]}"
                 )
-            code.sort_indices()
-            restored.append(frame.restore(dictionary.reconstruct(code)))
-        return restored if isinstance(X, (list, tuple)) else np.stack(restored)
+            restored.append(frame.restore(dictionary.reconstruct(row)))
+        return restored if is_list else np.stack(restored)
 
     def score(self, X: list[np.ndarray] | np.ndarray, y: None = None) -> float:
         """Return minus the objective of images by their energy, 1/2 ||x||^2: from -1 to 0, larger is better.
+
+        It compares kernels, or what they were learned with, at one `alpha` and one `background`.  It is no
+        score to choose `alpha` by: the objective falls with `alpha`, whatever the images are, so that a
+        search ends at the smallest value.
 
         Parameters
         ----------
@@ -391,6 +423,24 @@ class ConvolutionalDictionaryLearning(ClassNamePrefixFeaturesOutMixin, Transform
 
     # -- from scikit-learn's names to the learner's ----------------------------------------------
 
+    def _checked(self) -> tuple[int | None, dict, KernelSettings]:
+        """Return workers, crops and settings; all parameters but those of the images are checked by then."""
+        n_jobs = checks.worker_count("n_jobs", self.n_jobs)
+        crops = self._crops()
+        settings = self._settings()
+        self._require_coding()
+        return n_jobs, crops, settings
+
+    def _require_coding(self) -> None:
+        """Raise TypeError or ValueError if a parameter that only `transform` has is wrong."""
+        if self.solver is not None and not callable(self.solver):
+            raise TypeError(
+                "solver must be a function of a LassoProblem and tol, such as solve_spiking; got "
+                f"{self.solver!r}"
+            )
+        checks.positive_number("transform_tol", self.transform_tol)
+        checked_boundary(self.boundary, self.margin)
+
     def _settings(self) -> KernelSettings:
         return KernelSettings(
             penalty=checks.positive_number("alpha", self.alpha),
@@ -418,8 +468,7 @@ class ConvolutionalDictionaryLearning(ClassNamePrefixFeaturesOutMixin, Transform
         size = as_size("kernel_size", self.kernel_size)
         kind, smoothing = checked_background(self.background, self.smoothing, size)
         pixels = as_images(X)
-        for k, image in enumerate(pixels):
-            require_room(image.shape[:2], size, name=f"images[{k}]")
+        _require_room(X, pixels, size)
         return [image - background_of(image, kind, smoothing) for image in pixels]
 
     def _prepare(self, image: np.ndarray) -> PreparedImage:
@@ -441,13 +490,13 @@ class ConvolutionalDictionaryLearning(ClassNamePrefixFeaturesOutMixin, Transform
                 f"images must have {self.n_channels_} channels, as those that kernels were learned from; got "
                 f"shape {pixels[0].shape} for images[0]"
             )
-        for k, image in enumerate(pixels):
-            require_room(image.shape[:2], self.learner_.kernel_size, name=f"images[{k}]")
+        _require_room(X, pixels, self.learner_.kernel_size)
         return [self._prepare(image) for image in pixels]
 
-    def _first_learner(self, details: list[np.ndarray]) -> tuple[KernelLearner, int]:
+    def _first_learner(
+        self, details: list[np.ndarray], settings: KernelSettings
+    ) -> tuple[KernelLearner, int]:
         """Return a learner that has not learned yet, and the seed of the crops."""
-        settings = self._settings()
         size = as_size("kernel_size", self.kernel_size)
         n_components = checks.positive_integer("n_components", self.n_components)
         if self.checkpoint is not None and self.random_state is None:
@@ -498,12 +547,39 @@ class ConvolutionalDictionaryLearning(ClassNamePrefixFeaturesOutMixin, Transform
         return tags
 
 
+def _require_room(
+    X: list[np.ndarray] | np.ndarray, pixels: list[np.ndarray], kernel_size: tuple[int, int]
+) -> None:
+    """Raise ValueError if kernels are larger than an image."""
+    # Perhaps one image was passed, whose rows are taken for images.
+    hint = ": for one image pass [image]" if isinstance(X, np.ndarray) and X.ndim == 3 else ""
+    for k, image in enumerate(pixels):
+        require_room(image.shape[:2], kernel_size, name=f"images[{k}]", hint=hint)
+
+
 def _rows(codes: sparse.sparray | np.ndarray) -> list[sparse.csr_array]:
     """Return the rows of an array of codes."""
-    codes = sparse.csr_array(codes) if not isinstance(codes, np.ndarray) else codes
-    if codes.ndim != 2:
+    if not sparse.issparse(codes):
+        codes = checks.real_array("X", codes, shape=(None, None), meaning="(n_images, n_atoms), or a list")
+    elif codes.ndim != 2:
         raise ValueError(f"X must be 2-D, (n_images, n_atoms), or a list of codes; got shape {codes.shape}")
-    return [sparse.csr_array(codes[[k]]) for k in range(codes.shape[0])]
+    else:
+        codes = codes.tocsr()
+    return [_row(codes[[k]], k) for k in range(codes.shape[0])]
+
+
+def _row(code: sparse.sparray | np.ndarray, k: int) -> sparse.csr_array:
+    """Return the code of one image, shape (1, n_atoms)."""
+    name = f"X[{k}]"
+    if not sparse.issparse(code):
+        is_flat = np.ndim(code) == 1
+        shape, meaning = ((None,), "(n_atoms,)") if is_flat else ((1, None), "(1, n_atoms)")
+        code = np.atleast_2d(checks.real_array(name, code, shape=shape, meaning=meaning))
+    row = sparse.csr_array(code.reshape(1, -1), copy=True)
+    if row.nnz:
+        checks.real_array(name, row.data, shape=(None,))
+    row.sum_duplicates()
+    return row
 
 
 def _warn_of_dead(learner: KernelLearner) -> None:
@@ -522,4 +598,4 @@ def _warn_of_dead(learner: KernelLearner) -> None:
         )
     else:
         return
-    warnings.warn(message, ConvergenceWarning, stacklevel=3)
+    warn_caller(message, ConvergenceWarning)

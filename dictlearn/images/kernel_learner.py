@@ -5,20 +5,39 @@ from __future__ import annotations
 import copy
 import json
 import os
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 
 import numpy as np
 from threadpoolctl import threadpool_limits
 
+from dictlearn.archives import Entry, json_object, read, refusing
 from dictlearn.images.kernel_statistics import KernelStatistics
 from dictlearn.images.kernel_updates import improve_kernels
 from snn import checks
-from snn.archive import load_archive, save_archive
+from snn.archive import save_archive
 from solvers import ConvolutionalDictionary, LassoProblem, SpikingCodingResult, solve_spiking
 
 # A kernel is dead if the last so many images have no coefficient of it.
 DEAD_AFTER = 32
 HISTORY = ("n_samples", "objective", "energy", "gap", "n_nonzeros", "n_spikes")
+# The sums that kernels are learned from are squares of values of images.
+SMALLEST_VALUE, LARGEST_VALUE = 1e-120, 1e120
+# A saved kernel is of norm one at most, to rounding.
+LARGEST_NORM = 1.0 + 1e-9
+COUNTERS = ("n_samples", "n_batches", "n_replaced")
+SUMS = ("energy", "penalty", "weight")
+
+SAVED = {
+    "kernels": Entry("f", None),
+    "settings": Entry("U", ()),
+    "lags": Entry("f", ("kernels", None, None, "kernels")),
+    "correlations": Entry("f", ("kernels", None, None)),
+    "sums": Entry("f", (len(SUMS),), 0.0),
+    "counters": Entry("iu", (len(COUNTERS),), 0),
+    "last_used": Entry("iu", ("kernels",), 0),
+    "history": Entry("f", ("batches", len(HISTORY))),
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,7 +99,7 @@ class KernelLearner:
     Attributes
     ----------
     settings : KernelSettings
-        How to learn; may be replaced between batches.
+        How to learn; may be replaced between batches, by others of the same stride.
     n_samples, n_batches : int
         Images and batches learned from.
     n_replaced : int
@@ -97,11 +116,15 @@ class KernelLearner:
             shape=(None, None, None, None) if has_channels else (None, None, None),
             meaning="(n_kernels, height, width[, n_channels])",
         )
-        norms = np.linalg.norm(kernels.reshape(len(kernels), -1), axis=1)
-        if not norms.all():
+        checks.instance_of("settings", settings, KernelSettings)
+        largest = np.abs(kernels).max(axis=tuple(range(1, kernels.ndim)))
+        if not largest.all():
             raise ValueError(
-                f"kernels must have positive norms; got zeros for kernel {int(np.argmin(norms))}"
+                f"kernels must have positive norms; got zeros for kernel {int(np.argmin(largest))}"
             )
+        # Divided first, by a power of two, because squares may leave the range of floats.
+        kernels = np.ldexp(kernels.T, -np.frexp(largest)[1]).T
+        norms = np.linalg.norm(kernels.reshape(len(kernels), -1), axis=1)
         self.settings = settings
         self._shape = kernels.shape
         self._kernels = (kernels.T / norms).T.reshape(len(kernels), kernels.shape[1] * kernels.shape[2], -1)
@@ -140,8 +163,8 @@ class KernelLearner:
 
         Parameters
         ----------
-        images : ndarray, shape (n_images, rows, columns) or (n_images, rows, columns, n_channels)
-            Of one shape, which the grid of kernels covers.
+        images : array_like, shape (n_images, rows, columns) or (n_images, rows, columns, n_channels)
+            Floats, of one shape, which the grid of kernels covers.
         n_jobs : int, optional
             Workers that code them.  No number depends on it.
 
@@ -149,6 +172,12 @@ class KernelLearner:
         -------
         SpikingCodingResult
             The codes, in the kernels before they were improved.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If images are of the wrong kind, shape or value, or the settings have another stride than those
+            that the learner was made with.
         """
         # All is done on a copy, which then takes its place: Ctrl-C leaves the learner as it was.
         new = copy.copy(self)
@@ -162,9 +191,15 @@ class KernelLearner:
         return result
 
     def _learn(self, images: np.ndarray, n_jobs: int | None) -> SpikingCodingResult:
-        settings = self.settings
+        settings = checks.instance_of("settings", self.settings, KernelSettings)
+        if settings.stride != self._statistics.stride:
+            raise ValueError(
+                f"settings must keep their stride, {self._statistics.stride}, at which what was learned is "
+                f"counted; got {settings.stride}: make a new KernelLearner with these kernels"
+            )
+        images = self._checked(images)
         dictionary = ConvolutionalDictionary(self.kernels, images.shape[1:3], settings.stride)
-        signals = np.ascontiguousarray(images, dtype=np.float64).reshape(len(images), -1)
+        signals = images.reshape(len(images), -1)
         problem = LassoProblem(dictionary, signals, settings.penalty, positive=settings.positive)
         result = solve_spiking(problem, tol=settings.tol, n_jobs=n_jobs)
         codes = result.sparse_codes
@@ -180,6 +215,28 @@ class KernelLearner:
             self._replace(problem, result)
         self._record(problem, result)
         return result
+
+    def _checked(self, images: np.ndarray) -> np.ndarray:
+        """Return images as floats, or raise TypeError or ValueError."""
+        channels = self._shape[3:]
+        pixels = checks.real_array(
+            "images",
+            images,
+            shape=(None, None, None, *channels),
+            meaning="(n_images, rows, columns" + (", n_channels)" if channels else ")"),
+        )
+        kind = np.asarray(images).dtype
+        if kind.kind in "iu":
+            raise TypeError(
+                f"images must be floats; got {kind}: as_pixels or prepare_image says what their white is"
+            )
+        largest = float(np.abs(pixels).max())
+        if largest and not SMALLEST_VALUE <= largest <= LARGEST_VALUE:
+            raise ValueError(
+                f"images must have a largest value between {SMALLEST_VALUE:g} and {LARGEST_VALUE:g}, so that "
+                f"sums of its squares are in the range of floats; got {largest:g}: change their unit"
+            )
+        return pixels
 
     # -- saving ---------------------------------------------------------------------------------
 
@@ -201,8 +258,8 @@ class KernelLearner:
                 "settings": json.dumps(asdict(self.settings)),
                 "lags": statistics.lags,
                 "correlations": statistics.correlations,
-                "sums": np.array([statistics.energy, statistics.penalty, statistics.weight]),
-                "counters": np.array([self.n_samples, self.n_batches, self.n_replaced]),
+                "sums": np.array([getattr(statistics, name) for name in SUMS]),
+                "counters": np.array([getattr(self, name) for name in COUNTERS]),
                 "last_used": self.last_used,
                 "history": np.array(self._history).reshape(-1, len(HISTORY)),
                 **extra,
@@ -233,30 +290,45 @@ class KernelLearner:
         FileNotFoundError, ValueError
             If there is no such file, or it is not one of a learner.
         """
-        names = (
-            "kernels", "settings", "lags", "correlations", "sums", "counters", "last_used", "history",
-        )  # fmt: skip
-        entries = load_archive(path, names, kind="KernelLearner")
-        try:
-            learner = cls(entries["kernels"], KernelSettings(**json.loads(str(entries["settings"]))))
-            # Not those of norm one, which differ in their last bits.
-            learner._kernels = entries["kernels"].reshape(learner._kernels.shape)
-            statistics = learner._statistics
-            for name, target in (
-                ("lags", statistics.lags),
-                ("correlations", statistics.correlations),
-                ("last_used", learner.last_used),
-            ):
-                target[:] = checks.real_array(name, entries[name], shape=target.shape)
-            statistics.energy, statistics.penalty, statistics.weight = map(float, entries["sums"])
-            learner.n_samples, learner.n_batches, learner.n_replaced = map(int, entries["counters"])
-            history = entries["history"].reshape(learner.n_batches, len(HISTORY))
-            learner._history = [tuple(row) for row in history]
-        except (KeyError, TypeError, ValueError) as error:
-            raise ValueError(
-                f"path must name a saved KernelLearner; got {os.fspath(path)!r} ({error})"
-            ) from None
+        kind = "KernelLearner"
+        entries = read(path, SAVED, kind=kind)
+        with refusing(path, kind):
+            settings = KernelSettings(**json_object("settings", entries["settings"]))
+            learner = cls(entries["kernels"], settings)
+            learner._restore(entries)
         return learner
+
+    def _restore(self, entries: Mapping[str, np.ndarray]) -> None:
+        """Replace what a new learner has by what one had that was saved; raise ValueError if it cannot be."""
+        for name, value in zip(COUNTERS, entries["counters"].tolist(), strict=True):
+            setattr(self, name, value)
+        statistics = self._statistics
+        for name, value in zip(SUMS, entries["sums"].tolist(), strict=True):
+            setattr(statistics, name, value)
+        for name, target in (
+            ("lags", statistics.lags),
+            ("correlations", statistics.correlations),
+            ("last_used", self.last_used),
+        ):
+            if entries[name].shape != target.shape:
+                raise ValueError(f"{name} has the wrong shape, {entries[name].shape}")
+            target[:] = entries[name]
+        # Not those of norm one, which differ in their last bits.
+        self._kernels = entries["kernels"].reshape(self._kernels.shape)
+        norm = float(np.linalg.norm(self._kernels.reshape(len(self._kernels), -1), axis=1).max())
+        if norm > LARGEST_NORM:
+            raise ValueError(f"kernels have norms of at most one, not {norm:.3g}")
+        if self.last_used.max() > self.n_samples:
+            raise ValueError(f"last_used is later than the {self.n_samples} images learned from")
+        if statistics.weight > self.n_samples:
+            raise ValueError(f"weight is more than the {self.n_samples} images learned from")
+        if statistics.usage.min() < 0.0:
+            raise ValueError("lags have a negative sum of squares")
+        history = entries["history"]
+        seen = [0.0, *history[:, 0]]
+        if len(history) != self.n_batches or seen[-1] != self.n_samples or (np.diff(seen) <= 0.0).any():
+            raise ValueError(f"history is not of {self.n_batches} batches and {self.n_samples} images")
+        self._history = [tuple(row) for row in history]
 
     # -- within a batch -------------------------------------------------------------------------
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 from collections.abc import Callable
@@ -12,9 +11,9 @@ from pathlib import Path
 import numpy as np
 from tqdm import tqdm
 
+from dictlearn.archives import Entry, digest, read, require_path, require_same_task
 from dictlearn.images.crops import batches_of_crops
 from dictlearn.images.kernel_learner import KernelLearner
-from snn.archive import load_archive
 
 # Patches that a random start chooses from, for each kernel.
 CANDIDATES = 20
@@ -58,7 +57,8 @@ def random_kernels(
         left = rng.integers(details[n].shape[1] - width + 1)
         patches[k] = details[n][top : top + height, left : left + width]
     rows = patches.reshape(n_candidates, -1)
-    # Divided first, because squares of very large or small numbers leave the range of floats.
+    # Divided first, by a power of two, because squares may leave the range of floats.
+    rows = np.ldexp(rows, -int(np.frexp(np.abs(rows).max())[1]))
     energies = np.square(rows / (np.abs(rows).max() or 1.0)).sum(axis=1)
     n_usable = np.count_nonzero(energies)
     if n_usable == 0:
@@ -131,24 +131,30 @@ def learn_kernels(
 
     Raises
     ------
-    ValueError
-        If the checkpoint is of something else.
+    TypeError, ValueError
+        If the checkpoint is of something else, or cannot be written, or there were more batches before than
+        these passes have.
     """
-    identity = None
-    if checkpoint is not None:
-        identity = _identity(learner, details, crop_size, batch_size, seed)
-        if Path(checkpoint).exists():
-            _resume(learner, checkpoint, identity)
-        else:
-            # A path that cannot be written is said now, and not after the first batches.
-            learner.save(checkpoint, identity=identity)
     arguments = (details, crop_size, learner.kernel_size, learner.settings.stride)
     passes = [
         batch
         for number in range(n_passes)
         for batch in batches_of_crops(*arguments, batch_size=batch_size, seed=seed, number=number)
     ]
-    first = min(learner.n_batches, len(passes)) if is_continued else 0
+    identity = None
+    if checkpoint is not None:
+        require_path(checkpoint)
+        identity = _identity(learner, details, crop_size, batch_size, seed)
+        if Path(checkpoint).exists():
+            saved, identity = _resumed(checkpoint, identity)
+            _require_no_more(f"checkpoint {os.fspath(checkpoint)!r}", saved, len(passes))
+            learner.copy_from(saved)
+    if is_continued:
+        _require_no_more("learner", learner, len(passes))
+    if checkpoint is not None:
+        # A path that cannot be written is said now, and not after the first batches.
+        learner.save(checkpoint, identity=identity)
+    first = learner.n_batches if is_continued else 0
     with tqdm(total=len(passes), initial=first, disable=not progress, unit="batch") as bar:
         for done, batch in enumerate(passes[first:], start=first + 1):
             learner.learn(batch.of(details), n_jobs=n_jobs)
@@ -171,30 +177,33 @@ def _identity(
     batch_size: int,
     seed: int,
 ) -> str:
-    """Return what a checkpoint must agree with, as JSON."""
-    digest = hashlib.blake2b(digest_size=16)
-    for detail in details:
-        digest.update(repr(detail.shape).encode())
-        digest.update(np.ascontiguousarray(detail))
+    """Return what a checkpoint must agree with, as JSON; None where any value is accepted."""
     return json.dumps(
         {
-            "images": digest.hexdigest(),
+            "images": digest(details),
+            "sizes of images": [detail.shape for detail in details],
             "settings": asdict(learner.settings),
             "kernels' shape": learner.kernels.shape,
             "crop_size": crop_size,
             "batch_size": batch_size,
             "seed": seed,
+            "start": digest([learner.kernels]) if learner.n_batches == 0 else None,
         }
     )
 
 
-def _resume(learner: KernelLearner, checkpoint: str | os.PathLike, identity: str) -> None:
-    """Let a learner become that of a checkpoint, if it is one of the same task."""
-    before = json.loads(str(load_archive(checkpoint, ("identity",), kind="checkpoint")["identity"]))
-    for name, value in json.loads(identity).items():
-        if before.get(name) != value:
-            raise ValueError(
-                f"checkpoint {os.fspath(checkpoint)!r} was made with other {name}: "
-                "give it another name, or delete it to start anew"
-            )
-    learner.copy_from(KernelLearner.load(checkpoint))
+def _resumed(checkpoint: str | os.PathLike, identity: str) -> tuple[KernelLearner, str]:
+    """Return the learner of a checkpoint and its identity, if it is one of the same task."""
+    kind = "checkpoint of kernels"
+    before = str(read(checkpoint, {"identity": Entry("U", ())}, kind=kind)["identity"])
+    require_same_task(checkpoint, before, identity, kind=kind)
+    return KernelLearner.load(checkpoint), before
+
+
+def _require_no_more(name: str, learner: KernelLearner, n_batches: int) -> None:
+    """Raise ValueError if a learner is beyond the end of the passes."""
+    if learner.n_batches > n_batches:
+        raise ValueError(
+            f"{name} has learned from {learner.n_batches} batches already; the passes asked for have "
+            f"{n_batches}: ask for more passes, or start anew"
+        )

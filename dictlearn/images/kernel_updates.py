@@ -16,7 +16,7 @@ def improve_kernels(statistics: KernelStatistics, kernels: np.ndarray, n_sweeps:
     """Minimise over one kernel after the other, each exactly, the others fixed.
 
     Each minimises the data term of `KernelStatistics` over all kernels of norm at most one; one that no code
-    uses stays as it is.
+    uses, or that nothing pulls at, stays as it is.
 
     Parameters
     ----------
@@ -34,6 +34,8 @@ def improve_kernels(statistics: KernelStatistics, kernels: np.ndarray, n_sweeps:
             block = statistics.own_block(kernel)
             old = kernels[kernel]
             wanted = statistics.correlations[kernel] - product[kernel] + block @ old
+            if not wanted.any():
+                continue
             new = minimised(block, wanted)
             statistics.add_change(product, kernel, new - old)
             kernels[kernel] = new
@@ -43,7 +45,7 @@ def minimised(block: np.ndarray, wanted: np.ndarray) -> np.ndarray:
     """Return the d of norm at most one that minimises ``1/2 <d, block d> - <d, wanted>``.
 
     In the basis of the block's eigenvectors it is wanted / (eigenvalue + m); the multiplier m is zero, or it
-    makes the norm one.
+    makes the norm one.  The unit that both have does not matter.
 
     Parameters
     ----------
@@ -56,6 +58,10 @@ def minimised(block: np.ndarray, wanted: np.ndarray) -> np.ndarray:
     ----------
     More and Sorensen (1983), SIAM J. Sci. Stat. Comput. 4: Newton's method for 1 / ||d||.
     """
+    # Divided by a power of two, which rounds nothing: cubes of very large or small numbers leave the range
+    # of floats.
+    unit = -int(np.frexp(max(np.abs(block).max(), np.abs(wanted).max()))[1])
+    block, wanted = np.ldexp(block, unit), np.ldexp(wanted, unit)
     eigenvalues, vectors = np.linalg.eigh(block)
     eigenvalues = np.maximum(eigenvalues, 0.0)
     wanted = vectors.T @ wanted

@@ -10,6 +10,8 @@ from snn import checks
 
 # Integers of these types are brightness from 0 to the largest of the type.
 BRIGHTNESS = (np.uint8, np.uint16)
+# Of an array whose last axis has no more, that axis may be channels.
+MOST_CHANNELS = 4
 
 
 def as_pixels(image: np.ndarray, *, name: str = "image") -> np.ndarray:
@@ -33,10 +35,16 @@ def as_pixels(image: np.ndarray, *, name: str = "image") -> np.ndarray:
     Raises
     ------
     TypeError
-        If it does not hold real numbers, or holds integers of which the largest is not known.
+        If it does not hold real numbers, has masked entries, or holds integers of which the largest is not
+        known.
     ValueError
         If its shape is another, a value is not finite, or it has an alpha channel.
     """
+    if np.ma.is_masked(image):
+        raise TypeError(
+            f"{name} must not have masked entries; got {int(np.ma.count_masked(image))} of them: fill in "
+            "missing pixels first (image.filled(...))"
+        )
     pixels = np.asarray(image)
     if pixels.dtype.kind in "iu" and pixels.dtype.type not in BRIGHTNESS:
         raise TypeError(
@@ -66,18 +74,25 @@ def as_images(images: Any) -> list[np.ndarray]:
 
     Parameters
     ----------
-    images : list or tuple of images, or array_like, shape (n_images, height, width[, channels])
-        Of any sizes.
+    images : list or tuple of images, or ndarray, shape (n_images, height, width[, channels])
+        A list may have images of any sizes.  An array of three dimensions has grey images; if its last one
+        is 4 or less, it may be meant as one colour image, and is refused.
 
     Raises
     ------
     TypeError, ValueError
-        If there is none, one is not an image, or some are grey and others colour.
+        If there is none, one is not an image, some are grey and others colour, or an array may be one colour
+        image or several grey ones.
     """
     if isinstance(images, np.ndarray) and images.ndim < 3:
         raise ValueError(
             "images must be a list of images, or an array (n_images, height, width[, channels]); got shape "
             f"{images.shape}: for one image pass [image]"
+        )
+    if isinstance(images, np.ndarray) and images.ndim == 3 and images.shape[2] <= MOST_CHANNELS:
+        raise ValueError(
+            "images must be a list where an array may be one colour image or several grey ones; got shape "
+            f"{images.shape}: for one colour image pass [image], for grey images list(images)"
         )
     if not isinstance(images, (np.ndarray, list, tuple)):
         raise TypeError(f"images must be a list of images, or an array of them; got {type(images).__name__}")

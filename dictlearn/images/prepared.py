@@ -33,8 +33,8 @@ class PreparedImage:
         (height, width) of the kernels that it was prepared for.
     stride : int
         Their stride.
-    image_shape : (int, int)
-        (rows, columns) of the signal as an image: those of the dictionary.
+    prepared_shape : (int, int)
+        (rows, columns) of the signal as an image, padded or cropped: those of the dictionary.
     corner : (int, int)
         Where the upper left pixel of the image is in that; negative where the image was cropped.
     """
@@ -43,7 +43,7 @@ class PreparedImage:
     background: np.ndarray
     kernel_size: tuple[int, int]
     stride: int
-    image_shape: tuple[int, int]
+    prepared_shape: tuple[int, int]
     corner: tuple[int, int]
 
     def __post_init__(self) -> None:
@@ -52,7 +52,7 @@ class PreparedImage:
     @property
     def detail(self) -> np.ndarray:
         """The signal as an image, padded or cropped: shape (rows, columns[, channels])."""
-        return self.signal.reshape(*self.image_shape, *self.background.shape[2:])
+        return self.signal.reshape(*self.prepared_shape, *self.background.shape[2:])
 
     def dictionary(self, kernels: np.ndarray) -> ConvolutionalDictionary:
         """Return the dictionary of some kernels at the places of this image.
@@ -73,7 +73,7 @@ class PreparedImage:
             shape=(None, *self.kernel_size, *channels),
             meaning="(n_kernels, height, width" + (", n_channels)" if channels else ")"),
         )
-        return ConvolutionalDictionary(kernels, self.image_shape, self.stride)
+        return ConvolutionalDictionary(kernels, self.prepared_shape, self.stride)
 
     def restore(self, signal: np.ndarray) -> np.ndarray:
         """Return the image of a signal: padding is cut off, and the background added.
@@ -88,22 +88,26 @@ class PreparedImage:
         Raises
         ------
         TypeError, ValueError
-            If it is of the wrong kind or size.
+            If it is of the wrong kind or shape.
         """
-        signal = np.asarray(signal)
-        if signal.size != self.signal.size:
-            raise ValueError(f"signal must have {self.signal.size} features; got shape {signal.shape}")
-        signal = checks.real_array("signal", signal.reshape(1, -1), shape=self.signal.shape)
+        detail = self.detail.shape
+        shapes = (self.signal.shape, self.signal.shape[1:], detail)
+        if np.shape(signal) not in shapes:
+            raise ValueError(
+                f"signal must have one of the shapes {', '.join(map(str, shapes))}; got shape "
+                f"{np.shape(signal)}"
+            )
+        signal = checks.real_array("signal", signal, shape=np.shape(signal))
         image = np.array(self.background)
         in_image, in_signal = self._shared
-        image[in_image] += signal.reshape(self.detail.shape)[in_signal]
+        image[in_image] += signal.reshape(detail)[in_signal]
         return image
 
     @property
     def _shared(self) -> tuple[tuple[slice, slice], tuple[slice, slice]]:
         """Where the pixels are that are in the image and in the signal, in the one and in the other."""
         in_image, in_signal = [], []
-        for whole, part, corner in zip(self.background.shape, self.image_shape, self.corner, strict=False):
+        for whole, part, corner in zip(self.background.shape, self.prepared_shape, self.corner, strict=False):
             first, last = max(0, -corner), min(whole, part - corner)
             in_image.append(slice(first, last))
             in_signal.append(slice(first + corner, last + corner))
@@ -161,10 +165,7 @@ def prepare_image(
     pixels = as_pixels(image)
     size = as_size("kernel_size", kernel_size)
     stride = checks.positive_integer("stride", stride)
-    boundary = checks.one_of("boundary", boundary, BOUNDARIES)
-    margin = checks.integer("margin", margin)
-    if margin < 0 or (margin > 0 and boundary == "crop"):
-        raise ValueError(f"margin must not be negative, and zero for boundary='crop'; got {margin}")
+    boundary, margin = checked_boundary(boundary, margin)
     background, smoothing = checked_background(background, smoothing, size)
     require_room(pixels.shape[:2], size)
 
@@ -189,9 +190,29 @@ def prepare_image(
         background=below,
         kernel_size=size,
         stride=stride,
-        image_shape=shape,
+        prepared_shape=shape,
         corner=(before[0], before[1]),
     )
+
+
+def checked_boundary(boundary: str, margin: int) -> tuple[str, int]:
+    """Return how images are brought to a size, and their margin, checked.
+
+    Parameters
+    ----------
+    boundary, margin
+        As of `prepare_image`.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If one is of the wrong kind or value, or they do not belong together.
+    """
+    boundary = checks.one_of("boundary", boundary, BOUNDARIES)
+    margin = checks.integer("margin", margin)
+    if margin < 0 or (margin > 0 and boundary == "crop"):
+        raise ValueError(f"margin must not be negative, and zero for boundary='crop'; got {margin}")
+    return boundary, margin
 
 
 def checked_background(

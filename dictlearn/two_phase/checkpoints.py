@@ -2,30 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
-from collections.abc import Sequence
-from pathlib import Path
 
-import numpy as np
-
+from dictlearn.archives import digest, read, require_same_task
 from dictlearn.two_phase.learner import TwoPhaseLearner
-from dictlearn.two_phase.saving import CHECKPOINT, json_object, read, refusing
-
-
-def require_path(checkpoint: str | os.PathLike) -> None:
-    """Raise TypeError or ValueError now if the first save, ten thousand samples later, would fail.
-
-    Parameters
-    ----------
-    checkpoint : path-like
-        The value to check.
-    """
-    if not isinstance(checkpoint, (str, os.PathLike)):
-        raise TypeError(f"checkpoint must be a path; got {type(checkpoint).__name__}")
-    if not Path(checkpoint).absolute().parent.is_dir():
-        raise ValueError(f"checkpoint must lie in a folder that exists; got {os.fspath(checkpoint)!r}")
+from dictlearn.two_phase.saving import CHECKPOINT
 
 
 def identity_of(data: str, learner: TwoPhaseLearner, *, any_start: bool, seed: int | None) -> str:
@@ -57,20 +39,6 @@ def identity_of(data: str, learner: TwoPhaseLearner, *, any_start: bool, seed: i
     )
 
 
-def digest(arrays: Sequence[np.ndarray]) -> str:
-    """Return a short text that differs if the numbers of any of the arrays do.
-
-    Parameters
-    ----------
-    arrays : sequence of ndarray
-        The arrays.
-    """
-    total = hashlib.blake2b(digest_size=16)
-    for array in arrays:
-        total.update(np.ascontiguousarray(array))
-    return total.hexdigest()
-
-
 def resumed(checkpoint: str | os.PathLike, identity: str) -> tuple[TwoPhaseLearner, int]:
     """Return the learner of a checkpoint and its seed, if it is a checkpoint of the same task.
 
@@ -88,12 +56,5 @@ def resumed(checkpoint: str | os.PathLike, identity: str) -> tuple[TwoPhaseLearn
     """
     kind = "checkpoint of learn_dictionary"
     entries = read(checkpoint, CHECKPOINT, kind=kind)
-    with refusing(checkpoint, kind):
-        before = json_object("identity", entries["identity"])
-    for name, value in json.loads(identity).items():
-        if value is not None and before.get(name) != value:
-            raise ValueError(
-                f"checkpoint {os.fspath(checkpoint)!r} was made with other {name}: "
-                "give it another name, or delete it to start anew"
-            )
+    require_same_task(checkpoint, entries["identity"], identity, kind=kind)
     return TwoPhaseLearner.load(checkpoint), int(entries["seed"])

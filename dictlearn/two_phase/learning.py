@@ -11,9 +11,10 @@ from pathlib import Path
 import numpy as np
 from tqdm import tqdm
 
+from dictlearn.archives import digest, require_path
 from dictlearn.order import batches_in_order, seed_of_order
 from dictlearn.signals import amplitude_scale, checked_known_signals
-from dictlearn.two_phase.checkpoints import digest, identity_of, require_path, resumed
+from dictlearn.two_phase.checkpoints import identity_of, resumed
 from dictlearn.two_phase.history import RECORD_EVERY
 from dictlearn.two_phase.learner import TwoPhaseLearner
 from dictlearn.two_phase.network import TwoPhaseNetwork

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -61,7 +61,16 @@ class Brian2Model:
         """Return all spikes so far, each at the end of the step in which its neuron reached the threshold.
 
         Brian2 itself gives them the time at which that step begins.
+
+        Raises
+        ------
+        ValueError
+            If they were not recorded.
         """
+        if not self.monitor.record:
+            raise ValueError(
+                "record_spikes of to_brian2 must be True for spikes; got False: spike_counts needs none"
+            )
         second = require("brian2", extra="brian2").second
         start = self.start_time
         return SpikeTrain(
@@ -124,6 +133,7 @@ def to_brian2(
     reset = checks.one_of("reset", reset, tuple(RESETS))
     record_spikes = checks.flag("record_spikes", record_spikes)
     brian2 = require("brian2", extra="brian2")
+    _require_method(brian2, method)
     neurons = brian2.NeuronGroup(
         network.n_neurons,
         EQUATIONS,
@@ -155,3 +165,18 @@ def to_brian2(
         time_step=time_step,
         start_time=start.time,
     )
+
+
+def _require_method(brian2: Any, method: str) -> None:
+    """Raise ValueError if Brian2 has no such method, or one that cannot integrate this neuron."""
+    updaters = brian2.StateUpdateMethod
+    known = ", ".join(repr(name) for name in updaters.stateupdaters)
+    if method not in updaters.stateupdaters:
+        raise ValueError(f"method must be one of Brian2's, {known}; got {method!r}")
+    try:
+        updaters.apply_stateupdater(brian2.Equations(EQUATIONS), {"second": brian2.second}, method)
+    except brian2.stateupdaters.base.UnsupportedEquationsException:
+        raise ValueError(
+            f"method must be one that integrates this neuron; got {method!r}, which Brian2 cannot use: take "
+            "'rk4'"
+        ) from None

@@ -46,6 +46,23 @@ def flat_graph(graph: Any) -> FlatGraph:
     return FlatGraph(nodes=nodes, before=before)
 
 
+def require_not_adapted(graph: Any, *, where: str = "graph") -> None:
+    """Raise ValueError if the numbers of a graph are those for one reader, as `for_reader` scales them.
+
+    Parameters
+    ----------
+    graph : nir.NIRGraph
+        The graph.
+    where : str, default "graph"
+        What an error calls it.
+    """
+    if isinstance(graph.metadata, dict) and "reader" in graph.metadata:
+        raise ValueError(
+            f"{where} must have the numbers that NIR says; got one that for_reader has scaled for "
+            f"{graph.metadata['reader']!r}: pass the graph that it was made from"
+        )
+
+
 def in_order(graph: FlatGraph, roots: Iterable[str]) -> list[str]:
     """Return all nodes, each after those before it; what is before a root does not count.
 
@@ -71,6 +88,7 @@ def _add(
     if depth > DEEPEST:
         raise ValueError(f"graph must not have more than {DEEPEST} graphs within one another")
     where = f"graph {prefix[:-1]!r}" if prefix else "graph"
+    require_not_adapted(graph, where=where)
     if not isinstance(graph.nodes, dict) or not graph.nodes:
         raise ValueError(f"{where} must have nodes, in a dict by name; got {graph.nodes!r:.80}")
     for name, node in graph.nodes.items():

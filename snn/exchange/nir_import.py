@@ -114,7 +114,8 @@ def from_nir(
         If NIR is not installed: ``pip install 'sparsespike[nir]'``.
     TypeError, ValueError
         If the graph is malformed, has a node that this neuron cannot be (a leak of the membrane, a delay,
-        a reset to another potential than zero, several time constants), or needs a signal.
+        a reset to another potential than zero, several time constants), needs a signal, or has the numbers
+        that `for_reader` made for one program; if an array reaches a node of another shape.
     """
     nir = require("nir", extra="nir")
     flat = flat_graph(graph)
@@ -145,7 +146,12 @@ def _ordered(nir: Any, graph: FlatGraph, order: Sequence[str] | None) -> list[st
         return names
     if isinstance(order, str) or not isinstance(order, Sequence):
         raise TypeError(f"order must be a sequence of names; got {type(order).__name__}")
-    if sorted(map(str, order)) != names:
+    for name in order:
+        if not isinstance(name, str):
+            raise TypeError(
+                f"order must have names of nodes, as str; got {type(name).__name__}, {name!r:.80}"
+            )
+    if sorted(order) != names:
         raise ValueError(f"order must have each IF node once, {names}; got {list(order)}")
     return list(order)
 

@@ -33,6 +33,16 @@ class LinearNode(ABC):
 
     n_inputs: int | None = None
 
+    @property
+    def shape_before(self) -> tuple[int, ...]:
+        """Shape of the array that x is, which does for a vector too."""
+        return (self.n_inputs,)
+
+    @property
+    def shape_behind(self) -> tuple[int, ...] | None:
+        """Shape of the array that y is; None for that of x."""
+        return None
+
     @abstractmethod
     def apply(self, values: np.ndarray) -> np.ndarray:
         """Return W x, without b."""
@@ -53,7 +63,7 @@ class LinearNode(ABC):
 
 
 class Identity(LinearNode):
-    """Nodes that hand on what they get: Output, Flatten, and Input of a graph within a graph."""
+    """Flatten, which hands on what it gets."""
 
     def apply(self, values: np.ndarray) -> np.ndarray:
         """See `LinearNode`."""
@@ -74,6 +84,11 @@ class Product(LinearNode):
     def n_inputs(self) -> int:
         """See `LinearNode`."""
         return self.weight.shape[1]
+
+    @property
+    def shape_behind(self) -> tuple[int, ...]:
+        """See `LinearNode`."""
+        return self.weight.shape[:1]
 
     def apply(self, values: np.ndarray) -> np.ndarray:
         """See `LinearNode`."""
@@ -96,14 +111,20 @@ class Product(LinearNode):
 
 @dataclass(frozen=True, eq=False)
 class Factors(LinearNode):
-    """Scale: a factor for each entry."""
+    """Scale: a factor for each entry of an array of some shape."""
 
     factors: np.ndarray
+    shape: tuple[int, ...]
 
     @property
     def n_inputs(self) -> int:
         """See `LinearNode`."""
         return len(self.factors)
+
+    @property
+    def shape_before(self) -> tuple[int, ...]:
+        """See `LinearNode`."""
+        return self.shape
 
     def apply(self, values: np.ndarray) -> np.ndarray:
         """See `LinearNode`."""
@@ -156,7 +177,17 @@ class Convolution(LinearNode):
     @property
     def n_inputs(self) -> int:
         """See `LinearNode`."""
-        return self.source_channels * math.prod(self.input_shape)
+        return math.prod(self.shape_before)
+
+    @property
+    def shape_before(self) -> tuple[int, int, int]:
+        """See `LinearNode`."""
+        return (self.source_channels, *self.input_shape)
+
+    @property
+    def shape_behind(self) -> tuple[int, int, int]:
+        """See `LinearNode`."""
+        return (len(self.weight), *self.output_grid)
 
     @property
     def output_grid(self) -> tuple[int, int]:
@@ -255,7 +286,7 @@ def linear_node(nir: Any, name: str, node: Any, shape: tuple[int, ...] | None) -
     TypeError, ValueError
         If its parameters are not what NIR says.
     """
-    if isinstance(node, nir.Input | nir.Output | nir.Flatten):
+    if isinstance(node, nir.Flatten):
         return Identity()
     if isinstance(node, nir.Affine | nir.Linear):
         weight = parameter(name, "weight", node.weight, shape=(None, None), meaning="(targets, sources)")
@@ -264,7 +295,8 @@ def linear_node(nir: Any, name: str, node: Any, shape: tuple[int, ...] | None) -
         bias = parameter(name, "bias", node.bias, shape=weight.shape[:1], meaning="one for each target")
         return Product(weight, bias)
     if isinstance(node, nir.Scale):
-        return Factors(parameter(name, "scale", node.scale).ravel())
+        factors = np.atleast_1d(parameter(name, "scale", node.scale))
+        return Factors(factors.ravel(), factors.shape)
     if isinstance(node, nir.Conv2d):
         return _convolution(name, node, shape)
     return None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
@@ -146,6 +147,8 @@ class _Walk:
         incoming = self._sum(name)
         if isinstance(node, self.nir.LI):
             return self._filtered(name, node, incoming)
+        if isinstance(node, self.nir.Input | self.nir.Output):
+            return self._handed_on(name, node, incoming)
         linear = linear_node(self.nir, name, node, incoming.shape)
         if linear is None:
             raise ValueError(
@@ -167,7 +170,7 @@ class _Walk:
                 f"v_reset of node {name!r} must be zero; got {reset[reset != 0.0].flat[0]}: neurons here are "
                 "reset to zero and start at zero, and NIR does not say where potentials start"
             )
-        self._require_length(name, incoming, threshold.size)
+        self._require_shape(name, incoming, np.atleast_1d(threshold).shape)
         if incoming.impulses:
             raise ValueError(
                 f"node {name!r} must get spikes through a leaky integrator, nir.LI; got those of "
@@ -205,7 +208,7 @@ class _Walk:
                 f"tau of node {name!r} must be that of node {self._first_integrator!r}, "
                 f"{self.time_constant}, since all synapses here have one time constant; got {first}"
             )
-        self._require_length(name, incoming, tau.size)
+        self._require_shape(name, incoming, np.atleast_1d(tau).shape)
         if incoming.filtered:
             raise ValueError(
                 f"node {name!r} must get spikes that no other LI has filtered; got those of "
@@ -219,15 +222,23 @@ class _Walk:
         }
         return Value(length=tau.size, shape=np.atleast_1d(tau).shape, filtered=filtered)
 
+    def _handed_on(self, name: str, node: Any, incoming: Value) -> Value:
+        """Return the value of an Input or Output of a graph within the graph."""
+        if isinstance(node.input_type, dict) and node.input_type.get("input") is None:
+            return incoming
+        shape = input_shape(name, node)
+        self._require_shape(name, incoming, shape)
+        return replace(incoming, shape=_finer(incoming.shape, shape))
+
     def _through(self, name: str, node: LinearNode, incoming: Value) -> Value:
         if isinstance(node, Identity):
-            return incoming
-        self._require_length(name, incoming, node.n_inputs)
+            return replace(incoming, shape=None)
+        self._require_shape(name, incoming, node.shape_before)
         values = np.broadcast_to(incoming.constant, node.n_inputs)
         constant = node.apply(values) + node.bias
         return Value(
             length=len(constant),
-            shape=(len(node.weight), *node.output_grid) if isinstance(node, Convolution) else None,
+            shape=node.shape_behind or _finer(incoming.shape, node.shape_before),
             constant=constant,
             unset=frozenset() if node.is_zero else incoming.unset,
             impulses={source: _after(node, wire) for source, wire in incoming.impulses.items()},
@@ -247,8 +258,14 @@ class _Walk:
                     f"node {name!r} must get values of one length from all nodes before it; got "
                     f"{total.length} and, from {before!r}, {value.length}"
                 )
+            if not _agree(total.shape, value.shape):
+                raise ValueError(
+                    f"node {name!r} must get values of one shape from all nodes before it; got {total.shape} "
+                    f"and, from {before!r}, {value.shape}"
+                )
             total = replace(
                 total,
+                shape=_finer(total.shape, value.shape),
                 constant=total.constant + value.constant,
                 unset=total.unset | value.unset,
                 impulses=_added(total.impulses, value.impulses, total.length),
@@ -256,9 +273,25 @@ class _Walk:
             )
         return total
 
-    def _require_length(self, name: str, value: Value, length: int) -> None:
+    def _require_shape(self, name: str, value: Value, shape: tuple[int, ...]) -> None:
+        length = math.prod(shape)
         if value.length is not None and value.length != length:
             raise ValueError(f"node {name!r} must get {length} values; got {value.length}")
+        if not _agree(value.shape, shape):
+            raise ValueError(
+                f"node {name!r} must get values of shape {shape}; got {value.shape}: put a Flatten before it "
+                "if the order of the values is right"
+            )
+
+
+def _agree(one: tuple[int, ...] | None, other: tuple[int, ...] | None) -> bool:
+    """Return whether arrays of two shapes of one length have their values in one order; vectors have any."""
+    return one is None or other is None or len(one) == 1 or len(other) == 1 or one == other
+
+
+def _finer(one: tuple[int, ...] | None, other: tuple[int, ...] | None) -> tuple[int, ...] | None:
+    """Return the one of two shapes that agree which says more."""
+    return one if len(one or ()) >= len(other or ()) else other
 
 
 def input_shape(name: str, node: Any) -> tuple[int, ...]:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from snn import checks
+from snn.exchange.nir_graph import require_not_adapted
 from snn.extras import require
 
 if TYPE_CHECKING:
@@ -169,7 +170,8 @@ def for_reader(graph: nir.NIRGraph, reader: str, *, time_step: float) -> nir.NIR
     ImportError
         If NIR is not installed: ``pip install 'sparsespike[nir]'``.
     TypeError, ValueError
-        If an argument is of the wrong kind or value, or the program cannot run this network.
+        If an argument is of the wrong kind or value, the graph was adapted before, or the program cannot run
+        this network.
     """
     nir = require("nir", extra="nir")
     if not isinstance(graph, nir.NIRGraph):
@@ -178,6 +180,7 @@ def for_reader(graph: nir.NIRGraph, reader: str, *, time_step: float) -> nir.NIR
     time_step = checks.positive_number("time_step", time_step)
     if reader in UNABLE:
         raise ValueError(f"reader {reader!r} cannot run such a network: {UNABLE[reader]}")
+    require_not_adapted(graph)
     profile = READERS[reader](time_step)
     profile.require(nir, graph)
     nodes = {name: _adapted(nir, graph, profile, name) for name in graph.nodes}
@@ -198,11 +201,10 @@ def _adapted(nir: Any, graph: nir.NIRGraph, profile: Reader, name: str) -> Any:
                 )
         if isinstance(node, nir.IF):
             return node
-        return nir.LI(
-            tau=np.full(node.tau.shape, profile.time_constant(_tau(node))), r=node.r, v_leak=node.v_leak
-        )
-    before = [graph.nodes[source] for source, target in graph.edges if target == name]
-    kinds = {type(one) for one in before}
+        tau = profile.time_constant(_time_constant(graph, [name]))
+        return nir.LI(tau=np.full(np.shape(node.tau), tau), r=node.r, v_leak=node.v_leak)
+    before = [source for source, target in graph.edges if target == name]
+    kinds = {type(graph.nodes[source]) for source in before}
     if not isinstance(node, nir.Affine | nir.Conv2d) or kinds not in ({nir.Input}, {nir.LI}):
         raise ValueError(
             f"graph must be one that to_nir wrote; got a {type(node).__name__}, {name!r}, behind "
@@ -211,10 +213,20 @@ def _adapted(nir: Any, graph: nir.NIRGraph, profile: Reader, name: str) -> Any:
     adapted = copy(node)
     adapted.bias = node.bias * profile.drive_factor
     adapted.weight = node.weight * (
-        profile.drive_factor if kinds == {nir.Input} else profile.synapse_factor(_tau(before[0]))
+        profile.drive_factor
+        if kinds == {nir.Input}
+        else profile.synapse_factor(_time_constant(graph, before))
     )
     return adapted
 
 
-def _tau(node: Any) -> float:
-    return float(np.asarray(node.tau).flat[0])
+def _time_constant(graph: nir.NIRGraph, names: list[str]) -> float:
+    """Return the one tau of some LI: weights behind them have one factor."""
+    found = np.unique(np.concatenate([np.ravel(graph.nodes[name].tau) for name in names]))
+    listed = " and ".join(repr(name) for name in names)
+    if len(found) != 1:
+        raise ValueError(
+            f"tau of {listed} must be one number for all synapses, as to_nir writes it; got {found.min()} to "
+            f"{found.max()}"
+        )
+    return checks.positive_number(f"tau of {listed}", float(found[0]))

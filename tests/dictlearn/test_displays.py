@@ -6,7 +6,12 @@ from matplotlib.figure import Figure
 from sklearn.decomposition import MiniBatchDictionaryLearning
 from sklearn.exceptions import NotFittedError
 
-from dictlearn import AtomsDisplay, LearningDisplay, SpikingDictionaryLearning
+from dictlearn import (
+    AtomsDisplay,
+    ConvolutionalDictionaryLearning,
+    LearningDisplay,
+    SpikingDictionaryLearning,
+)
 from solvers import SpikingSparseCoder
 
 
@@ -33,6 +38,27 @@ def test_atoms_of_any_estimator_are_drawn(fitted):
     new = patches.plot()
     assert new is patches
     assert new.figure_.axes == [new.ax_]
+
+
+@pytest.mark.parametrize("channels", [(), (1,), (3,)])
+def test_kernels_are_drawn_as_they_are(channels):
+    images = np.random.default_rng(0).random((2, 12, 14, *channels))
+    learning = ConvolutionalDictionaryLearning(
+        4, kernel_size=(3, 5), stride=1, crop_size=12, alpha=0.2, random_state=0
+    ).fit(images)
+    display = AtomsDisplay.from_estimator(learning, columns=2, ax=Figure().subplots())
+    drawn = np.ma.getdata(display.image_.get_array())
+    assert drawn.shape[:2] == (7, 11)
+    kernel = learning.components_[3]
+    expected = kernel / np.abs(kernel).max()
+    if channels == (3,):
+        np.testing.assert_allclose(drawn[4:, 6:], 0.5 + 0.5 * expected, rtol=0, atol=1e-12)
+    else:
+        np.testing.assert_allclose(drawn[4:, 6:], expected.reshape(3, 5), rtol=0, atol=1e-12)
+    with pytest.raises(ValueError, match="patch_size must be None for kernels, which are 3 x 5; got 8"):
+        AtomsDisplay.from_estimator(learning, patch_size=8)
+    with pytest.raises(ValueError, match=r"1 or 3 channels; got shape \(2, 3, 3, 2\)"):
+        AtomsDisplay(dictionary=np.ones((2, 3, 3, 2))).plot()
 
 
 def test_learning_is_drawn_from_the_history(fitted):

@@ -332,6 +332,39 @@ def test_a_wrong_parameter_leaves_the_old_fit(signals):
     np.testing.assert_array_equal(learning.set_params(alpha=0.1).components_, before)
 
 
+@pytest.mark.parametrize("what", ["input", "parameter", "callback"])
+def test_a_failed_fit_leaves_the_old_one_whole(signals, what):
+    """The number of features, and their names, are those of `components_`."""
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame(signals, columns=list("abcde"))
+    learning = SpikingDictionaryLearning(8, max_iter=1, random_state=0).fit(frame)
+    before = learning.transform(frame)
+    wide = np.hstack([signals, signals])
+    if what == "input":
+        wide = np.zeros((20, 10))
+    elif what == "parameter":
+        learning.set_params(max_iter=0)
+    else:
+        learning.set_params(callback=3)
+    with pytest.raises((ValueError, TypeError)):
+        learning.fit(wide)
+    assert learning.n_features_in_ == learning.components_.shape[1] == 5
+    assert list(learning.feature_names_in_) == list("abcde")
+    np.testing.assert_array_equal(learning.transform(frame), before)
+
+
+def test_an_interrupted_fit_has_the_new_features(signals):
+    def fail(learner):
+        raise KeyboardInterrupt
+
+    learning = SpikingDictionaryLearning(8, max_iter=1, random_state=0).fit(signals)
+    wide = np.hstack([signals, signals])
+    with pytest.raises(KeyboardInterrupt):
+        learning.set_params(max_iter=10, callback=fail).fit(wide)
+    assert learning.n_features_in_ == learning.components_.shape[1] == 10
+    assert learning.transform(wide).shape == (200, 8)
+
+
 # -- silence -------------------------------------------------------------------------------------
 
 
@@ -431,6 +464,10 @@ def test_atoms_that_vanished_code_nothing(signals, fitted, n_vanished):
         ({"dict_init": TwoPhaseNetwork.consistent(np.ones((2, 5)))}, ValueError, "dict_init has 5 inputs but signals have 10 features"),
         ({"replace_dead": 1}, TypeError, "replace_dead must be True or False; got 1"),
         ({"n_jobs": 0}, ValueError, "n_jobs must not be 0"),
+        ({"transform_alpha": -1.0}, ValueError, "transform_alpha must be positive; got -1.0"),
+        ({"transform_alpha": [0.1, 0.1]}, ValueError, r"transform_alpha must have shape \(10,\), one penalty an atom"),
+        ({"tol": -1.0}, ValueError, "tol must be positive; got -1.0"),
+        ({"positive_code": "x"}, TypeError, "positive_code must be True or False; got 'x'"),
         ({"random_state": "x"}, ValueError, "'x' cannot be used to seed"),
     ],
 )  # fmt: skip
@@ -438,6 +475,8 @@ def test_bad_parameters_are_named(signals, fit, parameters, error, message):
     learning = SpikingDictionaryLearning(**parameters)
     with pytest.raises(error, match=message):
         getattr(learning, fit)(np.abs(signals))
+    assert not hasattr(learning, "n_features_in_")
+    assert not hasattr(learning, "learner_")
 
 
 @pytest.mark.parametrize(
@@ -574,6 +613,28 @@ def test_float32_signals_have_float32_atoms_and_codes(signals):
 def test_masked_arrays_are_refused(signals, fitted, method):
     with pytest.raises(TypeError, match=r"X must not have masked entries; .* missing_values=np\.nan"):
         getattr(pickle.loads(pickle.dumps(fitted)), method)(np.ma.masked_less(signals, 0.0))
+
+
+def test_masked_codes_are_refused(signals, fitted):
+    codes = fitted.transform(signals)
+    with pytest.raises(TypeError, match=r"X must not have masked entries; .* pass X\.filled\(0\.0\)"):
+        fitted.inverse_transform(np.ma.masked_greater(codes, 0.1))
+    same = fitted.inverse_transform(np.ma.array(codes))
+    np.testing.assert_array_equal(same, fitted.inverse_transform(codes))
+
+
+def test_warnings_point_at_the_line_that_called(signals, fitted):
+    loud = pickle.loads(pickle.dumps(fitted)).set_params(alpha=100.0)
+    for call in (
+        lambda: loud.transform(signals),
+        lambda: loud.encode(signals),
+        lambda: make_pipeline(loud).transform(signals),
+        lambda: clone(loud).set_params(max_iter=1).fit(signals),
+        lambda: clone(loud).set_params(max_iter=1).fit_transform(signals),
+    ):
+        with pytest.warns((IllPosedWarning, ConvergenceWarning)) as caught:
+            call()
+        assert {warning.filename for warning in caught} == {__file__}
 
 
 def test_sparse_signals_are_refused_with_what_to_do(signals):

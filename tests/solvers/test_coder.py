@@ -15,6 +15,7 @@ from sklearn.utils.estimator_checks import estimator_checks_generator
 
 from solvers import (
     L1,
+    ConvolutionalDictionary,
     ElasticNet,
     IllPosedWarning,
     LassoProblem,
@@ -150,12 +151,47 @@ def test_bad_parameters_are_named(data, parameters, error, message):
     dictionary, signals = data
     with pytest.raises(error, match=message):
         SpikingSparseCoder(dictionary, **parameters).transform(signals)
+    with pytest.raises(error, match=message):
+        SpikingSparseCoder(dictionary, **parameters).fit(signals)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "error", "message"),
+    [
+        ({"max_duration": -1.0}, ValueError, "max_duration must be positive; got -1.0"),
+        ({"refine": "x"}, TypeError, "refine must be True or False; got 'x'"),
+        ({"polish": 1}, TypeError, "polish must be True or False; got 1"),
+        ({"n_jobs": "a"}, TypeError, "n_jobs must be an integer; got str"),
+        ({"n_jobs": 0}, ValueError, "n_jobs must not be 0"),
+    ],
+)
+def test_fit_checks_how_the_network_runs(data, parameters, error, message):
+    dictionary, signals = data
+    with pytest.raises(error, match=message):
+        SpikingSparseCoder(dictionary, alpha=1.0, **parameters).fit(signals)
 
 
 def test_signals_of_another_width_are_refused(data):
-    dictionary, _ = data
+    dictionary, signals = data
+    coder = SpikingSparseCoder(dictionary, alpha=1.0)
     with pytest.raises(ValueError, match=r"Dictionary and X have different .*\(12, 6\), .*\(3, 4\)"):
-        SpikingSparseCoder(dictionary, alpha=1.0).fit(np.ones((3, 4)))
+        coder.fit(np.ones((3, 4)))
+    # The fit that failed left no number of features behind.
+    assert coder.transform(signals).shape == (7, 12)
+
+
+def test_convolutional_dictionaries_rebuild_images():
+    rng = np.random.default_rng(5)
+    dictionary = ConvolutionalDictionary(rng.standard_normal((2, 3, 3)), (7, 5), 2)
+    images = rng.standard_normal((4, 35))
+    coder = SpikingSparseCoder(dictionary, alpha=0.5).fit(images)
+    codes = coder.transform(images)
+    assert codes.any()
+    np.testing.assert_allclose(coder.inverse_transform(codes), codes @ dictionary.toarray(), atol=1e-12)
+    assert len(coder.get_feature_names_out()) == codes.shape[1]
+    assert coder.inverse_transform(codes.astype(np.float32)).dtype == np.float32
+    with pytest.raises(ValueError, match="X must have one column for each of 12 atoms"):
+        coder.inverse_transform(images)
 
 
 # -- kinds of numbers ----------------------------------------------------------------------------
@@ -205,6 +241,24 @@ def test_missing_values_are_left_out_of_the_objective(data, missing):
     )
 
 
+@pytest.mark.parametrize("kind", [float, np.float64, np.float32])
+def test_missing_values_are_those_of_the_kind_of_the_signals(data, kind):
+    """0.1 in double precision is not 0.1 in single precision, and 1e300 none at all."""
+    dictionary, signals = data
+    single = signals.astype(np.float32)
+    known = np.random.default_rng(3).random(signals.shape) < 0.6
+    coder = SpikingSparseCoder(dictionary, alpha=0.3)
+    expected = clone(coder).set_params(missing_values=np.nan).transform(np.where(known, single, np.nan))
+    holed = np.where(known, single, np.float32(0.1))
+    coder.set_params(missing_values=kind(0.1))
+    np.testing.assert_array_equal(coder.transform(holed), expected.astype(np.float32))
+    with pytest.raises(TypeError, match="X must be a dense array where entries are missing"):
+        coder.transform(sparse.csr_array(holed))
+    large = clone(coder).set_params(missing_values=np.float64(1e300))
+    plain = clone(coder).set_params(missing_values=None)
+    np.testing.assert_array_equal(large.transform(single), plain.transform(single))
+
+
 def test_missing_values_only_where_a_parameter_says_so(data):
     dictionary, signals = data
     holed = signals.copy()
@@ -234,6 +288,9 @@ def test_masked_arrays_are_refused_wherever_they_hide(data):
         for method in (coder.fit, coder.transform, coder.encode, coder.score, coder.problem):
             with pytest.raises(TypeError, match=r"X must not have masked entries; .* missing_values=np.nan"):
                 method(X)
+    codes = np.ma.masked_less(coder.transform(signals), 0.0)
+    with pytest.raises(TypeError, match=r"X must not have masked entries; .* pass X\.filled\(0\.0\)"):
+        coder.inverse_transform(codes)
     # A mask without entries masks nothing.
     np.testing.assert_array_equal(coder.transform(np.ma.array(signals)), coder.transform(signals))
 
@@ -324,6 +381,35 @@ def test_max_duration_limits_the_network(data):
     coder = SpikingSparseCoder(dictionary, alpha=0.1, polish=False, max_duration=1.0)
     with pytest.warns(ConvergenceWarning, match="did not reach .* within max_duration=1;"):
         assert coder.encode(signals).duration.max() <= 1.0
+
+
+def test_warnings_point_at_the_line_that_called(data):
+    dictionary, signals = data
+    coder = SpikingSparseCoder(dictionary, alpha=100.0)
+    short = SpikingSparseCoder(dictionary, alpha=0.1, polish=False, max_duration=1.0)
+    problem = LassoProblem(dictionary, signals, 0.1)
+    masked = LassoProblem(dictionary, signals, 0.1, mask=np.eye(7, 6) == 0.0)
+    for call in (
+        lambda: coder.transform(signals),
+        lambda: coder.encode(signals),
+        lambda: make_pipeline(coder).fit_transform(signals),
+        lambda: short.transform(signals),
+        lambda: solve_spiking(problem, max_duration=1.0),
+        lambda: solve_spiking(masked, max_duration=1.0),
+    ):
+        with pytest.warns((IllPosedWarning, ConvergenceWarning)) as caught:
+            call()
+        assert {warning.filename for warning in caught} == {__file__}
+
+
+def test_a_search_over_how_codes_are_found_sees_equal_scores(noisy):
+    dictionary, _, signals = noisy
+    coder = SpikingSparseCoder(dictionary, alpha=0.1)
+    score = coder.score(signals)
+    for parameters in ({"tol": 0.1}, {"readout": "rate", "polish": False}, {"refine": False}):
+        assert clone(coder).set_params(**parameters).score(signals) == score
+    with pytest.raises(ValueError, match=r"tol must be positive; got -1\.0"):
+        coder.set_params(tol=-1.0).score(signals)
 
 
 def test_codes_that_are_all_zero_are_named(data):

@@ -122,6 +122,14 @@ def test_colour_images_have_their_colours_first():
             TypeError,
             "problem must have one mask for all signals",
         ),
+        *(
+            (
+                lambda mask=mask: problem_to_nir(image_problem(penalty=0.3, mask=mask)),
+                TypeError,
+                "problem must have no mask and no feature_weights with a convolutional dictionary, since a",
+            )
+            for mask in (np.arange(221) > 9, np.eye(2, 221) == 0.0)
+        ),
         (
             lambda: problem_to_nir(image_problem(penalty=np.linspace(0.1, 0.3, 105), positive=True)),
             ValueError,

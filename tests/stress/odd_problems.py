@@ -5,6 +5,7 @@
 Each runs in a process of its own, compilation included, for at most `PATIENCE` seconds.
 """
 
+import argparse
 import multiprocessing
 import queue
 import resource
@@ -16,7 +17,8 @@ from functools import partial
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from solvers import LassoProblem, solve_active_set, solve_spiking
+from examples._data import photographs
+from solvers import ConvolutionalDictionary, LassoProblem, solve_active_set, solve_spiking
 from solvers.optimality import measure, penalty_max
 from tests.reference.networks import random_dictionary
 
@@ -37,6 +39,26 @@ def problem(
     return LassoProblem(dictionary, signals, share * penalty_max(dictionary, signals).max())
 
 
+def image_problem(
+    side: int, n_kernels: int, *, n_images: int = 1, n_channels: int = 1, share: float = 0.1
+) -> LassoProblem:
+    """Return square parts of a photograph and random 8 x 8 kernels, all without mean, at stride 4."""
+    rng = np.random.default_rng(0)
+    kernels = rng.standard_normal((n_kernels, 8, 8, n_channels))
+    kernels -= kernels.mean(axis=(1, 2), keepdims=True)
+    kernels /= np.linalg.norm(kernels.reshape(n_kernels, -1), axis=1)[:, np.newaxis, np.newaxis, np.newaxis]
+    photograph = photographs()[0]
+    corners = rng.integers(0, np.array(photograph.shape) - side, size=(n_images * n_channels, 2))
+    parts = np.stack([photograph[i : i + side, j : j + side] for i, j in corners])
+    parts = (parts - parts.mean(axis=(1, 2), keepdims=True)).reshape(n_images, n_channels, side, side)
+    parts = np.moveaxis(parts, 1, -1)
+    if n_channels == 1:
+        kernels, parts = kernels[..., 0], parts[..., 0]
+    dictionary = ConvolutionalDictionary(kernels, (side, side), 4)
+    signals = parts.reshape(n_images, -1)
+    return LassoProblem(dictionary, signals, share * penalty_max(dictionary, signals).max())
+
+
 PROBLEMS: dict[str, Callable[[], LassoProblem]] = {
     "weak penalty: 1,024 atoms x 256, 1e-3 of the maximum": partial(problem, 1024, 256, 1e-3),
     "weaker: 1e-4 of the maximum": partial(problem, 1024, 256, 1e-4),
@@ -46,6 +68,12 @@ PROBLEMS: dict[str, Callable[[], LassoProblem]] = {
     "small: 8 atoms x 4, 100,000 signals": partial(problem, 8, 4, 0.1, n_signals=100_000),
     "copies: 200 atoms ten times each x 100, 0.1": partial(problem, 200, 100, 0.1, n_signals=5, copies=10),
     "large support: 4,096 atoms x 2,048, 0.01": partial(problem, 4096, 2048, 0.01),
+    "photograph of 128 x 128, 32 kernels, 0.1": partial(image_problem, 128, 32),
+    "the same, 128 kernels": partial(image_problem, 128, 128),
+    "the same, 512 kernels": partial(image_problem, 128, 512),
+    "the same, 128 kernels of three channels": partial(image_problem, 128, 128, n_channels=3),
+    "the same, 128 kernels of twelve channels": partial(image_problem, 128, 128, n_channels=12),
+    "16 photographs of 64 x 64, 128 kernels, 0.1": partial(image_problem, 64, 128, n_images=16),
 }
 
 
@@ -65,10 +93,13 @@ def solve(name: str, method: str, outcome: multiprocessing.Queue) -> None:
 
 def main() -> None:
     """Print a table."""
+    options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    options.add_argument("--only", default="", help="those whose names contain this")
+    chosen = [name for name in PROBLEMS if options.parse_args().only in name]
     print(
         "| problem | method | in the code | time | peak memory | largest gap |\n| --- " + "| --- " * 5 + "|"
     )
-    for name in PROBLEMS:
+    for name in chosen:
         for method in METHODS:
             outcome = multiprocessing.Queue()
             process = multiprocessing.Process(target=solve, args=(name, method, outcome))

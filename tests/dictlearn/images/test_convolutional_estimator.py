@@ -1,6 +1,8 @@
 """The convolutional estimator: what it learns, codes and gives back, and what it refuses."""
 
 import pickle
+import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -173,6 +175,77 @@ def test_a_checkpoint_continues(tmp_path):
         estimator(random_state=None, checkpoint=path).fit(images())
 
 
+def test_a_checkpoint_of_another_start_or_of_more_passes_is_refused(tmp_path):
+    path = tmp_path / "kernels.npz"
+    learned = estimator(max_iter=2, checkpoint=path).fit(images())
+    start = np.random.default_rng(0).standard_normal((4, 5, 5))
+    with pytest.raises(ValueError, match="was made with other start"):
+        estimator(max_iter=2, checkpoint=path, dict_init=start).fit(images())
+    shorter = estimator(max_iter=1, checkpoint=path)
+    with pytest.raises(
+        ValueError, match=r"batches already; the passes asked for have .*: ask for more passes"
+    ):
+        shorter.fit(images())
+    assert not hasattr(shorter, "learner_")
+    np.testing.assert_array_equal(
+        estimator(max_iter=2, checkpoint=path).fit(images()).components_, learned.components_
+    )
+
+
+def test_parameters_of_coding_may_change_after_fit(fitted):
+    learning = pickle.loads(pickle.dumps(fitted)).set_params(alpha=0.3, positive=True)
+    for coded in learning.encode(images()):
+        assert coded.problem.positive
+        assert coded.result.sparse_codes.data.min() > 0.0
+    prepared = prepare_image(images()[0], 5)
+    problem = LassoProblem(prepared.dictionary(fitted.components_), prepared.signal, 0.3, positive=True)
+    np.testing.assert_array_equal(
+        learning.transform(images())[0].toarray(), solve_active_set(problem, tol=1e-9).codes
+    )
+    for changes, error in (
+        ({"alpha": 0.0}, ValueError),
+        ({"positive": 1}, TypeError),
+        ({"solver": 3}, TypeError),
+    ):
+        with pytest.raises(error, match=next(iter(changes))):
+            pickle.loads(pickle.dumps(fitted)).set_params(**changes).transform(images())
+
+
+@pytest.mark.parametrize("is_first", [True, False])
+def test_an_error_of_partial_fit_changes_nothing(is_first, monkeypatch):
+    learning = estimator()
+    if not is_first:
+        learning.partial_fit(images())
+        learner, settings, kernels = learning.learner_, learning.learner_.settings, learning.components_
+    with pytest.raises(ValueError, match="n_jobs must"):
+        learning.set_params(n_jobs=0, alpha=0.3).partial_fit(images())
+    learning.set_params(n_jobs=None)
+    learn = KernelLearner.learn
+
+    def interrupted(self, *arguments, **options):
+        result = learn(self, *arguments, **options)
+        if self.n_batches % 2 == 0:
+            raise KeyboardInterrupt
+        return result
+
+    with monkeypatch.context() as patch:
+        patch.setattr(KernelLearner, "learn", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            learning.partial_fit(images())
+    learning.set_params(alpha=0.1)
+    if is_first:
+        assert not hasattr(learning, "learner_")
+    else:
+        assert learning.learner_ is learner
+        assert learning.learner_.settings == settings
+        np.testing.assert_array_equal(learning.components_, kernels)
+    # And goes on as if there had been none.
+    again = estimator().partial_fit(images())
+    if not is_first:
+        again.partial_fit(images())
+    np.testing.assert_array_equal(learning.partial_fit(images()).components_, again.components_)
+
+
 def test_ctrl_c_keeps_what_was_learned():
     def interrupt(learner):
         if learner.n_batches == 2:
@@ -201,6 +274,29 @@ def test_silence_is_said():
     np.testing.assert_array_equal(learning.dead_kernels_, [1])
 
 
+def test_the_code_of_the_page_runs():
+    pytest.importorskip("PIL")
+    page = (Path(__file__).parents[3] / "docs" / "images.md").read_text(encoding="utf-8")
+    (block,) = re.findall(r"^```python\n(.*?)^```", page, flags=re.MULTILINE | re.DOTALL)
+    namespace = {}
+    exec(compile(block, "images.md", "exec"), namespace)
+    photograph, image = namespace["photograph"], namespace["image"]
+    assert image.shape == photograph.shape == (72, 107, 3)
+    assert namespace["coded"].result.converged
+    background = namespace["prepared"].background
+    pixels = as_pixels(photograph)
+    for restored in (image, namespace["coded"].image):
+        assert np.linalg.norm(restored - pixels) < 0.7 * np.linalg.norm(background - pixels)
+
+
+def test_the_score_falls_with_alpha_whatever_the_images_are(fitted):
+    """So that it is no score to choose alpha by, which its documentation says."""
+    scores = [
+        clone(fitted).set_params(alpha=alpha).fit(images()).score(images()) for alpha in (0.05, 0.1, 0.2)
+    ]
+    assert scores == sorted(scores, reverse=True)
+
+
 def test_images_are_not_changed_and_any_layout_does(fitted):
     pictures = [np.asfortranarray(as_pixels(picture)) for picture in images()]
     for picture in pictures:
@@ -217,6 +313,9 @@ def test_images_are_not_changed_and_any_layout_does(fitted):
         ({}, [np.ones((9, 9))], ValueError, "images must not be constant"),
         ({}, [np.ones((9, 9, 4))], ValueError, "drop an alpha channel"),
         ({}, [np.full((9, 9), np.nan)], ValueError, r"images\[0\] must be finite"),
+        ({}, np.ones((9, 4, 9)), ValueError, r"got 5 rows in an image of 4: for one image pass \[image\]"),
+        ({}, np.ones((40, 30, 3)), ValueError, r"for one colour image pass \[image\]"),
+        ({}, [np.ma.masked_less(np.eye(9), 0.5)], TypeError, r"images\[0\] must not have masked entries"),
         ({"n_components": 0}, images(), ValueError, "n_components must be positive"),
         ({"alpha": 0.0}, images(), ValueError, "alpha must be positive"),
         ({"stride": 0}, images(), ValueError, "stride must be positive"),
@@ -229,11 +328,27 @@ def test_images_are_not_changed_and_any_layout_does(fitted):
         ({"callback": 3}, images(), TypeError, "callback must be callable"),
         ({"progress": 1}, images(), TypeError, "progress must be"),
         ({"n_jobs": 0}, images(), ValueError, "n_jobs must"),
+        (
+            {"solver": "fista"},
+            images(),
+            TypeError,
+            "solver must be a function of a LassoProblem.*; got 'fista'",
+        ),
+        ({"boundary": "foo"}, images(), ValueError, "boundary must be one of"),
+        ({"margin": -2}, images(), ValueError, "margin must not be negative"),
+        ({"transform_tol": -1}, images(), ValueError, "transform_tol must be positive"),
+        ({"checkpoint": 3, "random_state": 0}, images(), TypeError, "checkpoint must be a path; got int"),
     ],
 )
-def test_bad_input_is_named(changes, pictures, error, match):
-    with pytest.raises(error, match=match):
-        estimator(**changes).fit(pictures)
+def test_bad_input_is_named_before_learning(changes, pictures, error, match, monkeypatch):
+    monkeypatch.setattr(KernelLearner, "learn", lambda *arguments, **options: pytest.fail("it learned"))
+    for method in ("fit", "partial_fit"):
+        if method == "partial_fit" and not {"max_iter", "callback", "progress", "checkpoint"}.isdisjoint(
+            changes
+        ):
+            continue
+        with pytest.raises(error, match=match):
+            getattr(estimator(**changes), method)(pictures)
 
 
 def test_bad_codes_are_named(fitted):
@@ -244,6 +359,26 @@ def test_bad_codes_are_named(fitted):
         fitted.inverse_transform(codes, images()[:1])
     with pytest.raises(ValueError, match=r"X\[0\] must have 2392 coefficients, those of an image of 30 x 27"):
         fitted.inverse_transform(codes[::-1], images())
+    stacked = sparse.vstack([codes[0], codes[0]], format="csr")
+    with pytest.raises(
+        ValueError, match=r"one shape where their codes are one array; got \(30, 27\) and \(27, 30\)"
+    ):
+        fitted.inverse_transform(stacked, [images()[0], images()[0].T])
+    assert [
+        image.shape for image in fitted.inverse_transform([codes[0]] * 2, [images()[0], images()[0].T])
+    ] == [
+        (30, 27),
+        (27, 30),
+    ]
+    masked = np.ma.masked_equal(codes[0].toarray(), 0.0)
+    for wrong in (masked, [masked]):
+        with pytest.raises(TypeError, match="must not have masked entries"):
+            fitted.inverse_transform(wrong, images()[:1])
+    with pytest.raises(ValueError, match=r"X\[0\] must be finite"):
+        fitted.inverse_transform([codes[0] * np.nan], images()[:1])
+    padded = estimator(kernel_size=5, stride=3, boundary="symmetric").fit([np.eye(30)])
+    with pytest.raises(ValueError, match="those of an image of 30 x 30; got 7"):
+        padded.inverse_transform(np.ones((1, 7)), [np.eye(30)])
     with pytest.raises(ValueError, match="images must have 1 channels"):
         fitted.transform(COLOUR)
     with pytest.raises(ValueError, match=r"larger than images\[0\]"):

@@ -36,6 +36,10 @@ def cosines(kernels, others):
     return products.max(axis=0)
 
 
+def small_learner(penalty):
+    return KernelLearner(np.random.default_rng(0).standard_normal((3, 3, 3)), KernelSettings(penalty=penalty))
+
+
 @pytest.mark.parametrize("n_channels", [None, 3])
 def test_planted_kernels_are_found(n_channels):
     images, kernels = planted(n_channels=n_channels, seed=2)
@@ -91,6 +95,19 @@ def test_bits_depend_neither_on_workers_nor_on_a_stop(tmp_path):
     np.testing.assert_array_equal(whole.kernels, continued.kernels)
     for name, values in whole.history.items():
         np.testing.assert_array_equal(values, continued.history[name])
+    with pytest.raises(ValueError, match="was made with other start"):
+        learn_kernels(KernelLearner(start[::-1], settings), list(images), **task, checkpoint=path)
+    for learner, where in ((KernelLearner(start, settings), {"checkpoint": path}), (whole, {})):
+        with pytest.raises(
+            ValueError, match=r"has learned from \d+ batches already; the passes asked for have"
+        ):
+            learn_kernels(learner, list(images), **{**task, "n_passes": 1}, **where)
+        assert learner.n_batches in (0, whole.n_batches)
+    # A learner that has learned goes on from a checkpoint, whatever its own start was.
+    learn_kernels(continued, list(images), **task, checkpoint=path)
+    np.testing.assert_array_equal(whole.kernels, continued.kernels)
+    with pytest.raises(ValueError, match="was made with other start"):
+        learn_kernels(KernelLearner(start[::-1], settings), list(images), **task, checkpoint=path)
     with pytest.raises(ValueError, match="was made with other seed"):
         learn_kernels(KernelLearner(start, settings), list(images), **{**task, "seed": 6}, checkpoint=path)
     with pytest.raises(ValueError, match="was made with other images"):
@@ -133,6 +150,68 @@ def test_dead_kernels_are_said_and_replaced():
             np.testing.assert_allclose(learner.kernels[1], board / np.linalg.norm(board), rtol=1e-12)
 
 
+def test_another_stride_is_refused():
+    """The sums are of lags of one stride."""
+    images, _ = planted(n_images=2)
+    learner = small_learner(0.05)
+    kernels = learner.kernels
+    learner.settings = KernelSettings(penalty=0.05, stride=2)
+    with pytest.raises(ValueError, match=r"settings must keep their stride, 1, .* got 2: make a new"):
+        learner.learn(images)
+    np.testing.assert_array_equal(learner.kernels, kernels)
+    learner.settings = KernelSettings(penalty=0.1)
+    learner.learn(images)
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "match"),
+    [
+        (lambda images: images.astype(str), TypeError, "images must be an array of real numbers"),
+        (lambda images: images.astype(complex), TypeError, "images must be an array of real numbers"),
+        (lambda images: np.ma.masked_less(images, 0.0), TypeError, "images must not have masked entries"),
+        (lambda images: np.ones(images.shape, np.uint8), TypeError, "images must be floats; got uint8"),
+        (lambda images: images[:0], ValueError, "images must not be empty"),
+        (lambda images: images[0], ValueError, r"images must be 3-D, \(n_images, rows, columns\); got shape"),
+        (lambda images: images[..., np.newaxis], ValueError, "images must be 3-D"),
+        (lambda images: images * np.nan, ValueError, "images must be finite"),
+        (lambda images: images * 1e-130, ValueError, "images must have a largest value between 1e-120 and"),
+        (lambda images: images * 1e130, ValueError, "got .*: change their unit"),
+    ],
+)  # fmt: skip
+def test_what_are_no_images_is_refused(change, error, match):
+    images, _ = planted(n_images=2)
+    learner = small_learner(0.1)
+    with pytest.raises(error, match=match):
+        learner.learn(change(images))
+    assert learner.n_batches == 0
+
+
+def test_lists_are_images_too():
+    images, _ = planted(n_images=2)
+    learners = [small_learner(0.1) for _ in range(2)]
+    learners[0].learn(images)
+    learners[1].learn(images.tolist())
+    np.testing.assert_array_equal(learners[0].kernels, learners[1].kernels)
+
+
+@pytest.mark.parametrize("exponent", [-390, -200, 390])
+def test_the_unit_of_images_does_not_matter(exponent):
+    """The same bits at any power of two, the penalty in the same unit."""
+    images, _ = planted(n_images=8)
+    start = random_kernels(list(images), 4, (5, 5), np.random.default_rng(0))
+    kernels = []
+    for unit in (1.0, 2.0**exponent):
+        scaled = images * unit
+        np.testing.assert_array_equal(
+            random_kernels(list(scaled), 4, (5, 5), np.random.default_rng(0)), start
+        )
+        learner = KernelLearner(start * unit, KernelSettings(penalty=0.1 * unit))
+        for first in (0, 4):
+            learner.learn(scaled[first : first + 4])
+        kernels.append(learner.kernels)
+    np.testing.assert_array_equal(*kernels)
+
+
 def test_a_random_start_has_no_kernel_twice():
     tile = np.random.default_rng(0).standard_normal((4, 4))
     images = [np.tile(tile, (5, 5)), np.zeros((9, 9))]
@@ -166,6 +245,7 @@ def test_crops_cover_images_of_any_size():
     [
         (lambda: KernelLearner(np.ones((2, 3)), KernelSettings(penalty=1.0)), ValueError, "kernels must"),
         (lambda: KernelLearner(np.zeros((2, 3, 3)), KernelSettings(penalty=1.0)), ValueError, "zeros for"),
+        (lambda: KernelLearner(np.ones((2, 3, 3)), {"penalty": 1.0}), TypeError, "must be a KernelSettings"),
         (lambda: KernelSettings(penalty=0.0), ValueError, "penalty must be positive"),
         (lambda: KernelSettings(penalty=1.0, stride=1.5), TypeError, "stride must be an integer"),
         (lambda: KernelSettings(penalty=1.0, forgetting=-1.0), ValueError, "forgetting must not be negative"),
@@ -188,6 +268,36 @@ def test_a_file_of_something_else_is_refused(tmp_path):
     KernelLearner(np.ones((2, 3, 3)), KernelSettings(penalty=1.0)).save(path)
     with np.load(path) as archive:
         entries = dict(archive)
+    images, _ = planted(n_images=6)
+    learner = small_learner(0.1)
+    learner.learn(images)
+    learner.save(path)
+    KernelLearner.load(path)
+    with np.load(path) as archive:
+        learned = dict(archive)
+    history = learned["history"]
+    for name, value in (
+        ("sums", np.array([np.nan, 1.0, 1.0])),
+        ("sums", np.array([1.0, -1.0, 1.0])),
+        ("sums", np.array([1.0, 1.0, 7.0])),
+        ("sums", np.ones(2)),
+        ("counters", np.array([-5, 1, 0])),
+        ("counters", np.array([6.5, 1.0, 0.0])),
+        ("counters", np.array([6, 2, 0])),
+        ("counters", np.array([7, 1, 0])),
+        ("last_used", np.full(3, 99)),
+        ("last_used", np.full(3, 1.5)),
+        ("last_used", np.full(3, -1)),
+        ("history", np.full(history.shape, np.nan)),
+        ("history", np.repeat(history, 2, axis=0)),
+        ("lags", -learned["lags"]),
+        ("kernels", 50.0 * learned["kernels"]),
+    ):
+        np.savez(path, **{**learned, name: value})
+        with pytest.raises(
+            ValueError, match=rf"must name a saved KernelLearner; .* \((weight|history|{name})"
+        ):
+            KernelLearner.load(path)
     for name, value in (
         ("lags", np.zeros(())),
         ("correlations", np.full((2, 9, 1), np.nan)),
@@ -204,7 +314,7 @@ def test_a_file_of_something_else_is_refused(tmp_path):
 def test_a_checkpoint_that_cannot_be_written_is_said_at_once(tmp_path):
     images, _ = planted(n_images=2)
     learner = KernelLearner(np.eye(5)[np.newaxis], KernelSettings(penalty=0.1))
-    with pytest.raises(FileNotFoundError):
+    with pytest.raises(ValueError, match="checkpoint must lie in a folder that exists"):
         learn_kernels(
             learner,
             list(images),

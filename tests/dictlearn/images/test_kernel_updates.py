@@ -106,6 +106,31 @@ def test_an_unused_kernel_stays_as_it_is():
     assert not np.array_equal(pixels[1], before[1])
 
 
+@pytest.mark.parametrize("exponent", [-900, -600, -200, 200, 600, 900])
+def test_the_unit_does_not_matter_to_a_kernel(exponent):
+    """The same bits, however large or small the numbers are."""
+    rng = np.random.default_rng(4)
+    for rank, pull in ((12, 1e-3), (12, 10.0), (7, 1.0)):
+        root = rng.standard_normal((12, rank))
+        block = root @ root.T
+        wanted = pull * rng.standard_normal((12, 3))
+        kernel = minimised(np.ldexp(block, exponent), np.ldexp(wanted, exponent))
+        np.testing.assert_array_equal(kernel, minimised(block, wanted))
+
+
+def test_a_kernel_at_which_nothing_pulls_stays_as_it_is():
+    dictionary, _, _, statistics = coded(GEOMETRIES[0])
+    pixels = as_pixels_of(dictionary.normalised(1.0).kernels.copy(), dictionary)
+    for kernel in (0, 1):
+        statistics.clear(kernel)
+    statistics.correlations[2] = 0.0
+    statistics.lags[2, statistics.reach[0], statistics.reach[1], 2] = 1.0
+    before = pixels[2].copy()
+    statistics.correlations[2] = statistics.product(pixels)[2] - statistics.own_block(2) @ before
+    improve_kernels(statistics, pixels, 1)
+    np.testing.assert_array_equal(pixels[2], before)
+
+
 @pytest.mark.parametrize("rank", [12, 7])
 @pytest.mark.parametrize("pull", [1e-3, 1.0, 10.0, 1e6])
 def test_one_kernel_meets_the_optimality_conditions(rank, pull):

@@ -39,6 +39,8 @@ def test_what_comes_in_is_not_changed():
         (np.ones((3, 4), dtype=np.int16), TypeError, "uint8, uint16, bool or float"),
         (np.ones((3, 4), dtype=complex), TypeError, "image must"),
         (np.array([["a"]]), TypeError, "image must"),
+        (np.ma.masked_equal([[1.0, 9.0]], 9.0), TypeError, "masked entries; got 1 of them: fill in missing"),
+        (np.ma.masked_equal(np.uint8([[1, 9]]), 9), TypeError, "image must not have masked entries"),
         (np.ones(5), ValueError, "2-D .* or 3-D .*; got shape"),
         (np.ones((2, 3, 4, 3)), ValueError, "2-D .* or 3-D"),
         (np.ones((3, 4, 4), dtype=np.uint8), ValueError, r"drop an alpha channel by image\[..., :3\]"),
@@ -56,14 +58,30 @@ def test_what_is_no_image_is_refused(image, error, match):
         as_pixels(image)
 
 
+def test_a_mask_without_masked_entries_is_none():
+    np.testing.assert_array_equal(as_pixels(np.ma.masked_array(GREY)), GREY)
+
+
 def test_several_images():
     assert [image.shape for image in as_images([GREY, GREY[:2]])] == [(3, 4), (2, 4)]
     assert [image.shape for image in as_images(np.ones((2, 5, 6, 3)))] == [(5, 6, 3)] * 2
+    assert [image.shape for image in as_images(list(np.ones((4, 5, 3))))] == [(5, 3)] * 4
     for images, error, match in (
         (GREY, ValueError, r"for one image pass \[image\]"),
         (7, TypeError, "must be a list of images"),
         ([], ValueError, "must not be empty"),
         ([GREY, np.ones((3, 4, 3))], ValueError, r"same number of channels; got .* for images\[1\]"),
+        (
+            np.ma.masked_less(np.arange(30.0).reshape(1, 5, 6), 3.0),
+            TypeError,
+            r"images\[0\] must not have masked",
+        ),
+        (
+            np.ones((40, 30, 3)),
+            ValueError,
+            r"one colour image pass \[image\], for grey images list\(images\)",
+        ),
+        (np.ones((40, 30, 4), dtype=np.uint8), ValueError, r"got shape \(40, 30, 4\): for one colour image"),
         ([GREY, np.full((3, 4), np.nan)], ValueError, r"images\[1\] must be finite"),
     ):
         with pytest.raises(error, match=match):

@@ -25,7 +25,7 @@ def test_padding_is_undone_to_the_last_bit(shape):
         np.testing.assert_array_equal(prepared.restore(prepared.signal), as_pixels(image))
         # A grid of positions covers it, and no smaller one does.
         prepared.dictionary(np.ones((2, 8, 6, *shape[2:])))
-        larger = np.subtract(prepared.image_shape, shape[:2])
+        larger = np.subtract(prepared.prepared_shape, shape[:2])
         assert (larger >= 2 * margin).all()
         assert (larger < 2 * margin + stride).all()
 
@@ -33,14 +33,14 @@ def test_padding_is_undone_to_the_last_bit(shape):
 def test_padding_mirrors_the_image():
     image = RNG.random((9, 10))
     prepared = prepare_image(image, 4, stride=4, background="none")
-    assert prepared.image_shape == (12, 12)
+    assert prepared.prepared_shape == (12, 12)
     np.testing.assert_array_equal(prepared.detail, np.pad(image, ((1, 2), (1, 1)), mode="symmetric"))
 
 
 def test_cropping_keeps_what_fits_and_gives_the_rest_its_background():
     image = RNG.random((11, 10, 3))
     prepared = prepare_image(image, 4, stride=4, boundary="crop", background="mean")
-    assert prepared.image_shape == (8, 8)
+    assert prepared.prepared_shape == (8, 8)
     means = image.mean(axis=(0, 1))
     np.testing.assert_array_equal(prepared.detail, (image - means)[1:9, 1:9])
     restored = prepared.restore(prepared.signal)
@@ -92,8 +92,14 @@ def test_restore_takes_a_signal_in_any_of_its_shapes():
     expected = prepared.restore(prepared.signal)
     for signal in (prepared.signal[0], prepared.detail, prepared.detail.tolist()):
         np.testing.assert_array_equal(prepared.restore(signal), expected)
-    with pytest.raises(ValueError, match="signal must have 300 features"):
-        prepared.restore(np.ones(7))
+    for other in (np.ones(7), prepared.detail.transpose(1, 0, 2)[..., :2], prepared.signal.reshape(2, 150)):
+        with pytest.raises(ValueError, match=r"shapes \(1, 300\), \(300,\), \(10, 10, 3\); got shape"):
+            prepared.restore(other)
+    oblong = prepare_image(picture((9, 12)), 4)
+    with pytest.raises(ValueError, match=r"got shape \(12, 9\)"):
+        oblong.restore(oblong.detail.T)
+    with pytest.raises(TypeError, match="signal must not have masked entries"):
+        prepared.restore(np.ma.masked_less(prepared.signal, 0.0))
     with pytest.raises(ValueError, match="finite"):
         prepared.restore(np.full(300, np.nan))
 

@@ -105,6 +105,14 @@ def test_thresholds_and_reset_to_zero(brian2):
         np.testing.assert_array_equal(run.spike_counts, spikes.counts())
 
 
+def test_spikes_that_were_not_recorded_are_asked_for(brian2):
+    model = to_brian2(SpikingNetwork(np.zeros((1, 1)), [1.1]), time_step=1 / 4, record_spikes=False)
+    model.network.run(4.125 * brian2.second)
+    assert model.spike_counts.tolist() == [4]
+    with pytest.raises(ValueError, match="record_spikes of to_brian2 must be True for spikes; got False"):
+        model.spikes()
+
+
 @pytest.mark.parametrize(
     ("options", "error", "message"),
     [
@@ -112,11 +120,17 @@ def test_thresholds_and_reset_to_zero(brian2):
         ({"time_step": "fine"}, TypeError, "time_step must be a real number"),
         ({"time_step": 0.1, "reset": "one"}, ValueError, "reset must be one of 'subtract', 'zero'"),
         ({"time_step": 0.1, "method": 4}, TypeError, "method must be the name of one of Brian2's methods"),
+        (
+            {"time_step": 0.1, "method": "nonsense"},
+            ValueError,
+            "method must be one of Brian2's, .*'rk4'.*; got",
+        ),
+        ({"time_step": 0.1, "method": "exact"}, ValueError, "method must be one that integrates this neuron"),
         ({"time_step": 0.1, "state": NetworkState.at_rest(3)}, ValueError, "state has 3 neurons"),
         ({"time_step": 0.1, "record_spikes": 1}, TypeError, "record_spikes must be True or False"),
     ],
 )
-def test_nonsense_ends_in_a_sentence(options, error, message):
+def test_nonsense_ends_in_a_sentence(brian2, options, error, message):
     network = SpikingNetwork(np.zeros((2, 2)), [1.0, 1.0])
     with pytest.raises(error, match=message):
         to_brian2(network, **options)

@@ -320,6 +320,67 @@ def test_what_this_neuron_cannot_be_is_refused(make, error, message):
     assert "\n" not in str(caught.value)
 
 
+def image_to(shape, **nodes):
+    """The graph of an image of a shape, and what is behind it."""
+    names = ["image", *nodes]
+    return unchecked({"image": nir.Input(np.array(shape)), **nodes}, list(pairwise(names)))
+
+
+def rearranged_synapses():
+    nodes = {"cells": neurons(np.ones((1, 2, 3))), "li": synapses((1, 3, 2))}
+    graph = network_graph(np.zeros((6, 6)), np.ones(6), np.ones(6))
+    return unchecked({**graph.nodes, **nodes}, graph.edges)
+
+
+def two_shapes():
+    nodes = {"one": nir.Scale(np.ones((1, 2, 3))), "other": nir.Scale(np.ones((1, 3, 2)))}
+    nodes = {
+        "a": nir.Input(np.array([1, 2, 3])),
+        "b": nir.Input(np.array([1, 3, 2])),
+        **nodes,
+        "cells": neurons(np.ones(6)),
+    }
+    return unchecked(nodes, [("a", "one"), ("b", "other"), ("one", "cells"), ("other", "cells")])
+
+
+def image_in_a_graph():
+    inner = chain(
+        within=nir.Input(np.array([1, 4, 6])),
+        cells=neurons(np.ones((1, 4, 6))),
+        out=nir.Output(np.array([1, 4, 6])),
+    )
+    return image_to((1, 6, 4), inner=inner)
+
+
+CONV = nir.Conv2d((4, 6), np.ones((1, 1, 1, 1)), 1, 0, 1, 1, np.zeros(1))
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: image_to((1, 6, 4), conv=CONV, cells=neurons(np.ones((1, 4, 6)))), "node 'conv' must get values of shape (1, 4, 6); got (1, 6, 4)"),
+        (lambda: image_to((1, 4, 6), conv=CONV, cells=neurons(np.ones((1, 6, 4)))), "node 'cells' must get values of shape (1, 6, 4); got (1, 4, 6)"),
+        (lambda: image_to((1, 6, 4), factors=nir.Scale(np.ones((1, 4, 6))), cells=neurons(np.ones(24))), "node 'factors' must get values of shape (1, 4, 6); got (1, 6, 4)"),
+        (rearranged_synapses, "node 'li' must get values of shape (1, 3, 2); got (1, 2, 3)"),
+        (two_shapes, "node 'cells' must get values of one shape from all nodes before it; got (1, 2, 3) and, from 'other', (1, 3, 2)"),
+        (image_in_a_graph, "node 'inner.within' must get values of shape (1, 4, 6); got (1, 6, 4)"),
+    ],
+)  # fmt: skip
+def test_arrays_of_another_shape_and_the_same_length_are_refused(make, message):
+    """Pixels would be taken for others: rows for columns."""
+    with pytest.raises(ValueError, match=re.escape(message)):
+        from_nir(make())
+
+
+def test_vectors_have_the_order_of_any_array():
+    """An Affine behind an image, and an image behind a Flatten or a vector."""
+    image = np.arange(24.0)
+    flat = {"flat": nir.Flatten(np.array([1, 6, 4]), 0), "conv": CONV, "cells": neurons(np.ones((1, 4, 6)))}
+    for graph in (image_to((1, 6, 4), **flat), image_to((24,), conv=CONV, cells=neurons(np.ones((1, 4, 6))))):
+        came = from_nir(graph, signal=image)
+        np.testing.assert_array_equal(came.network.soma_bias[came.populations["cells"]].ravel(), image)
+
+
 def test_two_time_constants_are_refused():
     graph = network_graph(W, BIAS, THETA)
     nodes = {**graph.nodes, "slow": synapses(3, tau=2 * ONES)}
@@ -373,6 +434,7 @@ def test_convolutions_that_are_none(changes, message):
         ({"signal": [np.nan]}, ValueError, "signal must be finite"),
         ({"signal": {"sound": [1.0]}}, ValueError, "signal must be for the inputs ['in']; got 'sound'"),
         ({"order": "cells"}, TypeError, "order must be a sequence of names; got str"),
+        ({"order": [1]}, TypeError, "order must have names of nodes, as str; got int, 1"),
         ({"order": ["cells", "li"]}, ValueError, "order must have each IF node once, ['cells']"),
     ],
 )

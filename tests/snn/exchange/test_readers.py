@@ -10,7 +10,7 @@ pytest.importorskip("nir", reason="NIR is an extra: pip install 'sparsespike[nir
 import nir
 
 from snn import SpikingNetwork, StencilWeights, simulate_clocked
-from snn.exchange import for_reader, to_nir
+from snn.exchange import for_reader, from_nir, to_nir
 from tests.reference.networks import golden_network, random_network, random_weights
 from tests.snn.exchange.graphs import network_graph
 
@@ -178,6 +178,40 @@ GRID = SpikingNetwork(StencilWeights(np.zeros((2, 1, 1, 2)), (2, 2)), np.ones(8)
 def test_what_a_reader_cannot_run_is_refused(make, reader, message):
     with pytest.raises(ValueError, match=message):
         for_reader(make(), reader, time_step=STEP)
+
+
+def tau_of(*values):
+    return network_graph(
+        np.zeros((2, 2)), [1, 1], [1, 1], li=nir.LI(np.array(values), r=np.ones(2), v_leak=np.zeros(2))
+    )
+
+
+@pytest.mark.parametrize("reader", ["norse", "sinabs without bound"])
+def test_several_time_constants_are_refused(reader):
+    """A reader has one factor for the weights behind an LI, or behind several."""
+    with pytest.raises(ValueError, match=r"tau of 'li' must be one number .*; got 1\.0 to 4\.0"):
+        for_reader(tau_of(1.0, 4.0), reader, time_step=STEP)
+    with pytest.raises(ValueError, match="tau of 'li' must be positive"):
+        for_reader(tau_of(-1.0, -1.0), reader, time_step=STEP)
+    one = tau_of(1.0, 1.0)
+    slow = nir.LI(4 * np.ones(2), r=np.ones(2), v_leak=np.zeros(2))
+    both = nir.NIRGraph(
+        nodes={**one.nodes, "slow": slow}, edges=[*one.edges, ("cells", "slow"), ("slow", "w")]
+    )
+    with pytest.raises(ValueError, match=r"tau of '(li|slow)' and '(li|slow)' must be one number"):
+        for_reader(both, reader, time_step=STEP)
+
+
+def test_an_adapted_graph_is_not_taken_for_another(tmp_path):
+    """Its biases and weights would be scaled twice, or taken as they are."""
+    nir.write(tmp_path / "graph.nir", for_reader(to_nir(golden_network()), "norse", time_step=0.1))
+    adapted = nir.read(tmp_path / "graph.nir")
+    outer = nir.NIRGraph(nodes={"inner": adapted}, edges=[], type_check=False)
+    for use in (lambda g: for_reader(g, "sinabs without bound", time_step=0.1), from_nir):
+        with pytest.raises(ValueError, match=r"graph must have the numbers that NIR says; .* for 'norse'"):
+            use(adapted)
+    with pytest.raises(ValueError, match="graph 'inner' must have the numbers that NIR says"):
+        from_nir(outer)
 
 
 def test_nonsense_ends_in_a_sentence():
