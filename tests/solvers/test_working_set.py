@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from solvers import ElasticNet, LassoProblem, solve_active_set, working_set
-from solvers._kernels.active_set import ENDED, N_CORRECTIONS, solve_active_sets
+from solvers._kernels.active_set import ENDED, N_CORRECTIONS, N_REPORTED, solve_active_sets
 from solvers._kernels.batch import CompressedRows
 from solvers.dictionaries import inverse_norms
 from solvers.optimality import measure, penalty_max
@@ -211,7 +211,7 @@ def test_an_atom_of_norm_zero_never_enters(with_zeros, started):
     np.testing.assert_allclose(code[others], expected, rtol=0, atol=1e-12)
     np.testing.assert_array_equal(code[~others], 0.0)
 
-    codes, report = np.zeros((1, 40)), np.zeros((1, 3), dtype=np.int64)
+    codes, report = np.zeros((1, 40)), np.zeros((1, N_REPORTED), dtype=np.int64)
     pointers = np.array([0, len(atoms)], dtype=np.int32)
     solve_active_sets(
         problem.gram, problem.correlations, problem.l1_weights, problem.curvatures,
