@@ -1,5 +1,7 @@
 """Settings for every test: property tests are reproducible, and figures never open a window."""
 
+import sys
+
 import matplotlib
 import pytest
 from hypothesis import settings
@@ -9,6 +11,14 @@ from tests.cluster import local_cluster
 matplotlib.use("Agg")
 settings.register_profile("reproducible", derandomize=True, deadline=None)
 settings.load_profile("reproducible")
+
+
+@pytest.fixture(autouse=True)
+def figures_are_closed():
+    """Close the figures that a test leaves open: a display makes one where it is given no axes."""
+    yield
+    if "matplotlib.pyplot" in sys.modules:
+        sys.modules["matplotlib.pyplot"].close("all")
 
 
 @pytest.fixture(scope="session")
