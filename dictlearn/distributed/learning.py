@@ -21,7 +21,7 @@ from dictlearn.two_phase.network import TwoPhaseNetwork
 from dictlearn.two_phase.phases import Phase, join_phases
 from dictlearn.two_phase.settings import LearningSettings
 from dictlearn.two_phase.threads import learning_threads
-from snn import checks
+from snn import checks, extras
 from solvers.cluster import run_on_cluster
 from solvers.transport import Shared
 
@@ -80,8 +80,8 @@ def learn_dictionary_on(
 
     Raises
     ------
-    ModuleNotFoundError
-        If Dask is not installed.
+    ImportError
+        If Dask is not installed: ``pip install 'sparsespike[dask]'``.
     TypeError, ValueError, OSError
         If an argument is of the wrong kind, shape or value, the checkpoint is of something else, or a worker
         cannot read the file.
@@ -155,7 +155,7 @@ def continue_learning_on(
 
     Raises
     ------
-    ModuleNotFoundError, TypeError, ValueError, OSError, RunawayFeedbackError, RuntimeError
+    ImportError, TypeError, ValueError, OSError, RunawayFeedbackError, RuntimeError
         As `learn_dictionary_on`.
     """
     checks.instance_of("learner", learner, TwoPhaseLearner)
@@ -185,14 +185,9 @@ def continue_learning_on(
 
 
 def _samples(client: Client, data: Data) -> NpyFile | Blocks:
-    try:
-        import dask.array  # noqa: F401
-        from distributed import Client
-    except ModuleNotFoundError as error:
-        raise ModuleNotFoundError(
-            f"learning on a cluster needs Dask ({error}): pip install 'sparsespike[dask]'"
-        ) from None
-    checks.instance_of("client", client, Client)
+    extras.require("dask.array", extra="dask")
+    distributed = extras.require("distributed", extra="dask")
+    checks.instance_of("client", client, distributed.Client)
     return samples_of(data, client)
 
 
