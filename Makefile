@@ -59,7 +59,7 @@ docs: $(VENV)/.installed-test
 	@echo "docs/_build/html/index.html"
 
 clean:
-	rm -rf $(VENV) $(OUTPUT) docs/_build docs/reference build dist *.egg-info .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(OUTPUT) docs/_build docs/reference docs/gallery build dist *.egg-info .pytest_cache .ruff_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # ----------------------------------------------------------------------------------------------

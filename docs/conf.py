@@ -2,12 +2,16 @@
 
 import importlib
 import os
+import sys
 import tomllib
 from pathlib import Path
 
 os.environ.setdefault("MPLBACKEND", "Agg")
 
 ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT / "docs"))
+from gallery_order import SECTIONS  # noqa: E402
+
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 
 project = "sparsespike"
@@ -23,6 +27,7 @@ extensions = [
     "sphinx.ext.intersphinx",
     "sphinx-mathjax-offline",
     "sphinx_copybutton",
+    "sphinx_gallery.gen_gallery",
 ]
 exclude_patterns = ["_build", "README.md"]
 source_suffix = {".md": "markdown", ".rst": "restructuredtext"}
@@ -40,6 +45,23 @@ numpydoc_show_class_members = True
 numpydoc_show_inherited_class_members = False
 numpydoc_class_members_toctree = False
 numpydoc_xref_param_type = False
+
+sphinx_gallery_conf = {
+    "examples_dirs": "../examples/gallery",
+    "gallery_dirs": "gallery",
+    "subsection_order": [f"../examples/gallery/{section}" for section in SECTIONS],
+    "within_subsection_order": "gallery_order.Order",
+    "abort_on_example_error": True,
+    # Pages of the reference show the examples that use what they describe.
+    "backreferences_dir": "gallery/backreferences",
+    "doc_module": ("snn", "solvers", "dictlearn"),
+    "image_srcset": ["2x"],
+    "capture_repr": (),
+    "show_signature": False,
+    # The same pages from the same scripts: no running times.
+    "write_computation_times": False,
+    "min_reported_time": 1e9,
+}
 
 html_theme = "pydata_sphinx_theme"
 html_title = "sparsespike"
