@@ -56,6 +56,7 @@ sphinx_gallery_conf = {
     "backreferences_dir": "gallery/backreferences",
     "doc_module": ("snn", "solvers", "dictlearn"),
     "image_srcset": ["2x"],
+    "thumbnail_size": (560, 400),
     "capture_repr": (),
     "show_signature": False,
     # The same pages from the same scripts: no running times.
@@ -63,6 +64,9 @@ sphinx_gallery_conf = {
     "min_reported_time": 1e9,
 }
 
+templates_path = ["_templates"]
+html_static_path = ["_static"]
+html_css_files = ["gallery.css"]
 html_theme = "pydata_sphinx_theme"
 html_title = "sparsespike"
 html_theme_options = {
@@ -96,6 +100,12 @@ def write_reference(_app, _config) -> None:
             page.write_text(text, encoding="utf-8")
 
 
+def compile_kernels(_app) -> None:
+    """Compile before the gallery runs: what the first use says on stderr would be in its pages."""
+    importlib.import_module("dictlearn").warm_up(progress=sys.stderr.isatty())
+
+
 def setup(app) -> None:
     """Make what is made from the packages."""
     app.connect("config-inited", write_reference)
+    app.connect("builder-inited", compile_kernels, priority=0)

@@ -28,6 +28,9 @@ for gap in gaps:
     fista.append(np.median(ledger["method"].multiply_adds))
 exact = np.median(solve_active_set(problem).operations["method"].multiply_adds)
 
+# %%
+# Certificates are left out: every method can ask for them.
+
 figure, ax = plt.subplots(figsize=(6.4, 4.6), layout="constrained")
 ax.loglog(gaps, fista, "s-", color="tab:orange", label="FISTA: multiply-adds")
 ax.loglog(gaps, network, "o-", color="tab:blue", label="spikes: synaptic operations")

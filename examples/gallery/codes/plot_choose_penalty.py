@@ -26,6 +26,9 @@ alphas = np.geomspace(0.02, 0.6, 12)
 search = GridSearchCV(coder, {"alpha": alphas}, cv=2).fit(noisy)
 chosen = search.best_params_["alpha"]
 
+# %%
+# What the search could not know: how well these codes give the digits without noise.
+
 missed = []
 for alpha in alphas:
     approximation = coder.set_params(alpha=alpha).fit_transform(noisy) @ atoms

@@ -19,6 +19,9 @@ signal = digits[[404]]
 problem = LassoProblem(atoms, signal, penalty=1.0, positive=True)
 result = path(problem, n_multiples=100, smallest=1e-3)
 
+# %%
+# One line for each atom; below, the digit that four of these codes give.
+
 figure = plt.figure(figsize=(6.4, 5.0), layout="constrained")
 axes = figure.subplot_mosaic([["path"] * 5, list("sabcd")], height_ratios=(2.2, 1))
 CodePathDisplay.from_path(result, ax=axes["path"])

@@ -33,6 +33,9 @@ problem = LassoProblem(dictionary, image.reshape(1, -1), penalty=0.1)
 result = solve_spiking(problem, tol=1e-2)
 coded = problem.reconstruct(result.codes).reshape(image.shape)
 
+# %%
+# On one side the image, on the other what its code says of it.
+
 figure, axes = plt.subplots(2, 2, figsize=(6.4, 4.8), layout="constrained")
 pictures = {
     f"Image, {image.shape[0]} x {image.shape[1]} pixels": image,

@@ -31,6 +31,9 @@ dictionary = overcomplete_dct(side, n_waves**2)
 problem = LassoProblem(dictionary, signals, penalty, mask=masks)
 result = solve_active_set(problem, tol=1e-4)
 
+# %%
+# The codes say what all pixels are; those that are known stay as they are.
+
 filled = problem.reconstruct(result.codes) + means
 filled = reconstruct_from_patches(filled, image.shape, side, stride=2)
 filled = np.where(known, image, np.clip(filled, 0.0, 1.0))

@@ -27,6 +27,9 @@ result = solve_spiking(problem, tol=1e-3)
 coded = problem.reconstruct(result.codes) + means
 coded = reconstruct_from_patches(coded, image.shape, 8, stride=8)
 
+# %%
+# How close is it, and which patches take many atoms?
+
 decibels = -10.0 * np.log10(np.mean((image - coded) ** 2))
 n_atoms = result.support_size.mean()
 titles = {
@@ -43,7 +46,8 @@ waves = problem.dictionary.reshape(16, 16, 64)[:10:2, :16:2]
 plot_atoms(waves.reshape(-1, 64), 8, ax=axes["atoms"], columns=8)
 sizes = result.support_size.reshape(image.shape[0] // 8, image.shape[1] // 8)
 shown = axes["size"].imshow(sizes, cmap="viridis")
-figure.colorbar(shown, ax=axes["size"], orientation="horizontal", shrink=0.8)
+bar = figure.colorbar(shown, ax=axes["size"], orientation="horizontal", shrink=0.8)
+bar.set_label("atoms")
 for name, title in titles.items():
     axes[name].set_title(title, fontsize="medium")
     axes[name].set_axis_off()

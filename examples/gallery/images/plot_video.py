@@ -41,6 +41,10 @@ def code(options, *, cold=False):
     return np.transpose(figures)
 
 
+# %%
+# The same frames, with and without memory, and with a deadline of 20 spikes for a
+# patch.
+
 runs = {
     "each frame from nothing": (code({}, cold=True), "o"),
     "a stream": (code({}), "s"),
@@ -65,8 +69,8 @@ gap.set(
 )
 for ax in (spikes, gap):
     ax.axvline(cut - 0.5, color="0.5", linewidth=0.8)
-scene = {"xycoords": ("data", "axes fraction"), "color": "0.3"}
-gap.annotate("cut to another place", (cut - 0.3, 0.9), **scene)
+gap.set_ylim(5e-4, 0.2)
+gap.text(cut - 0.3, 0.1, "cut to another place", color="0.3")
 plt.show()
 
 # %%

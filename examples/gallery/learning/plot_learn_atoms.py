@@ -27,6 +27,9 @@ learning = SpikingDictionaryLearning(
 )
 learning.fit(signals)
 
+# %%
+# Displays are made from estimators, as those of scikit-learn.
+
 figure, (atoms, curve) = plt.subplots(
     1, 2, figsize=(6.4, 3.6), width_ratios=(1.15, 1), layout="constrained"
 )

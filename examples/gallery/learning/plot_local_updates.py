@@ -34,6 +34,9 @@ problem = LassoProblem(atoms, signals, penalty, positive=True)
 codes = solve_active_set(problem).codes
 gradient = codes.T @ (codes @ atoms - signals)
 
+# %%
+# Now run both phases, shorter and longer, and ask the rules what each synapse observed.
+
 figure, axes = plt.subplots(
     1, 3, sharex=True, sharey=True, figsize=(6.4, 3.0), layout="constrained"
 )

@@ -20,6 +20,9 @@ network = SpikingNetwork(
 )
 run = simulate(network, 20.0, record_spikes=True)
 
+# %%
+# Current and potential at any time follow from the spikes.
+
 times = np.linspace(0.0, run.duration, 2001)
 figure, (current, potential) = plt.subplots(
     2, 1, sharex=True, figsize=(6.4, 4.6), layout="constrained"

@@ -23,6 +23,9 @@ problem = LassoProblem(atoms, [[0.5, 1.0, 1.5]], penalty=0.1, positive=True)
 optimum = solve_active_set(problem).codes[0]
 run = simulate(lasso_network(problem), 60.0, record_spikes=True)
 
+# %%
+# A tick for each spike, and the rates that they add up to.
+
 figure, (spikes, rates) = plt.subplots(
     2, 1, sharex=True, figsize=(6.4, 4.6), height_ratios=(1, 2.5), layout="constrained"
 )

@@ -27,6 +27,9 @@ why = explain(
 )
 print(why)
 
+# %%
+# The same as a picture, with the atoms of the neurons that took part.
+
 sources = why.largest_sources(4)
 figure = plt.figure(figsize=(6.4, 4.6), layout="constrained")
 axes = figure.subplot_mosaic(
