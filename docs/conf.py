@@ -41,6 +41,7 @@ myst_heading_anchors = 4
 autosummary_generate = True
 autodoc_typehints = "none"
 autodoc_member_order = "bysource"
+toc_object_entries_show_parents = "hide"
 numpydoc_show_class_members = True
 numpydoc_show_inherited_class_members = False
 numpydoc_class_members_toctree = False
@@ -66,7 +67,7 @@ sphinx_gallery_conf = {
 
 templates_path = ["_templates"]
 html_static_path = ["_static"]
-html_css_files = ["gallery.css"]
+html_css_files = ["site.css"]
 html_theme = "pydata_sphinx_theme"
 html_title = "sparsespike"
 html_theme_options = {
@@ -76,7 +77,25 @@ html_theme_options = {
 }
 html_show_sourcelink = False
 
-PACKAGES = ("snn", "snn.digital", "snn.exchange", "solvers", "dictlearn", "dictlearn.distributed")
+PACKAGES = (
+    "snn",
+    "snn.digital",
+    "snn.exchange",
+    "snn.plotting",
+    "snn.rates",
+    "snn.traces",
+    "solvers",
+    "dictlearn",
+    "dictlearn.distributed",
+    "dictlearn.two_phase.rules",
+)
+
+
+def public_names(module) -> list[str]:
+    """Return what a package or module exports; without a list of that, its own public names."""
+    own = (name for name in vars(module) if getattr(vars(module)[name], "__module__", "") == module.__name__)
+    names = getattr(module, "__all__", None) or [name for name in own if not name.startswith("_")]
+    return sorted(names, key=str.lower)
 
 
 def write_reference(_app, _config) -> None:
@@ -86,7 +105,7 @@ def write_reference(_app, _config) -> None:
     pages = {"index": ["Reference", "=========", "", ".. toctree::", "   :maxdepth: 2", ""]}
     for package in PACKAGES:
         module = importlib.import_module(package)
-        names = sorted(module.__all__, key=str.lower)
+        names = public_names(module)
         pages["index"].append(f"   {package}")
         pages[package] = [
             package, "=" * len(package), "", module.__doc__.strip(), "", f".. currentmodule:: {package}", "",
