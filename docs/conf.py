@@ -10,7 +10,7 @@ os.environ.setdefault("MPLBACKEND", "Agg")
 
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "docs"))
-from gallery_order import SECTIONS  # noqa: E402
+from gallery_settings import SECTIONS  # noqa: E402
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 
@@ -51,8 +51,10 @@ sphinx_gallery_conf = {
     "examples_dirs": "../examples/gallery",
     "gallery_dirs": "gallery",
     "subsection_order": [f"../examples/gallery/{section}" for section in SECTIONS],
-    "within_subsection_order": "gallery_order.Order",
+    "within_subsection_order": "gallery_settings.Order",
     "abort_on_example_error": True,
+    "reset_modules": ("matplotlib", "gallery_settings.strict"),
+    "reset_modules_order": "both",
     # Pages of the reference show the examples that use what they describe.
     "backreferences_dir": "gallery/backreferences",
     "doc_module": ("snn", "solvers", "dictlearn"),

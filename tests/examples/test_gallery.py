@@ -16,7 +16,7 @@ from matplotlib.figure import Figure
 ROOT = Path(__file__).parents[2]
 GALLERY = ROOT / "examples" / "gallery"
 SCRIPTS = sorted(GALLERY.glob("**/*.py"))
-ORDER = runpy.run_path(str(ROOT / "docs" / "gallery_order.py"))
+ORDER = runpy.run_path(str(ROOT / "docs" / "gallery_settings.py"))
 # What a reader has who installed the project; a downloaded script runs without the folder `examples`.
 AT_HAND = {"snn", "solvers", "dictlearn", "numpy", "scipy", "sklearn", "matplotlib"}
 
