@@ -231,7 +231,8 @@ def _curve(
     batch_size = checks.positive_integer("batch_size", batch_size)
     progress = checks.flag("progress", progress)
     wanted = _checked_marks(marks, n_samples)
-    kept, n_seen, seconds, dictionary = [], 0, 0.0, start
+    kept: list[tuple[int, np.ndarray, float]] = []
+    n_seen, seconds, dictionary = 0, 0.0, start
     batches = batches_in_order(len(signals), n_samples, batch_size=batch_size, seed=seed)
     with tqdm(total=n_samples, disable=not progress, unit="sample", desc=method) as bar:
         while True:

@@ -6,6 +6,7 @@ import math
 import os
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
@@ -138,6 +139,8 @@ class SpikingDictionaryLearning(
     True
     """
 
+    learner_: TwoPhaseLearner
+
     def __init__(
         self,
         n_components: int | None = None,
@@ -158,7 +161,7 @@ class SpikingDictionaryLearning(
         dict_init: np.ndarray | TwoPhaseNetwork | None = None,
         replace_dead: bool = False,
         tol: float = 1e-6,
-        checkpoint: str | os.PathLike | None = None,
+        checkpoint: str | os.PathLike[str] | None = None,
         checkpoint_every: int = 10_000,
         callback: Callable[[TwoPhaseLearner], bool | None] | None = None,
         progress: bool = False,
@@ -489,7 +492,7 @@ class SpikingDictionaryLearning(
 
     def _keep(self, learner: TwoPhaseLearner, array: np.ndarray) -> None:
         """Take what a fit to `array` has learned so far."""
-        vars(self).update(self._learned(learner, array))
+        self.__dict__.update(self._learned(learner, array))
 
     def _learned(self, learner: TwoPhaseLearner, array: np.ndarray) -> dict[str, object]:
         """Return the attributes of a fit to `array`."""
@@ -533,6 +536,7 @@ class SpikingDictionaryLearning(
         else:
             (signals, mask), dictionary = self._known(array), self._components
         name = self._coding_penalty
+        penalty: Any
         penalty = penalty_of(getattr(self, name), np.square(dictionary).sum(axis=1), name=name)
         if not dictionary.any():
             # All atoms vanished, and a problem needs one.  No code is worth a penalty above any correlation,

@@ -141,7 +141,7 @@ def simulate_analog(
     def flow(_: float, potential: np.ndarray) -> np.ndarray:
         nonlocal n_active
         active = activity(potential)
-        n_active += np.count_nonzero(active)
+        n_active += int(np.count_nonzero(active))
         return drive - potential + active @ weights
 
     times = np.linspace(0.0, duration, n_times)

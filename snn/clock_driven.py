@@ -11,7 +11,7 @@ from tqdm import tqdm
 from snn import checks
 from snn._kernels import clocked
 from snn.event_driven import NO_MOMENTS, UPDATES_PER_CALL, require_range
-from snn.network import SpikingNetwork, require_moderate_weights, starting_state
+from snn.network import RunnableNetwork, SpikingNetwork, require_moderate_weights, starting_state
 from snn.result import RunawayError, SimulationResult, SpikeTrain
 from snn.simulate import default_max_spikes, describe_runaway
 from snn.state import NetworkState
@@ -186,7 +186,7 @@ class ClockDrivenRun:
 
     Parameters
     ----------
-    network : SpikingNetwork
+    network : SpikingNetwork, or another with its weights and thresholds
         Weights and thresholds; its soma bias is not used.
     soma_bias : ndarray, shape (n_copies, n_neurons)
         The drive of each copy; float64 and contiguous.
@@ -218,7 +218,7 @@ class ClockDrivenRun:
 
     def __init__(
         self,
-        network: SpikingNetwork,
+        network: RunnableNetwork,
         soma_bias: np.ndarray,
         *,
         time_step: float,
@@ -235,7 +235,7 @@ class ClockDrivenRun:
         arrival = 1.0 - decay if integration == "exact" else self.time_step
         self.gain = arrival / (1.0 - decay)
         self._rules = clocked.Rules(self.time_step, arrival, decay, subtract=reset == "subtract")
-        shape = soma_bias.shape
+        shape: tuple[int, ...] = soma_bias.shape
         self._bias = checks.read_only(soma_bias)
         self.membrane_potential = np.zeros(shape)
         self.synaptic_current = np.zeros(shape)
@@ -315,7 +315,7 @@ class ClockDrivenRun:
                     times = spikes.times[:n_recorded]
                     recorded_steps.append(np.repeat(spikes.steps[:n_recorded], times))
                     recorded_neurons.append(np.repeat(spikes.neurons[:n_recorded], times))
-                if progress:
+                if bar is not None:
                     bar.update(n_done)
         return np.concatenate(recorded_steps), np.concatenate(recorded_neurons)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, fields
+from typing import Any
 
 import numpy as np
 
@@ -62,7 +63,7 @@ class NetworkState:
         """Number of neurons."""
         return len(self.membrane_potential)
 
-    def save(self, path: str | os.PathLike) -> None:
+    def save(self, path: str | os.PathLike[str]) -> None:
         """Write the state to `path` (npz), completely or not at all.
 
         If the process is killed or the disk is full, the file that was at `path` before remains.
@@ -70,7 +71,7 @@ class NetworkState:
         save_archive(path, {field.name: getattr(self, field.name) for field in fields(self)})
 
     @classmethod
-    def load(cls, path: str | os.PathLike) -> NetworkState:
+    def load(cls, path: str | os.PathLike[str]) -> NetworkState:
         """Read a state that `save` wrote.
 
         Raises
@@ -78,7 +79,7 @@ class NetworkState:
         ValueError
             If the file is not one of a network state.
         """
-        entries = load_archive(path, [field.name for field in fields(cls)], kind="NetworkState")
+        entries: dict[str, Any] = load_archive(path, [field.name for field in fields(cls)], kind="NetworkState")
         try:
             return cls(**entries)
         except (TypeError, ValueError) as error:

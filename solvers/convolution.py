@@ -389,7 +389,7 @@ class ConvolutionalDictionary(Dictionary):
         """Return codes @ dictionary of the atoms that these kernels make."""
         images = np.zeros((codes.shape[0], *self.plane_shape))
         for n, image in enumerate(images):
-            if sparse.issparse(codes):
+            if not isinstance(codes, np.ndarray):
                 entries = slice(codes.indptr[n], codes.indptr[n + 1])
                 atoms, values = codes.indices[entries], codes.data[entries]
             else:

@@ -143,7 +143,7 @@ class DenseGram:
 
     @cached_property
     def _inhibition(self) -> LateralInhibition | InhibitionOnDemand:
-        if self._on_demand:
+        if self._gram is None:
             return InhibitionOnDemand(self._atoms.shape[0], self._atoms.gram_rows)
         return LateralInhibition.unchecked(self._gram)
 
@@ -163,6 +163,7 @@ class DenseGram:
         """Of the rows that were computed on demand, for one signal."""
         if not self._on_demand:
             return 0
+        assert isinstance(self._inhibition, InhibitionOnDemand)
         return self._inhibition.n_stored * self._atoms.shape[0] * self._atoms.features_of_atom
 
     def optimal_codes(
@@ -221,6 +222,7 @@ class OwnWeights:
         self, problem: LassoProblem, signals: np.ndarray, start: CompressedRows, max_rounds: int | None = None
     ) -> ActiveSets:
         """As `DenseGram.optimal_codes`."""
+        assert problem.feature_weights is not None
         weights = problem.feature_weights.astype(np.float64, copy=False)
 
         def solve(part: np.ndarray, most: int, codes: np.ndarray, report: np.ndarray) -> None:
@@ -253,6 +255,7 @@ class ConvolutionalGram:
     """
 
     def __init__(self, problem: LassoProblem) -> None:
+        assert isinstance(problem.dictionary, ConvolutionalDictionary)
         self._dictionary = problem.dictionary
         self.diagonal = problem.atoms.positive_squared_norms + problem.curvatures
         self.group_length = problem.dictionary.n_kernels

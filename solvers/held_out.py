@@ -88,6 +88,7 @@ def held_out_score(
 
 def _missed_energy(problem: LassoProblem, hidden: np.ndarray, *, tol: float, n_jobs: int | None) -> float:
     """Return 1/2 ||s_F - a_F D_F||^2, summed over the signals, of the features that are hidden."""
+    assert problem.atoms.rows is not None
     rows, signals, weights = problem.atoms.rows, problem.signals, problem.feature_weights
     seen = ~hidden
     codes = sparse.csr_array((problem.n_signals, problem.n_atoms))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -71,7 +72,8 @@ class _Arithmetic:
             decay = math.inf
         if not 0.0 < decay < 1.0:
             raise ValueError(f"tau * 2^tau_exp must lie between 0 and 1; got {tau} * 2^{tau_exp}")
-        self.tau = int(math.ldexp(decay, DECAY_BITS)) if self.is_fixed else decay
+        # An integer in integers, as potentials are.
+        self.tau: Any = int(math.ldexp(decay, DECAY_BITS)) if self.is_fixed else decay
         if self.is_fixed and self.tau == 0:
             raise ValueError(
                 f"tau * 2^tau_exp must be at least 2^-{DECAY_BITS} in fixed-point arithmetic, its unit; got "
@@ -129,14 +131,14 @@ class _Arithmetic:
     def received(self, connection: tuple[np.ndarray, int], message: np.ndarray) -> np.ndarray:
         """Return what a connection brings: the sum, and then the shift, which rounds downwards."""
         weights, exponent = connection
-        total = weights @ message
+        total: np.ndarray = weights @ message
         return total << exponent if exponent > 0 else total >> -exponent if exponent < 0 else total
 
     def shrunk(self, potential: np.ndarray, threshold: float) -> np.ndarray:
         """Return the soft threshold, as a message."""
         return self.sent(np.maximum(np.abs(potential) - threshold, 0) * np.sign(potential))
 
-    def sent(self, message: np.ndarray) -> np.ndarray:
+    def sent(self, message: Any) -> np.ndarray:
         """Return a message, which in integers has 24 bits."""
         if self.is_fixed:
             half = 2 ** (MESSAGE_BITS - 1)
@@ -155,7 +157,7 @@ class _Arithmetic:
         """Return tau a; in integers the quotient is rounded downwards."""
         return (activation * self.tau) >> DECAY_BITS if self.is_fixed else activation * self.tau
 
-    def number(self, name: str, value: float) -> int | float:
+    def number(self, name: str, value: float) -> Any:
         """Return a parameter that is a number of the arithmetic."""
         value = checks.non_negative_number(name, value)
         if self.is_fixed and value != int(value):
@@ -380,6 +382,7 @@ class LCA2Layer:
             self._input = numbers.scaled("input_vec", mantissas, input_exp)
         self.unit = 1.0
         self._potential, self._to_v1 = np.zeros((2, n_atoms), dtype=numbers.dtype)
+        self._residual: np.ndarray
         self._residual, self._to_r = np.zeros((2, n_features), dtype=numbers.dtype)
 
     @classmethod
@@ -407,6 +410,7 @@ class LCA2Layer:
         """
         penalty, values, _ = _of_problem(problem, signal, arithmetic)
         unit = _unit(unit, values, 2**14, arithmetic)
+        assert isinstance(problem.dictionary, np.ndarray)
         weights, threshold, height = problem.dictionary, penalty / unit, 0.0
         if arithmetic == "fixed":
             weights_exp = _mantissas(weights_exp).exponent_for(weights)

@@ -77,7 +77,8 @@ class PathResult:
     @cached_property
     def operations(self) -> OperationLedger:
         """What each signal took at all multiples, part by part; arrays of shape (n_signals,)."""
-        return added([result.operations for result in self.results], once=(DRIVE,))
+        ledgers = [result.operations for result in self.results if result.operations is not None]
+        return added(ledgers, once=(DRIVE,))
 
     @property
     def support_size(self) -> np.ndarray:

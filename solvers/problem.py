@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -292,7 +293,7 @@ class LassoProblem:
 
     def dense_signals(self) -> np.ndarray:
         """Return the signals as an array; of sparse ones a copy, which takes few of them at a time."""
-        if sparse.issparse(self.signals):
+        if not isinstance(self.signals, np.ndarray):
             return checks.read_only(self.signals.toarray())
         return self.signals
 
@@ -367,7 +368,7 @@ class LassoProblem:
             vars(other).update(correlations=self.correlations)
         return other
 
-    def subset(self, which: np.ndarray | slice) -> LassoProblem:
+    def subset(self, which: np.ndarray | Sequence[int] | slice) -> LassoProblem:
         """Return the problem of some of the signals; the dictionary is shared, not checked again.
 
         Parameters
@@ -395,7 +396,7 @@ class LassoProblem:
             vars(part).update(correlations=_rows(self.correlations, which))
         return part
 
-    def _selection(self, which: np.ndarray) -> np.ndarray:
+    def _selection(self, which: np.ndarray | Sequence[int]) -> np.ndarray:
         """Return the numbers or the mask of signals that `which` is, checked."""
         selection = np.asarray(which)
         if selection.size and selection.dtype.kind not in "iub":

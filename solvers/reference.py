@@ -112,6 +112,7 @@ def solve_coordinate_descent(
         method="coordinate_descent",
         tol=tol,
         n_steps=n_steps,
+        kind=SparseCodingResult,
         limit=limit,
         work=work._replace(bound=AT_MOST),
     )
@@ -188,6 +189,7 @@ def solve_lars(
         method="lars",
         tol=tol,
         n_steps=n_steps,
+        kind=SparseCodingResult,
         limit=limit,
         work=work._replace(bound=AT_LEAST),
     )
@@ -303,7 +305,7 @@ def _descend(
 ) -> _Solved:
     from sklearn.linear_model import Lasso
 
-    n_certificate_products = certificate_work(problem, np.count_nonzero(start))
+    n_certificate_products = certificate_work(problem, int(np.count_nonzero(start)))
     if measure(problem, start[np.newaxis]).duality_gap[0] <= tol * problem.energies[0]:
         return _Solved(start, 0, 0, n_certificate_products)
     length = np.sqrt(2.0 * problem.energies[0])
@@ -329,7 +331,7 @@ def _descend(
         n_sweeps += int(model.n_iter_)
         n_products += work_of_fit + int(model.n_iter_) * work_of_sweep
         code = model.coef_ * scaled.factors * length
-        n_certificate_products += certificate_work(problem, np.count_nonzero(code))
+        n_certificate_products += certificate_work(problem, int(np.count_nonzero(code)))
         gap = measure(problem, code[np.newaxis]).duality_gap[0]
         sklearn_tol *= 0.1
         # Below this scikit-learn's gap, a difference of numbers near one, is rounding.

@@ -59,7 +59,7 @@ class ProblemSetup:
         if self.feature_weights is not None:
             require_weighted_norms(self.atoms, self.feature_weights)
         self._weighted: ProblemSetup | None = None
-        self._kept: dict[Callable, Any] = {}
+        self._kept: dict[Callable[..., Any], Any] = {}
 
     @property
     def gram(self) -> np.ndarray:

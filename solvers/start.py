@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TypeAlias
+
 import numpy as np
 from scipy import sparse
 
@@ -9,7 +11,7 @@ from snn import checks
 from solvers.problem import LassoProblem
 from solvers.result import SparseCodingResult, as_sparse
 
-Start = np.ndarray | sparse.csr_array | SparseCodingResult | None
+Start: TypeAlias = np.ndarray | sparse.csr_array | SparseCodingResult | None
 """What solvers take as `start`; None is the zero code."""
 
 

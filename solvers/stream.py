@@ -56,6 +56,7 @@ class StreamResult(SparseCodingResult):
     @cached_property
     def operations(self) -> OperationLedger:
         """What each signal of the frame took, part by part."""
+        assert self.work is not None
         return ledger_of(self.work, **{NETWORK: self.network_operations})
 
 
@@ -254,6 +255,7 @@ class SparseCodingStream:
         mask = problem.feature_weights
         if mask is self._prepared.setup.feature_weights:
             return self._network
+        assert mask is not None
         if self._masked is None or not np.array_equal(self._masked[0], mask):
             self._masked = mask, _network_of(problem)
         return self._masked[1]
@@ -346,9 +348,9 @@ def _work_of_mixture(problem: LassoProblem, codes: Sequence[sparse.csr_array]) -
 
     Codes of earlier frames count in full, though only entries in the support of the last one are used.
     """
-    n_entries = sum(np.diff(code.indptr).astype(np.int64) for code in codes)
+    n_entries = np.sum([np.diff(code.indptr) for code in codes], axis=0, dtype=np.int64)
     n_products = len(codes) * (1 + len(codes))
-    return n_entries * problem.atoms.features_of_atom + n_products * problem.n_features
+    return np.asarray(n_entries * problem.atoms.features_of_atom + n_products * problem.n_features)
 
 
 def _row_sums(rows: sparse.sparray) -> np.ndarray:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import os
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from scipy import sparse
@@ -137,6 +138,10 @@ class ConvolutionalDictionaryLearning(ClassNamePrefixFeaturesOutMixin, Transform
     (2, 20, 24)
     """
 
+    learner_: KernelLearner
+    _seed: int
+    _n_passes: int
+
     def __init__(
         self,
         n_components: int = 32,
@@ -159,7 +164,7 @@ class ConvolutionalDictionaryLearning(ClassNamePrefixFeaturesOutMixin, Transform
         solver: Callable[..., SparseCodingResult] | None = None,
         transform_tol: float = 1e-6,
         dict_init: np.ndarray | None = None,
-        checkpoint: str | os.PathLike | None = None,
+        checkpoint: str | os.PathLike[str] | None = None,
         checkpoint_every: int = 50,
         callback: Callable[[KernelLearner], bool | None] | None = None,
         progress: bool = False,
@@ -423,7 +428,7 @@ class ConvolutionalDictionaryLearning(ClassNamePrefixFeaturesOutMixin, Transform
 
     # -- from scikit-learn's names to the learner's ----------------------------------------------
 
-    def _checked(self) -> tuple[int | None, dict, KernelSettings]:
+    def _checked(self) -> tuple[int | None, dict[str, Any], KernelSettings]:
         """Return workers, crops and settings; all parameters but those of the images are checked by then."""
         n_jobs = checks.worker_count("n_jobs", self.n_jobs)
         crops = self._crops()
@@ -452,7 +457,7 @@ class ConvolutionalDictionaryLearning(ClassNamePrefixFeaturesOutMixin, Transform
             replace_dead=self.replace_dead,
         )
 
-    def _crops(self) -> dict:
+    def _crops(self) -> dict[str, Any]:
         """Return the size of crops and batches, checked."""
         size = as_size("kernel_size", self.kernel_size)
         crop_size = as_size("crop_size", self.crop_size)
@@ -557,7 +562,7 @@ def _require_room(
         require_room(image.shape[:2], kernel_size, name=f"images[{k}]", hint=hint)
 
 
-def _rows(codes: sparse.sparray | np.ndarray) -> list[sparse.csr_array]:
+def _rows(codes: Any) -> list[sparse.csr_array]:
     """Return the rows of an array of codes."""
     if not sparse.issparse(codes):
         codes = checks.real_array("X", codes, shape=(None, None), meaning="(n_images, n_atoms), or a list")

@@ -216,7 +216,9 @@ def _approximations(
         reconstructed = problem.reconstruct(codes)
         return join_channels(reconstructed) if problem.positive else reconstructed
     # Least squares that keep the signs of the code gained nothing: 0.01 dB at most, DCT atoms.
-    atoms = join_channels(problem.dictionary) if problem.positive else problem.dictionary
+    rows = problem.atoms.rows
+    assert rows is not None
+    atoms = join_channels(rows) if problem.positive else rows
     projections = np.zeros_like(patches)
     n_nonzeros = np.count_nonzero(codes, axis=1)
     for n in np.unique(n_nonzeros[n_nonzeros > 0]):

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 
 import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
 from threadpoolctl import threadpool_limits
 
 from dictlearn.archives import Entry, json_object, read, refusing
@@ -240,7 +241,7 @@ class KernelLearner:
 
     # -- saving ---------------------------------------------------------------------------------
 
-    def save(self, path: str | os.PathLike, **extra: str | int) -> None:
+    def save(self, path: str | os.PathLike[str], **extra: str | int) -> None:
         """Write everything to `path` (npz), whole or not at all.
 
         Parameters
@@ -277,7 +278,7 @@ class KernelLearner:
         vars(self).update(copy.deepcopy(vars(other)))
 
     @classmethod
-    def load(cls, path: str | os.PathLike) -> KernelLearner:
+    def load(cls, path: str | os.PathLike[str]) -> KernelLearner:
         """Read a learner that `save` wrote; it continues bit for bit as if it had never stopped.
 
         Parameters
@@ -338,10 +339,11 @@ class KernelLearner:
         if not len(dead):
             return
         dictionary = problem.dictionary
+        assert isinstance(dictionary, ConvolutionalDictionary)
         left = problem.signals - problem.reconstruct(result.sparse_codes)
         height, width = dictionary.kernel_planes.shape[1:]
         planes = left.reshape(-1, *dictionary.plane_shape)
-        windows = np.lib.stride_tricks.sliding_window_view(planes, (height, width), axis=(1, 2))
+        windows = sliding_window_view(planes, (1, height, width))[:, :, :, 0]
         windows = windows[:, :: dictionary.plane_strides[0], :: dictionary.plane_strides[1]]
         energies = np.einsum("nijuv,nijuv->nij", windows, windows)
         rows, columns = (side // dictionary.stride for side in self._statistics.kernel_size)

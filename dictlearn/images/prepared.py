@@ -104,7 +104,7 @@ class PreparedImage:
         return image
 
     @property
-    def _shared(self) -> tuple[tuple[slice, slice], tuple[slice, slice]]:
+    def _shared(self) -> tuple[tuple[slice, ...], tuple[slice, ...]]:
         """Where the pixels are that are in the image and in the signal, in the one and in the other."""
         in_image, in_signal = [], []
         for whole, part, corner in zip(self.background.shape, self.prepared_shape, self.corner, strict=False):

@@ -11,6 +11,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -185,14 +186,14 @@ def check_gradients(
     Lin and Tang (2018), arXiv:1805.08952, equations 9 to 12.
     """
     checks.instance_of("network", network, TwoPhaseNetwork)
-    durations = checks.real_array("durations", durations, shape=(None,), meaning="one after the other")
-    if durations[0] <= 0.0 or (np.diff(durations) <= 0.0).any():
-        raise ValueError(f"durations must be positive and increase; got {durations.tolist()}")
+    lengths = checks.real_array("durations", durations, shape=(None,), meaning="one after the other")
+    if lengths[0] <= 0.0 or (np.diff(lengths) <= 0.0).any():
+        raise ValueError(f"durations must be positive and increase; got {lengths.tolist()}")
     task = Task.checked(network, signals, penalty, reweighting, mask)
-    settling = max(SETTLING, SETTLING_RATIO * float(durations[-1]))
+    settling = max(SETTLING, SETTLING_RATIO * float(lengths[-1]))
     kappa, settling, initial_potential, *_ = checked_phases(kappa, settling, initial_potential)
 
-    options = {
+    options: dict[str, Any] = {
         "penalty": task.penalty,
         "kappa": kappa,
         "reweighting": task.reweighting,
@@ -212,10 +213,10 @@ def check_gradients(
     rows = [slice(k, k + 1) for k in range(len(chosen))]
     gradients = _gradients(network, mismatch, codes, signals, known)
 
-    alone = np.empty((2, len(rules.READOUTS), len(LAYERS), len(durations), len(chosen)))
+    alone = np.empty((2, len(rules.READOUTS), len(LAYERS), len(lengths), len(chosen)))
     together = np.empty(alone.shape[:-1])
     same_code = np.empty(alone.shape[1:])
-    for t, duration in enumerate(durations):
+    for t, duration in enumerate(lengths):
         phases = network.run(signals, duration=float(duration), mask=mask, **options)
         for r, readout in enumerate(rules.READOUTS):
             seen = _Seen.of(network, phases, kappa, readout, mask)
@@ -228,7 +229,7 @@ def check_gradients(
                 alone[:, r, :, t, k] = _compared(seen.updates(row), gradient)
     return GradientCheck(
         readouts=rules.READOUTS,
-        durations=durations,
+        durations=lengths,
         cosine=alone[0],
         error=alone[1],
         same_code_error=same_code,
@@ -304,7 +305,7 @@ class _Seen:
         readout: str,
         mask: np.ndarray | None,
     ) -> _Seen:
-        seen = {"readout": readout, "mask": mask}
+        seen: dict[str, Any] = {"readout": readout, "mask": mask}
         return cls(
             codes=rules.code(phases[1], readout=readout),
             g_d=rules.reconstruction_gradient(*phases, **seen),
@@ -316,7 +317,7 @@ class _Seen:
         """Return what the rules would subtract from F, B and H at a step of one."""
         codes, g_d = self.codes[row], self.g_d[row]
         n_atoms, n_inputs = codes.shape[1], g_d.shape[1]
-        change = {"kappa": self.kappa, "step": -1.0, "least": -np.inf}
+        change: dict[str, Any] = {"kappa": self.kappa, "step": -1.0, "least": -np.inf}
         # The transposes of rows, as the rules take them.
         feedforward = np.zeros((n_inputs, n_atoms)).T
         feedback, lateral = np.zeros((n_atoms, n_inputs)).T, np.zeros((n_atoms, n_atoms)).T

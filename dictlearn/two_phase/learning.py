@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import copy
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sized
 from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 from tqdm import tqdm
@@ -22,6 +23,9 @@ from dictlearn.two_phase.settings import LearningSettings
 from dictlearn.two_phase.start import random_dictionary, starting_network
 from dictlearn.two_phase.threads import learning_threads, thread_count
 from snn import checks
+
+Batch = TypeVar("Batch", bound=Sized)
+"""What says which signals are in a batch: their numbers, wherever these are."""
 
 
 def learn_dictionary(
@@ -39,7 +43,7 @@ def learn_dictionary(
     progress: bool = False,
     callback: Callable[[TwoPhaseLearner], bool | None] | None = None,
     callback_every: int = RECORD_EVERY,
-    checkpoint: str | os.PathLike | None = None,
+    checkpoint: str | os.PathLike[str] | None = None,
     checkpoint_every: int = 10_000,
 ) -> TwoPhaseLearner:
     """Learn a dictionary for non-negative signals with the two-phase spiking network.
@@ -221,7 +225,7 @@ def continue_learning(
     progress: bool = False,
     callback: Callable[[TwoPhaseLearner], bool | None] | None = None,
     callback_every: int = RECORD_EVERY,
-    checkpoint: str | os.PathLike | None = None,
+    checkpoint: str | os.PathLike[str] | None = None,
     checkpoint_every: int = 10_000,
     any_start: bool = False,
 ) -> None:
@@ -298,16 +302,16 @@ def continue_learning(
 def learn_all(
     learner: TwoPhaseLearner,
     n_signals: int,
-    learn: Callable[[np.ndarray], float],
+    learn: Callable[[Batch], float],
     *,
-    batches: Callable[..., Iterable[np.ndarray]],
+    batches: Callable[..., Iterable[Batch]],
     data: Callable[[], str],
     n_samples: int | None,
     rng: int | np.random.Generator | None,
     progress: bool,
     callback: Callable[[TwoPhaseLearner], bool | None] | None,
     callback_every: int,
-    checkpoint: str | os.PathLike | None,
+    checkpoint: str | os.PathLike[str] | None,
     checkpoint_every: int,
     any_start: bool,
 ) -> None:
@@ -360,8 +364,8 @@ def learn_all(
 
 def learn_batches(
     learner: TwoPhaseLearner,
-    batches: Iterable[np.ndarray],
-    learn: Callable[[np.ndarray], float],
+    batches: Iterable[Batch],
+    learn: Callable[[Batch], float],
     *,
     n_samples: int,
     progress: bool = False,

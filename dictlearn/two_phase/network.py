@@ -146,9 +146,7 @@ class TwoPhaseNetwork:
         else:
             gain = gamma
         return SpikingNetwork(
-            BlockWeights(
-                self.n_inputs + self.n_atoms, list(blocks(feedforward, feedback, lateral, gamma=gain))
-            ),
+            BlockWeights(self.n_inputs + self.n_atoms, blocks(feedforward, feedback, lateral, gamma=gain)),
             (1.0 - gamma) * task.drives[0],
             firing_thresholds(self.lateral, self.n_inputs),
         )
@@ -258,6 +256,7 @@ class TwoPhaseNetwork:
         )
         first = simulate(without, duration, state=state, record_spikes=True)
         # As in `run_phases`: feedback acts on the filtered spikes, so that it acts at once.
+        assert first.spikes is not None
         filtered = np.bincount(
             first.spikes.neurons,
             weights=np.exp(first.spikes.times - duration),
@@ -272,6 +271,7 @@ class TwoPhaseNetwork:
             time=first.state.time,
         )
         second = simulate(with_feedback, duration, state=state, record_spikes=True)
+        assert second.spikes is not None
         return SpikeTrain(
             times=np.concatenate([first.spikes.times, second.spikes.times]),
             neurons=np.concatenate([first.spikes.neurons, second.spikes.neurons]),

@@ -47,12 +47,12 @@ class DigitalState:
                 f"(n_slots, n_neurons); got {shape}, {self.synaptic_current.shape} and {self.pending.shape}"
             )
 
-    def save(self, path: str | os.PathLike) -> None:
+    def save(self, path: str | os.PathLike[str]) -> None:
         """Write the state to `path` (npz), completely or not at all."""
         save_archive(path, {field.name: getattr(self, field.name) for field in fields(self)})
 
     @classmethod
-    def load(cls, path: str | os.PathLike) -> DigitalState:
+    def load(cls, path: str | os.PathLike[str]) -> DigitalState:
         """Read a state that `save` wrote.
 
         Raises

@@ -134,8 +134,8 @@ class StencilWeights(Weights):
         sent = amounts.reshape(*amounts.shape[:-1], *self.grid_shape, self.n_channels)
         received = np.zeros(sent.shape)
         for i, j, sources, targets in self._offsets():
-            received[(..., *targets, slice(None))] += (
-                sent[(..., *sources, slice(None))] @ self.values[:, i, j]
+            received[..., targets[0], targets[1], :] += (
+                sent[..., sources[0], sources[1], :] @ self.values[:, i, j]
             )
         return received.reshape(amounts.shape)
 
@@ -154,7 +154,7 @@ class StencilWeights(Weights):
         """See `Weights`; offsets beyond the grid are included."""
         return np.tile(np.abs(self.values).max(axis=(0, 1, 2)), self.grid_shape[0] * self.grid_shape[1])
 
-    def _offsets(self) -> Iterator[tuple[int, int, tuple[slice, slice], tuple[slice, slice]]]:
+    def _offsets(self) -> Iterator[tuple[int, int, tuple[slice, ...], tuple[slice, ...]]]:
         """Yield the indices of each offset in `values`, its sources, and their targets on the grid."""
         for i in range(self.values.shape[1]):
             for j in range(self.values.shape[2]):

@@ -76,7 +76,9 @@ class SignPairWeights(Weights):
 
     def kernel_form(self) -> Rows:
         """See `Weights`."""
-        return self.lateral.kernel_form()._replace(cross=same_type(self.cross, np.float64))
+        form = self.lateral.kernel_form()
+        assert isinstance(form, Rows)
+        return form._replace(cross=same_type(self.cross, np.float64))
 
     def toarray(self) -> np.ndarray:
         """Return the 2n x 2n weights as a dense array, for small networks and tests."""
