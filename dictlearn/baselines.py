@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
+from numpy.typing import ArrayLike
 from tqdm import tqdm
 
 from dictlearn.atoms import checked_atoms, unit_norm
@@ -57,9 +58,9 @@ class LearningCurve:
 
 
 def learn_by_gradient_descent(
-    signals: np.ndarray,
+    signals: ArrayLike,
     *,
-    start: np.ndarray,
+    start: ArrayLike,
     penalty: float,
     n_samples: int,
     step: float,
@@ -203,7 +204,7 @@ def learn_with_scikit_learn(
     return _curve("scikit-learn", learn, signals, dictionary, n_samples, batch_size, marks, seed, progress)
 
 
-def _checked(signals: np.ndarray, start: np.ndarray, penalty: float) -> tuple[np.ndarray, np.ndarray, float]:
+def _checked(signals: ArrayLike, start: ArrayLike, penalty: float) -> tuple[np.ndarray, np.ndarray, float]:
     """Return the signals, a dictionary of unit-norm atoms that may be written to, and the penalty."""
     signals = checked_signals(signals, None)
     start = checked_atoms("start", start, n_features=signals.shape[1])

@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted
@@ -145,7 +146,7 @@ class SpikingDictionaryLearning(
         self,
         n_components: int | None = None,
         *,
-        alpha: float | np.ndarray = 0.1,
+        alpha: float | ArrayLike = 0.1,
         max_iter: int = 10,
         batch_size: int = 32,
         split_channels: bool = True,
@@ -156,9 +157,9 @@ class SpikingDictionaryLearning(
         readout: str = "currents",
         weight_format: FixedPoint | None = None,
         steps: Steps | None = None,
-        transform_alpha: float | np.ndarray | None = None,
+        transform_alpha: float | ArrayLike | None = None,
         positive_code: bool = True,
-        dict_init: np.ndarray | TwoPhaseNetwork | None = None,
+        dict_init: ArrayLike | TwoPhaseNetwork | None = None,
         replace_dead: bool = False,
         tol: float = 1e-6,
         checkpoint: str | os.PathLike[str] | None = None,
@@ -197,7 +198,7 @@ class SpikingDictionaryLearning(
     # -- learning --------------------------------------------------------------------------------
 
     @with_callbacks
-    def fit(self, X: np.ndarray, y: None = None) -> SpikingDictionaryLearning:
+    def fit(self, X: ArrayLike, y: None = None) -> SpikingDictionaryLearning:
         """Learn from `max_iter` passes through signals, in a new random order each, from the start.
 
         Parameters
@@ -224,7 +225,7 @@ class SpikingDictionaryLearning(
             self._fit(X, y)
         return self
 
-    def partial_fit(self, X: np.ndarray, y: None = None) -> SpikingDictionaryLearning:
+    def partial_fit(self, X: ArrayLike, y: None = None) -> SpikingDictionaryLearning:
         """Learn from signals once, in their order and in batches of `batch_size`; one signal is enough.
 
         The first call, unless it follows `fit`, sets the number of atoms, the start, and what `amplitude`
@@ -274,7 +275,7 @@ class SpikingDictionaryLearning(
                 learner.learn(signals[batch], mask=known, n_threads=n_threads, executor=executor)
         return self
 
-    def _fit(self, X: np.ndarray, y: None) -> None:
+    def _fit(self, X: ArrayLike, y: None) -> None:
         settings = self._settings()
         is_split = checks.flag("split_channels", self.split_channels)
         array = checked_input(self, X, reset=True)
@@ -321,7 +322,7 @@ class SpikingDictionaryLearning(
 
     # -- coding ----------------------------------------------------------------------------------
 
-    def transform(self, X: np.ndarray) -> np.ndarray:
+    def transform(self, X: ArrayLike) -> np.ndarray:
         """Return the codes of signals, shape (n_signals, n_components); float32 for float32 signals.
 
         Parameters
@@ -331,7 +332,7 @@ class SpikingDictionaryLearning(
         array = self._fitted_input(X)
         return self._encode(array).codes.astype(array.dtype)
 
-    def encode(self, X: np.ndarray) -> SpikingCodingResult:
+    def encode(self, X: ArrayLike) -> SpikingCodingResult:
         """Return the codes of signals with their certificates, in float64: the result of `solve_spiking`.
 
         The objective is that of the signals as the network sees them, both channels; with
@@ -348,7 +349,7 @@ class SpikingDictionaryLearning(
         """
         return self._encode(self._fitted_input(X))
 
-    def inverse_transform(self, X: np.ndarray) -> np.ndarray:
+    def inverse_transform(self, X: ArrayLike) -> np.ndarray:
         """Return the signals of codes, ``codes @ components_``; float32 for float32 codes.
 
         Parameters
@@ -360,7 +361,7 @@ class SpikingDictionaryLearning(
         codes = checked_codes(X, len(components))
         return (codes @ components).astype(codes.dtype, copy=False)
 
-    def score(self, X: np.ndarray, y: None = None) -> float:
+    def score(self, X: ArrayLike, y: None = None) -> float:
         """Return how well codes of four fifths of the features predict the last fifth; 1 at best.
 
         The share of the energy that is predicted: `solvers.held_out_score`, with both channels of a feature
@@ -505,7 +506,7 @@ class SpikingDictionaryLearning(
 
     # -- the problem of coding -------------------------------------------------------------------
 
-    def _fitted_input(self, X: np.ndarray) -> np.ndarray:
+    def _fitted_input(self, X: ArrayLike) -> np.ndarray:
         check_is_fitted(self, "learner_")
         return checked_input(self, X, reset=False)
 
@@ -553,7 +554,7 @@ class SpikingDictionaryLearning(
         return tags
 
 
-def _checked_penalty(name: str, value: float | np.ndarray) -> float | np.ndarray:
+def _checked_penalty(name: str, value: ArrayLike) -> float | np.ndarray:
     """Return a positive number, or an array of them."""
     if np.ndim(value) == 0:
         return checks.positive_number(name, value)

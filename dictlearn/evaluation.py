@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import ArrayLike
 from tqdm import tqdm
 
 from dictlearn.atoms import require_positive_norms, unit_norm
@@ -63,10 +64,10 @@ class AtomMatch:
 
 
 def mean_objective(
-    dictionary: np.ndarray,
-    signals: np.ndarray,
+    dictionary: ArrayLike,
+    signals: ArrayLike,
     *,
-    penalty: float | np.ndarray,
+    penalty: float | ArrayLike,
     normalise: bool = True,
     n_jobs: int | None = None,
     progress: bool = False,
@@ -136,7 +137,7 @@ def mean_objective(
     return DictionaryScore(objective=total / len(signals), worst_gap=worst, nonzeros=nonzeros / len(signals))
 
 
-def match_atoms(dictionary: np.ndarray, other: np.ndarray) -> AtomMatch:
+def match_atoms(dictionary: ArrayLike, other: ArrayLike) -> AtomMatch:
     """Return how well the atoms of `other`, for example planted ones, are found in a dictionary.
 
     Parameters

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from snn import checks
 
@@ -10,7 +11,7 @@ from snn import checks
 SMALLEST_NORM, LARGEST_NORM = 1e-150, 1e150
 
 
-def checked_signals(signals: np.ndarray, n_inputs: int | None, *, first: int = 0) -> np.ndarray:
+def checked_signals(signals: ArrayLike, n_inputs: int | None, *, first: int = 0) -> np.ndarray:
     """Return signals as a float array, shape (n_signals, n_inputs), having checked their signs.
 
     Parameters
@@ -26,7 +27,7 @@ def checked_signals(signals: np.ndarray, n_inputs: int | None, *, first: int = 0
 
 
 def checked_known_signals(
-    signals: np.ndarray, n_inputs: int | None, mask: np.ndarray | None, *, first: int = 0
+    signals: ArrayLike, n_inputs: int | None, mask: ArrayLike | None, *, first: int = 0
 ) -> tuple[np.ndarray, np.ndarray | None]:
     """Return signals as a float array, shape (n_signals, n_inputs), and their mask, having checked both.
 
@@ -60,7 +61,7 @@ def checked_known_signals(
     return signals, mask
 
 
-def checked_mask(mask: np.ndarray, shape: tuple[int, int]) -> np.ndarray:
+def checked_mask(mask: ArrayLike, shape: tuple[int, int]) -> np.ndarray:
     """Return a mask of signals as an array of bool, of their shape, having checked it.
 
     Parameters

@@ -7,13 +7,13 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from snn import checks
 from snn.state import NetworkState
 from snn.weights import Weights, as_weights
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
     from scipy import sparse
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from snn import checks
 from snn.network import SpikingNetwork
@@ -37,6 +38,12 @@ class SpikeTrain:
     n_neurons: int
     start: float
     stop: float
+
+    if TYPE_CHECKING:  # what is accepted is more than what is kept
+
+        def __init__(
+            self, *, times: ArrayLike, neurons: ArrayLike, n_neurons: int, start: float, stop: float
+        ) -> None: ...
 
     def __post_init__(self) -> None:
         times, neurons = np.asarray(self.times), np.asarray(self.neurons)

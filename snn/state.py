@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from snn import checks
 from snn.archive import load_archive, save_archive
@@ -29,6 +30,12 @@ class NetworkState:
     membrane_potential: np.ndarray
     synaptic_current: np.ndarray
     time: float = 0.0
+
+    if TYPE_CHECKING:  # what is accepted is more than what is kept
+
+        def __init__(
+            self, *, membrane_potential: ArrayLike, synaptic_current: ArrayLike, time: float = 0.0
+        ) -> None: ...
 
     def __post_init__(self) -> None:
         potential = checks.real_array(
@@ -79,7 +86,9 @@ class NetworkState:
         ValueError
             If the file is not one of a network state.
         """
-        entries: dict[str, Any] = load_archive(path, [field.name for field in fields(cls)], kind="NetworkState")
+        entries: dict[str, Any] = load_archive(
+            path, [field.name for field in fields(cls)], kind="NetworkState"
+        )
         try:
             return cls(**entries)
         except (TypeError, ValueError) as error:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from snn import checks
 from solvers.path import PathResult, path
@@ -72,7 +73,7 @@ class CodePathDisplay:
     def from_estimator(
         cls,
         estimator: SpikingSparseCoder,
-        X: np.ndarray,
+        X: ArrayLike,
         *,
         signal: int = 0,
         ax: Axes | None = None,

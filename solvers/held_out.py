@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy import sparse
 
 from snn import checks
@@ -17,7 +18,7 @@ def held_out_score(
     problem: LassoProblem,
     *,
     n_folds: int = 5,
-    fold_of: np.ndarray | None = None,
+    fold_of: ArrayLike | None = None,
     tol: float = 1e-6,
     n_jobs: int | None = None,
 ) -> float:
@@ -126,7 +127,7 @@ def _folds(n_features: int, n_folds: int) -> np.ndarray:
     return np.random.default_rng(0).permutation(n_features) % n_folds
 
 
-def _checked_folds(fold_of: np.ndarray, n_features: int) -> np.ndarray:
+def _checked_folds(fold_of: ArrayLike, n_features: int) -> np.ndarray:
     numbers = np.asarray(fold_of)
     if numbers.dtype.kind not in "iu":
         raise TypeError(f"fold_of must be an array of integers; got dtype {numbers.dtype}")

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from snn import checks
 from snn.digital import FixedPoint
@@ -169,7 +170,7 @@ class _Arithmetic:
             )
         return self.dtype(value)
 
-    def vector(self, name: str, value: np.ndarray, length: int) -> np.ndarray:
+    def vector(self, name: str, value: ArrayLike, length: int) -> np.ndarray:
         """Return a parameter that is a vector of the arithmetic, truncated towards zero in integers."""
         vector = checks.real_array(name, value, shape=(length,), meaning="one number for each neuron")
         if self.is_fixed and np.abs(vector).max() >= 2 ** (MESSAGE_BITS - 1):
@@ -222,8 +223,8 @@ class LCA1Layer:
 
     def __init__(
         self,
-        weights: np.ndarray,
-        bias: np.ndarray,
+        weights: ArrayLike,
+        bias: ArrayLike,
         weights_exp: int = 0,
         threshold: float = 1,
         tau: float = 0.1,
@@ -348,8 +349,8 @@ class LCA2Layer:
 
     def __init__(
         self,
-        weights: np.ndarray,
-        input_vec: np.ndarray,
+        weights: ArrayLike,
+        input_vec: ArrayLike,
         weights_exp: int = 0,
         input_exp: int = 0,
         threshold: float = 1,

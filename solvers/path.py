@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from functools import cached_property, partial
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy import sparse
 from tqdm import tqdm
 
@@ -93,7 +94,7 @@ class PathResult:
 
 def path(
     problem: LassoProblem,
-    multiples: np.ndarray | None = None,
+    multiples: ArrayLike | None = None,
     *,
     n_multiples: int = 100,
     smallest: float = 1e-3,
@@ -225,7 +226,7 @@ def _default_multiples(problem: LassoProblem, n_multiples: int, smallest: float)
     return np.geomspace(largest, largest * smallest, n_multiples)
 
 
-def _checked_multiples(multiples: np.ndarray) -> np.ndarray:
+def _checked_multiples(multiples: ArrayLike) -> np.ndarray:
     multiples = checks.real_array("multiples", multiples, shape=(None,), meaning="one number a penalty")
     if multiples.min() <= 0.0:
         raise ValueError(f"multiples must be positive; got {multiples.min()}")

@@ -17,9 +17,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from snn import checks
 from solvers._kernels.precision import SMALLEST, UNIT_ROUNDOFF, WITHIN
@@ -55,6 +56,10 @@ class L1(Penalty):
     """
 
     weights: float | np.ndarray
+
+    if TYPE_CHECKING:  # what is accepted is more than what is kept
+
+        def __init__(self, weights: ArrayLike) -> None: ...
 
     is_elastic_net = True
 
@@ -156,6 +161,10 @@ class ElasticNet(Penalty):
 
     l1: float | np.ndarray
     l2: float | np.ndarray
+
+    if TYPE_CHECKING:  # what is accepted is more than what is kept
+
+        def __init__(self, l1: ArrayLike, l2: ArrayLike) -> None: ...
 
     is_elastic_net = True
 

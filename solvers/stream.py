@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy import sparse
 
 from snn import OperationCounts, checks
@@ -113,12 +114,12 @@ class SparseCodingStream:
 
     def __init__(
         self,
-        dictionary: np.ndarray | ConvolutionalDictionary,
-        penalty: float | np.ndarray | Penalty,
+        dictionary: ArrayLike | ConvolutionalDictionary,
+        penalty: float | ArrayLike | Penalty,
         *,
         positive: bool = False,
-        gram: np.ndarray | None = None,
-        mask: np.ndarray | None = None,
+        gram: ArrayLike | None = None,
+        mask: ArrayLike | None = None,
     ) -> None:
         self._prepared = PreparedLasso(dictionary, penalty, positive=positive, gram=gram, mask=mask)
         self._n_features = self._prepared.setup.atoms.shape[1]
@@ -143,9 +144,9 @@ class SparseCodingStream:
 
     def code(
         self,
-        frame: np.ndarray,
+        frame: ArrayLike,
         *,
-        mask: np.ndarray | None = None,
+        mask: ArrayLike | None = None,
         tol: float = 1e-3,
         max_spikes: int | None = None,
         max_seconds: float | None = None,
@@ -260,7 +261,7 @@ class SparseCodingStream:
             self._masked = mask, _network_of(problem)
         return self._masked[1]
 
-    def _checked_frame(self, frame: np.ndarray, mask: np.ndarray | None) -> np.ndarray:
+    def _checked_frame(self, frame: ArrayLike, mask: np.ndarray | None) -> np.ndarray:
         """Return the frame with one signal a row, with zeros where its mask is False."""
         n_features = self._n_features
         meaning = "(n_features,) or (n_signals, n_features)"

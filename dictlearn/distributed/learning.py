@@ -9,6 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from dictlearn.archives import digest
 from dictlearn.distributed.data import Blocks, NpyFile, Rows, samples_of
@@ -37,10 +38,10 @@ def learn_dictionary_on(
     data: Data,
     n_atoms: int | None = None,
     *,
-    penalty: float | np.ndarray | None = None,
+    penalty: float | ArrayLike | None = None,
     settings: LearningSettings | None = None,
     n_samples: int | None = None,
-    start: np.ndarray | TwoPhaseNetwork | None = None,
+    start: ArrayLike | TwoPhaseNetwork | None = None,
     replace_dead: bool = False,
     rng: int | np.random.Generator | None = None,
     rows_per_task: int = 64,

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from itertools import product
 
 import numpy as np
+from numpy.typing import ArrayLike
 from tqdm import tqdm
 
 from dictlearn.images.channels import join_channels, split_channels
@@ -62,12 +63,12 @@ class DenoisingResult:
 
 
 def denoise(
-    image: np.ndarray,
-    dictionary: np.ndarray,
+    image: ArrayLike,
+    dictionary: ArrayLike,
     *,
     patch_size: int | tuple[int, int],
     noise_level: float | None = None,
-    penalty: float | np.ndarray | None = None,
+    penalty: float | ArrayLike | None = None,
     stride: int = 1,
     project: bool = True,
     n_jobs: int | None = None,
@@ -180,7 +181,7 @@ def denoise(
     )
 
 
-def _checked_dictionary(value: np.ndarray, n_pixels: int) -> tuple[np.ndarray, bool]:
+def _checked_dictionary(value: ArrayLike, n_pixels: int) -> tuple[np.ndarray, bool]:
     """Return the dictionary, and whether its atoms have two channels."""
     dictionary = checks.real_array("dictionary", value, shape=(None, None), meaning="(n_atoms, n_features)")
     n_features = dictionary.shape[1]

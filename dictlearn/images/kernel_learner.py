@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
+from numpy.typing import ArrayLike
 from threadpoolctl import threadpool_limits
 
 from dictlearn.archives import Entry, json_object, read, refusing
@@ -109,31 +110,31 @@ class KernelLearner:
         Of each kernel, how many images there were when a code last had it.
     """
 
-    def __init__(self, kernels: np.ndarray, settings: KernelSettings) -> None:
+    def __init__(self, kernels: ArrayLike, settings: KernelSettings) -> None:
         has_channels = np.ndim(kernels) == 4
-        kernels = checks.real_array(
+        array = checks.real_array(
             "kernels",
             kernels,
             shape=(None, None, None, None) if has_channels else (None, None, None),
             meaning="(n_kernels, height, width[, n_channels])",
         )
         checks.instance_of("settings", settings, KernelSettings)
-        largest = np.abs(kernels).max(axis=tuple(range(1, kernels.ndim)))
+        largest = np.abs(array).max(axis=tuple(range(1, array.ndim)))
         if not largest.all():
             raise ValueError(
                 f"kernels must have positive norms; got zeros for kernel {int(np.argmin(largest))}"
             )
         # Divided first, by a power of two, because squares may leave the range of floats.
-        kernels = np.ldexp(kernels.T, -np.frexp(largest)[1]).T
-        norms = np.linalg.norm(kernels.reshape(len(kernels), -1), axis=1)
+        array = np.ldexp(array.T, -np.frexp(largest)[1]).T
+        norms = np.linalg.norm(array.reshape(len(array), -1), axis=1)
         self.settings = settings
-        self._shape = kernels.shape
-        self._kernels = (kernels.T / norms).T.reshape(len(kernels), kernels.shape[1] * kernels.shape[2], -1)
+        self._shape = array.shape
+        self._kernels = (array.T / norms).T.reshape(len(array), array.shape[1] * array.shape[2], -1)
         self._statistics = KernelStatistics(
-            len(kernels), kernels.shape[1:3], self._kernels.shape[2], settings.stride
+            len(array), array.shape[1:3], self._kernels.shape[2], settings.stride
         )
         self.n_samples = self.n_batches = self.n_replaced = 0
-        self.last_used = np.zeros(len(kernels), dtype=np.int64)
+        self.last_used = np.zeros(len(array), dtype=np.int64)
         self._history: list[tuple[float, ...]] = []
 
     @property
@@ -159,7 +160,7 @@ class KernelLearner:
         columns = np.array(self._history, dtype=float).reshape(-1, len(HISTORY)).T
         return dict(zip(HISTORY, columns, strict=True))
 
-    def learn(self, images: np.ndarray, *, n_jobs: int | None = None) -> SpikingCodingResult:
+    def learn(self, images: ArrayLike, *, n_jobs: int | None = None) -> SpikingCodingResult:
         """Learn from a batch of images: code them by spikes, and improve the kernels.
 
         Parameters
@@ -191,7 +192,7 @@ class KernelLearner:
         vars(self).update(vars(new))
         return result
 
-    def _learn(self, images: np.ndarray, n_jobs: int | None) -> SpikingCodingResult:
+    def _learn(self, images: ArrayLike, n_jobs: int | None) -> SpikingCodingResult:
         settings = checks.instance_of("settings", self.settings, KernelSettings)
         if settings.stride != self._statistics.stride:
             raise ValueError(
@@ -217,7 +218,7 @@ class KernelLearner:
         self._record(problem, result)
         return result
 
-    def _checked(self, images: np.ndarray) -> np.ndarray:
+    def _checked(self, images: ArrayLike) -> np.ndarray:
         """Return images as floats, or raise TypeError or ValueError."""
         channels = self._shape[3:]
         pixels = checks.real_array(

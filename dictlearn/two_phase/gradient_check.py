@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from dictlearn.two_phase import rules
 from dictlearn.two_phase.arguments import Task, checked_phases
@@ -116,14 +117,14 @@ class GradientCheck:
 
 def check_gradients(
     network: TwoPhaseNetwork,
-    signals: np.ndarray,
+    signals: ArrayLike,
     *,
-    penalty: float | np.ndarray,
+    penalty: float | ArrayLike,
     kappa: float = 0.7,
     durations: Sequence[float] = DURATIONS,
     initial_potential: float = 0.5,
-    reweighting: np.ndarray | None = None,
-    mask: np.ndarray | None = None,
+    reweighting: ArrayLike | None = None,
+    mask: ArrayLike | None = None,
     n_jobs: int | None = None,
 ) -> GradientCheck:
     """Compare the updates of a two-phase network with the gradients that they approximate.

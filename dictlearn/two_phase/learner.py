@@ -9,6 +9,7 @@ from concurrent.futures import Executor
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from dictlearn.atoms import unit_norm
 from dictlearn.signals import checked_known_signals
@@ -151,9 +152,9 @@ class TwoPhaseLearner:
 
     def learn(
         self,
-        signals: np.ndarray,
+        signals: ArrayLike,
         *,
-        mask: np.ndarray | None = None,
+        mask: ArrayLike | None = None,
         n_threads: int = 1,
         executor: Executor | None = None,
     ) -> float:

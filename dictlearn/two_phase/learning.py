@@ -7,9 +7,10 @@ import os
 from collections.abc import Callable, Iterable, Sized
 from functools import partial
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
+from numpy.typing import ArrayLike
 from tqdm import tqdm
 
 from dictlearn.archives import digest, require_path
@@ -29,14 +30,14 @@ Batch = TypeVar("Batch", bound=Sized)
 
 
 def learn_dictionary(
-    signals: np.ndarray,
+    signals: ArrayLike,
     n_atoms: int | None = None,
     *,
-    mask: np.ndarray | None = None,
-    penalty: float | np.ndarray | None = None,
+    mask: ArrayLike | None = None,
+    penalty: float | ArrayLike | None = None,
     settings: LearningSettings | None = None,
     n_samples: int | None = None,
-    start: np.ndarray | TwoPhaseNetwork | None = None,
+    start: ArrayLike | TwoPhaseNetwork | None = None,
     replace_dead: bool = False,
     rng: int | np.random.Generator | None = None,
     n_jobs: int | None = None,
@@ -113,13 +114,13 @@ def learn_dictionary(
 
 
 def new_learner(
-    signals: np.ndarray,
+    signals: ArrayLike,
     n_atoms: int | None = None,
     *,
-    mask: np.ndarray | None = None,
-    penalty: float | np.ndarray | None = None,
+    mask: ArrayLike | None = None,
+    penalty: float | ArrayLike | None = None,
     settings: LearningSettings | None = None,
-    start: np.ndarray | TwoPhaseNetwork | None = None,
+    start: ArrayLike | TwoPhaseNetwork | None = None,
     replace_dead: bool = False,
     rng: int | np.random.Generator | None = None,
 ) -> TwoPhaseLearner:
@@ -172,9 +173,9 @@ def learner_for(
     n_atoms: int | None,
     *,
     scale: Callable[[float], float],
-    penalty: float | np.ndarray | None,
+    penalty: Any,
     settings: LearningSettings | None,
-    start: np.ndarray | TwoPhaseNetwork | None,
+    start: ArrayLike | TwoPhaseNetwork | None,
     replace_dead: bool,
     rng: int | np.random.Generator | None,
 ) -> TwoPhaseLearner:
@@ -216,9 +217,9 @@ def learner_for(
 
 def continue_learning(
     learner: TwoPhaseLearner,
-    signals: np.ndarray,
+    signals: ArrayLike,
     *,
-    mask: np.ndarray | None = None,
+    mask: ArrayLike | None = None,
     n_samples: int | None = None,
     rng: int | np.random.Generator | None = None,
     n_jobs: int | None = None,

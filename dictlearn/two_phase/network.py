@@ -5,8 +5,10 @@ from __future__ import annotations
 import math
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from dictlearn.atoms import checked_atoms
 from dictlearn.two_phase.arguments import Task, checked_phases, share
@@ -58,6 +60,10 @@ class TwoPhaseNetwork:
     feedforward: np.ndarray
     feedback: np.ndarray
     lateral: np.ndarray
+
+    if TYPE_CHECKING:  # what is accepted is more than what is kept
+
+        def __init__(self, feedforward: ArrayLike, feedback: ArrayLike, lateral: ArrayLike) -> None: ...
 
     def __post_init__(self) -> None:
         feedforward = checks.real_array(
@@ -115,12 +121,12 @@ class TwoPhaseNetwork:
 
     def spiking_network(
         self,
-        signal: np.ndarray,
+        signal: ArrayLike,
         *,
-        penalty: float | np.ndarray,
+        penalty: float | ArrayLike,
         gamma: float,
-        reweighting: np.ndarray | None = None,
-        mask: np.ndarray | None = None,
+        reweighting: ArrayLike | None = None,
+        mask: ArrayLike | None = None,
     ) -> SpikingNetwork:
         """Return the network for one signal as `snn` simulates it, inputs first.
 
@@ -153,13 +159,13 @@ class TwoPhaseNetwork:
 
     def run(
         self,
-        signals: np.ndarray,
+        signals: ArrayLike,
         *,
-        penalty: float | np.ndarray,
+        penalty: float | ArrayLike,
         kappa: float = 0.7,
         duration: float = 20.0,
-        reweighting: np.ndarray | None = None,
-        mask: np.ndarray | None = None,
+        reweighting: ArrayLike | None = None,
+        mask: ArrayLike | None = None,
         initial_potential: float = 0.0,
         time_step: float | None = None,
         integration: str = "exact",
@@ -225,13 +231,13 @@ class TwoPhaseNetwork:
 
     def spikes(
         self,
-        signal: np.ndarray,
+        signal: ArrayLike,
         *,
-        penalty: float | np.ndarray,
+        penalty: float | ArrayLike,
         kappa: float = 0.7,
         duration: float = 20.0,
-        reweighting: np.ndarray | None = None,
-        mask: np.ndarray | None = None,
+        reweighting: ArrayLike | None = None,
+        mask: ArrayLike | None = None,
         initial_potential: float = 0.0,
     ) -> SpikeTrain:
         """Return all spikes of `run` on one signal, inputs first; the feedback comes on at `duration`.
@@ -282,13 +288,13 @@ class TwoPhaseNetwork:
 
     def code(
         self,
-        signals: np.ndarray,
+        signals: ArrayLike,
         *,
-        penalty: float | np.ndarray,
+        penalty: float | ArrayLike,
         duration: float = 100.0,
         gamma: float = 0.0,
-        reweighting: np.ndarray | None = None,
-        mask: np.ndarray | None = None,
+        reweighting: ArrayLike | None = None,
+        mask: ArrayLike | None = None,
         n_jobs: int | None = None,
     ) -> np.ndarray:
         """Return the code of each signal by this network's own weights, shape (n_signals, n_atoms).

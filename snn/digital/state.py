@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from snn import checks
 from snn.archive import load_archive, save_archive
@@ -30,6 +32,12 @@ class DigitalState:
     membrane_potential: np.ndarray
     synaptic_current: np.ndarray
     pending: np.ndarray
+
+    if TYPE_CHECKING:  # what is accepted is more than what is kept
+
+        def __init__(
+            self, *, membrane_potential: ArrayLike, synaptic_current: ArrayLike, pending: ArrayLike
+        ) -> None: ...
 
     def __post_init__(self) -> None:
         for name in ("membrane_potential", "synaptic_current", "pending"):

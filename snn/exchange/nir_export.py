@@ -53,6 +53,10 @@ class InputConvolution:
     image_shape: tuple[int, int]
     stride: int
 
+    if TYPE_CHECKING:  # what is accepted is more than what is kept
+
+        def __init__(self, kernels: ArrayLike, image_shape: tuple[int, int], stride: int) -> None: ...
+
     def __post_init__(self) -> None:
         meaning = "(n_channels, height, width), or with the colours behind n_channels"
         shape = (None,) * (4 if np.ndim(self.kernels) == 4 else 3)
@@ -78,7 +82,7 @@ class InputConvolution:
 def to_nir(
     network: SpikingNetwork,
     *,
-    input_weights: np.ndarray | InputConvolution | None = None,
+    input_weights: ArrayLike | InputConvolution | None = None,
     populations: Mapping[str, int] | None = None,
     state: NetworkState | None = None,
     time_constant: float = 1.0,

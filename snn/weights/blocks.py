@@ -6,8 +6,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations
+from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy import sparse
 
 from snn import checks
@@ -34,6 +36,12 @@ class Block:
     first_target: int
     values: np.ndarray
     factor: float = 1.0
+
+    if TYPE_CHECKING:  # what is accepted is more than what is kept
+
+        def __init__(
+            self, *, first_source: int, first_target: int, values: ArrayLike, factor: float = 1.0
+        ) -> None: ...
 
     def __post_init__(self) -> None:
         values = checks.real_array("values", self.values, shape=(None, None), meaning="(source, target)")
@@ -67,6 +75,10 @@ class BlockWeights(Weights):
 
     n_neurons: int
     blocks: tuple[Block, ...]
+
+    if TYPE_CHECKING:  # what is accepted is more than what is kept
+
+        def __init__(self, n_neurons: int, blocks: Iterable[Block]) -> None: ...
 
     def __post_init__(self) -> None:
         n_neurons = checks.positive_integer("n_neurons", self.n_neurons)

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy import sparse
 
 from snn import checks
@@ -41,6 +43,10 @@ class StencilWeights(Weights):
 
     values: np.ndarray
     grid_shape: tuple[int, int]
+
+    if TYPE_CHECKING:  # what is accepted is more than what is kept
+
+        def __init__(self, values: ArrayLike, grid_shape: tuple[int, int]) -> None: ...
 
     def __post_init__(self) -> None:
         values = checks.real_array(

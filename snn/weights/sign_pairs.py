@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from snn import checks
 from snn._kernels.forms import Rows
@@ -41,6 +43,10 @@ class SignPairWeights(Weights):
 
     lateral: Weights
     cross: np.ndarray
+
+    if TYPE_CHECKING:  # what is accepted is more than what is kept
+
+        def __init__(self, lateral: Weights | ArrayLike, cross: ArrayLike) -> None: ...
 
     def __post_init__(self) -> None:
         lateral = self.lateral

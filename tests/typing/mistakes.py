@@ -1,4 +1,4 @@
-"""Mistakes that a type checker must find: a line without an error makes its comment an unused one, an error."""
+"""Mistakes that a type checker must find: where it finds none, a comment is unused, and that is an error."""
 
 import numpy as np
 
@@ -13,13 +13,13 @@ result = solve_spiking(problem)
 simulate(network)  # type: ignore[call-arg]
 simulate(network, "5.0")  # type: ignore[arg-type]
 simulate(network, 5.0, record=True)  # type: ignore[call-arg]
-simulate(network, 5.0).spikes.times  # type: ignore[union-attr]
+times = simulate(network, 5.0).spikes.times  # type: ignore[union-attr]
 SpikingNetwork(np.zeros((2, 2)), object())  # type: ignore[arg-type]
 network.soma_bias = np.ones(2)  # type: ignore[misc]
 solve_spiking(np.eye(2))  # type: ignore[arg-type]
 solve_spiking(problem, tol="1e-3")  # type: ignore[arg-type]
-solve_fista(problem).spike_counts  # type: ignore[attr-defined]
-result.code  # type: ignore[attr-defined]
-result.codes.shapes  # type: ignore[attr-defined]
+counts = solve_fista(problem).spike_counts  # type: ignore[attr-defined]
+code = result.code  # type: ignore[attr-defined]
+shape = result.codes.shapes  # type: ignore[attr-defined]
 LassoProblem(np.eye(2), np.ones((1, 2)), penalty=None)  # type: ignore[arg-type]
 learn_dictionary(np.eye(2), n_components=2)  # type: ignore[call-arg]
