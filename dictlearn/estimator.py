@@ -16,7 +16,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from dictlearn.callbacks import CallbackSupportMixin, FitTasks, with_callbacks
 from dictlearn.images.channels import join_channels, split_channels
-from dictlearn.input_warnings import warn_if_one_signal_dominates, warn_of_silence
+from dictlearn.input_warnings import warn_of_silence
+from dictlearn.signals import warn_if_one_dominates
 from dictlearn.two_phase.learner import TwoPhaseLearner
 from dictlearn.two_phase.learning import continue_learning, new_learner
 from dictlearn.two_phase.network import TwoPhaseNetwork
@@ -28,7 +29,7 @@ from dictlearn.two_phase.threads import learning_threads, thread_count
 from snn import checks
 from snn.digital import FixedPoint
 from solvers import LassoProblem, SpikingCodingResult, solve_spiking
-from solvers.conditioning import warn_if_all_zero
+from solvers.conditioning import penalty_called
 from solvers.estimator_input import (
     checked_codes,
     checked_input,
@@ -281,7 +282,7 @@ class SpikingDictionaryLearning(
         array = checked_input(self, X, reset=True)
         signals, mask = self._channels(array, is_split=is_split)
         max_iter = checks.positive_integer("max_iter", self.max_iter)
-        warn_if_one_signal_dominates(signals)
+        warn_if_one_dominates("X", signals)
         seed = self._seed()
         learner = self._first_learner(signals, mask, settings, seed)
         self._check_coding(learner.n_atoms)
@@ -512,10 +513,8 @@ class SpikingDictionaryLearning(
 
     def _encode(self, array: np.ndarray) -> SpikingCodingResult:
         problem = self._problem(array)
-        result = solve_spiking(problem, tol=self.tol, polish=True, n_jobs=self.n_jobs)
-        if self.learner_.dictionary.any():
-            warn_if_all_zero(problem, result.sparse_codes, penalty_name=self._coding_penalty)
-        return result
+        with penalty_called(self._coding_penalty if self.learner_.dictionary.any() else None):
+            return solve_spiking(problem, tol=self.tol, polish=True, n_jobs=self.n_jobs)
 
     def _check_coding(self, n_atoms: int) -> None:
         """Raise TypeError or ValueError where coding in so many atoms would."""

@@ -8,6 +8,7 @@ import numpy as np
 from tqdm import tqdm
 
 from snn import checks, simulate_analog
+from solvers.conditioning import warn_if_ill_posed
 from solvers.masks import solve_groups
 from solvers.operations import CERTIFICATE, METHOD, Work, certificate_work
 from solvers.optimality import measure
@@ -82,6 +83,7 @@ def solve_analog(
     tol = checks.positive_number("tol", tol)
     max_duration = checks.positive_number("max_duration", max_duration)
     progress = checks.flag("progress", progress)
+    warn_if_ill_posed(problem)
 
     limit = f"max_duration={max_duration:g}"
     if problem.has_own_weights:

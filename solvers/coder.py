@@ -8,7 +8,7 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils import Tags
 
 from snn import checks
-from solvers.conditioning import warn_if_all_zero, warn_if_transposed
+from solvers.conditioning import penalty_called
 from solvers.dictionaries import dictionary_of
 from solvers.estimator_input import (
     checked_codes,
@@ -192,21 +192,19 @@ class SpikingSparseCoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
 
     def _encode(self, signals: np.ndarray) -> SpikingCodingResult:
         problem = self._problem(signals)
-        warn_if_transposed(problem)
         tol = self.tol
         if tol is None:
             tol = POLISHED_TOL if self.polish else SPIKING_TOL
-        result = solve_spiking(
-            problem,
-            tol=tol,
-            max_duration=self.max_duration,
-            readout=self.readout,
-            refine=self.refine,
-            polish=self.polish,
-            n_jobs=self.n_jobs,
-        )
-        warn_if_all_zero(problem, result.sparse_codes, penalty_name="alpha")
-        return result
+        with penalty_called("alpha"):
+            return solve_spiking(
+                problem,
+                tol=tol,
+                max_duration=self.max_duration,
+                readout=self.readout,
+                refine=self.refine,
+                polish=self.polish,
+                n_jobs=self.n_jobs,
+            )
 
     def _check_run(self) -> None:
         """Raise TypeError or ValueError where `solve_spiking` would."""

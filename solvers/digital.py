@@ -195,7 +195,7 @@ def solve_digital(
     format = DigitalFormat() if format is None else checks.instance_of("format", format, DigitalFormat)
     tol = checks.positive_number("tol", tol)
     max_duration = checks.positive_number("max_duration", max_duration)
-    time_step = checked_step(time_step)
+    time_step = checked_step(time_step, warn=False)  # `DigitalNetwork.of` does
     if max_duration < time_step:
         raise ValueError(f"max_duration must be at least one time_step, {time_step:g}; got {max_duration:g}")
     readout = checks.one_of("readout", readout, READOUTS)

@@ -13,6 +13,7 @@ import numpy as np
 from snn import checks
 from snn.digital import DigitalFormat
 from solvers.active_set import solve_active_set
+from solvers.conditioning import penalty_called
 from solvers.digital import READOUTS, DigitalCodingResult, solve_digital
 from solvers.problem import LassoProblem
 from solvers.result import SparseCodingResult, convergence_warning
@@ -268,7 +269,7 @@ def sweep_digital(
     figures = []
     for point in points:
         try:
-            with warnings.catch_warnings():
+            with warnings.catch_warnings(), penalty_called(None):
                 # A gap is what is asked for, not an accident.
                 warnings.simplefilter("ignore", convergence_warning())
                 # Results hold networks of integers, 16 bytes a weight: of each its figures are kept.

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from snn import checks
+from solvers.conditioning import warn_if_ill_posed
 from solvers.dictionaries import Dictionary, sparse_product
 from solvers.operations import CERTIFICATE, METHOD, Work, certificate_work
 from solvers.optimality import measure
@@ -94,6 +95,7 @@ def solve_fista(
     tol = checks.positive_number("tol", tol)
     max_iter = checks.positive_integer("max_iter", max_iter)
     progress = checks.flag("progress", progress)
+    warn_if_ill_posed(problem)
 
     shape = (problem.n_signals, problem.n_atoms)
     codes = np.zeros(shape) if codes_at_start is None else codes_at_start.toarray()

@@ -19,6 +19,7 @@ from joblib import effective_n_jobs
 from scipy import sparse
 
 from solvers._kernels.batch import CompressedRows
+from solvers.conditioning import penalty_called
 from solvers.joining import joined_values
 from solvers.optimality import Optimality
 from solvers.problem import LassoProblem
@@ -102,7 +103,9 @@ def solve_groups(
 def _solve_group(batch: tuple[LassoProblem, sparse.csr_array | None], solve: Callable[..., Result]) -> Result:
     problem, start = batch
     shared = with_shared_mask(problem)
-    result = solve(shared) if start is None else solve(shared, start=start)
+    # There is one warning for all.
+    with penalty_called(None):
+        result = solve(shared) if start is None else solve(shared, start=start)
     # The problem of the group has a Gram matrix by now, and there may be thousands of groups.
     return replace(result, problem=problem) if hasattr(result, "problem") else result  # type: ignore[call-arg]
 

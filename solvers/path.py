@@ -16,7 +16,7 @@ from snn import checks
 from snn.caller_warnings import warn_caller
 from solvers.active_set import solve_active_set
 from solvers.analog import solve_analog
-from solvers.conditioning import IllPosedWarning, warn_if_ill_posed
+from solvers.conditioning import IllPosedWarning, penalty_called, warn_if_ill_posed
 from solvers.fista import solve_fista
 from solvers.operations import DRIVE, OperationLedger, added
 from solvers.problem import LassoProblem
@@ -181,7 +181,7 @@ def path(
     results: list[SparseCodingResult] = []
     units = np.ones(problem.n_atoms)
     warn_if_ill_posed(problem)
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), penalty_called(None):
         # There is one warning for all: above, and below.
         warnings.simplefilter("ignore", IllPosedWarning)
         warnings.filterwarnings("ignore", category=UserWarning, message=f"{method}: .* did not reach")

@@ -14,6 +14,7 @@ from joblib import effective_n_jobs
 from scipy import sparse
 
 from snn import checks
+from solvers.conditioning import warn_if_ill_posed
 from solvers.masks import solve_groups
 from solvers.operations import AT_LEAST, AT_MOST, CERTIFICATE, METHOD, Work, certificate_work
 from solvers.optimality import measure
@@ -95,6 +96,7 @@ def solve_coordinate_descent(
     max_iter = checks.positive_integer("max_iter", max_iter)
     n_jobs = checks.worker_count("n_jobs", n_jobs)
     progress = checks.flag("progress", progress)
+    warn_if_ill_posed(problem)
 
     limit = f"max_iter={max_iter} sweeps"
     if problem.has_own_weights:
@@ -174,6 +176,7 @@ def solve_lars(
     max_iter = checks.positive_integer("max_iter", max_iter)
     n_jobs = checks.worker_count("n_jobs", n_jobs)
     progress = checks.flag("progress", progress)
+    warn_if_ill_posed(problem)
 
     limit = f"max_iter={max_iter} steps, or the path ended early"
     if problem.has_own_weights:

@@ -15,6 +15,7 @@ from snn import checks
 from snn.caller_warnings import warn_caller
 from solvers._kernels.batch import CompressedRows, nonzero_entries
 from solvers.certificate import certify
+from solvers.conditioning import warn_if_all_zero
 from solvers.joining import LARGEST_INDEX
 from solvers.operations import (
     CERTIFICATE,
@@ -193,7 +194,8 @@ def certified_result(
     work: Work | None = None,
     **more: Any,
 ) -> Result:
-    """Return the result for `codes`; warn of signals that missed `tol` within the `limit` named.
+    """Return the result for `codes`; warn of signals that missed `tol` within the `limit` named, and if all
+    codes are zero.
 
     Parameters
     ----------
@@ -202,7 +204,7 @@ def certified_result(
     method, tol, n_steps
         As in the result.
     limit : str or None
-        What ended the solver, for the warning; None where there is to be none.
+        What ended the solver, for the warning; None where there is to be no warning at all.
     optimality : Optimality, optional
         The certificates of these codes, where they were measured before.
     kind : type
@@ -220,6 +222,8 @@ def certified_result(
         optimality = certify(problem, codes)
         if work is not None:
             work = _with_certificates(work, problem, codes)
+    if limit is not None:
+        warn_if_all_zero(problem, codes)
     # A gap that is not a number misses `tol`, too.
     missed = ~(optimality.duality_gap <= tol * problem.energies)
     if limit is not None and missed.any():

@@ -23,6 +23,7 @@ from dictlearn.images.patches import (
 from dictlearn.images.preprocessing import remove_mean
 from snn import checks
 from solvers import LassoProblem, solve_spiking
+from solvers.conditioning import penalty_called
 
 # Values of codes held together: 8 MB, and a few times that for what finds them.
 CODES_PER_TILE = 2**20
@@ -164,7 +165,8 @@ def denoise(
             patches, means = remove_mean(extract_patches(image[tile], size, stride=stride))
             signals = split_channels(patches) if in_channels else patches
             problem = LassoProblem(dictionary, signals, penalty, positive=in_channels, gram=gram)
-            result = solve_spiking(problem, polish=True, n_jobs=n_jobs)
+            with penalty_called(None):  # a part of an image may have no detail
+                result = solve_spiking(problem, polish=True, n_jobs=n_jobs)
             approximations = _approximations(patches, problem, result.codes, project)
             add_patches(total[tile], approximations + means, size, stride)
             n_nonzeros += int(result.support_size.sum())

@@ -19,6 +19,7 @@ from dictlearn.images.kernel_updates import improve_kernels
 from snn import checks
 from snn.archive import save_archive
 from solvers import ConvolutionalDictionary, LassoProblem, SpikingCodingResult, solve_spiking
+from solvers.conditioning import penalty_called
 
 # A kernel is dead if the last so many images have no coefficient of it.
 DEAD_AFTER = 32
@@ -203,7 +204,8 @@ class KernelLearner:
         dictionary = ConvolutionalDictionary(self.kernels, images.shape[1:3], settings.stride)
         signals = images.reshape(len(images), -1)
         problem = LassoProblem(dictionary, signals, settings.penalty, positive=settings.positive)
-        result = solve_spiking(problem, tol=settings.tol, n_jobs=n_jobs)
+        with penalty_called(None):  # crops may have no detail, and a fit looks at all of them
+            result = solve_spiking(problem, tol=settings.tol, n_jobs=n_jobs)
         codes = result.sparse_codes
         self.n_batches += 1
         self._statistics.forget((1.0 - 1.0 / self.n_batches) ** settings.forgetting)

@@ -15,7 +15,7 @@ from tqdm import tqdm
 
 from dictlearn.archives import digest, require_path
 from dictlearn.order import batches_in_order, seed_of_order
-from dictlearn.signals import amplitude_scale, checked_known_signals
+from dictlearn.signals import amplitude_scale, checked_known_signals, warn_if_one_dominates
 from dictlearn.two_phase.checkpoints import identity_of, resumed
 from dictlearn.two_phase.history import RECORD_EVERY
 from dictlearn.two_phase.learner import TwoPhaseLearner
@@ -82,10 +82,17 @@ def learn_dictionary(
     RunawayFeedbackError
         If the network runs away.
 
+    Warns
+    -----
+    IllPosedWarning
+        If one signal of ten or more has more energy than all others together.
+
     References
     ----------
     Lin and Tang (2018), arXiv:1805.08952.
     """
+    checked, known = checked_known_signals(signals, None, mask)
+    warn_if_one_dominates("signals", checked if known is None else np.where(known, checked, 0.0))
     learner = new_learner(
         signals,
         n_atoms,

@@ -278,6 +278,7 @@ def test_wrap_around_ruins_what_saturation_keeps():
     assert counts["wrap"] > 0
 
 
+@pytest.mark.filterwarnings("ignore:time_step is 50:UserWarning")
 def test_loihis_decay_and_lavas_wrap_by_hand():
     """u <- sign(u) floor(|u| (4096 - delta) / 4096), and 2^23 + k becomes k - 2^23."""
     form = DigitalFormat(potential_bits=24, current_bits=24, current_overflow="wrap")
