@@ -87,18 +87,25 @@ def uses_full_gram(problem: LassoProblem, most_signals: int = 1) -> bool:
 
 
 def codes_by_kernel(
-    solve: Callable[[np.ndarray, int, np.ndarray, np.ndarray], None],
+    kernel: Callable[..., None],
+    products: tuple[np.ndarray, ...],
+    inverse_norms: np.ndarray,
     problem: LassoProblem,
     signals: np.ndarray,
+    start: CompressedRows,
     max_rounds: int | None,
 ) -> ActiveSets:
-    """Return what a kernel writes, some milliseconds at a time.
+    """Return what a kernel of the active-set method writes, some milliseconds at a time.
 
     Parameters
     ----------
-    solve : callable
-        Called with some of the signals, `max_rounds`, and the rows of codes and report to write.
-    problem, signals, max_rounds
+    kernel : callable
+        The kernel.
+    products : tuple of ndarray
+        What it takes inner products of atoms from: its first arguments.
+    inverse_norms : ndarray, shape (n_atoms,)
+        1 / ||d_i||.
+    problem, signals, start, max_rounds
         As of `DenseGram.optimal_codes`.
     """
     if max_rounds is None:
@@ -108,7 +115,19 @@ def codes_by_kernel(
     step = max(1, VALUES_PER_CALL // problem.n_atoms)
     for first in range(0, len(signals), step):
         part = slice(first, first + step)
-        solve(signals[part], max_rounds, codes[part], report[part])
+        kernel(
+            *products,
+            problem.correlations,
+            problem.l1_weights,
+            problem.curvatures,
+            inverse_norms,
+            problem.positive,
+            signals[part],
+            start,
+            max_rounds,
+            codes[part],
+            report[part],
+        )
     return ActiveSets(
         codes,
         report[:, N_CORRECTIONS],
@@ -188,22 +207,10 @@ class DenseGram:
                 max_rounds = ROUNDS_PER_ATOM * problem.n_atoms
             return ActiveSets(*working_set.optimal_codes(problem, signals, start, max_rounds))
 
-        def solve(part: np.ndarray, most: int, codes: np.ndarray, report: np.ndarray) -> None:
-            solve_active_sets(
-                self._gram,
-                problem.correlations,
-                problem.l1_weights,
-                problem.curvatures,
-                self._inverse_norms,
-                problem.positive,
-                part,
-                start,
-                most,
-                codes,
-                report,
-            )
-
-        return codes_by_kernel(solve, problem, signals, max_rounds)
+        assert self._gram is not None
+        return codes_by_kernel(
+            solve_active_sets, (self._gram,), self._inverse_norms, problem, signals, start, max_rounds
+        )
 
 
 class OwnWeights:
@@ -223,26 +230,12 @@ class OwnWeights:
     ) -> ActiveSets:
         """As `DenseGram.optimal_codes`."""
         assert problem.feature_weights is not None
-        weights = problem.feature_weights.astype(np.float64, copy=False)
-
-        def solve(part: np.ndarray, most: int, codes: np.ndarray, report: np.ndarray) -> None:
-            solve_weighted_active_sets(
-                problem.atoms.rows,
-                problem.signals,
-                checks.read_only(weights),
-                problem.correlations,
-                problem.l1_weights,
-                problem.curvatures,
-                self._inverse_norms,
-                problem.positive,
-                part,
-                start,
-                most,
-                codes,
-                report,
-            )
-
-        return codes_by_kernel(solve, problem, signals, max_rounds)
+        weights = checks.read_only(problem.feature_weights.astype(np.float64, copy=False))
+        assert problem.atoms.rows is not None
+        products = (problem.atoms.rows, problem.signals, weights)
+        return codes_by_kernel(
+            solve_weighted_active_sets, products, self._inverse_norms, problem, signals, start, max_rounds
+        )
 
 
 class ConvolutionalGram:

@@ -158,6 +158,16 @@ class _Arithmetic:
         """Return tau a; in integers the quotient is rounded downwards."""
         return (activation * self.tau) >> DECAY_BITS if self.is_fixed else activation * self.tau
 
+    def outcome(self, activation: np.ndarray, potential: np.ndarray, residual: np.ndarray | None) -> LCARun:
+        """Return what a run has come to, with the messages that were sent so far."""
+        return LCARun(
+            v1=activation,
+            voltage=potential.copy(),
+            residual=residual,
+            n_messages=self.n_messages,
+            n_saturated=self.n_saturated,
+        )
+
     def number(self, name: str, value: float) -> Any:
         """Return a parameter that is a number of the arithmetic."""
         value = checks.non_negative_number(name, value)
@@ -295,13 +305,7 @@ class LCA1Layer:
             self._potential = numbers.leaked(self._potential) + self._arriving + self._bias
             numbers.require_range(self._potential)
             self._arriving = numbers.received(self._weights, activation)
-        return LCARun(
-            v1=activation,
-            voltage=self._potential.copy(),
-            residual=None,
-            n_messages=numbers.n_messages,
-            n_saturated=numbers.n_saturated,
-        )
+        return numbers.outcome(activation, self._potential, residual=None)
 
 
 class LCA2Layer:
@@ -449,13 +453,7 @@ class LCA2Layer:
             numbers.require_range(self._potential)
             self._to_r = numbers.received(self._to_residual, activation)
             self._to_v1 = numbers.received(self._to_codes, sent)
-        return LCARun(
-            v1=activation,
-            voltage=self._potential.copy(),
-            residual=sent,
-            n_messages=numbers.n_messages,
-            n_saturated=numbers.n_saturated,
-        )
+        return numbers.outcome(activation, self._potential, residual=sent)
 
 
 def _mantissas(exponent: int | None) -> FixedPoint:
