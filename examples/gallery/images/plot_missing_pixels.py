@@ -54,5 +54,5 @@ plt.show()
 # Missing pixels are red on the left.  They are not zeros: the objective, its
 # certificate and the codes are those of the known pixels.  All patches are one problem,
 # though each has a mask of its own.  Decibels are of the missing pixels alone.  The
-# full program removes letters and scratches as well:  ``python -m
-# examples.inpaint_photograph``; more is in :doc:`/masks`.
+# full program removes letters and scratches as well:
+# ``python -m examples.inpaint_photograph``; more is in :doc:`/masks`.

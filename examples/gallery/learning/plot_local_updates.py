@@ -24,7 +24,7 @@ from solvers import LassoProblem, solve_active_set
 
 image = load_sample_image("flower.jpg").mean(axis=2) / 255.0
 patches = random_patches([image], 8, 20, rng=0, least_contrast=0.5)
-# Rates are not negative, so bright and dark are two channels, and are of the order of 1.
+# Rates are not negative, so bright and dark are two channels; their norm is 5.
 signals = 5.0 * split_channels(normalise(remove_mean(patches)[0])[0])
 penalty, kappa = 0.5, 0.7
 
