@@ -34,7 +34,7 @@ for rest, bits in sweep.needed(within=0.01):
 
 # %%
 # A ring marks the first number of bits from which on the median gap stays below 1 %,
-# the grey line.  Below five bits the rounded dictionary is another one, and registers
-# of 14 bits are too narrow for the potentials at any width of the weights.  Every
-# answer is certified against the problem in floats, so nothing is hidden.  Other
-# widths, delays, time steps and rounding rules: :doc:`/digital`.
+# the grey line.  With five bits or fewer the rounded dictionary is another one, and
+# registers of 14 bits are too narrow at any width of the weights.  Every answer is
+# certified against the problem in floats, so nothing is hidden.  Other widths, delays,
+# time steps and rounding rules: :doc:`/digital`.
