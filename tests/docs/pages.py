@@ -1,7 +1,8 @@
 """The pages of the documentation as programs: their blocks of code, what these print, and how to run them.
 
 ``python -m tests.docs.pages docs/tutorials/image_processing.md --output docs/figures`` runs a page as a
-reader would, block after block in a fresh folder, and copies the pictures that it draws.
+reader would, block after block in a fresh folder, and copies the pictures that it draws.  With ``--rewrite``
+it writes what the blocks print into the page, in the place of what they printed before.
 """
 
 from __future__ import annotations
@@ -57,6 +58,8 @@ class Block:
         Of its first line in the page, from 1.
     output : str or None
         What it prints: the block of ``text`` that follows it.
+    output_lines : tuple of int
+        Of that block in the page, from its fence to its fence; (0, 0) without one.
     not_run : str or None
         Why it is not run: the page says ``<!-- not run: REASON -->`` before it.
     imports : frozenset of str
@@ -66,6 +69,7 @@ class Block:
     code: str
     line: int
     output: str | None
+    output_lines: tuple[int, int]
     not_run: str | None
     imports: frozenset[str]
 
@@ -104,6 +108,7 @@ def blocks(page: Path) -> list[Block]:
                 code=part.content,
                 line=part.map[0] + 2,
                 output=after.content if shown else None,
+                output_lines=tuple(after.map) if shown else (0, 0),
                 not_run=reason.group(1) if reason else None,
                 imports=frozenset(_imports(part.content)),
             )
@@ -198,10 +203,13 @@ def main() -> None:
     options = argparse.ArgumentParser(description="run the blocks of a page, and say what differs from it")
     options.add_argument("pages", nargs="+", type=Path)
     options.add_argument("--output", type=Path, help="folder that the pictures are copied to")
+    options.add_argument("--rewrite", action="store_true", help="write what blocks print into the page")
     asked = options.parse_args()
     for page in asked.pages:
         page, output = page.resolve(), asked.output and asked.output.resolve()
         with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
+            lines = page.read_text(encoding="utf-8").splitlines(keepends=True)
+            changes = []
             start = time.perf_counter()
             for block, printed, _ in run_page(page):
                 end = time.perf_counter()
@@ -211,6 +219,11 @@ def main() -> None:
                     print(printed, end="")
                     if block.output is not None:
                         print(f"... but the page says\n{block.output}", end="")
+                        changes.append((block.output_lines, printed))
+            for (first, last), printed in reversed(changes):
+                lines[first + 1 : last - 1] = [printed]
+            if asked.rewrite:
+                page.write_text("".join(lines), encoding="utf-8")
             for picture in sorted(Path(folder).glob("*.png")) if output else ():
                 shutil.copy(picture, output)
                 print(f"picture: {os.path.relpath(output / picture.name, ROOT)}")
