@@ -23,6 +23,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import matplotlib
+import numpy as np
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
@@ -133,6 +134,7 @@ def run_page(page: Path) -> Iterator[tuple[Block, str, dict]]:
     backend = matplotlib.get_backend()
     matplotlib.use("Agg")
     namespace: dict = {"__name__": "page"}
+    options = np.get_printoptions()
     try:
         for block in blocks(page):
             if block.not_run is not None:
@@ -150,6 +152,7 @@ def run_page(page: Path) -> Iterator[tuple[Block, str, dict]]:
             yield block, printed.getvalue(), namespace
     finally:
         matplotlib.use(backend)
+        np.set_printoptions(**options)
 
 
 def says_the_same(printed: str, quoted: str) -> bool:
