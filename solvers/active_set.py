@@ -223,6 +223,7 @@ def _solved_alone(
         sparse_codes=compressed_rows((1, problem.n_atoms), CompressedRows(pointers, atoms, values)),
         objective=np.array([objective]),
         duality_gap=np.array([gap]),
+        energies=problem.energies,
         kkt_violation=np.array([violation]),
         status=np.array([int(Status.CONVERGED)]),
         n_steps=np.array([int(n_rounds)]),

@@ -129,7 +129,11 @@ def _joined(problem: LassoProblem, groups: list[np.ndarray], results: list[Resul
         }
         joined["work"] = works[0]._replace(multiply_adds=parts)
     optimality = Optimality(**{name: joined[name] for name in FIGURES})
-    more = {name: value for name, value in joined.items() if name not in FIGURES | {"status", "sparse_codes"}}
+    more = {
+        name: value
+        for name, value in joined.items()
+        if name not in FIGURES | {"energies", "status", "sparse_codes"}
+    }
     return certified_result(
         problem,
         joined["sparse_codes"],

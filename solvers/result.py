@@ -57,6 +57,8 @@ class SparseCodingResult:
         E(a).
     duality_gap : ndarray, shape (n_signals,)
         Upper bound on E(a) - min E.
+    energies : ndarray, shape (n_signals,)
+        1/2 ||signal||^2, the unit of `tol`; of the known features, with their weights.
     kkt_violation : ndarray, shape (n_signals,)
         Largest violation of the optimality conditions, in the units of the correlations.
     status : ndarray of int, shape (n_signals,)
@@ -72,6 +74,7 @@ class SparseCodingResult:
     sparse_codes: sparse.csr_array
     objective: np.ndarray
     duality_gap: np.ndarray
+    energies: np.ndarray
     kkt_violation: np.ndarray
     status: np.ndarray
     n_steps: np.ndarray
@@ -97,6 +100,12 @@ class SparseCodingResult:
     def operations(self) -> OperationLedger | None:
         """What each signal took, part by part; None of a solver that does not count."""
         return None if self.work is None else ledger_of(self.work)
+
+    @property
+    def relative_gap(self) -> np.ndarray:
+        """`duality_gap` in the unit of `tol`, shape (n_signals,): of 1/2 ||signal||^2; 0 where both are 0."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.where(self.duality_gap == 0.0, 0.0, self.duality_gap / self.energies)
 
     @property
     def converged(self) -> bool:
@@ -240,6 +249,7 @@ def certified_result(
         sparse_codes=codes,
         objective=optimality.objective,
         duality_gap=optimality.duality_gap,
+        energies=problem.energies,
         kkt_violation=optimality.kkt_violation,
         status=np.where(missed, int(Status.LIMIT_REACHED), int(Status.CONVERGED)),
         n_steps=n_steps,
