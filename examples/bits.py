@@ -224,7 +224,7 @@ def draw(sweeps: Sweeps, curves: Mapping[str, list[float]], learned_bits: Sequen
     axes[0, 0].set(title="weights", ylim=(1e-6, 2.0))
     axes[0, 1].set(title="weights: the objective itself", ylim=(1e-7, 10.0))
     axes[0, 2].set(title="width of potentials and currents")
-    sweeps.steps.plot("time_step", ax=axes[1, 0])
+    sweeps.steps.plot(axis="time_step", ax=axes[1, 0])
     lines = [line for line in axes[1, 0].lines if len(line.get_xdata()) > 2]
     for line, colour, width in zip(lines, (RED, PURPLE, BLUE), STEP_REGISTERS, strict=True):
         recolour(axes[1, 0], line, colour)

@@ -9,12 +9,17 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from snn import checks
 from snn.digital import FixedPoint
+from snn.html import Described, number, value_range
 from solvers.problem import LassoProblem
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 MESSAGE_BITS = 24
 WEIGHT_BITS = 8
@@ -29,8 +34,8 @@ LARGEST_POTENTIAL = 2**36
 LARGEST_FLOAT_EXPONENT = 900
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class LCARun:
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
+class LCARun(Described):
     """What a run of `LCA1Layer` or `LCA2Layer` came to.
 
     Attributes
@@ -56,6 +61,21 @@ class LCARun:
 
     def __post_init__(self) -> None:
         checks.freeze_arrays(self)
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Draw the code, in the unit of the input: `solvers.plotting.messages`."""
+        from solvers import plotting  # here: results come before their plots
+
+        return plotting.messages(self, ax=ax)
+
+    def _facts(self) -> dict[str, str]:
+        return {
+            "atoms": number(len(self.v1)),
+            "active": number(int(np.count_nonzero(self.v1))),
+            "code": value_range(self.v1),
+            "messages": number(self.n_messages),
+            "saturated": number(self.n_saturated),
+        }
 
 
 class _Arithmetic:
@@ -155,6 +175,15 @@ class _Arithmetic:
         """Return tau a; in integers the quotient is rounded downwards."""
         return (activation * self.tau) >> DECAY_BITS if self.is_fixed else activation * self.tau
 
+    def facts(self, threshold: float, unit: float) -> dict[str, str]:
+        """Return what a network says of its numbers."""
+        return {
+            "arithmetic": "fixed" if self.is_fixed else "float",
+            "threshold": f"{threshold:,.4g}",
+            "unit": f"{unit:.3g}",
+            "messages so far": number(self.n_messages),
+        }
+
     def number(self, name: str, value: float) -> int | float:
         """Return a parameter that is a number of the arithmetic."""
         value = checks.non_negative_number(name, value)
@@ -175,7 +204,7 @@ class _Arithmetic:
         return vector.astype(self.dtype)
 
 
-class LCA1Layer:
+class LCA1Layer(Described):
     """LCA in one layer: neurons that inhibit each other by their thresholded potentials.
 
     With S the soft threshold, the potentials are, from one step to the next::
@@ -283,6 +312,9 @@ class LCA1Layer:
         made.unit = unit
         return made
 
+    def _facts(self) -> dict[str, str]:
+        return {"neurons": number(len(self._potential)), **self._numbers.facts(self._threshold, self.unit)}
+
     @np.errstate(over="ignore", invalid="ignore")  # `require_range` refuses it
     def run(self, n_steps: int) -> LCARun:
         """Run so many more steps, and return what the network came to."""
@@ -301,7 +333,7 @@ class LCA1Layer:
         )
 
 
-class LCA2Layer:
+class LCA2Layer(Described):
     """LCA in two layers: a second one collects what the code leaves of the signal, and sends it now and then.
 
     With S the soft threshold and D the dictionary, one atom a row::
@@ -428,6 +460,12 @@ class LCA2Layer:
         )
         made.unit = unit
         return made
+
+    def _facts(self) -> dict[str, str]:
+        return {
+            "neurons": f"{number(len(self._potential))}, {number(len(self._residual))} of the residual",
+            **self._numbers.facts(self._threshold, self.unit),
+        }
 
     @np.errstate(over="ignore", invalid="ignore")  # `require_range` refuses it
     def run(self, n_steps: int) -> LCARun:

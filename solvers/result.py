@@ -4,20 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from copy import copy
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import IntEnum
 from functools import cached_property, lru_cache
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from scipy import sparse
 
 from snn import checks
 from snn.caller_warnings import warn_caller
+from snn.html import Described, counted, number, value_range
 from solvers._kernels.batch import CompressedRows, nonzero_entries
 from solvers.certificate import certify
 from solvers.operations import (
     CERTIFICATE,
     DRIVE,
+    SIGNS,
     OperationLedger,
     Work,
     certificate_work,
@@ -26,6 +29,9 @@ from solvers.operations import (
 )
 from solvers.optimality import Optimality
 from solvers.problem import LassoProblem
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 # The largest of the 32-bit indices of sparse matrices.
 LARGEST_INDEX = np.iinfo(np.int32).max
@@ -40,8 +46,8 @@ class Status(IntEnum):
     """The solver stopped at its limit of steps or time with a larger gap."""
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class SparseCodingResult:
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
+class SparseCodingResult(Described):
     """Codes with their certificates, the figures of `solvers.optimality`, whatever the solver.
 
     Attributes
@@ -52,6 +58,8 @@ class SparseCodingResult:
         The tolerance: ``duality_gap <= tol * 1/2 ||signal||^2``.
     sparse_codes : scipy.sparse.csr_array, shape (n_signals, n_atoms)
         The non-zero entries of the codes, sorted by atom.
+    energies : ndarray, shape (n_signals,)
+        1/2 ||signal||^2, the scale of `tol`.
     objective : ndarray, shape (n_signals,)
         E(a).
     duality_gap : ndarray, shape (n_signals,)
@@ -69,12 +77,16 @@ class SparseCodingResult:
     method: str
     tol: float
     sparse_codes: sparse.csr_array
+    energies: np.ndarray
     objective: np.ndarray
     duality_gap: np.ndarray
     kkt_violation: np.ndarray
     status: np.ndarray
     n_steps: np.ndarray
-    work: Work | None = field(default=None, repr=False)
+    work: Work | None = None
+
+    STEPS: ClassVar[str] = "iterations"
+    """What `n_steps` counts."""
 
     def __post_init__(self) -> None:
         for value in vars(self).values():
@@ -118,6 +130,39 @@ class SparseCodingResult:
     def support_size(self) -> np.ndarray:
         """Number of non-zero entries of each code, shape (n_signals,)."""
         return np.diff(self.sparse_codes.indptr)
+
+    @property
+    def relative_gap(self) -> np.ndarray:
+        """The duality gaps in units of 1/2 ||signal||^2, as `tol` is; 0 for a signal of zeros."""
+        return np.divide(
+            self.duality_gap,
+            self.energies,
+            out=np.zeros(len(self.energies)),
+            where=self.energies > 0.0,
+        )
+
+    def plot(self, ax: Axes | None = None, *, signal: int = 0) -> Axes:
+        """Draw the code of one signal, with its certificate: `solvers.plotting.code`."""
+        from solvers import plotting  # here: results come before their plots
+
+        return plotting.code(self, signal=signal, ax=ax)
+
+    def _facts(self) -> dict[str, str]:
+        n_signals, n_atoms = self.sparse_codes.shape
+        n_converged = int(np.count_nonzero(self.status == Status.CONVERGED))
+        work = {}
+        if self.work is not None:
+            total = sum(int(np.sum(counts)) for counts in self.work.multiply_adds.values())
+            work = {"multiply-adds": SIGNS[self.work.bound] + number(total)}
+        return {
+            "method": self.method,
+            "converged": f"{n_converged:,} of {counted(n_signals, 'signal')}, tol {self.tol:g}",
+            "certified gap": f"{value_range(self.relative_gap)} of 1/2 ||signal||²",
+            "objective": value_range(self.objective),
+            "support": f"{value_range(self.support_size)} of {counted(n_atoms, 'atom')}",
+            self.STEPS: number(int(self.n_steps.sum())),
+            **work,
+        }
 
 
 def as_sparse(rows: np.ndarray | sparse.csr_array) -> sparse.csr_array:
@@ -250,6 +295,7 @@ def certified_result(
         method=method,
         tol=tol,
         sparse_codes=codes,
+        energies=problem.energies,
         objective=optimality.objective,
         duality_gap=optimality.duality_gap,
         kkt_violation=optimality.kkt_violation,

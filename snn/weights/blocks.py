@@ -12,6 +12,7 @@ from scipy import sparse
 
 from snn import checks
 from snn._kernels.forms import Segments
+from snn.html import memory, number
 from snn.weights.dense import largest_off_diagonal
 from snn.weights.protocol import Weights, same_type
 
@@ -46,7 +47,7 @@ class Block:
             object.__setattr__(self, name, first)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class BlockWeights(Weights):
     """Weights made of dense blocks between ranges of neurons, such as layers.
 
@@ -93,6 +94,15 @@ class BlockWeights(Weights):
     def work_per_spike(self) -> float:
         """See `Weights`."""
         return self.segments.work_per_spike
+
+    @property
+    def n_bytes(self) -> int:
+        """See `Weights`."""
+        return sum(block.values.nbytes for block in self.blocks)
+
+    def stored_facts(self) -> dict[str, str]:
+        """See `Weights`."""
+        return {"blocks": number(len(self.blocks)), "memory": memory(self.n_bytes)}
 
     def kernel_form(self) -> Segments:
         """See `Weights`."""
@@ -188,7 +198,7 @@ class BlockWeights(Weights):
         )
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class SegmentedWeights(Weights):
     """Weights as segments, each a range of targets of one source: what kernels read.
 
