@@ -107,18 +107,16 @@ def charges(explanation: SpikeExplanation, *, n_sources: int = 10, ax: Axes | No
     names, amounts = [name for name, _ in parts], np.array([charge for _, charge in parts])
     ends = np.cumsum(amounts)
     ax.barh(names, amounts, left=ends - amounts, color=["C0" if a >= 0.0 else "C3" for a in amounts])
-    ax.axvline(explanation.firing_threshold, color="black", linestyle="--", linewidth=0.8)
+    threshold = ax.axvline(
+        explanation.firing_threshold, color="black", linestyle="--", linewidth=0.8, label="threshold"
+    )
     ax.invert_yaxis()
     ax.set(
         xlabel="charge since the last reset (units of potential)",
         title=f"neuron {explanation.neuron}, spike at {explanation.time:.6g}",
     )
     ax.legend(
-        handles=[
-            Patch(color="C0", label="excites"),
-            Patch(color="C3", label="inhibits"),
-            Line2D([], [], color="black", linestyle="--", linewidth=0.8, label="threshold"),
-        ],
+        handles=[Patch(color="C0", label="excites"), Patch(color="C3", label="inhibits"), threshold],
         fontsize="small",
         loc="best",
     )

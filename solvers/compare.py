@@ -81,6 +81,11 @@ BOUNDED = "multiply_adds"
 class Comparison(list[dict[str, object]], Described):
     """The records of `compare`, a dict each; ``print`` shows them as a table, and so does a notebook.
 
+    Parameters
+    ----------
+    iterable : iterable of dict
+        The records.
+
     See Also
     --------
     comparison_table, plot_comparison : The same of any records.

@@ -12,13 +12,13 @@ from scipy import sparse
 
 from snn import checks
 from snn._kernels.forms import Segments
-from snn.html import memory, number
+from snn.html import Described, memory, number
 from snn.weights.dense import largest_off_diagonal
 from snn.weights.protocol import Weights, same_type
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class Block:
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
+class Block(Described):
     """Dense weights from one range of neurons to another.
 
     Parameters
@@ -45,6 +45,15 @@ class Block:
             if first < 0:
                 raise ValueError(f"{name} must not be negative; got {first}")
             object.__setattr__(self, name, first)
+
+    def _facts(self) -> dict[str, str]:
+        n_sources, n_targets = self.values.shape
+        return {
+            "sources": f"{number(n_sources)} from neuron {self.first_source:,}",
+            "targets": f"{number(n_targets)} from neuron {self.first_target:,}",
+            "factor": number(self.factor),
+            "memory": memory(self.values.nbytes),
+        }
 
 
 @dataclass(frozen=True, eq=False, repr=False)
