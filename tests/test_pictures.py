@@ -361,7 +361,7 @@ def test_lines_do_not_go_back():
     with pytest.raises(ValueError, match=r"must increase from each to the next; got 3 before 1: sort them"):
         display.plot(ax=Figure().subplots())
     learning = dictlearn.LearningDisplay(n_samples=np.array([1000, 3000, 2000]), values=np.ones(3))
-    with pytest.raises(ValueError, match="n_samples must increase from .*; got 3000 before 2000"):
+    with pytest.raises(ValueError, match=r"n_samples must increase from .*; got 3000 before 2000"):
         learning.plot(ax=Figure().subplots())
     problem = random_problem()
     sweep = solvers.sweep_digital(problem, {"weight_bits": [8, 4, 6]}, duration=5.0)
