@@ -132,8 +132,8 @@ def base_line(ax: Axes) -> None:
     ax.axhline(0.0, color="0.4", linewidth=0.8, zorder=0)
 
 
-def count_bars(ax: Axes, groups: Mapping[str, Mapping[str, float]]) -> None:
-    """Draw bars from left to right on a logarithmic scale, each with its number; zeros are left out.
+def count_bars(ax: Axes, groups: Mapping[str, Mapping[str, float]], *, log: bool = True) -> None:
+    """Draw bars from left to right, each with its number; rows of zeros are left out.
 
     Parameters
     ----------
@@ -141,18 +141,24 @@ def count_bars(ax: Axes, groups: Mapping[str, Mapping[str, float]]) -> None:
         Where to draw.
     groups : mapping of str to (mapping of str to number)
         Numbers by the name of their row, for each name of a colour; all groups have the same rows.
+    log : bool, default True
+        Use a logarithmic scale from 1 on, for counts of different orders.
     """
-    rows = list(next(iter(groups.values())))
+    rows = [row for row in next(iter(groups.values())) if any(counts[row] > 0 for counts in groups.values())]
     height = 0.8 / len(groups)
+    largest = max((counts[row] for counts in groups.values() for row in rows), default=1.0)
     for k, (name, counts) in enumerate(groups.items()):
-        shown = {row: count for row, count in counts.items() if count > 0}
+        shown = {row: counts[row] for row in rows if counts[row] > 0}
         places = [rows.index(row) + (k - 0.5 * (len(groups) - 1)) * height for row in shown]
         bars = ax.barh(places, list(shown.values()), height=height, color=f"C{k}", label=name)
         ax.bar_label(bars, [number(count) for count in shown.values()], padding=2, fontsize="small")
     ax.set_yticks(range(len(rows)), labels=rows)
-    ax.set_ylim(len(rows) - 0.5, -0.5)
-    if any(count > 0 for counts in groups.values() for count in counts.values()):
-        ax.set_xscale("log")
-        ax.margins(x=0.15)
+    # With room for the names of the colours.
+    ax.set_ylim(max(len(rows), 1) - 0.5, -0.5 if len(groups) == 1 else -1.2)
+    if log:
+        # With room for the number of the longest bar.
+        ax.set(xscale="log", xlim=(1.0, 10.0 * max(largest, 1.0) ** 1.35))
+    else:
+        ax.set_xlim(0.0, 1.3 * largest)
     if len(groups) > 1:
-        ax.legend(fontsize="small", loc="best")
+        ax.legend(fontsize="small", loc="upper right", ncols=len(groups))

@@ -193,7 +193,7 @@ def run(
         xlabel="neuron",
         ylabel="spike rate (per time constant)",
         title=f"{counted(int(result.spike_counts[chosen].sum()), 'spike')} of "
-        f"{counted(len(chosen), 'neuron')} in {result.duration:.4g}",
+        f"{counted(len(chosen), 'neuron')} in {result.duration:.4g} time constants",
     )
     return ax
 
@@ -260,10 +260,8 @@ def energy(estimate: EnergyEstimate, *, ax: Axes | None = None) -> Axes:
     checks.instance_of("estimate", estimate, EnergyEstimate)
     ax = current_axes(ax)
     picojoules, unit = estimate.unit
-    parts = {
-        name.replace("_", " "): float(np.sum(part)) / picojoules for name, part in estimate.parts.items()
-    }
-    count_bars(ax, {"energy": parts})
+    parts = {name.replace("_", " "): np.sum(part).item() for name, part in estimate.parts.items()}
+    count_bars(ax, {"energy": {name: part / picojoules for name, part in parts.items()}}, log=False)
     ax.set(xlabel=f"estimated energy ({unit})", title=str(estimate))
     return ax
 

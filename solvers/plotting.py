@@ -132,6 +132,7 @@ def plot_comparison(records: Sequence[Mapping[str, object]], *, ax: Axes | None 
         ax.loglog([gap], [float(record["seconds"])], "o", label=str(record["method"]))
     n_signals = max(int(record["n_signals"]) for record in records)
     ax.set(xlabel=f"largest {GAP_LABEL}", ylabel="seconds", title=counted(n_signals, "signal"))
+    ax.margins(0.25)
     ax.legend(fontsize="small")
     return ax
 
