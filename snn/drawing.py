@@ -106,6 +106,35 @@ def named_lines(
     return lines
 
 
+def progress_line(ax: Axes, times: np.ndarray, distances: np.ndarray, **kwargs: Any) -> Line2D:
+    """Draw how near runs came in what time: a line that never goes back, through those that are not beaten.
+
+    Runs of their own, to different tolerances, do not take longer for less by as much as their times vary.
+    A run is beaten if another one came as near in less time; it is a pale dot beside the line.
+
+    Parameters
+    ----------
+    ax : Axes
+        Where to draw.
+    times, distances : array_like, shape (n_runs,)
+        What each run took, and how far from the optimum it ended.
+    **kwargs
+        Of `Axes.plot`, for the line.
+    """
+    times = checks.real_array("times", times, shape=(None,), meaning="one for each run")
+    distances = checks.real_array("distances", distances, shape=(None,), meaning="one for each run")
+    if len(times) != len(distances):
+        raise ValueError(f"times and distances must be of one length; got {len(times)} and {len(distances)}")
+    order = np.lexsort((distances, times))
+    nearest = np.minimum.accumulate(distances[order])
+    is_better = np.append(True, nearest[1:] < nearest[:-1])
+    (line,) = ax.plot(times[order[is_better]], distances[order[is_better]], **kwargs)
+    beaten = order[~is_better]
+    dots = {"linestyle": "none", "marker": kwargs.get("marker", "o"), "markersize": line.get_markersize()}
+    ax.plot(times[beaten], distances[beaten], color=line.get_color(), alpha=0.3, **dots)
+    return line
+
+
 def stems(ax: Axes, positions: np.ndarray, values: np.ndarray, n_positions: int, **kwargs: Any) -> None:
     """Draw a line with a dot from zero to each value; positions without one stay empty.
 

@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -155,11 +155,12 @@ class DigitalSweep(Described):
         axis: str | None = None,
         figure: str = "relative_gap",
         within: float | None = 0.01,
+        **line_kwargs: Any,
     ) -> Axes:
         """Draw the median over the signals along one axis: `solvers.plotting.sweep`."""
         from solvers import plotting  # here: results come before their plots
 
-        return plotting.sweep(self, axis=axis, figure=figure, within=within, ax=ax)
+        return plotting.sweep(self, axis=axis, figure=figure, within=within, ax=ax, **line_kwargs)
 
     def _facts(self) -> dict[str, str]:
         varied = {name: ", ".join(f"{value:g}" for value in values) for name, values in self.axes.items()}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -73,6 +73,7 @@ def sweep(
     figure: str = "relative_gap",
     within: float | None = 0.01,
     ax: Axes | None = None,
+    **line_kwargs: Any,
 ) -> Axes:
     """Draw medians over the signals along one axis of a sweep, a line for each combination of the others.
 
@@ -86,6 +87,8 @@ def sweep(
         One of `solvers.digital_sweep.FIGURES`.
     within : float or None, default 0.01
         Mark where a gap or an excess comes within this, as `DigitalSweep.needed` says; None to mark nothing.
+    **line_kwargs
+        Of `Axes.plot`: a color or a label, to draw several sweeps into one picture.
     """
     checks.instance_of("result", result, DigitalSweep)
     axis = next(iter(result.axes)) if axis is None else checks.one_of("axis", axis, tuple(result.axes))
@@ -96,12 +99,14 @@ def sweep(
     knees = result.needed(axis, within=within, figure=figure) if has_knees else [(None, None)] * len(lines)
     for (rest, values, medians), (_, knee) in zip(lines, knees, strict=True):
         label = ", ".join(f"{value:g} {AXES[name]}" for name, value in rest.items()) or "median signal"
-        (line,) = ax.plot(values, medians, "o-", markersize=4, label=label)
+        style = {"marker": "o", "markersize": 4, "label": label, **line_kwargs}
+        (line,) = ax.plot(values, medians, **style)
         if knee is not None:
             height, ring = medians[values == knee], {"markersize": 10, "markerfacecolor": "none"}
             ax.plot([knee], height, "o", color=line.get_color(), **ring)
-    if has_knees:
-        ax.axhline(within, color="0.6", linewidth=0.8, label=f"within {within:g}: what suffices is ringed")
+    mark = f"within {within:g}: what suffices is ringed" if has_knees else None
+    if has_knees and mark not in ax.get_legend_handles_labels()[1]:
+        ax.axhline(within, color="0.6", linewidth=0.8, label=mark)
     if not figure.startswith("support"):
         ax.set_yscale("log")
     if axis == "time_step":

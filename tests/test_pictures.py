@@ -22,6 +22,7 @@ import snn.digital
 import snn.exchange
 import solvers
 from dictlearn.images.coded import code_images
+from snn import drawing
 from snn.html import Described
 from solvers.compare import COLUMNS
 from tests.reference.networks import golden_network
@@ -368,6 +369,19 @@ def test_lines_do_not_go_back():
     ax = sweep.plot(ax=Figure().subplots())
     np.testing.assert_array_equal(ax.lines[0].get_xdata(), [4, 6, 8])
     np.testing.assert_array_equal(ax.lines[0].get_ydata(), np.median(sweep.relative_gap, axis=1)[[1, 2, 0]])
+
+
+def test_progress_does_not_go_back(ax):
+    times, gaps = np.array([3.0, 1.0, 2.0, 5.0, 4.0]), np.array([0.2, 0.9, 0.1, 0.01, 0.1])
+    line = drawing.progress_line(ax, times, gaps, label="a solver", marker="s")
+    np.testing.assert_array_equal(line.get_data(), [[1.0, 2.0, 5.0], [0.9, 0.1, 0.01]])
+    np.testing.assert_array_equal(ax.lines[1].get_data(), [[3.0, 4.0], [0.2, 0.1]])
+    assert ax.lines[1].get_color() == line.get_color()
+    assert ax.lines[1].get_linestyle() == "None"
+    with pytest.raises(ValueError, match="times and distances must be of one length; got 5 and 4"):
+        drawing.progress_line(ax, times, gaps[:4])
+    with pytest.raises(ValueError, match=r"times must be finite; got nan at \[0\]"):
+        drawing.progress_line(ax, [np.nan], [1.0])
 
 
 def test_energy_is_drawn_by_what_it_is_for(ax):
