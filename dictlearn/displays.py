@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from dictlearn.baselines import LearningCurve
 from dictlearn.evaluation import mean_objective
@@ -213,9 +214,9 @@ class LearningDisplay:
     def from_curve(
         cls,
         curve: LearningCurve,
-        signals: np.ndarray,
+        signals: ArrayLike,
         *,
-        penalty: float | np.ndarray,
+        penalty: float | ArrayLike,
         ax: Axes | None = None,
         **line_kwargs: Any,
     ) -> Self:

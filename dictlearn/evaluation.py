@@ -6,12 +6,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import ArrayLike
 from tqdm import tqdm
 
 from dictlearn.atoms import require_positive_norms, unit_norm
 from snn import checks
 from snn.html import Described, number, value_range
 from solvers import LassoProblem, solve_spiking
+from solvers.conditioning import penalty_called
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -88,10 +90,10 @@ class AtomMatch(Described):
 
 
 def mean_objective(
-    dictionary: np.ndarray,
-    signals: np.ndarray,
+    dictionary: ArrayLike,
+    signals: ArrayLike,
     *,
-    penalty: float | np.ndarray,
+    penalty: float | ArrayLike,
     normalise: bool = True,
     n_jobs: int | None = None,
     progress: bool = False,
@@ -150,7 +152,8 @@ def mean_objective(
     with tqdm(total=len(signals), disable=not progress, unit="signal", desc="evaluating") as bar:
         for start in range(0, len(signals), size):
             problem = LassoProblem(atoms, signals[start : start + size], penalty, positive=True, gram=gram)
-            result = solve_spiking(problem, polish=True, tol=TOL, n_jobs=n_jobs)
+            with penalty_called(None):  # of one batch nothing is said
+                result = solve_spiking(problem, polish=True, tol=TOL, n_jobs=n_jobs)
             total += float(result.objective.sum())
             worst = max(worst, float(result.relative_gap.max()))
             nonzeros += int(result.support_size.sum())
@@ -158,7 +161,7 @@ def mean_objective(
     return DictionaryScore(objective=total / len(signals), worst_gap=worst, nonzeros=nonzeros / len(signals))
 
 
-def match_atoms(dictionary: np.ndarray, other: np.ndarray) -> AtomMatch:
+def match_atoms(dictionary: ArrayLike, other: ArrayLike) -> AtomMatch:
     """Return how well the atoms of `other`, for example planted ones, are found in a dictionary.
 
     Parameters

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from snn import checks
 from snn.html import Described, counted, number, value_range
@@ -62,19 +63,19 @@ class AnalogResult(Described):
             "active at the end": number(int(np.count_nonzero(self.activities[-1]))),
             "activities": value_range(self.activities[-1]),
             "evaluations": number(self.n_evaluations),
-            "multiply-adds": number(self.operations.total().multiply_adds),
+            "multiply-adds": number(int(self.operations.total().multiply_adds)),
         }
 
 
 def simulate_analog(
-    weights: np.ndarray,
-    drive: np.ndarray,
+    weights: ArrayLike,
+    drive: ArrayLike,
     *,
-    activation_threshold: float | np.ndarray,
+    activation_threshold: float | ArrayLike,
     duration: float,
     two_sided: bool = False,
-    divisor: float | np.ndarray = 1.0,
-    initial_potential: np.ndarray | None = None,
+    divisor: float | ArrayLike = 1.0,
+    initial_potential: ArrayLike | None = None,
     n_times: int = 101,
     relative_tolerance: float = 1e-8,
 ) -> AnalogResult:
@@ -163,7 +164,7 @@ def simulate_analog(
     def flow(_: float, potential: np.ndarray) -> np.ndarray:
         nonlocal n_active
         active = activity(potential)
-        n_active += np.count_nonzero(active)
+        n_active += int(np.count_nonzero(active))
         return drive - potential + active @ weights
 
     times = np.linspace(0.0, duration, n_times)

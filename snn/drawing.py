@@ -97,7 +97,7 @@ def named_lines(
     lines = []
     for rank, (column, name) in enumerate(zip(columns, names, strict=True)):
         if rank < N_NAMED:
-            style = {"label": name}
+            style: dict[str, Any] = {"label": name}
         else:
             style = {"color": GREY, "linewidth": 0.8, "zorder": 1}
             if rank == N_NAMED:

@@ -7,12 +7,13 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from snn import checks
 from snn.html import Described, grid
 from solvers.active_set import solve_active_set
 from solvers.analog import solve_analog
+from solvers.conditioning import penalty_called
 from solvers.digital import solve_digital
 from solvers.fista import solve_fista
 from solvers.operations import BOUNDS, CERTIFICATE, DRIVE, SIGNS, with_start
@@ -24,7 +25,7 @@ from solvers.spiking import solve_spiking
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-Solver = Callable[..., SparseCodingResult]
+Solver: TypeAlias = Callable[..., SparseCodingResult]
 
 # FISTA steps before the active-set method, as many as are usual elsewhere.
 FISTA_STEPS = 10
@@ -32,11 +33,13 @@ FISTA_STEPS = 10
 
 def _active_set_from_fista(problem: LassoProblem, *, tol: float) -> SparseCodingResult:
     """Solve by the active-set method, from where a few steps of FISTA lead."""
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), penalty_called(None):
         # They need not get anywhere.
         warnings.simplefilter("ignore", convergence_warning())
         start = solve_fista(problem, tol=tol, max_iter=FISTA_STEPS)
     result = solve_active_set(problem, start=start, tol=tol)
+    assert result.work is not None
+    assert start.work is not None
     return replace(result, work=with_start(result.work, start.work))
 
 
@@ -78,7 +81,7 @@ BOUNDED = "multiply_adds"
 """The field that may be a bound, which the record has under "bound"."""
 
 
-class Comparison(list[dict[str, object]], Described):
+class Comparison(list[dict[str, Any]], Described):
     """The records of `compare`, a dict each; ``print`` shows them as a table, and so does a notebook.
 
     Parameters
@@ -162,10 +165,11 @@ def compare(
     checks.instance_of("problem", problem, LassoProblem)
     tol = checks.positive_number("tol", tol)
     solvers = _solvers(methods)
-    return Comparison(_record(label, solve, problem, tol) for label, solve in solvers.items())
+    with penalty_called(None):
+        return Comparison(_record(label, solve, problem, tol) for label, solve in solvers.items())
 
 
-def comparison_table(records: Sequence[Mapping[str, object]]) -> str:
+def comparison_table(records: Sequence[Mapping[str, Any]]) -> str:
     """Return the records of `compare` as a Markdown table, aligned to be read as plain text too.
 
     Parameters
@@ -186,11 +190,11 @@ def comparison_table(records: Sequence[Mapping[str, object]]) -> str:
     return "\n".join([line(rows[0]), line(rule), *(line(row) for row in rows[1:])])
 
 
-def _cells(records: Sequence[Mapping[str, object]]) -> list[list[str]]:
+def _cells(records: Sequence[Mapping[str, Any]]) -> list[list[str]]:
     return [[_cell(record, name) for name in COLUMNS] for record in records]
 
 
-def _cell(record: Mapping[str, object], name: str) -> str:
+def _cell(record: Mapping[str, Any], name: str) -> str:
     if record[name] is None:
         return "-"
     sign = SIGNS[record["bound"]] if name == BOUNDED else ""
@@ -219,7 +223,7 @@ def _solvers(methods: Sequence[str] | Mapping[str, Solver]) -> Mapping[str, Solv
     return solvers
 
 
-def _record(label: str, solve: Solver, problem: LassoProblem, tol: float) -> dict[str, object]:
+def _record(label: str, solve: Solver, problem: LassoProblem, tol: float) -> dict[str, Any]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", convergence_warning())
         solve(problem.subset(slice(0, 1)), tol=tol)
@@ -244,7 +248,7 @@ def _record(label: str, solve: Solver, problem: LassoProblem, tol: float) -> dic
     }
 
 
-def _operations(result: SparseCodingResult) -> dict[str, object]:
+def _operations(result: SparseCodingResult) -> dict[str, Any]:
     ledger = result.operations
     if ledger is None:
         return {"synaptic_operations": None, "multiply_adds": None, "bound": BOUNDS[0]}
@@ -256,7 +260,7 @@ def _operations(result: SparseCodingResult) -> dict[str, object]:
     }
 
 
-def checked_records(records: Sequence[Mapping[str, object]]) -> list[Mapping[str, object]]:
+def checked_records(records: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     """Return records of `compare`, or raise TypeError or ValueError if they are something else."""
     if isinstance(records, (str, Mapping)) or not isinstance(records, Sequence):
         raise TypeError(f"records must be a sequence of dicts; got {type(records).__name__}")

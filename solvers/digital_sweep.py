@@ -14,6 +14,7 @@ from snn import checks
 from snn.digital import DigitalFormat
 from snn.html import Described, number, value_range
 from solvers.active_set import solve_active_set
+from solvers.conditioning import penalty_called
 from solvers.digital import READOUTS, DigitalCodingResult, solve_digital
 from solvers.problem import LassoProblem
 from solvers.result import SparseCodingResult, convergence_warning
@@ -74,7 +75,7 @@ class DigitalSweep(Described):
         What was the same at all points.
     """
 
-    axes: Mapping[str, tuple]
+    axes: Mapping[str, tuple[float, ...]]
     relative_gap: np.ndarray
     relative_excess: np.ndarray
     support_recall: np.ndarray
@@ -83,17 +84,17 @@ class DigitalSweep(Described):
     ran_away: np.ndarray
     saturations: np.ndarray
     exact: SparseCodingResult
-    settings: Mapping[str, object]
+    settings: Mapping[str, Any]
 
     def __post_init__(self) -> None:
         checks.freeze_arrays(self)
 
     @property
-    def points(self) -> list[dict[str, object]]:
+    def points(self) -> list[dict[str, Any]]:
         """The values of the axes at each point."""
         return [dict(zip(self.axes, values, strict=True)) for values in product(*self.axes.values())]
 
-    def rows(self) -> list[dict[str, object]]:
+    def rows(self) -> list[dict[str, Any]]:
         """Return a record of each point: the values of the axes, the median and the worst of each figure.
 
         The worst gap and excess are the largest, the worst share of a support the smallest.  ``n_ran_away``
@@ -114,7 +115,7 @@ class DigitalSweep(Described):
 
     def needed(
         self, axis: str | None = None, *, within: float = 0.01, figure: str = "relative_gap"
-    ) -> list[tuple[dict[str, object], int | float | None]]:
+    ) -> list[tuple[dict[str, Any], int | float | None]]:
         """Return how many bits are needed, or how short a step: the knee, for each combination of the rest.
 
         Parameters
@@ -174,7 +175,7 @@ class DigitalSweep(Described):
             "ran away": f"{int(np.count_nonzero(self.ran_away)):,} of {self.ran_away.size:,} runs",
         }
 
-    def lines(self, axis: str, figure: str) -> list[tuple[dict[str, object], np.ndarray, np.ndarray]]:
+    def lines(self, axis: str, figure: str) -> list[tuple[dict[str, Any], np.ndarray, np.ndarray]]:
         """Return medians over the signals along an axis, for each combination of the other axes.
 
         Parameters
@@ -248,14 +249,14 @@ def sweep_digital(
     axes = _checked_axes(axes)
     duration = checks.positive_number("duration", duration)
     readout = checks.one_of("readout", readout, READOUTS)
-    settings = {"max_duration": duration, "readout": readout, "refine": refine, "rng": rng}
+    settings: dict[str, Any] = {"max_duration": duration, "readout": readout, "refine": refine, "rng": rng}
 
     exact = solve_active_set(problem)
     points = [dict(zip(axes, values, strict=True)) for values in product(*axes.values())]
     figures = []
     for point in points:
         try:
-            with warnings.catch_warnings():
+            with warnings.catch_warnings(), penalty_called(None):
                 # A gap is what is asked for, not an accident.
                 warnings.simplefilter("ignore", convergence_warning())
                 # Results hold networks of integers, 16 bytes a weight: of each its figures are kept.
@@ -284,7 +285,7 @@ def sweep_digital(
     )
 
 
-def varied(format: DigitalFormat, point: Mapping[str, int | float]) -> DigitalFormat:
+def varied(format: DigitalFormat, point: Mapping[str, Any]) -> DigitalFormat:
     """Return a format with the values of a point of a sweep.
 
     Parameters
@@ -329,7 +330,7 @@ def _share(part: np.ndarray, whole: np.ndarray) -> np.ndarray:
     return np.where(whole > 0, part / np.maximum(whole, 1), 1.0)
 
 
-def _checked_axes(axes: Mapping[str, Sequence[int | float]]) -> dict[str, tuple]:
+def _checked_axes(axes: Mapping[str, Sequence[int | float]]) -> dict[str, tuple[Any, ...]]:
     if not isinstance(axes, Mapping):
         raise TypeError(f"axes must be a mapping of names to values; got {type(axes).__name__}")
     if not axes:

@@ -9,6 +9,7 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy import sparse
 from tqdm import tqdm
 
@@ -17,7 +18,7 @@ from snn.caller_warnings import warn_caller
 from snn.html import Described, counted, number, value_range
 from solvers.active_set import solve_active_set
 from solvers.analog import solve_analog
-from solvers.conditioning import IllPosedWarning, warn_if_ill_posed
+from solvers.conditioning import IllPosedWarning, penalty_called, warn_if_ill_posed
 from solvers.fista import solve_fista
 from solvers.operations import DRIVE, OperationLedger, added
 from solvers.problem import LassoProblem
@@ -82,7 +83,8 @@ class PathResult(Described):
     @cached_property
     def operations(self) -> OperationLedger:
         """What each signal took at all multiples, part by part; arrays of shape (n_signals,)."""
-        return added([result.operations for result in self.results], once=(DRIVE,))
+        ledgers = [result.operations for result in self.results if result.operations is not None]
+        return added(ledgers, once=(DRIVE,))
 
     @property
     def support_size(self) -> np.ndarray:
@@ -116,7 +118,7 @@ class PathResult(Described):
 
 def path(
     problem: LassoProblem,
-    multiples: np.ndarray | None = None,
+    multiples: ArrayLike | None = None,
     *,
     n_multiples: int = 100,
     smallest: float = 1e-3,
@@ -203,7 +205,7 @@ def path(
     results: list[SparseCodingResult] = []
     units = np.ones(problem.n_atoms)
     warn_if_ill_posed(problem)
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), penalty_called(None):
         # There is one warning for all: above, and below.
         warnings.simplefilter("ignore", IllPosedWarning)
         warnings.filterwarnings("ignore", category=UserWarning, message=f"{method}: .* did not reach")
@@ -248,7 +250,7 @@ def _default_multiples(problem: LassoProblem, n_multiples: int, smallest: float)
     return np.geomspace(largest, largest * smallest, n_multiples)
 
 
-def _checked_multiples(multiples: np.ndarray) -> np.ndarray:
+def _checked_multiples(multiples: ArrayLike) -> np.ndarray:
     multiples = checks.real_array("multiples", multiples, shape=(None,), meaning="one number a penalty")
     if multiples.min() <= 0.0:
         raise ValueError(f"multiples must be positive; got {multiples.min()}")

@@ -95,25 +95,27 @@ def sweep(
     figure = checks.one_of("figure", figure, tuple(FIGURES))
     ax = current_axes(ax)
     lines = result.lines(axis, figure)
-    has_knees = within is not None and figure in ("relative_gap", "relative_excess")
-    knees = result.needed(axis, within=within, figure=figure) if has_knees else [(None, None)] * len(lines)
-    for (rest, values, medians), (_, knee) in zip(lines, knees, strict=True):
+    wanted = within if figure in ("relative_gap", "relative_excess") else None
+    knees: list[int | float | None] = [None] * len(lines)
+    if wanted is not None:
+        knees = [knee for _, knee in result.needed(axis, within=wanted, figure=figure)]
+    for (rest, values, medians), knee in zip(lines, knees, strict=True):
         label = ", ".join(f"{value:g} {AXES[name]}" for name, value in rest.items()) or "median signal"
-        style = {"marker": "o", "markersize": 4, "label": label, **line_kwargs}
+        style: dict[str, Any] = {"marker": "o", "markersize": 4, "label": label, **line_kwargs}
         (line,) = ax.plot(values, medians, **style)
         if knee is not None:
-            height, ring = medians[values == knee], {"markersize": 10, "markerfacecolor": "none"}
-            ax.plot([knee], height, "o", color=line.get_color(), **ring)
-    mark = f"within {within:g}: what suffices is ringed" if has_knees else None
-    if has_knees and mark not in ax.get_legend_handles_labels()[1]:
-        ax.axhline(within, color="0.6", linewidth=0.8, label=mark)
+            height = medians[values == knee]
+            ax.plot([knee], height, "o", markersize=10, markerfacecolor="none", color=line.get_color())
+    mark = f"within {wanted:g}: what suffices is ringed" if wanted is not None else ""
+    if wanted is not None and mark not in ax.get_legend_handles_labels()[1]:
+        ax.axhline(wanted, color="0.6", linewidth=0.8, label=mark)
     if not figure.startswith("support"):
         ax.set_yscale("log")
     if axis == "time_step":
         ax.set_xscale("log", base=2)
     n_signals = result.relative_gap.shape[1]
     ax.set(xlabel=AXES[axis], ylabel=FIGURES[figure], title=f"median of {counted(n_signals, 'signal')}")
-    if len(lines) > 1 or has_knees:
+    if len(lines) > 1 or wanted is not None:
         ax.legend(frameon=False, fontsize="small")
     return ax
 

@@ -7,6 +7,7 @@ from copy import copy
 from typing import Any, TypeVar
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from snn import checks
 from snn.html import Described, memory, value_range
@@ -43,13 +44,13 @@ class ProblemSetup(Described):
 
     def __init__(
         self,
-        dictionary: np.ndarray | ConvolutionalDictionary,
-        penalty: float | np.ndarray | Penalty,
+        dictionary: ArrayLike | ConvolutionalDictionary,
+        penalty: float | ArrayLike | Penalty,
         *,
         positive: bool,
-        gram: np.ndarray | None = None,
-        mask: np.ndarray | None = None,
-        weights: np.ndarray | None = None,
+        gram: ArrayLike | None = None,
+        mask: ArrayLike | None = None,
+        weights: ArrayLike | None = None,
     ) -> None:
         self.atoms = dictionary_of(dictionary)
         self.atoms.require_norms()
@@ -60,7 +61,7 @@ class ProblemSetup(Described):
         if self.feature_weights is not None:
             require_weighted_norms(self.atoms, self.feature_weights)
         self._weighted: ProblemSetup | None = None
-        self._kept: dict[Callable, Any] = {}
+        self._kept: dict[Callable[..., Any], Any] = {}
 
     def _facts(self) -> dict[str, str]:
         penalty = f"{type(self.penalty).__name__}, {value_range(self.penalty.l1_weights)}"
@@ -162,7 +163,7 @@ class ProblemSetup(Described):
         other.feature_weights, other._weighted = weights, None
         return other
 
-    def with_penalty(self, penalty: float | np.ndarray | Penalty) -> ProblemSetup:
+    def with_penalty(self, penalty: float | ArrayLike | Penalty) -> ProblemSetup:
         """Return a setup with another penalty, and the Gram matrix if there is one.
 
         Parameters

@@ -242,7 +242,7 @@ def test_every_public_class_is_settings_a_display_or_says_what_it_is(kind, thing
         assert callable(kind.plot), f"{name} needs `plot`: see docs/pictures.md"
         ax, *others = list(inspect.signature(kind.plot).parameters.values())[1:]
         assert (ax.name, ax.default) == ("ax", None)
-        assert all(parameter.kind is parameter.KEYWORD_ONLY for parameter in others)
+        assert all(parameter.kind in (parameter.KEYWORD_ONLY, parameter.VAR_KEYWORD) for parameter in others)
     if name != "Brian2Model":  # tests/snn/exchange
         assert kind in things, f"{name} needs an object in `make_things`"
 

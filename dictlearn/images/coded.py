@@ -10,7 +10,7 @@ import numpy as np
 
 from dictlearn.images.prepared import PreparedImage
 from snn.html import Described, counted, size
-from solvers import LassoProblem, SparseCodingResult
+from solvers import ConvolutionalDictionary, LassoProblem, SparseCodingResult
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -55,7 +55,9 @@ class CodedImage(Described):
     @property
     def maps(self) -> np.ndarray:
         """The code as maps of coefficients, shape (grid rows, grid columns, n_kernels)."""
-        return self.result.codes.reshape(*self.problem.dictionary.grid_shape, -1)
+        dictionary = self.problem.dictionary
+        assert isinstance(dictionary, ConvolutionalDictionary)
+        return self.result.codes.reshape(*dictionary.grid_shape, -1)
 
 
 def code_images(

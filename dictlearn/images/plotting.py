@@ -6,6 +6,7 @@ import math
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from dictlearn.images.patches import as_patch_size
 from snn import checks
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def plot_atoms(
-    dictionary: np.ndarray,
+    dictionary: ArrayLike,
     patch_size: int | tuple[int, int],
     *,
     ax: Axes | None = None,
@@ -116,8 +117,8 @@ def plot_image(image: np.ndarray, *, title: str = "", signed: bool = False, ax: 
         shown = 0.5 + 0.5 * image / largest if signed else image / (largest if largest > 2.0 else 1.0)
         ax.imshow(np.clip(shown, 0.0, 1.0), interpolation="nearest")
     else:
-        ends = {"vmin": -largest, "vmax": largest} if signed else {}
-        ax.imshow(image.reshape(image.shape[:2]), cmap="gray", interpolation="nearest", **ends)
+        low, high = (-largest, largest) if signed else (float(image.min()), float(image.max()))
+        ax.imshow(image.reshape(image.shape[:2]), cmap="gray", vmin=low, vmax=high, interpolation="nearest")
     ax.set_axis_off()
     ax.set_title(title)
     return ax

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.ndimage import gaussian_filter
 
 from dictlearn.images.patches import as_size
@@ -74,7 +75,7 @@ class PreparedImage(Described):
             "background": value_range(self.background),
         }
 
-    def dictionary(self, kernels: np.ndarray) -> ConvolutionalDictionary:
+    def dictionary(self, kernels: ArrayLike) -> ConvolutionalDictionary:
         """Return the dictionary of some kernels at the places of this image.
 
         Parameters
@@ -95,7 +96,7 @@ class PreparedImage(Described):
         )
         return ConvolutionalDictionary(kernels, self.prepared_shape, self.stride)
 
-    def restore(self, signal: np.ndarray) -> np.ndarray:
+    def restore(self, signal: ArrayLike) -> np.ndarray:
         """Return the image of a signal: padding is cut off, and the background added.
 
         Pixels that were cropped have the background alone.
@@ -124,7 +125,7 @@ class PreparedImage(Described):
         return image
 
     @property
-    def _shared(self) -> tuple[tuple[slice, slice], tuple[slice, slice]]:
+    def _shared(self) -> tuple[tuple[slice, ...], tuple[slice, ...]]:
         """Where the pixels are that are in the image and in the signal, in the one and in the other."""
         in_image, in_signal = [], []
         for whole, part, corner in zip(self.background.shape, self.prepared_shape, self.corner, strict=False):
@@ -135,7 +136,7 @@ class PreparedImage(Described):
 
 
 def prepare_image(
-    image: np.ndarray,
+    image: ArrayLike,
     kernel_size: int | tuple[int, int],
     *,
     stride: int = 1,

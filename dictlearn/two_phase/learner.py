@@ -6,9 +6,10 @@ import copy
 import os
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from dictlearn.atoms import unit_norm
 from dictlearn.signals import checked_known_signals
@@ -24,6 +25,7 @@ from dictlearn.two_phase.steps import BatchConditions, CodeStatistics
 from dictlearn.two_phase.synapses import LEAST_THRESHOLD, Synapses
 from snn import checks
 from snn.archive import save_archive
+from snn.drawing import current_axes
 from snn.html import Described, number, value_range
 
 if TYPE_CHECKING:
@@ -155,8 +157,10 @@ class TwoPhaseLearner(Described):
         """Draw how learning went: `LearningDisplay.from_learner`, with all its options, draws the same."""
         from dictlearn.two_phase.plotting import learning_line
 
+        ax = current_axes(ax)
         n_samples, values = self.recorded(quantity)
-        return learning_line(n_samples, values, quantity=quantity, ax=ax).axes
+        learning_line(n_samples, values, quantity=quantity, ax=ax)
+        return ax
 
     def recorded(self, quantity: str) -> tuple[np.ndarray, np.ndarray]:
         """Return the samples of the history, and one of its figures.
@@ -199,9 +203,9 @@ class TwoPhaseLearner(Described):
 
     def learn(
         self,
-        signals: np.ndarray,
+        signals: ArrayLike,
         *,
-        mask: np.ndarray | None = None,
+        mask: ArrayLike | None = None,
         n_threads: int = 1,
         executor: Executor | None = None,
     ) -> float:
@@ -328,7 +332,7 @@ class TwoPhaseLearner(Described):
         # Rows of signals teach everything, those of probes only H.
         of_signals = slice(0, plan.n_signals)
         known = None if mask is None else np.pad(mask, ((0, len(plan.probed)), (0, 0)), constant_values=True)
-        seen = {"readout": readout, "mask": known}
+        seen: dict[str, Any] = {"readout": readout, "mask": known}
         g_d = rules.reconstruction_gradient(first, second, **seen)[of_signals]
         all_codes = rules.code(second, readout=readout)
         codes = all_codes[of_signals]
@@ -344,7 +348,7 @@ class TwoPhaseLearner(Described):
             readout=readout,
         )
         steps = settings.steps.of_batch(codes, self._statistics, conditions)
-        sizes = {"kappa": kappa, "step": steps.step, "keep": steps.keep}
+        sizes: dict[str, Any] = {"kappa": kappa, "step": steps.step, "keep": steps.keep}
 
         def update_both_ways() -> None:
             rules.update_feedforward(synapses.feedforward, codes, g_d, **sizes)
@@ -428,7 +432,7 @@ class TwoPhaseLearner(Described):
         self._history.add(
             n_signals=n_signals,
             objective=objectives.sum() / scale**2,
-            n_nonzeros=np.count_nonzero(codes),
+            n_nonzeros=int(np.count_nonzero(codes)),
             n_spikes=first.n_spikes.sum() + second.n_spikes.sum(),
             disturbances=errors[nonzero] / norms[nonzero],
         )
@@ -438,7 +442,7 @@ class TwoPhaseLearner(Described):
 
     # -- saving ---------------------------------------------------------------------------------
 
-    def save(self, path: str | os.PathLike, **extra: str | int) -> None:
+    def save(self, path: str | os.PathLike[str], **extra: str | int) -> None:
         """Write everything to `path` (npz), whole or not at all.
 
         Parameters
@@ -481,7 +485,7 @@ class TwoPhaseLearner(Described):
         vars(self).update(copy.deepcopy(vars(other)))
 
     @classmethod
-    def load(cls, path: str | os.PathLike) -> TwoPhaseLearner:
+    def load(cls, path: str | os.PathLike[str]) -> TwoPhaseLearner:
         """Read a learner that `save` wrote; it continues bit for bit as if it had never stopped.
 
         Parameters

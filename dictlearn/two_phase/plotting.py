@@ -102,20 +102,20 @@ def gradient_panel(
     layer = checks.one_of("layer", layer, LAYERS)
     measure = checks.one_of("measure", measure, tuple(MEASURES))
     ax = current_axes(ax)
-    title, label = MEASURES[measure]
+    title, of_measure = MEASURES[measure]
     durations, index = require_increasing("durations", check.durations), LAYERS.index(layer)
     for r, (readout, colour) in enumerate(zip(check.readouts, COLOURS, strict=True)):
         low, median, high = check.quartiles(measure, readout, layer)
         together = (check.mean_error if measure == "error" else check.mean_cosine)[r, index]
         ax.fill_between(durations, low, high, color=colour, alpha=0.2, linewidth=0.0)
         ax.plot(durations, median, color=colour, marker="o", markersize=3.0, label=readout)
-        dashed = {"linestyle": "--", "linewidth": 1.0, "label": f"{readout}, all together"}
-        ax.plot(durations, together, color=colour, **dashed)
+        label = f"{readout}, all together"
+        ax.plot(durations, together, color=colour, linestyle="--", linewidth=1.0, label=label)
     ax.set(
         xscale="log",
         title=f"{LAYER_NAMES[layer]}: {title}",
         xlabel="duration of a phase, T (synaptic time constants)",
-        ylabel=label,
+        ylabel=of_measure,
     )
     ax.grid(alpha=0.3)
     has_gradient = not np.isnan(check.error[:, index]).all()

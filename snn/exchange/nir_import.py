@@ -8,6 +8,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy import sparse
 
 from snn import checks
@@ -96,7 +97,7 @@ class ImportedNetwork(Described):
 def from_nir(
     graph: nir.NIRGraph,
     *,
-    signal: np.ndarray | Mapping[str, np.ndarray] | None = None,
+    signal: ArrayLike | Mapping[str, np.ndarray] | None = None,
     order: Sequence[str] | None = None,
 ) -> ImportedNetwork:
     """Return the network that a NIR graph describes.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import fields
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from scipy import sparse
@@ -12,7 +12,7 @@ from scipy import sparse
 from snn._kernels.forms import CompressedRows, Rows, Segments, Stencil
 from snn.html import Described, memory, number
 
-KernelForm = Rows | Segments | CompressedRows | Stencil
+KernelForm: TypeAlias = Rows | Segments | CompressedRows | Stencil
 
 SOURCES_AT_ONCE = 64
 """Sources whose weights to one target are computed together."""
@@ -100,7 +100,7 @@ class Weights(Described, ABC):
     @property
     def n_bytes(self) -> int:
         """Memory of the weights as they are stored, in bytes."""
-        return sum(_n_bytes(getattr(self, field.name)) for field in fields(self))
+        return sum(map(_n_bytes, Weights.__getstate__(self).values()))
 
     def stored_facts(self) -> dict[str, str]:
         """Return how the weights are stored, for descriptions of them and of their network."""
@@ -116,7 +116,9 @@ class Weights(Described, ABC):
 
     def __getstate__(self) -> dict[str, Any]:
         # What is derived from the fields is derived again where it is needed.
-        return {field.name: getattr(self, field.name) for field in fields(self)}
+        # Every form is a dataclass.
+        names = [field.name for field in fields(self)]  # type: ignore[arg-type]
+        return {name: getattr(self, name) for name in names}
 
 
 def _n_bytes(stored: Any) -> int:
@@ -126,12 +128,12 @@ def _n_bytes(stored: Any) -> int:
     if isinstance(stored, Weights):
         return stored.n_bytes
     if sparse.issparse(stored):
-        return stored.data.nbytes + stored.indices.nbytes + stored.indptr.nbytes
+        return int(stored.data.nbytes + stored.indices.nbytes + stored.indptr.nbytes)
     return 0
 
 
 def same_type(array: np.ndarray, dtype: type) -> np.ndarray:
     """Return a flat, contiguous, read-only view of `array`, or a copy where its type differs."""
-    flat = np.ascontiguousarray(array, dtype=dtype).reshape(-1).view()
+    flat: np.ndarray = np.ascontiguousarray(array, dtype=dtype).reshape(-1).view()
     flat.flags.writeable = False
     return flat
