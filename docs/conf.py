@@ -2,18 +2,16 @@
 
 import importlib
 import os
-import tomllib
 from pathlib import Path
 
-os.environ.setdefault("MPLBACKEND", "Agg")
+import snn
 
-ROOT = Path(__file__).parents[1]
-PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+os.environ.setdefault("MPLBACKEND", "Agg")
 
 project = "sparsespike"
 author = "the sparsespike developers"
 copyright = "2026, the sparsespike developers"
-version = release = PROJECT["version"]
+version = release = snn.__version__
 
 extensions = [
     "myst_parser",
