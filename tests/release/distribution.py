@@ -6,6 +6,7 @@ twice, from another folder: once compiling, once with what the first run left on
 """
 
 import argparse
+import os
 import shutil
 import sys
 import tarfile
@@ -93,15 +94,21 @@ def try_wheel(wheel, python, folder):
         raise SystemExit(f"__version__ must be that of {wheel.name}; got {number}")
     program = elsewhere / "readme.py"
     program.write_text("\n".join(code_blocks(ROOT / "README.md")), encoding="utf-8")
-    seconds = []
-    for _ in range(2):
-        begin = time.perf_counter()
-        printed = run(inside, "-W", "error", program, folder=elsewhere)
-        seconds.append(time.perf_counter() - begin)
+    printed, first = _timed(inside, program, elsewhere)
+    _, second = _timed(inside, program, elsewhere)
     return (
-        f"Python {version}: the README's code printed {' '.join(printed.split()[-3:])}; first run, "
-        f"with compiling, {seconds[0]:.0f} s; second run {seconds[1]:.1f} s"
+        f"Python {version}: the README's code printed {' '.join(printed.split()[-3:])}; first run, with "
+        f"compiling, {first}; second run {second}"
     )
+
+
+def _timed(python, program, folder):
+    """Return what a program printed, and its time by the clock and of the processor."""
+    begin, used = time.perf_counter(), os.times()
+    printed = run(python, "-W", "error", program, folder=folder)
+    elapsed, now = time.perf_counter() - begin, os.times()
+    processor = now.children_user + now.children_system - used.children_user - used.children_system
+    return printed, f"{elapsed:.0f} s ({processor:.0f} s of one processor)"
 
 
 def try_sources(archive, folder):
