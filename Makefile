@@ -28,7 +28,7 @@ help:
 	@echo "make test       run the tests"
 	@echo "make test-lowest  run the tests with the lowest versions of all dependencies"
 	@echo "make package    build and check wheel and source distribution in dist/; try the wheel with each of PYTHONS ($(PYTHONS))"
-	@echo "make lint       run the style and import checks only"
+	@echo "make lint       run the checks of style, imports and types only"
 	@echo "make benchmark  time the simulator and the solvers beside their peers: some twenty minutes; figures go to docs/benchmarks/"
 	@echo "make learn      learn the three dictionaries of the paper at full size, from $(words $(SEEDS)) seeds, beside the baselines: some hours; started again, it goes on where it was"
 	@echo "make docs       build the site in docs/_build/html; warnings are errors"
@@ -54,6 +54,7 @@ lint: $(VENV)/.installed-test
 	@$(VENV)/bin/ruff check
 	@$(VENV)/bin/ruff format --check
 	@$(VENV)/bin/lint-imports
+	@$(VENV)/bin/mypy
 
 benchmark: $(VENV)/.installed-test
 	@$(INSTALL) --editable '.[peers]' || echo "some peers could not be installed: they are left out"
@@ -71,7 +72,7 @@ docs: $(VENV)/.installed-test
 	@echo "docs/_build/html/index.html"
 
 clean:
-	rm -rf $(VENV) $(VENV)-lowest $(OUTPUT) docs/_build docs/reference build dist *.egg-info .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(VENV)-lowest $(OUTPUT) docs/_build docs/reference docs/gallery build dist *.egg-info .pytest_cache .ruff_cache .mypy_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # ----------------------------------------------------------------------------------------------
