@@ -13,6 +13,7 @@ if getattr(snn, "__distribution__", None) != "sparsespike":
 
 from solvers.active_set import ActiveSetResult, solve_active_set
 from solvers.analog import solve_analog
+from solvers.code_history import CodeHistory, code_history
 from solvers.compare import compare, comparison_table, plot_comparison
 from solvers.conditioning import IllPosedWarning
 from solvers.convolution import ConvolutionalDictionary
@@ -44,6 +45,7 @@ __distribution__ = "sparsespike"
 __all__ = [
     "L1",
     "ActiveSetResult",
+    "CodeHistory",
     "CodePathDisplay",
     "ConvolutionalDictionary",
     "DigitalCodingResult",
@@ -62,6 +64,7 @@ __all__ = [
     "SpikingSparseCoder",
     "Status",
     "StreamResult",
+    "code_history",
     "compare",
     "comparison_table",
     "duality_gap",
