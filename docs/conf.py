@@ -49,6 +49,8 @@ html_theme_options = {
     "secondary_sidebar_items": ["page-toc"],
 }
 html_show_sourcelink = False
+# The interactive page: its program, and the runs that it shows.
+html_static_path = ["_static"]
 
 PACKAGES = ("snn", "snn.digital", "snn.exchange", "solvers", "dictlearn", "dictlearn.distributed")
 
