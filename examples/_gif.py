@@ -10,10 +10,11 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 from PIL import Image
+from scipy.spatial import KDTree
 
 from examples._common import BLUE, GREEN, GREY, ORANGE, PURPLE, RED, SKY
 
-DPI = 100
+DPI = 112.5  # 720 pixels of the width of a page
 # The colours of lines, greys of photographs, those that most pixels have, and means of all others.
 LINES = (BLUE, ORANGE, GREEN, RED, PURPLE, GREY, SKY)
 N_GREYS, N_FREQUENT, N_MEANS = 17, 8, 24
@@ -26,18 +27,27 @@ def frame_of(picture: Figure) -> Image.Image:
     return Image.fromarray(np.asarray(canvas.buffer_rgba())[..., :3].copy())
 
 
-def palette_of(frames: list[Image.Image]) -> Image.Image:
-    """Return an image that has the palette of all frames that are like these."""
+def palette_of(frames: list[Image.Image]) -> np.ndarray:
+    """Return the colours of all frames that are like these, shape (n_colours, 3)."""
     pixels = np.concatenate([np.asarray(frame).reshape(-1, 3) for frame in frames])
     colours, counts = np.unique(pixels, axis=0, return_counts=True)
     frequent = colours[np.argsort(-counts, kind="stable")[:N_FREQUENT]]
     lines = np.array([to_rgb(line) for line in LINES])
     greys = np.linspace([0.0] * 3, [1.0] * 3, N_GREYS)
-    exact = np.concatenate([np.round(255 * np.concatenate([lines, greys])).astype(np.uint8), frequent])
-    others = Image.fromarray(pixels[np.newaxis]).quantize(N_MEANS, method=Image.Quantize.MEDIANCUT)
-    palette = Image.new("P", (1, 1))
-    palette.putpalette([*exact.ravel().tolist(), *others.getpalette()[: 3 * N_MEANS]])
-    return palette
+    joined = Image.fromarray(pixels[np.newaxis]).quantize(N_MEANS, method=Image.Quantize.MEDIANCUT)
+    means = np.array(joined.getpalette()[: 3 * N_MEANS]).reshape(-1, 3)
+    exact = np.round(255 * np.concatenate([lines, greys]))
+    return np.concatenate([exact, frequent, means]).astype(np.uint8)
+
+
+def in_palette(frame: Image.Image, palette: np.ndarray) -> Image.Image:
+    """Return a frame with the nearest colour for each pixel; Pillow looks colours up by six bits only."""
+    pixels = np.asarray(frame)
+    colours, places = np.unique(pixels.reshape(-1, 3), axis=0, return_inverse=True)
+    _, nearest = KDTree(palette).query(colours)
+    image = Image.fromarray(nearest[places].reshape(pixels.shape[:2]).astype(np.uint8), mode="P")
+    image.putpalette(palette.ravel().tolist())
+    return image
 
 
 def save_gif(
@@ -57,7 +67,7 @@ def save_gif(
         draw(k)
         frames.append(frame_of(picture))
     palette = palette_of([frames[0], frames[n_frames // 2], frames[-1]])
-    first, *others = [frame.quantize(palette=palette, dither=Image.Dither.NONE) for frame in frames]
+    first, *others = [in_palette(frame, palette) for frame in frames]
     output.mkdir(parents=True, exist_ok=True)
     path = output / name
     durations = [milliseconds] * (n_frames - 1) + [hold]

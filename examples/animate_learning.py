@@ -95,8 +95,8 @@ class LearningPicture:
 
     def __init__(self, history: LearningHistory, other: float | None = None) -> None:
         self._history = history
-        self.figure = Figure(figsize=(7.2, 4.3))
-        self.figure.suptitle("Atoms form in a spiking network that learns", fontsize=14)
+        self.figure = Figure(figsize=(6.4, 3.8))
+        self.figure.suptitle("Atoms form in a spiking network that learns", fontsize=13)
         grid = self.figure.add_gridspec(
             1, 2, left=0.01, right=0.98, bottom=0.13, top=0.85, width_ratios=(1, 0.82), wspace=0.24
         )
@@ -108,7 +108,7 @@ class LearningPicture:
         if other is not None:
             ax.axhline(other, color=GREY, linestyle="--", linewidth=1.2)
             ax.annotate(
-                "scikit-learn, same samples", (0.03, other), xycoords=("axes fraction", "data"), fontsize=9,
+                "scikit-learn, same samples", (0.03, other), xycoords=("axes fraction", "data"), fontsize=8,
                 color=GREY, va="top", xytext=(0, -3), textcoords="offset points",
             )  # fmt: skip
         lowest = min(history.objectives.min(), other or np.inf)
@@ -121,9 +121,9 @@ class LearningPicture:
         ax.set_xscale("symlog", linthresh=BATCH_SIZE)
         ticks = [0, *(10**k for k in range(2, 7) if 10**k <= history.n_samples[-1])]
         ax.set_xticks(ticks, labels=[f"{tick:,}" for tick in ticks])
-        ax.set_xlabel("patches seen", fontsize=10.5)
-        ax.set_title("objective on held-out patches", fontsize=10.5)
-        ax.tick_params(labelsize=9)
+        ax.set_xlabel("patches seen", fontsize=9.5)
+        ax.set_title("objective on held-out patches", fontsize=9.5)
+        ax.tick_params(labelsize=8)
         ax.grid(alpha=0.25)
         (self._curve,) = ax.plot([], [], color=BLUE, linewidth=1.8)
         (self._now,) = ax.plot([], [], "o", color=BLUE, markersize=5, clip_on=False)
@@ -134,7 +134,7 @@ class LearningPicture:
         self._atoms.clear()
         plot_atoms(join_channels(history.dictionaries[k]), SIDE, ax=self._atoms)
         self._atoms.set_title(
-            f"{history.n_samples[k]:,} patches, {history.n_spikes[k]:,} spikes", fontsize=10.5
+            f"{history.n_samples[k]:,} patches, {history.n_spikes[k]:,} spikes", fontsize=9.5
         )
         self._curve.set_data(history.n_samples[: k + 1], history.objectives[: k + 1])
         self._now.set_data(history.n_samples[k : k + 1], history.objectives[k : k + 1])

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -17,14 +18,15 @@ from snn.plotting import TIME_LABEL
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+    from matplotlib.gridspec import GridSpec
 
     from solvers.code_history import CodeHistory
 
 # Okabe and Ito's blue and orange, which colour-blind readers can distinguish.
 POSITIVE, NEGATIVE = "#0072B2", "#D55E00"
 GREY = "0.5"
-FIGURE_SIZE = (7.2, 4.7)
-TEXT, SMALL = 10.5, 9
+FIGURE_SIZE = (6.4, 4.3)
+TEXT, SMALL = 9.5, 8
 TICK, TICK_POWER, LEAST_TICK = 0.4, 0.15, 0.3
 """Half the height of a spike of the first stage, in rows; those of later stages, which are worth less, are
 shorter by this power of their scales, down to a share."""
@@ -80,7 +82,7 @@ class HistoryPicture:
         self._order_atoms(n_atoms)
         self.figure = plt.figure(figsize=FIGURE_SIZE) if figure is None else figure
         if title is not None:
-            self.figure.suptitle(title, fontsize=14)
+            self.figure.suptitle(title, fontsize=13)
         self._make_panels(top=0.93 if title is None else 0.855)
 
     def _order_atoms(self, n_atoms: int) -> None:
@@ -96,7 +98,7 @@ class HistoryPicture:
         # Places are fixed: a layout that follows the texts would move from picture to picture.
         left = 0.015 if self._shape is not None else 0.085
         signals = self.figure.add_gridspec(1, 2, left=left, right=0.4, bottom=0.56, top=top, wspace=0.06)
-        gaps = self.figure.add_gridspec(1, 1, left=0.085, right=0.4, bottom=0.115, top=0.43)
+        gaps = self.figure.add_gridspec(1, 1, left=0.115, right=0.4, bottom=0.115, top=0.43)
         atoms = self.figure.add_gridspec(
             1, 3, left=0.43, right=0.98, bottom=0.115, top=top, width_ratios=(0.13, 1.0, 0.55), wspace=0.04
         )
@@ -107,19 +109,21 @@ class HistoryPicture:
         self._make_raster(raster)
         self._make_code(self.figure.add_subplot(atoms[2], sharey=raster))
 
-    def _make_signal(self, grid) -> None:
+    def _make_signal(self, grid: GridSpec) -> None:
         signal = self._history.problem.dense_signals()[0]
         if self._shape is None:
             ax = self.figure.add_subplot(grid[:])
             ax.plot(signal, color=GREY, linewidth=1.0, label="signal")
-            (self._coded,) = ax.plot(np.zeros_like(signal), color=POSITIVE, linewidth=1.0, label="coded")
+            (line,) = ax.plot(np.zeros_like(signal), color=POSITIVE, linewidth=1.0, label="coded")
+            self._show_coded: Callable[[np.ndarray], None] = line.set_ydata
             ax.set(xticks=[], yticks=[])
             ax.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2, frameon=False, fontsize=TEXT)
             return
         limits = {"vmin": signal.min(), "vmax": signal.max(), "cmap": "gray"}
         original, coded = (self.figure.add_subplot(grid[k]) for k in (0, 1))
         original.imshow(signal.reshape(self._shape), **limits)
-        self._coded = coded.imshow(np.zeros(self._shape), **limits)
+        image = coded.imshow(np.zeros(self._shape), **limits)
+        self._show_coded = lambda values: image.set_data(values.reshape(self._shape))
         for ax, title in ((original, "signal"), (coded, "coded by spikes")):
             ax.set_title(title, fontsize=TEXT)
             ax.set(xticks=[], yticks=[])
@@ -130,13 +134,14 @@ class HistoryPicture:
         lowest = gaps[gaps > 0.0].min(initial=1.0)
         ax.set(yscale="log", xlim=(0.0, history.times[-1] or 1.0), ylim=(lowest / 3.0, max(3.0, gaps[0])))
         ax.set_xlabel("time", fontsize=TEXT)
-        ax.set_title("gap to the optimum, certified", fontsize=TEXT)
+        ax.set_ylabel("share of 1/2 ||signal||²", fontsize=SMALL)
+        ax.set_title("certified gap to the optimum", fontsize=TEXT)
         ax.xaxis.set_major_locator(MaxNLocator(4))
         ax.tick_params(labelsize=SMALL)
         ax.grid(alpha=0.25)
         (self._gap,) = ax.plot([], [], color=POSITIVE, linewidth=1.8)
         (self._gap_now,) = ax.plot([], [], "o", color=POSITIVE, markersize=5, clip_on=False)
-        self._gap_text = ax.text(0.96, 0.93, "", transform=ax.transAxes, ha="right", va="top", fontsize=12)
+        self._gap_text = ax.text(0.96, 0.93, "", transform=ax.transAxes, ha="right", va="top", fontsize=11)
 
     def _make_atoms(self, ax: Axes, raster: Axes) -> None:
         ax.set_axis_off()
@@ -192,6 +197,7 @@ class HistoryPicture:
         ax.set_xlim(-1.15 * largest if (optimum < 0.0).any() else 0.0, 1.15 * largest)
         ax.tick_params(labelsize=SMALL, labelleft=False, left=False)
         ax.xaxis.set_major_locator(MaxNLocator(3, prune="lower"))
+        ax.set_xlabel("entry", fontsize=TEXT)
         ax.set_title("code", fontsize=TEXT)
         mark = Line2D([], [], color="black", marker="|", linestyle="", markeredgewidth=1.6, label="optimum")
         ax.legend(handles=[mark], loc="lower right", frameon=False, fontsize=SMALL, handletextpad=0.0)
@@ -200,11 +206,7 @@ class HistoryPicture:
         """Draw the state at the k-th time."""
         history = self._history
         time, gaps = history.times[k], history.relative_gap
-        coded = self._reconstructions[k]
-        if self._shape is None:
-            self._coded.set_ydata(coded)
-        else:
-            self._coded.set_data(coded.reshape(self._shape))
+        self._show_coded(self._reconstructions[k])
         n_spikes = self._n_spikes[k]
         n_shown = np.searchsorted(self._shown_spikes, n_spikes)
         self._raster.set(segments=self._ticks[:n_shown], color=self._tick_colours[:n_shown])
@@ -220,7 +222,7 @@ class HistoryPicture:
         self._gap_text.set_text(f"{gaps[k]:.0e}")
 
 
-def animation_of(history: CodeHistory, *, interval: float = 80.0, **options) -> FuncAnimation:
+def animation_of(history: CodeHistory, *, interval: float = 80.0, **options: Any) -> FuncAnimation:
     """Return the animation of a history: see `CodeHistory.animate`.
 
     Parameters

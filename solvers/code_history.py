@@ -273,9 +273,10 @@ def _plain_run(problem: LassoProblem, tol: float, max_duration: float) -> tuple[
     result = solve_spiking(problem, tol=tol, max_duration=max_duration, readout="rate")
     scale, duration = float(result.scale[0]), float(result.duration[0])
     spikes = simulate(lasso_network(problem, scale=scale), duration, record_spikes=True).spikes
+    assert spikes is not None  # they are recorded
     network = LassoNetwork(gram_of(problem), positive=problem.positive)
-    spikes = _in_result_order(spikes.times, spikes.neurons, duration, network)
-    return (Stage(start=0.0, offset=np.zeros(problem.n_atoms), scale=scale, spikes=spikes),)
+    ordered = _in_result_order(spikes.times, spikes.neurons, duration, network)
+    return (Stage(start=0.0, offset=np.zeros(problem.n_atoms), scale=scale, spikes=ordered),)
 
 
 def _refined_run(
