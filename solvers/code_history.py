@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from snn import SpikeTrain, checks, simulate
+from snn.html import Described, counted, number
 from snn.rates import smooth_rate, spike_rate
 from solvers.active_set import solve_active_set
 from solvers.best_codes import BestCodes
@@ -23,6 +24,7 @@ from solvers.spiking_network import LassoNetwork, lasso_network, signed
 
 if TYPE_CHECKING:
     from matplotlib.animation import FuncAnimation
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 READOUTS = {"smooth": smooth_rate, "rate": spike_rate}
@@ -68,8 +70,8 @@ class Stage:
         return self.offset + self.scale * signed(rates[np.newaxis], positive=positive)[0]
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class CodeHistory:
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
+class CodeHistory(Described):
     """The code of one signal while its network runs, with its certificate at each time.
 
     Attributes
@@ -106,6 +108,18 @@ class CodeHistory:
     def __post_init__(self) -> None:
         checks.freeze_arrays(self)
 
+    def _facts(self) -> dict[str, str]:
+        n_atoms = self.codes.shape[1]
+        n_spikes = sum(len(stage.spikes) for stage in self.stages)
+        return {
+            "readout": self.readout,
+            "spikes": f"{number(n_spikes)} in {counted(len(self.stages), 'stage')}",
+            "duration": f"{number(float(self.times[-1]))} synaptic time constants",
+            "times": number(len(self.times)),
+            "atoms": f"{number(int(np.count_nonzero(self.codes[-1])))} of {number(n_atoms)} at the end",
+            "certified gap": f"{number(float(self.relative_gap[-1]))} of 1/2 ||signal||² at the end",
+        }
+
     @cached_property
     def spikes(self) -> SpikeTrain:
         """All spikes, of one stage after the other; neurons in the order of results."""
@@ -134,13 +148,25 @@ class CodeHistory:
         """The optimal code, by `solve_active_set`, shape (n_atoms,)."""
         return checks.read_only(solve_active_set(self.problem, start=self.codes[-1:]).codes[0])
 
-    def plot(self, **options: Any) -> Figure:
-        """Draw the end of the run: the last picture of `animate`.
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Draw the certified gap against time, and where stages begin.
+
+        Parameters
+        ----------
+        ax : Axes, optional
+            Where to draw; by default the current axes.
+        """
+        from solvers import plotting  # it needs this module
+
+        return plotting.gap_history(self, ax=ax)
+
+    def picture(self, **options: Any) -> Figure:
+        """Draw spikes, code, signal and gap at the end of the run: the last picture of `animate`.
 
         Parameters
         ----------
         **options
-            As of `animate`.
+            As of `animate`, but for the `interval`.
         """
         from solvers.animation import HistoryPicture  # Matplotlib, which most callers never need
 
@@ -291,8 +317,8 @@ def _refined_run(
     stages: list[Stage] = []
     looks: list[tuple[float, np.ndarray]] = []
     start = 0.0
-    for number in range(1, recorded.looks[-1].number + 1 if recorded.looks else 1):
-        own = [look for look in recorded.looks if look.number == number]
+    for stage in range(1, recorded.looks[-1].stage + 1 if recorded.looks else 1):
+        own = [look for look in recorded.looks if look.stage == stage]
         times, neurons = (np.concatenate(parts) for parts in zip(*(look.spikes for look in own), strict=True))
         spikes = _in_result_order(times, neurons, own[-1].time, network)
         stages.append(Stage(start=start, offset=own[0].offset, scale=own[0].scale, spikes=spikes))
@@ -302,8 +328,8 @@ def _refined_run(
 
 
 class _Look(NamedTuple):
-    number: int
-    """Of the stage, from 1."""
+    stage: int
+    """From 1."""
     offset: np.ndarray
     scale: float
     time: float

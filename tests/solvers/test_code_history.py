@@ -107,7 +107,7 @@ def test_a_signal_whose_code_is_zero_has_no_spikes():
     assert len(history.spikes) == 0
     assert not history.codes.any()
     assert history.times.tolist() == [0.0] * 5
-    history.plot(figure=Figure())
+    history.picture(figure=Figure())
 
 
 @pytest.mark.parametrize(
@@ -136,7 +136,7 @@ def history():
 
 
 def test_the_last_picture_shows_the_last_code(history):
-    figure = history.plot(image_shape=(3, 4), n_atoms=5, title="One signal", figure=Figure())
+    figure = history.picture(image_shape=(3, 4), n_atoms=5, title="One signal", figure=Figure())
     signal, coded, gap, raster, pictures, code = figure.axes
     np.testing.assert_array_equal(signal.images[0].get_array(), history.problem.signals.reshape(3, 4))
     shown = history.problem.reconstruct(history.codes)[-1]
@@ -164,7 +164,7 @@ def test_an_animation_has_a_picture_for_each_time(history, tmp_path):
 
 
 def test_signals_that_are_no_images_are_lines(history):
-    figure = history.plot(n_atoms=3, figure=Figure())
+    figure = history.picture(n_atoms=3, figure=Figure())
     lines = {line.get_label(): line.get_ydata() for line in figure.axes[0].lines}
     np.testing.assert_array_equal(lines["signal"], history.problem.signals[0])
     np.testing.assert_array_equal(lines["coded"], history.problem.reconstruct(history.codes)[-1])
@@ -172,7 +172,7 @@ def test_signals_that_are_no_images_are_lines(history):
 
 def test_atoms_of_a_convolutional_dictionary_are_drawn():
     history = code_history(PROBLEMS["convolutional"], tol=1e-2, n_times=2)
-    figure = history.plot(image_shape=(8, 8), n_atoms=2, figure=Figure())
+    figure = history.picture(image_shape=(8, 8), n_atoms=2, figure=Figure())
     drawn = figure.axes[4].images[0].get_array()
     atom = np.abs(history.optimum).argmax()
     np.testing.assert_allclose(drawn.ravel(), history.problem.dictionary.toarray()[atom], rtol=0, atol=1e-15)
@@ -193,7 +193,7 @@ def test_atoms_of_a_convolutional_dictionary_are_drawn():
 )
 def test_nonsense_is_not_drawn(history, options, error, message):
     with pytest.raises(error, match=message):
-        history.plot(figure=Figure(), **options)
+        history.picture(figure=Figure(), **options)
     assert not plt.get_fignums()
 
 
