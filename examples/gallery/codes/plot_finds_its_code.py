@@ -17,7 +17,7 @@ digits = load_digits().data / 16.0
 atoms = digits[:400] / np.linalg.norm(digits[:400], axis=1, keepdims=True)
 problem = LassoProblem(atoms, digits[400:500], penalty=0.5, positive=True)
 
-history = code_history(problem, signal=7, tol=1e-5)
+history = code_history(problem, signal=12, tol=1e-5)
 history.picture(image_shape=(8, 8), title="A digit, coded by spikes in other digits")
 plt.show()
 
