@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 from snn import checks
 from snn.html import Described, counted, number, value_range
 from snn.operations import OperationCounts
+from snn.weights.dense import require_square, require_zero_diagonal
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -129,10 +130,8 @@ def simulate_analog(
     """
     weights = checks.real_array("weights", weights, shape=(None, None), meaning="(source, target)")
     n_neurons = weights.shape[0]
-    if weights.shape[1] != n_neurons:
-        raise ValueError(f"weights must be square, (source, target); got shape {weights.shape}")
-    if np.diagonal(weights).any():
-        raise ValueError("weights must have a zero diagonal (no neuron connects to itself)")
+    require_square("weights", weights.shape)
+    require_zero_diagonal("weights", np.diagonal(weights))
     drive = checks.real_array("drive", drive, shape=(n_neurons,), meaning="one drive a neuron")
     threshold = checks.positive_array(
         "activation_threshold", activation_threshold, n_neurons, meaning="one threshold a neuron"

@@ -58,12 +58,12 @@ class SparseCodingResult(Described):
         The tolerance: ``duality_gap <= tol * 1/2 ||signal||^2``.
     sparse_codes : scipy.sparse.csr_array, shape (n_signals, n_atoms)
         The non-zero entries of the codes, sorted by atom.
-    energies : ndarray, shape (n_signals,)
-        1/2 ||signal||^2, the scale of `tol`.
     objective : ndarray, shape (n_signals,)
         E(a).
     duality_gap : ndarray, shape (n_signals,)
         Upper bound on E(a) - min E.
+    energies : ndarray, shape (n_signals,)
+        1/2 ||signal||^2, the unit of `tol`; of the known features, with their weights.
     kkt_violation : ndarray, shape (n_signals,)
         Largest violation of the optimality conditions, in the units of the correlations.
     status : ndarray of int, shape (n_signals,)
@@ -77,9 +77,9 @@ class SparseCodingResult(Described):
     method: str
     tol: float
     sparse_codes: sparse.csr_array
-    energies: np.ndarray
     objective: np.ndarray
     duality_gap: np.ndarray
+    energies: np.ndarray
     kkt_violation: np.ndarray
     status: np.ndarray
     n_steps: np.ndarray
@@ -110,6 +110,12 @@ class SparseCodingResult(Described):
         return None if self.work is None else ledger_of(self.work)
 
     @property
+    def relative_gap(self) -> np.ndarray:
+        """`duality_gap` in the unit of `tol`, shape (n_signals,): of 1/2 ||signal||^2; 0 where both are 0."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.where(self.duality_gap == 0.0, 0.0, self.duality_gap / self.energies)
+
+    @property
     def converged(self) -> bool:
         """True if every signal reached `tol`."""
         return bool((self.status == Status.CONVERGED).all())
@@ -130,16 +136,6 @@ class SparseCodingResult(Described):
     def support_size(self) -> np.ndarray:
         """Number of non-zero entries of each code, shape (n_signals,)."""
         return np.diff(self.sparse_codes.indptr)
-
-    @property
-    def relative_gap(self) -> np.ndarray:
-        """The duality gaps in units of 1/2 ||signal||^2, as `tol` is; 0 for a signal of zeros."""
-        return np.divide(
-            self.duality_gap,
-            self.energies,
-            out=np.zeros(len(self.energies)),
-            where=self.energies > 0.0,
-        )
 
     def plot(self, ax: Axes | None = None, *, signal: int = 0) -> Axes:
         """Draw the code of one signal, with its certificate: `solvers.plotting.code`."""
@@ -282,9 +278,9 @@ def certified_result(
         method=method,
         tol=tol,
         sparse_codes=codes,
-        energies=problem.energies,
         objective=optimality.objective,
         duality_gap=optimality.duality_gap,
+        energies=problem.energies,
         kkt_violation=optimality.kkt_violation,
         status=np.where(missed, int(Status.LIMIT_REACHED), int(Status.CONVERGED)),
         n_steps=n_steps,

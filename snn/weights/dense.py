@@ -217,7 +217,7 @@ def require_zero_diagonal(name: str, diagonal: np.ndarray) -> None:
         neuron = int(np.flatnonzero(diagonal)[0])
         raise ValueError(
             f"{name} must have a zero diagonal (no neuron connects to itself); "
-            f"got {diagonal[neuron]} at [{neuron}, {neuron}]"
+            f"got {diagonal[neuron]} at [{neuron}, {neuron}]: set the diagonal to exactly 0"
         )
 
 
