@@ -237,8 +237,13 @@ def draw(sweeps: Sweeps, curves: Mapping[str, list[float]], learned_bits: Sequen
         xlabel="bits of a weight",
         ylabel="mean objective, held-out patches",
     )
+    places = {axes[0, 0]: "upper right", axes[1, 1]: "lower right"}
     for ax in axes.flat:
-        ax.legend(frameon=False, fontsize=7.5)
+        # The mark, drawn with the first sweep, is named last.
+        handles = sorted(
+            ax.get_legend_handles_labels()[0], key=lambda line: line.get_label().startswith("within")
+        )
+        ax.legend(handles=handles, frameon=False, fontsize=7.5, loc=places.get(ax, "best"))
     return picture
 
 
