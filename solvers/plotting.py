@@ -130,7 +130,7 @@ def sweep(
         if knee is not None:
             height = medians[values == knee]
             ax.plot([knee], height, "o", markersize=10, markerfacecolor="none", color=line.get_color())
-    mark = f"within {wanted:g}: what suffices is ringed" if wanted is not None else ""
+    mark = f"within {wanted:g}: enough (ring)" if wanted is not None else ""
     if wanted is not None and mark not in ax.get_legend_handles_labels()[1]:
         ax.axhline(wanted, color="0.6", linewidth=0.8, label=mark)
     if not figure.startswith("support"):
