@@ -18,7 +18,7 @@ ROWS_AT_ONCE = 64
 """Rows compared together, so that they stay in the cache."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class DenseWeights(Weights):
     """Weights of any kind, in one array.
 
@@ -96,7 +96,7 @@ class DenseWeights(Weights):
         return self.values[sources, target]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class LateralInhibition(Weights):
     """Weights minus a matrix of strengths, without its diagonal: W = -(S - diag S).
 
