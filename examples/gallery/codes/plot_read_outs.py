@@ -32,7 +32,7 @@ for (name, (options, smallest)), marker in zip(read_outs.items(), "osD^", strict
     points = []
     for tol in tolerances:
         result = solve_spiking(problem, tol=tol, **options)
-        gaps = result.duality_gap / problem.energies
+        gaps = result.relative_gap
         points.append((np.median(result.n_steps), np.median(gaps)))
     ax.loglog(*zip(*points, strict=True), marker=marker, markersize=5, label=name)
 ax.set(
