@@ -153,7 +153,13 @@ def test_losses_without_end_are_given_up():
     class LosesEverything:
         n_scattered = 0
 
-        def scatter(self, *_, **__):
+        def sync(self, function, *arguments):
+            return asyncio.run(function(*arguments))
+
+        async def ncores(self):
+            return {"tcp://a-worker": 1}
+
+        async def scatter(self, *_, **__):
             self.n_scattered += 1
             raise OSError("no connection")
 
