@@ -12,7 +12,7 @@ from scipy import sparse
 
 from snn import checks
 from solvers.convolution import ConvolutionalDictionary
-from solvers.dictionaries import Dictionary
+from solvers.dictionary import Dictionary
 from solvers.penalty import Penalty
 from solvers.setup import ProblemSetup
 from solvers.signals import Signals, checked_signals
