@@ -11,12 +11,13 @@ from scipy import sparse
 from scipy.sparse.linalg import LinearOperator, eigsh
 
 from snn import checks
+from snn.html import Described
 
 # Up to so many atoms or features the largest eigenvalue is computed directly.
 MOST_FOR_DIRECT_EIGENVALUES = 64
 
 
-class Dictionary(ABC):
+class Dictionary(Described, ABC):
     """A matrix D of atoms d_i, one a row, by the products that solvers need.
 
     A new form of dictionary is a subclass.  Products of a row do not depend on the rows beside it, except for
