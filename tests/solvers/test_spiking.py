@@ -10,7 +10,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from snn import NetworkState, simulate, simulate_clocked
 from solvers import LassoProblem, Status, lasso_network, solve_active_set, solve_spiking
-from solvers.dictionaries import DenseDictionary
+from solvers.dense_dictionary import DenseDictionary
 from solvers.gram import DenseGram
 from solvers.optimality import measure, penalty_max
 from tests.reference.networks import random_dictionary
