@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields
 import numpy as np
 
 from snn import checks
-from snn.archive import load_archive, save_archive
+from snn.archive import load_archive, one_line, save_archive
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -83,5 +83,5 @@ class NetworkState:
             return cls(**entries)
         except (TypeError, ValueError) as error:
             raise ValueError(
-                f"path must name a saved NetworkState; got {os.fspath(path)!r} ({error})"
+                f"path must name a saved NetworkState; got {os.fspath(path)!r} ({one_line(error)})"
             ) from None

@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields
 import numpy as np
 
 from snn import checks
-from snn.archive import load_archive, save_archive
+from snn.archive import load_archive, one_line, save_archive
 
 LARGEST_INTEGER = np.iinfo(np.int64).max
 
@@ -65,5 +65,5 @@ class DigitalState:
             return cls(**entries)
         except (TypeError, ValueError) as error:
             raise ValueError(
-                f"path must name a saved DigitalState; got {os.fspath(path)!r} ({error})"
+                f"path must name a saved DigitalState; got {os.fspath(path)!r} ({one_line(error)})"
             ) from None
