@@ -23,7 +23,7 @@ INSTALL := $(RUN) -m pip install --quiet --disable-pip-version-check
 help:
 	@echo "make demo       sparse-code a photograph with spikes, and learn atoms from photographs; pictures go to $(OUTPUT)/"
 	@echo "make test       run the tests"
-	@echo "make lint       run the style and import checks only"
+	@echo "make lint       run the checks of style, imports and types only"
 	@echo "make benchmark  time the simulator and the solvers beside their peers: some twenty minutes; figures go to docs/benchmarks/"
 	@echo "make learn      learn the three dictionaries of the paper at full size, from $(words $(SEEDS)) seeds, beside the baselines: some hours; started again, it goes on where it was"
 	@echo "make docs       build the site in docs/_build/html; warnings are errors"
@@ -42,6 +42,7 @@ lint: $(VENV)/.installed-test
 	@$(VENV)/bin/ruff check
 	@$(VENV)/bin/ruff format --check
 	@$(VENV)/bin/lint-imports
+	@$(VENV)/bin/mypy
 
 benchmark: $(VENV)/.installed-test
 	@$(INSTALL) --editable '.[peers]' || echo "some peers could not be installed: they are left out"
@@ -59,7 +60,7 @@ docs: $(VENV)/.installed-test
 	@echo "docs/_build/html/index.html"
 
 clean:
-	rm -rf $(VENV) $(OUTPUT) docs/_build docs/reference build dist *.egg-info .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(OUTPUT) docs/_build docs/reference docs/gallery build dist *.egg-info .pytest_cache .ruff_cache .mypy_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # ----------------------------------------------------------------------------------------------

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from snn import checks
 from snn.operations import OperationCounts
@@ -45,14 +46,14 @@ class AnalogResult:
 
 
 def simulate_analog(
-    weights: np.ndarray,
-    drive: np.ndarray,
+    weights: ArrayLike,
+    drive: ArrayLike,
     *,
-    activation_threshold: float | np.ndarray,
+    activation_threshold: float | ArrayLike,
     duration: float,
     two_sided: bool = False,
-    divisor: float | np.ndarray = 1.0,
-    initial_potential: np.ndarray | None = None,
+    divisor: float | ArrayLike = 1.0,
+    initial_potential: ArrayLike | None = None,
     n_times: int = 101,
     relative_tolerance: float = 1e-8,
 ) -> AnalogResult:
@@ -141,7 +142,7 @@ def simulate_analog(
     def flow(_: float, potential: np.ndarray) -> np.ndarray:
         nonlocal n_active
         active = activity(potential)
-        n_active += np.count_nonzero(active)
+        n_active += int(np.count_nonzero(active))
         return drive - potential + active @ weights
 
     times = np.linspace(0.0, duration, n_times)

@@ -9,11 +9,12 @@ import uuid
 import zipfile
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 
-def save_archive(path: str | os.PathLike, entries: Mapping[str, np.ndarray | float | int | str]) -> None:
+def save_archive(path: str | os.PathLike[str], entries: Mapping[str, Any]) -> None:
     """Write named arrays to `path` (npz).
 
     A process killed, or a disk found full, while it writes leaves what was at `path` before.  Processes may
@@ -44,7 +45,7 @@ def save_archive(path: str | os.PathLike, entries: Mapping[str, np.ndarray | flo
         raise
 
 
-def load_archive(path: str | os.PathLike, names: Iterable[str], *, kind: str) -> dict[str, np.ndarray]:
+def load_archive(path: str | os.PathLike[str], names: Iterable[str], *, kind: str) -> dict[str, np.ndarray]:
     """Read the named arrays that `save_archive` wrote.
 
     What is read is what was written, to the bit: every entry has a checksum, and all of them together have

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from snn.network import SpikingNetwork
     from snn.weights import Weights
 
-Count = int | np.ndarray
+Count: TypeAlias = int | np.ndarray
 
 # Counts are integers of 64 bits.
 LARGEST_COUNT = 2**63 - 1
@@ -229,7 +229,8 @@ def footprint(network: SpikingNetwork) -> int:
     """
     stored = [part for part in network.weights.kernel_form() if isinstance(part, np.ndarray)]
     state = 2 * network.n_neurons * np.dtype(np.float64).itemsize
-    return sum(array.nbytes for array in (*stored, network.soma_bias, network.firing_threshold)) + state
+    arrays = [*stored, network.soma_bias, network.firing_threshold]
+    return sum(array.nbytes for array in arrays) + state
 
 
 def connection_sparsity(network: SpikingNetwork) -> float:
@@ -258,7 +259,7 @@ def _steps(time: float | np.ndarray, time_step: float) -> Count:
     return steps.astype(np.int64)
 
 
-def _added(name: str, one: Count, other: Count) -> Count:
+def _added(name: str, one: Any, other: Any) -> Any:
     """Return the sum of counts that were checked, or of times."""
     if np.asarray(one).dtype.kind == "f":
         return one + other
@@ -273,14 +274,14 @@ def _product(name: str, factor: int, counts: Count) -> Count:
     return factor * counts
 
 
-def _total(counts: Count) -> int | float:
+def _total(counts: float | np.ndarray) -> Any:
     array = np.asarray(counts)
     if array.dtype.kind == "f" or array.sum(dtype=np.float64) < LARGEST_COUNT / 2:
         return array.sum().item()
     return sum(array.ravel().tolist())
 
 
-def _checked(name: str, value: Count, *, is_time: bool = False) -> int | float | np.ndarray:
+def _checked(name: str, value: Any, *, is_time: bool = False) -> Any:
     """Return a count as a number, or as a read-only array."""
     array = np.asarray(value)
     if isinstance(value, int) and not is_time and value > LARGEST_COUNT:

@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from snn import checks
 from snn.network import SpikingNetwork
@@ -36,6 +38,12 @@ class SpikeTrain:
     n_neurons: int
     start: float
     stop: float
+
+    if TYPE_CHECKING:  # what is accepted is more than what is kept
+
+        def __init__(
+            self, *, times: ArrayLike, neurons: ArrayLike, n_neurons: int, start: float, stop: float
+        ) -> None: ...
 
     def __post_init__(self) -> None:
         times, neurons = np.asarray(self.times), np.asarray(self.neurons)
@@ -77,9 +85,9 @@ class SpikeTrain:
         """Return how often each neuron fired in (start, stop], shape (n_neurons,)."""
         first, last = 0, len(self)
         if start is not None:
-            first = np.searchsorted(self.times, checks.real_number("start", start), side="right")
+            first = int(np.searchsorted(self.times, checks.real_number("start", start), side="right"))
         if stop is not None:
-            last = np.searchsorted(self.times, checks.real_number("stop", stop), side="right")
+            last = int(np.searchsorted(self.times, checks.real_number("stop", stop), side="right"))
         return np.bincount(self.neurons[first:last], minlength=self.n_neurons)
 
     def cumulative_counts(self, times: np.ndarray, *, start: float | None = None) -> np.ndarray:
@@ -172,6 +180,6 @@ class RunawayError(RuntimeError):
         super().__init__(message)
         self.result = result
 
-    def __reduce__(self) -> tuple:
+    def __reduce__(self) -> tuple[Any, ...]:
         # By default exceptions are pickled with their message alone, without the result.
         return type(self), (self.args[0], self.result)

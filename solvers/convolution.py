@@ -7,9 +7,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
+from numpy.typing import ArrayLike
 from scipy import sparse
 from scipy.ndimage import uniform_filter
 
@@ -74,6 +76,10 @@ class ConvolutionalDictionary(Dictionary):
     kernels: np.ndarray
     image_shape: tuple[int, int]
     stride: int
+
+    if TYPE_CHECKING:  # what is accepted is more than what is kept
+
+        def __init__(self, kernels: ArrayLike, image_shape: tuple[int, int], stride: int) -> None: ...
 
     def __post_init__(self) -> None:
         has_channels = np.ndim(self.kernels) == 4
@@ -252,7 +258,7 @@ class ConvolutionalDictionary(Dictionary):
         """
         return self._sum_of(codes, self.kernel_rows)
 
-    def gram_rows(self, atoms: np.ndarray) -> sparse.csr_array:
+    def gram_rows(self, atoms: ArrayLike) -> sparse.csr_array:
         """Return some rows of the Gram matrix, shape (len(atoms), n_atoms), all that can be non-zero stored.
 
         Parameters
@@ -389,7 +395,7 @@ class ConvolutionalDictionary(Dictionary):
         """Return codes @ dictionary of the atoms that these kernels make."""
         images = np.zeros((codes.shape[0], *self.plane_shape))
         for n, image in enumerate(images):
-            if sparse.issparse(codes):
+            if not isinstance(codes, np.ndarray):
                 entries = slice(codes.indptr[n], codes.indptr[n + 1])
                 atoms, values = codes.indices[entries], codes.data[entries]
             else:

@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import Any, NoReturn
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy import sparse
 from scipy.sparse.linalg import LinearOperator, eigsh
 
@@ -250,7 +251,7 @@ class DenseDictionary(Dictionary):
         overflows or is below 1e-292.
     """
 
-    def __init__(self, array: np.ndarray) -> None:
+    def __init__(self, array: ArrayLike) -> None:
         self._array = checks.read_only(
             checks.float_array("dictionary", array, shape=(None, None), meaning="(n_atoms, n_features)")
         )

@@ -6,13 +6,14 @@ import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from snn import checks
 from snn.digital import DigitalFormat
 from solvers.active_set import solve_active_set
+from solvers.conditioning import penalty_called
 from solvers.digital import READOUTS, DigitalCodingResult, solve_digital
 from solvers.problem import LassoProblem
 from solvers.result import SparseCodingResult, convergence_warning
@@ -73,7 +74,7 @@ class DigitalSweep:
         What was the same at all points.
     """
 
-    axes: Mapping[str, tuple]
+    axes: Mapping[str, tuple[float, ...]]
     relative_gap: np.ndarray
     relative_excess: np.ndarray
     support_recall: np.ndarray
@@ -82,17 +83,17 @@ class DigitalSweep:
     ran_away: np.ndarray
     saturations: np.ndarray
     exact: SparseCodingResult = field(repr=False)
-    settings: Mapping[str, object] = field(repr=False)
+    settings: Mapping[str, Any] = field(repr=False)
 
     def __post_init__(self) -> None:
         checks.freeze_arrays(self)
 
     @property
-    def points(self) -> list[dict[str, object]]:
+    def points(self) -> list[dict[str, Any]]:
         """The values of the axes at each point."""
         return [dict(zip(self.axes, values, strict=True)) for values in product(*self.axes.values())]
 
-    def rows(self) -> list[dict[str, object]]:
+    def rows(self) -> list[dict[str, Any]]:
         """Return a record of each point: the values of the axes, the median and the worst of each figure.
 
         The worst gap and excess are the largest, the worst share of a support the smallest.  ``n_ran_away``
@@ -113,7 +114,7 @@ class DigitalSweep:
 
     def needed(
         self, axis: str | None = None, *, within: float = 0.01, figure: str = "relative_gap"
-    ) -> list[tuple[dict[str, object], int | float | None]]:
+    ) -> list[tuple[dict[str, Any], int | float | None]]:
         """Return how many bits are needed, or how short a step: the knee, for each combination of the rest.
 
         Parameters
@@ -201,7 +202,7 @@ class DigitalSweep:
             ax.legend(frameon=False, fontsize="small")
         return ax
 
-    def _lines(self, axis: str, figure: str) -> list[tuple[dict[str, object], np.ndarray, np.ndarray]]:
+    def _lines(self, axis: str, figure: str) -> list[tuple[dict[str, Any], np.ndarray, np.ndarray]]:
         """Return for each combination of the other axes: its values, those of `axis`, and the medians."""
         shape = [len(values) for values in self.axes.values()]
         medians = np.median(getattr(self, figure), axis=1).reshape(shape)
@@ -261,14 +262,14 @@ def sweep_digital(
     axes = _checked_axes(axes)
     duration = checks.positive_number("duration", duration)
     readout = checks.one_of("readout", readout, READOUTS)
-    settings = {"max_duration": duration, "readout": readout, "refine": refine, "rng": rng}
+    settings: dict[str, Any] = {"max_duration": duration, "readout": readout, "refine": refine, "rng": rng}
 
     exact = solve_active_set(problem)
     points = [dict(zip(axes, values, strict=True)) for values in product(*axes.values())]
     figures = []
     for point in points:
         try:
-            with warnings.catch_warnings():
+            with warnings.catch_warnings(), penalty_called(None):
                 # A gap is what is asked for, not an accident.
                 warnings.simplefilter("ignore", convergence_warning())
                 # Results hold networks of integers, 16 bytes a weight: of each its figures are kept.
@@ -297,7 +298,7 @@ def sweep_digital(
     )
 
 
-def varied(format: DigitalFormat, point: Mapping[str, int | float]) -> DigitalFormat:
+def varied(format: DigitalFormat, point: Mapping[str, Any]) -> DigitalFormat:
     """Return a format with the values of a point of a sweep.
 
     Parameters
@@ -342,7 +343,7 @@ def _share(part: np.ndarray, whole: np.ndarray) -> np.ndarray:
     return np.where(whole > 0, part / np.maximum(whole, 1), 1.0)
 
 
-def _checked_axes(axes: Mapping[str, Sequence[int | float]]) -> dict[str, tuple]:
+def _checked_axes(axes: Mapping[str, Sequence[int | float]]) -> dict[str, tuple[Any, ...]]:
     if not isinstance(axes, Mapping):
         raise TypeError(f"axes must be a mapping of names to values; got {type(axes).__name__}")
     if not axes:

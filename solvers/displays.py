@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from snn import checks
 from solvers.path import PathResult, path
@@ -72,11 +73,11 @@ class CodePathDisplay:
     def from_estimator(
         cls,
         estimator: SpikingSparseCoder,
-        X: np.ndarray,
+        X: ArrayLike,
         *,
         signal: int = 0,
         ax: Axes | None = None,
-        **kwargs,
+        **kwargs: Any,
     ) -> Self:
         """Solve for one signal at many multiples of the coder's `alpha`, and draw the codes.
 
@@ -96,12 +97,13 @@ class CodePathDisplay:
         problem = estimator.problem(X)
         signal = checks.index("signal", signal, problem.n_signals)
         result = path(problem.subset([signal]), **kwargs)
-        one = np.ndim(estimator.alpha) == 0 and isinstance(estimator.alpha, (int, float, np.number))
+        alpha = estimator.alpha
+        one = float(alpha) if isinstance(alpha, (int, float, np.number)) else None
         display = cls(
-            penalties=result.multiples * (estimator.alpha if one else 1.0),
+            penalties=result.multiples * (1.0 if one is None else one),
             codes=result.codes[:, 0],
-            chosen=float(estimator.alpha) if one else 1.0,
-            name="alpha" if one else "multiple of alpha",
+            chosen=1.0 if one is None else one,
+            name="multiple of alpha" if one is None else "alpha",
         )
         return display.plot(ax=ax)
 

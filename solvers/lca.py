@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from snn import checks
 from snn.digital import FixedPoint
@@ -71,7 +73,8 @@ class _Arithmetic:
             decay = math.inf
         if not 0.0 < decay < 1.0:
             raise ValueError(f"tau * 2^tau_exp must lie between 0 and 1; got {tau} * 2^{tau_exp}")
-        self.tau = int(math.ldexp(decay, DECAY_BITS)) if self.is_fixed else decay
+        # An integer in integers, as potentials are.
+        self.tau: Any = int(math.ldexp(decay, DECAY_BITS)) if self.is_fixed else decay
         if self.is_fixed and self.tau == 0:
             raise ValueError(
                 f"tau * 2^tau_exp must be at least 2^-{DECAY_BITS} in fixed-point arithmetic, its unit; got "
@@ -129,14 +132,14 @@ class _Arithmetic:
     def received(self, connection: tuple[np.ndarray, int], message: np.ndarray) -> np.ndarray:
         """Return what a connection brings: the sum, and then the shift, which rounds downwards."""
         weights, exponent = connection
-        total = weights @ message
+        total: np.ndarray = weights @ message
         return total << exponent if exponent > 0 else total >> -exponent if exponent < 0 else total
 
     def shrunk(self, potential: np.ndarray, threshold: float) -> np.ndarray:
         """Return the soft threshold, as a message."""
         return self.sent(np.maximum(np.abs(potential) - threshold, 0) * np.sign(potential))
 
-    def sent(self, message: np.ndarray) -> np.ndarray:
+    def sent(self, message: Any) -> np.ndarray:
         """Return a message, which in integers has 24 bits."""
         if self.is_fixed:
             half = 2 ** (MESSAGE_BITS - 1)
@@ -155,7 +158,17 @@ class _Arithmetic:
         """Return tau a; in integers the quotient is rounded downwards."""
         return (activation * self.tau) >> DECAY_BITS if self.is_fixed else activation * self.tau
 
-    def number(self, name: str, value: float) -> int | float:
+    def outcome(self, activation: np.ndarray, potential: np.ndarray, residual: np.ndarray | None) -> LCARun:
+        """Return what a run has come to, with the messages that were sent so far."""
+        return LCARun(
+            v1=activation,
+            voltage=potential.copy(),
+            residual=residual,
+            n_messages=self.n_messages,
+            n_saturated=self.n_saturated,
+        )
+
+    def number(self, name: str, value: float) -> Any:
         """Return a parameter that is a number of the arithmetic."""
         value = checks.non_negative_number(name, value)
         if self.is_fixed and value != int(value):
@@ -167,7 +180,7 @@ class _Arithmetic:
             )
         return self.dtype(value)
 
-    def vector(self, name: str, value: np.ndarray, length: int) -> np.ndarray:
+    def vector(self, name: str, value: ArrayLike, length: int) -> np.ndarray:
         """Return a parameter that is a vector of the arithmetic, truncated towards zero in integers."""
         vector = checks.real_array(name, value, shape=(length,), meaning="one number for each neuron")
         if self.is_fixed and np.abs(vector).max() >= 2 ** (MESSAGE_BITS - 1):
@@ -220,8 +233,8 @@ class LCA1Layer:
 
     def __init__(
         self,
-        weights: np.ndarray,
-        bias: np.ndarray,
+        weights: ArrayLike,
+        bias: ArrayLike,
         weights_exp: int = 0,
         threshold: float = 1,
         tau: float = 0.1,
@@ -292,13 +305,7 @@ class LCA1Layer:
             self._potential = numbers.leaked(self._potential) + self._arriving + self._bias
             numbers.require_range(self._potential)
             self._arriving = numbers.received(self._weights, activation)
-        return LCARun(
-            v1=activation,
-            voltage=self._potential.copy(),
-            residual=None,
-            n_messages=numbers.n_messages,
-            n_saturated=numbers.n_saturated,
-        )
+        return numbers.outcome(activation, self._potential, residual=None)
 
 
 class LCA2Layer:
@@ -346,8 +353,8 @@ class LCA2Layer:
 
     def __init__(
         self,
-        weights: np.ndarray,
-        input_vec: np.ndarray,
+        weights: ArrayLike,
+        input_vec: ArrayLike,
         weights_exp: int = 0,
         input_exp: int = 0,
         threshold: float = 1,
@@ -380,6 +387,7 @@ class LCA2Layer:
             self._input = numbers.scaled("input_vec", mantissas, input_exp)
         self.unit = 1.0
         self._potential, self._to_v1 = np.zeros((2, n_atoms), dtype=numbers.dtype)
+        self._residual: np.ndarray
         self._residual, self._to_r = np.zeros((2, n_features), dtype=numbers.dtype)
 
     @classmethod
@@ -407,6 +415,7 @@ class LCA2Layer:
         """
         penalty, values, _ = _of_problem(problem, signal, arithmetic)
         unit = _unit(unit, values, 2**14, arithmetic)
+        assert isinstance(problem.dictionary, np.ndarray)
         weights, threshold, height = problem.dictionary, penalty / unit, 0.0
         if arithmetic == "fixed":
             weights_exp = _mantissas(weights_exp).exponent_for(weights)
@@ -444,13 +453,7 @@ class LCA2Layer:
             numbers.require_range(self._potential)
             self._to_r = numbers.received(self._to_residual, activation)
             self._to_v1 = numbers.received(self._to_codes, sent)
-        return LCARun(
-            v1=activation,
-            voltage=self._potential.copy(),
-            residual=sent,
-            n_messages=numbers.n_messages,
-            n_saturated=numbers.n_saturated,
-        )
+        return numbers.outcome(activation, self._potential, residual=sent)
 
 
 def _mantissas(exponent: int | None) -> FixedPoint:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple, overload
 
 import numpy as np
 
@@ -124,7 +124,9 @@ def added(ledgers: Sequence[OperationLedger], *, once: Sequence[str] = ()) -> Op
         Parts that are done once for all, as the first ledger says.
     """
     parts = {
-        name: ledgers[0][name] if name in once else sum(ledger[name] for ledger in ledgers if name in ledger)
+        name: ledgers[0][name]
+        if name in once
+        else sum((ledger[name] for ledger in ledgers if name in ledger), OperationCounts())
         for name in PARTS
         if any(name in ledger for ledger in ledgers)
     }
@@ -142,9 +144,10 @@ def with_start(work: Work, start: Work) -> Work:
         Of the solver, and of that of the start.
     """
     certificates = np.asarray(work.multiply_adds[CERTIFICATE]) + start.multiply_adds[CERTIFICATE]
-    before = sum(
+    others = [
         np.asarray(counts) for name, counts in start.multiply_adds.items() if name not in (DRIVE, CERTIFICATE)
-    )
+    ]
+    before = np.sum(others, axis=0, initial=0)
     return work._replace(multiply_adds={**work.multiply_adds, START: before, CERTIFICATE: certificates})
 
 
@@ -153,7 +156,11 @@ def drive_work(problem: LassoProblem) -> int:
     return problem.n_atoms * problem.atoms.features_of_atom
 
 
-def certificate_work(problem: LassoProblem, support_size: np.ndarray | int) -> np.ndarray | int:
+@overload
+def certificate_work(problem: LassoProblem, support_size: int) -> int: ...
+@overload
+def certificate_work(problem: LassoProblem, support_size: np.ndarray) -> np.ndarray: ...
+def certificate_work(problem: LassoProblem, support_size: Any) -> Any:
     """Return the multiply-adds of one certificate of a code.
 
     The residual is computed from parts that are exact and a rest, three products for each; then come its

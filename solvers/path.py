@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from functools import cached_property, partial
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy import sparse
 from tqdm import tqdm
 
@@ -15,7 +16,7 @@ from snn import checks
 from snn.caller_warnings import warn_caller
 from solvers.active_set import solve_active_set
 from solvers.analog import solve_analog
-from solvers.conditioning import IllPosedWarning, warn_if_ill_posed
+from solvers.conditioning import IllPosedWarning, penalty_called, warn_if_ill_posed
 from solvers.fista import solve_fista
 from solvers.operations import DRIVE, OperationLedger, added
 from solvers.problem import LassoProblem
@@ -77,7 +78,8 @@ class PathResult:
     @cached_property
     def operations(self) -> OperationLedger:
         """What each signal took at all multiples, part by part; arrays of shape (n_signals,)."""
-        return added([result.operations for result in self.results], once=(DRIVE,))
+        ledgers = [result.operations for result in self.results if result.operations is not None]
+        return added(ledgers, once=(DRIVE,))
 
     @property
     def support_size(self) -> np.ndarray:
@@ -92,7 +94,7 @@ class PathResult:
 
 def path(
     problem: LassoProblem,
-    multiples: np.ndarray | None = None,
+    multiples: ArrayLike | None = None,
     *,
     n_multiples: int = 100,
     smallest: float = 1e-3,
@@ -179,7 +181,7 @@ def path(
     results: list[SparseCodingResult] = []
     units = np.ones(problem.n_atoms)
     warn_if_ill_posed(problem)
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), penalty_called(None):
         # There is one warning for all: above, and below.
         warnings.simplefilter("ignore", IllPosedWarning)
         warnings.filterwarnings("ignore", category=UserWarning, message=f"{method}: .* did not reach")
@@ -224,7 +226,7 @@ def _default_multiples(problem: LassoProblem, n_multiples: int, smallest: float)
     return np.geomspace(largest, largest * smallest, n_multiples)
 
 
-def _checked_multiples(multiples: np.ndarray) -> np.ndarray:
+def _checked_multiples(multiples: ArrayLike) -> np.ndarray:
     multiples = checks.real_array("multiples", multiples, shape=(None,), meaning="one number a penalty")
     if multiples.min() <= 0.0:
         raise ValueError(f"multiples must be positive; got {multiples.min()}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import numpy as np
+from numpy.typing import ArrayLike
 
 from solvers.convolution import ConvolutionalDictionary
 from solvers.penalty import Penalty
@@ -54,13 +54,13 @@ class PreparedLasso:
 
     def __init__(
         self,
-        dictionary: np.ndarray | ConvolutionalDictionary,
-        penalty: float | np.ndarray | Penalty,
+        dictionary: ArrayLike | ConvolutionalDictionary,
+        penalty: float | ArrayLike | Penalty,
         *,
         positive: bool = False,
-        gram: np.ndarray | None = None,
-        mask: np.ndarray | None = None,
-        feature_weights: np.ndarray | None = None,
+        gram: ArrayLike | None = None,
+        mask: ArrayLike | None = None,
+        feature_weights: ArrayLike | None = None,
     ) -> None:
         self.setup = ProblemSetup(
             dictionary, penalty, positive=positive, gram=gram, mask=mask, weights=feature_weights
@@ -71,10 +71,10 @@ class PreparedLasso:
 
     def with_signals(
         self,
-        signals: np.ndarray,
+        signals: ArrayLike,
         *,
-        mask: np.ndarray | None = None,
-        feature_weights: np.ndarray | None = None,
+        mask: ArrayLike | None = None,
+        feature_weights: ArrayLike | None = None,
     ) -> LassoProblem:
         """Return the problem of some signals; nothing but the signals is checked.
 

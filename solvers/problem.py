@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy import sparse
 
 from snn import checks
@@ -86,14 +88,14 @@ class LassoProblem:
 
     def __init__(
         self,
-        dictionary: np.ndarray | ConvolutionalDictionary,
-        signals: np.ndarray,
-        penalty: float | np.ndarray | Penalty,
+        dictionary: ArrayLike | ConvolutionalDictionary,
+        signals: ArrayLike,
+        penalty: float | ArrayLike | Penalty,
         *,
         positive: bool = False,
-        gram: np.ndarray | None = None,
-        mask: np.ndarray | None = None,
-        feature_weights: np.ndarray | None = None,
+        gram: ArrayLike | None = None,
+        mask: ArrayLike | None = None,
+        feature_weights: ArrayLike | None = None,
     ) -> None:
         setup = ProblemSetup(dictionary, penalty, positive=positive, gram=gram)
         self._fill(setup, checked_signals(signals, setup.atoms, mask=mask, weights=feature_weights))
@@ -102,10 +104,10 @@ class LassoProblem:
     def of_setup(
         cls,
         setup: ProblemSetup,
-        signals: np.ndarray,
+        signals: ArrayLike,
         *,
-        mask: np.ndarray | None = None,
-        feature_weights: np.ndarray | None = None,
+        mask: ArrayLike | None = None,
+        feature_weights: ArrayLike | None = None,
     ) -> LassoProblem:
         """Return the problem of signals in a dictionary that was checked before.
 
@@ -292,7 +294,7 @@ class LassoProblem:
 
     def dense_signals(self) -> np.ndarray:
         """Return the signals as an array; of sparse ones a copy, which takes few of them at a time."""
-        if sparse.issparse(self.signals):
+        if not isinstance(self.signals, np.ndarray):
             return checks.read_only(self.signals.toarray())
         return self.signals
 
@@ -325,10 +327,10 @@ class LassoProblem:
 
     def with_signals(
         self,
-        signals: np.ndarray,
+        signals: ArrayLike,
         *,
-        mask: np.ndarray | None = None,
-        feature_weights: np.ndarray | None = None,
+        mask: ArrayLike | None = None,
+        feature_weights: ArrayLike | None = None,
     ) -> LassoProblem:
         """Return the problem of other signals; dictionary and penalty are shared, not checked again.
 
@@ -347,7 +349,7 @@ class LassoProblem:
         """
         return LassoProblem.of_setup(self.setup.copy(), signals, mask=mask, feature_weights=feature_weights)
 
-    def with_penalty(self, penalty: float | np.ndarray | Penalty) -> LassoProblem:
+    def with_penalty(self, penalty: float | ArrayLike | Penalty) -> LassoProblem:
         """Return the problem with another penalty; all else is shared, not checked again.
 
         Parameters
@@ -367,7 +369,7 @@ class LassoProblem:
             vars(other).update(correlations=self.correlations)
         return other
 
-    def subset(self, which: np.ndarray | slice) -> LassoProblem:
+    def subset(self, which: ArrayLike | Sequence[int] | slice) -> LassoProblem:
         """Return the problem of some of the signals; the dictionary is shared, not checked again.
 
         Parameters
@@ -395,7 +397,7 @@ class LassoProblem:
             vars(part).update(correlations=_rows(self.correlations, which))
         return part
 
-    def _selection(self, which: np.ndarray) -> np.ndarray:
+    def _selection(self, which: ArrayLike | Sequence[int]) -> np.ndarray:
         """Return the numbers or the mask of signals that `which` is, checked."""
         selection = np.asarray(which)
         if selection.size and selection.dtype.kind not in "iub":

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from copy import copy
 from dataclasses import dataclass, field
 from enum import IntEnum
 from functools import cached_property, lru_cache
+from typing import Any, TypeVar
 
 import numpy as np
 from scipy import sparse
@@ -15,6 +15,8 @@ from snn import checks
 from snn.caller_warnings import warn_caller
 from solvers._kernels.batch import CompressedRows, nonzero_entries
 from solvers.certificate import certify
+from solvers.conditioning import warn_if_all_zero
+from solvers.joining import LARGEST_INDEX
 from solvers.operations import (
     CERTIFICATE,
     DRIVE,
@@ -27,8 +29,7 @@ from solvers.operations import (
 from solvers.optimality import Optimality
 from solvers.problem import LassoProblem
 
-# The largest of the 32-bit indices of sparse matrices.
-LARGEST_INDEX = np.iinfo(np.int32).max
+Result = TypeVar("Result", bound="SparseCodingResult")
 
 
 class Status(IntEnum):
@@ -165,22 +166,6 @@ def compressed_rows(shape: tuple[int, int], rows: CompressedRows) -> sparse.csr_
     return matrix
 
 
-def joined_rows(parts: Sequence[CompressedRows]) -> CompressedRows:
-    """Return the rows of several parts, one after the other.
-
-    Parameters
-    ----------
-    parts : sequence of CompressedRows
-        The parts.
-    """
-    lengths = np.concatenate([np.diff(part.pointers) for part in parts])
-    pointers = np.concatenate([[0], np.cumsum(lengths)])
-    if pointers[-1] <= LARGEST_INDEX:
-        pointers = pointers.astype(np.int32)
-    columns, values = (np.concatenate([part[k] for part in parts]) for k in (1, 2))
-    return CompressedRows(pointers, columns, values)
-
-
 @lru_cache(maxsize=64)
 def _empty_rows(shape: tuple[int, int]) -> sparse.csr_array:
     matrix = sparse.csr_array(shape)
@@ -205,11 +190,12 @@ def certified_result(
     n_steps: np.ndarray,
     limit: str | None,
     optimality: Optimality | None = None,
-    kind: type[SparseCodingResult] = SparseCodingResult,
+    kind: type[Result],
     work: Work | None = None,
-    **more: object,
-) -> SparseCodingResult:
-    """Return the result for `codes`; warn of signals that missed `tol` within the `limit` named.
+    **more: Any,
+) -> Result:
+    """Return the result for `codes`; warn of signals that missed `tol` within the `limit` named, and if all
+    codes are zero.
 
     Parameters
     ----------
@@ -218,11 +204,11 @@ def certified_result(
     method, tol, n_steps
         As in the result.
     limit : str or None
-        What ended the solver, for the warning; None where there is to be none.
+        What ended the solver, for the warning; None where there is to be no warning at all.
     optimality : Optimality, optional
         The certificates of these codes, where they were measured before.
-    kind : type, default SparseCodingResult
-        Class of the result.
+    kind : type
+        Class of the result: `SparseCodingResult`, or one that adds to it.
     work : Work, optional
         The multiply-adds of the solver; those of the drive are added, and those of the certificates that are
         measured here.
@@ -236,6 +222,8 @@ def certified_result(
         optimality = certify(problem, codes)
         if work is not None:
             work = _with_certificates(work, problem, codes)
+    if limit is not None:
+        warn_if_all_zero(problem, codes)
     # A gap that is not a number misses `tol`, too.
     missed = ~(optimality.duality_gap <= tol * problem.energies)
     if limit is not None and missed.any():
@@ -266,6 +254,6 @@ def _with_drive(work: Work, problem: LassoProblem) -> Work:
 
 
 def _with_certificates(work: Work, problem: LassoProblem, codes: sparse.csr_array) -> Work:
-    before = work.multiply_adds.get(CERTIFICATE, 0)
+    before = np.asarray(work.multiply_adds.get(CERTIFICATE, 0))
     certificates = before + certificate_work(problem, np.diff(codes.indptr))
     return work._replace(multiply_adds={**work.multiply_adds, CERTIFICATE: certificates})

@@ -7,6 +7,7 @@ from copy import copy
 from typing import Any, TypeVar
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from snn import checks
 from solvers.convolution import ConvolutionalDictionary
@@ -42,13 +43,13 @@ class ProblemSetup:
 
     def __init__(
         self,
-        dictionary: np.ndarray | ConvolutionalDictionary,
-        penalty: float | np.ndarray | Penalty,
+        dictionary: ArrayLike | ConvolutionalDictionary,
+        penalty: float | ArrayLike | Penalty,
         *,
         positive: bool,
-        gram: np.ndarray | None = None,
-        mask: np.ndarray | None = None,
-        weights: np.ndarray | None = None,
+        gram: ArrayLike | None = None,
+        mask: ArrayLike | None = None,
+        weights: ArrayLike | None = None,
     ) -> None:
         self.atoms = dictionary_of(dictionary)
         self.atoms.require_norms()
@@ -59,7 +60,7 @@ class ProblemSetup:
         if self.feature_weights is not None:
             require_weighted_norms(self.atoms, self.feature_weights)
         self._weighted: ProblemSetup | None = None
-        self._kept: dict[Callable, Any] = {}
+        self._kept: dict[Callable[..., Any], Any] = {}
 
     @property
     def gram(self) -> np.ndarray:
@@ -143,7 +144,7 @@ class ProblemSetup:
         other.feature_weights, other._weighted = weights, None
         return other
 
-    def with_penalty(self, penalty: float | np.ndarray | Penalty) -> ProblemSetup:
+    def with_penalty(self, penalty: float | ArrayLike | Penalty) -> ProblemSetup:
         """Return a setup with another penalty, and the Gram matrix if there is one.
 
         Parameters

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy import sparse
 
 from snn import OperationCounts, checks
@@ -56,6 +57,7 @@ class StreamResult(SparseCodingResult):
     @cached_property
     def operations(self) -> OperationLedger:
         """What each signal of the frame took, part by part."""
+        assert self.work is not None
         return ledger_of(self.work, **{NETWORK: self.network_operations})
 
 
@@ -112,12 +114,12 @@ class SparseCodingStream:
 
     def __init__(
         self,
-        dictionary: np.ndarray | ConvolutionalDictionary,
-        penalty: float | np.ndarray | Penalty,
+        dictionary: ArrayLike | ConvolutionalDictionary,
+        penalty: float | ArrayLike | Penalty,
         *,
         positive: bool = False,
-        gram: np.ndarray | None = None,
-        mask: np.ndarray | None = None,
+        gram: ArrayLike | None = None,
+        mask: ArrayLike | None = None,
     ) -> None:
         self._prepared = PreparedLasso(dictionary, penalty, positive=positive, gram=gram, mask=mask)
         self._n_features = self._prepared.setup.atoms.shape[1]
@@ -142,9 +144,9 @@ class SparseCodingStream:
 
     def code(
         self,
-        frame: np.ndarray,
+        frame: ArrayLike,
         *,
-        mask: np.ndarray | None = None,
+        mask: ArrayLike | None = None,
         tol: float = 1e-3,
         max_spikes: int | None = None,
         max_seconds: float | None = None,
@@ -254,11 +256,12 @@ class SparseCodingStream:
         mask = problem.feature_weights
         if mask is self._prepared.setup.feature_weights:
             return self._network
+        assert mask is not None
         if self._masked is None or not np.array_equal(self._masked[0], mask):
             self._masked = mask, _network_of(problem)
         return self._masked[1]
 
-    def _checked_frame(self, frame: np.ndarray, mask: np.ndarray | None) -> np.ndarray:
+    def _checked_frame(self, frame: ArrayLike, mask: np.ndarray | None) -> np.ndarray:
         """Return the frame with one signal a row, with zeros where its mask is False."""
         n_features = self._n_features
         meaning = "(n_features,) or (n_signals, n_features)"
@@ -346,9 +349,9 @@ def _work_of_mixture(problem: LassoProblem, codes: Sequence[sparse.csr_array]) -
 
     Codes of earlier frames count in full, though only entries in the support of the last one are used.
     """
-    n_entries = sum(np.diff(code.indptr).astype(np.int64) for code in codes)
+    n_entries = np.sum([np.diff(code.indptr) for code in codes], axis=0, dtype=np.int64)
     n_products = len(codes) * (1 + len(codes))
-    return n_entries * problem.atoms.features_of_atom + n_products * problem.n_features
+    return np.asarray(n_entries * problem.atoms.features_of_atom + n_products * problem.n_features)
 
 
 def _row_sums(rows: sparse.sparray) -> np.ndarray:

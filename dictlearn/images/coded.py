@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dictlearn.images.prepared import PreparedImage
-from solvers import LassoProblem, SparseCodingResult
+from solvers import ConvolutionalDictionary, LassoProblem, SparseCodingResult
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -37,7 +37,9 @@ class CodedImage:
     @property
     def maps(self) -> np.ndarray:
         """The code as maps of coefficients, shape (grid rows, grid columns, n_kernels)."""
-        return self.result.codes.reshape(*self.problem.dictionary.grid_shape, -1)
+        dictionary = self.problem.dictionary
+        assert isinstance(dictionary, ConvolutionalDictionary)
+        return self.result.codes.reshape(*dictionary.grid_shape, -1)
 
 
 def code_images(

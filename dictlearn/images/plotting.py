@@ -6,6 +6,7 @@ import math
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from dictlearn.images.patches import as_patch_size
 from snn import checks
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def plot_atoms(
-    dictionary: np.ndarray,
+    dictionary: ArrayLike,
     patch_size: int | tuple[int, int],
     *,
     ax: Axes | None = None,

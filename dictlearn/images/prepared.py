@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.ndimage import gaussian_filter
 
 from dictlearn.images.patches import as_size
@@ -54,7 +55,7 @@ class PreparedImage:
         """The signal as an image, padded or cropped: shape (rows, columns[, channels])."""
         return self.signal.reshape(*self.prepared_shape, *self.background.shape[2:])
 
-    def dictionary(self, kernels: np.ndarray) -> ConvolutionalDictionary:
+    def dictionary(self, kernels: ArrayLike) -> ConvolutionalDictionary:
         """Return the dictionary of some kernels at the places of this image.
 
         Parameters
@@ -75,7 +76,7 @@ class PreparedImage:
         )
         return ConvolutionalDictionary(kernels, self.prepared_shape, self.stride)
 
-    def restore(self, signal: np.ndarray) -> np.ndarray:
+    def restore(self, signal: ArrayLike) -> np.ndarray:
         """Return the image of a signal: padding is cut off, and the background added.
 
         Pixels that were cropped have the background alone.
@@ -104,7 +105,7 @@ class PreparedImage:
         return image
 
     @property
-    def _shared(self) -> tuple[tuple[slice, slice], tuple[slice, slice]]:
+    def _shared(self) -> tuple[tuple[slice, ...], tuple[slice, ...]]:
         """Where the pixels are that are in the image and in the signal, in the one and in the other."""
         in_image, in_signal = [], []
         for whole, part, corner in zip(self.background.shape, self.prepared_shape, self.corner, strict=False):
@@ -115,7 +116,7 @@ class PreparedImage:
 
 
 def prepare_image(
-    image: np.ndarray,
+    image: ArrayLike,
     kernel_size: int | tuple[int, int],
     *,
     stride: int = 1,

@@ -6,8 +6,10 @@ import copy
 import os
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
+from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from dictlearn.atoms import unit_norm
 from dictlearn.signals import checked_known_signals
@@ -150,9 +152,9 @@ class TwoPhaseLearner:
 
     def learn(
         self,
-        signals: np.ndarray,
+        signals: ArrayLike,
         *,
-        mask: np.ndarray | None = None,
+        mask: ArrayLike | None = None,
         n_threads: int = 1,
         executor: Executor | None = None,
     ) -> float:
@@ -279,7 +281,7 @@ class TwoPhaseLearner:
         # Rows of signals teach everything, those of probes only H.
         of_signals = slice(0, plan.n_signals)
         known = None if mask is None else np.pad(mask, ((0, len(plan.probed)), (0, 0)), constant_values=True)
-        seen = {"readout": readout, "mask": known}
+        seen: dict[str, Any] = {"readout": readout, "mask": known}
         g_d = rules.reconstruction_gradient(first, second, **seen)[of_signals]
         all_codes = rules.code(second, readout=readout)
         codes = all_codes[of_signals]
@@ -295,7 +297,7 @@ class TwoPhaseLearner:
             readout=readout,
         )
         steps = settings.steps.of_batch(codes, self._statistics, conditions)
-        sizes = {"kappa": kappa, "step": steps.step, "keep": steps.keep}
+        sizes: dict[str, Any] = {"kappa": kappa, "step": steps.step, "keep": steps.keep}
 
         def update_both_ways() -> None:
             rules.update_feedforward(synapses.feedforward, codes, g_d, **sizes)
@@ -379,7 +381,7 @@ class TwoPhaseLearner:
         self._history.add(
             n_signals=n_signals,
             objective=objectives.sum() / scale**2,
-            n_nonzeros=np.count_nonzero(codes),
+            n_nonzeros=int(np.count_nonzero(codes)),
             n_spikes=first.n_spikes.sum() + second.n_spikes.sum(),
             disturbances=errors[nonzero] / norms[nonzero],
         )
@@ -389,7 +391,7 @@ class TwoPhaseLearner:
 
     # -- saving ---------------------------------------------------------------------------------
 
-    def save(self, path: str | os.PathLike, **extra: str | int) -> None:
+    def save(self, path: str | os.PathLike[str], **extra: str | int) -> None:
         """Write everything to `path` (npz), whole or not at all.
 
         Parameters
@@ -432,7 +434,7 @@ class TwoPhaseLearner:
         vars(self).update(copy.deepcopy(vars(other)))
 
     @classmethod
-    def load(cls, path: str | os.PathLike) -> TwoPhaseLearner:
+    def load(cls, path: str | os.PathLike[str]) -> TwoPhaseLearner:
         """Read a learner that `save` wrote; it continues bit for bit as if it had never stopped.
 
         Parameters

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from concurrent.futures import CancelledError, Executor
 from dataclasses import dataclass
 from threading import Event
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -188,7 +188,9 @@ def run_phases(
     if runaways:
         # The first of them, run alone: what the error says does not depend on the pieces.
         *_, signal = min(runaways)
-        counts = _run_piece(task, drives[[signal]], allowed[[signal]], Event()).spike_counts
+        runaway = _run_piece(task, drives[[signal]], allowed[[signal]], Event())
+        assert isinstance(runaway, _Runaway)
+        counts = runaway.spike_counts
         if mask is not None:
             counts = np.concatenate([counts[inputs] + counts[predicted], counts[coding]])
         raise RunawayFeedbackError(_describe(counts, allowed[signal], n_inputs))
@@ -295,7 +297,8 @@ def _run_piece(
     duration, time_step = task.duration, task.time_step
     before = task.gammas[0]
     observed: list[tuple[np.ndarray, ...]] = []
-    run: NetworkState | EventDrivenRun | ClockDrivenRun = NetworkState(
+    # A state, and then a run of the kind that `time_step` says.
+    run: Any = NetworkState(
         membrane_potential=task.initial_potential * task.layers[0].firing_threshold,
         synaptic_current=np.zeros(drives.shape[1]),
     )
@@ -349,6 +352,7 @@ def _advance(
     """
     n_neurons = run.spike_counts.shape[1]
     most = min(max(UPDATES_BETWEEN_CHECKS // n_neurons, 1), MOST_SPIKES_BETWEEN_CHECKS)
+    parts: list[Any]
     if time_step is None:
         parts = [duration]
     else:

@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from snn import checks
 
@@ -119,9 +120,7 @@ class FixedPoint:
             )
         return exponent
 
-    def quantise(
-        self, values: np.ndarray, *, rng: int | np.random.Generator | None = None
-    ) -> FixedPointArray:
+    def quantise(self, values: ArrayLike, *, rng: int | np.random.Generator | None = None) -> FixedPointArray:
         """Return the numbers of this format that `values` are rounded to.
 
         Parameters

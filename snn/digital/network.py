@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy import sparse
 
 from snn import checks
@@ -84,7 +85,7 @@ class DigitalNetwork:
         *,
         time_step: float,
         threshold: int | None = None,
-        delays: np.ndarray | None = None,
+        delays: ArrayLike | None = None,
         rng: int | np.random.Generator | None = None,
     ) -> DigitalNetwork:
         """Make a network of integers.
@@ -254,7 +255,7 @@ def _checked_threshold(threshold: int | None, format: DigitalFormat) -> int:
     return threshold
 
 
-def _checked_delays(delays: np.ndarray | None, n_neurons: int, format: DigitalFormat) -> np.ndarray:
+def _checked_delays(delays: ArrayLike | None, n_neurons: int, format: DigitalFormat) -> np.ndarray:
     if delays is None:
         return checks.read_only(np.full(n_neurons, format.delay, dtype=np.int64))
     array = checks.real_array("delays", delays, shape=(n_neurons,), meaning="whole steps for each neuron")

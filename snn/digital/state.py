@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from snn import checks
 from snn.archive import load_archive, one_line, save_archive
@@ -31,6 +33,12 @@ class DigitalState:
     synaptic_current: np.ndarray
     pending: np.ndarray
 
+    if TYPE_CHECKING:  # what is accepted is more than what is kept
+
+        def __init__(
+            self, *, membrane_potential: ArrayLike, synaptic_current: ArrayLike, pending: ArrayLike
+        ) -> None: ...
+
     def __post_init__(self) -> None:
         for name in ("membrane_potential", "synaptic_current", "pending"):
             array = np.asarray(getattr(self, name))
@@ -47,12 +55,12 @@ class DigitalState:
                 f"(n_slots, n_neurons); got {shape}, {self.synaptic_current.shape} and {self.pending.shape}"
             )
 
-    def save(self, path: str | os.PathLike) -> None:
+    def save(self, path: str | os.PathLike[str]) -> None:
         """Write the state to `path` (npz), completely or not at all."""
         save_archive(path, {field.name: getattr(self, field.name) for field in fields(self)})
 
     @classmethod
-    def load(cls, path: str | os.PathLike) -> DigitalState:
+    def load(cls, path: str | os.PathLike[str]) -> DigitalState:
         """Read a state that `save` wrote.
 
         Raises

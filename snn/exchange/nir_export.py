@@ -16,6 +16,7 @@ from snn.weights import StencilWeights
 
 if TYPE_CHECKING:
     import nir
+    from numpy.typing import ArrayLike
 
 LARGEST_DENSE = 8192
 """Neurons whose weights are written as one dense array: 512 MB."""
@@ -52,6 +53,10 @@ class InputConvolution:
     image_shape: tuple[int, int]
     stride: int
 
+    if TYPE_CHECKING:  # what is accepted is more than what is kept
+
+        def __init__(self, kernels: ArrayLike, image_shape: tuple[int, int], stride: int) -> None: ...
+
     def __post_init__(self) -> None:
         meaning = "(n_channels, height, width), or with the colours behind n_channels"
         shape = (None,) * (4 if np.ndim(self.kernels) == 4 else 3)
@@ -77,7 +82,7 @@ class InputConvolution:
 def to_nir(
     network: SpikingNetwork,
     *,
-    input_weights: np.ndarray | InputConvolution | None = None,
+    input_weights: ArrayLike | InputConvolution | None = None,
     populations: Mapping[str, int] | None = None,
     state: NetworkState | None = None,
     time_constant: float = 1.0,
@@ -140,7 +145,7 @@ def to_nir(
 def _layer_nodes(
     nir: Any,
     network: SpikingNetwork,
-    input_weights: np.ndarray | None,
+    input_weights: ArrayLike | InputConvolution | None,
     populations: Mapping[str, int] | None,
     time_constant: float,
 ) -> tuple[dict[str, Any], list[tuple[str, str]]]:
@@ -188,7 +193,7 @@ def _layer_nodes(
     return dict(nodes), edges
 
 
-class _Nodes(dict):
+class _Nodes(dict[str, Any]):
     """Nodes by name, each of which is set once."""
 
     def __setitem__(self, name: str, node: Any) -> None:
@@ -202,6 +207,7 @@ def _grid_nodes(
 ) -> tuple[dict[str, Any], list[tuple[str, str]]]:
     """Return the nodes of a network on a grid; NIR's arrays have the channels first."""
     weights = network.weights
+    assert isinstance(weights, StencilWeights)
     rows, columns, n_channels = weights.layout
     bias = network.soma_bias.reshape(weights.layout)[0, 0] / time_constant
     threshold = np.ascontiguousarray(network.firing_threshold.reshape(weights.layout).transpose(2, 0, 1))
@@ -272,15 +278,14 @@ def _synapses(nir: Any, shape: tuple[int, ...], time_constant: float) -> Any:
 
 def _stencil_input(
     network: SpikingNetwork,
-    input_weights: np.ndarray | InputConvolution | None,
+    input_weights: ArrayLike | InputConvolution | None,
     populations: Mapping[str, int] | None,
 ) -> InputConvolution | None:
     """Return the input of a network that convolutions can say exactly, or None if they cannot."""
     weights = network.weights
     if not isinstance(weights, StencilWeights) or populations is not None:
         return None
-    given = isinstance(input_weights, InputConvolution)
-    if given and (
+    if isinstance(input_weights, InputConvolution) and (
         input_weights.grid_shape != weights.grid_shape or len(input_weights.kernels) != weights.n_channels
     ):
         raise ValueError(
@@ -289,11 +294,11 @@ def _stencil_input(
         )
     bias = network.soma_bias.reshape(-1, weights.n_channels)
     if (bias == bias[0]).all():
-        if given:
+        if isinstance(input_weights, InputConvolution):
             return input_weights
         if input_weights is None:
             return InputConvolution(np.zeros((weights.n_channels, 1, 1)), weights.grid_shape, 1)
-    elif given:
+    elif isinstance(input_weights, InputConvolution):
         raise ValueError(
             "soma_bias of network must be the same at every position for an InputConvolution; got "
             f"{bias.min()} to {bias.max()}: pass network.with_soma_bias(what is left without an input)"

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy import sparse
 
 from snn import checks
@@ -82,7 +83,7 @@ class ImportedNetwork:
 def from_nir(
     graph: nir.NIRGraph,
     *,
-    signal: np.ndarray | Mapping[str, np.ndarray] | None = None,
+    signal: ArrayLike | Mapping[str, np.ndarray] | None = None,
     order: Sequence[str] | None = None,
 ) -> ImportedNetwork:
     """Return the network that a NIR graph describes.

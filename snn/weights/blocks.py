@@ -6,8 +6,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations
+from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy import sparse
 
 from snn import checks
@@ -34,6 +36,12 @@ class Block:
     first_target: int
     values: np.ndarray
     factor: float = 1.0
+
+    if TYPE_CHECKING:  # what is accepted is more than what is kept
+
+        def __init__(
+            self, *, first_source: int, first_target: int, values: ArrayLike, factor: float = 1.0
+        ) -> None: ...
 
     def __post_init__(self) -> None:
         values = checks.real_array("values", self.values, shape=(None, None), meaning="(source, target)")
@@ -67,6 +75,10 @@ class BlockWeights(Weights):
 
     n_neurons: int
     blocks: tuple[Block, ...]
+
+    if TYPE_CHECKING:  # what is accepted is more than what is kept
+
+        def __init__(self, n_neurons: int, blocks: Iterable[Block]) -> None: ...
 
     def __post_init__(self) -> None:
         n_neurons = checks.positive_integer("n_neurons", self.n_neurons)
@@ -156,7 +168,7 @@ class BlockWeights(Weights):
     @cached_property
     def segments(self) -> SegmentedWeights:
         """The same weights as segments; their values are a copy, block after block."""
-        sources, targets, lengths, offsets, factors = [], [], [], [], []
+        pieces: list[tuple[np.ndarray, ...]] = []
         place = 0
         for block in self.blocks:
             n_sources, n_targets = block.values.shape
@@ -167,17 +179,17 @@ class BlockWeights(Weights):
             inside = (own >= 0) & (own < n_targets)
             before = np.where(inside, own, n_targets)
             after = np.where(inside, n_targets - own - 1, 0)
-            sources += [source, source]
-            targets += [np.full(n_sources, block.first_target), source + 1]
-            lengths += [before, after]
-            offsets += [row, row + own + 1]
-            factors += [np.full(2 * n_sources, block.factor)]
+            factor = np.full(n_sources, block.factor)
+            pieces += [
+                (source, np.full(n_sources, block.first_target), before, row, factor),
+                (source, source + 1, after, row + own + 1, factor),
+            ]
             place += block.values.size
         if not self.blocks:
             none, starts = np.empty(0, dtype=np.int64), np.zeros(self.n_neurons + 1, dtype=np.int64)
             return SegmentedWeights(self.n_neurons, starts, none, none, none, np.empty(0), np.empty(0))
         sources, targets, lengths, offsets, factors = (
-            np.concatenate(pieces) for pieces in (sources, targets, lengths, offsets, factors)
+            np.concatenate(column) for column in zip(*pieces, strict=True)
         )
         order = np.argsort(sources, kind="stable")
         order = order[(lengths > 0)[order] & (factors != 0.0)[order]]

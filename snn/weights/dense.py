@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from snn import checks
 from snn._kernels.forms import Rows
@@ -33,6 +34,10 @@ class DenseWeights(Weights):
     """
 
     values: np.ndarray
+
+    if TYPE_CHECKING:  # what is accepted is more than what is kept
+
+        def __init__(self, values: ArrayLike) -> None: ...
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "values", _checked("values", self.values))
@@ -109,6 +114,10 @@ class LateralInhibition(Weights):
     """
 
     strength: np.ndarray
+
+    if TYPE_CHECKING:  # what is accepted is more than what is kept
+
+        def __init__(self, strength: ArrayLike) -> None: ...
 
     def __post_init__(self) -> None:
         strength = checks.real_array(

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import fields
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from snn._kernels.forms import CompressedRows, Rows, Segments, Stencil
 
-KernelForm = Rows | Segments | CompressedRows | Stencil
+KernelForm: TypeAlias = Rows | Segments | CompressedRows | Stencil
 
 SOURCES_AT_ONCE = 64
 """Sources whose weights to one target are computed together."""
@@ -102,11 +102,13 @@ class Weights(ABC):
 
     def __getstate__(self) -> dict[str, Any]:
         # What is derived from the fields is derived again where it is needed.
-        return {field.name: getattr(self, field.name) for field in fields(self)}
+        # Every form is a dataclass.
+        names = [field.name for field in fields(self)]  # type: ignore[arg-type]
+        return {name: getattr(self, name) for name in names}
 
 
 def same_type(array: np.ndarray, dtype: type) -> np.ndarray:
     """Return a flat, contiguous, read-only view of `array`, or a copy where its type differs."""
-    flat = np.ascontiguousarray(array, dtype=dtype).reshape(-1).view()
+    flat: np.ndarray = np.ascontiguousarray(array, dtype=dtype).reshape(-1).view()
     flat.flags.writeable = False
     return flat
