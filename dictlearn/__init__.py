@@ -43,6 +43,9 @@ if TYPE_CHECKING:
     from dictlearn.estimator import SpikingDictionaryLearning
     from dictlearn.images.convolutional_estimator import ConvolutionalDictionaryLearning
 
+__distribution__ = "sparsespike"
+__version__ = solvers.__version__
+
 __all__ = [
     "AtomMatch",
     "AtomsDisplay",

@@ -19,6 +19,7 @@ from dictlearn.atoms import checked_atoms, unit_norm
 from dictlearn.order import batches_in_order, seed_of_order
 from dictlearn.signals import checked_signals
 from snn import checks
+from snn.html import Described, number, value_range
 from solvers import LassoProblem, solve_spiking
 from solvers.conditioning import penalty_called
 
@@ -28,8 +29,8 @@ TOL = 1e-9
 MAX_SWEEPS = 100_000
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class LearningCurve:
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
+class LearningCurve(Described):
     """The dictionary at several marks while it is learned.
 
     Attributes
@@ -42,6 +43,10 @@ class LearningCurve:
         The dictionary at each.
     seconds : ndarray, shape (n_marks,)
         Seconds spent learning until then; compilation is not counted.
+
+    See Also
+    --------
+    LearningDisplay.from_curve : The held-out objective at the marks.
     """
 
     method: str
@@ -51,6 +56,16 @@ class LearningCurve:
 
     def __post_init__(self) -> None:
         checks.freeze_arrays(self)
+
+    def _facts(self) -> dict[str, str]:
+        n_marks, n_atoms, n_features = self.dictionaries.shape
+        return {
+            "method": self.method,
+            "marks": f"{number(n_marks)}, at {value_range(self.n_samples)} samples",
+            "atoms": number(n_atoms),
+            "features": number(n_features),
+            "seconds": value_range(self.seconds),
+        }
 
     @property
     def dictionary(self) -> np.ndarray:

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from snn import checks
+from snn.html import Described, number, value_range
 from snn.state import NetworkState
 from snn.weights import Weights, as_weights
 
@@ -17,8 +18,8 @@ if TYPE_CHECKING:
     from scipy import sparse
 
 
-@dataclass(frozen=True, eq=False)
-class SpikingNetwork:
+@dataclass(frozen=True, eq=False, repr=False)
+class SpikingNetwork(Described):
     """A network of integrate-and-fire neurons with exponential synaptic currents.
 
     Neuron i has the soma current mu_i and the membrane potential v_i::
@@ -99,6 +100,15 @@ class SpikingNetwork:
         object.__setattr__(network, "soma_bias", _soma_bias(soma_bias, self.firing_threshold))
         object.__setattr__(network, "firing_threshold", self.firing_threshold)
         return network
+
+    def _facts(self) -> dict[str, str]:
+        return {
+            "neurons": number(self.n_neurons),
+            "weights": type(self.weights).__name__,
+            **self.weights.stored_facts(),
+            "soma bias": value_range(self.soma_bias),
+            "firing threshold": value_range(self.firing_threshold),
+        }
 
 
 class RunnableNetwork(Protocol):

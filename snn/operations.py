@@ -8,8 +8,11 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from snn import checks
+from snn.html import Described, counted, number
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
     from snn.network import SpikingNetwork
     from snn.weights import Weights
 
@@ -21,8 +24,8 @@ LARGEST_COUNT = 2**63 - 1
 ROUNDING = 1e-12
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class OperationCounts:
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
+class OperationCounts(Described):
     """Operations of a network, or of a program, for one signal or for several.
 
     Counts add up: ``first + second``, or ``sum(many)``.  They are those of the network, not of this
@@ -114,6 +117,23 @@ class OperationCounts:
     def __radd__(self, other: int) -> OperationCounts:
         # `sum` starts from 0.
         return self if isinstance(other, int) and other == 0 else NotImplemented
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Draw a bar for each kind of operation: `snn.plotting.operations`."""
+        from snn import plotting  # with Matplotlib
+
+        return plotting.operations(self, ax=ax)
+
+    def _facts(self) -> dict[str, str]:
+        total = self.total()
+        counts = {
+            field.name.replace("_", " "): number(getattr(total, field.name))
+            for field in fields(self)
+            if getattr(total, field.name)
+        }
+        sizes = {np.size(getattr(self, field.name)) for field in fields(self)}
+        of_many = {"of": counted(max(sizes), "signal")} if max(sizes) > 1 else {}
+        return {**of_many, **counts} or {"operations": "none"}
 
     def total(self) -> OperationCounts:
         """Return the counts of all signals together."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -11,14 +12,20 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from snn import checks
+from snn.html import Described, number, value_range
 from snn.network import SpikingNetwork
 from snn.operations import OperationCounts, clocked_operations, exact_operations
 from snn.state import NetworkState
 from snn.windows import smooth_rate_of_moments
 
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class SpikeTrain:
+    from snn.digital import DigitalResult
+
+
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
+class SpikeTrain(Described):
     """The spikes of n neurons in an interval of time.
 
     Parameters
@@ -102,9 +109,22 @@ class SpikeTrain:
             counts[row] = np.bincount(self.neurons[begin:end], minlength=self.n_neurons)
         return np.cumsum(counts, axis=0)
 
+    def plot(self, ax: Axes | None = None, *, neurons: Sequence[int] | None = None) -> Axes:
+        """Draw a tick for each spike: `snn.plotting.raster`."""
+        from snn import plotting  # with Matplotlib
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class SimulationResult:
+        return plotting.raster(self, neurons=neurons, ax=ax)
+
+    def _facts(self) -> dict[str, str]:
+        return {
+            "spikes": number(len(self)),
+            "neurons": number(self.n_neurons),
+            "time": f"{self.start:.6g} to {self.stop:.6g}",
+        }
+
+
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
+class SimulationResult(Described):
     """Result of `simulate` and `simulate_clocked`.
 
     Attributes
@@ -165,6 +185,34 @@ class SimulationResult:
         if self.n_steps is None:
             return exact_operations(self.network.weights, self.spike_counts, self.duration)
         return clocked_operations(self.network.weights, self.spike_counts, self.n_steps)
+
+    def plot(self, ax: Axes | None = None, *, neurons: Sequence[int] | None = None) -> Axes:
+        """Draw the spikes if they were recorded, and else the rates: `snn.plotting.run`."""
+        from snn import plotting  # with Matplotlib
+
+        return plotting.run(self, neurons=neurons, ax=ax)
+
+    def _facts(self) -> dict[str, str]:
+        clock = {} if self.n_steps is None else {"steps of the clock": number(self.n_steps)}
+        return {**run_facts(self), **clock, **known_operations(self)}
+
+
+def run_facts(result: SimulationResult | DigitalResult) -> dict[str, str]:
+    """Return what exact, clocked and digital runs say of themselves alike."""
+    return {
+        "neurons": number(len(result.spike_counts)),
+        "duration": f"{result.duration:.6g} synaptic time constants",
+        "spikes": f"{number(result.n_spikes)}, {'not ' if result.spikes is None else ''}recorded",
+        "neurons that fired": number(int(np.count_nonzero(result.spike_counts))),
+        "spike rates": value_range(result.spike_rate),
+    }
+
+
+def known_operations(result: SimulationResult | DigitalResult) -> dict[str, str]:
+    """Return the synaptic operations of a run, if they were counted before."""
+    if "operations" not in vars(result):
+        return {}
+    return {"synaptic operations": number(int(result.operations.total().synaptic_operations))}
 
 
 class RunawayError(RuntimeError):

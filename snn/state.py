@@ -11,10 +11,11 @@ from numpy.typing import ArrayLike
 
 from snn import checks
 from snn.archive import load_archive, one_line, save_archive
+from snn.html import Described, number, value_range
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class NetworkState:
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
+class NetworkState(Described):
     """What a run continues from: potentials, synaptic currents, and the time.
 
     Parameters
@@ -69,6 +70,14 @@ class NetworkState:
     def n_neurons(self) -> int:
         """Number of neurons."""
         return len(self.membrane_potential)
+
+    def _facts(self) -> dict[str, str]:
+        return {
+            "neurons": number(self.n_neurons),
+            "time": f"{self.time:.6g}",
+            "potentials": value_range(self.membrane_potential),
+            "synaptic currents": value_range(self.synaptic_current),
+        }
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the state to `path` (npz), completely or not at all.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from joblib import effective_n_jobs
@@ -36,7 +36,7 @@ from solvers.workers import batch_slices, spread
 NO_ATOMS, NO_CURRENTS = np.empty(0, dtype=np.int32), np.empty(0)
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class ActiveSetResult(SparseCodingResult):
     """As `SparseCodingResult`, with the corrections of the start; `n_steps` are rounds.
 
@@ -47,6 +47,8 @@ class ActiveSetResult(SparseCodingResult):
     """
 
     n_corrections: np.ndarray
+
+    STEPS: ClassVar[str] = "rounds"
 
 
 def solve_active_set(
@@ -223,6 +225,7 @@ def _solved_alone(
         sparse_codes=compressed_rows((1, problem.n_atoms), CompressedRows(pointers, atoms, values)),
         objective=np.array([objective]),
         duality_gap=np.array([gap]),
+        energies=problem.energies,
         kkt_violation=np.array([violation]),
         status=np.array([int(Status.CONVERGED)]),
         n_steps=np.array([int(n_rounds)]),

@@ -9,9 +9,8 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-import numpy as np
-
 from snn import checks
+from snn.html import Described, grid
 from solvers.active_set import solve_active_set
 from solvers.analog import solve_analog
 from solvers.conditioning import penalty_called
@@ -82,9 +81,41 @@ BOUNDED = "multiply_adds"
 """The field that may be a bound, which the record has under "bound"."""
 
 
+class Comparison(list[dict[str, Any]], Described):
+    """The records of `compare`, a dict each; ``print`` shows them as a table, and so does a notebook.
+
+    Parameters
+    ----------
+    iterable : iterable of dict
+        The records.
+
+    See Also
+    --------
+    comparison_table, plot_comparison : The same of any records.
+    """
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Draw seconds against the largest gap of each method: `plot_comparison`."""
+        from solvers import plotting  # here: results come before their plots
+
+        return plotting.plot_comparison(self, ax=ax)
+
+    def _facts(self) -> dict[str, str]:
+        return {str(record["method"]): _cell(record, "largest_relative_gap") for record in self}
+
+    def __str__(self) -> str:
+        return comparison_table(self)
+
+    def __repr__(self) -> str:
+        return Described.__repr__(self)
+
+    def _repr_html_(self) -> str:
+        return grid("Comparison", list(COLUMNS), _cells(self))
+
+
 def compare(
     problem: LassoProblem, methods: Sequence[str] | Mapping[str, Solver], *, tol: float = 1e-3
-) -> list[dict[str, Any]]:
+) -> Comparison:
     """Solve a problem by several methods and return a record of each.
 
     Each method first solves the first signal alone, outside the clock, so that compilation is not
@@ -103,8 +134,8 @@ def compare(
 
     Returns
     -------
-    list of dict
-        One a method, in order, with the keys
+    Comparison
+        A list of dicts, one a method, in order, with the keys
 
         - ``method``: its name or label;
         - ``n_signals``, ``n_converged``: number of signals, and of those that reached `tol`;
@@ -135,7 +166,7 @@ def compare(
     tol = checks.positive_number("tol", tol)
     solvers = _solvers(methods)
     with penalty_called(None):
-        return [_record(label, solve, problem, tol) for label, solve in solvers.items()]
+        return Comparison(_record(label, solve, problem, tol) for label, solve in solvers.items())
 
 
 def comparison_table(records: Sequence[Mapping[str, Any]]) -> str:
@@ -146,9 +177,7 @@ def comparison_table(records: Sequence[Mapping[str, Any]]) -> str:
     records : sequence of dict
         What `compare` returned.
     """
-    records = _checked_records(records)
-    rows = [list(COLUMNS)]
-    rows += [[_cell(record, name) for name in COLUMNS] for record in records]
+    rows = [list(COLUMNS), *_cells(checked_records(records))]
     widths = [max(len(cell) for cell in column) for column in zip(*rows, strict=True)]
 
     def line(cells: Sequence[str]) -> str:
@@ -161,29 +190,8 @@ def comparison_table(records: Sequence[Mapping[str, Any]]) -> str:
     return "\n".join([line(rows[0]), line(rule), *(line(row) for row in rows[1:])])
 
 
-def plot_comparison(records: Sequence[Mapping[str, Any]], *, ax: Axes | None = None) -> Axes:
-    """Draw seconds against the largest relative gap of each record, and return the axes.
-
-    Gaps below 1e-16, which is rounding, are drawn there.
-
-    Parameters
-    ----------
-    records : sequence of dict
-        What `compare` returned.
-    ax : matplotlib.axes.Axes, optional
-        Where to draw; by default the current axes.
-    """
-    records = _checked_records(records)
-    import matplotlib.pyplot as plt  # takes longer to import than all else
-    from matplotlib.axes import Axes
-
-    ax = plt.gca() if ax is None else checks.instance_of("ax", ax, Axes)
-    for record in records:
-        gap = max(float(record["largest_relative_gap"]), 1e-16)
-        ax.loglog([gap], [float(record["seconds"])], "o", label=str(record["method"]))
-    ax.set(xlabel="largest duality gap / (½‖signal‖²)", ylabel="seconds")
-    ax.legend()
-    return ax
+def _cells(records: Sequence[Mapping[str, Any]]) -> list[list[str]]:
+    return [[_cell(record, name) for name in COLUMNS] for record in records]
 
 
 def _cell(record: Mapping[str, Any], name: str) -> str:
@@ -226,15 +234,13 @@ def _record(label: str, solve: Solver, problem: LassoProblem, tol: float) -> dic
     seconds = time.perf_counter() - start
     if not isinstance(result, SparseCodingResult):
         raise TypeError(f"method {label!r} must return a SparseCodingResult; got {type(result).__name__}")
-    # A signal of zeros has the code zero, and no gap.
-    scale = np.where(problem.energies > 0.0, problem.energies, 1.0)
     return {
         "method": label,
         "n_signals": problem.n_signals,
         "n_converged": int((result.status == Status.CONVERGED).sum()),
         "objective": float(result.objective.sum()),
         "mean_objective": float(result.objective.mean()),
-        "largest_relative_gap": float((result.duality_gap / scale).max()),
+        "largest_relative_gap": float(result.relative_gap.max()),
         "mean_support": float(result.support_size.mean()),
         "n_steps": int(result.n_steps.sum()),
         **_operations(result),
@@ -254,7 +260,8 @@ def _operations(result: SparseCodingResult) -> dict[str, Any]:
     }
 
 
-def _checked_records(records: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+def checked_records(records: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Return records of `compare`, or raise TypeError or ValueError if they are something else."""
     if isinstance(records, (str, Mapping)) or not isinstance(records, Sequence):
         raise TypeError(f"records must be a sequence of dicts; got {type(records).__name__}")
     if not records:

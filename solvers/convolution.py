@@ -16,6 +16,7 @@ from scipy import sparse
 from scipy.ndimage import uniform_filter
 
 from snn import checks
+from snn.html import number, size
 from solvers.dictionaries import Dictionary, inverse_norms, squared_norms_of_rows
 from solvers.grid_sizes import require_grid
 from solvers.rounding import high_part
@@ -30,7 +31,7 @@ LARGEST_SLOW_SHARE = 0.5
 EQUAL = 1e-14
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class ConvolutionalDictionary(Dictionary):
     """A dictionary whose atoms are kernels at the places of a grid over an image.
 
@@ -97,6 +98,15 @@ class ConvolutionalDictionary(Dictionary):
         object.__setattr__(self, "kernels", checks.read_only(kernels))
         object.__setattr__(self, "image_shape", image_shape)
         object.__setattr__(self, "stride", stride)
+
+    def _facts(self) -> dict[str, str]:
+        n_atoms, n_features = self.shape
+        return {
+            "kernels": f"{number(self.n_kernels)} of {size(self.kernels.shape[1:])}",
+            "image": f"{size(self.signal_shape)}, stride {self.stride}",
+            "atoms": number(n_atoms),
+            "features": number(n_features),
+        }
 
     @property
     def n_kernels(self) -> int:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from joblib import effective_n_jobs
@@ -16,6 +16,7 @@ from snn import OperationCounts, SpikingNetwork, checks
 from snn.clock_driven import checked_step
 from snn.digital import DigitalFormat, DigitalNetwork
 from snn.digital.run import DigitalRun
+from snn.html import value_range
 from snn.windows import smooth_rate_of_moments
 from solvers._kernels.batch import CompressedRows, scaled_drive
 from solvers._kernels.refinement import PRODUCTS_OF_RATE
@@ -41,7 +42,7 @@ LOOK_GROWTH = math.sqrt(2.0)
 RATE_PER_DRIVE = 0.5
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class DigitalCodingResult(SparseCodingResult):
     """As `SparseCodingResult`, with what the digital network did.
 
@@ -75,8 +76,10 @@ class DigitalCodingResult(SparseCodingResult):
     scale: np.ndarray
     saturations: np.ndarray
     ran_away: np.ndarray
-    network: DigitalNetwork = field(repr=False)
-    problem: LassoProblem = field(repr=False)
+    network: DigitalNetwork
+    problem: LassoProblem
+
+    STEPS: ClassVar[str] = "spikes"
 
     @cached_property
     def sparse_spike_counts(self) -> sparse.csr_array:
@@ -88,6 +91,15 @@ class DigitalCodingResult(SparseCodingResult):
     def duration(self) -> np.ndarray:
         """Simulated time of each signal, of all stages, in synaptic time constants, shape (n_signals,)."""
         return self.n_clock_steps * self.network.time_step
+
+    def _facts(self) -> dict[str, str]:
+        return {
+            **super()._facts(),
+            "read-out": self.readout,
+            "duration": f"{value_range(self.duration)} synaptic time constants",
+            "weights": f"{self.network.format.weights.bits} bits",
+            "ran away": f"{int(np.count_nonzero(self.ran_away)):,} of {len(self.ran_away):,}",
+        }
 
     @cached_property
     def operations(self) -> OperationLedger:

@@ -129,7 +129,8 @@ def _joined(problem: LassoProblem, groups: list[np.ndarray], results: list[Resul
         }
         joined["work"] = works[0]._replace(multiply_adds=parts)
     optimality = Optimality(**{name: joined[name] for name in FIGURES})
-    more = {name: value for name, value in joined.items() if name not in FIGURES | {"status", "sparse_codes"}}
+    known = FIGURES | {"status", "sparse_codes", "energies"}
+    more = {name: value for name, value in joined.items() if name not in known}
     return certified_result(
         problem,
         joined["sparse_codes"],

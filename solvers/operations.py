@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, overload
+from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
 import numpy as np
 
 from snn import OperationCounts
+from snn.html import Described
 from solvers.problem import LassoProblem
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 DRIVE, GRAM, NETWORK, READ_OUT, METHOD, POLISH, START, CERTIFICATE = PARTS = (
     "drive",
@@ -35,7 +39,7 @@ class Work(NamedTuple):
     """Whether these are exact, or what a library at least, or at most, has done."""
 
 
-class OperationLedger(Mapping[str, OperationCounts]):
+class OperationLedger(Described, Mapping[str, OperationCounts]):
     """The operations of a solver by what they were for: a mapping from the names of parts to counts.
 
     Counts are arrays of one entry a signal.  The Gram matrix, which many signals share, is not counted, but
@@ -69,9 +73,17 @@ class OperationLedger(Mapping[str, OperationCounts]):
     def __len__(self) -> int:
         return len(self._parts)
 
-    def __repr__(self) -> str:
-        cells = [f"{name}: {_described(counts.total())}" for name, counts in self.items()]
-        return f"<OperationLedger, {self.bound}; {'; '.join(cells)}>"
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Draw the operations of each part, all signals together: `solvers.plotting.ledger`."""
+        from solvers import plotting  # here: results come before their plots
+
+        return plotting.ledger(self, ax=ax)
+
+    def _facts(self) -> dict[str, str]:
+        return {
+            "counts": self.bound,
+            **{name: _described(counts.total()) for name, counts in self.items()},
+        }
 
     def counts(self, *names: str) -> OperationCounts:
         """Return the counts of some parts together; of all, if none is named.

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property, partial
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -14,6 +15,7 @@ from tqdm import tqdm
 
 from snn import checks
 from snn.caller_warnings import warn_caller
+from snn.html import Described, counted, number, value_range
 from solvers.active_set import solve_active_set
 from solvers.analog import solve_analog
 from solvers.conditioning import IllPosedWarning, penalty_called, warn_if_ill_posed
@@ -23,6 +25,9 @@ from solvers.problem import LassoProblem
 from solvers.reference import solve_coordinate_descent
 from solvers.result import SparseCodingResult, Status
 from solvers.spiking import solve_spiking
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 METHODS: dict[str, Callable[..., SparseCodingResult]] = {
     "active_set": solve_active_set,
@@ -34,8 +39,8 @@ METHODS: dict[str, Callable[..., SparseCodingResult]] = {
 """The solvers that take a `start`."""
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class PathResult:
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
+class PathResult(Described):
     """Codes at each multiple of a penalty, with their certificates.
 
     Attributes
@@ -65,7 +70,7 @@ class PathResult:
     kkt_violation: np.ndarray
     status: np.ndarray
     n_steps: np.ndarray
-    results: tuple[SparseCodingResult, ...] = field(repr=False)
+    results: tuple[SparseCodingResult, ...]
 
     def __post_init__(self) -> None:
         checks.freeze_arrays(self)
@@ -85,6 +90,25 @@ class PathResult:
     def support_size(self) -> np.ndarray:
         """Number of non-zero entries of each code, shape (n_multiples, n_signals)."""
         return np.stack([np.diff(codes.indptr) for codes in self.sparse_codes])
+
+    def plot(self, ax: Axes | None = None, *, signal: int = 0) -> Axes:
+        """Draw the code of one signal against the penalty: `CodePathDisplay`."""
+        from solvers import plotting  # here: results come before their plots
+
+        return plotting.code_path(self, signal=signal, ax=ax)
+
+    def _facts(self) -> dict[str, str]:
+        n_converged = int(np.count_nonzero(self.status == Status.CONVERGED))
+        return {
+            "method": self.method,
+            "multiples of the penalty": f"{number(len(self.multiples))}, {value_range(self.multiples)}",
+            "signals": number(self.status.shape[1]),
+            "atoms": number(self.sparse_codes[0].shape[1]),
+            "converged": f"{n_converged:,} of {counted(self.status.size, 'code')}, tol {self.tol:g}",
+            "certified gap": value_range(np.stack([result.relative_gap for result in self.results]))
+            + " of 1/2 ||signal||²",
+            "support": value_range(self.support_size),
+        }
 
     @property
     def converged(self) -> bool:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from numpy.typing import ArrayLike
 
+from snn.html import Described
 from solvers.convolution import ConvolutionalDictionary
 from solvers.penalty import Penalty
 from solvers.problem import LassoProblem
 from solvers.setup import ProblemSetup
 
 
-class PreparedLasso:
+class PreparedLasso(Described):
     """A dictionary and a penalty, checked once, with what every solver would compute of them anew.
 
     A `LassoProblem` checks its dictionary, and solvers compute norms, a Gram matrix or an eigenvalue of it.
@@ -68,6 +69,9 @@ class PreparedLasso:
         if self.setup.atoms.rows is not None:
             # Computed now, not with the first signal.
             _ = self.setup.weighted.gram
+
+    def _facts(self) -> dict[str, str]:
+        return dict(self.setup._facts())
 
     def with_signals(
         self,

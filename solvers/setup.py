@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from snn import checks
+from snn.html import Described, memory, value_range
 from solvers.convolution import ConvolutionalDictionary
 from solvers.dictionaries import dictionary_of
 from solvers.penalties import penalty_of
@@ -19,7 +20,7 @@ from solvers.signals import feature_weights, require_weighted_norms
 Made = TypeVar("Made")
 
 
-class ProblemSetup:
+class ProblemSetup(Described):
     """Dictionary and penalty of problems, checked, and what solvers compute of these alone.
 
     Parameters
@@ -61,6 +62,24 @@ class ProblemSetup:
             require_weighted_norms(self.atoms, self.feature_weights)
         self._weighted: ProblemSetup | None = None
         self._kept: dict[Callable[..., Any], Any] = {}
+
+    def _facts(self) -> dict[str, str]:
+        penalty = f"{type(self.penalty).__name__}, {value_range(self.penalty.l1_weights)}"
+        if self.curvatures.any():
+            penalty += f", quadratic {value_range(self.curvatures)}"
+        facts = {
+            **self.atoms._facts(),
+            "penalty": penalty,
+            "codes": "not negative" if self.positive else "of any sign",
+        }
+        if self.feature_weights is not None:
+            facts["mask" if self.feature_weights.dtype == np.bool_ else "feature weights"] = (
+                f"one for all signals, {int(np.count_nonzero(self.feature_weights)):,} of "
+                f"{self.feature_weights.size:,} features known"
+            )
+        if self.has_gram or self.weighted_has_gram:
+            facts["Gram matrix"] = memory(8 * self.n_atoms**2)
+        return facts
 
     @property
     def gram(self) -> np.ndarray:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from joblib import effective_n_jobs
@@ -13,6 +13,7 @@ from scipy import sparse
 
 from snn import OperationCounts, checks
 from snn.clock_driven import checked_step
+from snn.html import value_range
 from solvers._kernels.batch import CompressedRows
 from solvers.certificate import certify
 from solvers.conditioning import warn_if_ill_posed
@@ -31,7 +32,7 @@ from solvers.workers import batch_slices, spread
 READOUTS = ("smooth", "rate", "current")
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class SpikingCodingResult(SparseCodingResult):
     """As `SparseCodingResult`, with what the network did, and what the active-set method did.
 
@@ -71,7 +72,9 @@ class SpikingCodingResult(SparseCodingResult):
     duration: np.ndarray
     scale: np.ndarray
     n_clock_steps: np.ndarray | None
-    problem: LassoProblem = field(repr=False)
+    problem: LassoProblem
+
+    STEPS: ClassVar[str] = "spikes"
 
     @cached_property
     def sparse_spike_counts(self) -> sparse.csr_array:
@@ -126,6 +129,14 @@ class SpikingCodingResult(SparseCodingResult):
         rates = spike_rates(self.spike_counts, duration, self.scale, positive=self.problem.positive)
         gaps = certify(self.problem, as_sparse(rates)).duality_gap
         return checks.read_only(np.where(self.n_stages > 1, np.nan, gaps))
+
+    def _facts(self) -> dict[str, str]:
+        return {
+            **super()._facts(),
+            "read-out": self.readout,
+            "duration": f"{value_range(self.duration)} synaptic time constants",
+            "polished": f"{int(np.count_nonzero(self.polished)):,} of {len(self.polished):,}",
+        }
 
     def start_currents(self, squared_norms: np.ndarray) -> sparse.csr_array:
         """Return what `solve_active_set` starts from: the average currents of the neurons that fired, or

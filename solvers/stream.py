@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
 
 from snn import OperationCounts, checks
+from snn.html import Described, number
 from solvers.best_codes import BestCodes
 from solvers.convolution import ConvolutionalDictionary
 from solvers.gram import gram_of
@@ -30,7 +32,7 @@ MEMORY = 3
 LEAST_SHARE = 1e-12
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class StreamResult(SparseCodingResult):
     """As `SparseCodingResult`, of one frame; `n_steps` are the spikes that it took.
 
@@ -52,7 +54,9 @@ class StreamResult(SparseCodingResult):
     is_carried: np.ndarray
     n_stages: np.ndarray
     duration: np.ndarray
-    network_operations: OperationCounts = field(repr=False)
+    network_operations: OperationCounts
+
+    STEPS: ClassVar[str] = "spikes"
 
     @cached_property
     def operations(self) -> OperationLedger:
@@ -60,8 +64,15 @@ class StreamResult(SparseCodingResult):
         assert self.work is not None
         return ledger_of(self.work, **{NETWORK: self.network_operations})
 
+    def _facts(self) -> dict[str, str]:
+        return {
+            **super()._facts(),
+            "synaptic operations": number(int(self.network_operations.total().synaptic_operations)),
+            "starts carried over": f"{int(np.count_nonzero(self.is_carried)):,} of {len(self.is_carried):,}",
+        }
 
-class SparseCodingStream:
+
+class SparseCodingStream(Described):
     """Code frame after frame with one spiking network, each frame from where the one before ended.
 
     A frame is a signal, or several signals that go on side by side, such as the patches of an image.  What is
@@ -136,6 +147,9 @@ class SparseCodingStream:
             atom[0, loudest] = 8.0 * silent.l1_weights[loudest] / squared_norms[loudest]
             self.code(silent.reconstruct(atom)[0], max_spikes=1)
             self.reset()
+
+    def _facts(self) -> dict[str, str]:
+        return {"frames so far": number(self.n_frames), **self._prepared._facts()}
 
     def reset(self) -> None:
         """Forget all frames."""

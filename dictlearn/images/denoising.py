@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from itertools import product
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -22,8 +23,12 @@ from dictlearn.images.patches import (
 )
 from dictlearn.images.preprocessing import remove_mean
 from snn import checks
+from snn.html import Described, number, size, value_range
 from solvers import LassoProblem, solve_spiking
 from solvers.conditioning import penalty_called
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 # Values of codes held together: 8 MB, and a few times that for what finds them.
 CODES_PER_TILE = 2**20
@@ -36,8 +41,8 @@ UNPROJECTED_SHARE = 0.5
 DEPENDENT = 1e-10
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class DenoisingResult:
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
+class DenoisingResult(Described):
     """A denoised image, and how it was made.
 
     Attributes
@@ -61,6 +66,26 @@ class DenoisingResult:
 
     def __post_init__(self) -> None:
         checks.freeze_arrays(self)
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Draw the image: `dictlearn.images.plotting.plot_image`."""
+        from dictlearn.images.plotting import plot_image
+
+        title = (
+            f"denoised, {self.nonzeros_per_patch:.3g} atoms a patch\n"
+            f"certified gaps up to {self.duality_gap:.1e} of ½‖patch‖²"
+        )
+        return plot_image(self.image, title=title, ax=ax)
+
+    def _facts(self) -> dict[str, str]:
+        return {
+            "image": size(self.image.shape),
+            "values": value_range(self.image),
+            "penalty": value_range(self.penalty),
+            "patches": number(self.n_patches),
+            "atoms a patch": number(self.nonzeros_per_patch),
+            "largest gap": f"{self.duality_gap:.3g} of 1/2 ||patch||²",
+        }
 
 
 def denoise(

@@ -7,6 +7,7 @@ import json
 import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
@@ -18,8 +19,12 @@ from dictlearn.images.kernel_statistics import KernelStatistics
 from dictlearn.images.kernel_updates import improve_kernels
 from snn import checks
 from snn.archive import save_archive
+from snn.html import Described, counted, number, size
 from solvers import ConvolutionalDictionary, LassoProblem, SpikingCodingResult, solve_spiking
 from solvers.conditioning import penalty_called
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 # A kernel is dead if the last so many images have no coefficient of it.
 DEAD_AFTER = 32
@@ -86,7 +91,7 @@ class KernelSettings:
             object.__setattr__(self, name, check(name, getattr(self, name)))
 
 
-class KernelLearner:
+class KernelLearner(Described):
     """Kernels, and what has been learned of them so far.
 
     Memory does not grow with the number of images: the statistics have n_kernels^2 numbers for each lag at
@@ -160,6 +165,30 @@ class KernelLearner:
         coefficients and spikes of an image, with the kernels before the batch."""
         columns = np.array(self._history, dtype=float).reshape(-1, len(HISTORY)).T
         return dict(zip(HISTORY, columns, strict=True))
+
+    def plot(self, ax: Axes | None = None, *, columns: int | None = None) -> Axes:
+        """Draw the kernels as they are now: `plot_atoms`."""
+        from dictlearn.images.plotting import plot_atoms
+
+        kernels = self.kernels.reshape(len(self._kernels), -1)
+        ax = plot_atoms(kernels, self.kernel_size, ax=ax, columns=columns)
+        ax.set_title(f"{counted(len(kernels), 'kernel')} after {counted(self.n_samples, 'image')}")
+        return ax
+
+    def _facts(self) -> dict[str, str]:
+        learned = {}
+        if self._history:
+            last = dict(zip(HISTORY, self._history[-1], strict=True))
+            learned = {"last objective": number(last["objective"]), "last gap": number(last["gap"])}
+        return {
+            "kernels": f"{number(len(self._kernels))} of {size(self._shape[1:])}",
+            "images learned from": number(self.n_samples),
+            "batches": number(self.n_batches),
+            "penalty": number(self.settings.penalty),
+            "dead kernels": number(len(self.dead_kernels)),
+            "replaced": number(self.n_replaced),
+            **learned,
+        }
 
     def learn(self, images: ArrayLike, *, n_jobs: int | None = None) -> SpikingCodingResult:
         """Learn from a batch of images: code them by spikes, and improve the kernels.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -11,8 +12,12 @@ from scipy.ndimage import gaussian_filter
 from dictlearn.images.patches import as_size
 from dictlearn.images.pixels import as_pixels
 from snn import checks
+from snn.html import Described, size, value_range
 from solvers import ConvolutionalDictionary
 from solvers.grid_sizes import require_room, valid_shape
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 BOUNDARIES = ("symmetric", "crop")
 BACKGROUNDS = ("smooth", "mean", "none")
@@ -20,8 +25,8 @@ BACKGROUNDS = ("smooth", "mean", "none")
 ROUNDING = 1e-13
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class PreparedImage:
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
+class PreparedImage(Described):
     """An image as the signal of a convolutional dictionary, and the way back.
 
     Attributes
@@ -54,6 +59,21 @@ class PreparedImage:
     def detail(self) -> np.ndarray:
         """The signal as an image, padded or cropped: shape (rows, columns[, channels])."""
         return self.signal.reshape(*self.prepared_shape, *self.background.shape[2:])
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Draw the signal as an image, grey where it is zero: `dictlearn.images.plotting.plot_image`."""
+        from dictlearn.images.plotting import plot_image
+
+        title = f"{size(self.detail.shape)}, without background"
+        return plot_image(self.detail, title=title, signed=True, ax=ax)
+
+    def _facts(self) -> dict[str, str]:
+        return {
+            "image": size(self.background.shape),
+            "signal": size(self.detail.shape),
+            "kernels": f"{size(self.kernel_size)}, stride {self.stride}",
+            "background": value_range(self.background),
+        }
 
     def dictionary(self, kernels: ArrayLike) -> ConvolutionalDictionary:
         """Return the dictionary of some kernels at the places of this image.

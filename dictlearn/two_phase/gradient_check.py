@@ -11,7 +11,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -21,8 +21,12 @@ from dictlearn.two_phase.arguments import Task, checked_phases
 from dictlearn.two_phase.network import TwoPhaseNetwork
 from dictlearn.two_phase.phases import Phase
 from snn import checks
+from snn.html import Described, number, value_range
 from solvers import LassoProblem, solve_spiking
 from solvers.conditioning import penalty_called
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 LAYERS = ("feedforward", "feedback", "lateral")
 DURATIONS = (2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0)
@@ -38,8 +42,8 @@ SETTLING = 2000.0
 SETTLING_RATIO = 4.0
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class GradientCheck:
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
+class GradientCheck(Described):
     """How well the updates of a two-phase network follow the gradients.
 
     The arrays' axes are the read-outs, the layers (`LAYERS`: F, B and H), the durations, and the signals.
@@ -79,6 +83,27 @@ class GradientCheck:
 
     def __post_init__(self) -> None:
         checks.freeze_arrays(self)
+
+    def plot(self, ax: Axes | None = None, *, layer: str = "feedback", measure: str = "error") -> Axes:
+        """Draw one measure of one layer: `dictlearn.two_phase.plotting.gradient_panel`."""
+        from dictlearn.two_phase.plotting import gradient_panel
+
+        return gradient_panel(self, layer=layer, measure=measure, ax=ax)
+
+    def _facts(self) -> dict[str, str]:
+        longest = f"{self.durations[-1]:g}"
+        errors = {
+            f"median error of {name}, T = {longest}": ", ".join(
+                f"{number(self.quartiles('error', readout, layer)[1, -1].item())} ({readout})"
+                for readout in self.readouts
+            )
+            for layer, name in (("feedback", "F and B"), ("lateral", "H"))
+        }
+        return {
+            "signals": number(len(self.signals)),
+            "durations of a phase": f"{number(len(self.durations))}, {value_range(self.durations)}",
+            **errors,
+        }
 
     def mean(self, measure: str, readout: str, layer: str) -> np.ndarray:
         """Return the mean over the signals of a measure, shape (n_durations,).

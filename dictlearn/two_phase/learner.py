@@ -6,7 +6,7 @@ import copy
 import os
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -15,7 +15,7 @@ from dictlearn.atoms import unit_norm
 from dictlearn.signals import checked_known_signals
 from dictlearn.two_phase import rules
 from dictlearn.two_phase.batch import PROBE_SPIKES, BatchPlan
-from dictlearn.two_phase.history import RECORD_EVERY, History
+from dictlearn.two_phase.history import NAMES, RECORD_EVERY, History
 from dictlearn.two_phase.network import TwoPhaseNetwork
 from dictlearn.two_phase.phases import Phase, RunawayFeedbackError
 from dictlearn.two_phase.quantised import round_weights
@@ -25,13 +25,18 @@ from dictlearn.two_phase.steps import BatchConditions, CodeStatistics
 from dictlearn.two_phase.synapses import LEAST_THRESHOLD, Synapses
 from snn import checks
 from snn.archive import save_archive
+from snn.drawing import current_axes
+from snn.html import Described, number, value_range
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 # Objectives, which are sums of squares, stay in the range of floats.
 SMALLEST_SCALE, LARGEST_SCALE = 1e-152, 1e152
 LARGEST_PENALTY = 1e150
 
 
-class TwoPhaseLearner:
+class TwoPhaseLearner(Described):
     """A two-phase network that learns, with everything it needs to continue learning.
 
     Parameters
@@ -147,6 +152,52 @@ class TwoPhaseLearner:
     def dead_atoms(self) -> np.ndarray:
         """Atoms silent for long: for the last 1,000 samples, or 10 for each atom if that is more."""
         return np.flatnonzero(self.n_samples - self.last_fired >= max(1000, 10 * self.n_atoms))
+
+    def plot(self, ax: Axes | None = None, *, quantity: str = "objective") -> Axes:
+        """Draw how learning went: `LearningDisplay.from_learner`, with all its options, draws the same."""
+        from dictlearn.two_phase.plotting import learning_line
+
+        ax = current_axes(ax)
+        n_samples, values = self.recorded(quantity)
+        learning_line(n_samples, values, quantity=quantity, ax=ax)
+        return ax
+
+    def recorded(self, quantity: str) -> tuple[np.ndarray, np.ndarray]:
+        """Return the samples of the history, and one of its figures.
+
+        Parameters
+        ----------
+        quantity : str
+            A key of `history`, but n_samples.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If there is none of that name, or there were fewer than 1,000 samples.
+        """
+        quantity = checks.one_of("quantity", quantity, NAMES[1:])
+        history = self.history
+        if not len(history["n_samples"]):
+            raise ValueError(
+                f"the history has an entry for every 1,000 samples, there were {self.n_samples}: learn "
+                "from more (max_iter)"
+            )
+        return history["n_samples"], history[quantity]
+
+    def _facts(self) -> dict[str, str]:
+        entries = self._history.entries
+        last = (
+            {"last objective": number(entries[-1, NAMES.index("objective")].item())} if len(entries) else {}
+        )
+        return {
+            "atoms": number(self.n_atoms),
+            "inputs": number(self.n_inputs),
+            "samples learned from": number(self.n_samples),
+            "spikes": number(self.n_spikes),
+            "penalty": value_range(np.asarray(self.settings.penalty)),
+            "dead atoms": number(len(self.dead_atoms)),
+            **last,
+        }
 
     # -- learning --------------------------------------------------------------------------------
 

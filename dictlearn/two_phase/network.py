@@ -16,13 +16,14 @@ from dictlearn.two_phase.phases import Phase, run_phases
 from dictlearn.two_phase.synapses import Synapses, blocks, firing_thresholds
 from dictlearn.two_phase.threads import thread_count
 from snn import BlockWeights, NetworkState, SpikeTrain, SpikingNetwork, checks, simulate
+from snn.html import Described, memory, number, value_range
 
 # Signals simulated by one worker at a time.
 LARGEST_BATCH = 64
 
 
-@dataclass(frozen=True, eq=False)
-class TwoPhaseNetwork:
+@dataclass(frozen=True, eq=False, repr=False)
+class TwoPhaseNetwork(Described):
     """A spiking network with feedback that codes signals and observes the gradient of its weights.
 
     M input neurons (threshold 1) drive N coding neurons (thresholds diag H), which inhibit each other
@@ -93,6 +94,14 @@ class TwoPhaseNetwork:
         """Return the network of a dictionary, shape (n_atoms, n_inputs), not negative: H = F B."""
         dictionary = checked_atoms("dictionary", dictionary, meaning="(n_atoms, n_inputs)")
         return cls(dictionary, np.ascontiguousarray(dictionary.T), dictionary @ dictionary.T)
+
+    def _facts(self) -> dict[str, str]:
+        return {
+            "input neurons": number(self.n_inputs),
+            "coding neurons": number(self.n_atoms),
+            "memory": memory(sum(matrix.nbytes for matrix in self._matrices)),
+            "thresholds": value_range(np.diagonal(self.lateral)),
+        }
 
     @property
     def n_inputs(self) -> int:

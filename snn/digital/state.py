@@ -11,12 +11,13 @@ from numpy.typing import ArrayLike
 
 from snn import checks
 from snn.archive import load_archive, one_line, save_archive
+from snn.html import Described, number, value_range
 
 LARGEST_INTEGER = np.iinfo(np.int64).max
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class DigitalState:
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
+class DigitalState(Described):
     """What a run of a digital network continues from; it continues with the same bits.
 
     Parameters
@@ -54,6 +55,14 @@ class DigitalState:
                 "membrane_potential and synaptic_current must have shape (n_neurons,), and pending shape "
                 f"(n_slots, n_neurons); got {shape}, {self.synaptic_current.shape} and {self.pending.shape}"
             )
+
+    def _facts(self) -> dict[str, str]:
+        return {
+            "neurons": number(len(self.membrane_potential)),
+            "potentials": value_range(self.membrane_potential),
+            "synaptic currents": value_range(self.synaptic_current),
+            "steps of delay": number(len(self.pending) - 1),
+        }
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the state to `path` (npz), completely or not at all."""

@@ -10,6 +10,7 @@ import numpy as np
 
 from snn import checks
 from snn.extras import require
+from snn.html import Described, number, size
 from snn.network import SpikingNetwork
 from snn.state import NetworkState
 from snn.weights import StencilWeights
@@ -29,8 +30,8 @@ METADATA = {
 """What NIR leaves open, written into each graph as text.  No reader has to read it."""
 
 
-@dataclass(frozen=True, eq=False)
-class InputConvolution:
+@dataclass(frozen=True, eq=False, repr=False)
+class InputConvolution(Described):
     """Weights from the pixels of an image to a network on a grid: kernels at the positions of the grid.
 
     Parameters
@@ -70,6 +71,13 @@ class InputConvolution:
         object.__setattr__(self, "kernels", checks.read_only(kernels))
         object.__setattr__(self, "image_shape", image_shape)
         object.__setattr__(self, "stride", checks.positive_integer("stride", self.stride))
+
+    def _facts(self) -> dict[str, str]:
+        n_kernels, *of_each = self.kernels.shape
+        return {
+            "kernels": f"{number(n_kernels)} of {size(of_each)}",
+            "image": f"{size(self.image_shape)}, stride {self.stride}",
+        }
 
     @property
     def grid_shape(self) -> tuple[int, int]:

@@ -14,12 +14,13 @@ from scipy import sparse
 
 from snn import checks
 from snn._kernels.forms import Segments
+from snn.html import Described, memory, number
 from snn.weights.dense import largest_off_diagonal
 from snn.weights.protocol import Weights, same_type
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class Block:
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
+class Block(Described):
     """Dense weights from one range of neurons to another.
 
     Parameters
@@ -53,8 +54,17 @@ class Block:
                 raise ValueError(f"{name} must not be negative; got {first}")
             object.__setattr__(self, name, first)
 
+    def _facts(self) -> dict[str, str]:
+        n_sources, n_targets = self.values.shape
+        return {
+            "sources": f"{number(n_sources)} from neuron {self.first_source:,}",
+            "targets": f"{number(n_targets)} from neuron {self.first_target:,}",
+            "factor": number(self.factor),
+            "memory": memory(self.values.nbytes),
+        }
 
-@dataclass(frozen=True, eq=False)
+
+@dataclass(frozen=True, eq=False, repr=False)
 class BlockWeights(Weights):
     """Weights made of dense blocks between ranges of neurons, such as layers.
 
@@ -105,6 +115,15 @@ class BlockWeights(Weights):
     def work_per_spike(self) -> float:
         """See `Weights`."""
         return self.segments.work_per_spike
+
+    @property
+    def n_bytes(self) -> int:
+        """See `Weights`."""
+        return sum(block.values.nbytes for block in self.blocks)
+
+    def stored_facts(self) -> dict[str, str]:
+        """See `Weights`."""
+        return {"blocks": number(len(self.blocks)), "memory": memory(self.n_bytes)}
 
     def kernel_form(self) -> Segments:
         """See `Weights`."""
@@ -200,7 +219,7 @@ class BlockWeights(Weights):
         )
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class SegmentedWeights(Weights):
     """Weights as segments, each a range of targets of one source: what kernels read.
 

@@ -13,10 +13,11 @@ from scipy import sparse
 
 from snn import checks
 from snn._kernels.forms import Stencil
+from snn.html import counted, size
 from snn.weights.protocol import Weights, same_type
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class StencilWeights(Weights):
     """Weights of neurons on a grid of positions, each with the same channels: a convolution.
 
@@ -100,6 +101,13 @@ class StencilWeights(Weights):
     def work_per_spike(self) -> float:
         """See `Weights`; targets beyond the grid are included."""
         return float(self.values[0].size)
+
+    def stored_facts(self) -> dict[str, str]:
+        """See `Weights`."""
+        return {
+            "grid": f"{size(self.grid_shape)}, {counted(self.n_channels, 'channel')}",
+            **super().stored_facts(),
+        }
 
     @cached_property
     def _kernel_form(self) -> Stencil:

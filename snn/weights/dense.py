@@ -18,7 +18,7 @@ ROWS_AT_ONCE = 64
 """Rows compared together, so that they stay in the cache."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class DenseWeights(Weights):
     """Weights of any kind, in one array.
 
@@ -96,7 +96,7 @@ class DenseWeights(Weights):
         return self.values[sources, target]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class LateralInhibition(Weights):
     """Weights minus a matrix of strengths, without its diagonal: W = -(S - diag S).
 
@@ -217,7 +217,7 @@ def require_zero_diagonal(name: str, diagonal: np.ndarray) -> None:
         neuron = int(np.flatnonzero(diagonal)[0])
         raise ValueError(
             f"{name} must have a zero diagonal (no neuron connects to itself); "
-            f"got {diagonal[neuron]} at [{neuron}, {neuron}]"
+            f"got {diagonal[neuron]} at [{neuron}, {neuron}]: set the diagonal to exactly 0"
         )
 
 

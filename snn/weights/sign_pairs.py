@@ -15,7 +15,7 @@ from snn.weights.dense import DenseWeights
 from snn.weights.protocol import Weights, same_type
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class SignPairWeights(Weights):
     """Weights of n sign pairs: two neurons that receive one lateral current with opposite signs.
 

@@ -7,11 +7,14 @@ import re
 import runpy
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import matplotlib.pyplot as plt
 import pytest
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+
+from tests.examples import gallery_claims
 
 ROOT = Path(__file__).parents[2]
 GALLERY = ROOT / "examples" / "gallery"
@@ -65,7 +68,9 @@ def test_script_needs_only_what_is_installed(script):
 
 
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda script: script.stem)
-def test_script_draws_one_picture_that_can_be_read(script, monkeypatch, tmp_path):
+def test_script_draws_one_picture_that_can_be_read_and_shows_what_its_text_says(
+    script, monkeypatch, tmp_path
+):
     """Without a warning, since warnings are errors here, and from any folder."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "argv", [str(script)])
@@ -73,11 +78,13 @@ def test_script_draws_one_picture_that_can_be_read(script, monkeypatch, tmp_path
     monkeypatch.setattr(plt, "show", lambda: None)
     with plt.rc_context():
         plt.rcdefaults()
-        runpy.run_path(str(script))
+        variables = runpy.run_path(str(script))
     assert len(plt.get_fignums()) == 1
     figure = plt.gcf()
     figure.draw_without_rendering()
     require_readable(figure)
+    claims = getattr(gallery_claims, script.stem.removeprefix("plot_"))
+    claims(SimpleNamespace(**variables))
     assert not list(tmp_path.iterdir()), "a script leaves no files behind"
 
 

@@ -4,7 +4,7 @@ How many bits does a chip need?
 
 On a chip, weights are integers of a few bits, and potentials are registers of finite
 width.  ``sweep_digital`` runs the network in such integers, bit for bit, and certifies
-the answer against the true problem.  Here patches of a photograph are coded in 128
+the answer against the true problem.  Here patches of a photograph are coded in 144
 cosine waves.
 """
 
@@ -29,12 +29,13 @@ sweep.plot(within=0.01, ax=ax)
 ax.set(title="A LASSO in integers: accuracy against bits")
 ax.grid(alpha=0.3)
 plt.show()
-for rest, bits in sweep.needed(within=0.01):
-    print(f"{rest}: {bits} bits of weight suffice for 1 %")
+for registers, bits in sweep.needed(within=0.01):
+    enough = "never within 1 %" if bits is None else f"{bits} bits of weight for 1 %"
+    print(f"registers of {registers['register_bits']} bits: {enough}")
 
 # %%
 # A ring marks the first number of bits from which on the median gap stays below 1 %,
-# the grey line.  Below five bits the rounded dictionary is another one, and registers
-# of 14 bits are too narrow for the potentials at any width of the weights.  Every
-# answer is certified against the problem in floats, so nothing is hidden.  Other
-# widths, delays, time steps and rounding rules: :doc:`/digital`.
+# the grey line.  With five bits or fewer the rounded dictionary is another one, and
+# registers of 14 bits are too narrow at any width of the weights.  Every answer is
+# certified against the problem in floats, so nothing is hidden.  Other widths, delays,
+# time steps and rounding rules: :doc:`/digital`.

@@ -44,6 +44,7 @@ ax.set(
     ylabel="operations (median of 20 patches)",
 )
 ax.invert_xaxis()
+ax.set_ylim(bottom=5e3)
 ax.grid(alpha=0.3)
 ax.legend(fontsize="small")
 plt.show()

@@ -35,7 +35,7 @@ for alpha in alphas:
     missed.append(np.square(approximation - clean).sum() / np.square(clean).sum())
 
 figure, (found, true) = plt.subplots(
-    2, 1, sharex=True, figsize=(6.4, 4.8), layout="constrained"
+    2, 1, sharex=True, figsize=(6.4, 5.0), layout="constrained"
 )
 found.semilogx(alphas, search.cv_results_["mean_test_score"], "o-", color="tab:blue")
 found.axvline(chosen, color="tab:blue", linestyle=":", label=f"largest: {chosen:.2g}")
@@ -47,9 +47,11 @@ title = "Truth: energy of the digits without noise that the code misses"
 true.set(title=title, xlabel="penalty alpha", ylabel="share")
 true.set_xticks([0.02, 0.05, 0.1, 0.2, 0.5], ["0.02", "0.05", "0.1", "0.2", "0.5"])
 true.minorticks_off()
+figure.suptitle("Choosing the penalty of a code of noisy digits")
 for ax in (found, true):
     ax.grid(alpha=0.3)
     ax.legend()
+    ax.title.set_fontsize("medium")
 plt.show()
 
 # %%

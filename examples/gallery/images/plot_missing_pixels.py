@@ -38,6 +38,8 @@ filled = problem.reconstruct(result.codes) + means
 filled = reconstruct_from_patches(filled, image.shape, side, stride=2)
 filled = np.where(known, image, np.clip(filled, 0.0, 1.0))
 decibels = -10.0 * np.log10(np.mean((image - filled)[~known] ** 2))
+constant = -10.0 * np.log10(np.mean((image - image[known].mean())[~known] ** 2))
+print(f"missing pixels: {decibels:.1f} dB; one grey in their place: {constant:.1f} dB")
 
 figure, axes = plt.subplots(1, 2, figsize=(6.4, 3.6), layout="constrained")
 titles = (f"Known: {known.mean():.0%} of the pixels", f"Filled in: {decibels:.1f} dB")
@@ -52,5 +54,5 @@ plt.show()
 # Missing pixels are red on the left.  They are not zeros: the objective, its
 # certificate and the codes are those of the known pixels.  All patches are one problem,
 # though each has a mask of its own.  Decibels are of the missing pixels alone.  The
-# full program removes letters and scratches as well:  ``python -m
-# examples.inpaint_photograph``; more is in :doc:`/masks`.
+# full program removes letters and scratches as well:
+# ``python -m examples.inpaint_photograph``; more is in :doc:`/masks`.

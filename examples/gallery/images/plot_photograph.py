@@ -42,7 +42,7 @@ figure = plt.figure(figsize=(6.4, 4.6), layout="constrained")
 axes = figure.subplot_mosaic([["original", "coded"], ["size", "atoms"]])
 axes["original"].imshow(image, cmap="gray", vmin=0.0, vmax=1.0)
 axes["coded"].imshow(coded, cmap="gray", vmin=0.0, vmax=1.0)
-waves = problem.dictionary.reshape(16, 16, 64)[:10:2, :16:2]
+waves = problem.dictionary.reshape(16, 16, 64)[1:10:2, 1:16:2]
 plot_atoms(waves.reshape(-1, 64), 8, ax=axes["atoms"], columns=8)
 sizes = result.support_size.reshape(image.shape[0] // 8, image.shape[1] // 8)
 shown = axes["size"].imshow(sizes, cmap="viridis")
@@ -56,5 +56,5 @@ plt.show()
 # %%
 # The code of a patch took some 330 spikes on average.  A patch of the sky takes one
 # atom or none, a patch of the roof many.  The full program codes the whole picture,
-# draws the spikes of one patch, and puts other solvers beside them:  ``python -m
-# examples.photograph``.
+# draws the spikes of one patch, and puts other solvers beside them:
+# ``python -m examples.photograph``.

@@ -4,7 +4,7 @@ Does a synapse see the gradient?
 
 A synapse knows only what its two neurons did.  Still, the difference of two phases, one
 without and one with feedback, gives it the gradient of the learning problem.  Here each
-point is one synapse: the true gradient across, what it observed upwards.
+point is one synapse and 20 patches: the true gradient across, what it observed upwards.
 """
 
 import matplotlib.pyplot as plt
@@ -24,7 +24,7 @@ from solvers import LassoProblem, solve_active_set
 
 image = load_sample_image("flower.jpg").mean(axis=2) / 255.0
 patches = random_patches([image], 8, 20, rng=0, least_contrast=0.5)
-# Rates are not negative, so bright and dark are two channels; rates are of about one.
+# Rates are not negative, so bright and dark are two channels; their norm is 5.
 signals = 5.0 * split_channels(normalise(remove_mean(patches)[0])[0])
 penalty, kappa = 0.5, 0.7
 
