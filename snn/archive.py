@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import uuid
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -24,19 +25,33 @@ def save_archive(path: str | os.PathLike, entries: Mapping[str, np.ndarray | flo
         Where to.
     entries : mapping of str to array_like
         What.
+
+    Raises
+    ------
+    OSError
+        If it cannot be written there; it names `path`.
     """
     path = Path(path)
     # Not a temporary file of the library's: those are readable by their owner alone.
-    temporary = path.with_name(f"{path.name}.{uuid.uuid4().hex[:16]}.part")
+    temporary = path.with_name(f"{_shortened(path.name)}.{uuid.uuid4().hex[:16]}.part")
     try:
         with open(temporary, "wb") as file:
             np.savez(file, **entries)
             file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
+    except BaseException as error:
+        with suppress(OSError):
+            temporary.unlink(missing_ok=True)
+        if isinstance(error, OSError) and error.strerror:
+            # Of the file that the caller knows, and not of the temporary one.
+            raise OSError(error.errno, error.strerror, os.fspath(path)) from None
         raise
+
+
+def _shortened(name: str) -> str:
+    """Return a name to which others can be added, where file systems have at most 255 bytes for one."""
+    return os.fsdecode(os.fsencode(name)[:200])
 
 
 def load_archive(path: str | os.PathLike, names: Iterable[str], *, kind: str) -> dict[str, np.ndarray]:
