@@ -18,15 +18,16 @@ INSTALL := $(RUN) -m pip install --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test lint benchmark learn docs clean
+.PHONY: help demo test lint benchmark learn docs links clean
 
 help:
 	@echo "make demo       sparse-code a photograph with spikes, and learn atoms from photographs; pictures go to $(OUTPUT)/"
 	@echo "make test       run the tests"
-	@echo "make lint       run the style and import checks only"
+	@echo "make lint       run the checks of style, imports and types only"
 	@echo "make benchmark  time the simulator and the solvers beside their peers: some twenty minutes; figures go to docs/benchmarks/"
 	@echo "make learn      learn the three dictionaries of the paper at full size, from $(words $(SEEDS)) seeds, beside the baselines: some hours; started again, it goes on where it was"
 	@echo "make docs       build the site in docs/_build/html; warnings are errors"
+	@echo "make links      ask the network whether links to other sites still lead somewhere"
 	@echo "make clean      remove the virtual environment, caches and $(OUTPUT)/"
 
 demo: $(VENV)/.installed
@@ -42,6 +43,7 @@ lint: $(VENV)/.installed-test
 	@$(VENV)/bin/ruff check
 	@$(VENV)/bin/ruff format --check
 	@$(VENV)/bin/lint-imports
+	@$(VENV)/bin/mypy
 
 benchmark: $(VENV)/.installed-test
 	@$(INSTALL) --editable '.[peers]' || echo "some peers could not be installed: they are left out"
@@ -58,8 +60,12 @@ docs: $(VENV)/.installed-test
 	@$(RUN) -m sphinx --fresh-env --fail-on-warning --keep-going --quiet docs docs/_build/html
 	@echo "docs/_build/html/index.html"
 
+links: $(VENV)/.installed-test
+	@$(INSTALL) --editable '.[docs]'
+	@$(RUN) -m sphinx --builder linkcheck --quiet docs docs/_build/links
+
 clean:
-	rm -rf $(VENV) $(OUTPUT) docs/_build docs/reference build dist *.egg-info .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(OUTPUT) docs/_build docs/reference docs/gallery build dist *.egg-info .pytest_cache .ruff_cache .mypy_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # ----------------------------------------------------------------------------------------------

@@ -43,6 +43,8 @@ if TYPE_CHECKING:
     from dictlearn.estimator import SpikingDictionaryLearning
     from dictlearn.images.convolutional_estimator import ConvolutionalDictionaryLearning
 
+__distribution__ = "sparsespike"
+
 __all__ = [
     "AtomMatch",
     "AtomsDisplay",

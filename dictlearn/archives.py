@@ -27,7 +27,7 @@ class Entry(NamedTuple):
     least: float | None = None
 
 
-def read(path: str | os.PathLike, schema: Mapping[str, Entry], *, kind: str) -> dict[str, np.ndarray]:
+def read(path: str | os.PathLike[str], schema: Mapping[str, Entry], *, kind: str) -> dict[str, np.ndarray]:
     """Return the arrays of a file, each as the schema says.
 
     Parameters
@@ -53,7 +53,7 @@ def read(path: str | os.PathLike, schema: Mapping[str, Entry], *, kind: str) -> 
 
 
 @contextmanager
-def refusing(path: str | os.PathLike, kind: str) -> Iterator[None]:
+def refusing(path: str | os.PathLike[str], kind: str) -> Iterator[None]:
     """Say of whatever is wrong with the content of a file, in one sentence, which file it is.
 
     Parameters
@@ -86,7 +86,7 @@ def json_object(name: str, text: str | np.ndarray) -> dict[str, Any]:
     return value
 
 
-def require_path(checkpoint: str | os.PathLike) -> None:
+def require_path(checkpoint: str | os.PathLike[str]) -> None:
     """Raise TypeError or ValueError now if the first save, ten thousand samples later, would fail.
 
     Parameters
@@ -110,12 +110,12 @@ def digest(arrays: Sequence[np.ndarray]) -> str:
     """
     total = hashlib.blake2b(digest_size=16)
     for array in arrays:
-        total.update(np.ascontiguousarray(array))
+        total.update(np.ascontiguousarray(array).data)
     return total.hexdigest()
 
 
 def require_same_task(
-    checkpoint: str | os.PathLike, before: str | np.ndarray, now: str, *, kind: str
+    checkpoint: str | os.PathLike[str], before: str | np.ndarray, now: str, *, kind: str
 ) -> None:
     """Raise ValueError if a checkpoint was made with anything else than what learns now.
 

@@ -12,13 +12,16 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
+from numpy.typing import ArrayLike
 from tqdm import tqdm
 
 from dictlearn.atoms import checked_atoms, unit_norm
 from dictlearn.order import batches_in_order, seed_of_order
 from dictlearn.signals import checked_signals
 from snn import checks
+from snn.html import Described, number, value_range
 from solvers import LassoProblem, solve_spiking
+from solvers.conditioning import penalty_called
 
 # Of the duality gap of codes; the active-set method ends well below it.
 TOL = 1e-9
@@ -26,8 +29,8 @@ TOL = 1e-9
 MAX_SWEEPS = 100_000
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class LearningCurve:
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
+class LearningCurve(Described):
     """The dictionary at several marks while it is learned.
 
     Attributes
@@ -40,6 +43,10 @@ class LearningCurve:
         The dictionary at each.
     seconds : ndarray, shape (n_marks,)
         Seconds spent learning until then; compilation is not counted.
+
+    See Also
+    --------
+    LearningDisplay.from_curve : The held-out objective at the marks.
     """
 
     method: str
@@ -50,6 +57,16 @@ class LearningCurve:
     def __post_init__(self) -> None:
         checks.freeze_arrays(self)
 
+    def _facts(self) -> dict[str, str]:
+        n_marks, n_atoms, n_features = self.dictionaries.shape
+        return {
+            "method": self.method,
+            "marks": f"{number(n_marks)}, at {value_range(self.n_samples)} samples",
+            "atoms": number(n_atoms),
+            "features": number(n_features),
+            "seconds": value_range(self.seconds),
+        }
+
     @property
     def dictionary(self) -> np.ndarray:
         """The last of the dictionaries, shape (n_atoms, n_features)."""
@@ -57,9 +74,9 @@ class LearningCurve:
 
 
 def learn_by_gradient_descent(
-    signals: np.ndarray,
+    signals: ArrayLike,
     *,
-    start: np.ndarray,
+    start: ArrayLike,
     penalty: float,
     n_samples: int,
     step: float,
@@ -203,7 +220,7 @@ def learn_with_scikit_learn(
     return _curve("scikit-learn", learn, signals, dictionary, n_samples, batch_size, marks, seed, progress)
 
 
-def _checked(signals: np.ndarray, start: np.ndarray, penalty: float) -> tuple[np.ndarray, np.ndarray, float]:
+def _checked(signals: ArrayLike, start: ArrayLike, penalty: float) -> tuple[np.ndarray, np.ndarray, float]:
     """Return the signals, a dictionary of unit-norm atoms that may be written to, and the penalty."""
     signals = checked_signals(signals, None)
     start = checked_atoms("start", start, n_features=signals.shape[1])
@@ -212,7 +229,8 @@ def _checked(signals: np.ndarray, start: np.ndarray, penalty: float) -> tuple[np
 
 def _exact_codes(dictionary: np.ndarray, signals: np.ndarray, penalty: float, gram: np.ndarray) -> np.ndarray:
     problem = LassoProblem(dictionary, signals, penalty, positive=True, gram=gram)
-    return solve_spiking(problem, polish=True, tol=TOL).codes
+    with penalty_called(None):  # of one batch nothing is said
+        return solve_spiking(problem, polish=True, tol=TOL).codes
 
 
 def _curve(
@@ -231,7 +249,8 @@ def _curve(
     batch_size = checks.positive_integer("batch_size", batch_size)
     progress = checks.flag("progress", progress)
     wanted = _checked_marks(marks, n_samples)
-    kept, n_seen, seconds, dictionary = [], 0, 0.0, start
+    kept: list[tuple[int, np.ndarray, float]] = []
+    n_seen, seconds, dictionary = 0, 0.0, start
     batches = batches_in_order(len(signals), n_samples, batch_size=batch_size, seed=seed)
     with tqdm(total=n_samples, disable=not progress, unit="sample", desc=method) as bar:
         while True:

@@ -14,12 +14,15 @@ try:
     from sklearn.callback import CallbackSupportMixin, with_callbacks
 except ImportError:  # before 1.9 there is no `set_callbacks`
 
-    class CallbackSupportMixin:
+    class CallbackSupportMixin:  # type: ignore[no-redef]
         """Nothing: this scikit-learn has no callbacks."""
 
-    def with_callbacks(method: Callable) -> Callable:
+    def with_callbacks(method: Callable[..., Any]) -> Callable[..., Any]:
         """Return the method as it is."""
         return method
+
+
+__all__ = ["CallbackSupportMixin", "FitTasks", "with_callbacks"]
 
 
 class FitTasks:
@@ -48,7 +51,8 @@ class FitTasks:
         n_passes: int,
         attributes: Callable[[TwoPhaseLearner], dict[str, Any]],
     ) -> None:
-        self._fit = self._pass = None
+        self._fit: Any = None
+        self._pass: Any = None
         self._n_signals, self._n_ended = n_signals, 0
         self._data, self._attributes, self._n_passes = {"estimator": estimator, **data}, attributes, n_passes
         self._function, self._batch_size = estimator.callback, estimator.batch_size

@@ -5,27 +5,20 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 
+from dictlearn.baselines import LearningCurve
+from dictlearn.evaluation import mean_objective
 from dictlearn.images.plotting import plot_atoms
-from dictlearn.two_phase.history import NAMES
 from dictlearn.two_phase.learner import TwoPhaseLearner
+from dictlearn.two_phase.plotting import learning_line
 from snn import checks
+from snn.drawing import new_axes
+from snn.html import counted
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from sklearn.base import BaseEstimator
-
-LABELS = {
-    "objective": "mean objective",
-    "nonzeros": "non-zero entries of a code",
-    "spikes": "spikes a sample",
-    "disturbance": "disturbance by the feedback",
-    "consistency": "consistency of H and F B",
-    "symmetry": "symmetry of F and B",
-    "least_norm": "least norm of an atom",
-    "median_norm": "median norm of an atom",
-    "largest_norm": "largest norm of an atom",
-}
 
 
 class AtomsDisplay:
@@ -100,10 +93,7 @@ class AtomsDisplay:
             If the dictionary or an argument is of the wrong kind, shape or value.
         """
         dictionary, patch_size = self._patches()
-        if ax is None:
-            import matplotlib.pyplot as plt  # here: it costs a third of a second, and most callers never draw
-
-            _, ax = plt.subplots(layout="constrained")
+        ax = new_axes(ax)
         self.ax_, self.figure_ = ax, ax.figure
         if patch_size is not None:
             plot_atoms(dictionary, patch_size, ax=ax, columns=columns)
@@ -116,7 +106,7 @@ class AtomsDisplay:
             dictionary, cmap="RdBu_r", vmin=-largest, vmax=largest, aspect="auto", interpolation="nearest"
         )
         self.figure_.colorbar(self.image_, ax=ax)
-        ax.set(xlabel="feature", ylabel="atom")
+        ax.set(xlabel="feature", ylabel="atom", title=counted(len(dictionary), "atom"))
         return self
 
     def _patches(self) -> tuple[np.ndarray, int | tuple[int, int] | None]:
@@ -217,15 +207,43 @@ class LearningDisplay:
             If an argument is of the wrong kind or value, or there are fewer than 1,000 samples.
         """
         checks.instance_of("learner", learner, TwoPhaseLearner)
-        quantity = checks.one_of("quantity", quantity, NAMES[1:])
-        history = learner.history
-        if not len(history["n_samples"]):
-            raise ValueError(
-                f"the history has an entry for every 1,000 samples, there were {learner.n_samples}: learn "
-                "from more (max_iter)"
-            )
-        display = cls(n_samples=history["n_samples"], values=history[quantity], quantity=quantity)
-        return display.plot(ax=ax, **line_kwargs)
+        n_samples, values = learner.recorded(quantity)
+        return cls(n_samples=n_samples, values=values, quantity=quantity).plot(ax=ax, **line_kwargs)
+
+    @classmethod
+    def from_curve(
+        cls,
+        curve: LearningCurve,
+        signals: ArrayLike,
+        *,
+        penalty: float | ArrayLike,
+        ax: Axes | None = None,
+        **line_kwargs: Any,
+    ) -> Self:
+        """Draw the mean objective of a baseline's dictionaries on held-out signals, with exact codes.
+
+        Parameters
+        ----------
+        curve : LearningCurve
+            Of `learn_by_gradient_descent` or `learn_with_scikit_learn`.
+        signals : array_like, shape (n_signals, n_features)
+            Held out.
+        penalty : float or array_like, shape (n_atoms,)
+            As of `mean_objective`.
+        ax : Axes, optional
+            Where to draw; by default new ones.
+        **line_kwargs
+            Of `Axes.plot`; by default its label is the curve's method.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If an argument is of the wrong kind, shape or value.
+        """
+        checks.instance_of("curve", curve, LearningCurve)
+        values = [mean_objective(atoms, signals, penalty=penalty).objective for atoms in curve.dictionaries]
+        display = cls(n_samples=curve.n_samples, values=np.array(values))
+        return display.plot(ax=ax, **{"label": curve.method, **line_kwargs})
 
     def plot(self, ax: Axes | None = None, **line_kwargs: Any) -> Self:
         """Draw the line.
@@ -237,16 +255,7 @@ class LearningDisplay:
         **line_kwargs
             Of `Axes.plot`.
         """
-        if ax is None:
-            import matplotlib.pyplot as plt  # here: it costs a third of a second, and most callers never draw
-
-            _, ax = plt.subplots(layout="constrained")
-        style = {"marker": "o" if len(self.values) < 30 else None, "markersize": 3.0, **line_kwargs}
-        (self.line_,) = ax.plot(self.n_samples, self.values, **style)
+        ax = new_axes(ax)
+        self.line_ = learning_line(self.n_samples, self.values, quantity=self.quantity, ax=ax, **line_kwargs)
         self.ax_, self.figure_ = ax, ax.figure
-        ax.set(xlabel="samples", ylabel=LABELS[self.quantity])
-        ax.locator_params(axis="x", nbins=6)
-        ax.grid(alpha=0.3)
-        if "label" in line_kwargs:
-            ax.legend(fontsize="small")
         return self

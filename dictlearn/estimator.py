@@ -6,15 +6,18 @@ import math
 import os
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from dictlearn.callbacks import CallbackSupportMixin, FitTasks, with_callbacks
 from dictlearn.images.channels import join_channels, split_channels
-from dictlearn.input_warnings import warn_if_one_signal_dominates, warn_of_silence
+from dictlearn.input_warnings import warn_of_silence
+from dictlearn.signals import warn_if_one_dominates
 from dictlearn.two_phase.learner import TwoPhaseLearner
 from dictlearn.two_phase.learning import continue_learning, new_learner
 from dictlearn.two_phase.network import TwoPhaseNetwork
@@ -26,7 +29,7 @@ from dictlearn.two_phase.threads import learning_threads, thread_count
 from snn import checks
 from snn.digital import FixedPoint
 from solvers import LassoProblem, SpikingCodingResult, solve_spiking
-from solvers.conditioning import warn_if_all_zero
+from solvers.conditioning import penalty_called
 from solvers.estimator_input import (
     checked_codes,
     checked_input,
@@ -138,11 +141,13 @@ class SpikingDictionaryLearning(
     True
     """
 
+    learner_: TwoPhaseLearner
+
     def __init__(
         self,
         n_components: int | None = None,
         *,
-        alpha: float | np.ndarray = 0.1,
+        alpha: float | ArrayLike = 0.1,
         max_iter: int = 10,
         batch_size: int = 32,
         split_channels: bool = True,
@@ -153,12 +158,12 @@ class SpikingDictionaryLearning(
         readout: str = "currents",
         weight_format: FixedPoint | None = None,
         steps: Steps | None = None,
-        transform_alpha: float | np.ndarray | None = None,
+        transform_alpha: float | ArrayLike | None = None,
         positive_code: bool = True,
-        dict_init: np.ndarray | TwoPhaseNetwork | None = None,
+        dict_init: ArrayLike | TwoPhaseNetwork | None = None,
         replace_dead: bool = False,
         tol: float = 1e-6,
-        checkpoint: str | os.PathLike | None = None,
+        checkpoint: str | os.PathLike[str] | None = None,
         checkpoint_every: int = 10_000,
         callback: Callable[[TwoPhaseLearner], bool | None] | None = None,
         progress: bool = False,
@@ -194,7 +199,7 @@ class SpikingDictionaryLearning(
     # -- learning --------------------------------------------------------------------------------
 
     @with_callbacks
-    def fit(self, X: np.ndarray, y: None = None) -> SpikingDictionaryLearning:
+    def fit(self, X: ArrayLike, y: None = None) -> SpikingDictionaryLearning:
         """Learn from `max_iter` passes through signals, in a new random order each, from the start.
 
         Parameters
@@ -221,7 +226,7 @@ class SpikingDictionaryLearning(
             self._fit(X, y)
         return self
 
-    def partial_fit(self, X: np.ndarray, y: None = None) -> SpikingDictionaryLearning:
+    def partial_fit(self, X: ArrayLike, y: None = None) -> SpikingDictionaryLearning:
         """Learn from signals once, in their order and in batches of `batch_size`; one signal is enough.
 
         The first call, unless it follows `fit`, sets the number of atoms, the start, and what `amplitude`
@@ -271,13 +276,13 @@ class SpikingDictionaryLearning(
                 learner.learn(signals[batch], mask=known, n_threads=n_threads, executor=executor)
         return self
 
-    def _fit(self, X: np.ndarray, y: None) -> None:
+    def _fit(self, X: ArrayLike, y: None) -> None:
         settings = self._settings()
         is_split = checks.flag("split_channels", self.split_channels)
         array = checked_input(self, X, reset=True)
         signals, mask = self._channels(array, is_split=is_split)
         max_iter = checks.positive_integer("max_iter", self.max_iter)
-        warn_if_one_signal_dominates(signals)
+        warn_if_one_dominates("X", signals)
         seed = self._seed()
         learner = self._first_learner(signals, mask, settings, seed)
         self._check_coding(learner.n_atoms)
@@ -318,7 +323,7 @@ class SpikingDictionaryLearning(
 
     # -- coding ----------------------------------------------------------------------------------
 
-    def transform(self, X: np.ndarray) -> np.ndarray:
+    def transform(self, X: ArrayLike) -> np.ndarray:
         """Return the codes of signals, shape (n_signals, n_components); float32 for float32 signals.
 
         Parameters
@@ -328,7 +333,7 @@ class SpikingDictionaryLearning(
         array = self._fitted_input(X)
         return self._encode(array).codes.astype(array.dtype)
 
-    def encode(self, X: np.ndarray) -> SpikingCodingResult:
+    def encode(self, X: ArrayLike) -> SpikingCodingResult:
         """Return the codes of signals with their certificates, in float64: the result of `solve_spiking`.
 
         The objective is that of the signals as the network sees them, both channels; with
@@ -345,7 +350,7 @@ class SpikingDictionaryLearning(
         """
         return self._encode(self._fitted_input(X))
 
-    def inverse_transform(self, X: np.ndarray) -> np.ndarray:
+    def inverse_transform(self, X: ArrayLike) -> np.ndarray:
         """Return the signals of codes, ``codes @ components_``; float32 for float32 codes.
 
         Parameters
@@ -357,7 +362,7 @@ class SpikingDictionaryLearning(
         codes = checked_codes(X, len(components))
         return (codes @ components).astype(codes.dtype, copy=False)
 
-    def score(self, X: np.ndarray, y: None = None) -> float:
+    def score(self, X: ArrayLike, y: None = None) -> float:
         """Return how well codes of four fifths of the features predict the last fifth; 1 at best.
 
         The share of the energy that is predicted: `solvers.held_out_score`, with both channels of a feature
@@ -489,7 +494,7 @@ class SpikingDictionaryLearning(
 
     def _keep(self, learner: TwoPhaseLearner, array: np.ndarray) -> None:
         """Take what a fit to `array` has learned so far."""
-        vars(self).update(self._learned(learner, array))
+        self.__dict__.update(self._learned(learner, array))
 
     def _learned(self, learner: TwoPhaseLearner, array: np.ndarray) -> dict[str, object]:
         """Return the attributes of a fit to `array`."""
@@ -502,16 +507,14 @@ class SpikingDictionaryLearning(
 
     # -- the problem of coding -------------------------------------------------------------------
 
-    def _fitted_input(self, X: np.ndarray) -> np.ndarray:
+    def _fitted_input(self, X: ArrayLike) -> np.ndarray:
         check_is_fitted(self, "learner_")
         return checked_input(self, X, reset=False)
 
     def _encode(self, array: np.ndarray) -> SpikingCodingResult:
         problem = self._problem(array)
-        result = solve_spiking(problem, tol=self.tol, polish=True, n_jobs=self.n_jobs)
-        if self.learner_.dictionary.any():
-            warn_if_all_zero(problem, result.sparse_codes, penalty_name=self._coding_penalty)
-        return result
+        with penalty_called(self._coding_penalty if self.learner_.dictionary.any() else None):
+            return solve_spiking(problem, tol=self.tol, polish=True, n_jobs=self.n_jobs)
 
     def _check_coding(self, n_atoms: int) -> None:
         """Raise TypeError or ValueError where coding in so many atoms would."""
@@ -533,6 +536,7 @@ class SpikingDictionaryLearning(
         else:
             (signals, mask), dictionary = self._known(array), self._components
         name = self._coding_penalty
+        penalty: Any
         penalty = penalty_of(getattr(self, name), np.square(dictionary).sum(axis=1), name=name)
         if not dictionary.any():
             # All atoms vanished, and a problem needs one.  No code is worth a penalty above any correlation,
@@ -549,7 +553,7 @@ class SpikingDictionaryLearning(
         return tags
 
 
-def _checked_penalty(name: str, value: float | np.ndarray) -> float | np.ndarray:
+def _checked_penalty(name: str, value: ArrayLike) -> float | np.ndarray:
     """Return a positive number, or an array of them."""
     if np.ndim(value) == 0:
         return checks.positive_number(name, value)

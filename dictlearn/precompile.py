@@ -10,7 +10,7 @@ import numpy as np
 from dictlearn.two_phase.learning import learn_dictionary
 from dictlearn.two_phase.rules import READOUTS
 from dictlearn.two_phase.settings import LearningSettings
-from dictlearn.two_phase.steps import PaperSteps, UsageSteps
+from dictlearn.two_phase.steps import PaperSteps, Steps, UsageSteps
 from snn import precompile
 from solvers.precompile import tasks as tasks_of_solvers
 
@@ -39,9 +39,8 @@ def tasks() -> precompile.Tasks:
     signals = np.random.default_rng(0).uniform(size=(4, 6))
     runs = {}
     # Parts of an array with one row are contiguous, those of larger ones are not: two types to Numba.
-    for steps, readout, batch_size, time_step in product(
-        (UsageSteps(), PaperSteps()), READOUTS, (1, 4), (None, 0.25)
-    ):
+    kinds: tuple[Steps, ...] = (UsageSteps(), PaperSteps())
+    for steps, readout, batch_size, time_step in product(kinds, READOUTS, (1, 4), (None, 0.25)):
         settings = LearningSettings(
             penalty=0.1,
             duration=2.0,

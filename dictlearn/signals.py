@@ -1,16 +1,23 @@
-"""What learners require of signals."""
+"""What learners require of signals, and a warning of one that is far larger than all others."""
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
+from numpy.typing import ArrayLike
 
 from snn import checks
+from snn.caller_warnings import warn_caller
+from solvers.conditioning import IllPosedWarning
 
+# A single signal of fewer may well have most of the energy.
+SIGNALS_TO_COMPARE = 10
 # Objectives, which are sums of squares, stay in the range of floats.
 SMALLEST_NORM, LARGEST_NORM = 1e-150, 1e150
 
 
-def checked_signals(signals: np.ndarray, n_inputs: int | None, *, first: int = 0) -> np.ndarray:
+def checked_signals(signals: ArrayLike, n_inputs: int | None, *, first: int = 0) -> np.ndarray:
     """Return signals as a float array, shape (n_signals, n_inputs), having checked their signs.
 
     Parameters
@@ -26,7 +33,7 @@ def checked_signals(signals: np.ndarray, n_inputs: int | None, *, first: int = 0
 
 
 def checked_known_signals(
-    signals: np.ndarray, n_inputs: int | None, mask: np.ndarray | None, *, first: int = 0
+    signals: ArrayLike, n_inputs: int | None, mask: ArrayLike | None, *, first: int = 0
 ) -> tuple[np.ndarray, np.ndarray | None]:
     """Return signals as a float array, shape (n_signals, n_inputs), and their mask, having checked both.
 
@@ -60,7 +67,7 @@ def checked_known_signals(
     return signals, mask
 
 
-def checked_mask(mask: np.ndarray, shape: tuple[int, int]) -> np.ndarray:
+def checked_mask(mask: ArrayLike, shape: tuple[int, int]) -> np.ndarray:
     """Return a mask of signals as an array of bool, of their shape, having checked it.
 
     Parameters
@@ -111,3 +118,33 @@ def amplitude_scale(signals: np.ndarray, amplitude: float, mask: np.ndarray | No
             f"that objectives are in the range of floats; got {norm:.3g}: change their unit"
         )
     return amplitude / norm
+
+
+def warn_if_one_dominates(name: str, signals: np.ndarray) -> None:
+    """Warn if one of many signals has more energy than all others together.
+
+    The unit of the network is the root mean square norm of the signals: all others then hardly make it spike.
+
+    Parameters
+    ----------
+    name : str
+        What the caller calls the signals.
+    signals : ndarray, shape (n_signals, n_inputs)
+        What is to be learned from.
+    """
+    largest = float(np.abs(signals).max())
+    if largest == 0.0:
+        return
+    # Divided first, because squares of very large or small numbers leave the range of floats.
+    energies = ((signals / largest) ** 2).sum(axis=1)
+    if np.count_nonzero(energies) < SIGNALS_TO_COMPARE:
+        return
+    worst = int(np.argmax(energies))
+    if energies[worst] > 0.5 * energies.sum():
+        others = np.median(np.sqrt(energies[energies > 0.0]))
+        warn_caller(
+            f"{name}[{worst}] has more energy than all other signals together, a norm of "
+            f"{math.sqrt(energies[worst]) / others:.3g} times the median: remove it, or bring "
+            "signals to unit norm (dictlearn.normalise)",
+            IllPosedWarning,
+        )

@@ -2,12 +2,16 @@
 
 import importlib
 import os
+import sys
 import tomllib
 from pathlib import Path
 
 os.environ.setdefault("MPLBACKEND", "Agg")
 
 ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT / "docs"))
+from gallery_settings import SECTIONS  # noqa: E402
+
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 
 project = "sparsespike"
@@ -23,6 +27,7 @@ extensions = [
     "sphinx.ext.intersphinx",
     "sphinx-mathjax-offline",
     "sphinx_copybutton",
+    "sphinx_gallery.gen_gallery",
 ]
 exclude_patterns = ["_build", "README.md"]
 source_suffix = {".md": "markdown", ".rst": "restructuredtext"}
@@ -36,11 +41,35 @@ myst_heading_anchors = 4
 autosummary_generate = True
 autodoc_typehints = "none"
 autodoc_member_order = "bysource"
+toc_object_entries_show_parents = "hide"
 numpydoc_show_class_members = True
 numpydoc_show_inherited_class_members = False
 numpydoc_class_members_toctree = False
 numpydoc_xref_param_type = False
 
+sphinx_gallery_conf = {
+    "examples_dirs": "../examples/gallery",
+    "gallery_dirs": "gallery",
+    "subsection_order": [f"../examples/gallery/{section}" for section in SECTIONS],
+    "within_subsection_order": "gallery_settings.Order",
+    "abort_on_example_error": True,
+    "reset_modules": ("matplotlib", "gallery_settings.strict"),
+    "reset_modules_order": "both",
+    # Pages of the reference show the examples that use what they describe.
+    "backreferences_dir": "gallery/backreferences",
+    "doc_module": ("snn", "solvers", "dictlearn"),
+    "image_srcset": ["2x"],
+    "thumbnail_size": (560, 400),
+    "capture_repr": (),
+    "show_signature": False,
+    # The same pages from the same scripts: no running times.
+    "write_computation_times": False,
+    "min_reported_time": 1e9,
+}
+
+templates_path = ["_templates"]
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
 html_theme = "pydata_sphinx_theme"
 html_title = "sparsespike"
 html_theme_options = {
@@ -50,7 +79,25 @@ html_theme_options = {
 }
 html_show_sourcelink = False
 
-PACKAGES = ("snn", "snn.digital", "snn.exchange", "solvers", "dictlearn", "dictlearn.distributed")
+PACKAGES = (
+    "snn",
+    "snn.digital",
+    "snn.exchange",
+    "snn.plotting",
+    "snn.rates",
+    "snn.traces",
+    "solvers",
+    "dictlearn",
+    "dictlearn.distributed",
+    "dictlearn.two_phase.rules",
+)
+
+
+def public_names(module) -> list[str]:
+    """Return what a package or module exports; without a list of that, its own public names."""
+    own = (name for name in vars(module) if getattr(vars(module)[name], "__module__", "") == module.__name__)
+    names = getattr(module, "__all__", None) or [name for name in own if not name.startswith("_")]
+    return sorted(names, key=str.lower)
 
 
 def write_reference(_app, _config) -> None:
@@ -60,7 +107,7 @@ def write_reference(_app, _config) -> None:
     pages = {"index": ["Reference", "=========", "", ".. toctree::", "   :maxdepth: 2", ""]}
     for package in PACKAGES:
         module = importlib.import_module(package)
-        names = sorted(module.__all__, key=str.lower)
+        names = public_names(module)
         pages["index"].append(f"   {package}")
         pages[package] = [
             package, "=" * len(package), "", module.__doc__.strip(), "", f".. currentmodule:: {package}", "",
@@ -74,6 +121,12 @@ def write_reference(_app, _config) -> None:
             page.write_text(text, encoding="utf-8")
 
 
+def compile_kernels(_app) -> None:
+    """Compile before the gallery runs: what the first use says on stderr would be in its pages."""
+    importlib.import_module("dictlearn").warm_up(progress=sys.stderr.isatty())
+
+
 def setup(app) -> None:
     """Make what is made from the packages."""
     app.connect("config-inited", write_reference)
+    app.connect("builder-inited", compile_kernels, priority=0)

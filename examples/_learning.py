@@ -400,9 +400,12 @@ def _draw(task: Task, runs: list[dict[str, dict]], arguments: argparse.Namespace
 def _draw_objectives(ax, runs: list[dict[str, dict]]) -> None:
     best = _best_descent(runs[0])
     colours = {SPIKES: BLUE, RANDOM_START: PURPLE, best: ORANGE, "scikit-learn": GREEN, "SPAMS": RED}
+    others = [curve for name, curve in runs[0].items() if name not in colours]
+    for k, curve in enumerate(others):
+        label = "gradient descent, other steps" if k == 0 else None
+        ax.plot(curve["n_samples"][1:], curve["objective"][1:], color=GREY, linewidth=0.6, label=label)
     for name, curve in runs[0].items():
         if name not in colours:
-            ax.plot(curve["n_samples"][1:], curve["objective"][1:], color=GREY, linewidth=0.6, alpha=0.5)
             continue
         objectives = np.array([curves[name]["objective"][1:] for curves in runs if name in curves])
         n_samples, colour = curve["n_samples"][1:], colours[name]
@@ -413,6 +416,7 @@ def _draw_objectives(ax, runs: list[dict[str, dict]]) -> None:
     ax.set_xscale("log")
     ax.set_xlabel("training samples")
     ax.set_ylabel("held-out objective, unit-norm atoms")
+    ax.set_title("What dictionaries are worth on other signals", fontsize=9)
     ax.legend(frameon=False, fontsize=8)
 
 
@@ -453,8 +457,8 @@ def _draw_rasters(
             initial_potential=settings.initial_potential,
         )
         raster(spikes, ax=ax)
-        ax.axvline(settings.duration, color=RED, linewidth=0.8)
-        ax.axhline(network.n_inputs - 0.5, color=GREY, linewidth=0.8)
+        ax.axvline(settings.duration, color=RED, linewidth=0.8, label="feedback is switched on")
+        ax.axhline(network.n_inputs - 0.5, color=GREY, linewidth=0.8, label="inputs above, coding below")
         rates = [np.bincount(spikes.neurons[spikes.times <= settings.duration], minlength=spikes.n_neurons)]
         rates.append(np.bincount(spikes.neurons, minlength=spikes.n_neurons) - rates[0])
         change = np.abs(rates[1] - rates[0])[: network.n_inputs].sum() / max(
@@ -463,7 +467,8 @@ def _draw_rasters(
         ax.set_title(f"{when}: input spikes change by {100.0 * change:.0f} %", fontsize=9)
     axes[0].set_ylabel(f"input neurons, and from {beginning.n_inputs} on coding neurons")
     axes[1].set_ylabel("")
-    picture.suptitle("One held-out signal; the feedback is switched on at the red line", fontsize=10)
+    picture.suptitle("Spikes for one held-out signal", fontsize=10)
+    picture.legend(handles=axes[0].lines, loc="outside lower center", ncols=2, frameon=False, fontsize=8)
     save(picture, arguments.output, f"{task.name}_rasters.png")
     print(
         f"feedback changes the inputs by {100.0 * history['disturbance'][0]:.0f} % in the first thousand "

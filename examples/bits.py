@@ -17,9 +17,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 from sklearn.exceptions import ConvergenceWarning
 
 from dictlearn import (
@@ -216,19 +214,18 @@ def draw(sweeps: Sweeps, curves: Mapping[str, list[float]], learned_bits: Sequen
     picture = figure(13.0, 7.6)
     axes = picture.subplots(2, 3)
     for name, colour in COLOURS.items():
-        coloured(axes[0, 0], sweeps.bits[name], colour, name)
-        coloured(axes[0, 0], sweeps.refined[name], colour, f"{name}, stages", dashed=True)
-        coloured(axes[0, 1], sweeps.bits[name], colour, name, quantity="relative_excess")
-        coloured(axes[0, 2], sweeps.registers[name], colour, name)
-        coloured(axes[1, 1], sweeps.delays[name], colour, name)
+        style = {"color": colour, "label": name}
+        sweeps.bits[name].plot(axes[0, 0], **style)
+        dashed = {"color": colour, "label": f"{name}, stages", "linestyle": "--"}
+        sweeps.refined[name].plot(axes[0, 0], **dashed)
+        sweeps.bits[name].plot(axes[0, 1], figure="relative_excess", **style)
+        sweeps.registers[name].plot(axes[0, 2], **style)
+        sweeps.delays[name].plot(axes[1, 1], **style)
     axes[0, 0].set(title="weights", ylim=(1e-6, 2.0))
     axes[0, 1].set(title="weights: the objective itself", ylim=(1e-7, 10.0))
     axes[0, 2].set(title="width of potentials and currents")
-    sweeps.steps.plot("time_step", ax=axes[1, 0])
-    lines = [line for line in axes[1, 0].lines if len(line.get_xdata()) > 2]
-    for line, colour, width in zip(lines, (RED, PURPLE, BLUE), STEP_REGISTERS, strict=True):
-        recolour(axes[1, 0], line, colour)
-        line.set_label(f"potentials and currents of {width} bits")
+    axes[1, 0].set_prop_cycle(color=(RED, PURPLE, BLUE))
+    sweeps.steps.plot(axes[1, 0], axis="time_step")
     axes[1, 0].set(title="steps, random dictionary")
     axes[1, 1].set(title="delay, steps of 1/4")
     ax = axes[1, 2]
@@ -243,33 +240,6 @@ def draw(sweeps: Sweeps, curves: Mapping[str, list[float]], learned_bits: Sequen
     for ax in axes.flat:
         ax.legend(frameon=False, fontsize=7.5)
     return picture
-
-
-def coloured(
-    ax: Axes,
-    sweep: DigitalSweep,
-    colour: str,
-    label: str,
-    *,
-    quantity: str = "relative_gap",
-    dashed: bool = False,
-) -> None:
-    """Draw a sweep of one axis in a colour of its own."""
-    n_before = len(ax.lines)
-    sweep.plot(figure=quantity, ax=ax)
-    for line in ax.lines[n_before:]:
-        if len(line.get_xdata()) > 2:
-            line.set(label=label, linestyle="--" if dashed else "-")
-        if line.get_markersize() >= 4 and line.get_marker() == "o":
-            line.set_color(colour)
-
-
-def recolour(ax: Axes, line: Line2D, colour: str) -> None:
-    """Give a line and its ring another colour."""
-    before = line.get_color()
-    for other in ax.lines:
-        if other.get_color() == before:
-            other.set_color(colour)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -62,8 +62,8 @@ def draw(
     found = search.cv_results_["mean_test_score"]
     scores.plot(ALPHAS, found, color=BLUE, marker="o", label="score: energy of hidden pixels predicted")
     scores.plot(ALPHAS, errors, color=ORANGE, marker="s", label="energy missed of the digits without noise")
-    scores.axvline(search.best_params_["alpha"], color=BLUE, linestyle=":")
-    scores.axvline(ALPHAS[np.argmin(errors)], color=ORANGE, linestyle=":")
+    scores.axvline(search.best_params_["alpha"], color=BLUE, linestyle=":", label="best score")
+    scores.axvline(ALPHAS[np.argmin(errors)], color=ORANGE, linestyle=(2.0, (1.0, 3.0)), label="least error")
     scores.set(xscale="log", xlabel="alpha", ylabel="share of energy", title="Which alpha to choose")
     scores.invert_xaxis()
     scores.legend(fontsize="small")

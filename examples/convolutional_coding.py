@@ -24,6 +24,7 @@ from sklearn.exceptions import ConvergenceWarning
 from dictlearn import plot_atoms, random_patches
 from examples._common import BLUE, ORANGE, PURPLE, figure, parser, save, signal_to_noise, table
 from examples._data import PHOTOGRAPHS, grey_photograph
+from snn.drawing import progress_line
 from solvers import (
     ConvolutionalDictionary,
     LassoProblem,
@@ -149,7 +150,8 @@ def _draw_curves(ax, curves: dict[str, Curve], title: str) -> None:
     """Draw certified gaps against the time of the whole solver; a star where a method has one time only."""
     for (name, curve), colour in zip(curves.items(), (BLUE, ORANGE, PURPLE), strict=True):
         alone = len(curve.seconds) == 1
-        ax.plot(
+        progress_line(
+            ax,
             1e3 * curve.seconds,
             np.maximum(curve.gap, LEAST_GAP),
             color=colour,

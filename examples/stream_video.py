@@ -68,6 +68,7 @@ def draw(
     for label, values in gaps.items():
         right.semilogy(frames, values.max(axis=1), color=colours[label], label=label)
     right.axhline(TOL, color=GREY, linestyle=":")
+    right.annotate(f"tol = {TOL:g} ", (1.0, TOL), xycoords=("axes fraction", "data"), ha="right", color=GREY)
     for ax in (left, right):
         ax.axvline(cut + 0.5, color=GREY, linewidth=0.8)
         ax.annotate(" cut", (cut + 0.5, 0.97), xycoords=("data", "axes fraction"), va="top", color=GREY)

@@ -4,18 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from snn import checks
+from snn.html import Described, counted, number, value_range
 from snn.operations import OperationCounts
+from snn.weights.dense import require_square, require_zero_diagonal
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 # The integrator replaces what is below 100 times the rounding unit by that, with a warning.
 LEAST_RELATIVE_TOLERANCE = 2.5e-14
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class AnalogResult:
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
+class AnalogResult(Described):
     """What `simulate_analog` returns.
 
     Attributes
@@ -43,16 +50,33 @@ class AnalogResult:
         for name in ("times", "potentials", "activities"):
             object.__setattr__(self, name, checks.read_only(getattr(self, name)))
 
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Draw the activities against time: `snn.plotting.activities`."""
+        from snn import plotting  # with Matplotlib
+
+        return plotting.activities(self, ax=ax)
+
+    def _facts(self) -> dict[str, str]:
+        n_neurons = self.activities.shape[1]
+        return {
+            "neurons": number(n_neurons),
+            "time": f"{self.times[0]:g} to {self.times[-1]:g}, {counted(len(self.times), 'time')} kept",
+            "active at the end": number(int(np.count_nonzero(self.activities[-1]))),
+            "activities": value_range(self.activities[-1]),
+            "evaluations": number(self.n_evaluations),
+            "multiply-adds": number(int(self.operations.total().multiply_adds)),
+        }
+
 
 def simulate_analog(
-    weights: np.ndarray,
-    drive: np.ndarray,
+    weights: ArrayLike,
+    drive: ArrayLike,
     *,
-    activation_threshold: float | np.ndarray,
+    activation_threshold: float | ArrayLike,
     duration: float,
     two_sided: bool = False,
-    divisor: float | np.ndarray = 1.0,
-    initial_potential: np.ndarray | None = None,
+    divisor: float | ArrayLike = 1.0,
+    initial_potential: ArrayLike | None = None,
     n_times: int = 101,
     relative_tolerance: float = 1e-8,
 ) -> AnalogResult:
@@ -106,10 +130,8 @@ def simulate_analog(
     """
     weights = checks.real_array("weights", weights, shape=(None, None), meaning="(source, target)")
     n_neurons = weights.shape[0]
-    if weights.shape[1] != n_neurons:
-        raise ValueError(f"weights must be square, (source, target); got shape {weights.shape}")
-    if np.diagonal(weights).any():
-        raise ValueError("weights must have a zero diagonal (no neuron connects to itself)")
+    require_square("weights", weights.shape)
+    require_zero_diagonal("weights", np.diagonal(weights))
     drive = checks.real_array("drive", drive, shape=(n_neurons,), meaning="one drive a neuron")
     threshold = checks.positive_array(
         "activation_threshold", activation_threshold, n_neurons, meaning="one threshold a neuron"
@@ -141,7 +163,7 @@ def simulate_analog(
     def flow(_: float, potential: np.ndarray) -> np.ndarray:
         nonlocal n_active
         active = activity(potential)
-        n_active += np.count_nonzero(active)
+        n_active += int(np.count_nonzero(active))
         return drive - potential + active @ weights
 
     times = np.linspace(0.0, duration, n_times)

@@ -7,11 +7,12 @@ import uuid
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 
-def save_archive(path: str | os.PathLike, entries: Mapping[str, np.ndarray | float | int | str]) -> None:
+def save_archive(path: str | os.PathLike[str], entries: Mapping[str, Any]) -> None:
     """Write named arrays to `path` (npz).
 
     A process killed, or a disk found full, while it writes leaves what was at `path` before.  Processes may
@@ -54,7 +55,7 @@ def _shortened(name: str) -> str:
     return os.fsdecode(os.fsencode(name)[:200])
 
 
-def load_archive(path: str | os.PathLike, names: Iterable[str], *, kind: str) -> dict[str, np.ndarray]:
+def load_archive(path: str | os.PathLike[str], names: Iterable[str], *, kind: str) -> dict[str, np.ndarray]:
     """Read the named arrays that `save_archive` wrote.
 
     Parameters

@@ -10,8 +10,9 @@ from tqdm import tqdm
 
 from snn import checks
 from snn._kernels import clocked
+from snn.caller_warnings import warn_caller
 from snn.event_driven import NO_MOMENTS, UPDATES_PER_CALL, require_range
-from snn.network import SpikingNetwork, require_moderate_weights, starting_state
+from snn.network import RunnableNetwork, SpikingNetwork, require_moderate_weights, starting_state
 from snn.result import RunawayError, SimulationResult, SpikeTrain
 from snn.simulate import default_max_spikes, describe_runaway
 from snn.state import NetworkState
@@ -22,6 +23,8 @@ RESETS = ("subtract", "zero")
 MOST_STEPS = 2**53
 # Of what a shorter step brings, rounding would leave few digits, or none.
 SHORTEST_STEP = 2.0**-40
+# In synaptic time constants; a longer one is most often a mistake about the unit of time.
+LONGEST_STEP = 1.0
 # Spikes after which a call to the kernel ends, whatever the number of updates: recorded spikes need memory.
 MOST_SPIKES_PER_CALL = 65_536
 
@@ -161,11 +164,21 @@ def simulate_clocked(
     return result
 
 
-def checked_step(time_step: float) -> float:
-    """Return a time step as a float; TypeError or ValueError unless a clock can run on it."""
+def checked_step(time_step: float, *, warn: bool = True) -> float:
+    """Return a time step as a float; TypeError or ValueError unless a clock can run on it.
+
+    Warn if it is longer than a synaptic time constant, unless what is called with it does.
+    """
     time_step = checks.positive_number("time_step", time_step)
     if time_step < SHORTEST_STEP:
         raise ValueError(f"time_step must be at least 2^-40, where rounding is small; got {time_step}")
+    if warn and time_step > LONGEST_STEP:
+        warn_caller(
+            f"time_step is {time_step:g} synaptic time constants, which are the unit of time: in so long a "
+            "step neurons fire together that would inhibit each other, and rates may swing without end; with "
+            "1/4 or less they follow the exact network (docs/theory.md, section 7.2)",
+            UserWarning,
+        )
     return time_step
 
 
@@ -186,7 +199,7 @@ class ClockDrivenRun:
 
     Parameters
     ----------
-    network : SpikingNetwork
+    network : SpikingNetwork, or another with its weights and thresholds
         Weights and thresholds; its soma bias is not used.
     soma_bias : ndarray, shape (n_copies, n_neurons)
         The drive of each copy; float64 and contiguous.
@@ -218,7 +231,7 @@ class ClockDrivenRun:
 
     def __init__(
         self,
-        network: SpikingNetwork,
+        network: RunnableNetwork,
         soma_bias: np.ndarray,
         *,
         time_step: float,
@@ -235,7 +248,7 @@ class ClockDrivenRun:
         arrival = 1.0 - decay if integration == "exact" else self.time_step
         self.gain = arrival / (1.0 - decay)
         self._rules = clocked.Rules(self.time_step, arrival, decay, subtract=reset == "subtract")
-        shape = soma_bias.shape
+        shape: tuple[int, ...] = soma_bias.shape
         self._bias = checks.read_only(soma_bias)
         self.membrane_potential = np.zeros(shape)
         self.synaptic_current = np.zeros(shape)
@@ -315,7 +328,7 @@ class ClockDrivenRun:
                     times = spikes.times[:n_recorded]
                     recorded_steps.append(np.repeat(spikes.steps[:n_recorded], times))
                     recorded_neurons.append(np.repeat(spikes.neurons[:n_recorded], times))
-                if progress:
+                if bar is not None:
                     bar.update(n_done)
         return np.concatenate(recorded_steps), np.concatenate(recorded_neurons)
 

@@ -6,12 +6,18 @@ was not measured.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from snn import checks
+from snn.html import Described
 from snn.operations import OperationCounts
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 PRICED = ("synaptic_operation", "neuron_update", "multiply_add")
 UNITS = ((1e12, "J"), (1e9, "mJ"), (1e6, "uJ"), (1e3, "nJ"), (1.0, "pJ"))
@@ -75,8 +81,8 @@ ARITHMETIC_45NM = EnergyCosts(
 """Arithmetic alone, on a processor: a lower bound of what multiply-adds take there."""
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class EnergyEstimate:
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
+class EnergyEstimate(Described):
     """An estimate of energy, and the table that it is based on.
 
     Attributes
@@ -85,15 +91,41 @@ class EnergyEstimate:
         The estimate, of each signal where the counts are of several.
     costs : EnergyCosts
         The table.
+    parts : mapping of str to (float or ndarray)
+        What each kind of operation takes of it, in picojoules, by the names of the table.
     """
 
     picojoules: float | np.ndarray
     costs: EnergyCosts
+    parts: Mapping[str, float | np.ndarray]
+
+    @property
+    def unit(self) -> tuple[float, str]:
+        """The unit that fits the estimate of all signals together: picojoules in it, and its name."""
+        picojoules = float(np.sum(self.picojoules))
+        return next((each for each in UNITS if picojoules >= each[0]), UNITS[-1])
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Draw what each kind of operation takes: `snn.plotting.energy`."""
+        from snn import plotting  # with Matplotlib
+
+        return plotting.energy(self, ax=ax)
 
     def __str__(self) -> str:
-        picojoules = float(np.sum(self.picojoules))
-        unit, name = next((each for each in UNITS if picojoules >= each[0]), UNITS[-1])
-        return f"estimate: {picojoules / unit:.3g} {name} ({self.costs.name})"
+        picojoules, unit = self.unit
+        return f"estimate: {float(np.sum(self.picojoules)) / picojoules:.3g} {unit} ({self.costs.name})"
+
+    def _facts(self) -> dict[str, str]:
+        picojoules, unit = self.unit
+        parts = {
+            name.replace("_", " ") + "s": f"{float(np.sum(part)) / picojoules:.3g} {unit}"
+            for name, part in self.parts.items()
+        }
+        return {
+            "estimate": f"{float(np.sum(self.picojoules)) / picojoules:.3g} {unit}",
+            "costs": self.costs.name,
+            **parts,
+        }
 
 
 def energy_estimate(counts: OperationCounts, *, costs: EnergyCosts = LOIHI) -> EnergyEstimate:
@@ -121,14 +153,14 @@ def energy_estimate(counts: OperationCounts, *, costs: EnergyCosts = LOIHI) -> E
             f"counts must have steps of a clock, since {costs.name} has a cost for updates of neurons; got "
             "those of an exact run: pass counts.on_clock(time_step)"
         )
-    picojoules = 0.0
+    parts = {}
     for name in PRICED:
         count, cost = getattr(counts, f"{name}s"), getattr(costs, name)
         if cost is not None:
-            picojoules = picojoules + cost * count
+            parts[name] = cost * count
         elif np.any(count):
             raise ValueError(
                 f"costs must have a cost for {name}s, of which there are {np.sum(count):,}; {costs.name} has "
                 "none: pass another table, or those of the counts that it is for"
             )
-    return EnergyEstimate(picojoules=picojoules, costs=costs)
+    return EnergyEstimate(picojoules=sum(parts.values(), start=0.0), costs=costs, parts=parts)

@@ -13,7 +13,7 @@ from snn import checks
 from snn._kernels import run_state
 from snn._kernels.engines import ENGINES
 from snn._kernels.run_state import Neurons, Spikes
-from snn.network import SpikingNetwork, require_moderate_weights
+from snn.network import RunnableNetwork, require_moderate_weights
 from snn.state import NetworkState
 
 UPDATES_PER_CALL = 30_000_000
@@ -49,7 +49,7 @@ class EventDrivenRun:
 
     Parameters
     ----------
-    network : SpikingNetwork
+    network : SpikingNetwork, or another with its weights and thresholds
         Weights and thresholds; its soma bias is not used.  Anything else with these, and `n_neurons`, will
         do.
     soma_bias : ndarray, shape (n_copies, n_neurons)
@@ -89,7 +89,7 @@ class EventDrivenRun:
 
     def __init__(
         self,
-        network: SpikingNetwork,
+        network: RunnableNetwork,
         soma_bias: np.ndarray,
         state: NetworkState | EventDrivenRun | None = None,
         *,
@@ -121,7 +121,8 @@ class EventDrivenRun:
             self.synaptic_current,
             drift,
             self.spike_counts,
-            *traces,
+            traces[0],
+            traces[1],
             np.zeros((*shape, 3)) if window_moments else NO_MOMENTS,
         )
         self.n_emitted = 0
@@ -285,7 +286,7 @@ class EventDrivenRun:
                 if record_spikes:
                     recorded_times.append(spikes.times[:n_new].copy())
                     recorded_neurons.append(spikes.neurons[:n_new].copy())
-                if progress:
+                if bar is not None:
                     bar.set_postfix_str(f"{n_spikes:,} spikes", refresh=False)
                     bar.update(float(self.time[active].min()) - bar.n)
         self.n_emitted = n_spikes

@@ -4,16 +4,22 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from snn import checks
+from snn.html import Described, number, value_range
 from snn.state import NetworkState
 from snn.weights import Weights, as_weights
 
+if TYPE_CHECKING:
+    from scipy import sparse
 
-@dataclass(frozen=True, eq=False)
-class SpikingNetwork:
+
+@dataclass(frozen=True, eq=False, repr=False)
+class SpikingNetwork(Described):
     """A network of integrate-and-fire neurons with exponential synaptic currents.
 
     Neuron i has the soma current mu_i and the membrane potential v_i::
@@ -55,7 +61,16 @@ class SpikingNetwork:
 
     weights: Weights
     soma_bias: np.ndarray
-    firing_threshold: np.ndarray | float = 1.0
+    firing_threshold: np.ndarray = 1.0  # type: ignore[assignment]  # an array once it is in
+
+    if TYPE_CHECKING:  # what is accepted is more than what is kept
+
+        def __init__(
+            self,
+            weights: Weights | ArrayLike | sparse.sparray | sparse.spmatrix,
+            soma_bias: ArrayLike,
+            firing_threshold: ArrayLike = 1.0,
+        ) -> None: ...
 
     def __post_init__(self) -> None:
         weights = as_weights(self.weights)
@@ -78,13 +93,38 @@ class SpikingNetwork:
         """Number of targets of each neuron, shape (n_neurons,): its non-zero weights."""
         return self.weights.out_degrees(np.arange(self.n_neurons))
 
-    def with_soma_bias(self, soma_bias: np.ndarray) -> SpikingNetwork:
+    def with_soma_bias(self, soma_bias: ArrayLike) -> SpikingNetwork:
         """Return the network with another drive; its weights are shared, and not checked again."""
         network = object.__new__(SpikingNetwork)
         object.__setattr__(network, "weights", self.weights)
         object.__setattr__(network, "soma_bias", _soma_bias(soma_bias, self.firing_threshold))
         object.__setattr__(network, "firing_threshold", self.firing_threshold)
         return network
+
+    def _facts(self) -> dict[str, str]:
+        return {
+            "neurons": number(self.n_neurons),
+            "weights": type(self.weights).__name__,
+            **self.weights.stored_facts(),
+            "soma bias": value_range(self.soma_bias),
+            "firing threshold": value_range(self.firing_threshold),
+        }
+
+
+class RunnableNetwork(Protocol):
+    """What a run of many copies asks of a network: all but its drive."""
+
+    @property
+    def weights(self) -> Weights:
+        """Synaptic weights."""
+
+    @property
+    def firing_threshold(self) -> np.ndarray:
+        """theta, shape (n_neurons,)."""
+
+    @property
+    def n_neurons(self) -> int:
+        """Number of neurons."""
 
 
 def require_moderate_weights(weights: Weights, firing_threshold: np.ndarray) -> None:
@@ -115,7 +155,7 @@ def starting_state(network: SpikingNetwork, state: NetworkState | None) -> Netwo
     return state
 
 
-def _soma_bias(value: np.ndarray, firing_threshold: np.ndarray) -> np.ndarray:
+def _soma_bias(value: ArrayLike, firing_threshold: np.ndarray) -> np.ndarray:
     array = checks.real_array("soma_bias", value, shape=firing_threshold.shape, meaning="one drive a neuron")
     checks.require_ratio("soma_bias", array, firing_threshold)
     return checks.read_only(array)

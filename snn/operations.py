@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
 from snn import checks
+from snn.html import Described, counted, number
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
     from snn.network import SpikingNetwork
     from snn.weights import Weights
 
-Count = int | np.ndarray
+Count: TypeAlias = int | np.ndarray
 
 # Counts are integers of 64 bits.
 LARGEST_COUNT = 2**63 - 1
@@ -21,8 +24,8 @@ LARGEST_COUNT = 2**63 - 1
 ROUNDING = 1e-12
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class OperationCounts:
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
+class OperationCounts(Described):
     """Operations of a network, or of a program, for one signal or for several.
 
     Counts add up: ``first + second``, or ``sum(many)``.  They are those of the network, not of this
@@ -114,6 +117,23 @@ class OperationCounts:
     def __radd__(self, other: int) -> OperationCounts:
         # `sum` starts from 0.
         return self if isinstance(other, int) and other == 0 else NotImplemented
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Draw a bar for each kind of operation: `snn.plotting.operations`."""
+        from snn import plotting  # with Matplotlib
+
+        return plotting.operations(self, ax=ax)
+
+    def _facts(self) -> dict[str, str]:
+        total = self.total()
+        counts = {
+            field.name.replace("_", " "): number(getattr(total, field.name))
+            for field in fields(self)
+            if getattr(total, field.name)
+        }
+        sizes = {np.size(getattr(self, field.name)) for field in fields(self)}
+        of_many = {"of": counted(max(sizes), "signal")} if max(sizes) > 1 else {}
+        return {**of_many, **counts} or {"operations": "none"}
 
     def total(self) -> OperationCounts:
         """Return the counts of all signals together."""
@@ -229,7 +249,8 @@ def footprint(network: SpikingNetwork) -> int:
     """
     stored = [part for part in network.weights.kernel_form() if isinstance(part, np.ndarray)]
     state = 2 * network.n_neurons * np.dtype(np.float64).itemsize
-    return sum(array.nbytes for array in (*stored, network.soma_bias, network.firing_threshold)) + state
+    arrays = [*stored, network.soma_bias, network.firing_threshold]
+    return sum(array.nbytes for array in arrays) + state
 
 
 def connection_sparsity(network: SpikingNetwork) -> float:
@@ -258,7 +279,7 @@ def _steps(time: float | np.ndarray, time_step: float) -> Count:
     return steps.astype(np.int64)
 
 
-def _added(name: str, one: Count, other: Count) -> Count:
+def _added(name: str, one: Any, other: Any) -> Any:
     """Return the sum of counts that were checked, or of times."""
     if np.asarray(one).dtype.kind == "f":
         return one + other
@@ -273,14 +294,14 @@ def _product(name: str, factor: int, counts: Count) -> Count:
     return factor * counts
 
 
-def _total(counts: Count) -> int | float:
+def _total(counts: float | np.ndarray) -> Any:
     array = np.asarray(counts)
     if array.dtype.kind == "f" or array.sum(dtype=np.float64) < LARGEST_COUNT / 2:
         return array.sum().item()
     return sum(array.ravel().tolist())
 
 
-def _checked(name: str, value: Count, *, is_time: bool = False) -> int | float | np.ndarray:
+def _checked(name: str, value: Any, *, is_time: bool = False) -> Any:
     """Return a count as a number, or as a read-only array."""
     array = np.asarray(value)
     if isinstance(value, int) and not is_time and value > LARGEST_COUNT:

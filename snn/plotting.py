@@ -3,25 +3,44 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import fields
+from typing import TYPE_CHECKING
 
-import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
 
-from snn import checks, rates, traces
+from snn import checks, traces
+from snn import rates as read_outs
+from snn.analog import AnalogResult
+from snn.drawing import (
+    N_NAMED,
+    TIME_LABEL,
+    base_line,
+    count_bars,
+    current_axes,
+    named_lines,
+    require_increasing,
+    stems,
+)
+from snn.energy import EnergyEstimate
 from snn.explain import SpikeExplanation
+from snn.html import counted
 from snn.network import SpikingNetwork
-from snn.result import SpikeTrain
+from snn.operations import OperationCounts
+from snn.result import SimulationResult, SpikeTrain
 from snn.state import NetworkState
 
-TIME_LABEL = "time (synaptic time constants)"
+if TYPE_CHECKING:
+    from snn.digital import DigitalResult
 
 
 def raster(spikes: SpikeTrain, *, neurons: Sequence[int] | None = None, ax: Axes | None = None) -> Axes:
     """Draw a tick for each spike, a row for each of the chosen neurons (default: all)."""
     _require_record(spikes)
     chosen = _chosen(neurons, spikes.n_neurons)
-    ax = plt.gca() if ax is None else ax
+    ax = current_axes(ax)
     row_of = np.full(spikes.n_neurons, -1)
     row_of[chosen] = np.arange(len(chosen))
     rows = row_of[spikes.neurons]
@@ -30,8 +49,11 @@ def raster(spikes: SpikeTrain, *, neurons: Sequence[int] | None = None, ax: Axes
     ax.scatter(
         spikes.times[shown], rows[shown], marker="|", s=(72 * height / 4) ** 2, linewidths=0.8, color="C0"
     )
+    _label_time(ax, spikes)
     ax.set(
-        xlim=(spikes.start, spikes.stop), ylim=(len(chosen) - 0.5, -0.5), xlabel=TIME_LABEL, ylabel="neuron"
+        ylim=(len(chosen) - 0.5, -0.5),
+        ylabel="neuron",
+        title=f"{counted(int(shown.sum()), 'spike')} of {counted(len(chosen), 'neuron')}",
     )
     if len(chosen) <= 20:
         ax.set_yticks(range(len(chosen)), labels=[str(i) for i in chosen])
@@ -52,7 +74,7 @@ def potentials(
     _require_record(spikes)
     chosen = _chosen(neurons, spikes.n_neurons)
     n_times = checks.positive_integer("n_times", n_times)
-    ax = plt.gca() if ax is None else ax
+    ax = current_axes(ax)
     grid = np.linspace(spikes.start, spikes.stop, n_times)
     for neuron in chosen:
         # At each spike of its own: the threshold just before it, the reset just after.
@@ -63,7 +85,8 @@ def potentials(
         times = np.insert(times, after, own)
         values = np.insert(values, after, network.firing_threshold[neuron])
         ax.plot(times, values, label=f"neuron {neuron}", linewidth=1.0)
-    ax.set(xlim=(spikes.start, spikes.stop), xlabel=TIME_LABEL, ylabel="membrane potential")
+    _label_time(ax, spikes)
+    ax.set_ylabel("membrane potential")
     ax.legend(loc="best", fontsize="small")
     return ax
 
@@ -80,14 +103,22 @@ def charges(explanation: SpikeExplanation, *, n_sources: int = 10, ax: Axes | No
     """
     checks.instance_of("explanation", explanation, SpikeExplanation)
     parts = explanation.parts(checks.positive_integer("n_sources", n_sources))
-    ax = plt.gca() if ax is None else ax
+    ax = current_axes(ax)
     names, amounts = [name for name, _ in parts], np.array([charge for _, charge in parts])
     ends = np.cumsum(amounts)
     ax.barh(names, amounts, left=ends - amounts, color=["C0" if a >= 0.0 else "C3" for a in amounts])
-    ax.axvline(explanation.firing_threshold, color="black", linestyle="--", linewidth=0.8)
+    threshold = ax.axvline(
+        explanation.firing_threshold, color="black", linestyle="--", linewidth=0.8, label="threshold"
+    )
     ax.invert_yaxis()
     ax.set(
-        xlabel="charge since the last reset", title=f"neuron {explanation.neuron} at {explanation.time:.6g}"
+        xlabel="charge since the last reset (units of potential)",
+        title=f"neuron {explanation.neuron}, spike at {explanation.time:.6g}",
+    )
+    ax.legend(
+        handles=[Patch(color="C0", label="excites"), Patch(color="C3", label="inhibits"), threshold],
+        fontsize="small",
+        loc="best",
     )
     return ax
 
@@ -100,22 +131,138 @@ def rates_against_time(
     n_times: int = 500,
     ax: Axes | None = None,
 ) -> Axes:
-    """Draw rates since the start of the record, and, dashed, the `limits` they should approach."""
+    """Draw rates since the start of the record, and, dashed, the `limits` they should approach.
+
+    Of many neurons those with the largest rates are named, and all others are grey.
+    """
     _require_record(spikes)
     chosen = _chosen(neurons, spikes.n_neurons)
     n_times = checks.positive_integer("n_times", n_times)
     if limits is not None:
         limits = checks.real_array("limits", limits, shape=(spikes.n_neurons,), meaning="one limit a neuron")
-    ax = plt.gca() if ax is None else ax
+    if spikes.stop <= spikes.start:
+        raise ValueError(
+            f"spikes must be of an interval of time; got one from {spikes.start} to {spikes.stop}"
+        )
+    ax = current_axes(ax)
     times = np.linspace(spikes.start, spikes.stop, n_times + 1)[1:]
-    curves = rates.rate_curve(spikes, times)
-    for neuron in chosen:
-        (line,) = ax.plot(times, curves[:, neuron], label=f"neuron {neuron}", linewidth=1.0)
-        if limits is not None:
+    curves = read_outs.rate_curve(spikes, times)
+    if len(chosen) > N_NAMED:
+        chosen = chosen[np.argsort(-curves[-1, chosen], kind="stable")]
+    lines = named_lines(
+        ax,
+        times,
+        [curves[:, neuron] for neuron in chosen],
+        [f"neuron {neuron}" for neuron in chosen],
+        others="other neurons",
+        linewidth=1.0,
+    )
+    handles = ax.get_legend_handles_labels()[0]
+    if limits is not None:
+        for neuron, line in zip(chosen, lines, strict=True):
             ax.axhline(limits[neuron], color=line.get_color(), linestyle="--", linewidth=0.8)
-    ax.set(xlim=(spikes.start, spikes.stop), xlabel=TIME_LABEL, ylabel="spike rate")
-    if len(chosen) <= 10:
-        ax.legend(loc="best", fontsize="small")
+        handles.append(Line2D([], [], color="0.4", linestyle="--", linewidth=0.8, label="limits"))
+    _label_time(ax, spikes)
+    ax.set_ylabel("spike rate (per time constant)")
+    ax.legend(handles=handles, loc="best", fontsize="small")
+    return ax
+
+
+def run(
+    result: SimulationResult | DigitalResult, *, neurons: Sequence[int] | None = None, ax: Axes | None = None
+) -> Axes:
+    """Draw the spikes of a run if they were recorded, and else the rate of each neuron.
+
+    Parameters
+    ----------
+    result : SimulationResult or DigitalResult
+        The run.
+    neurons : sequence of int, optional
+        Which neurons; by default all.
+    """
+    if result.spikes is not None:
+        return raster(result.spikes, neurons=neurons, ax=ax)
+    chosen = _chosen(neurons, len(result.spike_counts))
+    ax = current_axes(ax)
+    rates = result.spike_rate[chosen]
+    fired = np.flatnonzero(rates)
+    stems(ax, fired, np.where(np.isfinite(rates[fired]), rates[fired], 0.0), len(chosen))
+    if len(chosen) <= 20:
+        ax.set_xticks(range(len(chosen)), labels=[str(i) for i in chosen])
+    ax.set(
+        xlabel="neuron",
+        ylabel="spike rate (per time constant)",
+        title=f"{counted(int(result.spike_counts[chosen].sum()), 'spike')} of "
+        f"{counted(len(chosen), 'neuron')} in {result.duration:.4g} time constants",
+    )
+    return ax
+
+
+def activities(result: AnalogResult, *, ax: Axes | None = None) -> Axes:
+    """Draw the activities of an analog flow against time, those of neurons that end largest with names.
+
+    Neurons that are never active are left out.
+
+    Parameters
+    ----------
+    result : AnalogResult
+        From `simulate_analog`.
+    """
+    checks.instance_of("result", result, AnalogResult)
+    times = require_increasing("times", result.times)
+    ax = current_axes(ax)
+    used = np.flatnonzero(result.activities.any(axis=0))
+    used = used[np.argsort(-np.abs(result.activities[-1, used]), kind="stable")]
+    named_lines(
+        ax,
+        times,
+        [result.activities[:, neuron] for neuron in used],
+        [f"neuron {neuron}" for neuron in used],
+        others="other neurons",
+    )
+    base_line(ax)
+    ax.set(
+        xlabel="time (time constants of the flow)",
+        ylabel="activity",
+        title=f"{np.count_nonzero(result.activities[-1]):,} of "
+        f"{counted(result.activities.shape[1], 'neuron')} active at the end",
+    )
+    if len(used):
+        ax.legend(fontsize="small", loc="best")
+    return ax
+
+
+def operations(counts: OperationCounts, *, ax: Axes | None = None) -> Axes:
+    """Draw a bar for each kind of operation, of all signals together.
+
+    Parameters
+    ----------
+    counts : OperationCounts
+        Of a run, or of many.
+    """
+    checks.instance_of("counts", counts, OperationCounts)
+    ax = current_axes(ax)
+    total = counts.total()
+    names = [field.name for field in fields(counts) if not field.name.endswith("_time")]
+    count_bars(ax, {"operations": {name.replace("_", " "): getattr(total, name) for name in names}})
+    ax.set(xlabel="number of operations", title="operations")
+    return ax
+
+
+def energy(estimate: EnergyEstimate, *, ax: Axes | None = None) -> Axes:
+    """Draw a bar for each kind of operation: what it takes by the table of costs, all signals together.
+
+    Parameters
+    ----------
+    estimate : EnergyEstimate
+        From `energy_estimate`.
+    """
+    checks.instance_of("estimate", estimate, EnergyEstimate)
+    ax = current_axes(ax)
+    picojoules, unit = estimate.unit
+    parts = {name.replace("_", " "): np.sum(part).item() for name, part in estimate.parts.items()}
+    count_bars(ax, {"energy": {name: part / picojoules for name, part in parts.items()}}, log=False)
+    ax.set(xlabel=f"estimated energy ({unit})", title=str(estimate))
     return ax
 
 
@@ -123,6 +270,13 @@ def _require_record(spikes: SpikeTrain | None) -> None:
     if spikes is None:
         raise TypeError("spikes must be a SpikeTrain; got None: run the network with record_spikes=True")
     checks.instance_of("spikes", spikes, SpikeTrain)
+
+
+def _label_time(ax: Axes, spikes: SpikeTrain) -> None:
+    # Of a run that ended in its first instant there is no interval to show.
+    if spikes.stop > spikes.start:
+        ax.set_xlim(spikes.start, spikes.stop)
+    ax.set_xlabel(TIME_LABEL)
 
 
 def _chosen(neurons: Sequence[int] | None, n_neurons: int) -> np.ndarray:

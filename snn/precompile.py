@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
+from typing import TypeAlias
 
 import numpy as np
 from tqdm import tqdm
@@ -17,7 +18,7 @@ from snn.simulate import simulate
 from snn.state import NetworkState
 from snn.weights import examples
 
-Tasks = Mapping[str, Callable[[], object]]
+Tasks: TypeAlias = Mapping[str, Callable[[], object]]
 """Small runs by name: together they call every kernel as users' runs do."""
 
 
@@ -61,7 +62,7 @@ def run_tasks(tasks: Tasks, *, progress: bool) -> None:
 
 def tasks() -> Tasks:
     """Return the tasks that call all kernels of `snn`."""
-    runs = {}
+    runs: dict[str, Callable[[], object]] = {}
     for weights in examples():
         name, n_neurons = type(weights).__name__, weights.shape[0]
         network = SpikingNetwork(weights, np.full(n_neurons, 0.7), np.ones(n_neurons))

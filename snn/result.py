@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from snn import checks
+from snn.html import Described, number, value_range
 from snn.network import SpikingNetwork
 from snn.operations import OperationCounts, clocked_operations, exact_operations
 from snn.state import NetworkState
 from snn.windows import smooth_rate_of_moments
 
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class SpikeTrain:
+    from snn.digital import DigitalResult
+
+
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
+class SpikeTrain(Described):
     """The spikes of n neurons in an interval of time.
 
     Parameters
@@ -36,6 +45,12 @@ class SpikeTrain:
     n_neurons: int
     start: float
     stop: float
+
+    if TYPE_CHECKING:  # what is accepted is more than what is kept
+
+        def __init__(
+            self, *, times: ArrayLike, neurons: ArrayLike, n_neurons: int, start: float, stop: float
+        ) -> None: ...
 
     def __post_init__(self) -> None:
         times, neurons = np.asarray(self.times), np.asarray(self.neurons)
@@ -77,9 +92,9 @@ class SpikeTrain:
         """Return how often each neuron fired in (start, stop], shape (n_neurons,)."""
         first, last = 0, len(self)
         if start is not None:
-            first = np.searchsorted(self.times, checks.real_number("start", start), side="right")
+            first = int(np.searchsorted(self.times, checks.real_number("start", start), side="right"))
         if stop is not None:
-            last = np.searchsorted(self.times, checks.real_number("stop", stop), side="right")
+            last = int(np.searchsorted(self.times, checks.real_number("stop", stop), side="right"))
         return np.bincount(self.neurons[first:last], minlength=self.n_neurons)
 
     def cumulative_counts(self, times: np.ndarray, *, start: float | None = None) -> np.ndarray:
@@ -94,9 +109,22 @@ class SpikeTrain:
             counts[row] = np.bincount(self.neurons[begin:end], minlength=self.n_neurons)
         return np.cumsum(counts, axis=0)
 
+    def plot(self, ax: Axes | None = None, *, neurons: Sequence[int] | None = None) -> Axes:
+        """Draw a tick for each spike: `snn.plotting.raster`."""
+        from snn import plotting  # with Matplotlib
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class SimulationResult:
+        return plotting.raster(self, neurons=neurons, ax=ax)
+
+    def _facts(self) -> dict[str, str]:
+        return {
+            "spikes": number(len(self)),
+            "neurons": number(self.n_neurons),
+            "time": f"{self.start:.6g} to {self.stop:.6g}",
+        }
+
+
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
+class SimulationResult(Described):
     """Result of `simulate` and `simulate_clocked`.
 
     Attributes
@@ -158,6 +186,34 @@ class SimulationResult:
             return exact_operations(self.network.weights, self.spike_counts, self.duration)
         return clocked_operations(self.network.weights, self.spike_counts, self.n_steps)
 
+    def plot(self, ax: Axes | None = None, *, neurons: Sequence[int] | None = None) -> Axes:
+        """Draw the spikes if they were recorded, and else the rates: `snn.plotting.run`."""
+        from snn import plotting  # with Matplotlib
+
+        return plotting.run(self, neurons=neurons, ax=ax)
+
+    def _facts(self) -> dict[str, str]:
+        clock = {} if self.n_steps is None else {"steps of the clock": number(self.n_steps)}
+        return {**run_facts(self), **clock, **known_operations(self)}
+
+
+def run_facts(result: SimulationResult | DigitalResult) -> dict[str, str]:
+    """Return what exact, clocked and digital runs say of themselves alike."""
+    return {
+        "neurons": number(len(result.spike_counts)),
+        "duration": f"{result.duration:.6g} synaptic time constants",
+        "spikes": f"{number(result.n_spikes)}, {'not ' if result.spikes is None else ''}recorded",
+        "neurons that fired": number(int(np.count_nonzero(result.spike_counts))),
+        "spike rates": value_range(result.spike_rate),
+    }
+
+
+def known_operations(result: SimulationResult | DigitalResult) -> dict[str, str]:
+    """Return the synaptic operations of a run, if they were counted before."""
+    if "operations" not in vars(result):
+        return {}
+    return {"synaptic operations": number(int(result.operations.total().synaptic_operations))}
+
 
 class RunawayError(RuntimeError):
     """A network emitted more spikes than `max_spikes` before its run ended.
@@ -172,6 +228,6 @@ class RunawayError(RuntimeError):
         super().__init__(message)
         self.result = result
 
-    def __reduce__(self) -> tuple:
+    def __reduce__(self) -> tuple[Any, ...]:
         # By default exceptions are pickled with their message alone, without the result.
         return type(self), (self.args[0], self.result)

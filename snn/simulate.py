@@ -111,6 +111,7 @@ def advance_to(
     Times of the run count from `origin`, by default the time of `start`.  Errors as of `simulate`.
     """
     network = run.network
+    assert isinstance(network, SpikingNetwork)
     origin = start.time if origin is None else origin
     then = float(run.time[0])
     counts_then = run.spike_counts[0].copy()

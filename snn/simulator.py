@@ -9,6 +9,7 @@ import numpy as np
 
 from snn import checks
 from snn.event_driven import EventDrivenRun
+from snn.html import Described, number
 from snn.network import SpikingNetwork, starting_state
 from snn.result import SimulationResult, SpikeTrain
 from snn.simulate import advance_to, default_max_spikes, spike_train
@@ -16,7 +17,7 @@ from snn.state import NetworkState
 from snn.weights import Weights, as_weights
 
 
-class Simulator:
+class Simulator(Described):
     """A network on its way, exactly: step it to its next spike, or advance it to any time.
 
     Parameters
@@ -54,6 +55,13 @@ class Simulator:
         self._counts_before = counts
         self._run = EventDrivenRun(network, network.soma_bias[np.newaxis], start, check_rows=True)
         self._next: tuple[EventDrivenRun, SpikeTrain] | None = None
+
+    def _facts(self) -> dict[str, str]:
+        return {
+            "time": f"{self.time:.6g}",
+            "spikes so far": number(int(self.spike_counts.sum())),
+            **self.network._facts(),
+        }
 
     @property
     def network(self) -> SpikingNetwork:

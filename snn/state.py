@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from snn import checks
 from snn.archive import load_archive, save_archive
+from snn.html import Described, number, value_range
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class NetworkState:
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
+class NetworkState(Described):
     """What a run continues from: potentials, synaptic currents, and the time.
 
     Parameters
@@ -28,6 +31,12 @@ class NetworkState:
     membrane_potential: np.ndarray
     synaptic_current: np.ndarray
     time: float = 0.0
+
+    if TYPE_CHECKING:  # what is accepted is more than what is kept
+
+        def __init__(
+            self, *, membrane_potential: ArrayLike, synaptic_current: ArrayLike, time: float = 0.0
+        ) -> None: ...
 
     def __post_init__(self) -> None:
         potential = checks.real_array(
@@ -62,7 +71,15 @@ class NetworkState:
         """Number of neurons."""
         return len(self.membrane_potential)
 
-    def save(self, path: str | os.PathLike) -> None:
+    def _facts(self) -> dict[str, str]:
+        return {
+            "neurons": number(self.n_neurons),
+            "time": f"{self.time:.6g}",
+            "potentials": value_range(self.membrane_potential),
+            "synaptic currents": value_range(self.synaptic_current),
+        }
+
+    def save(self, path: str | os.PathLike[str]) -> None:
         """Write the state to `path` (npz), completely or not at all.
 
         If the process is killed or the disk is full, the file that was at `path` before remains.
@@ -70,7 +87,7 @@ class NetworkState:
         save_archive(path, {field.name: getattr(self, field.name) for field in fields(self)})
 
     @classmethod
-    def load(cls, path: str | os.PathLike) -> NetworkState:
+    def load(cls, path: str | os.PathLike[str]) -> NetworkState:
         """Read a state that `save` wrote.
 
         Raises
@@ -78,7 +95,9 @@ class NetworkState:
         ValueError
             If the file is not one of a network state.
         """
-        entries = load_archive(path, [field.name for field in fields(cls)], kind="NetworkState")
+        entries: dict[str, Any] = load_archive(
+            path, [field.name for field in fields(cls)], kind="NetworkState"
+        )
         try:
             return cls(**entries)
         except (TypeError, ValueError) as error:

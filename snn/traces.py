@@ -7,6 +7,7 @@ independent check of the simulators.
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from snn import checks
 from snn.network import SpikingNetwork
@@ -17,7 +18,7 @@ from snn.state import NetworkState
 def soma_current(
     network: SpikingNetwork,
     spikes: SpikeTrain,
-    times: np.ndarray,
+    times: ArrayLike,
     *,
     initial_state: NetworkState | None = None,
 ) -> np.ndarray:
@@ -109,7 +110,7 @@ def _filtered_counts(spikes: SpikeTrain, times: np.ndarray) -> tuple[np.ndarray,
 def _check(
     network: SpikingNetwork,
     spikes: SpikeTrain,
-    times: np.ndarray,
+    times: ArrayLike,
     initial_state: NetworkState | None,
 ) -> tuple[np.ndarray, NetworkState]:
     checks.instance_of("network", network, SpikingNetwork)

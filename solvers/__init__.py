@@ -13,7 +13,7 @@ if getattr(snn, "__distribution__", None) != "sparsespike":
 
 from solvers.active_set import ActiveSetResult, solve_active_set
 from solvers.analog import solve_analog
-from solvers.compare import compare, comparison_table, plot_comparison
+from solvers.compare import Comparison, compare, comparison_table
 from solvers.conditioning import IllPosedWarning
 from solvers.convolution import ConvolutionalDictionary
 from solvers.digital import DigitalCodingResult, solve_digital
@@ -27,6 +27,7 @@ from solvers.operations import OperationLedger
 from solvers.optimality import duality_gap, kkt_violation, objective, penalty_max
 from solvers.path import PathResult, path
 from solvers.penalties import L1, ElasticNet
+from solvers.plotting import plot_comparison
 from solvers.precompile import warm_up
 from solvers.prepared import PreparedLasso
 from solvers.problem import LassoProblem
@@ -45,6 +46,7 @@ __all__ = [
     "L1",
     "ActiveSetResult",
     "CodePathDisplay",
+    "Comparison",
     "ConvolutionalDictionary",
     "DigitalCodingResult",
     "DigitalSweep",

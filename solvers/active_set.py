@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from joblib import effective_n_jobs
@@ -13,7 +13,7 @@ from scipy import sparse
 from snn import checks
 from solvers._kernels.batch import CompressedRows
 from solvers._kernels.one_signal import N_REPORTED, solve_and_certify
-from solvers.best_codes import BestCodes, joined_optimality
+from solvers.best_codes import BestCodes
 from solvers.conditioning import warn_if_ill_posed
 from solvers.gram import (
     ATOMS_PER_SIGNAL,
@@ -24,6 +24,7 @@ from solvers.gram import (
     gram_of,
     uses_full_gram,
 )
+from solvers.joining import joined
 from solvers.operations import CERTIFICATE, DRIVE, GRAM, METHOD, Work, certificate_work, drive_work
 from solvers.optimality import Optimality
 from solvers.problem import LassoProblem
@@ -35,7 +36,7 @@ from solvers.workers import batch_slices, spread
 NO_ATOMS, NO_CURRENTS = np.empty(0, dtype=np.int32), np.empty(0)
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class ActiveSetResult(SparseCodingResult):
     """As `SparseCodingResult`, with the corrections of the start; `n_steps` are rounds.
 
@@ -46,6 +47,8 @@ class ActiveSetResult(SparseCodingResult):
     """
 
     n_corrections: np.ndarray
+
+    STEPS: ClassVar[str] = "rounds"
 
 
 def solve_active_set(
@@ -128,6 +131,7 @@ def solve_active_set(
         result = _solved_alone(problem, guess, tol, max_rounds)
         if result is not None:
             return result
+    gram: DenseGram | ConvolutionalGram | OwnWeights
     if problem.has_own_weights:
         gram = OwnWeights(problem)
     else:
@@ -139,7 +143,7 @@ def solve_active_set(
     )
     solve = partial(_solve_batch, gram=gram, tol=tol, max_rounds=max_rounds)
     with progress_bar(len(batches), unit="batch", description="active set", shown=progress) as bar:
-        outcome = _joined(spread(solve, batches, n_jobs, n_workers, bar, common=problem.setup))
+        outcome = joined(spread(solve, batches, n_jobs, n_workers, bar, common=problem.setup))
     return certified_result(
         problem,
         outcome.codes,
@@ -166,11 +170,13 @@ class _Guess(NamedTuple):
     currents: sparse.csr_array | None
     """||d_i||^2 a_i, or average currents; None without a start."""
     codes: sparse.csr_array | None
-    """The codes that were given."""
+    """The codes that were given; None without a start."""
 
     def rows(self, part: slice) -> _Guess:
         """Return what some of the signals start from."""
-        return self if self.codes is None else _Guess(self.currents[part], self.codes[part])
+        if self.currents is None or self.codes is None:
+            return self
+        return _Guess(self.currents[part], self.codes[part])
 
     def start(self, n_signals: int) -> CompressedRows:
         """Return it as the kernels take it, of one type whatever came in."""
@@ -219,6 +225,7 @@ def _solved_alone(
         sparse_codes=compressed_rows((1, problem.n_atoms), CompressedRows(pointers, atoms, values)),
         objective=np.array([objective]),
         duality_gap=np.array([gap]),
+        energies=problem.energies,
         kkt_violation=np.array([violation]),
         status=np.array([int(Status.CONVERGED)]),
         n_steps=np.array([int(n_rounds)]),
@@ -244,15 +251,6 @@ class _Outcome(NamedTuple):
     n_multiply_adds: np.ndarray
     n_gram_multiply_adds: np.ndarray
     n_certificate_multiply_adds: np.ndarray
-
-
-def _joined(outcomes: list[_Outcome]) -> _Outcome:
-    if len(outcomes) == 1:
-        return outcomes[0]
-    codes, optimality, *arrays = zip(*outcomes, strict=True)
-    return _Outcome(
-        sparse.vstack(codes, format="csr"), joined_optimality(optimality), *map(np.concatenate, arrays)
-    )
 
 
 def _solve_batch(

@@ -8,6 +8,7 @@ import numpy as np
 from tqdm import tqdm
 
 from snn import checks, simulate_analog
+from solvers.conditioning import warn_if_ill_posed
 from solvers.masks import solve_groups
 from solvers.operations import CERTIFICATE, METHOD, Work, certificate_work
 from solvers.optimality import measure
@@ -82,6 +83,7 @@ def solve_analog(
     tol = checks.positive_number("tol", tol)
     max_duration = checks.positive_number("max_duration", max_duration)
     progress = checks.flag("progress", progress)
+    warn_if_ill_posed(problem)
 
     limit = f"max_duration={max_duration:g}"
     if problem.has_own_weights:
@@ -107,6 +109,7 @@ def solve_analog(
         tol=tol,
         n_steps=n_steps,
         limit=limit,
+        kind=SparseCodingResult,
         work=Work({METHOD: n_products, CERTIFICATE: n_certificate_products}),
     )
 
@@ -123,7 +126,7 @@ def _solve_one(
     multiply-adds of these and of certificates."""
     if problem.energies[0] == 0.0:
         return np.zeros(problem.n_atoms), 0, 0, 0
-    n_certificate_products = certificate_work(problem, np.count_nonzero(code))
+    n_certificate_products = certificate_work(problem, int(np.count_nonzero(code)))
     if measure(problem, code[np.newaxis]).duality_gap[0] <= tol * problem.energies[0]:
         return code, 0, 0, n_certificate_products
     # In units in which atoms and signal have norm one.
@@ -137,7 +140,7 @@ def _solve_one(
     time = 0.0
     n_evaluations = 0
     # Where the flow starts: potentials of all neurons from the active ones.
-    n_products = np.count_nonzero(code) * problem.n_atoms
+    n_products = int(np.count_nonzero(code)) * problem.n_atoms
     while time < max_duration:
         segment = min(max(FIRST_CHECK, CHECK_PART * time), max_duration - time)
         run = simulate_analog(
@@ -153,10 +156,10 @@ def _solve_one(
         )
         time += segment
         n_evaluations += run.n_evaluations
-        n_products += run.operations.multiply_adds
+        n_products += int(run.operations.multiply_adds)
         potential = run.potentials[-1]
         code = run.activities[-1] * length / norms
-        n_certificate_products += certificate_work(problem, np.count_nonzero(code))
+        n_certificate_products += certificate_work(problem, int(np.count_nonzero(code)))
         if measure(problem, code[np.newaxis]).duality_gap[0] <= tol * problem.energies[0]:
             break
     return code, n_evaluations, n_products, n_certificate_products

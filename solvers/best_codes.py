@@ -26,8 +26,10 @@ class BestCodes:
 
     Attributes
     ----------
+    has_codes : bool
+        False before the first `put`.
     codes : scipy.sparse.csr_array, shape (n_signals, n_atoms)
-        There after the first `put`.
+        The codes.
     optimality : Optimality
         The certificates of these codes.
     n_multiply_adds : ndarray of int, shape (n_signals,)
@@ -36,8 +38,9 @@ class BestCodes:
 
     def __init__(self, problem: LassoProblem) -> None:
         self.problem = problem
-        self.codes: sparse.csr_array | None = None
-        self.optimality: Optimality | None = None
+        self.has_codes = False
+        self.codes: sparse.csr_array
+        self.optimality: Optimality
         self.n_multiply_adds = np.zeros(problem.n_signals, dtype=np.int64)
 
     def put(
@@ -63,8 +66,8 @@ class BestCodes:
         optimality = certify(self.problem if all_signals else self.problem.subset(signals), codes)
         self.n_multiply_adds[signals] += certificate_work(self.problem, np.diff(codes.indptr))
         kept = np.ones(len(signals), dtype=np.bool_)
-        if self.codes is None or (all_signals and not if_better):
-            self.codes, self.optimality = codes, optimality
+        if not self.has_codes or (all_signals and not if_better):
+            self.has_codes, self.codes, self.optimality = True, codes, optimality
             return kept
         if if_better:
             kept = optimality.duality_gap < self.optimality.duality_gap[signals]
@@ -78,14 +81,3 @@ class BestCodes:
     def missed(self, signals: np.ndarray, tol: float) -> np.ndarray:
         """Return for which of some signals the gap is above ``tol * 1/2 ||signal||^2``, or not a number."""
         return ~(self.optimality.duality_gap[signals] <= tol * self.problem.energies[signals])
-
-
-def joined_optimality(parts: list[Optimality]) -> Optimality:
-    """Return the certificates of several batches as one.
-
-    Parameters
-    ----------
-    parts : list of Optimality
-        The certificates of each batch.
-    """
-    return Optimality(**{name: np.concatenate([getattr(part, name) for part in parts]) for name in FIGURES})

@@ -30,7 +30,7 @@ def certify(problem: LassoProblem, codes: sparse.csr_array) -> Optimality:
     penalty, rows = problem.penalty, problem.atoms.rows
     if rows is None or not penalty.is_elastic_net:
         return measure(problem, codes)
-    figures = []
+    blocks = []
     pointers, columns = _indices(codes.indptr), _indices(codes.indices)
     # Sparse signals, and masks, take their full size for a few signals at a time.
     step = problem.n_signals
@@ -39,7 +39,7 @@ def certify(problem: LassoProblem, codes: sparse.csr_array) -> Optimality:
     for first in range(0, problem.n_signals, step):
         block = slice(first, first + step)
         part = problem if step >= problem.n_signals else problem.subset(block)
-        figures.append(np.empty((3, part.n_signals)))
+        blocks.append(np.empty((3, part.n_signals)))
         measure_codes(
             rows,
             problem.atoms.norms,
@@ -51,9 +51,9 @@ def certify(problem: LassoProblem, codes: sparse.csr_array) -> Optimality:
             checks.read_only(pointers[first : first + part.n_signals + 1]),
             columns,
             checks.read_only(codes.data),
-            figures[-1],
+            blocks[-1],
         )
-    figures = figures[0] if len(figures) == 1 else np.concatenate(figures, axis=1)
+    figures = blocks[0] if len(blocks) == 1 else np.concatenate(blocks, axis=1)
     return Optimality(
         objective=figures[OBJECTIVE],
         duality_gap=figures[DUALITY_GAP],

@@ -28,7 +28,7 @@ def run_on_cluster(
     client: Client,
     function: Callable[..., Any],
     shared: Shared,
-    task: Callable[[int], tuple],
+    task: Callable[[int], tuple[Any, ...]],
     n_tasks: int,
     on_done: Callable[[Any], Any] | None = None,
     *,
@@ -100,7 +100,7 @@ class _Call:
         self._running: dict[Future, int] = {}
 
     def completed(
-        self, task: Callable[[int], tuple], pending: deque[int], all_at_once: bool
+        self, task: Callable[[int], tuple[Any, ...]], pending: deque[int], all_at_once: bool
     ) -> Iterator[tuple[int, Any]]:
         """Yield numbers and outcomes of tasks as they are done, until all are, or something was lost."""
         from distributed import as_completed
@@ -142,7 +142,7 @@ class _Call:
         except (CancelledError, KeyError, OSError):
             return None
 
-    def _submit(self, packed: Future, task: tuple) -> Future:
+    def _submit(self, packed: Future, task: tuple[Any, ...]) -> Future:
         arguments = [self._apart(argument) for argument in task]
         return self._client.submit(
             self._function, self._shared.key, packed, *arguments, pure=False, **self._options

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils import Tags
 
 from snn import checks
-from solvers.conditioning import warn_if_all_zero, warn_if_transposed
+from solvers.conditioning import penalty_called
 from solvers.dictionaries import dictionary_of
 from solvers.estimator_input import (
     checked_codes,
@@ -84,9 +85,9 @@ class SpikingSparseCoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
 
     def __init__(
         self,
-        dictionary: np.ndarray,
+        dictionary: ArrayLike,
         *,
-        alpha: float | np.ndarray | Penalty,
+        alpha: float | ArrayLike | Penalty,
         positive: bool = False,
         readout: str = "smooth",
         refine: bool = True,
@@ -107,7 +108,7 @@ class SpikingSparseCoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         self.missing_values = missing_values
         self.n_jobs = n_jobs
 
-    def fit(self, X: np.ndarray, y: None = None) -> SpikingSparseCoder:
+    def fit(self, X: ArrayLike, y: None = None) -> SpikingSparseCoder:
         """Check the parameters and that signals fit the dictionary; nothing is learned.
 
         Parameters
@@ -120,7 +121,7 @@ class SpikingSparseCoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
             self._problem(checked_input(self, X, reset=True, accept_sparse=True))
         return self
 
-    def transform(self, X: np.ndarray, y: None = None) -> np.ndarray:
+    def transform(self, X: ArrayLike, y: None = None) -> np.ndarray:
         """Return the codes of signals, shape (n_signals, n_atoms); float32 for float32 signals.
 
         Parameters
@@ -131,7 +132,7 @@ class SpikingSparseCoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         signals = checked_input(self, X, reset=False, accept_sparse=True)
         return self._encode(signals).codes.astype(signals.dtype)
 
-    def encode(self, X: np.ndarray) -> SpikingCodingResult:
+    def encode(self, X: ArrayLike) -> SpikingCodingResult:
         """Return the codes of signals with their certificates, in float64: the result of `solve_spiking`.
 
         Parameters
@@ -148,7 +149,7 @@ class SpikingSparseCoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         """
         return self._encode(checked_input(self, X, reset=False, accept_sparse=True))
 
-    def problem(self, X: np.ndarray) -> LassoProblem:
+    def problem(self, X: ArrayLike) -> LassoProblem:
         """Return the problem of coding signals, for any solver, `path` or `compare`.
 
         Parameters
@@ -157,7 +158,7 @@ class SpikingSparseCoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         """
         return self._problem(checked_input(self, X, reset=False, accept_sparse=True))
 
-    def inverse_transform(self, X: np.ndarray) -> np.ndarray:
+    def inverse_transform(self, X: ArrayLike) -> np.ndarray:
         """Return the signals of codes, codes @ dictionary; float32 for float32 codes.
 
         Parameters
@@ -168,7 +169,7 @@ class SpikingSparseCoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         codes = checked_codes(X, atoms.shape[0])
         return atoms.reconstruct(codes.astype(np.float64, copy=False)).astype(codes.dtype, copy=False)
 
-    def score(self, X: np.ndarray, y: None = None) -> float:
+    def score(self, X: ArrayLike, y: None = None) -> float:
         """Return how well codes of four fifths of the features predict the last fifth; 1 at best.
 
         The share of the signals' energy that is predicted: `held_out_score`.  Unlike the objective, it can
@@ -191,21 +192,19 @@ class SpikingSparseCoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
 
     def _encode(self, signals: np.ndarray) -> SpikingCodingResult:
         problem = self._problem(signals)
-        warn_if_transposed(problem)
         tol = self.tol
         if tol is None:
             tol = POLISHED_TOL if self.polish else SPIKING_TOL
-        result = solve_spiking(
-            problem,
-            tol=tol,
-            max_duration=self.max_duration,
-            readout=self.readout,
-            refine=self.refine,
-            polish=self.polish,
-            n_jobs=self.n_jobs,
-        )
-        warn_if_all_zero(problem, result.sparse_codes, penalty_name="alpha")
-        return result
+        with penalty_called("alpha"):
+            return solve_spiking(
+                problem,
+                tol=tol,
+                max_duration=self.max_duration,
+                readout=self.readout,
+                refine=self.refine,
+                polish=self.polish,
+                n_jobs=self.n_jobs,
+            )
 
     def _check_run(self) -> None:
         """Raise TypeError or ValueError where `solve_spiking` would."""

@@ -7,13 +7,13 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
-
-import numpy as np
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from snn import checks
+from snn.html import Described, grid
 from solvers.active_set import solve_active_set
 from solvers.analog import solve_analog
+from solvers.conditioning import penalty_called
 from solvers.digital import solve_digital
 from solvers.fista import solve_fista
 from solvers.operations import BOUNDS, CERTIFICATE, DRIVE, SIGNS, with_start
@@ -25,7 +25,7 @@ from solvers.spiking import solve_spiking
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-Solver = Callable[..., SparseCodingResult]
+Solver: TypeAlias = Callable[..., SparseCodingResult]
 
 # FISTA steps before the active-set method, as many as are usual elsewhere.
 FISTA_STEPS = 10
@@ -33,11 +33,13 @@ FISTA_STEPS = 10
 
 def _active_set_from_fista(problem: LassoProblem, *, tol: float) -> SparseCodingResult:
     """Solve by the active-set method, from where a few steps of FISTA lead."""
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), penalty_called(None):
         # They need not get anywhere.
         warnings.simplefilter("ignore", convergence_warning())
         start = solve_fista(problem, tol=tol, max_iter=FISTA_STEPS)
     result = solve_active_set(problem, start=start, tol=tol)
+    assert result.work is not None
+    assert start.work is not None
     return replace(result, work=with_start(result.work, start.work))
 
 
@@ -79,9 +81,41 @@ BOUNDED = "multiply_adds"
 """The field that may be a bound, which the record has under "bound"."""
 
 
+class Comparison(list[dict[str, Any]], Described):
+    """The records of `compare`, a dict each; ``print`` shows them as a table, and so does a notebook.
+
+    Parameters
+    ----------
+    iterable : iterable of dict
+        The records.
+
+    See Also
+    --------
+    comparison_table, plot_comparison : The same of any records.
+    """
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Draw seconds against the largest gap of each method: `plot_comparison`."""
+        from solvers import plotting  # here: results come before their plots
+
+        return plotting.plot_comparison(self, ax=ax)
+
+    def _facts(self) -> dict[str, str]:
+        return {str(record["method"]): _cell(record, "largest_relative_gap") for record in self}
+
+    def __str__(self) -> str:
+        return comparison_table(self)
+
+    def __repr__(self) -> str:
+        return Described.__repr__(self)
+
+    def _repr_html_(self) -> str:
+        return grid("Comparison", list(COLUMNS), _cells(self))
+
+
 def compare(
     problem: LassoProblem, methods: Sequence[str] | Mapping[str, Solver], *, tol: float = 1e-3
-) -> list[dict[str, object]]:
+) -> Comparison:
     """Solve a problem by several methods and return a record of each.
 
     Each method first solves the first signal alone, outside the clock, so that compilation is not
@@ -100,8 +134,8 @@ def compare(
 
     Returns
     -------
-    list of dict
-        One a method, in order, with the keys
+    Comparison
+        A list of dicts, one a method, in order, with the keys
 
         - ``method``: its name or label;
         - ``n_signals``, ``n_converged``: number of signals, and of those that reached `tol`;
@@ -131,10 +165,11 @@ def compare(
     checks.instance_of("problem", problem, LassoProblem)
     tol = checks.positive_number("tol", tol)
     solvers = _solvers(methods)
-    return [_record(label, solve, problem, tol) for label, solve in solvers.items()]
+    with penalty_called(None):
+        return Comparison(_record(label, solve, problem, tol) for label, solve in solvers.items())
 
 
-def comparison_table(records: Sequence[Mapping[str, object]]) -> str:
+def comparison_table(records: Sequence[Mapping[str, Any]]) -> str:
     """Return the records of `compare` as a Markdown table, aligned to be read as plain text too.
 
     Parameters
@@ -142,9 +177,7 @@ def comparison_table(records: Sequence[Mapping[str, object]]) -> str:
     records : sequence of dict
         What `compare` returned.
     """
-    records = _checked_records(records)
-    rows = [list(COLUMNS)]
-    rows += [[_cell(record, name) for name in COLUMNS] for record in records]
+    rows = [list(COLUMNS), *_cells(checked_records(records))]
     widths = [max(len(cell) for cell in column) for column in zip(*rows, strict=True)]
 
     def line(cells: Sequence[str]) -> str:
@@ -157,32 +190,11 @@ def comparison_table(records: Sequence[Mapping[str, object]]) -> str:
     return "\n".join([line(rows[0]), line(rule), *(line(row) for row in rows[1:])])
 
 
-def plot_comparison(records: Sequence[Mapping[str, object]], *, ax: Axes | None = None) -> Axes:
-    """Draw seconds against the largest relative gap of each record, and return the axes.
-
-    Gaps below 1e-16, which is rounding, are drawn there.
-
-    Parameters
-    ----------
-    records : sequence of dict
-        What `compare` returned.
-    ax : matplotlib.axes.Axes, optional
-        Where to draw; by default the current axes.
-    """
-    records = _checked_records(records)
-    import matplotlib.pyplot as plt  # takes longer to import than all else
-    from matplotlib.axes import Axes
-
-    ax = plt.gca() if ax is None else checks.instance_of("ax", ax, Axes)
-    for record in records:
-        gap = max(float(record["largest_relative_gap"]), 1e-16)
-        ax.loglog([gap], [float(record["seconds"])], "o", label=str(record["method"]))
-    ax.set(xlabel="largest duality gap / (½‖signal‖²)", ylabel="seconds")
-    ax.legend()
-    return ax
+def _cells(records: Sequence[Mapping[str, Any]]) -> list[list[str]]:
+    return [[_cell(record, name) for name in COLUMNS] for record in records]
 
 
-def _cell(record: Mapping[str, object], name: str) -> str:
+def _cell(record: Mapping[str, Any], name: str) -> str:
     if record[name] is None:
         return "-"
     sign = SIGNS[record["bound"]] if name == BOUNDED else ""
@@ -211,7 +223,7 @@ def _solvers(methods: Sequence[str] | Mapping[str, Solver]) -> Mapping[str, Solv
     return solvers
 
 
-def _record(label: str, solve: Solver, problem: LassoProblem, tol: float) -> dict[str, object]:
+def _record(label: str, solve: Solver, problem: LassoProblem, tol: float) -> dict[str, Any]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", convergence_warning())
         solve(problem.subset(slice(0, 1)), tol=tol)
@@ -222,15 +234,13 @@ def _record(label: str, solve: Solver, problem: LassoProblem, tol: float) -> dic
     seconds = time.perf_counter() - start
     if not isinstance(result, SparseCodingResult):
         raise TypeError(f"method {label!r} must return a SparseCodingResult; got {type(result).__name__}")
-    # A signal of zeros has the code zero, and no gap.
-    scale = np.where(problem.energies > 0.0, problem.energies, 1.0)
     return {
         "method": label,
         "n_signals": problem.n_signals,
         "n_converged": int((result.status == Status.CONVERGED).sum()),
         "objective": float(result.objective.sum()),
         "mean_objective": float(result.objective.mean()),
-        "largest_relative_gap": float((result.duality_gap / scale).max()),
+        "largest_relative_gap": float(result.relative_gap.max()),
         "mean_support": float(result.support_size.mean()),
         "n_steps": int(result.n_steps.sum()),
         **_operations(result),
@@ -238,7 +248,7 @@ def _record(label: str, solve: Solver, problem: LassoProblem, tol: float) -> dic
     }
 
 
-def _operations(result: SparseCodingResult) -> dict[str, object]:
+def _operations(result: SparseCodingResult) -> dict[str, Any]:
     ledger = result.operations
     if ledger is None:
         return {"synaptic_operations": None, "multiply_adds": None, "bound": BOUNDS[0]}
@@ -250,7 +260,8 @@ def _operations(result: SparseCodingResult) -> dict[str, object]:
     }
 
 
-def _checked_records(records: Sequence[Mapping[str, object]]) -> list[Mapping[str, object]]:
+def checked_records(records: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Return records of `compare`, or raise TypeError or ValueError if they are something else."""
     if isinstance(records, (str, Mapping)) or not isinstance(records, Sequence):
         raise TypeError(f"records must be a sequence of dicts; got {type(records).__name__}")
     if not records:

@@ -7,13 +7,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
+from numpy.typing import ArrayLike
 from scipy import sparse
 from scipy.ndimage import uniform_filter
 
 from snn import checks
+from snn.html import number, size
 from solvers.dictionaries import Dictionary, inverse_norms, squared_norms_of_rows
 from solvers.grid_sizes import require_grid
 from solvers.rounding import high_part
@@ -28,7 +31,7 @@ LARGEST_SLOW_SHARE = 0.5
 EQUAL = 1e-14
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class ConvolutionalDictionary(Dictionary):
     """A dictionary whose atoms are kernels at the places of a grid over an image.
 
@@ -75,6 +78,10 @@ class ConvolutionalDictionary(Dictionary):
     image_shape: tuple[int, int]
     stride: int
 
+    if TYPE_CHECKING:  # what is accepted is more than what is kept
+
+        def __init__(self, kernels: ArrayLike, image_shape: tuple[int, int], stride: int) -> None: ...
+
     def __post_init__(self) -> None:
         has_channels = np.ndim(self.kernels) == 4
         kernels = checks.real_array(
@@ -91,6 +98,15 @@ class ConvolutionalDictionary(Dictionary):
         object.__setattr__(self, "kernels", checks.read_only(kernels))
         object.__setattr__(self, "image_shape", image_shape)
         object.__setattr__(self, "stride", stride)
+
+    def _facts(self) -> dict[str, str]:
+        n_atoms, n_features = self.shape
+        return {
+            "kernels": f"{number(self.n_kernels)} of {size(self.kernels.shape[1:])}",
+            "image": f"{size(self.signal_shape)}, stride {self.stride}",
+            "atoms": number(n_atoms),
+            "features": number(n_features),
+        }
 
     @property
     def n_kernels(self) -> int:
@@ -252,7 +268,7 @@ class ConvolutionalDictionary(Dictionary):
         """
         return self._sum_of(codes, self.kernel_rows)
 
-    def gram_rows(self, atoms: np.ndarray) -> sparse.csr_array:
+    def gram_rows(self, atoms: ArrayLike) -> sparse.csr_array:
         """Return some rows of the Gram matrix, shape (len(atoms), n_atoms), all that can be non-zero stored.
 
         Parameters
@@ -389,7 +405,7 @@ class ConvolutionalDictionary(Dictionary):
         """Return codes @ dictionary of the atoms that these kernels make."""
         images = np.zeros((codes.shape[0], *self.plane_shape))
         for n, image in enumerate(images):
-            if sparse.issparse(codes):
+            if not isinstance(codes, np.ndarray):
                 entries = slice(codes.indptr[n], codes.indptr[n + 1])
                 atoms, values = codes.indices[entries], codes.data[entries]
             else:

@@ -141,7 +141,7 @@ def _best_multiple(
 
 def _work_of_multiple(problem: LassoProblem, n_started: int) -> int:
     """Return the multiply-adds of `_best_multiple`."""
-    return n_started * (problem.dictionary.features_of_atom + 3) + problem.n_features
+    return n_started * (problem.atoms.features_of_atom + 3) + problem.n_features
 
 
 def _row(values: np.ndarray, atoms: np.ndarray, n_atoms: int) -> sparse.csr_array:
@@ -215,7 +215,8 @@ class ActiveSetSearch:
         self, problem: LassoProblem, diagonal: np.ndarray, atoms: np.ndarray, code: np.ndarray
     ) -> None:
         dictionary = problem.dictionary
-        self.problem = problem
+        assert isinstance(dictionary, ConvolutionalDictionary)
+        self.problem, self._dictionary = problem, dictionary
         self.n_rounds = 0
         self.damping = FIRST_DAMPING
         self._backwards = False
@@ -315,9 +316,9 @@ class ActiveSetSearch:
     def _image_left(self) -> np.ndarray:
         """Return what the code leaves of the signal."""
         support, values = self.support()
-        self._n_products += len(support) * self.problem.dictionary.features_of_atom
+        self._n_products += len(support) * self._dictionary.features_of_atom
         image = self.problem.reconstruct(_row(values, support, self.problem.n_atoms))
-        return (self.problem.signals - image).reshape(self.problem.dictionary.plane_shape)
+        return (self.problem.signals - image).reshape(self._dictionary.plane_shape)
 
     def _move(self, support: np.ndarray, target: np.ndarray) -> None:
         self.code.ravel()[support] = target
@@ -370,7 +371,7 @@ class ActiveSetSearch:
     def _step(self, precise: bool) -> _Step:
         """Return the step to the solution of the optimality equations on the support."""
         support, values = self.support()
-        part = gram_part(self.problem.dictionary, support, self._curvatures[support])
+        part = gram_part(self._dictionary, support, self._curvatures[support])
         signed_penalty = np.sign(values) * self._l1_weights.ravel()[support]
         self._report(f"{len(support)} active")
         correlations = self._correlations_with_residual()[support]

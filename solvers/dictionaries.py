@@ -7,10 +7,12 @@ from functools import cached_property
 from typing import Any, NoReturn
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy import sparse
 from scipy.sparse.linalg import LinearOperator, eigsh
 
 from snn import checks
+from snn.html import Described, memory, number
 from solvers._kernels.precision import LONGEST_SUM, SMALLEST_SQUARED_NORM
 from solvers.rounding import high_part
 
@@ -23,7 +25,7 @@ CHECKED_ROWS = 64
 MOST_FOR_DIRECT_EIGENVALUES = 64
 
 
-class Dictionary(ABC):
+class Dictionary(Described, ABC):
     """A matrix D of atoms d_i, one a row, by the products that solvers need.
 
     A new form of dictionary is a subclass.  Products of a row do not depend on the rows beside it, except for
@@ -250,11 +252,18 @@ class DenseDictionary(Dictionary):
         overflows or is below 1e-292.
     """
 
-    def __init__(self, array: np.ndarray) -> None:
+    def __init__(self, array: ArrayLike) -> None:
         self._array = checks.read_only(
             checks.float_array("dictionary", array, shape=(None, None), meaning="(n_atoms, n_features)")
         )
         self._squared_norms = checks.read_only(squared_norms_of_rows("dictionary", "atom", self._array))
+
+    def _facts(self) -> dict[str, str]:
+        n_atoms, n_features = self.shape
+        return {
+            "atoms": f"{number(n_atoms)}, {memory(self._array.nbytes)}",
+            "features": number(n_features),
+        }
 
     @property
     def as_passed(self) -> np.ndarray:

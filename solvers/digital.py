@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from joblib import effective_n_jobs
@@ -15,18 +16,20 @@ from snn import OperationCounts, SpikingNetwork, checks
 from snn.clock_driven import checked_step
 from snn.digital import DigitalFormat, DigitalNetwork
 from snn.digital.run import DigitalRun
+from snn.html import value_range
 from snn.windows import smooth_rate_of_moments
 from solvers._kernels.batch import CompressedRows, scaled_drive
 from solvers._kernels.refinement import PRODUCTS_OF_RATE
-from solvers.best_codes import BestCodes, joined_optimality
+from solvers.best_codes import BestCodes
 from solvers.conditioning import warn_if_ill_posed
 from solvers.gram import gram_of
+from solvers.joining import joined
 from solvers.operations import CERTIFICATE, READ_OUT, OperationLedger, Work, ledger_of
 from solvers.optimality import Optimality
 from solvers.problem import LassoProblem
 from solvers.progress import progress_bar
 from solvers.refinement import LOWEST_DIGITAL_DRIVE, RefinedCodes
-from solvers.result import SparseCodingResult, certified_result, compressed_rows, entries_of, joined_rows
+from solvers.result import SparseCodingResult, certified_result, compressed_rows, entries_of
 from solvers.spiking_batches import HEAD_START, run_until_certified
 from solvers.spiking_network import LassoNetwork, signed
 from solvers.workers import batch_slices, spread
@@ -39,7 +42,7 @@ LOOK_GROWTH = math.sqrt(2.0)
 RATE_PER_DRIVE = 0.5
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class DigitalCodingResult(SparseCodingResult):
     """As `SparseCodingResult`, with what the digital network did.
 
@@ -73,8 +76,10 @@ class DigitalCodingResult(SparseCodingResult):
     scale: np.ndarray
     saturations: np.ndarray
     ran_away: np.ndarray
-    network: DigitalNetwork = field(repr=False)
-    problem: LassoProblem = field(repr=False)
+    network: DigitalNetwork
+    problem: LassoProblem
+
+    STEPS: ClassVar[str] = "spikes"
 
     @cached_property
     def sparse_spike_counts(self) -> sparse.csr_array:
@@ -86,6 +91,15 @@ class DigitalCodingResult(SparseCodingResult):
     def duration(self) -> np.ndarray:
         """Simulated time of each signal, of all stages, in synaptic time constants, shape (n_signals,)."""
         return self.n_clock_steps * self.network.time_step
+
+    def _facts(self) -> dict[str, str]:
+        return {
+            **super()._facts(),
+            "read-out": self.readout,
+            "duration": f"{value_range(self.duration)} synaptic time constants",
+            "weights": f"{self.network.format.weights.bits} bits",
+            "ran away": f"{int(np.count_nonzero(self.ran_away)):,} of {len(self.ran_away):,}",
+        }
 
     @cached_property
     def operations(self) -> OperationLedger:
@@ -103,6 +117,7 @@ class DigitalCodingResult(SparseCodingResult):
             synaptic_operations=self.sparse_spike_counts @ self.network.out_degree[order],
             n_steps=self.n_clock_steps,
         )
+        assert self.work is not None
         return ledger_of(self.work, network=counts)
 
 
@@ -192,7 +207,7 @@ def solve_digital(
     format = DigitalFormat() if format is None else checks.instance_of("format", format, DigitalFormat)
     tol = checks.positive_number("tol", tol)
     max_duration = checks.positive_number("max_duration", max_duration)
-    time_step = checked_step(time_step)
+    time_step = checked_step(time_step, warn=False)  # `DigitalNetwork.of` does
     if max_duration < time_step:
         raise ValueError(f"max_duration must be at least one time_step, {time_step:g}; got {max_duration:g}")
     readout = checks.one_of("readout", readout, READOUTS)
@@ -216,10 +231,10 @@ def solve_digital(
     n_workers = effective_n_jobs(n_jobs) if problem.n_signals > 1 else 1
     parts = batch_slices(problem.n_signals, network.n_neurons, n_workers)
     batches = [problem.subset(part) for part in parts] if len(parts) > 1 else [problem]
-    solve = _refined_batch if refine else partial(_one_run_batch, readout=readout)
+    solve: Callable[..., Outcome] = _refined_batch if refine else partial(_one_run_batch, readout=readout)
     solve = partial(solve, network=network, digital=digital, tol=tol, max_duration=max_duration)
     with progress_bar(len(batches), unit="batch", description="digital", shown=progress) as bar:
-        outcome = _joined(spread(solve, batches, n_jobs, n_workers, bar))
+        outcome = joined(spread(solve, batches, n_jobs, n_workers, bar))
     limit = f"max_duration={max_duration:g}"
     if outcome.ran_away.any():
         limit += (
@@ -255,6 +270,7 @@ def _refined_batch(
     best = BestCodes(problem)
     refined = RefinedCodes(problem, network, tol=tol, max_duration=max_duration, refine=True, digital=digital)
     run_until_certified(refined, best, tol=tol, max_duration=max_duration)
+    assert isinstance(refined.run, DigitalRun)
     return _outcome(
         best,
         network,
@@ -334,18 +350,4 @@ def _outcome(
         run.overflows.sum(axis=1),
         run.runs_away(np.arange(len(scale))),
         {READ_OUT: n_read_out, CERTIFICATE: best.n_multiply_adds},
-    )
-
-
-def _joined(outcomes: list[Outcome]) -> Outcome:
-    """Return the outcomes of several batches as one."""
-    if len(outcomes) == 1:
-        return outcomes[0]
-    codes, spikes, optimality, *arrays, multiply_adds = zip(*outcomes, strict=True)
-    return Outcome(
-        sparse.vstack(codes, format="csr"),
-        joined_rows(spikes),
-        joined_optimality(optimality),
-        *map(np.concatenate, arrays),
-        {name: np.concatenate([part[name] for part in multiply_adds]) for name in multiply_adds[0]},
     )

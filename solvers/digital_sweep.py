@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import product
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from snn import checks
 from snn.digital import DigitalFormat
+from snn.html import Described, number, value_range
 from solvers.active_set import solve_active_set
+from solvers.conditioning import penalty_called
 from solvers.digital import READOUTS, DigitalCodingResult, solve_digital
 from solvers.problem import LassoProblem
 from solvers.result import SparseCodingResult, convergence_warning
@@ -46,8 +48,8 @@ FIGURES = {
 NO_TOL = 1e-14
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class DigitalSweep:
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
+class DigitalSweep(Described):
     """Digital formats on one problem: a point for each combination of values, a column for each signal.
 
     Attributes
@@ -73,7 +75,7 @@ class DigitalSweep:
         What was the same at all points.
     """
 
-    axes: Mapping[str, tuple]
+    axes: Mapping[str, tuple[float, ...]]
     relative_gap: np.ndarray
     relative_excess: np.ndarray
     support_recall: np.ndarray
@@ -81,18 +83,18 @@ class DigitalSweep:
     n_spikes: np.ndarray
     ran_away: np.ndarray
     saturations: np.ndarray
-    exact: SparseCodingResult = field(repr=False)
-    settings: Mapping[str, object] = field(repr=False)
+    exact: SparseCodingResult
+    settings: Mapping[str, Any]
 
     def __post_init__(self) -> None:
         checks.freeze_arrays(self)
 
     @property
-    def points(self) -> list[dict[str, object]]:
+    def points(self) -> list[dict[str, Any]]:
         """The values of the axes at each point."""
         return [dict(zip(self.axes, values, strict=True)) for values in product(*self.axes.values())]
 
-    def rows(self) -> list[dict[str, object]]:
+    def rows(self) -> list[dict[str, Any]]:
         """Return a record of each point: the values of the axes, the median and the worst of each figure.
 
         The worst gap and excess are the largest, the worst share of a support the smallest.  ``n_ran_away``
@@ -113,7 +115,7 @@ class DigitalSweep:
 
     def needed(
         self, axis: str | None = None, *, within: float = 0.01, figure: str = "relative_gap"
-    ) -> list[tuple[dict[str, object], int | float | None]]:
+    ) -> list[tuple[dict[str, Any], int | float | None]]:
         """Return how many bits are needed, or how short a step: the knee, for each combination of the rest.
 
         Parameters
@@ -136,7 +138,7 @@ class DigitalSweep:
         within = checks.positive_number("within", within)
         figure = checks.one_of("figure", figure, ("relative_gap", "relative_excess"))
         found = []
-        for rest, values, medians in self._lines(axis, figure):
+        for rest, values, medians in self.lines(axis, figure):
             if axis == "time_step":
                 good = values[medians <= within]
                 found.append((rest, good.max().item() if len(good) else None))
@@ -149,68 +151,54 @@ class DigitalSweep:
 
     def plot(
         self,
-        axis: str | None = None,
+        ax: Axes | None = None,
         *,
+        axis: str | None = None,
         figure: str = "relative_gap",
         within: float | None = 0.01,
-        ax: Axes | None = None,
+        **line_kwargs: Any,
     ) -> Axes:
-        """Plot the median over the signals along one axis, a line for each combination of the other axes.
+        """Draw the median over the signals along one axis: `solvers.plotting.sweep`."""
+        from solvers import plotting  # here: results come before their plots
+
+        return plotting.sweep(self, axis=axis, figure=figure, within=within, ax=ax, **line_kwargs)
+
+    def _facts(self) -> dict[str, str]:
+        varied = {name: ", ".join(f"{value:g}" for value in values) for name, values in self.axes.items()}
+        medians = np.median(self.relative_gap, axis=1)
+        return {
+            **varied,
+            "points": number(len(medians)),
+            "signals": number(self.relative_gap.shape[1]),
+            "median gap": f"{value_range(medians)} of 1/2 ||signal||²",
+            "median spikes": value_range(np.median(self.n_spikes, axis=1)),
+            "ran away": f"{int(np.count_nonzero(self.ran_away)):,} of {self.ran_away.size:,} runs",
+        }
+
+    def lines(self, axis: str, figure: str) -> list[tuple[dict[str, Any], np.ndarray, np.ndarray]]:
+        """Return medians over the signals along an axis, for each combination of the other axes.
 
         Parameters
         ----------
-        axis : str, optional
-            The axis; by default the first.
-        figure : str, default "relative_gap"
+        axis : str
+            One of the axes.
+        figure : str
             One of `FIGURES`.
-        within : float or None, default 0.01
-            Mark where a gap or an excess comes within this, as `needed` says; None to mark nothing.
-        ax : matplotlib.axes.Axes, optional
-            Where to draw; by default the current axes.
 
         Returns
         -------
-        matplotlib.axes.Axes
+        list of (dict, ndarray, ndarray)
+            The values of the other axes; those of `axis`, in increasing order; the medians.
         """
-        axis = next(iter(self.axes)) if axis is None else checks.one_of("axis", axis, tuple(self.axes))
-        figure = checks.one_of("figure", figure, tuple(FIGURES))
-        import matplotlib.pyplot as plt  # takes longer to import than all else
-        from matplotlib.axes import Axes
-
-        ax = plt.gca() if ax is None else checks.instance_of("ax", ax, Axes)
-        lines = {}
-        for rest, values, medians in self._lines(axis, figure):
-            label = ", ".join(f"{value:g} {AXES[name]}" for name, value in rest.items())
-            (lines[label],) = ax.plot(values, medians, "o-", markersize=4, label=label or None)
-        if not figure.startswith("support"):
-            ax.set_yscale("log")
-        if axis == "time_step":
-            ax.set_xscale("log", base=2)
-        if within is not None and figure in ("relative_gap", "relative_excess"):
-            ax.axhline(within, color="0.6", linewidth=0.8)
-            knees = self.needed(axis, within=within, figure=figure)
-            for (rest, knee), line in zip(knees, lines.values(), strict=True):
-                if knee is None:
-                    continue
-                _, values, medians = next(entry for entry in self._lines(axis, figure) if entry[0] == rest)
-                height = medians[values == knee][0]
-                ax.plot([knee], [height], "o", markersize=10, markerfacecolor="none", color=line.get_color())
-        ax.set_xlabel(AXES[axis])
-        ax.set_ylabel(FIGURES[figure])
-        if len(lines) > 1:
-            ax.legend(frameon=False, fontsize="small")
-        return ax
-
-    def _lines(self, axis: str, figure: str) -> list[tuple[dict[str, object], np.ndarray, np.ndarray]]:
-        """Return for each combination of the other axes: its values, those of `axis`, and the medians."""
         shape = [len(values) for values in self.axes.values()]
         medians = np.median(getattr(self, figure), axis=1).reshape(shape)
         position = list(self.axes).index(axis)
         rest = {name: values for name, values in self.axes.items() if name != axis}
         along = np.moveaxis(medians, position, -1).reshape(-1, shape[position])
         combinations = [dict(zip(rest, values, strict=True)) for values in product(*rest.values())]
-        values = np.array(self.axes[axis])
-        return [(point, values, line) for point, line in zip(combinations, along, strict=True)]
+        order = np.argsort(self.axes[axis])
+        values = np.array(self.axes[axis])[order]
+        return [(point, values, line[order]) for point, line in zip(combinations, along, strict=True)]
 
 
 def sweep_digital(
@@ -261,14 +249,14 @@ def sweep_digital(
     axes = _checked_axes(axes)
     duration = checks.positive_number("duration", duration)
     readout = checks.one_of("readout", readout, READOUTS)
-    settings = {"max_duration": duration, "readout": readout, "refine": refine, "rng": rng}
+    settings: dict[str, Any] = {"max_duration": duration, "readout": readout, "refine": refine, "rng": rng}
 
     exact = solve_active_set(problem)
     points = [dict(zip(axes, values, strict=True)) for values in product(*axes.values())]
     figures = []
     for point in points:
         try:
-            with warnings.catch_warnings():
+            with warnings.catch_warnings(), penalty_called(None):
                 # A gap is what is asked for, not an accident.
                 warnings.simplefilter("ignore", convergence_warning())
                 # Results hold networks of integers, 16 bytes a weight: of each its figures are kept.
@@ -297,7 +285,7 @@ def sweep_digital(
     )
 
 
-def varied(format: DigitalFormat, point: Mapping[str, int | float]) -> DigitalFormat:
+def varied(format: DigitalFormat, point: Mapping[str, Any]) -> DigitalFormat:
     """Return a format with the values of a point of a sweep.
 
     Parameters
@@ -323,12 +311,12 @@ def _figures(
     result: DigitalCodingResult, problem: LassoProblem, exact: SparseCodingResult
 ) -> dict[str, np.ndarray]:
     """Return what a sweep keeps of a point, an entry for each signal."""
-    # A signal of zeros has the code zero, no gap and no objective.
-    energies, optimum = (np.where(x > 0.0, x, 1.0) for x in (problem.energies, exact.objective))
+    # A signal of zeros has no objective.
+    optimum = np.where(exact.objective > 0.0, exact.objective, 1.0)
     found, wanted = result.codes != 0.0, exact.codes != 0.0
     both = (found & wanted).sum(axis=1)
     return {
-        "relative_gap": result.duality_gap / energies,
+        "relative_gap": result.relative_gap,
         "relative_excess": (result.objective - exact.objective) / optimum,
         "support_recall": _share(both, wanted.sum(axis=1)),
         "support_precision": _share(both, found.sum(axis=1)),
@@ -342,7 +330,7 @@ def _share(part: np.ndarray, whole: np.ndarray) -> np.ndarray:
     return np.where(whole > 0, part / np.maximum(whole, 1), 1.0)
 
 
-def _checked_axes(axes: Mapping[str, Sequence[int | float]]) -> dict[str, tuple]:
+def _checked_axes(axes: Mapping[str, Sequence[int | float]]) -> dict[str, tuple[Any, ...]]:
     if not isinstance(axes, Mapping):
         raise TypeError(f"axes must be a mapping of names to values; got {type(axes).__name__}")
     if not axes:

@@ -5,17 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from snn import checks
+from snn.drawing import base_line, named_lines, new_axes, require_increasing
 from solvers.path import PathResult, path
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from solvers.coder import SpikingSparseCoder
-
-# Of the lines that are named at their ends.
-N_NAMED = 6
 
 
 class CodePathDisplay:
@@ -31,6 +30,8 @@ class CodePathDisplay:
         A penalty to mark.
     name : str, default "penalty"
         What the penalties are.
+    title : str, default ""
+        Of the axes.
 
     Attributes
     ----------
@@ -62,21 +63,23 @@ class CodePathDisplay:
         codes: np.ndarray,
         chosen: float | None = None,
         name: str = "penalty",
+        title: str = "",
     ) -> None:
         self.penalties = penalties
         self.codes = codes
         self.chosen = chosen
         self.name = name
+        self.title = title
 
     @classmethod
     def from_estimator(
         cls,
         estimator: SpikingSparseCoder,
-        X: np.ndarray,
+        X: ArrayLike,
         *,
         signal: int = 0,
         ax: Axes | None = None,
-        **kwargs,
+        **kwargs: Any,
     ) -> Self:
         """Solve for one signal at many multiples of the coder's `alpha`, and draw the codes.
 
@@ -96,12 +99,14 @@ class CodePathDisplay:
         problem = estimator.problem(X)
         signal = checks.index("signal", signal, problem.n_signals)
         result = path(problem.subset([signal]), **kwargs)
-        one = np.ndim(estimator.alpha) == 0 and isinstance(estimator.alpha, (int, float, np.number))
+        alpha = estimator.alpha
+        one = float(alpha) if isinstance(alpha, (int, float, np.number)) else None
         display = cls(
-            penalties=result.multiples * (estimator.alpha if one else 1.0),
+            penalties=result.multiples * (1.0 if one is None else one),
             codes=result.codes[:, 0],
-            chosen=float(estimator.alpha) if one else 1.0,
-            name="alpha" if one else "multiple of alpha",
+            chosen=1.0 if one is None else one,
+            name="multiple of alpha" if one is None else "alpha",
+            title=f"code of signal {signal}",
         )
         return display.plot(ax=ax)
 
@@ -121,7 +126,10 @@ class CodePathDisplay:
         checks.instance_of("result", result, PathResult)
         signal = checks.index("signal", signal, result.codes.shape[1])
         display = cls(
-            penalties=result.multiples, codes=result.codes[:, signal], name="multiple of the penalty"
+            penalties=result.multiples,
+            codes=result.codes[:, signal],
+            name="multiple of the penalty",
+            title=f"code of signal {signal}",
         )
         return display.plot(ax=ax)
 
@@ -135,26 +143,24 @@ class CodePathDisplay:
         **line_kwargs
             Of `Axes.plot`.
         """
-        if ax is None:
-            import matplotlib.pyplot as plt  # here: it costs a third of a second, and most callers never draw
-
-            _, ax = plt.subplots(layout="constrained")
+        require_increasing("penalties, the smallest first,", self.penalties[::-1])
+        ax = new_axes(ax)
         largest = np.abs(self.codes).max(axis=0)
         used = np.flatnonzero(largest > 0.0)
         self.atoms_ = used[np.argsort(-largest[used], kind="stable")]
-        self.ax_, self.figure_, self.lines_ = ax, ax.figure, []
-        for rank, atom in enumerate(self.atoms_):
-            named = rank < N_NAMED
-            style = {"color": f"C{rank}"} if named else {"color": "0.75", "linewidth": 0.8, "zorder": 1}
-            if named:
-                style["label"] = f"atom {atom}"
-            elif rank == N_NAMED:
-                style["label"] = "other atoms"
-            self.lines_ += ax.plot(self.penalties, self.codes[:, atom], **{**style, **line_kwargs})
+        self.ax_, self.figure_ = ax, ax.figure
+        self.lines_ = named_lines(
+            ax,
+            self.penalties,
+            [self.codes[:, atom] for atom in self.atoms_],
+            [f"atom {atom}" for atom in self.atoms_],
+            others="other atoms",
+            **line_kwargs,
+        )
         if self.chosen is not None and self.penalties.min() <= self.chosen <= self.penalties.max():
             ax.axvline(self.chosen, color="0.4", linestyle=":", label=f"{self.name} = {self.chosen:.3g}")
-        ax.axhline(0.0, color="0.4", linewidth=0.8, zorder=0)
-        ax.set(xscale="log", xlabel=self.name, ylabel="entry of the code")
+        base_line(ax)
+        ax.set(xscale="log", xlabel=self.name, ylabel="entry of the code", title=self.title)
         ax.invert_xaxis()
         if self.lines_:
             ax.legend(fontsize="small", loc="upper left", bbox_to_anchor=(1.0, 1.0))

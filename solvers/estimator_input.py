@@ -78,7 +78,7 @@ def nan_is_missing(missing_values: float | None) -> bool:
     return bool(np.isnan(missing_values))
 
 
-def known_entries(array: np.ndarray, missing_values: float | None) -> np.ndarray | None:
+def known_entries(array: Any, missing_values: float | None) -> np.ndarray | None:
     """Return a mask of the entries that are not missing, or None if all are known.
 
     Parameters

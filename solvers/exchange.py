@@ -72,7 +72,9 @@ def problem_to_nir(problem: LassoProblem, *, scale: float = 1.0, time_constant: 
         if kernels.ndim == 4:  # colours last
             kernels = kernels.transpose(0, 3, 1, 2)
         kernels = np.concatenate([sign * kernels for sign in signs]) / scale
-        input_weights = InputConvolution(kernels, dictionary.image_shape, dictionary.stride)
+        input_weights: np.ndarray | InputConvolution = InputConvolution(
+            kernels, dictionary.image_shape, dictionary.stride
+        )
     else:
         # The correlations of unit signals: what a signal adds to each neuron.
         columns = problem.with_signals(np.eye(problem.n_features)).correlations.T

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from snn import checks
+from solvers.conditioning import warn_if_ill_posed
 from solvers.dictionaries import Dictionary, sparse_product
 from solvers.operations import CERTIFICATE, METHOD, Work, certificate_work
 from solvers.optimality import measure
@@ -94,12 +95,14 @@ def solve_fista(
     tol = checks.positive_number("tol", tol)
     max_iter = checks.positive_integer("max_iter", max_iter)
     progress = checks.flag("progress", progress)
+    warn_if_ill_posed(problem)
 
     shape = (problem.n_signals, problem.n_atoms)
     codes = np.zeros(shape) if codes_at_start is None else codes_at_start.toarray()
     n_steps, n_products, n_certificate_products = np.zeros((3, problem.n_signals), dtype=np.int64)
     # With weights that are not a mask, L is that of each signal.
-    has_own_step = problem.has_own_weights and problem.feature_weights.dtype != np.bool_
+    weights = problem.feature_weights
+    has_own_step = weights is not None and weights.ndim == 2 and weights.dtype != np.bool_
     step = None if has_own_step else gradient_step(problem)
 
     size = 1 if has_own_step else max(1, BLOCK_ENTRIES // problem.n_atoms)
@@ -118,6 +121,7 @@ def solve_fista(
         tol=tol,
         n_steps=n_steps,
         limit=f"max_iter={max_iter} iterations",
+        kind=SparseCodingResult,
         work=Work({METHOD: n_products, CERTIFICATE: n_certificate_products}),
     )
 
@@ -190,7 +194,7 @@ class GradientStep(NamedTuple):
     def n_products(self, n_active: np.ndarray, n_steps: int) -> np.ndarray:
         """Return the multiply-adds of so many steps, from codes of so many non-zero entries in all."""
         n_atoms = len(self.norms)
-        if self.through_gram:
+        if self.atoms is None:
             return n_active * n_atoms
         return (n_active + n_steps * n_atoms) * self.atoms.features_of_atom
 
@@ -202,10 +206,11 @@ class GradientStep(NamedTuple):
         weights: np.ndarray | None = None,
     ) -> None:
         """Write the step from `codes` to `out`; `scaled_correlations` are b / L."""
-        if self.through_gram:
+        if self.matrix is not None:
             sparse_product(codes, self.matrix, out)
             out += scaled_correlations
             return
+        assert self.atoms is not None
         self.atoms.normal_product(codes, out=out, weights=weights if self.has_weights else None)
         for part in _parts(codes.shape[1]):
             np.subtract(codes[:, part], out[:, part], out=out[:, part])
@@ -228,7 +233,7 @@ def gradient_step(problem: LassoProblem) -> GradientStep:
     setup = problem.setup if has_weights else problem.weighted_setup
     norms = np.sqrt(setup.atoms.positive_squared_norms)
     largest_eigenvalue = setup.once(_largest_eigenvalue)
-    if has_weights:
+    if has_weights and weights is not None:
         largest_eigenvalue *= max(1.0 if weights.dtype == np.bool_ else float(weights.max()), SMALLEST_WEIGHT)
     n_products = EXPECTED_ITERATIONS * problem.n_signals
     if has_weights or not setup.atoms.gram_is_cheaper(n_products, at_hand=problem.has_gram):
@@ -279,7 +284,7 @@ class Iterates:
         self.scaled_correlations = problem.correlations / (step.norms * step.largest_eigenvalue)
         # Without weights in the products, rows of nothing.
         self.weights = np.empty((problem.n_signals, 0))
-        if step.has_weights:
+        if step.has_weights and problem.feature_weights is not None:
             self.weights = np.broadcast_to(problem.feature_weights, problem.signals.shape)
         self.codes = codes * step.norms
         self.stepped, self.next_codes, self.change, self.next_change = np.zeros((4, *codes.shape))
@@ -339,7 +344,7 @@ class Iterates:
         self.n_steps += 1
         if len(self.codes) == 1:
             # A number takes a third of the time of an array of one entry.
-            self._n_active_alone += np.count_nonzero(self.codes)
+            self._n_active_alone += int(np.count_nonzero(self.codes))
         else:
             # A third of the time of `count_nonzero` along an axis.
             self.n_active += (self.codes != 0.0).view(np.uint8).sum(axis=1, dtype=np.uint32)

@@ -87,18 +87,25 @@ def uses_full_gram(problem: LassoProblem, most_signals: int = 1) -> bool:
 
 
 def codes_by_kernel(
-    solve: Callable[[np.ndarray, int, np.ndarray, np.ndarray], None],
+    kernel: Callable[..., None],
+    products: tuple[np.ndarray, ...],
+    inverse_norms: np.ndarray,
     problem: LassoProblem,
     signals: np.ndarray,
+    start: CompressedRows,
     max_rounds: int | None,
 ) -> ActiveSets:
-    """Return what a kernel writes, some milliseconds at a time.
+    """Return what a kernel of the active-set method writes, some milliseconds at a time.
 
     Parameters
     ----------
-    solve : callable
-        Called with some of the signals, `max_rounds`, and the rows of codes and report to write.
-    problem, signals, max_rounds
+    kernel : callable
+        The kernel.
+    products : tuple of ndarray
+        What it takes inner products of atoms from: its first arguments.
+    inverse_norms : ndarray, shape (n_atoms,)
+        1 / ||d_i||.
+    problem, signals, start, max_rounds
         As of `DenseGram.optimal_codes`.
     """
     if max_rounds is None:
@@ -108,7 +115,19 @@ def codes_by_kernel(
     step = max(1, VALUES_PER_CALL // problem.n_atoms)
     for first in range(0, len(signals), step):
         part = slice(first, first + step)
-        solve(signals[part], max_rounds, codes[part], report[part])
+        kernel(
+            *products,
+            problem.correlations,
+            problem.l1_weights,
+            problem.curvatures,
+            inverse_norms,
+            problem.positive,
+            signals[part],
+            start,
+            max_rounds,
+            codes[part],
+            report[part],
+        )
     return ActiveSets(
         codes,
         report[:, N_CORRECTIONS],
@@ -143,7 +162,7 @@ class DenseGram:
 
     @cached_property
     def _inhibition(self) -> LateralInhibition | InhibitionOnDemand:
-        if self._on_demand:
+        if self._gram is None:
             return InhibitionOnDemand(self._atoms.shape[0], self._atoms.gram_rows)
         return LateralInhibition.unchecked(self._gram)
 
@@ -163,6 +182,7 @@ class DenseGram:
         """Of the rows that were computed on demand, for one signal."""
         if not self._on_demand:
             return 0
+        assert isinstance(self._inhibition, InhibitionOnDemand)
         return self._inhibition.n_stored * self._atoms.shape[0] * self._atoms.features_of_atom
 
     def optimal_codes(
@@ -187,22 +207,10 @@ class DenseGram:
                 max_rounds = ROUNDS_PER_ATOM * problem.n_atoms
             return ActiveSets(*working_set.optimal_codes(problem, signals, start, max_rounds))
 
-        def solve(part: np.ndarray, most: int, codes: np.ndarray, report: np.ndarray) -> None:
-            solve_active_sets(
-                self._gram,
-                problem.correlations,
-                problem.l1_weights,
-                problem.curvatures,
-                self._inverse_norms,
-                problem.positive,
-                part,
-                start,
-                most,
-                codes,
-                report,
-            )
-
-        return codes_by_kernel(solve, problem, signals, max_rounds)
+        assert self._gram is not None
+        return codes_by_kernel(
+            solve_active_sets, (self._gram,), self._inverse_norms, problem, signals, start, max_rounds
+        )
 
 
 class OwnWeights:
@@ -221,26 +229,13 @@ class OwnWeights:
         self, problem: LassoProblem, signals: np.ndarray, start: CompressedRows, max_rounds: int | None = None
     ) -> ActiveSets:
         """As `DenseGram.optimal_codes`."""
-        weights = problem.feature_weights.astype(np.float64, copy=False)
-
-        def solve(part: np.ndarray, most: int, codes: np.ndarray, report: np.ndarray) -> None:
-            solve_weighted_active_sets(
-                problem.atoms.rows,
-                problem.signals,
-                checks.read_only(weights),
-                problem.correlations,
-                problem.l1_weights,
-                problem.curvatures,
-                self._inverse_norms,
-                problem.positive,
-                part,
-                start,
-                most,
-                codes,
-                report,
-            )
-
-        return codes_by_kernel(solve, problem, signals, max_rounds)
+        assert problem.feature_weights is not None
+        weights = checks.read_only(problem.feature_weights.astype(np.float64, copy=False))
+        assert problem.atoms.rows is not None
+        products = (problem.atoms.rows, problem.signals, weights)
+        return codes_by_kernel(
+            solve_weighted_active_sets, products, self._inverse_norms, problem, signals, start, max_rounds
+        )
 
 
 class ConvolutionalGram:
@@ -253,6 +248,7 @@ class ConvolutionalGram:
     """
 
     def __init__(self, problem: LassoProblem) -> None:
+        assert isinstance(problem.dictionary, ConvolutionalDictionary)
         self._dictionary = problem.dictionary
         self.diagonal = problem.atoms.positive_squared_norms + problem.curvatures
         self.group_length = problem.dictionary.n_kernels

@@ -9,12 +9,18 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from snn import checks
 from snn.digital import FixedPoint
+from snn.html import Described, number, value_range
 from solvers.problem import LassoProblem
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 MESSAGE_BITS = 24
 WEIGHT_BITS = 8
@@ -29,8 +35,8 @@ LARGEST_POTENTIAL = 2**36
 LARGEST_FLOAT_EXPONENT = 900
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class LCARun:
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
+class LCARun(Described):
     """What a run of `LCA1Layer` or `LCA2Layer` came to.
 
     Attributes
@@ -57,6 +63,21 @@ class LCARun:
     def __post_init__(self) -> None:
         checks.freeze_arrays(self)
 
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Draw the code, in the unit of the input: `solvers.plotting.messages`."""
+        from solvers import plotting  # here: results come before their plots
+
+        return plotting.messages(self, ax=ax)
+
+    def _facts(self) -> dict[str, str]:
+        return {
+            "atoms": number(len(self.v1)),
+            "active": number(int(np.count_nonzero(self.v1))),
+            "code": value_range(self.v1),
+            "messages": number(self.n_messages),
+            "saturated": number(self.n_saturated),
+        }
+
 
 class _Arithmetic:
     """Numbers, and the operations on them that differ between floats and integers."""
@@ -71,7 +92,8 @@ class _Arithmetic:
             decay = math.inf
         if not 0.0 < decay < 1.0:
             raise ValueError(f"tau * 2^tau_exp must lie between 0 and 1; got {tau} * 2^{tau_exp}")
-        self.tau = int(math.ldexp(decay, DECAY_BITS)) if self.is_fixed else decay
+        # An integer in integers, as potentials are.
+        self.tau: Any = int(math.ldexp(decay, DECAY_BITS)) if self.is_fixed else decay
         if self.is_fixed and self.tau == 0:
             raise ValueError(
                 f"tau * 2^tau_exp must be at least 2^-{DECAY_BITS} in fixed-point arithmetic, its unit; got "
@@ -129,14 +151,14 @@ class _Arithmetic:
     def received(self, connection: tuple[np.ndarray, int], message: np.ndarray) -> np.ndarray:
         """Return what a connection brings: the sum, and then the shift, which rounds downwards."""
         weights, exponent = connection
-        total = weights @ message
+        total: np.ndarray = weights @ message
         return total << exponent if exponent > 0 else total >> -exponent if exponent < 0 else total
 
     def shrunk(self, potential: np.ndarray, threshold: float) -> np.ndarray:
         """Return the soft threshold, as a message."""
         return self.sent(np.maximum(np.abs(potential) - threshold, 0) * np.sign(potential))
 
-    def sent(self, message: np.ndarray) -> np.ndarray:
+    def sent(self, message: Any) -> np.ndarray:
         """Return a message, which in integers has 24 bits."""
         if self.is_fixed:
             half = 2 ** (MESSAGE_BITS - 1)
@@ -155,7 +177,26 @@ class _Arithmetic:
         """Return tau a; in integers the quotient is rounded downwards."""
         return (activation * self.tau) >> DECAY_BITS if self.is_fixed else activation * self.tau
 
-    def number(self, name: str, value: float) -> int | float:
+    def facts(self, threshold: float, unit: float) -> dict[str, str]:
+        """Return what a network says of its numbers."""
+        return {
+            "arithmetic": "fixed" if self.is_fixed else "float",
+            "threshold": f"{threshold:,.4g}",
+            "unit": f"{unit:.3g}",
+            "messages so far": number(self.n_messages),
+        }
+
+    def outcome(self, activation: np.ndarray, potential: np.ndarray, residual: np.ndarray | None) -> LCARun:
+        """Return what a run has come to, with the messages that were sent so far."""
+        return LCARun(
+            v1=activation,
+            voltage=potential.copy(),
+            residual=residual,
+            n_messages=self.n_messages,
+            n_saturated=self.n_saturated,
+        )
+
+    def number(self, name: str, value: float) -> Any:
         """Return a parameter that is a number of the arithmetic."""
         value = checks.non_negative_number(name, value)
         if self.is_fixed and value != int(value):
@@ -167,7 +208,7 @@ class _Arithmetic:
             )
         return self.dtype(value)
 
-    def vector(self, name: str, value: np.ndarray, length: int) -> np.ndarray:
+    def vector(self, name: str, value: ArrayLike, length: int) -> np.ndarray:
         """Return a parameter that is a vector of the arithmetic, truncated towards zero in integers."""
         vector = checks.real_array(name, value, shape=(length,), meaning="one number for each neuron")
         if self.is_fixed and np.abs(vector).max() >= 2 ** (MESSAGE_BITS - 1):
@@ -175,7 +216,7 @@ class _Arithmetic:
         return vector.astype(self.dtype)
 
 
-class LCA1Layer:
+class LCA1Layer(Described):
     """LCA in one layer: neurons that inhibit each other by their thresholded potentials.
 
     With S the soft threshold, the potentials are, from one step to the next::
@@ -220,8 +261,8 @@ class LCA1Layer:
 
     def __init__(
         self,
-        weights: np.ndarray,
-        bias: np.ndarray,
+        weights: ArrayLike,
+        bias: ArrayLike,
         weights_exp: int = 0,
         threshold: float = 1,
         tau: float = 0.1,
@@ -283,6 +324,9 @@ class LCA1Layer:
         made.unit = unit
         return made
 
+    def _facts(self) -> dict[str, str]:
+        return {"neurons": number(len(self._potential)), **self._numbers.facts(self._threshold, self.unit)}
+
     @np.errstate(over="ignore", invalid="ignore")  # `require_range` refuses it
     def run(self, n_steps: int) -> LCARun:
         """Run so many more steps, and return what the network came to."""
@@ -292,16 +336,10 @@ class LCA1Layer:
             self._potential = numbers.leaked(self._potential) + self._arriving + self._bias
             numbers.require_range(self._potential)
             self._arriving = numbers.received(self._weights, activation)
-        return LCARun(
-            v1=activation,
-            voltage=self._potential.copy(),
-            residual=None,
-            n_messages=numbers.n_messages,
-            n_saturated=numbers.n_saturated,
-        )
+        return numbers.outcome(activation, self._potential, residual=None)
 
 
-class LCA2Layer:
+class LCA2Layer(Described):
     """LCA in two layers: a second one collects what the code leaves of the signal, and sends it now and then.
 
     With S the soft threshold and D the dictionary, one atom a row::
@@ -346,8 +384,8 @@ class LCA2Layer:
 
     def __init__(
         self,
-        weights: np.ndarray,
-        input_vec: np.ndarray,
+        weights: ArrayLike,
+        input_vec: ArrayLike,
         weights_exp: int = 0,
         input_exp: int = 0,
         threshold: float = 1,
@@ -380,6 +418,7 @@ class LCA2Layer:
             self._input = numbers.scaled("input_vec", mantissas, input_exp)
         self.unit = 1.0
         self._potential, self._to_v1 = np.zeros((2, n_atoms), dtype=numbers.dtype)
+        self._residual: np.ndarray
         self._residual, self._to_r = np.zeros((2, n_features), dtype=numbers.dtype)
 
     @classmethod
@@ -407,6 +446,7 @@ class LCA2Layer:
         """
         penalty, values, _ = _of_problem(problem, signal, arithmetic)
         unit = _unit(unit, values, 2**14, arithmetic)
+        assert isinstance(problem.dictionary, np.ndarray)
         weights, threshold, height = problem.dictionary, penalty / unit, 0.0
         if arithmetic == "fixed":
             weights_exp = _mantissas(weights_exp).exponent_for(weights)
@@ -429,6 +469,12 @@ class LCA2Layer:
         made.unit = unit
         return made
 
+    def _facts(self) -> dict[str, str]:
+        return {
+            "neurons": f"{number(len(self._potential))}, {number(len(self._residual))} of the residual",
+            **self._numbers.facts(self._threshold, self.unit),
+        }
+
     @np.errstate(over="ignore", invalid="ignore")  # `require_range` refuses it
     def run(self, n_steps: int) -> LCARun:
         """Run so many more steps, and return what the network came to."""
@@ -444,13 +490,7 @@ class LCA2Layer:
             numbers.require_range(self._potential)
             self._to_r = numbers.received(self._to_residual, activation)
             self._to_v1 = numbers.received(self._to_codes, sent)
-        return LCARun(
-            v1=activation,
-            voltage=self._potential.copy(),
-            residual=sent,
-            n_messages=numbers.n_messages,
-            n_saturated=numbers.n_saturated,
-        )
+        return numbers.outcome(activation, self._potential, residual=sent)
 
 
 def _mantissas(exponent: int | None) -> FixedPoint:

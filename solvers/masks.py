@@ -12,16 +12,19 @@ import warnings
 from collections.abc import Callable
 from dataclasses import fields, replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 from joblib import effective_n_jobs
 from scipy import sparse
 
 from solvers._kernels.batch import CompressedRows
+from solvers.conditioning import penalty_called
+from solvers.joining import joined_values
 from solvers.optimality import Optimality
 from solvers.problem import LassoProblem
 from solvers.progress import progress_bar
-from solvers.result import SparseCodingResult, certified_result, compressed_rows, joined_rows
+from solvers.result import Result, certified_result, compressed_rows
 from solvers.workers import spread
 
 FIGURES = {field.name for field in fields(Optimality)}
@@ -36,6 +39,7 @@ def groups_of(problem: LassoProblem) -> list[np.ndarray]:
         A problem with weights for each signal.
     """
     weights = problem.feature_weights
+    assert weights is not None
     rows = np.packbits(weights, axis=1) if weights.dtype == np.bool_ else weights
     rows = np.ascontiguousarray(rows)
     keys = rows.view(np.dtype((np.void, rows.dtype.itemsize * rows.shape[1]))).ravel()
@@ -49,20 +53,21 @@ def groups_of(problem: LassoProblem) -> list[np.ndarray]:
 
 def with_shared_mask(problem: LassoProblem) -> LassoProblem:
     """Return the problem of signals whose masks are equal, with one mask for all of them."""
+    assert problem.feature_weights is not None
     weights = problem.feature_weights[0]
     name = "mask" if weights.dtype == np.bool_ else "feature_weights"
     return problem.with_signals(problem.signals, **{name: weights})
 
 
 def solve_groups(
-    solve: Callable[..., SparseCodingResult],
+    solve: Callable[..., Result],
     problem: LassoProblem,
     *,
     start: sparse.csr_array | None = None,
     n_jobs: int | None = None,
     progress: bool = False,
     limit: str,
-) -> SparseCodingResult:
+) -> Result:
     """Return the result of a solver that is called once for each mask.
 
     Parameters
@@ -95,37 +100,37 @@ def solve_groups(
     return _joined(problem, groups, results, limit)
 
 
-def _solve_group(
-    batch: tuple[LassoProblem, sparse.csr_array | None], solve: Callable[..., SparseCodingResult]
-) -> SparseCodingResult:
+def _solve_group(batch: tuple[LassoProblem, sparse.csr_array | None], solve: Callable[..., Result]) -> Result:
     problem, start = batch
     shared = with_shared_mask(problem)
-    result = solve(shared) if start is None else solve(shared, start=start)
+    # There is one warning for all.
+    with penalty_called(None):
+        result = solve(shared) if start is None else solve(shared, start=start)
     # The problem of the group has a Gram matrix by now, and there may be thousands of groups.
-    return replace(result, problem=problem) if hasattr(result, "problem") else result
+    return replace(result, problem=problem) if hasattr(result, "problem") else result  # type: ignore[call-arg]
 
 
-def _joined(
-    problem: LassoProblem, groups: list[np.ndarray], results: list[SparseCodingResult], limit: str
-) -> SparseCodingResult:
+def _joined(problem: LassoProblem, groups: list[np.ndarray], results: list[Result], limit: str) -> Result:
     """Return the results of groups as one, in the order of the signals."""
     place = np.argsort(np.concatenate(groups))
     kind = type(results[0])
-    joined = {}
+    joined: dict[str, Any] = {}
     for field in fields(kind):
         values = [getattr(result, field.name) for result in results]
         joined[field.name] = _joined_values(values, place)
     if "problem" in joined:
         joined["problem"] = problem
-    if results[0].work is not None:
+    works = [result.work for result in results if result.work is not None]
+    if works:
         # The numbers of each part, as those of the result.
         parts = {
-            name: _joined_values([np.asarray(result.work.multiply_adds[name]) for result in results], place)
-            for name in results[0].work.multiply_adds
+            name: _joined_values([np.asarray(work.multiply_adds[name]) for work in works], place)
+            for name in works[0].multiply_adds
         }
-        joined["work"] = results[0].work._replace(multiply_adds=parts)
+        joined["work"] = works[0]._replace(multiply_adds=parts)
     optimality = Optimality(**{name: joined[name] for name in FIGURES})
-    more = {name: value for name, value in joined.items() if name not in FIGURES | {"status", "sparse_codes"}}
+    known = FIGURES | {"status", "sparse_codes", "energies"}
+    more = {name: value for name, value in joined.items() if name not in known}
     return certified_result(
         problem,
         joined["sparse_codes"],
@@ -136,16 +141,14 @@ def _joined(
     )
 
 
-def _joined_values(values: list, place: np.ndarray) -> object:
+def _joined_values(values: list[Any], place: np.ndarray) -> Any:
     """Return values of groups as one: rows in the order of the signals, or what is the same for all."""
     first = values[0]
-    if isinstance(first, sparse.csr_array):
-        return sparse.vstack(values, format="csr")[place]
+    if isinstance(first, (np.ndarray, sparse.csr_array)):
+        return joined_values(values)[place]
     if isinstance(first, CompressedRows):
-        rows = joined_rows(values)
+        rows = joined_values(values)
         n_columns = int(rows.columns.max(initial=0)) + 1
         ordered = compressed_rows((len(place), n_columns), rows)[place]
         return CompressedRows(ordered.indptr, ordered.indices, ordered.data)
-    if isinstance(first, np.ndarray):
-        return np.concatenate(values)[place]
     return first

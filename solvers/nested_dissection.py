@@ -122,10 +122,10 @@ class Factor:
     def __init__(
         self, part: GramPart, diagonal: np.ndarray, damping: float, regions: list[Region] | None = None
     ) -> None:
-        self._fronts = []
+        self._fronts: list[_Front] = []
         self.n_multiply_adds = 0
         place = np.full(len(diagonal), -1)
-        remainders = []
+        remainders: list[tuple[np.ndarray, np.ndarray]] = []
         for region in regions_of(part) if regions is None else regions:
             own, border = (_members(part.first, positions) for positions in (region.own, region.border))
             triangle = np.zeros((len(own), len(own)), order="F")

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
 import numpy as np
 
 from snn import OperationCounts
+from snn.html import Described
 from solvers.problem import LassoProblem
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 DRIVE, GRAM, NETWORK, READ_OUT, METHOD, POLISH, START, CERTIFICATE = PARTS = (
     "drive",
@@ -35,7 +39,7 @@ class Work(NamedTuple):
     """Whether these are exact, or what a library at least, or at most, has done."""
 
 
-class OperationLedger(Mapping[str, OperationCounts]):
+class OperationLedger(Described, Mapping[str, OperationCounts]):
     """The operations of a solver by what they were for: a mapping from the names of parts to counts.
 
     Counts are arrays of one entry a signal.  The Gram matrix, which many signals share, is not counted, but
@@ -69,9 +73,17 @@ class OperationLedger(Mapping[str, OperationCounts]):
     def __len__(self) -> int:
         return len(self._parts)
 
-    def __repr__(self) -> str:
-        cells = [f"{name}: {_described(counts.total())}" for name, counts in self.items()]
-        return f"<OperationLedger, {self.bound}; {'; '.join(cells)}>"
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Draw the operations of each part, all signals together: `solvers.plotting.ledger`."""
+        from solvers import plotting  # here: results come before their plots
+
+        return plotting.ledger(self, ax=ax)
+
+    def _facts(self) -> dict[str, str]:
+        return {
+            "counts": self.bound,
+            **{name: _described(counts.total()) for name, counts in self.items()},
+        }
 
     def counts(self, *names: str) -> OperationCounts:
         """Return the counts of some parts together; of all, if none is named.
@@ -124,7 +136,9 @@ def added(ledgers: Sequence[OperationLedger], *, once: Sequence[str] = ()) -> Op
         Parts that are done once for all, as the first ledger says.
     """
     parts = {
-        name: ledgers[0][name] if name in once else sum(ledger[name] for ledger in ledgers if name in ledger)
+        name: ledgers[0][name]
+        if name in once
+        else sum((ledger[name] for ledger in ledgers if name in ledger), OperationCounts())
         for name in PARTS
         if any(name in ledger for ledger in ledgers)
     }
@@ -142,9 +156,10 @@ def with_start(work: Work, start: Work) -> Work:
         Of the solver, and of that of the start.
     """
     certificates = np.asarray(work.multiply_adds[CERTIFICATE]) + start.multiply_adds[CERTIFICATE]
-    before = sum(
+    others = [
         np.asarray(counts) for name, counts in start.multiply_adds.items() if name not in (DRIVE, CERTIFICATE)
-    )
+    ]
+    before = np.sum(others, axis=0, initial=0)
     return work._replace(multiply_adds={**work.multiply_adds, START: before, CERTIFICATE: certificates})
 
 
@@ -153,7 +168,11 @@ def drive_work(problem: LassoProblem) -> int:
     return problem.n_atoms * problem.atoms.features_of_atom
 
 
-def certificate_work(problem: LassoProblem, support_size: np.ndarray | int) -> np.ndarray | int:
+@overload
+def certificate_work(problem: LassoProblem, support_size: int) -> int: ...
+@overload
+def certificate_work(problem: LassoProblem, support_size: np.ndarray) -> np.ndarray: ...
+def certificate_work(problem: LassoProblem, support_size: Any) -> Any:
     """Return the multiply-adds of one certificate of a code.
 
     The residual is computed from parts that are exact and a rest, three products for each; then come its

@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy import sparse
 
 from snn import checks
@@ -32,7 +33,7 @@ class Optimality:
     kkt_violation: np.ndarray
 
 
-def objective(problem: LassoProblem, codes: np.ndarray) -> np.ndarray:
+def objective(problem: LassoProblem, codes: ArrayLike) -> np.ndarray:
     """Return E(a) of each code, shape (n_signals,).
 
     ``E(a) = 1/2 ||s - a D||^2 + sum_i h_i(a_i)``, with ``h_i(a) = lambda_i |a|`` for the LASSO and
@@ -53,7 +54,7 @@ def objective(problem: LassoProblem, codes: np.ndarray) -> np.ndarray:
     return measure(problem, codes).objective
 
 
-def duality_gap(problem: LassoProblem, codes: np.ndarray) -> np.ndarray:
+def duality_gap(problem: LassoProblem, codes: ArrayLike) -> np.ndarray:
     """Return an upper bound on E(a) - min E of each code, shape (n_signals,).
 
     With h_i* the conjugate of h_i (`solvers.penalties`), the dual of the problem is to maximise
@@ -88,7 +89,7 @@ def duality_gap(problem: LassoProblem, codes: np.ndarray) -> np.ndarray:
     return measure(problem, codes).duality_gap
 
 
-def kkt_violation(problem: LassoProblem, codes: np.ndarray) -> np.ndarray:
+def kkt_violation(problem: LassoProblem, codes: ArrayLike) -> np.ndarray:
     """Return the largest violation of the optimality conditions of each code, shape (n_signals,).
 
     The conditions, per atom, say that a_i is a fixed point of a gradient step followed by soft
@@ -137,7 +138,7 @@ def measure(problem: LassoProblem, codes: np.ndarray | sparse.csr_array) -> Opti
 
 
 def penalty_max(
-    dictionary: np.ndarray, signals: np.ndarray, *, positive: bool = False, mask: np.ndarray | None = None
+    dictionary: ArrayLike, signals: ArrayLike, *, positive: bool = False, mask: ArrayLike | None = None
 ) -> np.ndarray:
     """Return the smallest l1 penalty at which the code of each signal is zero, shape (n_signals,).
 

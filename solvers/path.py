@@ -4,24 +4,30 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property, partial
+from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy import sparse
 from tqdm import tqdm
 
 from snn import checks
 from snn.caller_warnings import warn_caller
+from snn.html import Described, counted, number, value_range
 from solvers.active_set import solve_active_set
 from solvers.analog import solve_analog
-from solvers.conditioning import IllPosedWarning, warn_if_ill_posed
+from solvers.conditioning import IllPosedWarning, penalty_called, warn_if_ill_posed
 from solvers.fista import solve_fista
 from solvers.operations import DRIVE, OperationLedger, added
 from solvers.problem import LassoProblem
 from solvers.reference import solve_coordinate_descent
 from solvers.result import SparseCodingResult, Status
 from solvers.spiking import solve_spiking
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 METHODS: dict[str, Callable[..., SparseCodingResult]] = {
     "active_set": solve_active_set,
@@ -33,8 +39,8 @@ METHODS: dict[str, Callable[..., SparseCodingResult]] = {
 """The solvers that take a `start`."""
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class PathResult:
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
+class PathResult(Described):
     """Codes at each multiple of a penalty, with their certificates.
 
     Attributes
@@ -64,7 +70,7 @@ class PathResult:
     kkt_violation: np.ndarray
     status: np.ndarray
     n_steps: np.ndarray
-    results: tuple[SparseCodingResult, ...] = field(repr=False)
+    results: tuple[SparseCodingResult, ...]
 
     def __post_init__(self) -> None:
         checks.freeze_arrays(self)
@@ -77,12 +83,32 @@ class PathResult:
     @cached_property
     def operations(self) -> OperationLedger:
         """What each signal took at all multiples, part by part; arrays of shape (n_signals,)."""
-        return added([result.operations for result in self.results], once=(DRIVE,))
+        ledgers = [result.operations for result in self.results if result.operations is not None]
+        return added(ledgers, once=(DRIVE,))
 
     @property
     def support_size(self) -> np.ndarray:
         """Number of non-zero entries of each code, shape (n_multiples, n_signals)."""
         return np.stack([np.diff(codes.indptr) for codes in self.sparse_codes])
+
+    def plot(self, ax: Axes | None = None, *, signal: int = 0) -> Axes:
+        """Draw the code of one signal against the penalty: `CodePathDisplay`."""
+        from solvers import plotting  # here: results come before their plots
+
+        return plotting.code_path(self, signal=signal, ax=ax)
+
+    def _facts(self) -> dict[str, str]:
+        n_converged = int(np.count_nonzero(self.status == Status.CONVERGED))
+        return {
+            "method": self.method,
+            "multiples of the penalty": f"{number(len(self.multiples))}, {value_range(self.multiples)}",
+            "signals": number(self.status.shape[1]),
+            "atoms": number(self.sparse_codes[0].shape[1]),
+            "converged": f"{n_converged:,} of {counted(self.status.size, 'code')}, tol {self.tol:g}",
+            "certified gap": value_range(np.stack([result.relative_gap for result in self.results]))
+            + " of 1/2 ||signal||²",
+            "support": value_range(self.support_size),
+        }
 
     @property
     def converged(self) -> bool:
@@ -92,7 +118,7 @@ class PathResult:
 
 def path(
     problem: LassoProblem,
-    multiples: np.ndarray | None = None,
+    multiples: ArrayLike | None = None,
     *,
     n_multiples: int = 100,
     smallest: float = 1e-3,
@@ -179,7 +205,7 @@ def path(
     results: list[SparseCodingResult] = []
     units = np.ones(problem.n_atoms)
     warn_if_ill_posed(problem)
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), penalty_called(None):
         # There is one warning for all: above, and below.
         warnings.simplefilter("ignore", IllPosedWarning)
         warnings.filterwarnings("ignore", category=UserWarning, message=f"{method}: .* did not reach")
@@ -224,7 +250,7 @@ def _default_multiples(problem: LassoProblem, n_multiples: int, smallest: float)
     return np.geomspace(largest, largest * smallest, n_multiples)
 
 
-def _checked_multiples(multiples: np.ndarray) -> np.ndarray:
+def _checked_multiples(multiples: ArrayLike) -> np.ndarray:
     multiples = checks.real_array("multiples", multiples, shape=(None,), meaning="one number a penalty")
     if multiples.min() <= 0.0:
         raise ValueError(f"multiples must be positive; got {multiples.min()}")

@@ -17,14 +17,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from snn import checks
 from solvers._kernels.precision import SMALLEST, UNIT_ROUNDOFF, WITHIN
 from solvers.penalty import (
     Penalty,
+    bound,
     clipped,
     each,
     first_wrong,
@@ -55,6 +57,10 @@ class L1(Penalty):
 
     weights: float | np.ndarray
 
+    if TYPE_CHECKING:  # what is accepted is more than what is kept
+
+        def __init__(self, weights: ArrayLike) -> None: ...
+
     is_elastic_net = True
 
     def __post_init__(self) -> None:
@@ -71,12 +77,12 @@ class L1(Penalty):
     @property
     def l1_weights(self) -> np.ndarray:
         """The weight of ``|a_i|``, shape (n_atoms,)."""
-        return self.weights
+        return bound(self.weights)
 
     @cached_property
     def curvatures(self) -> np.ndarray:
         """Zeros, shape (n_atoms,)."""
-        return checks.read_only(np.zeros(len(self.weights)))
+        return checks.read_only(np.zeros(len(self.l1_weights)))
 
     def bound_to(self, squared_norms: np.ndarray) -> L1:
         """See `Penalty`."""
@@ -84,7 +90,7 @@ class L1(Penalty):
 
     def at(self, atoms: np.ndarray) -> L1:
         """See `Penalty`."""
-        return L1._of(self.weights.take(atoms))
+        return L1._of(self.l1_weights.take(atoms))
 
     def rescaled(self, units: np.ndarray, objective_unit: float) -> L1:
         """See `Penalty`."""
@@ -96,7 +102,7 @@ class L1(Penalty):
 
     def proximal_step(self, points: np.ndarray, *, positive: bool, out: np.ndarray) -> None:
         """See `Penalty`."""
-        threshold(points, self.weights, positive, out)
+        threshold(points, self.l1_weights, positive, out)
 
     def dual_multiple(
         self, reach: np.ndarray, along_signal: np.ndarray, squared_residual: np.ndarray
@@ -156,6 +162,10 @@ class ElasticNet(Penalty):
     l1: float | np.ndarray
     l2: float | np.ndarray
 
+    if TYPE_CHECKING:  # what is accepted is more than what is kept
+
+        def __init__(self, l1: ArrayLike, l2: ArrayLike) -> None: ...
+
     is_elastic_net = True
 
     def __post_init__(self) -> None:
@@ -176,12 +186,12 @@ class ElasticNet(Penalty):
     @property
     def l1_weights(self) -> np.ndarray:
         """The weight of ``|a_i|``, shape (n_atoms,)."""
-        return self.l1
+        return bound(self.l1)
 
     @property
     def curvatures(self) -> np.ndarray:
         """The quadratic penalty m_i of ``m_i / 2 a_i^2``, shape (n_atoms,)."""
-        return self.l2
+        return bound(self.l2)
 
     def bound_to(self, squared_norms: np.ndarray) -> ElasticNet:
         """See `Penalty`."""
@@ -200,7 +210,7 @@ class ElasticNet(Penalty):
 
     def at(self, atoms: np.ndarray) -> ElasticNet:
         """See `Penalty`."""
-        return ElasticNet._of(self.l1.take(atoms), self.l2.take(atoms))
+        return ElasticNet._of(self.l1_weights.take(atoms), self.curvatures.take(atoms))
 
     def rescaled(self, units: np.ndarray, objective_unit: float) -> ElasticNet:
         """See `Penalty`."""
@@ -212,7 +222,7 @@ class ElasticNet(Penalty):
 
     def proximal_step(self, points: np.ndarray, *, positive: bool, out: np.ndarray) -> None:
         """See `Penalty`: ``T(point, l1) / (1 + l2)``."""
-        threshold(points, self.l1, positive, out)
+        threshold(points, self.l1_weights, positive, out)
         out /= 1.0 + self.l2
 
     def dual_multiple(
@@ -226,21 +236,22 @@ class ElasticNet(Penalty):
         zero, in at most as many steps as there are atoms beyond their k_i.
         """
         multiple = unconstrained_multiple(along_signal, squared_residual)
-        flat = self.l2 == 0.0
+        l1, l2 = self.l1_weights, self.curvatures
+        flat = l2 == 0.0
         if flat.any():
-            largest = (reach[:, flat] / self.l1[flat]).max(axis=1, initial=SMALLEST)
+            largest = (reach[:, flat] / l1[flat]).max(axis=1, initial=SMALLEST)
             multiple = np.minimum(multiple, WITHIN / largest)
-        signal, atom = np.nonzero((multiple[:, np.newaxis] * reach > self.l1) & ~flat)
+        signal, atom = np.nonzero((multiple[:, np.newaxis] * reach > l1) & ~flat)
         pull = reach[signal, atom]
-        start = self.l1[atom] / pull
-        slope = (pull / np.sqrt(self.l2[atom])) ** 2
+        start = l1[atom] / pull
+        slope = (pull / np.sqrt(l2[atom])) ** 2
         n_beyond = -1
         while True:
             beyond = multiple[signal] > start
             # Atoms only ever leave, so that an equal number is the same set.
             if np.count_nonzero(beyond) in (0, n_beyond):
                 return multiple
-            n_beyond = np.count_nonzero(beyond)
+            n_beyond = int(np.count_nonzero(beyond))
             slopes = np.where(beyond, slope, 0.0)
             along = along_signal + np.bincount(signal, slopes * start, len(reach))
             across = squared_residual + np.bincount(signal, slopes, len(reach))
@@ -264,7 +275,7 @@ class ElasticNet(Penalty):
         return np.maximum(low, self._slack_at(codes, multiples * (correlations + errors), positive))
 
     def _slack_at(self, codes: np.ndarray, points: np.ndarray, positive: bool) -> np.ndarray:
-        within = np.where(self.l2 == 0.0, points, clipped(points, self.l1, positive))
+        within = np.where(self.l2 == 0.0, points, clipped(points, self.l1_weights, positive))
         along = np.where(codes < 0.0, -within, within)
         pull, excess = self.l2 * codes, points - within
         distance = np.abs(pull - excess) + (4.0 * UNIT_ROUNDOFF) * (np.abs(pull) + np.abs(excess))

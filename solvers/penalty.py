@@ -140,6 +140,12 @@ class Penalty(ABC):
         return np.subtract(reach, self.l1_weights, out=out)
 
 
+def bound(parameter: float | np.ndarray) -> np.ndarray:
+    """Return a parameter of a penalty that is bound to atoms: an array."""
+    assert isinstance(parameter, np.ndarray)
+    return parameter
+
+
 def one_or_each(name: str, value: Any) -> float | np.ndarray:
     """Return a finite number, or a read-only array of them."""
     if isinstance(value, numbers.Real) or (isinstance(value, np.ndarray) and value.ndim == 0):
@@ -156,7 +162,7 @@ def require_positive(name: str, value: float | np.ndarray) -> None:
 
 def first_wrong(value: float | np.ndarray, wrong: np.ndarray) -> str:
     """Return the first wrong number, and where it is, for a message."""
-    if np.ndim(value) == 0:
+    if not isinstance(value, np.ndarray):
         return f"{value}"
     place = int(np.argmax(wrong))
     return f"{value[place]} at [{place}]"
@@ -164,7 +170,7 @@ def first_wrong(value: float | np.ndarray, wrong: np.ndarray) -> str:
 
 def each(name: str, value: float | np.ndarray, n_atoms: int) -> np.ndarray:
     """Return one number an atom."""
-    if np.ndim(value) == 0:
+    if not isinstance(value, np.ndarray):
         return checks.read_only(np.full(n_atoms, value))
     if len(value) != n_atoms:
         raise ValueError(f"{name} must have shape ({n_atoms},), one number an atom; got shape {value.shape}")

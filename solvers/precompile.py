@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from itertools import product
+from typing import Any
 
 import numpy as np
 
@@ -40,8 +42,9 @@ def tasks() -> precompile.Tasks:
         ConvolutionalDictionary(rng.standard_normal((2, 3, 3)), (5, 5), 2),
         rng.standard_normal((1, 25)),
     )
-    runs = {}
-    for (dictionary, signals), positive in product((dense, convolutional), (True, False)):
+    runs: dict[str, Callable[[], object]] = {}
+    cases: tuple[Any, ...] = (dense, convolutional)
+    for (dictionary, signals), positive in product(cases, (True, False)):
         problem = LassoProblem(dictionary, signals, 0.5, positive=positive)
         form = "convolutional " if dictionary is convolutional[0] else ""
         form += "CLASSO" if positive else "LASSO"

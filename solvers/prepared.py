@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import numpy as np
+from numpy.typing import ArrayLike
 
+from snn.html import Described
 from solvers.convolution import ConvolutionalDictionary
 from solvers.penalty import Penalty
 from solvers.problem import LassoProblem
 from solvers.setup import ProblemSetup
 
 
-class PreparedLasso:
+class PreparedLasso(Described):
     """A dictionary and a penalty, checked once, with what every solver would compute of them anew.
 
     A `LassoProblem` checks its dictionary, and solvers compute norms, a Gram matrix or an eigenvalue of it.
@@ -54,13 +55,13 @@ class PreparedLasso:
 
     def __init__(
         self,
-        dictionary: np.ndarray | ConvolutionalDictionary,
-        penalty: float | np.ndarray | Penalty,
+        dictionary: ArrayLike | ConvolutionalDictionary,
+        penalty: float | ArrayLike | Penalty,
         *,
         positive: bool = False,
-        gram: np.ndarray | None = None,
-        mask: np.ndarray | None = None,
-        feature_weights: np.ndarray | None = None,
+        gram: ArrayLike | None = None,
+        mask: ArrayLike | None = None,
+        feature_weights: ArrayLike | None = None,
     ) -> None:
         self.setup = ProblemSetup(
             dictionary, penalty, positive=positive, gram=gram, mask=mask, weights=feature_weights
@@ -69,12 +70,15 @@ class PreparedLasso:
             # Computed now, not with the first signal.
             _ = self.setup.weighted.gram
 
+    def _facts(self) -> dict[str, str]:
+        return dict(self.setup._facts())
+
     def with_signals(
         self,
-        signals: np.ndarray,
+        signals: ArrayLike,
         *,
-        mask: np.ndarray | None = None,
-        feature_weights: np.ndarray | None = None,
+        mask: ArrayLike | None = None,
+        feature_weights: ArrayLike | None = None,
     ) -> LassoProblem:
         """Return the problem of some signals; nothing but the signals is checked.
 

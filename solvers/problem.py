@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy import sparse
 
 from snn import checks
+from snn.html import Described, number, value_range
 from solvers.convolution import ConvolutionalDictionary
 from solvers.dictionaries import Dictionary
 from solvers.penalty import Penalty
 from solvers.setup import ProblemSetup
 from solvers.signals import Signals, checked_signals
 
+# Products of numbers that a description may take: some milliseconds.
+CHEAP = 2**22
 
-@dataclass(frozen=True, eq=False, init=False)
-class LassoProblem:
+
+@dataclass(frozen=True, eq=False, init=False, repr=False)
+class LassoProblem(Described):
     """Sparse coding of signals in a dictionary with an l1 penalty, or with that of the elastic net.
 
     For each signal s (a row of `signals`), with the atoms d_i (the rows of `dictionary`), find the
@@ -74,26 +80,26 @@ class LassoProblem:
     penalty: Penalty
     """An `L1` or another penalty object, with one number an atom."""
     positive: bool
-    atoms: Dictionary = field(repr=False)
+    atoms: Dictionary
     """The dictionary by its products: a `DenseDictionary` of the array, or the convolutional one itself."""
     energies: np.ndarray
     """1/2 ||s||^2, or 1/2 sum_j w_j s_j^2, shape (n_signals,): the objective of the zero code, and the scale
     of `tol`."""
     feature_weights: np.ndarray | None
     """w, as bools where it is a mask; shape (n_features,) or (n_signals, n_features)."""
-    setup: ProblemSetup = field(repr=False)
+    setup: ProblemSetup
     """Dictionary and penalty, with what was computed of them; other problems may share it."""
 
     def __init__(
         self,
-        dictionary: np.ndarray | ConvolutionalDictionary,
-        signals: np.ndarray,
-        penalty: float | np.ndarray | Penalty,
+        dictionary: ArrayLike | ConvolutionalDictionary,
+        signals: ArrayLike,
+        penalty: float | ArrayLike | Penalty,
         *,
         positive: bool = False,
-        gram: np.ndarray | None = None,
-        mask: np.ndarray | None = None,
-        feature_weights: np.ndarray | None = None,
+        gram: ArrayLike | None = None,
+        mask: ArrayLike | None = None,
+        feature_weights: ArrayLike | None = None,
     ) -> None:
         setup = ProblemSetup(dictionary, penalty, positive=positive, gram=gram)
         self._fill(setup, checked_signals(signals, setup.atoms, mask=mask, weights=feature_weights))
@@ -102,10 +108,10 @@ class LassoProblem:
     def of_setup(
         cls,
         setup: ProblemSetup,
-        signals: np.ndarray,
+        signals: ArrayLike,
         *,
-        mask: np.ndarray | None = None,
-        feature_weights: np.ndarray | None = None,
+        mask: ArrayLike | None = None,
+        feature_weights: ArrayLike | None = None,
     ) -> LassoProblem:
         """Return the problem of signals in a dictionary that was checked before.
 
@@ -129,6 +135,37 @@ class LassoProblem:
             setup, checked_signals(signals, setup.atoms, mask=mask, weights=feature_weights, shared=shared)
         )
         return problem
+
+    def _facts(self) -> dict[str, str]:
+        setup = self.setup._facts()
+        facts = {"signals": f"{number(self.n_signals)}{', sparse' if sparse.issparse(self.signals) else ''}"}
+        for name, fact in setup.items():
+            facts[name] = fact
+            if name == "penalty" and self._is_cheap:
+                facts["penalty / maximum"] = value_range(self._penalty_shares())
+        weights = self.feature_weights
+        if weights is not None and weights.ndim == 2:
+            known = ""
+            if weights.size <= CHEAP:
+                share = np.count_nonzero(weights) / weights.size
+                known = f", {100.0 * share:.3g} % of all features known"
+            kind = "mask" if weights.dtype == np.bool_ else "feature weights"
+            facts[kind] = f"one for each signal{known}"
+        return facts
+
+    @property
+    def _is_cheap(self) -> bool:
+        """True if the correlations are small, and known or soon computed."""
+        n_products = self.n_signals * self.n_atoms
+        if "correlations" not in vars(self):
+            n_products *= self.atoms.features_of_atom
+        return n_products <= CHEAP
+
+    def _penalty_shares(self) -> np.ndarray:
+        """Return the penalty as a share of that at which the code is zero, of each signal that has one."""
+        reach = self.correlations if self.positive else np.abs(self.correlations)
+        factors = self.penalty.maximum(reach)
+        return 1.0 / factors[factors > 0.0]
 
     def _fill(self, setup: ProblemSetup, signals: Signals) -> None:
         weights = signals.weights
@@ -292,7 +329,7 @@ class LassoProblem:
 
     def dense_signals(self) -> np.ndarray:
         """Return the signals as an array; of sparse ones a copy, which takes few of them at a time."""
-        if sparse.issparse(self.signals):
+        if not isinstance(self.signals, np.ndarray):
             return checks.read_only(self.signals.toarray())
         return self.signals
 
@@ -325,10 +362,10 @@ class LassoProblem:
 
     def with_signals(
         self,
-        signals: np.ndarray,
+        signals: ArrayLike,
         *,
-        mask: np.ndarray | None = None,
-        feature_weights: np.ndarray | None = None,
+        mask: ArrayLike | None = None,
+        feature_weights: ArrayLike | None = None,
     ) -> LassoProblem:
         """Return the problem of other signals; dictionary and penalty are shared, not checked again.
 
@@ -347,7 +384,7 @@ class LassoProblem:
         """
         return LassoProblem.of_setup(self.setup.copy(), signals, mask=mask, feature_weights=feature_weights)
 
-    def with_penalty(self, penalty: float | np.ndarray | Penalty) -> LassoProblem:
+    def with_penalty(self, penalty: float | ArrayLike | Penalty) -> LassoProblem:
         """Return the problem with another penalty; all else is shared, not checked again.
 
         Parameters
@@ -367,7 +404,7 @@ class LassoProblem:
             vars(other).update(correlations=self.correlations)
         return other
 
-    def subset(self, which: np.ndarray | slice) -> LassoProblem:
+    def subset(self, which: ArrayLike | Sequence[int] | slice) -> LassoProblem:
         """Return the problem of some of the signals; the dictionary is shared, not checked again.
 
         Parameters
@@ -395,7 +432,7 @@ class LassoProblem:
             vars(part).update(correlations=_rows(self.correlations, which))
         return part
 
-    def _selection(self, which: np.ndarray) -> np.ndarray:
+    def _selection(self, which: ArrayLike | Sequence[int]) -> np.ndarray:
         """Return the numbers or the mask of signals that `which` is, checked."""
         selection = np.asarray(which)
         if selection.size and selection.dtype.kind not in "iub":

@@ -14,6 +14,7 @@ from joblib import effective_n_jobs
 from scipy import sparse
 
 from snn import checks
+from solvers.conditioning import warn_if_ill_posed
 from solvers.masks import solve_groups
 from solvers.operations import AT_LEAST, AT_MOST, CERTIFICATE, METHOD, Work, certificate_work
 from solvers.optimality import measure
@@ -95,6 +96,7 @@ def solve_coordinate_descent(
     max_iter = checks.positive_integer("max_iter", max_iter)
     n_jobs = checks.worker_count("n_jobs", n_jobs)
     progress = checks.flag("progress", progress)
+    warn_if_ill_posed(problem)
 
     limit = f"max_iter={max_iter} sweeps"
     if problem.has_own_weights:
@@ -112,6 +114,7 @@ def solve_coordinate_descent(
         method="coordinate_descent",
         tol=tol,
         n_steps=n_steps,
+        kind=SparseCodingResult,
         limit=limit,
         work=work._replace(bound=AT_MOST),
     )
@@ -173,6 +176,7 @@ def solve_lars(
     max_iter = checks.positive_integer("max_iter", max_iter)
     n_jobs = checks.worker_count("n_jobs", n_jobs)
     progress = checks.flag("progress", progress)
+    warn_if_ill_posed(problem)
 
     limit = f"max_iter={max_iter} steps, or the path ended early"
     if problem.has_own_weights:
@@ -188,6 +192,7 @@ def solve_lars(
         method="lars",
         tol=tol,
         n_steps=n_steps,
+        kind=SparseCodingResult,
         limit=limit,
         work=work._replace(bound=AT_LEAST),
     )
@@ -303,7 +308,7 @@ def _descend(
 ) -> _Solved:
     from sklearn.linear_model import Lasso
 
-    n_certificate_products = certificate_work(problem, np.count_nonzero(start))
+    n_certificate_products = certificate_work(problem, int(np.count_nonzero(start)))
     if measure(problem, start[np.newaxis]).duality_gap[0] <= tol * problem.energies[0]:
         return _Solved(start, 0, 0, n_certificate_products)
     length = np.sqrt(2.0 * problem.energies[0])
@@ -329,7 +334,7 @@ def _descend(
         n_sweeps += int(model.n_iter_)
         n_products += work_of_fit + int(model.n_iter_) * work_of_sweep
         code = model.coef_ * scaled.factors * length
-        n_certificate_products += certificate_work(problem, np.count_nonzero(code))
+        n_certificate_products += certificate_work(problem, int(np.count_nonzero(code)))
         gap = measure(problem, code[np.newaxis]).duality_gap[0]
         sklearn_tol *= 0.1
         # Below this scikit-learn's gap, a difference of numbers near one, is rounding.

@@ -8,6 +8,7 @@ from snn.clock_driven import ClockDrivenRun
 from snn.digital import DigitalNetwork
 from snn.digital.run import DigitalRun
 from snn.event_driven import EventDrivenRun
+from snn.weights.protocol import KernelForm
 from solvers._kernels.refinement import (
     DONE,
     GOES_ON,
@@ -91,7 +92,8 @@ class RefinedCodes:
         self._max_duration, self._refine = max_duration, refine
         self._looks = np.zeros(n_signals, dtype=LOOK)
         self._looks["target"] = SAFELY * tol * problem.energies
-        self._codes = Codes(*np.zeros((3, n_signals, n_atoms)), width=np.ones((n_signals, n_atoms)))
+        offset, best, before = np.zeros((3, n_signals, n_atoms))
+        self._codes = Codes(offset, best, before, width=np.ones((n_signals, n_atoms)))
         if start is not None:
             self._codes.best[:] = start
             network.gram.store(np.flatnonzero(start.any(axis=0)))
@@ -99,6 +101,7 @@ class RefinedCodes:
         self._soma_bias = np.zeros((n_signals, network.n_neurons))
         self._n_steps_before = np.zeros(n_signals, dtype=np.int64)
         self._time_step = time_step if digital is None else digital.time_step
+        self.run: EventDrivenRun | ClockDrivenRun | DigitalRun
         if digital is not None:
             self.run = DigitalRun(
                 digital, self._soma_bias, window_moments=True, lowest_drive=LOWEST_DIGITAL_DRIVE
@@ -128,7 +131,9 @@ class RefinedCodes:
     @property
     def n_steps(self) -> np.ndarray:
         """Steps of the clock of each signal, of all stages; 0 of exact runs."""
-        return self._n_steps_before if self._time_step is None else self._n_steps_before + self.run.steps
+        if isinstance(self.run, EventDrivenRun):
+            return self._n_steps_before
+        return self._n_steps_before + self.run.steps
 
     @property
     def scale(self) -> np.ndarray:
@@ -197,6 +202,7 @@ class RefinedCodes:
 
     def _advance_within(self, max_spikes: int) -> None:
         """Advance each network to its next look, or to the spike at which it has so many."""
+        assert isinstance(self.run, EventDrivenRun)
         for signal in self.active:
             left = max_spikes - int(self.run.spike_counts[signal].sum())
             one = np.array([signal])
@@ -211,7 +217,7 @@ class RefinedCodes:
         self.active = signals
         self._go_on()
 
-    def _weights(self) -> tuple:
+    def _weights(self) -> KernelForm:
         """The weights between the positive neurons of all atoms, as they are now."""
         return self._inhibition.kernel_form()
 
@@ -219,7 +225,7 @@ class RefinedCodes:
         status = self._looks["status"][self.active]
         restarting = self.active[status == STAGE_ENDED]
         if len(restarting):
-            if self._time_step is not None:
+            if not isinstance(self.run, EventDrivenRun):
                 self._n_steps_before[restarting] += self.run.steps[restarting]
             self.run.restart(restarting)
         self.active = self.active[status != DONE]

@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from copy import copy
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import IntEnum
 from functools import cached_property, lru_cache
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import numpy as np
 from scipy import sparse
 
 from snn import checks
 from snn.caller_warnings import warn_caller
+from snn.html import Described, counted, number, value_range
 from solvers._kernels.batch import CompressedRows, nonzero_entries
 from solvers.certificate import certify
+from solvers.conditioning import warn_if_all_zero
+from solvers.joining import LARGEST_INDEX
 from solvers.operations import (
     CERTIFICATE,
     DRIVE,
+    SIGNS,
     OperationLedger,
     Work,
     certificate_work,
@@ -27,8 +31,10 @@ from solvers.operations import (
 from solvers.optimality import Optimality
 from solvers.problem import LassoProblem
 
-# The largest of the 32-bit indices of sparse matrices.
-LARGEST_INDEX = np.iinfo(np.int32).max
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+Result = TypeVar("Result", bound="SparseCodingResult")
 
 
 class Status(IntEnum):
@@ -40,8 +46,8 @@ class Status(IntEnum):
     """The solver stopped at its limit of steps or time with a larger gap."""
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class SparseCodingResult:
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
+class SparseCodingResult(Described):
     """Codes with their certificates, the figures of `solvers.optimality`, whatever the solver.
 
     Attributes
@@ -56,6 +62,8 @@ class SparseCodingResult:
         E(a).
     duality_gap : ndarray, shape (n_signals,)
         Upper bound on E(a) - min E.
+    energies : ndarray, shape (n_signals,)
+        1/2 ||signal||^2, the unit of `tol`; of the known features, with their weights.
     kkt_violation : ndarray, shape (n_signals,)
         Largest violation of the optimality conditions, in the units of the correlations.
     status : ndarray of int, shape (n_signals,)
@@ -71,10 +79,14 @@ class SparseCodingResult:
     sparse_codes: sparse.csr_array
     objective: np.ndarray
     duality_gap: np.ndarray
+    energies: np.ndarray
     kkt_violation: np.ndarray
     status: np.ndarray
     n_steps: np.ndarray
-    work: Work | None = field(default=None, repr=False)
+    work: Work | None = None
+
+    STEPS: ClassVar[str] = "iterations"
+    """What `n_steps` counts."""
 
     def __post_init__(self) -> None:
         for value in vars(self).values():
@@ -98,6 +110,12 @@ class SparseCodingResult:
         return None if self.work is None else ledger_of(self.work)
 
     @property
+    def relative_gap(self) -> np.ndarray:
+        """`duality_gap` in the unit of `tol`, shape (n_signals,): of 1/2 ||signal||^2; 0 where both are 0."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.where(self.duality_gap == 0.0, 0.0, self.duality_gap / self.energies)
+
+    @property
     def converged(self) -> bool:
         """True if every signal reached `tol`."""
         return bool((self.status == Status.CONVERGED).all())
@@ -118,6 +136,29 @@ class SparseCodingResult:
     def support_size(self) -> np.ndarray:
         """Number of non-zero entries of each code, shape (n_signals,)."""
         return np.diff(self.sparse_codes.indptr)
+
+    def plot(self, ax: Axes | None = None, *, signal: int = 0) -> Axes:
+        """Draw the code of one signal, with its certificate: `solvers.plotting.code`."""
+        from solvers import plotting  # here: results come before their plots
+
+        return plotting.code(self, signal=signal, ax=ax)
+
+    def _facts(self) -> dict[str, str]:
+        n_signals, n_atoms = self.sparse_codes.shape
+        n_converged = int(np.count_nonzero(self.status == Status.CONVERGED))
+        work = {}
+        if self.work is not None:
+            total = sum(int(np.sum(counts)) for counts in self.work.multiply_adds.values())
+            work = {"multiply-adds": SIGNS[self.work.bound] + number(total)}
+        return {
+            "method": self.method,
+            "converged": f"{n_converged:,} of {counted(n_signals, 'signal')}, tol {self.tol:g}",
+            "certified gap": f"{value_range(self.relative_gap)} of 1/2 ||signal||²",
+            "objective": value_range(self.objective),
+            "support": f"{value_range(self.support_size)} of {counted(n_atoms, 'atom')}",
+            self.STEPS: number(int(self.n_steps.sum())),
+            **work,
+        }
 
 
 def as_sparse(rows: np.ndarray | sparse.csr_array) -> sparse.csr_array:
@@ -165,22 +206,6 @@ def compressed_rows(shape: tuple[int, int], rows: CompressedRows) -> sparse.csr_
     return matrix
 
 
-def joined_rows(parts: Sequence[CompressedRows]) -> CompressedRows:
-    """Return the rows of several parts, one after the other.
-
-    Parameters
-    ----------
-    parts : sequence of CompressedRows
-        The parts.
-    """
-    lengths = np.concatenate([np.diff(part.pointers) for part in parts])
-    pointers = np.concatenate([[0], np.cumsum(lengths)])
-    if pointers[-1] <= LARGEST_INDEX:
-        pointers = pointers.astype(np.int32)
-    columns, values = (np.concatenate([part[k] for part in parts]) for k in (1, 2))
-    return CompressedRows(pointers, columns, values)
-
-
 @lru_cache(maxsize=64)
 def _empty_rows(shape: tuple[int, int]) -> sparse.csr_array:
     matrix = sparse.csr_array(shape)
@@ -205,11 +230,12 @@ def certified_result(
     n_steps: np.ndarray,
     limit: str | None,
     optimality: Optimality | None = None,
-    kind: type[SparseCodingResult] = SparseCodingResult,
+    kind: type[Result],
     work: Work | None = None,
-    **more: object,
-) -> SparseCodingResult:
-    """Return the result for `codes`; warn of signals that missed `tol` within the `limit` named.
+    **more: Any,
+) -> Result:
+    """Return the result for `codes`; warn of signals that missed `tol` within the `limit` named, and if all
+    codes are zero.
 
     Parameters
     ----------
@@ -218,11 +244,11 @@ def certified_result(
     method, tol, n_steps
         As in the result.
     limit : str or None
-        What ended the solver, for the warning; None where there is to be none.
+        What ended the solver, for the warning; None where there is to be no warning at all.
     optimality : Optimality, optional
         The certificates of these codes, where they were measured before.
-    kind : type, default SparseCodingResult
-        Class of the result.
+    kind : type
+        Class of the result: `SparseCodingResult`, or one that adds to it.
     work : Work, optional
         The multiply-adds of the solver; those of the drive are added, and those of the certificates that are
         measured here.
@@ -236,6 +262,8 @@ def certified_result(
         optimality = certify(problem, codes)
         if work is not None:
             work = _with_certificates(work, problem, codes)
+    if limit is not None:
+        warn_if_all_zero(problem, codes)
     # A gap that is not a number misses `tol`, too.
     missed = ~(optimality.duality_gap <= tol * problem.energies)
     if limit is not None and missed.any():
@@ -252,6 +280,7 @@ def certified_result(
         sparse_codes=codes,
         objective=optimality.objective,
         duality_gap=optimality.duality_gap,
+        energies=problem.energies,
         kkt_violation=optimality.kkt_violation,
         status=np.where(missed, int(Status.LIMIT_REACHED), int(Status.CONVERGED)),
         n_steps=n_steps,
@@ -266,6 +295,6 @@ def _with_drive(work: Work, problem: LassoProblem) -> Work:
 
 
 def _with_certificates(work: Work, problem: LassoProblem, codes: sparse.csr_array) -> Work:
-    before = work.multiply_adds.get(CERTIFICATE, 0)
+    before = np.asarray(work.multiply_adds.get(CERTIFICATE, 0))
     certificates = before + certificate_work(problem, np.diff(codes.indptr))
     return work._replace(multiply_adds={**work.multiply_adds, CERTIFICATE: certificates})

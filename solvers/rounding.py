@@ -11,16 +11,18 @@ Higham (2002), Accuracy and Stability of Numerical Algorithms, 2nd edition, sect
 
 from __future__ import annotations
 
-from typing import TypeVar
+from typing import Any, overload
 
 import numpy as np
 
 from solvers._kernels.precision import KEPT_BITS, LONGEST_SUM, SLACK, SPARE_OPERATIONS, UNIT_ROUNDOFF
 
-Count = TypeVar("Count", int, np.ndarray)
 
-
-def gamma(n_operations: Count) -> Count:
+@overload
+def gamma(n_operations: int) -> float: ...
+@overload
+def gamma(n_operations: np.ndarray) -> np.ndarray: ...
+def gamma(n_operations: Any) -> Any:
     """Return the bound on the relative error of so many operations, and of a few more."""
     return (SLACK * UNIT_ROUNDOFF) * (n_operations + SPARE_OPERATIONS)
 

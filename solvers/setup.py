@@ -7,8 +7,10 @@ from copy import copy
 from typing import Any, TypeVar
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from snn import checks
+from snn.html import Described, memory, value_range
 from solvers.convolution import ConvolutionalDictionary
 from solvers.dictionaries import dictionary_of
 from solvers.penalties import penalty_of
@@ -18,7 +20,7 @@ from solvers.signals import feature_weights, require_weighted_norms
 Made = TypeVar("Made")
 
 
-class ProblemSetup:
+class ProblemSetup(Described):
     """Dictionary and penalty of problems, checked, and what solvers compute of these alone.
 
     Parameters
@@ -42,13 +44,13 @@ class ProblemSetup:
 
     def __init__(
         self,
-        dictionary: np.ndarray | ConvolutionalDictionary,
-        penalty: float | np.ndarray | Penalty,
+        dictionary: ArrayLike | ConvolutionalDictionary,
+        penalty: float | ArrayLike | Penalty,
         *,
         positive: bool,
-        gram: np.ndarray | None = None,
-        mask: np.ndarray | None = None,
-        weights: np.ndarray | None = None,
+        gram: ArrayLike | None = None,
+        mask: ArrayLike | None = None,
+        weights: ArrayLike | None = None,
     ) -> None:
         self.atoms = dictionary_of(dictionary)
         self.atoms.require_norms()
@@ -59,7 +61,25 @@ class ProblemSetup:
         if self.feature_weights is not None:
             require_weighted_norms(self.atoms, self.feature_weights)
         self._weighted: ProblemSetup | None = None
-        self._kept: dict[Callable, Any] = {}
+        self._kept: dict[Callable[..., Any], Any] = {}
+
+    def _facts(self) -> dict[str, str]:
+        penalty = f"{type(self.penalty).__name__}, {value_range(self.penalty.l1_weights)}"
+        if self.curvatures.any():
+            penalty += f", quadratic {value_range(self.curvatures)}"
+        facts = {
+            **self.atoms._facts(),
+            "penalty": penalty,
+            "codes": "not negative" if self.positive else "of any sign",
+        }
+        if self.feature_weights is not None:
+            facts["mask" if self.feature_weights.dtype == np.bool_ else "feature weights"] = (
+                f"one for all signals, {int(np.count_nonzero(self.feature_weights)):,} of "
+                f"{self.feature_weights.size:,} features known"
+            )
+        if self.has_gram or self.weighted_has_gram:
+            facts["Gram matrix"] = memory(8 * self.n_atoms**2)
+        return facts
 
     @property
     def gram(self) -> np.ndarray:
@@ -143,7 +163,7 @@ class ProblemSetup:
         other.feature_weights, other._weighted = weights, None
         return other
 
-    def with_penalty(self, penalty: float | np.ndarray | Penalty) -> ProblemSetup:
+    def with_penalty(self, penalty: float | ArrayLike | Penalty) -> ProblemSetup:
         """Return a setup with another penalty, and the Gram matrix if there is one.
 
         Parameters

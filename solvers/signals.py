@@ -174,7 +174,9 @@ def checked_signals(
     if is_sparse:
         values = _compressed(signals, atoms)
     else:
-        values = checks.float_array("signals", signals, shape=(None, None), meaning="(n_signals, n_features)")
+        one = "; for one signal pass signal[np.newaxis]" if np.ndim(signals) == 1 else ""
+        meaning = f"(n_signals, n_features){one}"
+        values = checks.float_array("signals", signals, shape=(None, None), meaning=meaning)
     n_signals, n_features = values.shape
     if n_features != atoms.shape[1]:
         raise ValueError(f"dictionary has {atoms.shape[1]} features but signals have {n_features}")

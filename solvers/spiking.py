@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import cached_property, partial
+from typing import Any, ClassVar
 
 import numpy as np
 from joblib import effective_n_jobs
@@ -11,16 +13,18 @@ from scipy import sparse
 
 from snn import OperationCounts, checks
 from snn.clock_driven import checked_step
+from snn.html import value_range
 from solvers._kernels.batch import CompressedRows
 from solvers.certificate import certify
 from solvers.conditioning import warn_if_ill_posed
 from solvers.gram import gram_of
+from solvers.joining import joined
 from solvers.masks import groups_of, solve_groups, with_shared_mask
 from solvers.operations import OperationLedger, Work, ledger_of
 from solvers.problem import LassoProblem
 from solvers.progress import progress_bar
 from solvers.result import SparseCodingResult, as_sparse, certified_result, compressed_rows
-from solvers.spiking_batches import joined, polish_batch, read_batch, read_smooth_batch
+from solvers.spiking_batches import Outcome, polish_batch, read_batch, read_smooth_batch
 from solvers.spiking_network import LassoNetwork, spike_rates
 from solvers.start import Start, start_codes
 from solvers.workers import batch_slices, spread
@@ -28,7 +32,7 @@ from solvers.workers import batch_slices, spread
 READOUTS = ("smooth", "rate", "current")
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class SpikingCodingResult(SparseCodingResult):
     """As `SparseCodingResult`, with what the network did, and what the active-set method did.
 
@@ -68,7 +72,9 @@ class SpikingCodingResult(SparseCodingResult):
     duration: np.ndarray
     scale: np.ndarray
     n_clock_steps: np.ndarray | None
-    problem: LassoProblem = field(repr=False)
+    problem: LassoProblem
+
+    STEPS: ClassVar[str] = "spikes"
 
     @cached_property
     def sparse_spike_counts(self) -> sparse.csr_array:
@@ -100,7 +106,7 @@ class SpikingCodingResult(SparseCodingResult):
     def operations(self) -> OperationLedger:
         """What each signal took, part by part: the network, and what was computed beside it."""
         counts = self.sparse_spike_counts
-        common = {
+        common: dict[str, Any] = {
             "n_neurons": counts.shape[1],
             "spikes": self.n_steps,
             "synaptic_operations": _synaptic_operations(self.problem, counts),
@@ -109,6 +115,7 @@ class SpikingCodingResult(SparseCodingResult):
             network = OperationCounts.of_exact_run(**common, duration=self.duration)
         else:
             network = OperationCounts.of_clock(**common, n_steps=self.n_clock_steps)
+        assert self.work is not None
         return ledger_of(self.work, network=network)
 
     @cached_property
@@ -122,6 +129,14 @@ class SpikingCodingResult(SparseCodingResult):
         rates = spike_rates(self.spike_counts, duration, self.scale, positive=self.problem.positive)
         gaps = certify(self.problem, as_sparse(rates)).duality_gap
         return checks.read_only(np.where(self.n_stages > 1, np.nan, gaps))
+
+    def _facts(self) -> dict[str, str]:
+        return {
+            **super()._facts(),
+            "read-out": self.readout,
+            "duration": f"{value_range(self.duration)} synaptic time constants",
+            "polished": f"{int(np.count_nonzero(self.polished)):,} of {len(self.polished):,}",
+        }
 
     def start_currents(self, squared_norms: np.ndarray) -> sparse.csr_array:
         """Return what `solve_active_set` starts from: the average currents of the neurons that fired, or
@@ -272,7 +287,7 @@ def solve_spiking(
 
     limit = "the precision of the active-set method" if polish else f"max_duration={max_duration:g}"
     if problem.has_own_weights:
-        solve = partial(
+        solve_mask = partial(
             solve_spiking,
             tol=tol,
             max_duration=max_duration,
@@ -282,17 +297,19 @@ def solve_spiking(
             time_step=time_step,
         )
         return solve_groups(
-            solve, problem, start=codes_at_start, n_jobs=n_jobs, progress=progress, limit=limit
+            solve_mask, problem, start=codes_at_start, n_jobs=n_jobs, progress=progress, limit=limit
         )
     network = LassoNetwork(gram_of(problem, on_demand=True), positive=problem.positive)
     n_workers = effective_n_jobs(n_jobs) if problem.n_signals > 1 else 1
     parts = batch_slices(problem.n_signals, network.n_neurons, n_workers)
-    batches = [problem.subset(part) for part in parts] if len(parts) > 1 else [problem]
+    problems = [problem.subset(part) for part in parts] if len(parts) > 1 else [problem]
+    batches: Sequence[Any] = problems
+    solve: Callable[..., Outcome]
     if polish:
         solve = polish_batch
     elif readout == "smooth":
         starts = [None if codes_at_start is None else codes_at_start[part] for part in parts]
-        batches = list(zip(batches, starts, strict=True))
+        batches = list(zip(problems, starts, strict=True))
         solve = partial(read_smooth_batch, refine=refine, time_step=time_step)
     else:
         solve = partial(read_batch, readout=readout)

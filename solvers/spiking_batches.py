@@ -10,13 +10,13 @@ from scipy import sparse
 from snn.event_driven import EventDrivenRun
 from snn.state import NetworkState
 from solvers._kernels.batch import CompressedRows, average_currents, scaled_drive
-from solvers.best_codes import BestCodes, joined_optimality
+from solvers.best_codes import BestCodes
 from solvers.operations import CERTIFICATE, GRAM, POLISH, READ_OUT
 from solvers.optimality import Optimality
 from solvers.problem import LassoProblem
 from solvers.progress import is_shown, report, share_of_decades
 from solvers.refinement import RefinedCodes
-from solvers.result import entries_of, joined_rows
+from solvers.result import entries_of
 from solvers.spiking_network import LassoNetwork, signed, spike_rates
 
 # Rates and average currents are read out at 2, 2.8, 4, 5.7 ... synaptic time constants: no run is more than
@@ -51,21 +51,6 @@ class Outcome(NamedTuple):
     n_clock_steps: np.ndarray
     is_lost: np.ndarray
     multiply_adds: dict[str, np.ndarray]
-
-
-def joined(outcomes: list[Outcome]) -> Outcome:
-    """Return the outcomes of several batches as one."""
-    if len(outcomes) == 1:
-        return outcomes[0]
-    codes, spikes, currents, optimality, *arrays, multiply_adds = zip(*outcomes, strict=True)
-    return Outcome(
-        sparse.vstack(codes, format="csr"),
-        joined_rows(spikes),
-        None if currents[0] is None else joined_rows(currents),
-        joined_optimality(optimality),
-        *map(np.concatenate, arrays),
-        {name: np.concatenate([part[name] for part in multiply_adds]) for name in multiply_adds[0]},
-    )
 
 
 class BatchRun:
@@ -247,7 +232,7 @@ def run_until_certified(refined: RefinedCodes, best: BestCodes, *, tol: float, m
             if is_shown():
                 worst = float((refined.gaps / np.maximum(problem.energies, np.finfo(float).tiny)).max())
                 report(0.99 * share_of_decades(worst, 1.0, tol), f"gap {worst:.1e}")
-        best.put(signals, refined.codes[signals], if_better=best.codes is not None)
+        best.put(signals, refined.codes[signals], if_better=best.has_codes)
         # What the signals themselves say of a gap may differ from what correlations say, by rounding.
         signals = signals[best.missed(signals, tol) & (refined.duration[signals] < max_duration)]
         if len(signals):

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from typing import TypeAlias
+
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy import sparse
 
 from snn import checks
 from solvers.problem import LassoProblem
 from solvers.result import SparseCodingResult, as_sparse
 
-Start = np.ndarray | sparse.csr_array | SparseCodingResult | None
+Start: TypeAlias = ArrayLike | sparse.csr_array | SparseCodingResult | None
 """What solvers take as `start`; None is the zero code."""
 
 

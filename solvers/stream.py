@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
+from typing import ClassVar
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy import sparse
 
 from snn import OperationCounts, checks
+from snn.html import Described, number
 from solvers.best_codes import BestCodes
 from solvers.convolution import ConvolutionalDictionary
 from solvers.gram import gram_of
@@ -29,7 +32,7 @@ MEMORY = 3
 LEAST_SHARE = 1e-12
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class StreamResult(SparseCodingResult):
     """As `SparseCodingResult`, of one frame; `n_steps` are the spikes that it took.
 
@@ -51,15 +54,25 @@ class StreamResult(SparseCodingResult):
     is_carried: np.ndarray
     n_stages: np.ndarray
     duration: np.ndarray
-    network_operations: OperationCounts = field(repr=False)
+    network_operations: OperationCounts
+
+    STEPS: ClassVar[str] = "spikes"
 
     @cached_property
     def operations(self) -> OperationLedger:
         """What each signal of the frame took, part by part."""
+        assert self.work is not None
         return ledger_of(self.work, **{NETWORK: self.network_operations})
 
+    def _facts(self) -> dict[str, str]:
+        return {
+            **super()._facts(),
+            "synaptic operations": number(int(self.network_operations.total().synaptic_operations)),
+            "starts carried over": f"{int(np.count_nonzero(self.is_carried)):,} of {len(self.is_carried):,}",
+        }
 
-class SparseCodingStream:
+
+class SparseCodingStream(Described):
     """Code frame after frame with one spiking network, each frame from where the one before ended.
 
     A frame is a signal, or several signals that go on side by side, such as the patches of an image.  What is
@@ -112,12 +125,12 @@ class SparseCodingStream:
 
     def __init__(
         self,
-        dictionary: np.ndarray | ConvolutionalDictionary,
-        penalty: float | np.ndarray | Penalty,
+        dictionary: ArrayLike | ConvolutionalDictionary,
+        penalty: float | ArrayLike | Penalty,
         *,
         positive: bool = False,
-        gram: np.ndarray | None = None,
-        mask: np.ndarray | None = None,
+        gram: ArrayLike | None = None,
+        mask: ArrayLike | None = None,
     ) -> None:
         self._prepared = PreparedLasso(dictionary, penalty, positive=positive, gram=gram, mask=mask)
         self._n_features = self._prepared.setup.atoms.shape[1]
@@ -135,6 +148,9 @@ class SparseCodingStream:
             self.code(silent.reconstruct(atom)[0], max_spikes=1)
             self.reset()
 
+    def _facts(self) -> dict[str, str]:
+        return {"frames so far": number(self.n_frames), **self._prepared._facts()}
+
     def reset(self) -> None:
         """Forget all frames."""
         self.n_frames = 0
@@ -142,9 +158,9 @@ class SparseCodingStream:
 
     def code(
         self,
-        frame: np.ndarray,
+        frame: ArrayLike,
         *,
-        mask: np.ndarray | None = None,
+        mask: ArrayLike | None = None,
         tol: float = 1e-3,
         max_spikes: int | None = None,
         max_seconds: float | None = None,
@@ -254,11 +270,12 @@ class SparseCodingStream:
         mask = problem.feature_weights
         if mask is self._prepared.setup.feature_weights:
             return self._network
+        assert mask is not None
         if self._masked is None or not np.array_equal(self._masked[0], mask):
             self._masked = mask, _network_of(problem)
         return self._masked[1]
 
-    def _checked_frame(self, frame: np.ndarray, mask: np.ndarray | None) -> np.ndarray:
+    def _checked_frame(self, frame: ArrayLike, mask: np.ndarray | None) -> np.ndarray:
         """Return the frame with one signal a row, with zeros where its mask is False."""
         n_features = self._n_features
         meaning = "(n_features,) or (n_signals, n_features)"
@@ -346,9 +363,9 @@ def _work_of_mixture(problem: LassoProblem, codes: Sequence[sparse.csr_array]) -
 
     Codes of earlier frames count in full, though only entries in the support of the last one are used.
     """
-    n_entries = sum(np.diff(code.indptr).astype(np.int64) for code in codes)
+    n_entries = np.sum([np.diff(code.indptr) for code in codes], axis=0, dtype=np.int64)
     n_products = len(codes) * (1 + len(codes))
-    return n_entries * problem.atoms.features_of_atom + n_products * problem.n_features
+    return np.asarray(n_entries * problem.atoms.features_of_atom + n_products * problem.n_features)
 
 
 def _row_sums(rows: sparse.sparray) -> np.ndarray:

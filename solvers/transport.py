@@ -114,7 +114,7 @@ def _unpacked(packed: np.ndarray) -> Opened:
     if packed.ctypes.data % NEEDED_ALIGNMENT:
         # Kernels are compiled for arrays whose numbers do not straddle addresses.
         packed = packed.copy()
-    everything = memoryview(packed).toreadonly()
+    everything = packed.data.toreadonly()
     end = len(packed) - 8
     begin = end - int.from_bytes(everything[end:], "little")
     pickled, begins, sizes = pickle.loads(everything[begin:end])

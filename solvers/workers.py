@@ -132,7 +132,7 @@ def _cluster_of(backend: ParallelBackendBase) -> Client | None:
     return client if distributed is not None and isinstance(client, distributed.Client) else None
 
 
-def _solve_task(key: str, packed: np.ndarray, pickled: bytes | np.ndarray, positions: list[int]) -> Outcome:
+def _solve_task(key: str, packed: np.ndarray, pickled: bytes, positions: list[int]) -> Any:
     """Solve a batch in another process."""
     shared = opened(key, packed)
     solve, _ = shared.content
@@ -140,7 +140,7 @@ def _solve_task(key: str, packed: np.ndarray, pickled: bytes | np.ndarray, posit
         return solve(shared.task(Task(pickled, positions)))
 
 
-def _solve_numbered(number: int, *task: Any) -> tuple[int, Outcome]:
+def _solve_numbered(number: int, *task: Any) -> tuple[int, Any]:
     return number, _solve_task(*task)
 
 
@@ -157,7 +157,7 @@ def _spread_over_processes(
         delayed(_solve_numbered)(k, shared.key, shared.packed, *shared.task(batch))
         for k, batch in enumerate(batches)
     )
-    outcomes: list[Outcome] = [None] * len(batches)
+    outcomes: list[Any] = [None] * len(batches)
     try:
         for k, outcome in workers(tasks):
             outcomes[k] = counted(outcome)
@@ -178,7 +178,7 @@ def _spread_over_threads(
     counted: Callable[[Outcome], Outcome],
 ) -> list[Outcome]:
     # The caller works too, and takes the next batch at once: joblib would look every 10 milliseconds.
-    outcomes = [None] * len(batches)
+    outcomes: list[Any] = [None] * len(batches)
     pending = iter(range(len(batches)))
 
     def work() -> None:

@@ -10,7 +10,6 @@ import sys
 import tomllib
 from pathlib import Path
 
-import matplotlib
 import pytest
 
 ROOT = Path(__file__).parents[1]
@@ -78,29 +77,6 @@ def test_the_makefile_wants_the_python_that_the_project_says():
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     assert check in makefile
     assert f"Python {floor} or later is needed" in makefile
-
-
-def test_readme_code_runs_and_prints_what_its_comments_say(tmp_path, monkeypatch, capsys):
-    blocks = re.findall(
-        r"^```python\n(.*?)^```",
-        (ROOT / "README.md").read_text(encoding="utf-8"),
-        flags=re.MULTILINE | re.DOTALL,
-    )
-    assert blocks
-    monkeypatch.chdir(tmp_path)
-    backend = matplotlib.get_backend()
-    matplotlib.use("Agg")
-    namespace = {"__name__": "readme"}
-    try:
-        # One after the other in one namespace, as a reader would type them.
-        for block in blocks:
-            exec(compile(block, "README.md", "exec"), namespace)
-    finally:
-        matplotlib.use(backend)
-    gap, spikes, distance = (float(number) for number in capsys.readouterr().out.split())
-    assert 1e-8 < gap <= 1e-6
-    assert 400 < spikes < 900
-    assert 3e-3 < distance < 3e-2
 
 
 @pytest.mark.parametrize(("package", "name"), PUBLIC, ids=".".join)

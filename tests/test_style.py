@@ -1,4 +1,4 @@
-"""Style, format and the direction of imports are tests like any other."""
+"""Style, format, the direction of imports and type hints are tests like any other."""
 
 import shutil
 import subprocess
@@ -12,7 +12,7 @@ ROOT = Path(__file__).parents[1]
 
 @pytest.mark.parametrize(
     "command",
-    [("ruff", "check"), ("ruff", "format", "--check"), ("lint-imports", "--no-cache")],
+    [("ruff", "check"), ("ruff", "format", "--check"), ("lint-imports", "--no-cache"), ("mypy",)],
     ids=" ".join,
 )
 def test_checker_is_content(command):

@@ -55,7 +55,7 @@ class NpyFile:
         Its shape.
     """
 
-    def __init__(self, path: str | os.PathLike) -> None:
+    def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = os.path.abspath(os.fspath(path))
         try:
             array = np.load(self.path, mmap_mode="r", allow_pickle=False)

@@ -6,9 +6,10 @@ import copy
 import os
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from dictlearn.archives import digest
 from dictlearn.distributed.data import Blocks, NpyFile, Rows, samples_of
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from dask.array import Array
     from distributed import Client
 
-    Data = str | os.PathLike | np.memmap | Array
+    Data: TypeAlias = str | os.PathLike[str] | np.memmap | Array
 
 
 def learn_dictionary_on(
@@ -37,17 +38,17 @@ def learn_dictionary_on(
     data: Data,
     n_atoms: int | None = None,
     *,
-    penalty: float | np.ndarray | None = None,
+    penalty: float | ArrayLike | None = None,
     settings: LearningSettings | None = None,
     n_samples: int | None = None,
-    start: np.ndarray | TwoPhaseNetwork | None = None,
+    start: ArrayLike | TwoPhaseNetwork | None = None,
     replace_dead: bool = False,
     rng: int | np.random.Generator | None = None,
     rows_per_task: int = 64,
     progress: bool = False,
     callback: Callable[[TwoPhaseLearner], bool | None] | None = None,
     callback_every: int = RECORD_EVERY,
-    checkpoint: str | os.PathLike | None = None,
+    checkpoint: str | os.PathLike[str] | None = None,
     checkpoint_every: int = 10_000,
 ) -> TwoPhaseLearner:
     """Learn a dictionary from data on a Dask cluster, as `learn_dictionary` does from an array in memory.
@@ -134,7 +135,7 @@ def continue_learning_on(
     progress: bool = False,
     callback: Callable[[TwoPhaseLearner], bool | None] | None = None,
     callback_every: int = RECORD_EVERY,
-    checkpoint: str | os.PathLike | None = None,
+    checkpoint: str | os.PathLike[str] | None = None,
     checkpoint_every: int = 10_000,
     any_start: bool = False,
 ) -> None:
@@ -220,7 +221,7 @@ def _run(
 ) -> list[Phase]:
     """Return the phases of a batch, from the workers."""
 
-    def part(k: int) -> tuple:
+    def part(k: int) -> tuple[Any, ...]:
         start, stop = k * rows_per_task, min((k + 1) * rows_per_task, plan.n_rows)
         return start, stop, samples.at(rows.place), rows.numbers[start:stop]
 
@@ -270,7 +271,7 @@ class _Survey:
     def _read(self, function: Callable[..., Any], shared: Any) -> list[Any]:
         pieces, samples = self._samples.pieces(), self._samples
 
-        def piece(k: int) -> tuple:
+        def piece(k: int) -> tuple[Any, ...]:
             place, rows, first = pieces[k]
             return samples.at(place), rows, first
 

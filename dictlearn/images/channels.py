@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from snn import checks
 
 
-def split_channels(signals: np.ndarray) -> np.ndarray:
+def split_channels(signals: ArrayLike) -> np.ndarray:
     """Return the positive and the negative part of each signal, ``[max(x, 0), max(-x, 0)]``.
 
     Parameters
@@ -29,7 +30,7 @@ def split_channels(signals: np.ndarray) -> np.ndarray:
     return np.hstack([np.where(signals > 0.0, signals, 0.0), np.where(signals < 0.0, -signals, 0.0)])
 
 
-def join_channels(split: np.ndarray) -> np.ndarray:
+def join_channels(split: ArrayLike) -> np.ndarray:
     """Return the positive channel minus the negative one, the inverse of `split_channels`.
 
     Parameters

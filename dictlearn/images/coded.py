@@ -4,15 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from dictlearn.images.prepared import PreparedImage
-from solvers import LassoProblem, SparseCodingResult
+from snn.html import Described, counted, size
+from solvers import ConvolutionalDictionary, LassoProblem, SparseCodingResult
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class CodedImage:
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
+class CodedImage(Described):
     """An image, its code and its certificate.
 
     Attributes
@@ -29,6 +34,19 @@ class CodedImage:
     problem: LassoProblem
     result: SparseCodingResult
 
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Draw the image that the code makes: `dictlearn.images.plotting.plot_image`."""
+        from dictlearn.images.plotting import plot_image
+
+        title = (
+            f"{counted(int(self.result.support_size[0]), 'coefficient')}\n"
+            f"certified gap {self.result.relative_gap[0]:.1e} of ½‖signal‖²"
+        )
+        return plot_image(self.image, title=title, ax=ax)
+
+    def _facts(self) -> dict[str, str]:
+        return {"image": size(self.prepared.background.shape), **self.result._facts()}
+
     @property
     def image(self) -> np.ndarray:
         """The image that the code and the background make, in the shape of the image."""
@@ -37,7 +55,9 @@ class CodedImage:
     @property
     def maps(self) -> np.ndarray:
         """The code as maps of coefficients, shape (grid rows, grid columns, n_kernels)."""
-        return self.result.codes.reshape(*self.problem.dictionary.grid_shape, -1)
+        dictionary = self.problem.dictionary
+        assert isinstance(dictionary, ConvolutionalDictionary)
+        return self.result.codes.reshape(*dictionary.grid_shape, -1)
 
 
 def code_images(

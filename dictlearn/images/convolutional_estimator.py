@@ -5,8 +5,10 @@ from __future__ import annotations
 import copy
 import os
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy import sparse
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.exceptions import ConvergenceWarning
@@ -137,6 +139,10 @@ class ConvolutionalDictionaryLearning(ClassNamePrefixFeaturesOutMixin, Transform
     (2, 20, 24)
     """
 
+    learner_: KernelLearner
+    _seed: int
+    _n_passes: int
+
     def __init__(
         self,
         n_components: int = 32,
@@ -158,8 +164,8 @@ class ConvolutionalDictionaryLearning(ClassNamePrefixFeaturesOutMixin, Transform
         replace_dead: bool = False,
         solver: Callable[..., SparseCodingResult] | None = None,
         transform_tol: float = 1e-6,
-        dict_init: np.ndarray | None = None,
-        checkpoint: str | os.PathLike | None = None,
+        dict_init: ArrayLike | None = None,
+        checkpoint: str | os.PathLike[str] | None = None,
         checkpoint_every: int = 50,
         callback: Callable[[KernelLearner], bool | None] | None = None,
         progress: bool = False,
@@ -194,7 +200,7 @@ class ConvolutionalDictionaryLearning(ClassNamePrefixFeaturesOutMixin, Transform
 
     # -- learning --------------------------------------------------------------------------------
 
-    def fit(self, X: list[np.ndarray] | np.ndarray, y: None = None) -> ConvolutionalDictionaryLearning:
+    def fit(self, X: list[np.ndarray] | ArrayLike, y: None = None) -> ConvolutionalDictionaryLearning:
         """Learn kernels from `max_iter` passes through images, from the start.
 
         Parameters
@@ -240,9 +246,7 @@ class ConvolutionalDictionaryLearning(ClassNamePrefixFeaturesOutMixin, Transform
         _warn_of_dead(learner)
         return self
 
-    def partial_fit(
-        self, X: list[np.ndarray] | np.ndarray, y: None = None
-    ) -> ConvolutionalDictionaryLearning:
+    def partial_fit(self, X: list[np.ndarray] | ArrayLike, y: None = None) -> ConvolutionalDictionaryLearning:
         """Learn from one pass through images; one image is enough.
 
         The first call, unless it follows `fit`, sets the number of kernels and their start.  `max_iter`,
@@ -288,7 +292,7 @@ class ConvolutionalDictionaryLearning(ClassNamePrefixFeaturesOutMixin, Transform
 
     # -- coding ----------------------------------------------------------------------------------
 
-    def transform(self, X: list[np.ndarray] | np.ndarray) -> list[sparse.csr_array] | sparse.csr_array:
+    def transform(self, X: list[np.ndarray] | ArrayLike) -> list[sparse.csr_array] | sparse.csr_array:
         """Return the codes of images, ordered by (row, column, kernel).
 
         Parameters
@@ -303,7 +307,7 @@ class ConvolutionalDictionaryLearning(ClassNamePrefixFeaturesOutMixin, Transform
         codes = [coded.result.sparse_codes for coded in self.encode(X)]
         return sparse.vstack(codes, format="csr") if isinstance(X, np.ndarray) else codes
 
-    def encode(self, X: list[np.ndarray] | np.ndarray) -> list[CodedImage]:
+    def encode(self, X: list[np.ndarray] | ArrayLike) -> list[CodedImage]:
         """Return images with their codes and certificates.
 
         Parameters
@@ -323,8 +327,8 @@ class ConvolutionalDictionaryLearning(ClassNamePrefixFeaturesOutMixin, Transform
 
     def inverse_transform(
         self,
-        X: list[sparse.csr_array] | sparse.csr_array | np.ndarray,
-        images: list[np.ndarray] | np.ndarray | None = None,
+        X: list[sparse.csr_array] | sparse.csr_array | ArrayLike,
+        images: list[np.ndarray] | ArrayLike | None = None,
     ) -> list[np.ndarray] | np.ndarray:
         """Return the images of codes.
 
@@ -349,7 +353,7 @@ class ConvolutionalDictionaryLearning(ClassNamePrefixFeaturesOutMixin, Transform
         """
         check_is_fitted(self, "learner_")
         is_list = isinstance(X, (list, tuple))
-        rows = [_row(code, k) for k, code in enumerate(X)] if is_list else _rows(X)
+        rows = [_row(code, k) for k, code in enumerate(X)] if isinstance(X, (list, tuple)) else _rows(X)
         if images is None:
             if self.image_shape_ is None:
                 raise ValueError(
@@ -379,7 +383,7 @@ class ConvolutionalDictionaryLearning(ClassNamePrefixFeaturesOutMixin, Transform
             restored.append(frame.restore(dictionary.reconstruct(row)))
         return restored if is_list else np.stack(restored)
 
-    def score(self, X: list[np.ndarray] | np.ndarray, y: None = None) -> float:
+    def score(self, X: list[np.ndarray] | ArrayLike, y: None = None) -> float:
         """Return minus the objective of images by their energy, 1/2 ||x||^2: from -1 to 0, larger is better.
 
         It compares kernels, or what they were learned with, at one `alpha` and one `background`.  It is no
@@ -423,7 +427,7 @@ class ConvolutionalDictionaryLearning(ClassNamePrefixFeaturesOutMixin, Transform
 
     # -- from scikit-learn's names to the learner's ----------------------------------------------
 
-    def _checked(self) -> tuple[int | None, dict, KernelSettings]:
+    def _checked(self) -> tuple[int | None, dict[str, Any], KernelSettings]:
         """Return workers, crops and settings; all parameters but those of the images are checked by then."""
         n_jobs = checks.worker_count("n_jobs", self.n_jobs)
         crops = self._crops()
@@ -452,7 +456,7 @@ class ConvolutionalDictionaryLearning(ClassNamePrefixFeaturesOutMixin, Transform
             replace_dead=self.replace_dead,
         )
 
-    def _crops(self) -> dict:
+    def _crops(self) -> dict[str, Any]:
         """Return the size of crops and batches, checked."""
         size = as_size("kernel_size", self.kernel_size)
         crop_size = as_size("crop_size", self.crop_size)
@@ -463,7 +467,7 @@ class ConvolutionalDictionaryLearning(ClassNamePrefixFeaturesOutMixin, Transform
             "batch_size": checks.positive_integer("batch_size", self.batch_size),
         }
 
-    def _details(self, X: list[np.ndarray] | np.ndarray) -> list[np.ndarray]:
+    def _details(self, X: list[np.ndarray] | ArrayLike) -> list[np.ndarray]:
         """Return images without their backgrounds."""
         size = as_size("kernel_size", self.kernel_size)
         kind, smoothing = checked_background(self.background, self.smoothing, size)
@@ -482,7 +486,7 @@ class ConvolutionalDictionaryLearning(ClassNamePrefixFeaturesOutMixin, Transform
             smoothing=self.smoothing,
         )
 
-    def _prepared(self, X: list[np.ndarray] | np.ndarray) -> list[PreparedImage]:
+    def _prepared(self, X: list[np.ndarray] | ArrayLike) -> list[PreparedImage]:
         """Return images prepared for the kernels that were learned."""
         pixels = as_images(X)
         if pixels[0].shape[2:] != self.components_.shape[3:]:
@@ -548,7 +552,7 @@ class ConvolutionalDictionaryLearning(ClassNamePrefixFeaturesOutMixin, Transform
 
 
 def _require_room(
-    X: list[np.ndarray] | np.ndarray, pixels: list[np.ndarray], kernel_size: tuple[int, int]
+    X: list[np.ndarray] | ArrayLike, pixels: list[np.ndarray], kernel_size: tuple[int, int]
 ) -> None:
     """Raise ValueError if kernels are larger than an image."""
     # Perhaps one image was passed, whose rows are taken for images.
@@ -557,7 +561,7 @@ def _require_room(
         require_room(image.shape[:2], kernel_size, name=f"images[{k}]", hint=hint)
 
 
-def _rows(codes: sparse.sparray | np.ndarray) -> list[sparse.csr_array]:
+def _rows(codes: Any) -> list[sparse.csr_array]:
     """Return the rows of an array of codes."""
     if not sparse.issparse(codes):
         codes = checks.real_array("X", codes, shape=(None, None), meaning="(n_images, n_atoms), or a list")

@@ -5,8 +5,10 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from itertools import product
+from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import ArrayLike
 from tqdm import tqdm
 
 from dictlearn.images.channels import join_channels, split_channels
@@ -21,7 +23,12 @@ from dictlearn.images.patches import (
 )
 from dictlearn.images.preprocessing import remove_mean
 from snn import checks
+from snn.html import Described, number, size, value_range
 from solvers import LassoProblem, solve_spiking
+from solvers.conditioning import penalty_called
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 # Values of codes held together: 8 MB, and a few times that for what finds them.
 CODES_PER_TILE = 2**20
@@ -34,8 +41,8 @@ UNPROJECTED_SHARE = 0.5
 DEPENDENT = 1e-10
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class DenoisingResult:
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
+class DenoisingResult(Described):
     """A denoised image, and how it was made.
 
     Attributes
@@ -60,14 +67,34 @@ class DenoisingResult:
     def __post_init__(self) -> None:
         checks.freeze_arrays(self)
 
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Draw the image: `dictlearn.images.plotting.plot_image`."""
+        from dictlearn.images.plotting import plot_image
+
+        title = (
+            f"denoised, {self.nonzeros_per_patch:.3g} atoms a patch\n"
+            f"certified gaps up to {self.duality_gap:.1e} of ½‖patch‖²"
+        )
+        return plot_image(self.image, title=title, ax=ax)
+
+    def _facts(self) -> dict[str, str]:
+        return {
+            "image": size(self.image.shape),
+            "values": value_range(self.image),
+            "penalty": value_range(self.penalty),
+            "patches": number(self.n_patches),
+            "atoms a patch": number(self.nonzeros_per_patch),
+            "largest gap": f"{self.duality_gap:.3g} of 1/2 ||patch||²",
+        }
+
 
 def denoise(
-    image: np.ndarray,
-    dictionary: np.ndarray,
+    image: ArrayLike,
+    dictionary: ArrayLike,
     *,
     patch_size: int | tuple[int, int],
     noise_level: float | None = None,
-    penalty: float | np.ndarray | None = None,
+    penalty: float | ArrayLike | None = None,
     stride: int = 1,
     project: bool = True,
     n_jobs: int | None = None,
@@ -163,7 +190,8 @@ def denoise(
             patches, means = remove_mean(extract_patches(image[tile], size, stride=stride))
             signals = split_channels(patches) if in_channels else patches
             problem = LassoProblem(dictionary, signals, penalty, positive=in_channels, gram=gram)
-            result = solve_spiking(problem, polish=True, n_jobs=n_jobs)
+            with penalty_called(None):  # a part of an image may have no detail
+                result = solve_spiking(problem, polish=True, n_jobs=n_jobs)
             approximations = _approximations(patches, problem, result.codes, project)
             add_patches(total[tile], approximations + means, size, stride)
             n_nonzeros += int(result.support_size.sum())
@@ -180,7 +208,7 @@ def denoise(
     )
 
 
-def _checked_dictionary(value: np.ndarray, n_pixels: int) -> tuple[np.ndarray, bool]:
+def _checked_dictionary(value: ArrayLike, n_pixels: int) -> tuple[np.ndarray, bool]:
     """Return the dictionary, and whether its atoms have two channels."""
     dictionary = checks.real_array("dictionary", value, shape=(None, None), meaning="(n_atoms, n_features)")
     n_features = dictionary.shape[1]
@@ -216,7 +244,9 @@ def _approximations(
         reconstructed = problem.reconstruct(codes)
         return join_channels(reconstructed) if problem.positive else reconstructed
     # Least squares that keep the signs of the code gained nothing: 0.01 dB at most, DCT atoms.
-    atoms = join_channels(problem.dictionary) if problem.positive else problem.dictionary
+    rows = problem.atoms.rows
+    assert rows is not None
+    atoms = join_channels(rows) if problem.positive else rows
     projections = np.zeros_like(patches)
     n_nonzeros = np.count_nonzero(codes, axis=1)
     for n in np.unique(n_nonzeros[n_nonzeros > 0]):

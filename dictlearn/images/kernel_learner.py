@@ -7,8 +7,11 @@ import json
 import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
+from numpy.typing import ArrayLike
 from threadpoolctl import threadpool_limits
 
 from dictlearn.archives import Entry, json_object, read, refusing
@@ -16,7 +19,12 @@ from dictlearn.images.kernel_statistics import KernelStatistics
 from dictlearn.images.kernel_updates import improve_kernels
 from snn import checks
 from snn.archive import save_archive
+from snn.html import Described, counted, number, size
 from solvers import ConvolutionalDictionary, LassoProblem, SpikingCodingResult, solve_spiking
+from solvers.conditioning import penalty_called
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 # A kernel is dead if the last so many images have no coefficient of it.
 DEAD_AFTER = 32
@@ -83,7 +91,7 @@ class KernelSettings:
             object.__setattr__(self, name, check(name, getattr(self, name)))
 
 
-class KernelLearner:
+class KernelLearner(Described):
     """Kernels, and what has been learned of them so far.
 
     Memory does not grow with the number of images: the statistics have n_kernels^2 numbers for each lag at
@@ -108,31 +116,31 @@ class KernelLearner:
         Of each kernel, how many images there were when a code last had it.
     """
 
-    def __init__(self, kernels: np.ndarray, settings: KernelSettings) -> None:
+    def __init__(self, kernels: ArrayLike, settings: KernelSettings) -> None:
         has_channels = np.ndim(kernels) == 4
-        kernels = checks.real_array(
+        array = checks.real_array(
             "kernels",
             kernels,
             shape=(None, None, None, None) if has_channels else (None, None, None),
             meaning="(n_kernels, height, width[, n_channels])",
         )
         checks.instance_of("settings", settings, KernelSettings)
-        largest = np.abs(kernels).max(axis=tuple(range(1, kernels.ndim)))
+        largest = np.abs(array).max(axis=tuple(range(1, array.ndim)))
         if not largest.all():
             raise ValueError(
                 f"kernels must have positive norms; got zeros for kernel {int(np.argmin(largest))}"
             )
         # Divided first, by a power of two, because squares may leave the range of floats.
-        kernels = np.ldexp(kernels.T, -np.frexp(largest)[1]).T
-        norms = np.linalg.norm(kernels.reshape(len(kernels), -1), axis=1)
+        array = np.ldexp(array.T, -np.frexp(largest)[1]).T
+        norms = np.linalg.norm(array.reshape(len(array), -1), axis=1)
         self.settings = settings
-        self._shape = kernels.shape
-        self._kernels = (kernels.T / norms).T.reshape(len(kernels), kernels.shape[1] * kernels.shape[2], -1)
+        self._shape = array.shape
+        self._kernels = (array.T / norms).T.reshape(len(array), array.shape[1] * array.shape[2], -1)
         self._statistics = KernelStatistics(
-            len(kernels), kernels.shape[1:3], self._kernels.shape[2], settings.stride
+            len(array), array.shape[1:3], self._kernels.shape[2], settings.stride
         )
         self.n_samples = self.n_batches = self.n_replaced = 0
-        self.last_used = np.zeros(len(kernels), dtype=np.int64)
+        self.last_used = np.zeros(len(array), dtype=np.int64)
         self._history: list[tuple[float, ...]] = []
 
     @property
@@ -158,7 +166,31 @@ class KernelLearner:
         columns = np.array(self._history, dtype=float).reshape(-1, len(HISTORY)).T
         return dict(zip(HISTORY, columns, strict=True))
 
-    def learn(self, images: np.ndarray, *, n_jobs: int | None = None) -> SpikingCodingResult:
+    def plot(self, ax: Axes | None = None, *, columns: int | None = None) -> Axes:
+        """Draw the kernels as they are now: `plot_atoms`."""
+        from dictlearn.images.plotting import plot_atoms
+
+        kernels = self.kernels.reshape(len(self._kernels), -1)
+        ax = plot_atoms(kernels, self.kernel_size, ax=ax, columns=columns)
+        ax.set_title(f"{counted(len(kernels), 'kernel')} after {counted(self.n_samples, 'image')}")
+        return ax
+
+    def _facts(self) -> dict[str, str]:
+        learned = {}
+        if self._history:
+            last = dict(zip(HISTORY, self._history[-1], strict=True))
+            learned = {"last objective": number(last["objective"]), "last gap": number(last["gap"])}
+        return {
+            "kernels": f"{number(len(self._kernels))} of {size(self._shape[1:])}",
+            "images learned from": number(self.n_samples),
+            "batches": number(self.n_batches),
+            "penalty": number(self.settings.penalty),
+            "dead kernels": number(len(self.dead_kernels)),
+            "replaced": number(self.n_replaced),
+            **learned,
+        }
+
+    def learn(self, images: ArrayLike, *, n_jobs: int | None = None) -> SpikingCodingResult:
         """Learn from a batch of images: code them by spikes, and improve the kernels.
 
         Parameters
@@ -190,7 +222,7 @@ class KernelLearner:
         vars(self).update(vars(new))
         return result
 
-    def _learn(self, images: np.ndarray, n_jobs: int | None) -> SpikingCodingResult:
+    def _learn(self, images: ArrayLike, n_jobs: int | None) -> SpikingCodingResult:
         settings = checks.instance_of("settings", self.settings, KernelSettings)
         if settings.stride != self._statistics.stride:
             raise ValueError(
@@ -201,7 +233,8 @@ class KernelLearner:
         dictionary = ConvolutionalDictionary(self.kernels, images.shape[1:3], settings.stride)
         signals = images.reshape(len(images), -1)
         problem = LassoProblem(dictionary, signals, settings.penalty, positive=settings.positive)
-        result = solve_spiking(problem, tol=settings.tol, n_jobs=n_jobs)
+        with penalty_called(None):  # crops may have no detail, and a fit looks at all of them
+            result = solve_spiking(problem, tol=settings.tol, n_jobs=n_jobs)
         codes = result.sparse_codes
         self.n_batches += 1
         self._statistics.forget((1.0 - 1.0 / self.n_batches) ** settings.forgetting)
@@ -216,7 +249,7 @@ class KernelLearner:
         self._record(problem, result)
         return result
 
-    def _checked(self, images: np.ndarray) -> np.ndarray:
+    def _checked(self, images: ArrayLike) -> np.ndarray:
         """Return images as floats, or raise TypeError or ValueError."""
         channels = self._shape[3:]
         pixels = checks.real_array(
@@ -240,7 +273,7 @@ class KernelLearner:
 
     # -- saving ---------------------------------------------------------------------------------
 
-    def save(self, path: str | os.PathLike, **extra: str | int) -> None:
+    def save(self, path: str | os.PathLike[str], **extra: str | int) -> None:
         """Write everything to `path` (npz), whole or not at all.
 
         Parameters
@@ -277,7 +310,7 @@ class KernelLearner:
         vars(self).update(copy.deepcopy(vars(other)))
 
     @classmethod
-    def load(cls, path: str | os.PathLike) -> KernelLearner:
+    def load(cls, path: str | os.PathLike[str]) -> KernelLearner:
         """Read a learner that `save` wrote; it continues bit for bit as if it had never stopped.
 
         Parameters
@@ -338,10 +371,11 @@ class KernelLearner:
         if not len(dead):
             return
         dictionary = problem.dictionary
+        assert isinstance(dictionary, ConvolutionalDictionary)
         left = problem.signals - problem.reconstruct(result.sparse_codes)
         height, width = dictionary.kernel_planes.shape[1:]
         planes = left.reshape(-1, *dictionary.plane_shape)
-        windows = np.lib.stride_tricks.sliding_window_view(planes, (height, width), axis=(1, 2))
+        windows = sliding_window_view(planes, (1, height, width))[:, :, :, 0]
         windows = windows[:, :: dictionary.plane_strides[0], :: dictionary.plane_strides[1]]
         energies = np.einsum("nijuv,nijuv->nij", windows, windows)
         rows, columns = (side // dictionary.stride for side in self._statistics.kernel_size)

@@ -92,7 +92,7 @@ def learn_kernels(
     n_jobs: int | None = None,
     progress: bool = False,
     callback: Callable[[KernelLearner], bool | None] | None = None,
-    checkpoint: str | os.PathLike | None = None,
+    checkpoint: str | os.PathLike[str] | None = None,
     checkpoint_every: int = 50,
     is_continued: bool = True,
 ) -> None:
@@ -141,7 +141,7 @@ def learn_kernels(
         for number in range(n_passes)
         for batch in batches_of_crops(*arguments, batch_size=batch_size, seed=seed, number=number)
     ]
-    identity = None
+    identity = ""
     if checkpoint is not None:
         require_path(checkpoint)
         identity = _identity(learner, details, crop_size, batch_size, seed)
@@ -192,7 +192,7 @@ def _identity(
     )
 
 
-def _resumed(checkpoint: str | os.PathLike, identity: str) -> tuple[KernelLearner, str]:
+def _resumed(checkpoint: str | os.PathLike[str], identity: str) -> tuple[KernelLearner, str]:
     """Return the learner of a checkpoint and its identity, if it is one of the same task."""
     kind = "checkpoint of kernels"
     before = str(read(checkpoint, {"identity": Entry("U", ())}, kind=kind)["identity"])

@@ -53,7 +53,7 @@ class KernelStatistics:
     def __init__(self, n_kernels: int, kernel_size: tuple[int, int], n_channels: int, stride: int) -> None:
         self.kernel_size = kernel_size
         self.stride = stride
-        self.reach = tuple((side - 1) // stride for side in kernel_size)
+        self.reach = (kernel_size[0] - 1) // stride, (kernel_size[1] - 1) // stride
         n_rows, n_columns = (2 * reach + 1 for reach in self.reach)
         self.lags = np.zeros((n_kernels, n_rows, n_columns, n_kernels))
         self.correlations = np.zeros((n_kernels, kernel_size[0] * kernel_size[1], n_channels))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from dictlearn.images.preprocessing import remove_mean
 from snn import checks
@@ -13,7 +14,7 @@ from snn import checks
 PIXELS_PER_BATCH = 2**22
 
 
-def extract_patches(image: np.ndarray, patch_size: int | tuple[int, int], *, stride: int = 1) -> np.ndarray:
+def extract_patches(image: ArrayLike, patch_size: int | tuple[int, int], *, stride: int = 1) -> np.ndarray:
     """Cut an image into patches, one in each row.
 
     Patches start at rows and columns 0, `stride`, 2 `stride`, ...; those that would reach past the
@@ -47,7 +48,7 @@ def extract_patches(image: np.ndarray, patch_size: int | tuple[int, int], *, str
 
 
 def random_patches(
-    images: np.ndarray | list[np.ndarray] | tuple[np.ndarray, ...],
+    images: ArrayLike | list[np.ndarray] | tuple[np.ndarray, ...],
     patch_size: int | tuple[int, int],
     n_patches: int,
     *,
@@ -116,7 +117,7 @@ def random_patches(
 
 
 def reconstruct_from_patches(
-    patches: np.ndarray,
+    patches: ArrayLike,
     image_shape: tuple[int, int],
     patch_size: int | tuple[int, int],
     *,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from snn import checks
 
@@ -14,7 +15,7 @@ BRIGHTNESS = (np.uint8, np.uint16)
 MOST_CHANNELS = 4
 
 
-def as_pixels(image: np.ndarray, *, name: str = "image") -> np.ndarray:
+def as_pixels(image: ArrayLike, *, name: str = "image") -> np.ndarray:
     """Return an image as floats.
 
     Integers of 8 and 16 bits are divided by the largest of their type, 255 and 65,535, so that they lie

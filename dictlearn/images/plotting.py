@@ -1,4 +1,4 @@
-"""Pictures of atoms."""
+"""Pictures of atoms and of images."""
 
 from __future__ import annotations
 
@@ -6,16 +6,19 @@ import math
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from dictlearn.images.patches import as_patch_size
 from snn import checks
+from snn.drawing import current_axes
+from snn.html import counted
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
 def plot_atoms(
-    dictionary: np.ndarray,
+    dictionary: ArrayLike,
     patch_size: int | tuple[int, int],
     *,
     ax: Axes | None = None,
@@ -58,11 +61,7 @@ def plot_atoms(
     if columns is None:
         columns = math.ceil(math.sqrt(n_atoms * height / width))
     columns = min(checks.positive_integer("columns", columns), n_atoms)
-    if ax is None:
-        import matplotlib.pyplot as plt  # here: it costs a third of a second, and most callers never draw
-
-        ax = plt.gca()
-
+    ax = current_axes(ax)
     rows = math.ceil(n_atoms / columns)
     largest = np.abs(dictionary).max(axis=1, keepdims=True)
     # One pixel of nothing between atoms, and none around them.
@@ -76,5 +75,50 @@ def plot_atoms(
     else:
         shown = np.ma.masked_invalid(mosaic[..., 0])
     ax.imshow(shown, cmap="gray", vmin=-1.0, vmax=1.0, interpolation="nearest")
+    ax.set_title(counted(n_atoms, "atom"))
     ax.set_axis_off()
+    return ax
+
+
+def plot_image(image: np.ndarray, *, title: str = "", signed: bool = False, ax: Axes | None = None) -> Axes:
+    """Draw a grey or a colour image.
+
+    Parameters
+    ----------
+    image : array_like, shape (height, width), (height, width, 1) or (height, width, 3)
+        Grey images are shown from their smallest value, black, to their largest; of colour, values are those
+        of pixels from 0 to 1, or are divided by the largest if that is above 2.
+    title : str, default ""
+        Of the axes.
+    signed : bool, default False
+        Show zero as the middle grey, and the largest magnitude as black or white.
+    ax : Axes, optional
+        Where to draw; by default the current axes.
+
+    Returns
+    -------
+    Axes
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is of the wrong kind or shape.
+    """
+    meaning = "(height, width[, 1 or 3])"
+    image = checks.real_array(
+        "image", image, shape=(None,) * (3 if np.ndim(image) == 3 else 2), meaning=meaning
+    )
+    if image.shape[2:] not in ((), (1,), (3,)):
+        raise ValueError(f"image must have 1 or 3 channels; got shape {image.shape}")
+    signed = checks.flag("signed", signed)
+    ax = current_axes(ax)
+    largest = float(np.abs(image).max()) or 1.0
+    if image.shape[2:] == (3,):
+        shown = 0.5 + 0.5 * image / largest if signed else image / (largest if largest > 2.0 else 1.0)
+        ax.imshow(np.clip(shown, 0.0, 1.0), interpolation="nearest")
+    else:
+        low, high = (-largest, largest) if signed else (float(image.min()), float(image.max()))
+        ax.imshow(image.reshape(image.shape[:2]), cmap="gray", vmin=low, vmax=high, interpolation="nearest")
+    ax.set_axis_off()
+    ax.set_title(title)
     return ax

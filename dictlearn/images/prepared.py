@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.ndimage import gaussian_filter
 
 from dictlearn.images.patches import as_size
 from dictlearn.images.pixels import as_pixels
 from snn import checks
+from snn.html import Described, size, value_range
 from solvers import ConvolutionalDictionary
 from solvers.grid_sizes import require_room, valid_shape
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 BOUNDARIES = ("symmetric", "crop")
 BACKGROUNDS = ("smooth", "mean", "none")
@@ -19,8 +25,8 @@ BACKGROUNDS = ("smooth", "mean", "none")
 ROUNDING = 1e-13
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class PreparedImage:
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
+class PreparedImage(Described):
     """An image as the signal of a convolutional dictionary, and the way back.
 
     Attributes
@@ -54,7 +60,22 @@ class PreparedImage:
         """The signal as an image, padded or cropped: shape (rows, columns[, channels])."""
         return self.signal.reshape(*self.prepared_shape, *self.background.shape[2:])
 
-    def dictionary(self, kernels: np.ndarray) -> ConvolutionalDictionary:
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Draw the signal as an image, grey where it is zero: `dictlearn.images.plotting.plot_image`."""
+        from dictlearn.images.plotting import plot_image
+
+        title = f"{size(self.detail.shape)}, without background"
+        return plot_image(self.detail, title=title, signed=True, ax=ax)
+
+    def _facts(self) -> dict[str, str]:
+        return {
+            "image": size(self.background.shape),
+            "signal": size(self.detail.shape),
+            "kernels": f"{size(self.kernel_size)}, stride {self.stride}",
+            "background": value_range(self.background),
+        }
+
+    def dictionary(self, kernels: ArrayLike) -> ConvolutionalDictionary:
         """Return the dictionary of some kernels at the places of this image.
 
         Parameters
@@ -75,7 +96,7 @@ class PreparedImage:
         )
         return ConvolutionalDictionary(kernels, self.prepared_shape, self.stride)
 
-    def restore(self, signal: np.ndarray) -> np.ndarray:
+    def restore(self, signal: ArrayLike) -> np.ndarray:
         """Return the image of a signal: padding is cut off, and the background added.
 
         Pixels that were cropped have the background alone.
@@ -104,7 +125,7 @@ class PreparedImage:
         return image
 
     @property
-    def _shared(self) -> tuple[tuple[slice, slice], tuple[slice, slice]]:
+    def _shared(self) -> tuple[tuple[slice, ...], tuple[slice, ...]]:
         """Where the pixels are that are in the image and in the signal, in the one and in the other."""
         in_image, in_signal = [], []
         for whole, part, corner in zip(self.background.shape, self.prepared_shape, self.corner, strict=False):
@@ -115,7 +136,7 @@ class PreparedImage:
 
 
 def prepare_image(
-    image: np.ndarray,
+    image: ArrayLike,
     kernel_size: int | tuple[int, int],
     *,
     stride: int = 1,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from dictlearn.scaling import scaled_by_power_of_two, unit_rows
 from snn import checks
@@ -11,7 +12,7 @@ from snn import checks
 ROUNDING = 1e-12
 
 
-def remove_mean(patches: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def remove_mean(patches: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
     """Return the patches without their means, and the means.
 
     Parameters
@@ -35,7 +36,7 @@ def remove_mean(patches: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return patches - means, means
 
 
-def normalise(patches: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def normalise(patches: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
     """Return the patches scaled to unit Euclidean norm, and their norms.
 
     Parameters
@@ -66,7 +67,7 @@ def normalise(patches: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return normalised, norms
 
 
-def whiten(image: np.ndarray, *, cutoff: float = 0.4) -> np.ndarray:
+def whiten(image: ArrayLike, *, cutoff: float = 0.4) -> np.ndarray:
     """Flatten the spectrum of a natural scene, and remove its highest frequencies.
 
     The image without its mean is filtered with the amplitude, f being the distance from the origin of

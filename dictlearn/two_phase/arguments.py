@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from dictlearn.signals import checked_known_signals
 from snn import checks
@@ -38,10 +39,10 @@ class Task:
     def checked(
         cls,
         network: TwoPhaseNetwork,
-        signals: np.ndarray,
-        penalty: float | np.ndarray,
-        reweighting: np.ndarray | None,
-        mask: np.ndarray | None,
+        signals: ArrayLike,
+        penalty: float | ArrayLike,
+        reweighting: ArrayLike | None,
+        mask: ArrayLike | None,
     ) -> Task:
         """Return a task, having checked what it is made of.
 

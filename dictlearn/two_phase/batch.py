@@ -92,7 +92,7 @@ class BatchPlan:
         drives = np.zeros((len(rows), synapses.n_inputs + synapses.n_atoms))
         known = None if mask is None else np.ones((len(rows), synapses.n_inputs), dtype=bool)
         with np.errstate(over="ignore"):  # `run_phases` refuses what is too large
-            if mask is None:
+            if mask is None or known is None:
                 drives[: len(signals), : synapses.n_inputs] = self.scale * signals
             else:
                 known[: len(signals)] = mask

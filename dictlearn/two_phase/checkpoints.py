@@ -39,7 +39,7 @@ def identity_of(data: str, learner: TwoPhaseLearner, *, any_start: bool, seed: i
     )
 
 
-def resumed(checkpoint: str | os.PathLike, identity: str) -> tuple[TwoPhaseLearner, int]:
+def resumed(checkpoint: str | os.PathLike[str], identity: str) -> tuple[TwoPhaseLearner, int]:
     """Return the learner of a checkpoint and its seed, if it is a checkpoint of the same task.
 
     Parameters

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from dictlearn.two_phase.arguments import share
 from dictlearn.two_phase.network import TwoPhaseNetwork
@@ -23,7 +24,7 @@ def two_phase_to_nir(
     *,
     penalty: float,
     gamma: float,
-    reweighting: np.ndarray | None = None,
+    reweighting: ArrayLike | None = None,
     time_constant: float = 1.0,
 ) -> nir.NIRGraph:
     """Return a two-phase network in one of its phases as a NIR graph whose input is the signal.

@@ -11,15 +11,22 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from dictlearn.two_phase import rules
 from dictlearn.two_phase.arguments import Task, checked_phases
 from dictlearn.two_phase.network import TwoPhaseNetwork
 from dictlearn.two_phase.phases import Phase
 from snn import checks
+from snn.html import Described, number, value_range
 from solvers import LassoProblem, solve_spiking
+from solvers.conditioning import penalty_called
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 LAYERS = ("feedforward", "feedback", "lateral")
 DURATIONS = (2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0)
@@ -35,8 +42,8 @@ SETTLING = 2000.0
 SETTLING_RATIO = 4.0
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class GradientCheck:
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
+class GradientCheck(Described):
     """How well the updates of a two-phase network follow the gradients.
 
     The arrays' axes are the read-outs, the layers (`LAYERS`: F, B and H), the durations, and the signals.
@@ -77,6 +84,27 @@ class GradientCheck:
     def __post_init__(self) -> None:
         checks.freeze_arrays(self)
 
+    def plot(self, ax: Axes | None = None, *, layer: str = "feedback", measure: str = "error") -> Axes:
+        """Draw one measure of one layer: `dictlearn.two_phase.plotting.gradient_panel`."""
+        from dictlearn.two_phase.plotting import gradient_panel
+
+        return gradient_panel(self, layer=layer, measure=measure, ax=ax)
+
+    def _facts(self) -> dict[str, str]:
+        longest = f"{self.durations[-1]:g}"
+        errors = {
+            f"median error of {name}, T = {longest}": ", ".join(
+                f"{number(self.quartiles('error', readout, layer)[1, -1].item())} ({readout})"
+                for readout in self.readouts
+            )
+            for layer, name in (("feedback", "F and B"), ("lateral", "H"))
+        }
+        return {
+            "signals": number(len(self.signals)),
+            "durations of a phase": f"{number(len(self.durations))}, {value_range(self.durations)}",
+            **errors,
+        }
+
     def mean(self, measure: str, readout: str, layer: str) -> np.ndarray:
         """Return the mean over the signals of a measure, shape (n_durations,).
 
@@ -115,14 +143,14 @@ class GradientCheck:
 
 def check_gradients(
     network: TwoPhaseNetwork,
-    signals: np.ndarray,
+    signals: ArrayLike,
     *,
-    penalty: float | np.ndarray,
+    penalty: float | ArrayLike,
     kappa: float = 0.7,
     durations: Sequence[float] = DURATIONS,
     initial_potential: float = 0.5,
-    reweighting: np.ndarray | None = None,
-    mask: np.ndarray | None = None,
+    reweighting: ArrayLike | None = None,
+    mask: ArrayLike | None = None,
     n_jobs: int | None = None,
 ) -> GradientCheck:
     """Compare the updates of a two-phase network with the gradients that they approximate.
@@ -185,14 +213,14 @@ def check_gradients(
     Lin and Tang (2018), arXiv:1805.08952, equations 9 to 12.
     """
     checks.instance_of("network", network, TwoPhaseNetwork)
-    durations = checks.real_array("durations", durations, shape=(None,), meaning="one after the other")
-    if durations[0] <= 0.0 or (np.diff(durations) <= 0.0).any():
-        raise ValueError(f"durations must be positive and increase; got {durations.tolist()}")
+    lengths = checks.real_array("durations", durations, shape=(None,), meaning="one after the other")
+    if lengths[0] <= 0.0 or (np.diff(lengths) <= 0.0).any():
+        raise ValueError(f"durations must be positive and increase; got {lengths.tolist()}")
     task = Task.checked(network, signals, penalty, reweighting, mask)
-    settling = max(SETTLING, SETTLING_RATIO * float(durations[-1]))
+    settling = max(SETTLING, SETTLING_RATIO * float(lengths[-1]))
     kappa, settling, initial_potential, *_ = checked_phases(kappa, settling, initial_potential)
 
-    options = {
+    options: dict[str, Any] = {
         "penalty": task.penalty,
         "kappa": kappa,
         "reweighting": task.reweighting,
@@ -212,10 +240,10 @@ def check_gradients(
     rows = [slice(k, k + 1) for k in range(len(chosen))]
     gradients = _gradients(network, mismatch, codes, signals, known)
 
-    alone = np.empty((2, len(rules.READOUTS), len(LAYERS), len(durations), len(chosen)))
+    alone = np.empty((2, len(rules.READOUTS), len(LAYERS), len(lengths), len(chosen)))
     together = np.empty(alone.shape[:-1])
     same_code = np.empty(alone.shape[1:])
-    for t, duration in enumerate(durations):
+    for t, duration in enumerate(lengths):
         phases = network.run(signals, duration=float(duration), mask=mask, **options)
         for r, readout in enumerate(rules.READOUTS):
             seen = _Seen.of(network, phases, kappa, readout, mask)
@@ -228,7 +256,7 @@ def check_gradients(
                 alone[:, r, :, t, k] = _compared(seen.updates(row), gradient)
     return GradientCheck(
         readouts=rules.READOUTS,
-        durations=durations,
+        durations=lengths,
         cosine=alone[0],
         error=alone[1],
         same_code_error=same_code,
@@ -283,7 +311,8 @@ def _exact_codes(network: TwoPhaseNetwork, task: Task, n_jobs: int | None) -> np
     """Return the optima for the atoms B^T."""
     penalty = task.penalty * task.reweighting
     problem = LassoProblem(network.feedback.T, task.signals, penalty, positive=True, mask=task.mask)
-    return solve_spiking(problem, polish=True, tol=TOL, n_jobs=n_jobs).codes
+    with penalty_called(None):  # that is an error here
+        return solve_spiking(problem, polish=True, tol=TOL, n_jobs=n_jobs).codes
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -304,7 +333,7 @@ class _Seen:
         readout: str,
         mask: np.ndarray | None,
     ) -> _Seen:
-        seen = {"readout": readout, "mask": mask}
+        seen: dict[str, Any] = {"readout": readout, "mask": mask}
         return cls(
             codes=rules.code(phases[1], readout=readout),
             g_d=rules.reconstruction_gradient(*phases, **seen),
@@ -316,7 +345,7 @@ class _Seen:
         """Return what the rules would subtract from F, B and H at a step of one."""
         codes, g_d = self.codes[row], self.g_d[row]
         n_atoms, n_inputs = codes.shape[1], g_d.shape[1]
-        change = {"kappa": self.kappa, "step": -1.0, "least": -np.inf}
+        change: dict[str, Any] = {"kappa": self.kappa, "step": -1.0, "least": -np.inf}
         # The transposes of rows, as the rules take them.
         feedforward = np.zeros((n_inputs, n_atoms)).T
         feedback, lateral = np.zeros((n_atoms, n_inputs)).T, np.zeros((n_atoms, n_atoms)).T

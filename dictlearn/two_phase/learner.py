@@ -6,14 +6,16 @@ import copy
 import os
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from dictlearn.atoms import unit_norm
 from dictlearn.signals import checked_known_signals
 from dictlearn.two_phase import rules
 from dictlearn.two_phase.batch import PROBE_SPIKES, BatchPlan
-from dictlearn.two_phase.history import RECORD_EVERY, History
+from dictlearn.two_phase.history import NAMES, RECORD_EVERY, History
 from dictlearn.two_phase.network import TwoPhaseNetwork
 from dictlearn.two_phase.phases import Phase, RunawayFeedbackError
 from dictlearn.two_phase.quantised import round_weights
@@ -23,13 +25,18 @@ from dictlearn.two_phase.steps import BatchConditions, CodeStatistics
 from dictlearn.two_phase.synapses import LEAST_THRESHOLD, Synapses
 from snn import checks
 from snn.archive import save_archive
+from snn.drawing import current_axes
+from snn.html import Described, number, value_range
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 # Objectives, which are sums of squares, stay in the range of floats.
 SMALLEST_SCALE, LARGEST_SCALE = 1e-152, 1e152
 LARGEST_PENALTY = 1e150
 
 
-class TwoPhaseLearner:
+class TwoPhaseLearner(Described):
     """A two-phase network that learns, with everything it needs to continue learning.
 
     Parameters
@@ -146,13 +153,59 @@ class TwoPhaseLearner:
         """Atoms silent for long: for the last 1,000 samples, or 10 for each atom if that is more."""
         return np.flatnonzero(self.n_samples - self.last_fired >= max(1000, 10 * self.n_atoms))
 
+    def plot(self, ax: Axes | None = None, *, quantity: str = "objective") -> Axes:
+        """Draw how learning went: `LearningDisplay.from_learner`, with all its options, draws the same."""
+        from dictlearn.two_phase.plotting import learning_line
+
+        ax = current_axes(ax)
+        n_samples, values = self.recorded(quantity)
+        learning_line(n_samples, values, quantity=quantity, ax=ax)
+        return ax
+
+    def recorded(self, quantity: str) -> tuple[np.ndarray, np.ndarray]:
+        """Return the samples of the history, and one of its figures.
+
+        Parameters
+        ----------
+        quantity : str
+            A key of `history`, but n_samples.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If there is none of that name, or there were fewer than 1,000 samples.
+        """
+        quantity = checks.one_of("quantity", quantity, NAMES[1:])
+        history = self.history
+        if not len(history["n_samples"]):
+            raise ValueError(
+                f"the history has an entry for every 1,000 samples, there were {self.n_samples}: learn "
+                "from more (max_iter)"
+            )
+        return history["n_samples"], history[quantity]
+
+    def _facts(self) -> dict[str, str]:
+        entries = self._history.entries
+        last = (
+            {"last objective": number(entries[-1, NAMES.index("objective")].item())} if len(entries) else {}
+        )
+        return {
+            "atoms": number(self.n_atoms),
+            "inputs": number(self.n_inputs),
+            "samples learned from": number(self.n_samples),
+            "spikes": number(self.n_spikes),
+            "penalty": value_range(np.asarray(self.settings.penalty)),
+            "dead atoms": number(len(self.dead_atoms)),
+            **last,
+        }
+
     # -- learning --------------------------------------------------------------------------------
 
     def learn(
         self,
-        signals: np.ndarray,
+        signals: ArrayLike,
         *,
-        mask: np.ndarray | None = None,
+        mask: ArrayLike | None = None,
         n_threads: int = 1,
         executor: Executor | None = None,
     ) -> float:
@@ -279,7 +332,7 @@ class TwoPhaseLearner:
         # Rows of signals teach everything, those of probes only H.
         of_signals = slice(0, plan.n_signals)
         known = None if mask is None else np.pad(mask, ((0, len(plan.probed)), (0, 0)), constant_values=True)
-        seen = {"readout": readout, "mask": known}
+        seen: dict[str, Any] = {"readout": readout, "mask": known}
         g_d = rules.reconstruction_gradient(first, second, **seen)[of_signals]
         all_codes = rules.code(second, readout=readout)
         codes = all_codes[of_signals]
@@ -295,7 +348,7 @@ class TwoPhaseLearner:
             readout=readout,
         )
         steps = settings.steps.of_batch(codes, self._statistics, conditions)
-        sizes = {"kappa": kappa, "step": steps.step, "keep": steps.keep}
+        sizes: dict[str, Any] = {"kappa": kappa, "step": steps.step, "keep": steps.keep}
 
         def update_both_ways() -> None:
             rules.update_feedforward(synapses.feedforward, codes, g_d, **sizes)
@@ -379,7 +432,7 @@ class TwoPhaseLearner:
         self._history.add(
             n_signals=n_signals,
             objective=objectives.sum() / scale**2,
-            n_nonzeros=np.count_nonzero(codes),
+            n_nonzeros=int(np.count_nonzero(codes)),
             n_spikes=first.n_spikes.sum() + second.n_spikes.sum(),
             disturbances=errors[nonzero] / norms[nonzero],
         )
@@ -389,7 +442,7 @@ class TwoPhaseLearner:
 
     # -- saving ---------------------------------------------------------------------------------
 
-    def save(self, path: str | os.PathLike, **extra: str | int) -> None:
+    def save(self, path: str | os.PathLike[str], **extra: str | int) -> None:
         """Write everything to `path` (npz), whole or not at all.
 
         Parameters
@@ -432,7 +485,7 @@ class TwoPhaseLearner:
         vars(self).update(copy.deepcopy(vars(other)))
 
     @classmethod
-    def load(cls, path: str | os.PathLike) -> TwoPhaseLearner:
+    def load(cls, path: str | os.PathLike[str]) -> TwoPhaseLearner:
         """Read a learner that `save` wrote; it continues bit for bit as if it had never stopped.
 
         Parameters

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import copy
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sized
 from functools import partial
 from pathlib import Path
+from typing import Any, TypeVar
 
 import numpy as np
+from numpy.typing import ArrayLike
 from tqdm import tqdm
 
 from dictlearn.archives import digest, require_path
 from dictlearn.order import batches_in_order, seed_of_order
-from dictlearn.signals import amplitude_scale, checked_known_signals
+from dictlearn.signals import amplitude_scale, checked_known_signals, warn_if_one_dominates
 from dictlearn.two_phase.checkpoints import identity_of, resumed
 from dictlearn.two_phase.history import RECORD_EVERY
 from dictlearn.two_phase.learner import TwoPhaseLearner
@@ -23,23 +25,26 @@ from dictlearn.two_phase.start import random_dictionary, starting_network
 from dictlearn.two_phase.threads import learning_threads, thread_count
 from snn import checks
 
+Batch = TypeVar("Batch", bound=Sized)
+"""What says which signals are in a batch: their numbers, wherever these are."""
+
 
 def learn_dictionary(
-    signals: np.ndarray,
+    signals: ArrayLike,
     n_atoms: int | None = None,
     *,
-    mask: np.ndarray | None = None,
-    penalty: float | np.ndarray | None = None,
+    mask: ArrayLike | None = None,
+    penalty: float | ArrayLike | None = None,
     settings: LearningSettings | None = None,
     n_samples: int | None = None,
-    start: np.ndarray | TwoPhaseNetwork | None = None,
+    start: ArrayLike | TwoPhaseNetwork | None = None,
     replace_dead: bool = False,
     rng: int | np.random.Generator | None = None,
     n_jobs: int | None = None,
     progress: bool = False,
     callback: Callable[[TwoPhaseLearner], bool | None] | None = None,
     callback_every: int = RECORD_EVERY,
-    checkpoint: str | os.PathLike | None = None,
+    checkpoint: str | os.PathLike[str] | None = None,
     checkpoint_every: int = 10_000,
 ) -> TwoPhaseLearner:
     """Learn a dictionary for non-negative signals with the two-phase spiking network.
@@ -77,10 +82,17 @@ def learn_dictionary(
     RunawayFeedbackError
         If the network runs away.
 
+    Warns
+    -----
+    IllPosedWarning
+        If one signal of ten or more has more energy than all others together.
+
     References
     ----------
     Lin and Tang (2018), arXiv:1805.08952.
     """
+    checked, known = checked_known_signals(signals, None, mask)
+    warn_if_one_dominates("signals", checked if known is None else np.where(known, checked, 0.0))
     learner = new_learner(
         signals,
         n_atoms,
@@ -109,13 +121,13 @@ def learn_dictionary(
 
 
 def new_learner(
-    signals: np.ndarray,
+    signals: ArrayLike,
     n_atoms: int | None = None,
     *,
-    mask: np.ndarray | None = None,
-    penalty: float | np.ndarray | None = None,
+    mask: ArrayLike | None = None,
+    penalty: float | ArrayLike | None = None,
     settings: LearningSettings | None = None,
-    start: np.ndarray | TwoPhaseNetwork | None = None,
+    start: ArrayLike | TwoPhaseNetwork | None = None,
     replace_dead: bool = False,
     rng: int | np.random.Generator | None = None,
 ) -> TwoPhaseLearner:
@@ -168,9 +180,9 @@ def learner_for(
     n_atoms: int | None,
     *,
     scale: Callable[[float], float],
-    penalty: float | np.ndarray | None,
+    penalty: Any,
     settings: LearningSettings | None,
-    start: np.ndarray | TwoPhaseNetwork | None,
+    start: ArrayLike | TwoPhaseNetwork | None,
     replace_dead: bool,
     rng: int | np.random.Generator | None,
 ) -> TwoPhaseLearner:
@@ -212,16 +224,16 @@ def learner_for(
 
 def continue_learning(
     learner: TwoPhaseLearner,
-    signals: np.ndarray,
+    signals: ArrayLike,
     *,
-    mask: np.ndarray | None = None,
+    mask: ArrayLike | None = None,
     n_samples: int | None = None,
     rng: int | np.random.Generator | None = None,
     n_jobs: int | None = None,
     progress: bool = False,
     callback: Callable[[TwoPhaseLearner], bool | None] | None = None,
     callback_every: int = RECORD_EVERY,
-    checkpoint: str | os.PathLike | None = None,
+    checkpoint: str | os.PathLike[str] | None = None,
     checkpoint_every: int = 10_000,
     any_start: bool = False,
 ) -> None:
@@ -298,16 +310,16 @@ def continue_learning(
 def learn_all(
     learner: TwoPhaseLearner,
     n_signals: int,
-    learn: Callable[[np.ndarray], float],
+    learn: Callable[[Batch], float],
     *,
-    batches: Callable[..., Iterable[np.ndarray]],
+    batches: Callable[..., Iterable[Batch]],
     data: Callable[[], str],
     n_samples: int | None,
     rng: int | np.random.Generator | None,
     progress: bool,
     callback: Callable[[TwoPhaseLearner], bool | None] | None,
     callback_every: int,
-    checkpoint: str | os.PathLike | None,
+    checkpoint: str | os.PathLike[str] | None,
     checkpoint_every: int,
     any_start: bool,
 ) -> None:
@@ -360,8 +372,8 @@ def learn_all(
 
 def learn_batches(
     learner: TwoPhaseLearner,
-    batches: Iterable[np.ndarray],
-    learn: Callable[[np.ndarray], float],
+    batches: Iterable[Batch],
+    learn: Callable[[Batch], float],
     *,
     n_samples: int,
     progress: bool = False,

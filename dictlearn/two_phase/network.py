@@ -5,8 +5,10 @@ from __future__ import annotations
 import math
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from dictlearn.atoms import checked_atoms
 from dictlearn.two_phase.arguments import Task, checked_phases, share
@@ -14,13 +16,14 @@ from dictlearn.two_phase.phases import Phase, run_phases
 from dictlearn.two_phase.synapses import Synapses, blocks, firing_thresholds
 from dictlearn.two_phase.threads import thread_count
 from snn import BlockWeights, NetworkState, SpikeTrain, SpikingNetwork, checks, simulate
+from snn.html import Described, memory, number, value_range
 
 # Signals simulated by one worker at a time.
 LARGEST_BATCH = 64
 
 
-@dataclass(frozen=True, eq=False)
-class TwoPhaseNetwork:
+@dataclass(frozen=True, eq=False, repr=False)
+class TwoPhaseNetwork(Described):
     """A spiking network with feedback that codes signals and observes the gradient of its weights.
 
     M input neurons (threshold 1) drive N coding neurons (thresholds diag H), which inhibit each other
@@ -59,6 +62,10 @@ class TwoPhaseNetwork:
     feedback: np.ndarray
     lateral: np.ndarray
 
+    if TYPE_CHECKING:  # what is accepted is more than what is kept
+
+        def __init__(self, feedforward: ArrayLike, feedback: ArrayLike, lateral: ArrayLike) -> None: ...
+
     def __post_init__(self) -> None:
         feedforward = checks.real_array(
             "feedforward", self.feedforward, shape=(None, None), meaning="(n_atoms, n_inputs)"
@@ -88,6 +95,14 @@ class TwoPhaseNetwork:
         dictionary = checked_atoms("dictionary", dictionary, meaning="(n_atoms, n_inputs)")
         return cls(dictionary, np.ascontiguousarray(dictionary.T), dictionary @ dictionary.T)
 
+    def _facts(self) -> dict[str, str]:
+        return {
+            "input neurons": number(self.n_inputs),
+            "coding neurons": number(self.n_atoms),
+            "memory": memory(sum(matrix.nbytes for matrix in self._matrices)),
+            "thresholds": value_range(np.diagonal(self.lateral)),
+        }
+
     @property
     def n_inputs(self) -> int:
         """M, the number of input neurons."""
@@ -115,12 +130,12 @@ class TwoPhaseNetwork:
 
     def spiking_network(
         self,
-        signal: np.ndarray,
+        signal: ArrayLike,
         *,
-        penalty: float | np.ndarray,
+        penalty: float | ArrayLike,
         gamma: float,
-        reweighting: np.ndarray | None = None,
-        mask: np.ndarray | None = None,
+        reweighting: ArrayLike | None = None,
+        mask: ArrayLike | None = None,
     ) -> SpikingNetwork:
         """Return the network for one signal as `snn` simulates it, inputs first.
 
@@ -146,22 +161,20 @@ class TwoPhaseNetwork:
         else:
             gain = gamma
         return SpikingNetwork(
-            BlockWeights(
-                self.n_inputs + self.n_atoms, list(blocks(feedforward, feedback, lateral, gamma=gain))
-            ),
+            BlockWeights(self.n_inputs + self.n_atoms, blocks(feedforward, feedback, lateral, gamma=gain)),
             (1.0 - gamma) * task.drives[0],
             firing_thresholds(self.lateral, self.n_inputs),
         )
 
     def run(
         self,
-        signals: np.ndarray,
+        signals: ArrayLike,
         *,
-        penalty: float | np.ndarray,
+        penalty: float | ArrayLike,
         kappa: float = 0.7,
         duration: float = 20.0,
-        reweighting: np.ndarray | None = None,
-        mask: np.ndarray | None = None,
+        reweighting: ArrayLike | None = None,
+        mask: ArrayLike | None = None,
         initial_potential: float = 0.0,
         time_step: float | None = None,
         integration: str = "exact",
@@ -227,13 +240,13 @@ class TwoPhaseNetwork:
 
     def spikes(
         self,
-        signal: np.ndarray,
+        signal: ArrayLike,
         *,
-        penalty: float | np.ndarray,
+        penalty: float | ArrayLike,
         kappa: float = 0.7,
         duration: float = 20.0,
-        reweighting: np.ndarray | None = None,
-        mask: np.ndarray | None = None,
+        reweighting: ArrayLike | None = None,
+        mask: ArrayLike | None = None,
         initial_potential: float = 0.0,
     ) -> SpikeTrain:
         """Return all spikes of `run` on one signal, inputs first; the feedback comes on at `duration`.
@@ -258,6 +271,7 @@ class TwoPhaseNetwork:
         )
         first = simulate(without, duration, state=state, record_spikes=True)
         # As in `run_phases`: feedback acts on the filtered spikes, so that it acts at once.
+        assert first.spikes is not None
         filtered = np.bincount(
             first.spikes.neurons,
             weights=np.exp(first.spikes.times - duration),
@@ -272,6 +286,7 @@ class TwoPhaseNetwork:
             time=first.state.time,
         )
         second = simulate(with_feedback, duration, state=state, record_spikes=True)
+        assert second.spikes is not None
         return SpikeTrain(
             times=np.concatenate([first.spikes.times, second.spikes.times]),
             neurons=np.concatenate([first.spikes.neurons, second.spikes.neurons]),
@@ -282,13 +297,13 @@ class TwoPhaseNetwork:
 
     def code(
         self,
-        signals: np.ndarray,
+        signals: ArrayLike,
         *,
-        penalty: float | np.ndarray,
+        penalty: float | ArrayLike,
         duration: float = 100.0,
         gamma: float = 0.0,
-        reweighting: np.ndarray | None = None,
-        mask: np.ndarray | None = None,
+        reweighting: ArrayLike | None = None,
+        mask: ArrayLike | None = None,
         n_jobs: int | None = None,
     ) -> np.ndarray:
         """Return the code of each signal by this network's own weights, shape (n_signals, n_atoms).

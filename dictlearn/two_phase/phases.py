@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from concurrent.futures import CancelledError, Executor
 from dataclasses import dataclass
 from threading import Event
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -16,8 +16,12 @@ from dictlearn.two_phase.synapses import Synapses, firing_thresholds
 from snn import checks
 from snn.clock_driven import ClockDrivenRun
 from snn.event_driven import EventDrivenRun
+from snn.html import Described, number, value_range
 from snn.state import NetworkState
 from snn.weights import SegmentedWeights
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 # A signal may have this many times the spikes of the inputs without feedback and of the coding neuron that
 # they excite most, in each phase; the least is for short phases.
@@ -43,8 +47,8 @@ class RunawayFeedbackError(RuntimeError):
     """Feedback excited the network more than thresholds and lateral inhibition took away."""
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class Phase:
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
+class Phase(Described):
     """What neurons can observe of themselves over one phase; one row for each signal.
 
     Attributes
@@ -73,6 +77,21 @@ class Phase:
 
     def __post_init__(self) -> None:
         checks.freeze_arrays(self)
+
+    def plot(self, ax: Axes | None = None, *, signal: int = 0) -> Axes:
+        """Draw the rates of the coding neurons: `dictlearn.two_phase.plotting.coding_rates`."""
+        from dictlearn.two_phase.plotting import coding_rates
+
+        return coding_rates(self, signal=signal, ax=ax)
+
+    def _facts(self) -> dict[str, str]:
+        return {
+            "duration": f"{self.duration:g} synaptic time constants",
+            "signals": number(len(self.coding_rate)),
+            "input neurons": f"{number(self.input_rate.shape[1])}, rates {value_range(self.input_rate)}",
+            "coding neurons": f"{number(self.coding_rate.shape[1])}, rates {value_range(self.coding_rate)}",
+            "spikes": number(int(self.n_spikes.sum())),
+        }
 
     @property
     def n_spikes(self) -> np.ndarray:
@@ -188,7 +207,9 @@ def run_phases(
     if runaways:
         # The first of them, run alone: what the error says does not depend on the pieces.
         *_, signal = min(runaways)
-        counts = _run_piece(task, drives[[signal]], allowed[[signal]], Event()).spike_counts
+        runaway = _run_piece(task, drives[[signal]], allowed[[signal]], Event())
+        assert isinstance(runaway, _Runaway)
+        counts = runaway.spike_counts
         if mask is not None:
             counts = np.concatenate([counts[inputs] + counts[predicted], counts[coding]])
         raise RunawayFeedbackError(_describe(counts, allowed[signal], n_inputs))
@@ -295,7 +316,8 @@ def _run_piece(
     duration, time_step = task.duration, task.time_step
     before = task.gammas[0]
     observed: list[tuple[np.ndarray, ...]] = []
-    run: NetworkState | EventDrivenRun | ClockDrivenRun = NetworkState(
+    # A state, and then a run of the kind that `time_step` says.
+    run: Any = NetworkState(
         membrane_potential=task.initial_potential * task.layers[0].firing_threshold,
         synaptic_current=np.zeros(drives.shape[1]),
     )
@@ -349,6 +371,7 @@ def _advance(
     """
     n_neurons = run.spike_counts.shape[1]
     most = min(max(UPDATES_BETWEEN_CHECKS // n_neurons, 1), MOST_SPIKES_BETWEEN_CHECKS)
+    parts: list[Any]
     if time_step is None:
         parts = [duration]
     else:

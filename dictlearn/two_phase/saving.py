@@ -36,7 +36,7 @@ LEARNER = {
 CHECKPOINT = {"identity": Entry("U", ()), "seed": Entry("iu", (), 0)}
 
 
-def load_learner(path: str | os.PathLike, new: Callable[..., TwoPhaseLearner]) -> TwoPhaseLearner:
+def load_learner(path: str | os.PathLike[str], new: Callable[..., TwoPhaseLearner]) -> TwoPhaseLearner:
     """Return the learner of a file; see `TwoPhaseLearner.load`.
 
     Parameters

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -53,7 +54,7 @@ class LearningSettings:
     paper : The paper's settings.
     """
 
-    penalty: float | tuple[float, ...]
+    penalty: float | Sequence[float] | np.ndarray
     kappa: float = 0.7
     duration: float = 5.0
     amplitude: float = 5.0
@@ -80,7 +81,7 @@ class LearningSettings:
         object.__setattr__(self, "batch_size", checks.positive_integer("batch_size", self.batch_size))
 
     @classmethod
-    def paper(cls, penalty: float | Sequence[float]) -> LearningSettings:
+    def paper(cls, penalty: float | Sequence[float] | np.ndarray) -> LearningSettings:
         """Return the settings of Lin and Tang (2018): every part of the network as it is described there.
 
         Phases of 20 time constants on a clock of 1/32 with reset to zero, potentials from empty, spikes
@@ -140,13 +141,13 @@ class LearningSettings:
         return cls(**values, steps=kind(**steps), weight_format=weights)
 
 
-def _object(name: str, value: object) -> dict:
+def _object(name: str, value: object) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise ValueError(f"{name} must be an object of JSON; got {type(value).__name__}")
     return value
 
 
-def _checked_penalty(penalty: float | Sequence[float]) -> float | tuple[float, ...]:
+def _checked_penalty(penalty: Any) -> float | tuple[float, ...]:
     if np.ndim(penalty) == 0:
         return checks.positive_number("penalty", penalty)
     n_atoms = len(penalty)

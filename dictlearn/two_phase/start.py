@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from dictlearn.atoms import checked_atoms, unit_norm
 from dictlearn.two_phase.network import TwoPhaseNetwork
@@ -49,7 +50,7 @@ def random_network(
     return TwoPhaseNetwork(feedforward, feedback.T, lateral)
 
 
-def starting_network(name: str, start: np.ndarray | TwoPhaseNetwork, n_inputs: int) -> TwoPhaseNetwork:
+def starting_network(name: str, start: ArrayLike | TwoPhaseNetwork, n_inputs: int) -> TwoPhaseNetwork:
     """Return the network that learning starts from: of atoms brought to unit norm, or the one given.
 
     Parameters

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from snn import Block, BlockWeights
@@ -68,7 +70,7 @@ class Synapses:
         self.lateral_rows = self._values[ends[0] : ends[1]].reshape(n_atoms, n_atoms)
         self.feedback_rows = self._values[ends[1] :].reshape(n_atoms, n_inputs)
 
-    def __reduce__(self) -> tuple:
+    def __reduce__(self) -> tuple[Any, ...]:
         # The rows are views of one array, which a copy or a pickle would tear apart.
         return Synapses, (self.feedforward, self.feedback, self.lateral)
 

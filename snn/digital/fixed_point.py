@@ -6,8 +6,10 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from snn import checks
+from snn.html import Described, number, size, value_range
 
 SIGNS = ("signed", "non-negative", "non-positive")
 ROUNDINGS = ("nearest", "floor", "truncate", "stochastic")
@@ -119,9 +121,7 @@ class FixedPoint:
             )
         return exponent
 
-    def quantise(
-        self, values: np.ndarray, *, rng: int | np.random.Generator | None = None
-    ) -> FixedPointArray:
+    def quantise(self, values: ArrayLike, *, rng: int | np.random.Generator | None = None) -> FixedPointArray:
         """Return the numbers of this format that `values` are rounded to.
 
         Parameters
@@ -199,8 +199,8 @@ class FixedPoint:
         return out, int(n_saturated)
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class FixedPointArray:
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
+class FixedPointArray(Described):
     """Fixed-point numbers: ``mantissas * 2.0**exponent``.
 
     Attributes
@@ -222,6 +222,14 @@ class FixedPointArray:
 
     def __post_init__(self) -> None:
         checks.freeze_arrays(self)
+
+    def _facts(self) -> dict[str, str]:
+        return {
+            "shape": size(self.mantissas.shape) or "one number",
+            "mantissas": f"{self.format.bits} bits, {value_range(self.mantissas)}",
+            "exponent": number(self.exponent),
+            "saturated": number(self.n_saturated),
+        }
 
     def to_float(self) -> np.ndarray:
         """Return the numbers as float64; exact."""

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy import sparse
 
 from snn import checks
 from snn.clock_driven import checked_step
 from snn.digital.fixed_point import FixedPoint, FixedPointArray
 from snn.digital.format import MOST_DELAY, MOST_REGISTER_BITS, DigitalFormat
+from snn.html import Described, counted, memory, number, value_range
 from snn.network import SpikingNetwork
 from snn.weights import SparseWeights
 
@@ -26,8 +28,8 @@ LARGEST_THRESHOLD = 2**53
 LARGEST_SUM = 2**60
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class DigitalNetwork:
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
+class DigitalNetwork(Described):
     """A spiking network in integers: `DigitalNetwork.of` makes it of a `SpikingNetwork`.
 
     Let q be the `unit` of potentials, so that the largest threshold of the network is `threshold` units, and
@@ -64,16 +66,16 @@ class DigitalNetwork:
         Low bits of a potential that a graded message leaves out; 0 if messages are numbers of spikes.
     """
 
-    network: SpikingNetwork = field(repr=False)
+    network: SpikingNetwork
     format: DigitalFormat
     time_step: float
     unit: float
     decay: int
-    firing_threshold: np.ndarray = field(repr=False)
-    weights: FixedPointArray = field(repr=False)
-    targets: np.ndarray = field(repr=False)
-    starts: np.ndarray = field(repr=False)
-    delays: np.ndarray = field(repr=False)
+    firing_threshold: np.ndarray
+    weights: FixedPointArray
+    targets: np.ndarray
+    starts: np.ndarray
+    delays: np.ndarray
     message_shift: int
 
     @classmethod
@@ -84,7 +86,7 @@ class DigitalNetwork:
         *,
         time_step: float,
         threshold: int | None = None,
-        delays: np.ndarray | None = None,
+        delays: ArrayLike | None = None,
         rng: int | np.random.Generator | None = None,
     ) -> DigitalNetwork:
         """Make a network of integers.
@@ -224,6 +226,19 @@ class DigitalNetwork:
             )
         return replace(self.format.bias, exponent=exponent).quantise(amounts)
 
+    def _facts(self) -> dict[str, str]:
+        return {
+            "neurons": number(self.n_neurons),
+            "made of weights": type(self.network.weights).__name__,
+            "weights": f"{counted(len(self.targets), 'weight')} of {self.format.weights.bits} bits, "
+            f"{memory(self.weights.mantissas.nbytes + self.targets.nbytes)}",
+            "registers": f"potentials of {self.format.potential_bits} bits, "
+            f"currents of {self.format.current_bits}",
+            "time step": f"{self.time_step:g} synaptic time constants",
+            "firing threshold": f"{value_range(self.firing_threshold)} units of {self.unit:.3g}",
+            "delays": f"{value_range(self.delays)} steps",
+        }
+
     def _require_sums_in_range(self) -> None:
         """ValueError if all that can reach a neuron in one step could leave 64 bits."""
         largest = np.zeros(self.n_neurons)
@@ -254,7 +269,7 @@ def _checked_threshold(threshold: int | None, format: DigitalFormat) -> int:
     return threshold
 
 
-def _checked_delays(delays: np.ndarray | None, n_neurons: int, format: DigitalFormat) -> np.ndarray:
+def _checked_delays(delays: ArrayLike | None, n_neurons: int, format: DigitalFormat) -> np.ndarray:
     if delays is None:
         return checks.read_only(np.full(n_neurons, format.delay, dtype=np.int64))
     array = checks.real_array("delays", delays, shape=(n_neurons,), meaning="whole steps for each neuron")

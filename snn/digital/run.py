@@ -145,7 +145,8 @@ class DigitalRun:
             if record_spikes:
                 recorded.append(tuple(column[:n_recorded].copy() for column in spikes))
         self.membrane_potential[active] = self._potential[active] * self.network.unit
-        return tuple(np.concatenate(column) for column in zip(*recorded, strict=True))
+        sent_steps, neurons, messages = (np.concatenate(column) for column in zip(*recorded, strict=True))
+        return sent_steps, neurons, messages
 
     def restart(self, copies: np.ndarray) -> None:
         """Start some copies again at step zero, without currents, from `membrane_potential` and the drive."""

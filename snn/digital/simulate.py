@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -10,17 +12,21 @@ from snn import checks
 from snn.digital.network import DigitalNetwork
 from snn.digital.run import DigitalRun
 from snn.digital.state import DigitalState
+from snn.html import Described, number
 from snn.operations import OperationCounts
-from snn.result import SpikeTrain
+from snn.result import SpikeTrain, run_facts
 from snn.windows import smooth_rate_of_moments
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 # Sums of messages stay below 2^62.
 LARGEST_SUM_OF_MESSAGES = 2**62
 MOST_STEPS = 2**40
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class DigitalResult:
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
+class DigitalResult(Described):
     """Result of `simulate_digital`.
 
     Attributes
@@ -66,6 +72,21 @@ class DigitalResult:
 
     def __post_init__(self) -> None:
         checks.freeze_arrays(self)
+
+    def plot(self, ax: Axes | None = None, *, neurons: Sequence[int] | None = None) -> Axes:
+        """Draw the messages if they were recorded, and else the rates: `snn.plotting.run`."""
+        from snn import plotting  # with Matplotlib
+
+        return plotting.run(self, neurons=neurons, ax=ax)
+
+    def _facts(self) -> dict[str, str]:
+        below, above = self.potential_saturations.sum(axis=0).tolist()
+        return {
+            **run_facts(self),
+            "steps": number(self.n_steps),
+            "saturated potentials": f"{below:,} below, {above:,} above",
+            "saturated currents": number(int(self.current_saturations.sum())),
+        }
 
     @property
     def duration(self) -> float:

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from snn import checks
 from snn.archive import load_archive, save_archive
+from snn.html import Described, number, value_range
 
 LARGEST_INTEGER = np.iinfo(np.int64).max
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class DigitalState:
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
+class DigitalState(Described):
     """What a run of a digital network continues from; it continues with the same bits.
 
     Parameters
@@ -30,6 +33,12 @@ class DigitalState:
     membrane_potential: np.ndarray
     synaptic_current: np.ndarray
     pending: np.ndarray
+
+    if TYPE_CHECKING:  # what is accepted is more than what is kept
+
+        def __init__(
+            self, *, membrane_potential: ArrayLike, synaptic_current: ArrayLike, pending: ArrayLike
+        ) -> None: ...
 
     def __post_init__(self) -> None:
         for name in ("membrane_potential", "synaptic_current", "pending"):
@@ -47,12 +56,20 @@ class DigitalState:
                 f"(n_slots, n_neurons); got {shape}, {self.synaptic_current.shape} and {self.pending.shape}"
             )
 
-    def save(self, path: str | os.PathLike) -> None:
+    def _facts(self) -> dict[str, str]:
+        return {
+            "neurons": number(len(self.membrane_potential)),
+            "potentials": value_range(self.membrane_potential),
+            "synaptic currents": value_range(self.synaptic_current),
+            "steps of delay": number(len(self.pending) - 1),
+        }
+
+    def save(self, path: str | os.PathLike[str]) -> None:
         """Write the state to `path` (npz), completely or not at all."""
         save_archive(path, {field.name: getattr(self, field.name) for field in fields(self)})
 
     @classmethod
-    def load(cls, path: str | os.PathLike) -> DigitalState:
+    def load(cls, path: str | os.PathLike[str]) -> DigitalState:
         """Read a state that `save` wrote.
 
         Raises

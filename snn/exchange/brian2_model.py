@@ -9,6 +9,7 @@ import numpy as np
 
 from snn import checks
 from snn.extras import require
+from snn.html import Described, number
 from snn.network import SpikingNetwork, starting_state
 from snn.result import SpikeTrain
 from snn.state import NetworkState
@@ -25,8 +26,8 @@ theta : 1 (constant)
 RESETS = {"subtract": "v -= theta", "zero": "v = 0"}
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class Brian2Model:
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
+class Brian2Model(Described):
     """A network as objects of Brian2; one second of Brian2 is one synaptic time constant.
 
     Attributes
@@ -51,6 +52,14 @@ class Brian2Model:
     monitor: brian2.SpikeMonitor
     time_step: float
     start_time: float
+
+    def _facts(self) -> dict[str, str]:
+        return {
+            "neurons": number(len(self.neurons)),
+            "synapses": number(0 if self.synapses is None else len(self.synapses)),
+            "time step": f"{self.time_step:g} synaptic time constants",
+            "starts at": number(self.start_time),
+        }
 
     @property
     def spike_counts(self) -> np.ndarray:

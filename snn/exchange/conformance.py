@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
@@ -69,7 +69,7 @@ def conformance_cases() -> tuple[ConformanceCase, ...]:
     return tuple(case(nir) for case in CASES)
 
 
-def write_conformance_set(folder: str | os.PathLike) -> None:
+def write_conformance_set(folder: str | os.PathLike[str]) -> None:
     """Write a NIR file for each case and ``conformance.json`` into a folder, which is made if needed.
 
     Parameters
@@ -125,9 +125,9 @@ def _after(charge: float, drive: float, current: float) -> float:
 def _graph(
     nir: Any,
     *,
-    weights: np.ndarray,
-    bias: np.ndarray,
-    threshold: np.ndarray,
+    weights: np.ndarray | Sequence[Sequence[float]],
+    bias: Sequence[float],
+    threshold: Sequence[float],
     tau: float = 1.0,
     r_synapse: float = 1.0,
     r_neuron: float = 1.0,

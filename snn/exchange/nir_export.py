@@ -10,12 +10,14 @@ import numpy as np
 
 from snn import checks
 from snn.extras import require
+from snn.html import Described, number, size
 from snn.network import SpikingNetwork
 from snn.state import NetworkState
 from snn.weights import StencilWeights
 
 if TYPE_CHECKING:
     import nir
+    from numpy.typing import ArrayLike
 
 LARGEST_DENSE = 8192
 """Neurons whose weights are written as one dense array: 512 MB."""
@@ -28,8 +30,8 @@ METADATA = {
 """What NIR leaves open, written into each graph as text.  No reader has to read it."""
 
 
-@dataclass(frozen=True, eq=False)
-class InputConvolution:
+@dataclass(frozen=True, eq=False, repr=False)
+class InputConvolution(Described):
     """Weights from the pixels of an image to a network on a grid: kernels at the positions of the grid.
 
     Parameters
@@ -52,6 +54,10 @@ class InputConvolution:
     image_shape: tuple[int, int]
     stride: int
 
+    if TYPE_CHECKING:  # what is accepted is more than what is kept
+
+        def __init__(self, kernels: ArrayLike, image_shape: tuple[int, int], stride: int) -> None: ...
+
     def __post_init__(self) -> None:
         meaning = "(n_channels, height, width), or with the colours behind n_channels"
         shape = (None,) * (4 if np.ndim(self.kernels) == 4 else 3)
@@ -66,6 +72,13 @@ class InputConvolution:
         object.__setattr__(self, "image_shape", image_shape)
         object.__setattr__(self, "stride", checks.positive_integer("stride", self.stride))
 
+    def _facts(self) -> dict[str, str]:
+        n_kernels, *of_each = self.kernels.shape
+        return {
+            "kernels": f"{number(n_kernels)} of {size(of_each)}",
+            "image": f"{size(self.image_shape)}, stride {self.stride}",
+        }
+
     @property
     def grid_shape(self) -> tuple[int, int]:
         """(rows, columns) of the positions."""
@@ -77,7 +90,7 @@ class InputConvolution:
 def to_nir(
     network: SpikingNetwork,
     *,
-    input_weights: np.ndarray | InputConvolution | None = None,
+    input_weights: ArrayLike | InputConvolution | None = None,
     populations: Mapping[str, int] | None = None,
     state: NetworkState | None = None,
     time_constant: float = 1.0,
@@ -140,7 +153,7 @@ def to_nir(
 def _layer_nodes(
     nir: Any,
     network: SpikingNetwork,
-    input_weights: np.ndarray | None,
+    input_weights: ArrayLike | InputConvolution | None,
     populations: Mapping[str, int] | None,
     time_constant: float,
 ) -> tuple[dict[str, Any], list[tuple[str, str]]]:
@@ -188,7 +201,7 @@ def _layer_nodes(
     return dict(nodes), edges
 
 
-class _Nodes(dict):
+class _Nodes(dict[str, Any]):
     """Nodes by name, each of which is set once."""
 
     def __setitem__(self, name: str, node: Any) -> None:
@@ -202,6 +215,7 @@ def _grid_nodes(
 ) -> tuple[dict[str, Any], list[tuple[str, str]]]:
     """Return the nodes of a network on a grid; NIR's arrays have the channels first."""
     weights = network.weights
+    assert isinstance(weights, StencilWeights)
     rows, columns, n_channels = weights.layout
     bias = network.soma_bias.reshape(weights.layout)[0, 0] / time_constant
     threshold = np.ascontiguousarray(network.firing_threshold.reshape(weights.layout).transpose(2, 0, 1))
@@ -272,15 +286,14 @@ def _synapses(nir: Any, shape: tuple[int, ...], time_constant: float) -> Any:
 
 def _stencil_input(
     network: SpikingNetwork,
-    input_weights: np.ndarray | InputConvolution | None,
+    input_weights: ArrayLike | InputConvolution | None,
     populations: Mapping[str, int] | None,
 ) -> InputConvolution | None:
     """Return the input of a network that convolutions can say exactly, or None if they cannot."""
     weights = network.weights
     if not isinstance(weights, StencilWeights) or populations is not None:
         return None
-    given = isinstance(input_weights, InputConvolution)
-    if given and (
+    if isinstance(input_weights, InputConvolution) and (
         input_weights.grid_shape != weights.grid_shape or len(input_weights.kernels) != weights.n_channels
     ):
         raise ValueError(
@@ -289,11 +302,11 @@ def _stencil_input(
         )
     bias = network.soma_bias.reshape(-1, weights.n_channels)
     if (bias == bias[0]).all():
-        if given:
+        if isinstance(input_weights, InputConvolution):
             return input_weights
         if input_weights is None:
             return InputConvolution(np.zeros((weights.n_channels, 1, 1)), weights.grid_shape, 1)
-    elif given:
+    elif isinstance(input_weights, InputConvolution):
         raise ValueError(
             "soma_bias of network must be the same at every position for an InputConvolution; got "
             f"{bias.min()} to {bias.max()}: pass network.with_soma_bias(what is left without an input)"

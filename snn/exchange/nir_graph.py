@@ -129,7 +129,7 @@ def _exit(nir: Any, graph: Any, name: str, prefix: str) -> str:
     return _end(graph, name, prefix, nir.NIRGraph, nir.Output)
 
 
-def _end(graph: Any, name: str, prefix: str, graph_type: type, end_type: type) -> str:
+def _end(graph: Any, name: str, prefix: str, graph_type: Any, end_type: type) -> str:
     full, node = f"{prefix}{name}", graph.nodes[name]
     while isinstance(node, graph_type):
         ends = [inner for inner, one in node.nodes.items() if isinstance(one, end_type)]

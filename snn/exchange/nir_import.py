@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy import sparse
 
 from snn import checks
@@ -15,6 +17,7 @@ from snn.exchange.nir_graph import FlatGraph, flat_graph
 from snn.exchange.nir_linear import Convolution
 from snn.exchange.nir_signals import IncomingCurrents, Wire, expanded, inflow, require_known_kinds, signal_of
 from snn.extras import require
+from snn.html import Described, number
 from snn.network import SpikingNetwork
 from snn.result import SpikeTrain
 from snn.weights import Block, BlockWeights, StencilWeights
@@ -23,8 +26,12 @@ if TYPE_CHECKING:
     import nir
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class ImportedNetwork:
+MOST_NAMED = 8
+"""Nodes that are named in a description."""
+
+
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
+class ImportedNetwork(Described):
     """A network that came from a NIR graph, and which neurons are which node's.
 
     Attributes
@@ -43,6 +50,14 @@ class ImportedNetwork:
     populations: dict[str, np.ndarray]
     time_constant: float
     ignored: tuple[str, ...]
+
+    def _facts(self) -> dict[str, str]:
+        return {
+            "IF nodes": ", ".join(islice(self.populations, MOST_NAMED)) or "none",
+            "ignored": ", ".join(self.ignored[:MOST_NAMED]) or "none",
+            "time constant": number(self.time_constant),
+            **self.network._facts(),
+        }
 
     def spikes_by_node(self, spikes: SpikeTrain) -> nir.NIRGraphData:
         """Return spikes as NIR's data: the events of each IF node, in the graph's unit of time.
@@ -82,7 +97,7 @@ class ImportedNetwork:
 def from_nir(
     graph: nir.NIRGraph,
     *,
-    signal: np.ndarray | Mapping[str, np.ndarray] | None = None,
+    signal: ArrayLike | Mapping[str, np.ndarray] | None = None,
     order: Sequence[str] | None = None,
 ) -> ImportedNetwork:
     """Return the network that a NIR graph describes.

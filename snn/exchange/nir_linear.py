@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
@@ -16,27 +16,24 @@ from scipy import sparse
 
 from snn import checks
 
-Matrix = np.ndarray | sparse.csr_array
+Matrix: TypeAlias = np.ndarray | sparse.csr_array
 
 MOST_ENTRIES = 2**27
 """Entries of a matrix that a convolution is expanded to."""
 
 
 class LinearNode(ABC):
-    """y = W x + b.
+    """y = W x + b."""
 
-    Attributes
-    ----------
-    n_inputs : int or None
-        Length of x; None if any will do.
-    """
-
-    n_inputs: int | None = None
+    @property
+    def n_inputs(self) -> int | None:
+        """Length of x; None if any will do."""
+        return None
 
     @property
     def shape_before(self) -> tuple[int, ...]:
-        """Shape of the array that x is, which does for a vector too."""
-        return (self.n_inputs,)
+        """Shape of the array that x is, which does for a vector too; empty if any will do."""
+        return () if self.n_inputs is None else (self.n_inputs,)
 
     @property
     def shape_behind(self) -> tuple[int, ...] | None:
@@ -262,8 +259,8 @@ class Convolution(LinearNode):
         """Return what each position sees, shape (n_sources, rows, columns, height, width)."""
         (down, right), (height, width) = self.padding, self.weight.shape[2:]
         padded = np.pad(image, ((0, 0), (down, down), (right, right)))
-        reach = tuple(d * (k - 1) + 1 for d, k in zip(self.dilation, (height, width), strict=True))
-        windows = sliding_window_view(padded, reach, axis=(1, 2))
+        reach = self.dilation[0] * (height - 1) + 1, self.dilation[1] * (width - 1) + 1
+        windows = sliding_window_view(padded, (1, *reach))[:, :, :, 0]
         return windows[:, :: self.stride[0], :: self.stride[1], :: self.dilation[0], :: self.dilation[1]]
 
 

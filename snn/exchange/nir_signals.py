@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from scipy import sparse
@@ -14,7 +14,7 @@ from snn import checks
 from snn.exchange.nir_graph import FlatGraph, in_order
 from snn.exchange.nir_linear import Convolution, Identity, LinearNode, Matrix, linear_node, parameter
 
-Wire = Matrix | Convolution | None
+Wire: TypeAlias = Matrix | Convolution | None
 """Weights from the neurons of a node, [target, source]; None for the identity."""
 
 REASONS = {
@@ -234,7 +234,7 @@ class _Walk:
         if isinstance(node, Identity):
             return replace(incoming, shape=None)
         self._require_shape(name, incoming, node.shape_before)
-        values = np.broadcast_to(incoming.constant, node.n_inputs)
+        values = np.broadcast_to(np.asarray(incoming.constant), math.prod(node.shape_before))
         constant = node.apply(values) + node.bias
         return Value(
             length=len(constant),
@@ -333,7 +333,7 @@ def expanded(wire: Wire, n_sources: int) -> Matrix:
 def _after(node: LinearNode, wire: Wire) -> Wire:
     if wire is None:
         return node if isinstance(node, Convolution) else node.matrix()
-    return node.matrix() @ expanded(wire, node.n_inputs)
+    return node.matrix() @ expanded(wire, math.prod(node.shape_before))
 
 
 def _rows_times(factors: np.ndarray, wire: Wire) -> Wire:

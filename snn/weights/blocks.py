@@ -6,18 +6,21 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations
+from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy import sparse
 
 from snn import checks
 from snn._kernels.forms import Segments
+from snn.html import Described, memory, number
 from snn.weights.dense import largest_off_diagonal
 from snn.weights.protocol import Weights, same_type
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class Block:
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
+class Block(Described):
     """Dense weights from one range of neurons to another.
 
     Parameters
@@ -35,6 +38,12 @@ class Block:
     values: np.ndarray
     factor: float = 1.0
 
+    if TYPE_CHECKING:  # what is accepted is more than what is kept
+
+        def __init__(
+            self, *, first_source: int, first_target: int, values: ArrayLike, factor: float = 1.0
+        ) -> None: ...
+
     def __post_init__(self) -> None:
         values = checks.real_array("values", self.values, shape=(None, None), meaning="(source, target)")
         object.__setattr__(self, "values", checks.read_only(values))
@@ -45,8 +54,17 @@ class Block:
                 raise ValueError(f"{name} must not be negative; got {first}")
             object.__setattr__(self, name, first)
 
+    def _facts(self) -> dict[str, str]:
+        n_sources, n_targets = self.values.shape
+        return {
+            "sources": f"{number(n_sources)} from neuron {self.first_source:,}",
+            "targets": f"{number(n_targets)} from neuron {self.first_target:,}",
+            "factor": number(self.factor),
+            "memory": memory(self.values.nbytes),
+        }
 
-@dataclass(frozen=True, eq=False)
+
+@dataclass(frozen=True, eq=False, repr=False)
 class BlockWeights(Weights):
     """Weights made of dense blocks between ranges of neurons, such as layers.
 
@@ -67,6 +85,10 @@ class BlockWeights(Weights):
 
     n_neurons: int
     blocks: tuple[Block, ...]
+
+    if TYPE_CHECKING:  # what is accepted is more than what is kept
+
+        def __init__(self, n_neurons: int, blocks: Iterable[Block]) -> None: ...
 
     def __post_init__(self) -> None:
         n_neurons = checks.positive_integer("n_neurons", self.n_neurons)
@@ -93,6 +115,15 @@ class BlockWeights(Weights):
     def work_per_spike(self) -> float:
         """See `Weights`."""
         return self.segments.work_per_spike
+
+    @property
+    def n_bytes(self) -> int:
+        """See `Weights`."""
+        return sum(block.values.nbytes for block in self.blocks)
+
+    def stored_facts(self) -> dict[str, str]:
+        """See `Weights`."""
+        return {"blocks": number(len(self.blocks)), "memory": memory(self.n_bytes)}
 
     def kernel_form(self) -> Segments:
         """See `Weights`."""
@@ -156,7 +187,7 @@ class BlockWeights(Weights):
     @cached_property
     def segments(self) -> SegmentedWeights:
         """The same weights as segments; their values are a copy, block after block."""
-        sources, targets, lengths, offsets, factors = [], [], [], [], []
+        pieces: list[tuple[np.ndarray, ...]] = []
         place = 0
         for block in self.blocks:
             n_sources, n_targets = block.values.shape
@@ -167,17 +198,17 @@ class BlockWeights(Weights):
             inside = (own >= 0) & (own < n_targets)
             before = np.where(inside, own, n_targets)
             after = np.where(inside, n_targets - own - 1, 0)
-            sources += [source, source]
-            targets += [np.full(n_sources, block.first_target), source + 1]
-            lengths += [before, after]
-            offsets += [row, row + own + 1]
-            factors += [np.full(2 * n_sources, block.factor)]
+            factor = np.full(n_sources, block.factor)
+            pieces += [
+                (source, np.full(n_sources, block.first_target), before, row, factor),
+                (source, source + 1, after, row + own + 1, factor),
+            ]
             place += block.values.size
         if not self.blocks:
             none, starts = np.empty(0, dtype=np.int64), np.zeros(self.n_neurons + 1, dtype=np.int64)
             return SegmentedWeights(self.n_neurons, starts, none, none, none, np.empty(0), np.empty(0))
         sources, targets, lengths, offsets, factors = (
-            np.concatenate(pieces) for pieces in (sources, targets, lengths, offsets, factors)
+            np.concatenate(column) for column in zip(*pieces, strict=True)
         )
         order = np.argsort(sources, kind="stable")
         order = order[(lengths > 0)[order] & (factors != 0.0)[order]]
@@ -188,7 +219,7 @@ class BlockWeights(Weights):
         )
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class SegmentedWeights(Weights):
     """Weights as segments, each a range of targets of one source: what kernels read.
 

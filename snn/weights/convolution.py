@@ -5,16 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy import sparse
 
 from snn import checks
 from snn._kernels.forms import Stencil
+from snn.html import counted, size
 from snn.weights.protocol import Weights, same_type
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class StencilWeights(Weights):
     """Weights of neurons on a grid of positions, each with the same channels: a convolution.
 
@@ -41,6 +44,10 @@ class StencilWeights(Weights):
 
     values: np.ndarray
     grid_shape: tuple[int, int]
+
+    if TYPE_CHECKING:  # what is accepted is more than what is kept
+
+        def __init__(self, values: ArrayLike, grid_shape: tuple[int, int]) -> None: ...
 
     def __post_init__(self) -> None:
         values = checks.real_array(
@@ -95,6 +102,13 @@ class StencilWeights(Weights):
         """See `Weights`; targets beyond the grid are included."""
         return float(self.values[0].size)
 
+    def stored_facts(self) -> dict[str, str]:
+        """See `Weights`."""
+        return {
+            "grid": f"{size(self.grid_shape)}, {counted(self.n_channels, 'channel')}",
+            **super().stored_facts(),
+        }
+
     @cached_property
     def _kernel_form(self) -> Stencil:
         largest_value = float(np.abs(self.values).max()) or 1.0
@@ -134,8 +148,8 @@ class StencilWeights(Weights):
         sent = amounts.reshape(*amounts.shape[:-1], *self.grid_shape, self.n_channels)
         received = np.zeros(sent.shape)
         for i, j, sources, targets in self._offsets():
-            received[(..., *targets, slice(None))] += (
-                sent[(..., *sources, slice(None))] @ self.values[:, i, j]
+            received[..., targets[0], targets[1], :] += (
+                sent[..., sources[0], sources[1], :] @ self.values[:, i, j]
             )
         return received.reshape(amounts.shape)
 
@@ -154,7 +168,7 @@ class StencilWeights(Weights):
         """See `Weights`; offsets beyond the grid are included."""
         return np.tile(np.abs(self.values).max(axis=(0, 1, 2)), self.grid_shape[0] * self.grid_shape[1])
 
-    def _offsets(self) -> Iterator[tuple[int, int, tuple[slice, slice], tuple[slice, slice]]]:
+    def _offsets(self) -> Iterator[tuple[int, int, tuple[slice, ...], tuple[slice, ...]]]:
         """Yield the indices of each offset in `values`, its sources, and their targets on the grid."""
         for i in range(self.values.shape[1]):
             for j in range(self.values.shape[2]):

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from snn import checks
 from snn._kernels.forms import Rows
@@ -17,7 +18,7 @@ ROWS_AT_ONCE = 64
 """Rows compared together, so that they stay in the cache."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class DenseWeights(Weights):
     """Weights of any kind, in one array.
 
@@ -33,6 +34,10 @@ class DenseWeights(Weights):
     """
 
     values: np.ndarray
+
+    if TYPE_CHECKING:  # what is accepted is more than what is kept
+
+        def __init__(self, values: ArrayLike) -> None: ...
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "values", _checked("values", self.values))
@@ -91,7 +96,7 @@ class DenseWeights(Weights):
         return self.values[sources, target]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class LateralInhibition(Weights):
     """Weights minus a matrix of strengths, without its diagonal: W = -(S - diag S).
 
@@ -109,6 +114,10 @@ class LateralInhibition(Weights):
     """
 
     strength: np.ndarray
+
+    if TYPE_CHECKING:  # what is accepted is more than what is kept
+
+        def __init__(self, strength: ArrayLike) -> None: ...
 
     def __post_init__(self) -> None:
         strength = checks.real_array(
@@ -208,7 +217,7 @@ def require_zero_diagonal(name: str, diagonal: np.ndarray) -> None:
         neuron = int(np.flatnonzero(diagonal)[0])
         raise ValueError(
             f"{name} must have a zero diagonal (no neuron connects to itself); "
-            f"got {diagonal[neuron]} at [{neuron}, {neuron}]"
+            f"got {diagonal[neuron]} at [{neuron}, {neuron}]: set the diagonal to exactly 0"
         )
 
 

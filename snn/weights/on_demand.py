@@ -73,6 +73,15 @@ class InhibitionOnDemand(Weights):
         """Number of rows computed so far."""
         return self._n_stored
 
+    @property
+    def n_bytes(self) -> int:
+        """See `Weights`: of the rows computed so far."""
+        return 8 * self._n_neurons * self._n_stored
+
+    def stored_facts(self) -> dict[str, str]:
+        """See `Weights`."""
+        return {"rows computed": f"{self._n_stored:,} of {self._n_neurons:,}", **super().stored_facts()}
+
     def kernel_form(self) -> Rows:
         """See `Weights`; the rows computed so far, to which later ones are not added."""
         with self._lock:

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import fields
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
+from scipy import sparse
 
 from snn._kernels.forms import CompressedRows, Rows, Segments, Stencil
+from snn.html import Described, memory, number
 
-KernelForm = Rows | Segments | CompressedRows | Stencil
+KernelForm: TypeAlias = Rows | Segments | CompressedRows | Stencil
 
 SOURCES_AT_ONCE = 64
 """Sources whose weights to one target are computed together."""
 
 
-class Weights(ABC):
+class Weights(Described, ABC):
     """Weights of a network: ``weights[source, target]``; a positive weight excites.
 
     A form of weights is a subclass.  It is immutable, and several runs may use one object at the same
@@ -75,7 +77,7 @@ class Weights(ABC):
             column[first : first + len(some)] = self.transpose_product(amounts)[:, target]
         return column
 
-    def prepare(  # noqa: B027, most forms have nothing to prepare
+    def prepare(
         self, sources: np.ndarray, *, at_most: int | None = None, priority: np.ndarray | None = None
     ) -> None:
         """Compute the weights of `sources` that are missing; most forms have all of them.
@@ -95,6 +97,18 @@ class Weights(ABC):
         fired = np.flatnonzero(spike_counts.reshape(-1, spike_counts.shape[-1]).any(axis=0))
         return spike_counts[..., fired] @ self.out_degrees(fired)
 
+    @property
+    def n_bytes(self) -> int:
+        """Memory of the weights as they are stored, in bytes."""
+        return sum(map(_n_bytes, Weights.__getstate__(self).values()))
+
+    def stored_facts(self) -> dict[str, str]:
+        """Return how the weights are stored, for descriptions of them and of their network."""
+        return {"targets of a spike": number(self.work_per_spike, digits=4), "memory": memory(self.n_bytes)}
+
+    def _facts(self) -> dict[str, str]:
+        return {"neurons": number(self.shape[0]), **self.stored_facts()}
+
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         if copy is False:
             raise ValueError(f"copy must not be False; the array of a {type(self).__name__} is computed")
@@ -102,11 +116,24 @@ class Weights(ABC):
 
     def __getstate__(self) -> dict[str, Any]:
         # What is derived from the fields is derived again where it is needed.
-        return {field.name: getattr(self, field.name) for field in fields(self)}
+        # Every form is a dataclass.
+        names = [field.name for field in fields(self)]  # type: ignore[arg-type]
+        return {name: getattr(self, name) for name in names}
+
+
+def _n_bytes(stored: Any) -> int:
+    """Return the bytes of a field of weights: an array, compressed rows, or several of them."""
+    if isinstance(stored, np.ndarray):
+        return stored.nbytes
+    if isinstance(stored, Weights):
+        return stored.n_bytes
+    if sparse.issparse(stored):
+        return int(stored.data.nbytes + stored.indices.nbytes + stored.indptr.nbytes)
+    return 0
 
 
 def same_type(array: np.ndarray, dtype: type) -> np.ndarray:
     """Return a flat, contiguous, read-only view of `array`, or a copy where its type differs."""
-    flat = np.ascontiguousarray(array, dtype=dtype).reshape(-1).view()
+    flat: np.ndarray = np.ascontiguousarray(array, dtype=dtype).reshape(-1).view()
     flat.flags.writeable = False
     return flat

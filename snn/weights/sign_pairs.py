@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from snn import checks
 from snn._kernels.forms import Rows
@@ -13,7 +15,7 @@ from snn.weights.dense import DenseWeights
 from snn.weights.protocol import Weights, same_type
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class SignPairWeights(Weights):
     """Weights of n sign pairs: two neurons that receive one lateral current with opposite signs.
 
@@ -41,6 +43,10 @@ class SignPairWeights(Weights):
 
     lateral: Weights
     cross: np.ndarray
+
+    if TYPE_CHECKING:  # what is accepted is more than what is kept
+
+        def __init__(self, lateral: Weights | ArrayLike, cross: ArrayLike) -> None: ...
 
     def __post_init__(self) -> None:
         lateral = self.lateral
@@ -76,7 +82,9 @@ class SignPairWeights(Weights):
 
     def kernel_form(self) -> Rows:
         """See `Weights`."""
-        return self.lateral.kernel_form()._replace(cross=same_type(self.cross, np.float64))
+        form = self.lateral.kernel_form()
+        assert isinstance(form, Rows)
+        return form._replace(cross=same_type(self.cross, np.float64))
 
     def toarray(self) -> np.ndarray:
         """Return the 2n x 2n weights as a dense array, for small networks and tests."""

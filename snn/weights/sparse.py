@@ -13,7 +13,7 @@ from snn.weights.dense import require_square, require_zero_diagonal
 from snn.weights.protocol import Weights, same_type
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class SparseWeights(Weights):
     """Weights of which most are zero.
 

@@ -275,7 +275,9 @@ def plot(data: dict) -> Figure | None:
         column[0].set_title(name, fontsize="medium")
     for ax in axes[:, 0]:
         ax.set_ylabel("certified gap / (1/2 ||signal||²)")
-        ax.legend(frameon=False, fontsize="small", loc="lower left")
+    # Beside the curves, which fall from the upper left.
+    for ax, place in zip(axes[:, 0], ("lower left", "lower right"), strict=True):
+        ax.legend(frameon=False, fontsize="small", loc=place)
     return picture
 
 
@@ -307,5 +309,5 @@ def _draw_against_spikes(ax, signals: Sequence[dict]) -> None:
         ax.plot(
             spikes[first:], LEVELS[first:], color=colour, linewidth=2.4 if way == REFINED else 1.4, label=way
         )
-    ax.axhline(1e-6, color=GREY, linestyle=":", linewidth=1.0)
+    ax.axhline(1e-6, color=GREY, linestyle=":", linewidth=1.0, label="1e-6")
     ax.set(xscale="log", yscale="log", xlabel="spikes of the whole network", ylim=(LEAST, 1.0))

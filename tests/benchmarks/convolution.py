@@ -30,6 +30,7 @@ from examples.convolutional_coding import (
     fresh,
     learned_kernels,
 )
+from snn.drawing import progress_line
 from snn.event_driven import EventDrivenRun
 from solvers import (
     ConvolutionalDictionary,
@@ -159,15 +160,9 @@ def follow_spikes(problem: LassoProblem, stop_objective: float, *, repeats: int 
 def draw_curves(ax, optimum: float, curves: dict[str, Curve], title: str) -> None:
     """Draw how far objectives are above the optimum, against time."""
     for (name, curve), colour in zip(curves.items(), (BLUE, ORANGE, GREEN), strict=False):
-        ax.plot(
-            1e3 * curve.seconds,
-            curve.objective / optimum - 1.0,
-            color=colour,
-            marker="o",
-            markersize=3,
-            label=name,
-        )
-    ax.axhline(CLOSE, color=GREY, linestyle=":", linewidth=1.0)
+        distances = curve.objective / optimum - 1.0
+        progress_line(ax, 1e3 * curve.seconds, distances, color=colour, marker="o", markersize=3, label=name)
+    ax.axhline(CLOSE, color=GREY, linestyle=":", linewidth=1.0, label=f"{CLOSE:.0%} above the optimum")
     ax.set(xscale="log", yscale="log", xlabel="milliseconds, one thread", ylabel="E / E* - 1", title=title)
     ax.legend()
 

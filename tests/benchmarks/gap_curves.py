@@ -6,6 +6,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from examples._common import BLUE, GREEN, GREY, ORANGE, PURPLE, RED, figure
+from snn.drawing import progress_line
 from solvers import LassoProblem
 from tests.benchmarks import peers
 from tests.benchmarks.peers import Peer, missing, present, quiet
@@ -110,7 +111,8 @@ def plot(data: dict) -> Figure | None:
     axes = picture.subplots(1, len(data["sizes"]), squeeze=False)[0]
     for ax, size in zip(axes, data["sizes"], strict=True):
         for k, (name, points) in enumerate(size["curves"].items()):
-            ax.plot(
+            progress_line(
+                ax,
                 1e3 * np.array(points["seconds"]),
                 np.maximum(points["gap"], 1e-17),
                 color=COLOURS[k],
@@ -120,7 +122,7 @@ def plot(data: dict) -> Figure | None:
                 linestyle="-" if "spikes" in name else "--",
                 label=name,
             )
-        ax.axhline(1e-6, color=GREY, linestyle=":", linewidth=1.0)
+        ax.axhline(1e-6, color=GREY, linestyle=":", linewidth=1.0, label="1e-6")
         ax.set(
             xscale="log",
             yscale="log",

@@ -4,8 +4,9 @@ from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 
-from examples._common import BLUE, GREEN, ORANGE, PURPLE, RED, figure
+from examples._common import BLUE, GREEN, GREY, ORANGE, PURPLE, RED, figure
 from examples.convolutional_coding import coding_problem, learned_kernels
 from snn import ARITHMETIC_45NM, LOIHI, OperationCounts, energy_estimate
 from solvers import LassoProblem, SparseCodingResult, solve_active_set, solve_fista, solve_spiking
@@ -358,7 +359,7 @@ def plot(data: dict) -> Figure | None:
     axes[0, 0].invert_xaxis()
     axes[0, 0].set_ylabel("synaptic operations, or multiply-adds")
     axes[1, 0].set_ylabel("energy (uJ), an estimate")
-    picture.legend(
-        *axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=5, frameon=False
-    )
+    handles = axes[0, 0].get_legend_handles_labels()[0]
+    handles.append(Line2D([], [], color=GREY, linestyle=":", label="with the read-out"))
+    picture.legend(handles=handles, loc="outside lower center", ncols=len(handles), frameon=False)
     return picture

@@ -117,7 +117,7 @@ def _cost_of_spikes(data: dict) -> str:
 
 
 def _spikes_alone(data: dict) -> str:
-    """What spikes do alone, beside FISTA: the first table of the README."""
+    """What spikes do alone, beside FISTA."""
     designs = data["designs"]
     shown = (
         peers.SPIKES, peers.PREPARED_SPIKES, peers.ONE_WINDOW, peers.RATE, peers.LEAN_FISTA,
@@ -134,6 +134,23 @@ def _spikes_alone(data: dict) -> str:
                     cell = cell if np.isnan(counted) else f"{spikes_alone.count(counted)}: {cell}"
                 cells.append(cell)
             rows.append([f"{gap:g}" if peer is peers.SPIKES else "", peer.name, *cells])
+    return table(["certified gap", "", *designs], rows)
+
+
+def _spikes_in_short(data: dict) -> str:
+    """The coarsest and the finest gap, and lean FISTA: the first table of the README."""
+    designs = data["designs"]
+    rows = []
+    for k in (0, len(spikes_alone.GAPS) - 1):
+        entries = [levels[k] for levels in designs.values()]
+        for peer in (peers.SPIKES, peers.LEAN_FISTA):
+            cells = [spikes_alone.duration(spikes_alone.seconds_of(entry, peer)) for entry in entries]
+            if peer is peers.SPIKES:
+                counts = [spikes_alone.median(entry["n_spikes"][peer.name]) for entry in entries]
+                cells = [
+                    f"{spikes_alone.count(n)} spikes, {cell}" for n, cell in zip(counts, cells, strict=True)
+                ]
+            rows.append([f"{spikes_alone.GAPS[k]:g}" if peer is peers.SPIKES else "", peer.name, *cells])
     return table(["certified gap", "", *designs], rows)
 
 
@@ -341,6 +358,7 @@ BLOCKS: dict[str, tuple[tuple[str, ...], Callable[..., str]]] = {
     "beside-brian2": (("simulator",), _beside_brian2),
     "cost-of-spikes": (("simulator",), _cost_of_spikes),
     "spikes-alone": (("spikes",), _spikes_alone),
+    "spikes-in-short": (("spikes",), _spikes_in_short),
     "spikes-needed": (("spikes",), spikes_alone.spikes_table),
     "spikes-control": (("spikes",), spikes_alone.control_table),
     "convergence": (("convergence",), convergence.slopes_table),

@@ -205,7 +205,7 @@ def markdown(data: dict) -> str:
 
 def plot(data: dict) -> Figure | None:
     found = data["designs"]
-    picture = figure(12.0, 3.4 * ((len(found) + 1) // 2))
+    picture = figure(15.0, 3.4 * ((len(found) + 1) // 2))
     axes = picture.subplots((len(found) + 1) // 2, 2, squeeze=False).ravel()
     for ax in axes[len(found) :]:
         ax.set_axis_off()
@@ -213,6 +213,7 @@ def plot(data: dict) -> Figure | None:
         share = "0.1"
         peers_at = design["penalties"][share]["contest"]["peers"]
         seconds = {peer: entry["seconds"] for peer, entry in peers_at.items()}
-        horizontal_bars(ax, seconds, f"{name},\npenalty {share} of the maximum")
-        ax.title.set_fontsize("medium")
+        horizontal_bars(ax, seconds, "")
+        # The longest names are wider than the axes.
+        ax.set_title(f"{name},\npenalty {share} of the maximum", fontsize="medium", loc="right")
     return picture

@@ -57,7 +57,7 @@ CASES = [
     (lambda: SpikingNetwork([[0.0, -INF], [0.0, 0.0]], [0, 0]), ValueError, "weights must be finite; got -inf at [0, 1]"),
     (lambda: SpikingNetwork(np.zeros((2, 3)), [0, 0]), ValueError, "weights must be square, (source, target); got shape (2, 3)"),
     (lambda: SpikingNetwork(np.zeros(4), [0, 0]), ValueError, "weights must be 2-D, (source, target); got shape (4,)"),
-    (lambda: SpikingNetwork(np.eye(2), [0, 0]), ValueError, "weights must have a zero diagonal (no neuron connects to itself); got 1.0 at [0, 0]"),
+    (lambda: SpikingNetwork(np.eye(2), [0, 0]), ValueError, "weights must have a zero diagonal (no neuron connects to itself); got 1.0 at [0, 0]: set the diagonal to exactly 0"),
     (lambda: SpikingNetwork(np.zeros((0, 0)), []), ValueError, "weights must not be empty; got shape (0, 0)"),
     (lambda: SpikingNetwork("heavy", [0, 0]), TypeError, "weights must be an array of real numbers"),
     (lambda: SpikingNetwork(SQUARE.astype(complex), [0, 0]), TypeError, "weights must be an array of real numbers; got dtype complex128"),

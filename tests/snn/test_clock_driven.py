@@ -64,6 +64,7 @@ def test_equals_the_slow_twin(form, integration, reset, time_step):
     assert several == (reset == "subtract" and time_step == 1 / 2)
 
 
+@pytest.mark.filterwarnings("ignore:time_step is 3:UserWarning")
 @pytest.mark.parametrize("time_step", [0.01, 0.25, 3.0])
 @pytest.mark.parametrize("form", NAMES)
 def test_identities_hold_on_the_grid(form, time_step):

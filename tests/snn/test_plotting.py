@@ -84,7 +84,7 @@ def test_rates_and_their_limits(ax, spikes):
     assert len(ax.lines) == 6
     assert ax.lines[0].get_ydata()[-1] == pytest.approx(len(spikes.of(0)) / 20.0)
     assert list(ax.lines[5].get_ydata()) == [1.2, 1.2]
-    assert ax.lines[4].get_color() == ax.lines[5].get_color()
+    assert ax.lines[2].get_color() == ax.lines[5].get_color()
 
 
 def test_without_ax_the_current_axes_are_used(ax, spikes):

@@ -100,7 +100,7 @@ CASES = [
     (
         lambda: problem(signals=SIGNALS[0]),
         ValueError,
-        "signals must be 2-D, (n_signals, n_features); got shape (2,)",
+        "signals must be 2-D, (n_signals, n_features); for one signal pass signal[np.newaxis]; got shape (2,)",
     ),
     (lambda: problem(signals=np.ones((3, 4))), ValueError, "dictionary has 2 features but signals have 4"),
     (

@@ -1,18 +1,33 @@
 """Ill-posed problems are named, with the remedy, and well-posed ones are not."""
 
+import contextlib
+import re
+import threading
 import warnings
 
 import numpy as np
 import pytest
 from scipy.ndimage import uniform_filter
 
+from dictlearn import LearningSettings
+from snn import simulate_clocked
 from solvers import (
     ConvolutionalDictionary,
     IllPosedWarning,
     LassoProblem,
+    SparseCodingStream,
+    compare,
+    held_out_score,
+    lasso_network,
+    path,
+    penalty_max,
     solve_active_set,
+    solve_digital,
+    solve_fista,
     solve_spiking,
 )
+from solvers.compare import METHODS
+from solvers.conditioning import penalty_called
 
 SIDE = 24
 
@@ -76,3 +91,122 @@ def test_of_arrays_of_atoms_nothing_is_said():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         solve_active_set(LassoProblem(array, np.ones((1, 4)), 0.5))
+
+
+def random_case(*, n_atoms=30, n_features=12, n_signals=4, seed=0, **more):
+    rng = np.random.default_rng(seed)
+    atoms = rng.standard_normal((n_atoms, n_features))
+    atoms /= np.linalg.norm(atoms, axis=1, keepdims=True)
+    return LassoProblem(atoms, rng.standard_normal((n_signals, n_features)), 0.2, **more)
+
+
+def warned(call):
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        call()
+    return [str(warning.message) for warning in caught]
+
+
+@pytest.mark.parametrize("method", [*METHODS.values()], ids=list(METHODS))
+def test_codes_that_are_all_zero_are_named_by_every_solver(method):
+    case = random_case()
+    largest = penalty_max(case.dictionary, case.signals).max()
+    (message,) = warned(lambda: method(case.with_penalty(50.0 * largest), tol=1e-2))
+    # Below the factor that it names there is a code, above it there is none.
+    factor = float(re.search(r"penalty must be multiplied by less than ([\d.]+)", message).group(1))
+    assert factor == pytest.approx(1.0 / 50.0, rel=1e-2)
+    assert warned(lambda: solve_fista(case.with_penalty(0.98 * factor * 50.0 * largest))) == []
+
+
+def test_the_line_of_the_caller_is_named():
+    with pytest.warns(IllPosedWarning, match="all codes are zero") as caught:
+        solve_spiking(random_case().with_penalty(1e3))
+    assert caught[0].filename == __file__
+
+
+def test_negative_signals_where_codes_must_not_be_negative():
+    atoms, signals = np.abs(random_case().dictionary), -np.abs(random_case().signals)
+    (message,) = warned(lambda: solve_spiking(LassoProblem(atoms, signals, 0.1, positive=True)))
+    assert message.endswith(
+        "no correlation of a signal with an atom is positive, which positive=True requires"
+    )
+
+
+def test_no_warning_where_codes_of_zeros_are_no_surprise():
+    case = random_case()
+    largest = penalty_max(case.dictionary, case.signals).max()
+    above = case.with_penalty(3.0 * largest)
+    assert warned(lambda: solve_fista(case.with_penalty(largest))) == []  # where a path begins
+    assert warned(lambda: path(case, multiples=[100.0, 1.0])) == []
+    assert warned(lambda: compare(above, ["fista", "active_set", "spiking"])) == []
+    assert warned(lambda: held_out_score(above)) == []
+    assert warned(lambda: solve_fista(above.subset([0]))) == []  # one signal alone
+    silent = LassoProblem(case.dictionary, np.zeros((3, 12)), 0.1)
+    assert warned(lambda: solve_fista(silent)) == []
+    stream = SparseCodingStream(case.dictionary, 3.0 * largest)
+    assert warned(lambda: stream.code(case.signals)) == []
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_one_warning_for_all_masks(n_jobs):
+    mask = np.random.default_rng(1).random((4, 12)) < 0.8
+    case = random_case(mask=mask)
+    (message,) = warned(lambda: solve_spiking(case.with_penalty(1e3), n_jobs=n_jobs))
+    assert message.startswith("all codes are zero: penalty")
+
+
+def test_the_name_of_the_penalty_is_that_of_the_thread():
+    case, names = random_case().with_penalty(1e3), []
+
+    def elsewhere():
+        names.extend(warned(lambda: solve_fista(case)))
+
+    with penalty_called("alpha"):
+        thread = threading.Thread(target=elsewhere)
+        thread.start()
+        thread.join()
+        names.extend(warned(lambda: solve_fista(case)))
+    names.extend(warned(lambda: solve_fista(case)))
+    assert [re.search(r"zero: (\w+) must", name).group(1) for name in names] == [
+        "penalty",
+        "alpha",
+        "penalty",
+    ]
+
+
+@pytest.mark.parametrize("name", ["active_set", "spiking", "fista", "coordinate_descent", "lars", "analog"])
+def test_a_square_dictionary_with_its_atoms_in_columns(name):
+    atoms = random_case(n_atoms=12).dictionary
+    signals = random_case().signals
+    message = (
+        r"columns have one norm, .* norms from 0\.\d+ to 1\.\d+: if atoms are columns, pass dictionary\.T"
+    )
+    for dictionary, expected in ((atoms.T.copy(), 1), (atoms, 0), (np.eye(12), 0), (2.0 * atoms, 0)):
+        messages = warned(lambda d=dictionary: METHODS[name](LassoProblem(d, signals, 0.1), tol=1e-2))
+        found = [text for text in messages if re.search(message, text)]
+        assert len(found) == expected, messages
+    assert (
+        len([text for text in warned(lambda: path(LassoProblem(atoms.T, signals, 0.1))) if "columns" in text])
+        == 1
+    )
+
+
+@pytest.mark.parametrize(
+    "run",
+    [
+        lambda step: simulate_clocked(lasso_network(random_case()), 10.0 * step, time_step=step),
+        lambda step: solve_spiking(random_case(n_atoms=6), time_step=step, max_duration=100.0),
+        lambda step: solve_digital(random_case(n_atoms=6), time_step=step, max_duration=100.0),
+        lambda step: LearningSettings(penalty=0.1, duration=10.0 * step, time_step=step),
+    ],
+    ids=["simulate_clocked", "solve_spiking", "solve_digital", "LearningSettings"],
+)
+def test_a_step_beyond_the_time_constant_is_named(run):
+    def of_steps(step):
+        with contextlib.suppress(ValueError):  # networks may run away with such steps
+            run(step)
+
+    messages = [text for text in warned(lambda: of_steps(5.0)) if text.startswith("time_step is 5 ")]
+    assert len(messages) == 1
+    assert "synaptic time constants, which are the unit of time" in messages[0]
+    assert not any("time_step" in text for text in warned(lambda: of_steps(1.0)))

@@ -72,8 +72,9 @@ def test_rows_are_a_table(sweep):
 @pytest.mark.parametrize("figure", list(FIGURES))
 @pytest.mark.parametrize("axis", [None, "time_step"])
 def test_plots_have_a_line_for_each_of_the_rest_and_mark_the_knee(sweep, figure, axis):
-    ax = sweep.plot(axis, figure=figure, ax=Figure().subplots())
-    n_lines = 2 if axis is None else 4
+    ax = sweep.plot(axis=axis, figure=figure, ax=Figure().subplots())
+    is_marked = figure in ("relative_gap", "relative_excess")
+    n_lines = (2 if axis is None else 4) + is_marked
     labels = [line.get_label() for line in ax.lines if not line.get_label().startswith("_")]
     assert len(labels) == n_lines
     knees = sum(knee is not None for _, knee in sweep.needed(axis, figure=figure)) if "rel" in figure else 0

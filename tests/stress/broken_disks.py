@@ -5,8 +5,8 @@
 Failures: a network's state, a two-phase learner or a learner of kernels is saved over an earlier one, and
 something goes wrong: files may be no larger than a random size, the disk is full (a small disk in memory,
 where this process may make one), a call of the system fails, the folder is read-only or missing, the path is
-that of a folder, or its name is too long.  The error must be an `OSError` in one sentence that names the path,
-the earlier file must have the bytes that it had, and nothing else may be left beside it.
+that of a folder, or its name is too long.  The error must be an `OSError` in one sentence that names the
+path, the earlier file must have the bytes that it had, and nothing else may be left beside it.
 
 Saves: several processes save to one path, and others read it.  Every file that a reader finds must be whole,
 and all of it of one writer.

@@ -1,8 +1,6 @@
 """The convolutional estimator: what it learns, codes and gives back, and what it refuses."""
 
 import pickle
-import re
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -272,21 +270,6 @@ def test_silence_is_said():
     with pytest.warns(ConvergenceWarning, match="1 of 2 kernels are dead.*replace_dead=True"):
         learning = estimator(n_components=2, dict_init=start, alpha=0.7, tol=1e-3).fit(many)
     np.testing.assert_array_equal(learning.dead_kernels_, [1])
-
-
-def test_the_code_of_the_page_runs():
-    pytest.importorskip("PIL")
-    page = (Path(__file__).parents[3] / "docs" / "images.md").read_text(encoding="utf-8")
-    (block,) = re.findall(r"^```python\n(.*?)^```", page, flags=re.MULTILINE | re.DOTALL)
-    namespace = {}
-    exec(compile(block, "images.md", "exec"), namespace)
-    photograph, image = namespace["photograph"], namespace["image"]
-    assert image.shape == photograph.shape == (72, 107, 3)
-    assert namespace["coded"].result.converged
-    background = namespace["prepared"].background
-    pixels = as_pixels(photograph)
-    for restored in (image, namespace["coded"].image):
-        assert np.linalg.norm(restored - pixels) < 0.7 * np.linalg.norm(background - pixels)
 
 
 def test_the_score_falls_with_alpha_whatever_the_images_are(fitted):

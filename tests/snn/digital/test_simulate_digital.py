@@ -114,6 +114,7 @@ def assert_same_bits(result, expected):
     np.testing.assert_array_equal(result.messages, sums)
 
 
+@pytest.mark.filterwarnings("ignore:time_step is:UserWarning")
 def test_thousands_of_random_networks_have_the_twins_bits():
     rng = np.random.default_rng(0)
     seen = np.zeros(4, dtype=np.int64)
@@ -138,6 +139,7 @@ def test_a_larger_network_for_longer():
         assert_same_bits(result, simulate_slowly(*integers_of(network), 150))
 
 
+@pytest.mark.filterwarnings("ignore:time_step is:UserWarning")
 def test_pausing_does_not_change_a_bit():
     rng = np.random.default_rng(1)
     for _ in range(100):
@@ -278,6 +280,7 @@ def test_wrap_around_ruins_what_saturation_keeps():
     assert counts["wrap"] > 0
 
 
+@pytest.mark.filterwarnings("ignore:time_step is 50:UserWarning")
 def test_loihis_decay_and_lavas_wrap_by_hand():
     """u <- sign(u) floor(|u| (4096 - delta) / 4096), and 2^23 + k becomes k - 2^23."""
     form = DigitalFormat(potential_bits=24, current_bits=24, current_overflow="wrap")

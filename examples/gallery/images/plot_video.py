@@ -1,0 +1,82 @@
+"""
+Video, frame after frame, with a deadline
+=========================================
+
+Frames of a video are alike.  A stream starts each frame from the codes of those before,
+so that the network only has to code what changed.  It can be given a deadline in
+spikes, and still says of each code how good it is.
+"""
+
+import matplotlib.pyplot as plt
+import numpy as np
+from scipy.ndimage import shift
+from sklearn.datasets import load_sample_image
+
+from dictlearn import extract_patches, overcomplete_dct, remove_mean
+from solvers import SparseCodingStream
+
+# A camera moves by a twentieth of a pixel a frame, and then shows another place.
+photograph = load_sample_image("china.jpg").mean(axis=2) / 255.0
+cut, n_frames = 8, 20
+frames = []
+for k in range(n_frames):
+    top, left = (270, 220) if k < cut else (150, 240)
+    window = photograph[top : top + 60, left : left + 60]
+    moved = shift(window, (0.0, 0.05 * k), order=3, mode="nearest")[6:54, 6:54]
+    frames.append(remove_mean(extract_patches(moved, 8, stride=8))[0])
+
+dictionary = overcomplete_dct(8, 256)
+
+
+def code(options, *, cold=False):
+    """Return the spikes of the median patch, and the largest gap, of each frame."""
+    stream = SparseCodingStream(dictionary, penalty=0.3)
+    figures = []
+    for patches in frames:
+        if cold:
+            stream.reset()
+        result = stream.code(patches, tol=1e-3, **options)
+        gaps = result.duality_gap / (0.5 * np.square(patches).sum(axis=1))
+        figures.append((np.median(result.n_steps), gaps.max()))
+    return np.transpose(figures)
+
+
+# %%
+# The same frames, with and without memory, and with a deadline of 20 spikes for a
+# patch.
+
+runs = {
+    "each frame from nothing": (code({}, cold=True), "o"),
+    "a stream": (code({}), "s"),
+    "a stream, at most 20 spikes": (code({"max_spikes": 20}), "^"),
+}
+figure, (spikes, gap) = plt.subplots(
+    2, 1, sharex=True, figsize=(6.4, 5.0), layout="constrained"
+)
+for name, ((n_spikes, gaps), marker) in runs.items():
+    spikes.plot(np.arange(n_frames), n_spikes, f"{marker}-", markersize=4, label=name)
+    gap.semilogy(np.arange(n_frames), gaps, f"{marker}-", markersize=4)
+spikes.set(
+    title="A stream needs spikes for what is new",
+    ylabel="spikes (median of 36 patches)",
+)
+spikes.legend(fontsize="small")
+gap.axhline(1e-3, color="0.5", linestyle=":")
+gap.set(
+    xlabel="frame",
+    xticks=range(0, n_frames, 2),
+    ylabel="largest gap / (1/2 ||patch||²)",
+)
+for ax in (spikes, gap):
+    ax.axvline(cut - 0.5, color="0.5", linewidth=0.8)
+gap.set_ylim(5e-4, 0.2)
+gap.text(cut - 0.3, 0.1, "cut to another place", color="0.3")
+plt.show()
+
+# %%
+# While little changes, most patches take no spike at all: the code of the frame before
+# is still good enough.  At the cut no old code is of use, and the stream starts from
+# nothing, as the network without memory always does.  The last stream never takes more
+# than 20 spikes a patch: its codes are rougher, and their gaps say how much.  The
+# dotted line is the tolerance of the others.  The full program:
+# ``python -m examples.stream_video``.

@@ -1,0 +1,58 @@
+"""
+Why did this neuron fire?
+=========================
+
+Between two spikes of a neuron everything is known: which spikes arrived, with which
+weight, and how much charge each has brought by now.  ``explain`` adds it up.  Here a
+network codes a handwritten digit by 300 others.
+"""
+
+import matplotlib.pyplot as plt
+import numpy as np
+from sklearn.datasets import load_digits
+
+from snn import explain, plotting, simulate
+from solvers import LassoProblem, lasso_network
+
+digits = load_digits().data / 16.0
+atoms = digits[:300] / np.linalg.norm(digits[:300], axis=1, keepdims=True)
+problem = LassoProblem(atoms, digits[305:306], penalty=0.1, positive=True)
+network = lasso_network(problem)
+run = simulate(network, 30.0, record_spikes=True)
+
+# The last spike of the neuron that fired most.
+busiest = np.argmax(run.spike_counts)
+why = explain(
+    network, run.spikes, int(np.flatnonzero(run.spikes.neurons == busiest)[-1])
+)
+print(why)
+
+# %%
+# The same as a picture, with the atoms of the neurons that took part.
+
+sources = why.largest_sources(4)
+figure = plt.figure(figsize=(6.4, 4.6), layout="constrained")
+axes = figure.subplot_mosaic(
+    [["charge"] * 6, ["signal", "fired", *(f"source {k}" for k in range(4))]],
+    height_ratios=(2.4, 1),
+)
+plotting.charges(why, n_sources=4, ax=axes["charge"])
+figure.suptitle(
+    f"What brought neuron {why.neuron} to its threshold at t = {why.time:.2f}"
+)
+axes["charge"].set(title="", xlabel="charge since its last reset (dashed: threshold)")
+pictures = {
+    "signal": (digits[305], "the signal"),
+    "fired": (atoms[why.neuron], f"atom {why.neuron}"),
+}
+pictures |= {f"source {k}": (atoms[j], f"atom {j}") for k, j in enumerate(sources)}
+for name, (pixels, title) in pictures.items():
+    axes[name].imshow(pixels.reshape(8, 8), cmap="gray_r")
+    axes[name].set_title(title, fontsize="small")
+    axes[name].set_axis_off()
+plt.show()
+
+# %%
+# The drive alone would have made the neuron fire much earlier: its atom resembles the
+# signal.  Neurons whose atoms resemble it, and each other, take part of its charge
+# away.  The bars add up to the threshold exactly, not nearly.

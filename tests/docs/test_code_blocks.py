@@ -1,0 +1,123 @@
+"""Every block of Python in the README and the pages runs, and prints what the page says."""
+
+import re
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from tests.docs.pages import ROOT, ExtraNeeded, blocks, pages, run_page, says_the_same, tokens
+
+WITH_CODE = [page for page in pages() if blocks(page)]
+# Blocks that are not run, each with its reason in the page.
+NOT_RUN = {"docs/installation.md": 1, "docs/scale_out.md": 2}
+NAMES = {page: str(page.relative_to(ROOT)) for page in pages()}
+
+
+def test_the_pages_with_code_are_found():
+    assert {"README.md", "docs/exchange.md", "docs/images.md"} <= {NAMES[page] for page in WITH_CODE}
+
+
+# The README shows what it prints in comments: it has a test of its own.
+@pytest.mark.parametrize("page", [page for page in WITH_CODE if page != ROOT / "README.md"], ids=NAMES.get)
+def test_code_runs_and_prints_what_the_page_says(page, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    try:
+        for block, printed, _ in run_page(page):
+            if block.output is not None:
+                assert says_the_same(printed, block.output), (
+                    f"{NAMES[page]}, line {block.line}: printed\n{printed}\nand not\n{block.output}"
+                )
+    except ExtraNeeded as needed:
+        pytest.skip(str(needed))
+    # A picture of its own, which the page shows, is one that its code draws.
+    shown = re.findall(r"!\[[^]]*\]\(\S*/(tutorial_\w+\.png)\)", page.read_text(encoding="utf-8"))
+    assert [name for name in shown if not (tmp_path / name).is_file()] == []
+
+
+def test_few_blocks_are_not_run():
+    """A page gives the reason, and this list the number, so that none is left out by chance."""
+    counts = {NAMES[page]: sum(block.not_run is not None for block in blocks(page)) for page in WITH_CODE}
+    assert {name: count for name, count in counts.items() if count} == NOT_RUN
+
+
+def test_readme_prints_what_its_comments_say(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    printed = "".join(printed for _, printed, _ in run_page(ROOT / "README.md"))
+    gap, spikes, distance = (float(number) for number in printed.split())
+    assert 1e-8 < gap <= 1e-6
+    assert 400 < spikes < 900
+    assert 3e-3 < distance < 3e-2
+
+
+@pytest.mark.parametrize(
+    ("printed", "quoted", "same"),
+    [
+        ("gap 1.00e-06\n", "gap 1.01e-06\n", True),
+        ("gap 1.00e-06\n", "gap 1.20e-06\n", False),
+        ("12,345 spikes, 0.93", "12,300 spikes, 0.94", True),
+        ("12,345 spikes", "13,000 spikes", False),
+        ("1 of 10", "2 of 10", False),
+        ("a  3\nb 14\n", "a 3\nb 14\n", True),
+        ("a 3", "b 3", False),
+        ("a 3", "a 3 and more", False),
+        ("took 0.31 s for 7", "took ... s for 7", True),
+        ("took 0.31 s for 7", "took ... s for 8", False),
+        ("-1.5", "1.5", False),
+        ("v1.2.3 x2", "v1.2.3 x2", True),
+    ],
+)
+def test_what_is_printed_is_compared(printed, quoted, same):
+    assert says_the_same(printed, quoted) is same
+
+
+def _commands() -> list[tuple[str, str]]:
+    """Return what pages tell a reader to run: (page, command), of blocks and of code in the text."""
+    found = []
+    for page in pages():
+        for part in tokens(page):
+            codes = [child for child in part.children or () if child.type == "code_inline"]
+            if part.type in ("fence", "code_block") and part.info.strip() != "python":
+                codes.append(part)
+            found += [(NAMES[page], line.strip()) for code in codes for line in code.content.splitlines()]
+    return found
+
+
+COMMANDS = _commands()
+
+
+def test_make_targets_exist():
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    targets = set(re.findall(r"^([a-z][\w-]*):", makefile, flags=re.MULTILINE))
+    named = {
+        (page, target)
+        for page, line in COMMANDS
+        for target in re.findall(r"^(?:\$ )?make ((?!PYTHON)[a-z][\w-]*)", line)
+    }
+    assert named
+    assert {(page, target) for page, target in named if target not in targets} == set()
+
+
+def test_modules_to_run_exist():
+    named = {
+        (page, module)
+        for page, line in COMMANDS
+        for module in re.findall(r"\bpython3? (?:-W \w+ )?-m ([\w.]+)", line)
+    }
+    assert len(named) > 20
+
+    def exists(module: str) -> bool:
+        path = Path(*module.split("."))
+        ours = (ROOT / path.parts[0]).is_dir()
+        if not ours:
+            return find_spec(path.parts[0]) is not None
+        return (ROOT / path).with_suffix(".py").is_file() or (ROOT / path / "__main__.py").is_file()
+
+    assert {(page, module) for page, module in named if not exists(module)} == set()
+
+
+def test_files_that_pages_name_exist():
+    places = r"(?:docs|examples|tests|snn|solvers|dictlearn|conformance)/[\w./-]*"
+    named = {(page, file) for page, line in COMMANDS for file in re.findall(rf"^{places}$", line)}
+    assert len(named) > 50
+    assert {(page, file) for page, file in named if not (ROOT / file).exists()} == set()

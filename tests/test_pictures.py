@@ -1,0 +1,496 @@
+"""Every public result draws itself, and everything that is run, solved or returned says what it is.
+
+A new public class that is not named here, or has neither picture nor table, ends one of these tests.
+"""
+
+import enum
+import importlib
+import inspect
+import re
+from html.parser import HTMLParser
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pytest
+from matplotlib.figure import Figure
+from scipy import sparse
+from sklearn.base import BaseEstimator
+
+import dictlearn
+import snn
+import snn.digital
+import snn.exchange
+import solvers
+from dictlearn.images.coded import code_images
+from snn import drawing
+from snn.html import Described
+from solvers.compare import COLUMNS
+from tests.reference.networks import golden_network
+
+PACKAGES = ("snn", "snn.digital", "snn.exchange", "solvers", "dictlearn")
+# Parameters, which their dataclasses show, or a line of text.
+SETTINGS = {
+    "ConformanceCase",
+    "DigitalFormat",
+    "ElasticNet",
+    "EnergyCosts",
+    "FixedPoint",
+    "KernelSettings",
+    "L1",
+    "LearningSettings",
+    "PaperSteps",
+    "UsageSteps",
+}
+DISPLAYS = {"AtomsDisplay", "CodePathDisplay", "LearningDisplay"}
+# What runs, is solved, or is a part of either.  A result has a picture too.
+NO_RESULTS = {
+    "Block",
+    "BlockWeights",
+    "Brian2Model",
+    "ConvolutionalDictionary",
+    "DenseWeights",
+    "DigitalNetwork",
+    "DigitalState",
+    "FixedPointArray",
+    "ImportedNetwork",
+    "InhibitionOnDemand",
+    "InputConvolution",
+    "LCA1Layer",
+    "LCA2Layer",
+    "LassoProblem",
+    "LateralInhibition",
+    "NetworkState",
+    "PreparedLasso",
+    "SignPairWeights",
+    "Simulator",
+    "SparseCodingStream",
+    "SparseWeights",
+    "SpikingNetwork",
+    "StencilWeights",
+    "TwoPhaseNetwork",
+}
+# Results without `plot`: three numbers, and dictionaries whose picture needs signals that they do not have.
+NO_PICTURE = {"DictionaryScore": None, "LearningCurve": "LearningDisplay.from_curve"}
+
+
+def public_classes():
+    for package in PACKAGES:
+        module = importlib.import_module(package)
+        for name in module.__all__:
+            thing = getattr(module, name)
+            if isinstance(thing, type) and not issubclass(thing, (BaseException, enum.Enum, BaseEstimator)):
+                yield thing
+
+
+CLASSES = list(public_classes())
+
+
+def random_problem():
+    rng = np.random.default_rng(0)
+    dictionary = rng.standard_normal((30, 10))
+    dictionary /= np.linalg.norm(dictionary, axis=1, keepdims=True)
+    return solvers.LassoProblem(dictionary, rng.standard_normal((3, 10)), 0.3)
+
+
+def make_things():
+    """Return one object of each class that says what it is."""
+    rng = np.random.default_rng(0)
+    network = golden_network()
+    run = snn.simulate(network, 20.0, record_spikes=True)
+    clocked = snn.simulate_clocked(network, 20.0, time_step=0.125)
+    digital = snn.digital.DigitalNetwork.of(network, snn.digital.DigitalFormat(), time_step=0.25)
+    problem = random_problem()
+    spiking = solvers.solve_spiking(problem)
+    stream = solvers.SparseCodingStream(problem.dictionary, 0.3)
+    lca = solvers.LCA1Layer.of(problem)
+    inhibition = np.array([[0.0, -0.2], [-0.2, 0.0]])
+    flow = snn.simulate_analog(inhibition, [1.0, 0.8], activation_threshold=0.1, duration=5.0)
+
+    two_phase = dictlearn.TwoPhaseNetwork.consistent(rng.uniform(size=(5, 8)))
+    signals = rng.uniform(size=(4, 8))
+    learner = dictlearn.learn_dictionary(
+        rng.uniform(size=(40, 4)),
+        3,
+        settings=dictlearn.LearningSettings(penalty=0.1, time_step=1 / 8),
+        n_samples=2000,
+        rng=0,
+    )
+    image = rng.uniform(size=(12, 12))
+    prepared = dictlearn.prepare_image(image, 3)
+    (coded,) = code_images(
+        [prepared], rng.standard_normal((2, 3, 3)), 0.2, positive=False, solver=solvers.solve_fista, tol=1e-2
+    )
+    kernels = dictlearn.KernelLearner(rng.standard_normal((4, 3, 3)), dictlearn.KernelSettings(penalty=0.2))
+    kernels.learn(image[np.newaxis] - image.mean())
+    curve = dictlearn.LearningCurve(
+        method="by hand", n_samples=[0, 5], dictionaries=rng.uniform(size=(2, 3, 4)), seconds=[0.0, 0.1]
+    )
+    graph = snn.exchange.to_nir(network)
+    things = [
+        network,
+        run,
+        clocked,
+        run.spikes,
+        run.state,
+        run.operations,
+        snn.energy_estimate(clocked.operations),
+        snn.explain(network, run.spikes, len(run.spikes) - 1),
+        snn.Simulator(network),
+        flow,
+        *snn.weights.examples(),
+        *snn.weights.examples()[4].blocks,
+        digital,
+        digital.weights,
+        snn.digital.simulate_digital(digital, 100),
+        snn.digital.DigitalState(
+            membrane_potential=[0, 1], synaptic_current=[0, 0], pending=np.zeros((1, 2), dtype=int)
+        ),
+        snn.exchange.from_nir(graph),
+        snn.exchange.InputConvolution(np.ones((2, 3, 3)), (8, 8), 1),
+        problem,
+        spiking,
+        spiking.operations,
+        solvers.solve_active_set(problem),
+        solvers.solve_fista(problem, tol=1e-2),
+        solvers.solve_digital(problem, tol=0.1),
+        stream,
+        stream.code(problem.signals),
+        solvers.path(problem, n_multiples=5),
+        solvers.sweep_digital(problem, {"weight_bits": [4, 8], "time_step": [0.5, 0.25]}, duration=20.0),
+        solvers.compare(problem, ["active_set", "fista"]),
+        solvers.PreparedLasso(problem.dictionary, 0.3),
+        coded.problem.dictionary,
+        lca,
+        lca.run(20),
+        solvers.LCA2Layer.of(problem),
+        two_phase,
+        two_phase.run(signals, penalty=0.1, duration=5.0)[1],
+        dictlearn.check_gradients(two_phase, signals, penalty=0.1, durations=(2.0, 5.0)),
+        learner,
+        kernels,
+        prepared,
+        coded,
+        dictlearn.DenoisingResult(
+            image=image, penalty=np.ones(3), n_patches=9, nonzeros_per_patch=2.0, duality_gap=1e-3
+        ),
+        dictlearn.DictionaryScore(objective=1.0, worst_gap=1e-12, nonzeros=3.0),
+        dictlearn.match_atoms(rng.standard_normal((6, 4)), rng.standard_normal((5, 4))),
+        curve,
+    ]
+    return {type(thing): thing for thing in things}
+
+
+@pytest.fixture(scope="module")
+def things():
+    return make_things()
+
+
+@pytest.fixture
+def ax():
+    return Figure(layout="constrained").subplots()
+
+
+class Outline(HTMLParser):
+    """A table: its cells, and that every element is closed."""
+
+    ALLOWED = frozenset({"table", "caption", "strong", "thead", "tbody", "tr", "th", "td"})
+
+    def __init__(self, text):
+        super().__init__()
+        self.open, self.cells = [], []
+        self.feed(text)
+        self.close()
+        assert not self.open
+
+    def handle_starttag(self, tag, attrs):
+        assert tag in self.ALLOWED
+        assert set(dict(attrs)) <= {"style", "scope"}
+        # A notebook has colours of its own, light or dark.
+        assert "color" not in dict(attrs).get("style", "")
+        self.open.append(tag)
+        if tag in ("th", "td"):
+            self.cells.append("")
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        if self.open[-1] in ("th", "td"):
+            self.cells[-1] += data
+
+
+def is_complete(ax):
+    """Whether the legend names every line: by its colour and by its style."""
+    legend = ax.get_legend()
+    if legend is None:
+        return True
+    handles = [handle for handle in legend.legend_handles if hasattr(handle, "get_linestyle")]
+    lines = [line for line in ax.lines if not np.array_equal(line.get_ydata(), [0.0, 0.0])]
+    named = [line for line in lines if not line.get_label().startswith("_")]
+    colours = {line.get_color() for line in named}
+    styles = {line.get_linestyle() for line in (*named, *handles)}
+    return all(line.get_color() in colours and line.get_linestyle() in styles for line in lines)
+
+
+@pytest.mark.parametrize("kind", CLASSES, ids=lambda kind: kind.__name__)
+def test_every_public_class_is_settings_a_display_or_says_what_it_is(kind, things):
+    name = kind.__name__
+    if name in SETTINGS | DISPLAYS or inspect.isabstract(kind):
+        return
+    assert issubclass(kind, Described), f"{name} needs `_facts`: see docs/pictures.md"
+    if name not in NO_RESULTS | set(NO_PICTURE):
+        assert callable(kind.plot), f"{name} needs `plot`: see docs/pictures.md"
+        ax, *others = list(inspect.signature(kind.plot).parameters.values())[1:]
+        assert (ax.name, ax.default) == ("ax", None)
+        assert all(parameter.kind in (parameter.KEYWORD_ONLY, parameter.VAR_KEYWORD) for parameter in others)
+    if name != "Brian2Model":  # tests/snn/exchange
+        assert kind in things, f"{name} needs an object in `make_things`"
+
+
+def test_displays_draw_what_cannot_draw_itself():
+    for place in filter(None, NO_PICTURE.values()):
+        display, maker = place.split(".")
+        assert callable(getattr(getattr(dictlearn, display), maker))
+
+
+def test_line_and_table_have_the_same_facts(things):
+    for thing in things.values():
+        line, html = repr(thing), thing._repr_html_()
+        assert re.fullmatch(rf"<{type(thing).__name__}; .*>", line)
+        assert len(line) < 600
+        assert len(html) < 8000
+        cells = Outline(html).cells
+        if isinstance(thing, solvers.Comparison):
+            continue  # one figure of each method in the line, all of them in the table
+        assert (
+            line
+            == f"<{type(thing).__name__}; "
+            + "; ".join(f"{name}: {fact}" for name, fact in zip(cells[::2], cells[1::2], strict=True))
+            + ">"
+        )
+
+
+def test_results_draw_themselves(things):
+    drawn = [thing for thing in things.values() if hasattr(thing, "plot")]
+    assert len(drawn) > 20
+    for thing in drawn:
+        ax = Figure(layout="constrained").subplots()
+        assert thing.plot(ax=ax) is ax
+        ax.figure.draw_without_rendering()
+        assert ax.get_title(), thing
+        if ax.axison:
+            assert ax.get_xlabel(), thing
+            # Bars have names in the place of a label.
+            assert ax.get_ylabel() or any(tick.get_text() for tick in ax.get_yticklabels()), thing
+        assert is_complete(ax), thing
+        with pytest.raises(TypeError, match="ax must be a Axes; got int"):
+            thing.plot(ax=3)
+
+
+def test_without_axes_the_current_ones_are_used(things):
+    figure, ax = plt.subplots()
+    for thing in things.values():
+        if hasattr(thing, "plot"):
+            ax.clear()
+            assert thing.plot() is ax
+    assert plt.get_fignums() == [figure.number]
+    plt.close(figure)
+
+
+def test_a_run_draws_its_spikes_or_else_its_rates(ax):
+    network = golden_network()
+    recorded, counted = (snn.simulate(network, 20.0, record_spikes=record) for record in (True, False))
+    (marks,) = recorded.plot(ax=ax).collections
+    assert len(marks.get_offsets()) == recorded.n_spikes
+    ax.clear()
+    counted.plot(neurons=[0, 2], ax=ax)
+    np.testing.assert_array_equal(ax.collections[1].get_offsets()[:, 1], counted.spike_rate[[0, 2]])
+    assert [label.get_text() for label in ax.get_xticklabels()] == ["0", "2"]
+    with pytest.raises(ValueError, match=r"neurons must lie in \[0, 3\)"):
+        counted.plot(neurons=[3], ax=ax)
+
+
+def test_a_run_that_ended_at_once_is_drawn(ax):
+    network = snn.SpikingNetwork([[0.0, 2.0], [2.0, 0.0]], [1.0, 1.0])
+    with pytest.raises(snn.RunawayError) as caught:
+        snn.simulate(network, 50.0, max_spikes=100)
+    run = caught.value.result
+    assert run.plot(ax=ax) is ax
+    empty = snn.SpikeTrain(times=[], neurons=[], n_neurons=2, start=1.0, stop=1.0)
+    assert empty.plot(ax=Figure().subplots()).get_title() == "0 spikes of 2 neurons"
+    with pytest.raises(ValueError, match="spikes must be of an interval of time; got one from 1"):
+        snn.plotting.rates_against_time(empty, ax=ax)
+
+
+def test_a_code_has_its_entries_and_its_certificate(ax):
+    problem = random_problem()
+    result = solvers.solve_active_set(problem)
+    result.plot(signal=1, ax=ax)
+    offsets = np.asarray(ax.collections[1].get_offsets())
+    np.testing.assert_array_equal(offsets[:, 0], np.flatnonzero(result.codes[1]))
+    np.testing.assert_array_equal(offsets[:, 1], result.codes[1][result.codes[1] != 0.0])
+    gap = result.duality_gap[1] / problem.energies[1]
+    assert f"certified gap {gap:.1e} of ½‖signal‖²" in ax.get_title()
+    with pytest.raises(ValueError, match=r"signal must lie in \[0, 3\); got 3"):
+        result.plot(signal=3, ax=ax)
+    with pytest.warns(UserWarning, match="did not reach"):
+        missed = solvers.solve_fista(problem, tol=1e-6, max_iter=2)
+    assert "more than tol = 1e-06" in missed.plot(ax=ax).get_title()
+    assert "converged: 0 of 3 signals" in repr(missed)
+
+
+def test_gaps_of_signals_of_zeros_are_zero():
+    result = solvers.solve_fista(solvers.LassoProblem(np.eye(2), [[0.0, 0.0], [2.0, 0.0]], 1.0))
+    assert result.relative_gap[0] == 0.0
+    np.testing.assert_array_equal(result.energies, [0.0, 2.0])
+
+
+def test_many_neurons_have_one_name_for_the_grey_lines(ax):
+    spikes = snn.simulate(
+        snn.SpikingNetwork(np.zeros((9, 9)), np.linspace(0.2, 1.0, 9)), 30.0, record_spikes=True
+    ).spikes
+    snn.plotting.rates_against_time(spikes, limits=np.linspace(0.2, 1.0, 9), ax=ax)
+    names = [text.get_text() for text in ax.get_legend().get_texts()]
+    # The largest rates are named, the largest first.
+    assert names == [*(f"neuron {k}" for k in (8, 7, 6, 5, 4, 3)), "other neurons", "limits"]
+    assert is_complete(ax)
+
+
+def test_lines_do_not_go_back():
+    codes = np.zeros((3, 2))
+    display = solvers.CodePathDisplay(penalties=np.array([1.0, 3.0, 2.0]), codes=codes)
+    with pytest.raises(ValueError, match=r"must increase from each to the next; got 3 before 1: sort them"):
+        display.plot(ax=Figure().subplots())
+    learning = dictlearn.LearningDisplay(n_samples=np.array([1000, 3000, 2000]), values=np.ones(3))
+    with pytest.raises(ValueError, match=r"n_samples must increase from .*; got 3000 before 2000"):
+        learning.plot(ax=Figure().subplots())
+    problem = random_problem()
+    sweep = solvers.sweep_digital(problem, {"weight_bits": [8, 4, 6]}, duration=5.0)
+    ax = sweep.plot(ax=Figure().subplots())
+    np.testing.assert_array_equal(ax.lines[0].get_xdata(), [4, 6, 8])
+    np.testing.assert_array_equal(ax.lines[0].get_ydata(), np.median(sweep.relative_gap, axis=1)[[1, 2, 0]])
+
+
+def test_progress_does_not_go_back(ax):
+    times, gaps = np.array([3.0, 1.0, 2.0, 5.0, 4.0]), np.array([0.2, 0.9, 0.1, 0.01, 0.1])
+    line = drawing.progress_line(ax, times, gaps, label="a solver", marker="s")
+    np.testing.assert_array_equal(line.get_data(), [[1.0, 2.0, 5.0], [0.9, 0.1, 0.01]])
+    np.testing.assert_array_equal(ax.lines[1].get_data(), [[3.0, 4.0], [0.2, 0.1]])
+    assert ax.lines[1].get_color() == line.get_color()
+    assert ax.lines[1].get_linestyle() == "None"
+    with pytest.raises(ValueError, match="times and distances must be of one length; got 5 and 4"):
+        drawing.progress_line(ax, times, gaps[:4])
+    with pytest.raises(ValueError, match=r"times must be finite; got nan at \[0\]"):
+        drawing.progress_line(ax, [np.nan], [1.0])
+
+
+def test_energy_is_drawn_by_what_it_is_for(ax):
+    counts = snn.OperationCounts(spikes=[1, 2], synaptic_operations=[10, 30], neuron_updates=[100, 300])
+    estimate = snn.energy_estimate(counts)
+    np.testing.assert_allclose(estimate.picojoules, 23.6 * np.array([10, 30]) + 81.0 * np.array([100, 300]))
+    assert sum(part.sum() for part in estimate.parts.values()) == pytest.approx(estimate.picojoules.sum())
+    estimate.plot(ax=ax)
+    assert [bar.get_width() for bar in ax.patches] == pytest.approx([0.944, 32.4])
+    assert ax.get_xlabel() == "estimated energy (nJ)"
+    silent = snn.energy_estimate(snn.OperationCounts())
+    assert silent.plot(ax=Figure().subplots()).get_title() == "estimate: 0 pJ (Loihi)"
+
+
+def test_a_baseline_is_drawn_by_its_objective():
+    rng = np.random.default_rng(0)
+    signals = rng.uniform(size=(20, 4))
+    curve = dictlearn.learn_by_gradient_descent(
+        signals, start=rng.uniform(size=(3, 4)), penalty=0.1, n_samples=20, step=0.1, marks=[0, 10, 20], rng=0
+    )
+    display = dictlearn.LearningDisplay.from_curve(curve, signals, penalty=0.1, ax=Figure().subplots())
+    np.testing.assert_array_equal(display.line_.get_xdata(), [0, 10, 20])
+    expected = dictlearn.mean_objective(curve.dictionary, signals, penalty=0.1).objective
+    assert display.line_.get_ydata()[-1] == expected
+    assert [text.get_text() for text in display.ax_.get_legend().get_texts()] == ["gradient descent"]
+    with pytest.raises(TypeError, match="curve must be a LearningCurve; got ndarray"):
+        dictlearn.LearningDisplay.from_curve(signals, signals, penalty=0.1)
+
+
+def test_a_gradient_check_draws_each_layer_and_measure(things):
+    check = things[dictlearn.GradientCheck]
+    for layer in ("feedforward", "feedback", "lateral"):
+        for measure in ("error", "cosine"):
+            ax = check.plot(layer=layer, measure=measure, ax=Figure().subplots())
+            assert ax.get_xlabel() == "duration of a phase, T (synaptic time constants)"
+            assert is_complete(ax)
+    with pytest.raises(ValueError, match="measure must be one of 'error', 'cosine'; got 'angle'"):
+        check.plot(measure="angle")
+    with pytest.raises(ValueError, match="layer must be one of"):
+        check.plot(layer="inner")
+
+
+@pytest.mark.parametrize("channels", [(), (1,), (3,)])
+def test_images_are_drawn_in_grey_and_in_colour(channels, ax):
+    grey = np.linspace(-0.1, 1.1, 24).reshape(4, 6)
+    image = np.multiply.outer(grey, np.ones(channels))
+    (drawn,) = dictlearn.images.plotting.plot_image(image, ax=ax).images
+    expected = np.clip(image, 0.0, 1.0) if channels == (3,) else grey
+    np.testing.assert_array_equal(drawn.get_array(), expected)
+    with pytest.raises(ValueError, match="image must have 1 or 3 channels"):
+        dictlearn.images.plotting.plot_image(np.ones((4, 6, 2)), ax=ax)
+
+
+def test_signed_images_are_grey_where_they_are_zero(ax):
+    (drawn,) = dictlearn.images.plotting.plot_image([[0.0, -3.0], [1.0, 2.0]], signed=True, ax=ax).images
+    assert drawn.get_clim() == (-3.0, 3.0)
+
+
+def test_text_of_callers_is_escaped_and_cut():
+    problem = random_problem()
+    label = "<script>alert('&')</script>" + "x" * 500
+    records = solvers.compare(problem, {label: solvers.solve_fista})
+    html = records._repr_html_()
+    assert "<script" not in html
+    assert Outline(html).cells[len(COLUMNS)].startswith("<script>alert('&')")
+    assert len(html) < 3000
+    table = snn.html.table("a<b", {"x&y": '"1" <\n2'})
+    assert Outline(table).cells == ["x&y", '"1" < 2']
+    assert "a&lt;b" in table
+
+
+def test_a_description_reads_no_weights_and_computes_no_products(monkeypatch):
+    def refuse(*arguments, **options):
+        raise AssertionError("a description must be cheap")
+
+    network = snn.SpikingNetwork(snn.InhibitionOnDemand(10**6, refuse), np.zeros(10**6))
+    assert "rows computed: 0 of 1,000,000" in repr(network)
+    blocks = snn.BlockWeights(10**5, (snn.Block(first_source=0, first_target=0, values=np.ones((500, 900))),))
+    assert "3.43 MiB" in repr(blocks)
+    assert "segments" not in vars(blocks)
+    dictionary = solvers.ConvolutionalDictionary(np.ones((4, 8, 8)), (1000, 1000), 1)
+    problem = solvers.LassoProblem(dictionary, np.ones((1, 10**6)), 1.0)
+    for name in ("correlate", "gram_rows", "toarray"):
+        monkeypatch.setattr(solvers.ConvolutionalDictionary, name, refuse)
+    assert "atoms: 3,944,196" in repr(problem)
+    assert "penalty / maximum" not in repr(problem)
+    wide = sparse.csr_array((np.ones(2), ([0, 1], [1, 0])), (10**6, 10**6))
+    assert "targets of a spike: 2e-06" in repr(snn.SparseWeights(wide))
+
+
+def test_a_problem_says_its_penalty_as_a_share_of_the_largest():
+    problem = random_problem()
+    largest = np.abs(problem.signals @ problem.dictionary.T).max(axis=1)
+    low, high = np.sort(0.3 / largest)[[0, -1]]
+    assert f"penalty / maximum: {low:.3g} to {high:.3g}" in repr(problem)
+    silent = problem.with_signals(np.zeros((1, 10)))
+    assert "penalty / maximum: none" in repr(silent)
+    mask = np.ones((3, 10), dtype=bool)
+    mask[:, 0] = False
+    own = problem.with_signals(problem.signals, mask=mask)
+    assert "mask: one for each signal, 90 % of all features known" in repr(own)
+    shared = problem.with_signals(problem.signals, mask=mask[0])
+    assert "mask: one for all signals, 9 of 10 features known" in repr(shared)
+
+
+def test_numbers_are_short():
+    assert snn.html.value_range(np.array([])) == "none"
+    assert snn.html.value_range(np.array([2, 2])) == "2"
+    assert snn.html.value_range(np.array([1234567, -3])) == "-3 to 1,234,567"
+    assert snn.html.value_range(np.array([0.12345, np.nan])) == "nan"
+    assert snn.html.memory(1) == "1 byte"
+    assert snn.html.memory(3 * 2**30) == "3 GiB"
