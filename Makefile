@@ -5,9 +5,12 @@
 #   make test                       everything that must hold
 #   make test PYTHON=python3.13     with another Python (after `make clean`)
 #   make test ARGS="-k golden"      some of the tests
+#   make package PYTHONS="python3.11 python3.12 python3.13"
+#   make test-lowest PYTHONS=python3.12 ARGS="tests/snn"
 #   make learn SEEDS=0              from one seed, in a third of the time
 
 PYTHON ?= python3
+PYTHONS ?= $(PYTHON)
 ARGS ?=
 OUTPUT ?= out
 SEEDS ?= 0 1 2
@@ -18,11 +21,13 @@ INSTALL := $(RUN) -m pip install --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test lint benchmark learn docs links clean
+.PHONY: help demo test test-lowest package lint benchmark learn docs links clean
 
 help:
 	@echo "make demo       sparse-code a photograph with spikes, and learn atoms from photographs; pictures go to $(OUTPUT)/"
 	@echo "make test       run the tests"
+	@echo "make test-lowest  run the tests with the lowest versions of all dependencies"
+	@echo "make package    build and check wheel and source distribution in dist/; try the wheel with each of PYTHONS ($(PYTHONS))"
 	@echo "make lint       run the checks of style, imports and types only"
 	@echo "make benchmark  time the simulator and the solvers beside their peers: some twenty minutes; figures go to docs/benchmarks/"
 	@echo "make learn      learn the three dictionaries of the paper at full size, from $(words $(SEEDS)) seeds, beside the baselines: some hours; started again, it goes on where it was"
@@ -38,6 +43,13 @@ demo: $(VENV)/.installed
 test: $(VENV)/.installed-test
 	@cat $<
 	@$(RUN) -m pytest $(ARGS)
+
+test-lowest: $(VENV)/.installed-test
+	@$(RUN) -m tests.release.lowest --folder $(VENV)-lowest --pythons $(PYTHONS) --tests $(ARGS)
+
+package: $(VENV)/.installed-test
+	@$(INSTALL) --editable '.[release]'
+	@$(RUN) -m tests.release.distribution --output dist --pythons $(PYTHONS)
 
 lint: $(VENV)/.installed-test
 	@$(VENV)/bin/ruff check
@@ -65,7 +77,7 @@ links: $(VENV)/.installed-test
 	@$(RUN) -m sphinx --builder linkcheck --quiet docs docs/_build/links
 
 clean:
-	rm -rf $(VENV) $(OUTPUT) docs/_build docs/reference docs/gallery build dist *.egg-info .pytest_cache .ruff_cache .mypy_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(VENV)-lowest $(OUTPUT) docs/_build docs/reference docs/gallery build dist *.egg-info .pytest_cache .ruff_cache .mypy_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # ----------------------------------------------------------------------------------------------

@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from dictlearn.images.convolutional_estimator import ConvolutionalDictionaryLearning
 
 __distribution__ = "sparsespike"
+__version__ = solvers.__version__
 
 __all__ = [
     "AtomMatch",

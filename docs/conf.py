@@ -3,21 +3,19 @@
 import importlib
 import os
 import sys
-import tomllib
 from pathlib import Path
+
+import snn
 
 os.environ.setdefault("MPLBACKEND", "Agg")
 
-ROOT = Path(__file__).parents[1]
-sys.path.insert(0, str(ROOT / "docs"))
-from gallery_settings import SECTIONS  # noqa: E402
-
-PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+sys.path.insert(0, str(Path(__file__).parent))
+from gallery_settings import SECTIONS
 
 project = "sparsespike"
 author = "the sparsespike developers"
 copyright = "2026, the sparsespike developers"
-version = release = PROJECT["version"]
+version = release = snn.__version__
 
 extensions = [
     "myst_parser",

@@ -26,6 +26,7 @@ from snn.weights import (
 )
 
 __distribution__ = "sparsespike"
+__version__ = "1.0.0rc1"
 
 __all__ = [
     "ARITHMETIC_45NM",

@@ -75,7 +75,22 @@ def smooth_rate(spikes: SpikeTrain, *, start: float | None = None, stop: float |
 
 
 def rate_curve(spikes: SpikeTrain, times: np.ndarray, *, start: float | None = None) -> np.ndarray:
-    """Return the rates over (start, t] for each t in `times`, shape (n_times, n_neurons)."""
+    """Return the rates over (start, t] for each t in `times`, shape (n_times, n_neurons).
+
+    Parameters
+    ----------
+    spikes : SpikeTrain
+        Recorded spikes.
+    times : array_like, shape (n_times,)
+        Ends of the intervals, not decreasing, within the record.
+    start : float, optional
+        Where all intervals begin; by default where the record does.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If the times decrease, or an interval is empty or not within the record.
+    """
     start, _ = _interval(spikes, start, None)
     times = checks.real_array("times", times, shape=(None,), meaning="ends of the intervals")
     if (np.diff(times) < 0.0).any() or times[0] <= start or times[-1] > spikes.stop:
@@ -92,6 +107,16 @@ def thresholded_average_current(result: SimulationResult) -> np.ndarray:
 
     The sparsest read-out: neurons whose drive is negative on average are exactly zero, whatever they
     fired at first.  It differs from the rate by at most C / t (Tang, Lin and Davies, equation 8).
+
+    Parameters
+    ----------
+    result : SimulationResult
+        Of any run; no spikes need be recorded.
+
+    Raises
+    ------
+    TypeError
+        If `result` is of another kind.
     """
     checks.instance_of("result", result, SimulationResult)
     return np.maximum(result.average_soma_current, 0.0) / result.network.firing_threshold
@@ -106,6 +131,20 @@ def exponential_rate(spikes: SpikeTrain, *, time_constant: float, stop: float | 
 
     The denominator is the weight of the whole record, so that a regular spike train shows its rate at once.
     It forgets early spikes, and it does not converge: its error stays of the order of 1 / T.
+
+    Parameters
+    ----------
+    spikes : SpikeTrain
+        Recorded spikes.
+    time_constant : float
+        T, in synaptic time constants; positive.
+    stop : float, optional
+        When to read; by default at the end of the record.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If `stop` is not within the record, or the time constant not positive.
     """
     start, stop = _interval(spikes, None, stop)
     time_constant = checks.positive_number("time_constant", time_constant)

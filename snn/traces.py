@@ -51,9 +51,20 @@ def membrane_potential(
     *,
     initial_state: NetworkState | None = None,
 ) -> np.ndarray:
-    """Return v(t) just after each time, shape (n_times, n_neurons); parameters as `soma_current`.
+    """Return v(t) just after each time, shape (n_times, n_neurons).
 
     ``v(t) = v(0) + integral of mu - theta n(t)``, with n(t) the spikes of each neuron by t.
+
+    Parameters
+    ----------
+    network : SpikingNetwork
+        The network that ran.
+    spikes : SpikeTrain
+        Its spikes, recorded from `initial_state` on.
+    times : array_like, shape (n_times,)
+        Not decreasing, within the record.
+    initial_state : NetworkState, optional
+        Where the run started; by default at rest.
     """
     times, initial_state = _check(network, spikes, times, initial_state)
     return (
@@ -70,7 +81,19 @@ def average_soma_current(
     *,
     initial_state: NetworkState | None = None,
 ) -> np.ndarray:
-    """Return u(t), the mean of mu from the start of the record to t, shape (n_times, n_neurons)."""
+    """Return u(t), the mean of mu from the start of the record to t, shape (n_times, n_neurons).
+
+    Parameters
+    ----------
+    network : SpikingNetwork
+        The network that ran.
+    spikes : SpikeTrain
+        Its spikes, recorded from `initial_state` on.
+    times : array_like, shape (n_times,)
+        Not decreasing, within the record, after its start.
+    initial_state : NetworkState, optional
+        Where the run started; by default at rest.
+    """
     times, initial_state = _check(network, spikes, times, initial_state)
     elapsed = (times - spikes.start)[:, np.newaxis]
     if (elapsed <= 0.0).any():

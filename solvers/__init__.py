@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from solvers.coder import SpikingSparseCoder
 
 __distribution__ = "sparsespike"
+__version__ = snn.__version__
 
 __all__ = [
     "L1",

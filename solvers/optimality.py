@@ -26,7 +26,13 @@ BLOCK_ENTRIES = 2**20
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Optimality:
-    """The three figures of merit of each code, shape (n_signals,) each."""
+    """The three figures of merit of each code.
+
+    Attributes
+    ----------
+    objective, duality_gap, kkt_violation : ndarray, shape (n_signals,)
+        What the functions of these names return.
+    """
 
     objective: np.ndarray
     duality_gap: np.ndarray
@@ -120,8 +126,19 @@ def kkt_violation(problem: LassoProblem, codes: ArrayLike) -> np.ndarray:
 def measure(problem: LassoProblem, codes: np.ndarray | sparse.csr_array) -> Optimality:
     """Return objective, duality gap and KKT violation of each code from one pass over the data.
 
-    The figures of a code are the same to the last bit whatever codes are measured with it.  Parameters
-    and errors as `objective`; codes may also be a `scipy.sparse.csr_array`.
+    The figures of a code are the same to the last bit whatever codes are measured with it.
+
+    Parameters
+    ----------
+    problem : LassoProblem
+        What the codes are codes of.
+    codes : array_like or csr_array, shape (n_signals, n_atoms)
+        One code for each signal.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If the codes are not finite, of another shape, or negative where the problem forbids it.
     """
     checks.instance_of("problem", problem, LassoProblem)
     codes = _checked_codes(problem, codes)

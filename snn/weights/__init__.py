@@ -47,6 +47,11 @@ __all__ = [
 def as_weights(weights: Any) -> Weights:
     """Return checked, read-only weights of an array, a SciPy sparse matrix, or any form of weights.
 
+    Parameters
+    ----------
+    weights : array_like, sparse matrix or Weights, shape (n_neurons, n_neurons)
+        Row j holds what a spike of neuron j adds to the others; a form of weights comes back as it is.
+
     Raises
     ------
     TypeError

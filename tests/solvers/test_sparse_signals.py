@@ -160,7 +160,7 @@ def test_the_rest_of_the_package():
 def test_large_sparse_signals_are_not_made_dense_at_once():
     """3,000 x 50,000 numbers would take 1.2 GB."""
     rng = np.random.default_rng(0)
-    rows = sparse.random(3_000, 50_000, density=2e-4, format="csr", rng=rng)
+    rows = sparse.random(3_000, 50_000, density=2e-4, format="csr", random_state=rng)
     problem = LassoProblem(rng.standard_normal((4, 50_000)), rows, 5.0)
     import tracemalloc
 

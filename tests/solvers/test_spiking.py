@@ -337,7 +337,8 @@ def test_nearly_dependent_atoms_end_in_a_good_code_or_an_honest_one(make, positi
     problem = LassoProblem(dictionary, signals, max(penalty, 1e-9), positive=positive)
     result = solve_spiking_quietly(problem, tol=1e-9, polish=True)
     assert (result.duality_gap <= problem.energies).all()
-    assert (result.objective <= problem.energies).all()
+    # Of the zero code they are the same number, summed in two orders.
+    assert (result.objective <= (1.0 + 1e-14) * problem.energies).all()
     np.testing.assert_array_equal(
         result.status == Status.CONVERGED, result.duality_gap <= 1e-9 * problem.energies
     )
