@@ -8,6 +8,7 @@ import os
 import uuid
 import zipfile
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -28,10 +29,15 @@ def save_archive(path: str | os.PathLike[str], entries: Mapping[str, Any]) -> No
         Where to.
     entries : mapping of str to array_like
         What.
+
+    Raises
+    ------
+    OSError
+        If it cannot be written there; it names `path`.
     """
     path = Path(path)
     # Not a temporary file of the library's: those are readable by their owner alone.
-    temporary = path.with_name(f"{path.name}.{uuid.uuid4().hex[:16]}.part")
+    temporary = path.with_name(f"{_shortened(path.name)}.{uuid.uuid4().hex[:16]}.part")
     try:
         with open(temporary, "w+b") as file:
             np.savez(file, **entries)
@@ -40,9 +46,18 @@ def save_archive(path: str | os.PathLike[str], entries: Mapping[str, Any]) -> No
             file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
+    except BaseException as error:
+        with suppress(OSError):
+            temporary.unlink(missing_ok=True)
+        if isinstance(error, OSError) and error.strerror:
+            # Of the file that the caller knows, and not of the temporary one.
+            raise OSError(error.errno, error.strerror, os.fspath(path)) from None
         raise
+
+
+def _shortened(name: str) -> str:
+    """Return a name to which others can be added, where file systems have at most 255 bytes for one."""
+    return os.fsdecode(os.fsencode(name)[:200])
 
 
 def load_archive(path: str | os.PathLike[str], names: Iterable[str], *, kind: str) -> dict[str, np.ndarray]:

@@ -27,6 +27,10 @@ it, but no more than so many: one product of matrices costs little more than one
 LARGEST_GROWN_RATIO = 2.0**46
 """Currents beyond so many firing thresholds leave so few digits that rounding decides which neurons fire."""
 
+LARGEST_BURST = 100_000
+"""Spikes of a neuron at once, and in a synaptic time constant, before a copy is given up: where thresholds
+differ by as many orders of magnitude as atoms of extreme norms make them, one spike can cause 1e10 others."""
+
 FIRST_LOOK = 16.0
 """Synaptic time constants within which a next spike is looked for at first, then twice as many, and so on."""
 
@@ -61,6 +65,10 @@ class EventDrivenRun:
         Keep the moments of the spike times of every neuron, for `snn.rates.smooth_rate_of_moments`.
     check_rows : bool, default False
         Refuse weights that are computed on demand and too large beside a threshold, as `SpikingNetwork` does.
+    gives_up : bool, default False
+        Where a copy comes out of the range in which rounding does not decide which neurons fire, or a neuron
+        fires `LARGEST_BURST` times, leave the copy there, and go on with the others: see `is_lost`.
+        Otherwise that is an OverflowError, or takes its time.
     screening : bool, default True
         Let an active set of neurons be integrated spike by spike and the others be screened, where that pays.
         Without, all neurons are integrated: the same spikes to rounding.
@@ -77,6 +85,8 @@ class EventDrivenRun:
         Spikes so far.
     n_emitted : int
         Spikes of all copies in the last call of `advance` or `step`.
+    is_lost : ndarray of bool, shape (n_copies,)
+        Copies that were given up, at rest and behind their time; only where the run `gives_up`.
     """
 
     def __init__(
@@ -88,6 +98,7 @@ class EventDrivenRun:
         filter_spikes: bool = False,
         window_moments: bool = False,
         check_rows: bool = False,
+        gives_up: bool = False,
         screening: bool = True,
         updates_per_call: int = UPDATES_PER_CALL,
     ) -> None:
@@ -117,7 +128,8 @@ class EventDrivenRun:
             np.zeros((*shape, 3)) if window_moments else NO_MOMENTS,
         )
         self.n_emitted = 0
-        self._checks_rows = check_rows
+        self._checks_rows, self._gives_up = check_rows, gives_up
+        self.is_lost = np.zeros(shape[0], dtype=np.bool_)
         self._states = np.zeros(shape[0], dtype=run_state.RUN_STATE)
         self.time = self._states["time"]
         weights = network.weights
@@ -223,6 +235,7 @@ class EventDrivenRun:
         other = copy.copy(self)
         other._states = self._states.copy()
         other.time = other._states["time"]
+        other.is_lost = self.is_lost.copy()
         other._neurons = self._neurons._replace(
             **{name: getattr(self._neurons, name).copy() for name in CHANGING}
         )
@@ -234,6 +247,7 @@ class EventDrivenRun:
     def _go_back_to(self, other: EventDrivenRun) -> None:
         """Be again as a copy that was made of this run."""
         self._states[:] = other._states
+        self.is_lost[:] = other.is_lost
         for name in CHANGING:
             getattr(self._neurons, name)[:] = getattr(other._neurons, name)
 
@@ -262,6 +276,7 @@ class EventDrivenRun:
         spikes = Spikes(np.empty(capacity), np.empty(capacity, dtype=np.int64)) if capacity else NO_SPIKES
         recorded_times, recorded_neurons = [NO_TIMES], [NO_NEURONS]
         position, n_spikes = 0, 0
+        paused: dict[int, tuple[float, np.ndarray]] = {}
         stop_times = np.empty(len(self.time))
         stop_times[:] = time
         with tqdm(total=time, unit="tau", bar_format=BAR_FORMAT) if progress else NO_BAR as bar:
@@ -284,7 +299,9 @@ class EventDrivenRun:
                 n_spikes += n_new
                 if status == run_state.MISSING_ROW:
                     self._compute_rows(active[position])
-                if status == run_state.PAUSED:
+                if status == run_state.PAUSED and self._gives_up:
+                    position += self._give_up(active[position], paused)
+                elif status == run_state.PAUSED:
                     require_range(self.membrane_potential, self.synaptic_current, self._neurons.threshold)
                 if record_spikes:
                     recorded_times.append(spikes.times[:n_new].copy())
@@ -296,6 +313,26 @@ class EventDrivenRun:
         if not record_spikes:
             return NO_TIMES, NO_NEURONS
         return np.concatenate(recorded_times), np.concatenate(recorded_neurons)
+
+    def _give_up(self, copy: int, paused: dict[int, tuple[float, np.ndarray]]) -> bool:
+        """Give a copy up if it is out of range or fires without end; return whether it was.
+
+        `paused` has the time and the spikes of each copy where it paused first.
+        """
+        one = slice(copy, copy + 1)
+        potential, current = self.membrane_potential[one], self.synaptic_current[one]
+        is_finite, is_moderate = run_state.in_range(
+            potential, current, self._neurons.threshold, LARGEST_GROWN_RATIO
+        )
+        time, spikes = paused.setdefault(copy, (float(self.time[copy]), self.spike_counts[copy].copy()))
+        n_spikes = int((self.spike_counts[copy] - spikes).max())
+        is_lost = not (
+            is_finite and is_moderate and n_spikes <= LARGEST_BURST * (1.0 + self.time[copy] - time)
+        )
+        if is_lost:
+            self.is_lost[copy] = True
+            potential[:] = current[:] = 0.0
+        return is_lost
 
     def _compute_rows(self, copy: int) -> None:
         """Have the row of weights computed that a copy waits for, and some that it will need soon."""
