@@ -358,7 +358,8 @@ def play(names: list[str], n_files: int, seed: int, *, quiet: bool, only: int | 
                         f"--kind {name!r} --seed {seed} --only {number}"
                     )
                     print(failures[-1], file=sys.stderr)
-    return {"seed": seed, "files": n_files, "failures": failures, "kinds": outcomes}
+    command = f"python -m tests.stress.corrupted_archives --files {n_files} --seed {seed}"
+    return {"command": command, "seed": seed, "files": n_files, "failures": failures, "kinds": outcomes}
 
 
 def main() -> int:

@@ -30,6 +30,7 @@ from tests.stress.network_checks import draw, examine, new_count
 
 ROOT = Path(__file__).parents[2]
 OUTPUT = ROOT / "docs" / "results" / "reliability_networks.json"
+COMMAND = "python -m tests.stress.random_networks"
 SAVE_EVERY = 500
 MOST_FAILURES = 20
 
@@ -92,7 +93,7 @@ def describe(this: Case, way: str | None, seed: int, number: int) -> str:
     return (
         f"network {number}, {this.form}, {this.regime}, {len(this.weights)} neurons, {way}: "
         f"{fails(this, way, seed, number)}\n"
-        f"  python -m tests.stress.random_networks --seed {seed} --only {number}\n"
+        f"  {COMMAND} --seed {seed} --only {number}\n"
         f"  smallest that fails, {len(small.weights)} neurons ({fails(small, way, seed, number)}):\n"
         f"  weights = {small.weights.tolist()}\n  soma_bias = {small.soma_bias.tolist()}\n"
         f"  firing_threshold = {small.firing_threshold.tolist()}\n  {start}; duration = {small.duration!r}"
@@ -132,6 +133,7 @@ class Tally:
         }
         return json.dumps(
             {
+                "command": f"{COMMAND} --networks {self.done} --seed {self.seed}",
                 "seed": self.seed,
                 "networks": self.done,
                 "seconds": round(self.seconds),
