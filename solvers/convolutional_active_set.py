@@ -392,7 +392,7 @@ class ActiveSetSearch:
 
     def _adapt_damping(self, step: _Step) -> None:
         """Change the damping after a step that was right, by the share of its support that changed sign."""
-        share = step.crossed.mean()
+        share = step.crossed.mean() if len(step.crossed) else 0.0
         change = np.clip(DAMPING_GAIN * share, LEAST_CHANGE if share else NO_CHANGE, MOST_CHANGE)
         self.damping = float(np.clip(change * self.damping, LEAST_DAMPING, MOST_DAMPING))
 

@@ -114,7 +114,7 @@ class RefinedCodes:
                 digital, self._soma_bias, window_moments=True, lowest_drive=LOWEST_DIGITAL_DRIVE
             )
         elif time_step is None:
-            self.run = EventDrivenRun(network, self._soma_bias, window_moments=True)
+            self.run = EventDrivenRun(network, self._soma_bias, window_moments=True, gives_up=True)
         else:
             self.run = ClockDrivenRun(network, self._soma_bias, time_step=time_step, window_moments=True)
         self._drives = Drives(self._soma_bias, self.run.membrane_potential)
@@ -160,6 +160,15 @@ class RefinedCodes:
         return self._looks["gap"]
 
     @property
+    def is_lost(self) -> np.ndarray:
+        """Which networks cannot go on."""
+        if isinstance(self.run, DigitalRun):
+            return self.run.runs_away(np.arange(len(self._looks)))
+        if isinstance(self.run, EventDrivenRun):
+            return self.run.is_lost
+        return np.zeros(len(self._looks), dtype=np.bool_)
+
+    @property
     def n_stages(self) -> np.ndarray:
         """Stages of each signal."""
         return self._looks["n_stages"]
@@ -185,11 +194,10 @@ class RefinedCodes:
             look["duration"] += np.where(spent & (look["status"] == GOES_ON), look["stop"], 0.0)
             look["status"][spent] = DONE
             self._looks[self.active] = look
-        if isinstance(self.run, DigitalRun):
-            # No stage brings more there.
-            stuck = self.active[self.run.runs_away(self.active)]
-            self._looks["duration"][stuck] = self._max_duration
-            self._looks["status"][stuck] = DONE
+        stuck = self.active[self.is_lost[self.active]]
+        # No stage brings more there.
+        self._looks["duration"][stuck] = self._max_duration
+        self._looks["status"][stuck] = DONE
         self._go_on()
 
     def _advance_to_looks(self) -> None:
