@@ -38,6 +38,8 @@ NO_TRACES = np.empty((2, 0, 0))
 NO_MOMENTS = np.empty((0, 0, 3))
 NO_TIMES, NO_NEURONS = np.empty(0), np.empty(0, dtype=np.int64)
 NO_SPIKES = Spikes(NO_TIMES, NO_NEURONS)
+CHANGING = ("potential", "current", "drift", "spike_counts", "trace", "last_spike", "moments")
+"""The fields of `run_state.Neurons` that a run changes."""
 BAR_FORMAT = "{l_bar}{bar}| {n:.1f}/{total:.1f} tau{postfix}"
 NO_BAR = nullcontext()
 
@@ -178,14 +180,16 @@ class EventDrivenRun:
         record_spikes: bool = False,
         max_spikes: int | None = None,
         one_by_one: bool = False,
+        to_the_spike: bool = False,
         progress: bool = False,
     ) -> tuple[np.ndarray, np.ndarray]:
         """Advance the copies `active` (default: all) to `time`, counted from where they started; a time for
         all, or one for each copy of the run.
 
         Stops early, with copies behind `time`, once more than `max_spikes` spikes were emitted: if it goes
-        `one_by_one`, at the very spike, or at those of one instant.  Returns the times and neurons of the
-        spikes, empty unless recorded.
+        `one_by_one`, at the very spike, or at those of one instant; and `to_the_spike` as well, which goes
+        back and one by one only where it has to stop.  Returns the times and neurons of the spikes, empty
+        unless recorded.
         """
         if active is None:
             active = np.arange(len(self.time))
@@ -195,6 +199,7 @@ class EventDrivenRun:
             self._engine.single_step(self._settings) if one_by_one else self._settings,
             record_spikes=record_spikes,
             max_spikes=max_spikes,
+            to_the_spike=to_the_spike,
             progress=progress,
         )
 
@@ -231,14 +236,20 @@ class EventDrivenRun:
         other._states = self._states.copy()
         other.time = other._states["time"]
         other.is_lost = self.is_lost.copy()
-        names = ("potential", "current", "drift", "spike_counts", "trace", "last_spike", "moments")
         other._neurons = self._neurons._replace(
-            **{name: getattr(self._neurons, name).copy() for name in names}
+            **{name: getattr(self._neurons, name).copy() for name in CHANGING}
         )
         other.membrane_potential = other._neurons.potential
         other.synaptic_current = other._neurons.current
         other.spike_counts = other._neurons.spike_counts
         return other
+
+    def _go_back_to(self, other: EventDrivenRun) -> None:
+        """Be again as a copy that was made of this run."""
+        self._states[:] = other._states
+        self.is_lost[:] = other.is_lost
+        for name in CHANGING:
+            getattr(self._neurons, name)[:] = getattr(other._neurons, name)
 
     def _is_silent(self) -> bool:
         """Whether no neuron of the only copy will ever fire, whatever the time."""
@@ -254,12 +265,14 @@ class EventDrivenRun:
         *,
         record_spikes: bool,
         max_spikes: int | None,
+        to_the_spike: bool = False,
         progress: bool = False,
     ) -> tuple[np.ndarray, np.ndarray]:
         # Not at each call of the kernel: then pausing would change bits.
         run_state.drop_negligible(self.synaptic_current)
         budget = self._work_per_call
-        capacity = budget + self._engine.overshoot(self.network.n_neurons, settings) if record_spikes else 0
+        most_of_call = budget + self._engine.overshoot(self.network.n_neurons, settings)
+        capacity = most_of_call if record_spikes else 0
         spikes = Spikes(np.empty(capacity), np.empty(capacity, dtype=np.int64)) if capacity else NO_SPIKES
         recorded_times, recorded_neurons = [NO_TIMES], [NO_NEURONS]
         position, n_spikes = 0, 0
@@ -272,10 +285,17 @@ class EventDrivenRun:
                     budget = min(budget, max_spikes - n_spikes + 1)
                     if budget <= 0:
                         break
+                    if to_the_spike and n_spikes + most_of_call > max_spikes:
+                        before, place = self.copy(), position
                 status, position, n_new = self._engine.advance(
                     self._form, self._neurons, self._states, settings, self._memory, active, position,
                     stop_times, budget, spikes,
                 )  # fmt: skip
+                if to_the_spike and max_spikes is not None and n_spikes + n_new > max_spikes:
+                    self._go_back_to(before)
+                    position, to_the_spike = place, False
+                    settings = self._engine.single_step(settings)
+                    continue
                 n_spikes += n_new
                 if status == run_state.MISSING_ROW:
                     self._compute_rows(active[position])
