@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from snn.archive import load_archive
+from snn.archive import load_archive, one_line
 
 
 class Entry(NamedTuple):
@@ -67,7 +67,9 @@ def refusing(path: str | os.PathLike[str], kind: str) -> Iterator[None]:
         yield
     # RecursionError: of JSON that is nested too deeply.
     except (KeyError, TypeError, ValueError, RecursionError) as error:
-        raise ValueError(f"path must name a saved {kind}; got {os.fspath(path)!r} ({error})") from None
+        raise ValueError(
+            f"path must name a saved {kind}; got {os.fspath(path)!r} ({one_line(error)})"
+        ) from None
 
 
 def json_object(name: str, text: str | np.ndarray) -> dict[str, Any]:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
+import io
 import os
 import uuid
+import zipfile
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -25,23 +29,42 @@ def save_archive(path: str | os.PathLike[str], entries: Mapping[str, Any]) -> No
         Where to.
     entries : mapping of str to array_like
         What.
+
+    Raises
+    ------
+    OSError
+        If it cannot be written there; it names `path`.
     """
     path = Path(path)
     # Not a temporary file of the library's: those are readable by their owner alone.
-    temporary = path.with_name(f"{path.name}.{uuid.uuid4().hex[:16]}.part")
+    temporary = path.with_name(f"{_shortened(path.name)}.{uuid.uuid4().hex[:16]}.part")
     try:
-        with open(temporary, "wb") as file:
+        with open(temporary, "w+b") as file:
             np.savez(file, **entries)
+            with zipfile.ZipFile(file, "a") as archive:
+                archive.comment = _digest(archive)
             file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
+    except BaseException as error:
+        with suppress(OSError):
+            temporary.unlink(missing_ok=True)
+        if isinstance(error, OSError) and error.strerror:
+            # Of the file that the caller knows, and not of the temporary one.
+            raise OSError(error.errno, error.strerror, os.fspath(path)) from None
         raise
+
+
+def _shortened(name: str) -> str:
+    """Return a name to which others can be added, where file systems have at most 255 bytes for one."""
+    return os.fsdecode(os.fsencode(name)[:200])
 
 
 def load_archive(path: str | os.PathLike[str], names: Iterable[str], *, kind: str) -> dict[str, np.ndarray]:
     """Read the named arrays that `save_archive` wrote.
+
+    What is read is what was written, to the bit: every entry has a checksum, and all of them together have
+    one, in the comment of the archive.  One without a comment, as of `numpy.savez`, has only the former.
 
     Parameters
     ----------
@@ -60,10 +83,42 @@ def load_archive(path: str | os.PathLike[str], names: Iterable[str], *, kind: st
         If it is not an archive with these names.
     """
     try:
-        # Opened here, because np.load leaves a file it cannot read open.
-        with open(path, "rb") as file, np.load(file, allow_pickle=False) as archive:
-            return {name: archive[name] for name in names}
+        with open(path, "rb") as file, zipfile.ZipFile(file) as archive:
+            if archive.comment and archive.comment != _digest(archive):
+                raise ValueError("its entries are not those that were written together")
+            return {name: _read(archive, name) for name in names}
     except FileNotFoundError:
         raise
     except Exception as error:
-        raise ValueError(f"path must name a saved {kind}; got {os.fspath(path)!r} ({error})") from None
+        raise ValueError(
+            f"path must name a saved {kind}; got {os.fspath(path)!r} ({one_line(error)})"
+        ) from None
+
+
+def one_line(error: Exception) -> str:
+    """Return what an error says, or what it is called, in one line.
+
+    Parameters
+    ----------
+    error : Exception
+        Of any library.
+    """
+    return " ".join(str(error).split()) or type(error).__name__
+
+
+def _digest(archive: zipfile.ZipFile) -> bytes:
+    """Return a text that differs if the name or the checksum of any entry does."""
+    entries = sorted((entry.filename, entry.file_size, entry.CRC) for entry in archive.infolist())
+    return hashlib.blake2b(repr(entries).encode(), digest_size=16).hexdigest().encode()
+
+
+def _read(archive: zipfile.ZipFile, name: str) -> np.ndarray:
+    """Return one entry.
+
+    `numpy.load` reads as much as the array's header says; checksums are compared at the end of an entry only.
+    """
+    content = io.BytesIO(archive.read(f"{name}.npy"))
+    array = np.lib.format.read_array(content, allow_pickle=False)
+    if content.read(1):
+        raise ValueError(f"{name} is longer than its shape says")
+    return array

@@ -27,6 +27,10 @@ it, but no more than so many: one product of matrices costs little more than one
 LARGEST_GROWN_RATIO = 2.0**46
 """Currents beyond so many firing thresholds leave so few digits that rounding decides which neurons fire."""
 
+LARGEST_BURST = 100_000
+"""Spikes of a neuron at once, and in a synaptic time constant, before a copy is given up: where thresholds
+differ by as many orders of magnitude as atoms of extreme norms make them, one spike can cause 1e10 others."""
+
 FIRST_LOOK = 16.0
 """Synaptic time constants within which a next spike is looked for at first, then twice as many, and so on."""
 
@@ -34,6 +38,8 @@ NO_TRACES = np.empty((2, 0, 0))
 NO_MOMENTS = np.empty((0, 0, 3))
 NO_TIMES, NO_NEURONS = np.empty(0), np.empty(0, dtype=np.int64)
 NO_SPIKES = Spikes(NO_TIMES, NO_NEURONS)
+CHANGING = ("potential", "current", "drift", "spike_counts", "trace", "last_spike", "moments")
+"""The fields of `run_state.Neurons` that a run changes."""
 BAR_FORMAT = "{l_bar}{bar}| {n:.1f}/{total:.1f} tau{postfix}"
 NO_BAR = nullcontext()
 
@@ -59,6 +65,10 @@ class EventDrivenRun:
         Keep the moments of the spike times of every neuron, for `snn.rates.smooth_rate_of_moments`.
     check_rows : bool, default False
         Refuse weights that are computed on demand and too large beside a threshold, as `SpikingNetwork` does.
+    gives_up : bool, default False
+        Where a copy comes out of the range in which rounding does not decide which neurons fire, or a neuron
+        fires `LARGEST_BURST` times, leave the copy there, and go on with the others: see `is_lost`.
+        Otherwise that is an OverflowError, or takes its time.
     screening : bool, default True
         Let an active set of neurons be integrated spike by spike and the others be screened, where that pays.
         Without, all neurons are integrated: the same spikes to rounding.
@@ -75,6 +85,8 @@ class EventDrivenRun:
         Spikes so far.
     n_emitted : int
         Spikes of all copies in the last call of `advance` or `step`.
+    is_lost : ndarray of bool, shape (n_copies,)
+        Copies that were given up, at rest and behind their time; only where the run `gives_up`.
     """
 
     def __init__(
@@ -86,6 +98,7 @@ class EventDrivenRun:
         filter_spikes: bool = False,
         window_moments: bool = False,
         check_rows: bool = False,
+        gives_up: bool = False,
         screening: bool = True,
         updates_per_call: int = UPDATES_PER_CALL,
     ) -> None:
@@ -115,7 +128,8 @@ class EventDrivenRun:
             np.zeros((*shape, 3)) if window_moments else NO_MOMENTS,
         )
         self.n_emitted = 0
-        self._checks_rows = check_rows
+        self._checks_rows, self._gives_up = check_rows, gives_up
+        self.is_lost = np.zeros(shape[0], dtype=np.bool_)
         self._states = np.zeros(shape[0], dtype=run_state.RUN_STATE)
         self.time = self._states["time"]
         weights = network.weights
@@ -166,14 +180,16 @@ class EventDrivenRun:
         record_spikes: bool = False,
         max_spikes: int | None = None,
         one_by_one: bool = False,
+        to_the_spike: bool = False,
         progress: bool = False,
     ) -> tuple[np.ndarray, np.ndarray]:
         """Advance the copies `active` (default: all) to `time`, counted from where they started; a time for
         all, or one for each copy of the run.
 
         Stops early, with copies behind `time`, once more than `max_spikes` spikes were emitted: if it goes
-        `one_by_one`, at the very spike, or at those of one instant.  Returns the times and neurons of the
-        spikes, empty unless recorded.
+        `one_by_one`, at the very spike, or at those of one instant; and `to_the_spike` as well, which goes
+        back and one by one only where it has to stop.  Returns the times and neurons of the spikes, empty
+        unless recorded.
         """
         if active is None:
             active = np.arange(len(self.time))
@@ -183,6 +199,7 @@ class EventDrivenRun:
             self._engine.single_step(self._settings) if one_by_one else self._settings,
             record_spikes=record_spikes,
             max_spikes=max_spikes,
+            to_the_spike=to_the_spike,
             progress=progress,
         )
 
@@ -218,14 +235,21 @@ class EventDrivenRun:
         other = copy.copy(self)
         other._states = self._states.copy()
         other.time = other._states["time"]
-        names = ("potential", "current", "drift", "spike_counts", "trace", "last_spike", "moments")
+        other.is_lost = self.is_lost.copy()
         other._neurons = self._neurons._replace(
-            **{name: getattr(self._neurons, name).copy() for name in names}
+            **{name: getattr(self._neurons, name).copy() for name in CHANGING}
         )
         other.membrane_potential = other._neurons.potential
         other.synaptic_current = other._neurons.current
         other.spike_counts = other._neurons.spike_counts
         return other
+
+    def _go_back_to(self, other: EventDrivenRun) -> None:
+        """Be again as a copy that was made of this run."""
+        self._states[:] = other._states
+        self.is_lost[:] = other.is_lost
+        for name in CHANGING:
+            getattr(self._neurons, name)[:] = getattr(other._neurons, name)
 
     def _is_silent(self) -> bool:
         """Whether no neuron of the only copy will ever fire, whatever the time."""
@@ -241,15 +265,18 @@ class EventDrivenRun:
         *,
         record_spikes: bool,
         max_spikes: int | None,
+        to_the_spike: bool = False,
         progress: bool = False,
     ) -> tuple[np.ndarray, np.ndarray]:
         # Not at each call of the kernel: then pausing would change bits.
         run_state.drop_negligible(self.synaptic_current)
         budget = self._work_per_call
-        capacity = budget + self._engine.overshoot(self.network.n_neurons, settings) if record_spikes else 0
+        most_of_call = budget + self._engine.overshoot(self.network.n_neurons, settings)
+        capacity = most_of_call if record_spikes else 0
         spikes = Spikes(np.empty(capacity), np.empty(capacity, dtype=np.int64)) if capacity else NO_SPIKES
         recorded_times, recorded_neurons = [NO_TIMES], [NO_NEURONS]
         position, n_spikes = 0, 0
+        paused: dict[int, tuple[float, np.ndarray]] = {}
         stop_times = np.empty(len(self.time))
         stop_times[:] = time
         with tqdm(total=time, unit="tau", bar_format=BAR_FORMAT) if progress else NO_BAR as bar:
@@ -258,14 +285,23 @@ class EventDrivenRun:
                     budget = min(budget, max_spikes - n_spikes + 1)
                     if budget <= 0:
                         break
+                    if to_the_spike and n_spikes + most_of_call > max_spikes:
+                        before, place = self.copy(), position
                 status, position, n_new = self._engine.advance(
                     self._form, self._neurons, self._states, settings, self._memory, active, position,
                     stop_times, budget, spikes,
                 )  # fmt: skip
+                if to_the_spike and max_spikes is not None and n_spikes + n_new > max_spikes:
+                    self._go_back_to(before)
+                    position, to_the_spike = place, False
+                    settings = self._engine.single_step(settings)
+                    continue
                 n_spikes += n_new
                 if status == run_state.MISSING_ROW:
                     self._compute_rows(active[position])
-                if status == run_state.PAUSED:
+                if status == run_state.PAUSED and self._gives_up:
+                    position += self._give_up(active[position], paused)
+                elif status == run_state.PAUSED:
                     require_range(self.membrane_potential, self.synaptic_current, self._neurons.threshold)
                 if record_spikes:
                     recorded_times.append(spikes.times[:n_new].copy())
@@ -277,6 +313,26 @@ class EventDrivenRun:
         if not record_spikes:
             return NO_TIMES, NO_NEURONS
         return np.concatenate(recorded_times), np.concatenate(recorded_neurons)
+
+    def _give_up(self, copy: int, paused: dict[int, tuple[float, np.ndarray]]) -> bool:
+        """Give a copy up if it is out of range or fires without end; return whether it was.
+
+        `paused` has the time and the spikes of each copy where it paused first.
+        """
+        one = slice(copy, copy + 1)
+        potential, current = self.membrane_potential[one], self.synaptic_current[one]
+        is_finite, is_moderate = run_state.in_range(
+            potential, current, self._neurons.threshold, LARGEST_GROWN_RATIO
+        )
+        time, spikes = paused.setdefault(copy, (float(self.time[copy]), self.spike_counts[copy].copy()))
+        n_spikes = int((self.spike_counts[copy] - spikes).max())
+        is_lost = not (
+            is_finite and is_moderate and n_spikes <= LARGEST_BURST * (1.0 + self.time[copy] - time)
+        )
+        if is_lost:
+            self.is_lost[copy] = True
+            potential[:] = current[:] = 0.0
+        return is_lost
 
     def _compute_rows(self, copy: int) -> None:
         """Have the row of weights computed that a copy waits for, and some that it will need soon."""

@@ -115,7 +115,9 @@ def advance_to(
     origin = start.time if origin is None else origin
     then = float(run.time[0])
     counts_then = run.spike_counts[0].copy()
-    times, neurons = run.advance(time, record_spikes=record_spikes, max_spikes=max_spikes, progress=progress)
+    times, neurons = run.advance(
+        time, record_spikes=record_spikes, max_spikes=max_spikes, to_the_spike=True, progress=progress
+    )
     counts = run.spike_counts[0] - counts_then
     is_runaway = run.n_emitted > max_spikes
     if not is_runaway:

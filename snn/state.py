@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from snn import checks
-from snn.archive import load_archive, save_archive
+from snn.archive import load_archive, one_line, save_archive
 from snn.html import Described, number, value_range
 
 
@@ -102,5 +102,5 @@ class NetworkState(Described):
             return cls(**entries)
         except (TypeError, ValueError) as error:
             raise ValueError(
-                f"path must name a saved NetworkState; got {os.fspath(path)!r} ({error})"
+                f"path must name a saved NetworkState; got {os.fspath(path)!r} ({one_line(error)})"
             ) from None

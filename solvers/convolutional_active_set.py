@@ -35,8 +35,8 @@ from solvers._kernels.batch import CompressedRows
 from solvers._kernels.grid_descent import GridProblem, KernelGrid
 from solvers._kernels.sparse_gram import GramPart
 from solvers.convolution import ConvolutionalDictionary
-from solvers.dictionaries import inverse_norms
 from solvers.nested_dissection import Factor
+from solvers.norms import inverse_norms
 from solvers.operations import drive_work
 from solvers.problem import LassoProblem
 from solvers.progress import is_shown, report, share_of_decades
@@ -392,7 +392,7 @@ class ActiveSetSearch:
 
     def _adapt_damping(self, step: _Step) -> None:
         """Change the damping after a step that was right, by the share of its support that changed sign."""
-        share = step.crossed.mean()
+        share = step.crossed.mean() if len(step.crossed) else 0.0
         change = np.clip(DAMPING_GAIN * share, LEAST_CHANGE if share else NO_CHANGE, MOST_CHANGE)
         self.damping = float(np.clip(change * self.damping, LEAST_DAMPING, MOST_DAMPING))
 

@@ -174,7 +174,8 @@ def each(name: str, value: float | np.ndarray, n_atoms: int) -> np.ndarray:
         return checks.read_only(np.full(n_atoms, value))
     if len(value) != n_atoms:
         raise ValueError(f"{name} must have shape ({n_atoms},), one number an atom; got shape {value.shape}")
-    return value
+    # As all that kernels only read: they are compiled once.
+    return checks.read_only(value)
 
 
 def unconstrained_multiple(along_signal: np.ndarray, squared_residual: np.ndarray) -> np.ndarray:

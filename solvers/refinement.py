@@ -56,11 +56,17 @@ class RefinedCodes:
         Run these integers, on their clock.
     start : ndarray, shape (n_signals, n_atoms), optional
         Codes to start from; by default zero.
+    record_spikes : bool, default False
+        Keep the spikes of the last `advance`.
 
     Attributes
     ----------
     codes : ndarray, shape (n_signals, n_atoms)
         The best codes so far.
+    offset : ndarray, shape (n_signals, n_atoms)
+        What the network of this stage does not code.
+    last_spikes : tuple of ndarray
+        What the run returned at the last `advance`: times since the stage began and neurons, of all signals.
     active : ndarray of int
         Signals that are not done.
     run : EventDrivenRun, ClockDrivenRun or DigitalRun
@@ -78,6 +84,7 @@ class RefinedCodes:
         time_step: float | None = None,
         digital: DigitalNetwork | None = None,
         start: np.ndarray | None = None,
+        record_spikes: bool = False,
     ) -> None:
         n_signals, n_atoms = problem.n_signals, problem.n_atoms
         self._problem = Problem(
@@ -107,14 +114,16 @@ class RefinedCodes:
                 digital, self._soma_bias, window_moments=True, lowest_drive=LOWEST_DIGITAL_DRIVE
             )
         elif time_step is None:
-            self.run = EventDrivenRun(network, self._soma_bias, window_moments=True)
+            self.run = EventDrivenRun(network, self._soma_bias, window_moments=True, gives_up=True)
         else:
             self.run = ClockDrivenRun(network, self._soma_bias, time_step=time_step, window_moments=True)
         self._drives = Drives(self._soma_bias, self.run.membrane_potential)
         begin(
             self._weights(), self._problem, max_duration, self._looks, self._codes, self._drives, self._work
         )
-        self.codes = self._codes.best
+        self.codes, self.offset = self._codes.best, self._codes.offset
+        self._records_spikes = record_spikes
+        self.last_spikes: tuple[np.ndarray, ...] = ()
         self.active = np.arange(n_signals)
         self._go_on()
 
@@ -141,9 +150,23 @@ class RefinedCodes:
         return np.where(self._looks["scale"] > 0.0, self._looks["scale"], 1.0)
 
     @property
+    def next_look(self) -> np.ndarray:
+        """When the network of each signal is looked at next, since its stage began."""
+        return self._looks["stop"]
+
+    @property
     def gaps(self) -> np.ndarray:
         """Duality gap of the best code of each signal so far."""
         return self._looks["gap"]
+
+    @property
+    def is_lost(self) -> np.ndarray:
+        """Which networks cannot go on."""
+        if isinstance(self.run, DigitalRun):
+            return self.run.runs_away(np.arange(len(self._looks)))
+        if isinstance(self.run, EventDrivenRun):
+            return self.run.is_lost
+        return np.zeros(len(self._looks), dtype=np.bool_)
 
     @property
     def n_stages(self) -> np.ndarray:
@@ -171,11 +194,10 @@ class RefinedCodes:
             look["duration"] += np.where(spent & (look["status"] == GOES_ON), look["stop"], 0.0)
             look["status"][spent] = DONE
             self._looks[self.active] = look
-        if isinstance(self.run, DigitalRun):
-            # No stage brings more there.
-            stuck = self.active[self.run.runs_away(self.active)]
-            self._looks["duration"][stuck] = self._max_duration
-            self._looks["status"][stuck] = DONE
+        stuck = self.active[self.is_lost[self.active]]
+        # No stage brings more there.
+        self._looks["duration"][stuck] = self._max_duration
+        self._looks["status"][stuck] = DONE
         self._go_on()
 
     def _advance_to_looks(self) -> None:
@@ -183,7 +205,7 @@ class RefinedCodes:
         if self._time_step is not None:
             # A look need not be at the end of a step: nothing is delivered before the next.
             until = np.floor(until / self._time_step).astype(np.int64)
-        self.run.advance(until, active=self.active)
+        self.last_spikes = self.run.advance(until, active=self.active, record_spikes=self._records_spikes)
         if isinstance(self.run, ClockDrivenRun):
             is_late = self.run.membrane_potential[self.active] > self.run.network.firing_threshold
             if is_late.any():

@@ -249,7 +249,8 @@ def solve_spiking(
     -----
     sklearn.exceptions.ConvergenceWarning
         If a signal does not reach `tol` by `max_duration`.  Its code is the best one read out by then
-        (with "rate" and "current", the last one), with its true gap.
+        (with "rate" and "current", the last one), with its true gap.  A network is stopped before if a
+        neuron fires 100,000 times in a synaptic time constant, as it may where norms of atoms differ as much.
 
     Notes
     -----
@@ -315,6 +316,11 @@ def solve_spiking(
     solve = partial(solve, network=network, tol=tol, max_duration=max_duration)
     with progress_bar(len(batches), unit="batch", description="spiking", shown=progress) as bar:
         outcome = joined(spread(solve, batches, n_jobs, n_workers, bar, common=problem.setup))
+    if outcome.is_lost.any() and not polish:
+        limit += (
+            f" (the networks of {int(outcome.is_lost.sum())} were stopped before, because a neuron fired "
+            "without end: scale the atoms to one norm, and their penalties with them)"
+        )
     return certified_result(
         problem,
         outcome.codes,

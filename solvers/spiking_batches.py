@@ -49,6 +49,7 @@ class Outcome(NamedTuple):
     n_corrections: np.ndarray
     n_stages: np.ndarray
     n_clock_steps: np.ndarray
+    is_lost: np.ndarray
     multiply_adds: dict[str, np.ndarray]
 
 
@@ -79,10 +80,12 @@ class BatchRun:
             state = NetworkState.unchecked(
                 head_start * network.firing_threshold, np.zeros(network.n_neurons), time=0.0
             )
-        self.run = EventDrivenRun(network, network.in_network_order(soma_bias), state)
+        self.run = EventDrivenRun(network, network.in_network_order(soma_bias), state, gives_up=True)
         self.duration = np.zeros(problem.n_signals)
         self.n_read_out = np.zeros(problem.n_signals, dtype=np.int64)
         self.readout = readout
+        # What rounding makes of their potentials is no code.
+        self._zero_atoms = np.flatnonzero(problem.weighted_setup.squared_norms == 0.0)
         # Times and charges at the last `n_windows` read-outs of average currents.
         self._history = [] if readout == "rate" else [(0.0, self.run.membrane_potential.copy())] * n_windows
 
@@ -113,7 +116,9 @@ class BatchRun:
         average = (charge[signals] - charge_then[signals]) / (time - start)
         rates = self.network.in_result_order(np.maximum(average, 0.0) / thresholds)
         self._history.append((time, charge))
-        return signed(rates, positive=self.network.positive) * self.scale[signals, np.newaxis]
+        codes = signed(rates, positive=self.network.positive) * self.scale[signals, np.newaxis]
+        codes[:, self._zero_atoms] = 0.0
+        return codes
 
     def average_currents(self) -> CompressedRows:
         """Return the average currents of the atoms that fired for each signal, in units of correlations."""
@@ -149,6 +154,7 @@ class BatchRun:
             n_corrections,
             np.ones(self.problem.n_signals, dtype=np.int64),
             np.zeros(self.problem.n_signals, dtype=np.int64),
+            self.run.is_lost,
             {
                 READ_OUT: self.n_read_out,
                 POLISH: multiply_adds.get(POLISH, np.zeros_like(n_rows)),
@@ -197,6 +203,7 @@ def read_smooth_batch(
         np.zeros(n_signals, dtype=np.int64),
         refined.n_stages.copy(),
         refined.n_steps,
+        refined.is_lost,
         {
             READ_OUT: refined.n_multiply_adds.copy(),
             GRAM: np.full(n_signals, network.gram.n_multiply_adds),
@@ -247,7 +254,8 @@ def read_batch(
         time = min(FIRST_CHECK * 2.0 ** (check / CHECKS_PER_DOUBLING), max_duration)
         batch.advance(active, time)
         best.put(active, batch.read_out(active), if_better=False)
-        active = active[best.missed(active, tol)] if time < max_duration else active[:0]
+        goes_on = best.missed(active, tol) & ~batch.run.is_lost[active]
+        active = active[goes_on] if time < max_duration else active[:0]
         check += 1
     polished = np.zeros(problem.n_signals, dtype=np.bool_)
     return batch.outcome(best, batch.average_currents(), polished, polished.astype(np.int64))
@@ -274,13 +282,16 @@ def polish_batch(problem: LassoProblem, network: LassoNetwork, tol: float, max_d
         missed = best.missed(active, tol)
         # On a support that is close to singular the equations may lead astray: keep what is best.
         if missed.any():
-            read_out = batch.read_out(active)
+            # Of these signals alone: a code does not depend on what else is in the batch.
+            behind = active[missed]
+            read_out = batch.read_out(behind)
             for codes in (read_out, np.zeros_like(read_out)):
-                kept = best.put(active, codes, if_better=True)
-                polished[active[kept]] = False
-                n_corrections[active[kept]] = 0
+                kept = best.put(behind, codes, if_better=True)
+                polished[behind[kept]] = False
+                n_corrections[behind[kept]] = 0
             missed = best.missed(active, tol)
         # Where the method ended, only rounding is left, and no spike can improve on it.
-        active = active[missed & ~solved.ended] if time < min(max_duration, LAST_POLISH_TIME) else active[:0]
+        goes_on = missed & ~solved.ended & ~batch.run.is_lost[active]
+        active = active[goes_on] if time < min(max_duration, LAST_POLISH_TIME) else active[:0]
         time = min(POLISH_GROWTH * time, max_duration)
     return batch.outcome(best, fired, polished, n_corrections, polish=n_products, gram=n_gram_products)

@@ -19,6 +19,8 @@ Start: TypeAlias = ArrayLike | sparse.csr_array | SparseCodingResult | None
 def start_codes(problem: LassoProblem, start: Start) -> sparse.csr_array | None:
     """Return the codes of a start with their non-zero entries alone, in order and each once.
 
+    Those of atoms of norm zero are left out.
+
     Parameters
     ----------
     problem : LassoProblem
@@ -57,6 +59,12 @@ def start_codes(problem: LassoProblem, start: Start) -> sparse.csr_array | None:
         codes.eliminate_zeros()
     if codes.shape != shape:
         raise ValueError(f"start must have shape {shape}, (n_signals, n_atoms); got shape {codes.shape}")
+    of_zero_atoms = problem.squared_norms[codes.indices] == 0.0
+    if of_zero_atoms.any():
+        # They change nothing but the penalty.
+        codes = codes.copy()
+        codes.data[of_zero_atoms] = 0.0
+        codes.eliminate_zeros()
     if problem.positive and codes.data.min(initial=0.0) < 0.0:
         raise ValueError(f"start must not be negative for a positive problem; got {codes.data.min()}")
     return codes

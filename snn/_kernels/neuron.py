@@ -236,6 +236,7 @@ def crossing_time(gap, bias, current, horizon):
         return time
     if bias + current <= 0.0:
         return math.inf
+    peak_time = math.inf
     if bias <= 0.0:
         if bias == 0.0:
             # The limit of the maximum below: bias t + current (1 - e^-t) tends to current.
@@ -256,6 +257,9 @@ def crossing_time(gap, bias, current, horizon):
             break
         step = shortfall / slope
         time += step
+        if time >= peak_time:
+            # The slope there is nothing but rounding.
+            return peak_time if peak_time <= horizon else math.inf
         if curvature * step * step <= 1e-16 * time * slope:
             break
     return time

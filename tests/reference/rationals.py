@@ -57,7 +57,7 @@ class ExactProblem:
             if step >= multiple or not multiple:
                 break
             multiple = max(step, Fraction(0))
-        conjugates = sum((multiple * x - l1) ** 2 / l2 for x, l1, l2 in beyond) / 2
+        conjugates = sum(((multiple * x - l1) ** 2 / l2 for x, l1, l2 in beyond), Fraction(0)) / 2
         return self.objective(code) - (multiple * along - multiple**2 * squared / 2 - conjugates)
 
     def minimum(self, near):

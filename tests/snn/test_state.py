@@ -54,6 +54,23 @@ def test_a_failing_write_leaves_the_old_file(state, tmp_path, monkeypatch, stage
     assert [entry.name for entry in tmp_path.iterdir()] == ["state.npz"]
 
 
+@pytest.mark.parametrize("name", ["missing/state.npz", "", "x" * 300])
+def test_an_error_names_the_path_that_was_asked_for(state, tmp_path, name):
+    (tmp_path / "file").touch()
+    path = tmp_path / name if name else tmp_path / "file" / "state.npz"
+    with pytest.raises(OSError) as caught:
+        state.save(path)
+    assert caught.value.filename == str(path)
+    assert ".part" not in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["x" * 255, "é" * 127], ids=["ASCII", "two bytes each"])
+def test_names_of_any_length_that_file_systems_have(state, tmp_path, name):
+    state.save(tmp_path / name)
+    assert NetworkState.load(tmp_path / name).time == state.time
+    assert [entry.name for entry in tmp_path.iterdir()] == [name]
+
+
 def test_saves_to_one_path_at_the_same_time_leave_one_of_them_whole(state, tmp_path):
     path = tmp_path / "state.npz"
     state.save(path)

@@ -434,3 +434,18 @@ def test_a_kernel_of_norm_zero_never_enters(positive):
         codes = solve_active_set(problem, start=chosen).codes.reshape(-1, len(kernels))
         np.testing.assert_array_equal(codes[:, 2], 0.0)
         np.testing.assert_allclose(np.delete(codes, 2, axis=1), expected, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("seed", [7, 8, 13])
+def test_a_support_that_empties_ends_the_search(seed):
+    """What rounding leaves of the correlations of a signal without any is as large as its penalty."""
+    rng = np.random.default_rng(seed)
+    dictionary = ConvolutionalDictionary(rng.standard_normal((1, 1, 3)), (1, 4), 1)
+    atoms = dictionary.toarray()
+    signal = rng.standard_normal((1, 4))
+    signal -= signal @ np.linalg.pinv(atoms) @ atoms
+    problem = LassoProblem(dictionary, signal, 1e-20, positive=True)
+    with pytest.warns(ConvergenceWarning, match="active_set: 1 of 1 signals") as caught:
+        result = solve_active_set(problem)
+    assert len(caught) == 1
+    assert np.abs(result.codes).max() < 1e-15

@@ -6,7 +6,7 @@ from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import enet_path, lasso_path
 
-from solvers import ConvolutionalDictionary, ElasticNet, LassoProblem, path, solve_active_set
+from solvers import L1, ConvolutionalDictionary, ElasticNet, LassoProblem, path, solve_active_set
 from solvers.optimality import measure, penalty_max
 from solvers.path import METHODS
 from tests.reference.problems import random_problem
@@ -192,3 +192,14 @@ def test_silent_signals_have_no_default_penalties():
 
 def test_all_methods_are_tested():
     assert set(METHODS) == {"active_set", "spiking", "fista", "coordinate_descent", "analog"}
+
+
+@pytest.mark.parametrize("penalty", [1.0, L1(1.0), ElasticNet(1.0, 0.5)], ids=["number", "L1", "elastic net"])
+def test_problems_of_a_path_have_arrays_like_those_of_others(penalty):
+    """Read-only: a kernel would be compiled once more for others, which takes longer than the path."""
+    problem = LassoProblem(np.eye(3), np.ones((1, 3)), penalty)
+    other = problem.with_penalty(problem.penalty.rescaled(np.ones(3), 2.0))
+    np.testing.assert_array_equal(other.l1_weights, [0.5] * 3)
+    for one in (problem, other):
+        assert not one.l1_weights.flags.writeable
+        assert not one.curvatures.flags.writeable

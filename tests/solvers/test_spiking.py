@@ -9,8 +9,15 @@ import pytest
 from sklearn.exceptions import ConvergenceWarning
 
 from snn import NetworkState, simulate, simulate_clocked
-from solvers import LassoProblem, Status, lasso_network, solve_active_set, solve_spiking
-from solvers.dictionaries import DenseDictionary
+from solvers import (
+    LassoProblem,
+    SparseCodingStream,
+    Status,
+    lasso_network,
+    solve_active_set,
+    solve_spiking,
+)
+from solvers.dense_dictionary import DenseDictionary
 from solvers.gram import DenseGram
 from solvers.optimality import measure, penalty_max
 from tests.reference.networks import random_dictionary
@@ -626,3 +633,68 @@ def test_one_stage_on_a_clock_is_the_clocked_network():
     )
     run = simulate_clocked(network, 50.0, time_step=0.25, state=state)
     np.testing.assert_array_equal(result.spike_counts[0], run.spike_counts)
+
+
+# -- atoms of extreme norms ----------------------------------------------------------------------
+
+STOPPED = (
+    r"the networks of 1 were stopped before, because a neuron fired without end: scale the atoms to one norm"
+)
+ALL_READOUTS = [
+    pytest.param({}, id="smooth"),
+    pytest.param({"readout": "rate"}, id="rate"),
+    pytest.param({"readout": "current"}, id="current"),
+]
+
+
+def problem_of_extreme_norms(smallest, *, positive):
+    """A spike of the first atom makes the second one fire 1 / smallest times, for the first signal."""
+    dictionary = [[1.0, 0.0], [-0.6 * smallest, 0.8 * smallest]]
+    signals = [[0.8, 0.6], [-0.2, -1.0]]
+    return LassoProblem(dictionary, signals, [0.1, 0.1 * smallest], positive=positive)
+
+
+@pytest.mark.parametrize("options", ALL_READOUTS)
+@pytest.mark.parametrize("smallest", [1e-8, 1e-14, 1e-20])
+def test_a_neuron_that_fires_without_end_costs_its_own_signal_only(smallest, options):
+    problem = problem_of_extreme_norms(smallest, positive=True)
+    with pytest.warns(ConvergenceWarning, match=STOPPED):
+        result = solve_spiking(problem, **options)
+    assert list(result.status) == [Status.LIMIT_REACHED, Status.CONVERGED]
+    assert 10_000 < result.n_steps[0] < 1_000_000
+    assert np.isfinite(result.codes).all()
+    measured = measure(problem, result.codes)
+    np.testing.assert_allclose(result.duality_gap, measured.duality_gap, rtol=1e-9)
+    # What it is warned to do.
+    units = np.sqrt(problem.squared_norms)
+    scaled = LassoProblem(
+        problem.dictionary / units[:, np.newaxis], problem.signals, problem.l1_weights / units, positive=True
+    )
+    assert solve_spiking(scaled, **options).converged
+
+
+def test_polish_and_streams_take_atoms_of_extreme_norms():
+    for smallest in (1e-8, 1e-20):
+        problem = problem_of_extreme_norms(smallest, positive=False)
+        assert solve_spiking(problem, polish=True, tol=1e-12).converged
+        stream = SparseCodingStream(problem.dictionary, problem.penalty)
+        for limits in ({}, {"max_spikes": 5000}):
+            result = stream.code(problem.signals[0], **limits)
+            assert np.isfinite(result.codes).all()
+            assert result.n_steps[0] < 1_000_000
+
+
+@pytest.mark.parametrize("seed", [131, 151, 162])
+def test_a_polished_code_does_not_depend_on_the_others_of_its_batch(seed):
+    """One that is good enough is left alone where another one is not."""
+    rng = np.random.default_rng(seed)
+    dictionary = rng.standard_normal(2) + rng.standard_normal((8, 2)) * 1e-7
+    dictionary *= 10.0 ** rng.uniform(-6, 6, (8, 1))
+    signals = rng.standard_normal((3, 2)) * [[1e12], [1.0], [1.0]]
+    problem = LassoProblem(dictionary, signals, float(10.0 ** rng.uniform(-3, 6)))
+    with pytest.warns(ConvergenceWarning, match="1 of 3 signals"):
+        together = solve_spiking(problem, polish=True, tol=1e-6)
+    for one in (1, 2):
+        alone = solve_spiking(problem.subset(slice(one, one + 1)), polish=True, tol=1e-6)
+        np.testing.assert_array_equal(alone.codes[0], together.codes[one])
+        assert alone.polished[0] == together.polished[one]

@@ -80,6 +80,31 @@ def test_one_signal_without_a_gram_matrix_and_from_a_start(positive):
 
 
 @SIGNS
+@pytest.mark.parametrize(
+    "solve", [solve_spiking, solve_active_set, solve_fista, solve_analog, solve_coordinate_descent]
+)
+@pytest.mark.parametrize("tol", [1e-3, 10.0])
+def test_a_start_that_has_it_is_taken_without(solve, tol, positive):
+    """Also where the start is good enough already, and no solver would change it."""
+    problem = random_problem(positive=positive)
+    padded = LassoProblem(with_zero_atoms(problem), problem.signals, 1.0, positive=positive)
+    start = np.full((padded.n_signals, padded.n_atoms), 1e-3)
+    result = solve(padded, start=start, tol=tol)
+    assert not result.codes[:, ZEROS].any()
+    assert (start == 1e-3).all()
+
+
+def test_rounding_of_its_potential_is_no_code():
+    """The potential of its neuron is some 1e-110 of its threshold."""
+    dictionary = np.array([[0.0, 0.0], [1.0, -2.0], [2.0, 1.5]])
+    problem = LassoProblem(dictionary, [[1e10, 3e10]], [1e-99, 1e-100, 1e-100], positive=True)
+    for duration in (3.0, 30.0, 300.0, 3000.0):
+        with pytest.warns(UserWarning, match="did not reach"):
+            result = solve_spiking(problem, readout="current", tol=1e-15, max_duration=duration)
+        assert result.codes[0, 0] == 0.0
+
+
+@SIGNS
 def test_its_neuron_never_fires(positive):
     problem = random_problem(positive=positive)
     padded = LassoProblem(with_zero_atoms(problem), problem.signals, 1.0, positive=positive)

@@ -1,11 +1,13 @@
-"""Kill a learning process again and again: no checkpoint is lost, and the outcome is the same to the bit.
+"""Kill processes again and again while they learn or code: nothing is lost, outcomes are the same bits.
 
-    python -m tests.stress.kill_and_resume --rounds 1000
+    python -m tests.stress.kill_and_resume --rounds 1200
 
-A round forks a child from this process, which has everything imported and compiled, waits until it learns,
-and kills it with SIGKILL a random while later.  The next child goes on from the checkpoint.  A child that
-gets to the end, of about a second's work, is compared with a run without interruption; the next one starts
-anew.  Whenever a child is dead, the checkpoint must load and be as far as it was before, or farther.
+There are four jobs: two-phase learning in one thread and in three, learning of kernels from images, and
+coding of batches of signals in three threads, each batch saved when it is done.  A round forks a child from
+this process, which has everything imported and compiled, waits until it works, and kills it with SIGKILL a
+random while later.  The next child of that job goes on from what was saved.  A job that gets to its end,
+after about a second's work, is compared with a run without interruption in one thread; the next one starts
+anew.  Whenever a child is dead, what was saved must load and be as far as it was before, or farther.
 """
 
 from __future__ import annotations
@@ -16,34 +18,57 @@ import os
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import argparse
+import json
+import shutil
 import signal
 import sys
 import tempfile
 import threading
 import time
 import traceback
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 import numpy as np
 from tqdm import tqdm
 
 from dictlearn import TwoPhaseLearner, learn_dictionary
+from dictlearn.images.kernel_learner import KernelLearner, KernelSettings
+from dictlearn.images.kernel_learning import learn_kernels, random_kernels
 from dictlearn.two_phase.saving import COUNTERS
 from dictlearn.two_phase.settings import LearningSettings
+from snn.archive import load_archive, save_archive
+from solvers import LassoProblem, penalty_max, solve_spiking
 
 N_SIGNALS, N_INPUTS, N_ATOMS = 600, 48, 64
 N_SAMPLES = 5000
 # So often that many a kill meets a write.
 BATCH_SIZE, CHECKPOINT_EVERY = 8, 16
+N_THREADS = 3
+# Of kernels: passes through the images; of coding: batches of so many signals.
+N_PASSES, SIGNALS_OF_BATCH = 2, 128
 LONGEST_WAIT = 0.5
 # More than a job takes, on any machine.
-PATIENCE = 60.0
+PATIENCE = 120.0
+
+
+@dataclass(frozen=True)
+class Job:
+    """What children work on, in a folder of their own."""
+
+    work: Callable[[Path, int], None]
+    """Go on from what the folder has, in so many threads."""
+    n_threads: int
+    reached: Callable[[Path], int]
+    """How far what was saved is; ValueError if it is corrupt."""
+    outcome: Callable[[Path], dict[str, np.ndarray]]
+    """All numbers of what was saved."""
 
 
 @dataclass
 class Tally:
-    """What happened."""
+    """What happened to the children of one job."""
 
     rounds: int = 0
     kills: int = 0
@@ -53,6 +78,8 @@ class Tally:
     lost_or_corrupt: int = 0
     different: int = 0
     failed: int = 0
+    reached: list[int] = field(default_factory=list)
+    """How far what was saved was after each round, a fresh start being 0."""
 
     def __str__(self) -> str:
         return (
@@ -82,78 +109,212 @@ def state(learner: TwoPhaseLearner) -> dict[str, np.ndarray]:
     }
 
 
-def are_equal(first: TwoPhaseLearner, second: TwoPhaseLearner) -> bool:
-    """Whether two learners are the same to the last bit."""
-    ours, theirs = state(first), state(second)
-    return all(np.array_equal(ours[name], theirs[name]) for name in ours)
+# -- two-phase learning --------------------------------------------------------------------------
 
 
-def job(n_samples: int, checkpoint: Path | None) -> TwoPhaseLearner:
-    """Learn, from where the checkpoint is."""
+def learn(folder: Path, n_threads: int, *, n_samples: int) -> None:
     rng = np.random.default_rng(0)
     atoms = rng.uniform(size=(N_ATOMS, N_INPUTS)) * (rng.uniform(size=(N_ATOMS, N_INPUTS)) < 0.2)
     signals = (
         rng.uniform(size=(N_SIGNALS, N_ATOMS)) * (rng.uniform(size=(N_SIGNALS, N_ATOMS)) < 0.05)
     ) @ atoms
-    return learn_dictionary(
+    learn_dictionary(
         signals + 0.01,
         N_ATOMS,
         settings=LearningSettings(penalty=0.1, batch_size=BATCH_SIZE),
         n_samples=n_samples,
         rng=1,
-        checkpoint=checkpoint,
+        n_jobs=n_threads,
+        checkpoint=folder / "learner.npz",
         checkpoint_every=CHECKPOINT_EVERY,
     )
 
 
-def play(n_rounds: int, n_samples: int, folder: Path, rng: np.random.Generator, progress: bool) -> Tally:
-    """Fork, kill and compare, `n_rounds` times and until the last job is done."""
+def learner_reached(folder: Path) -> int:
+    path = folder / "learner.npz"
+    return TwoPhaseLearner.load(path).n_samples if path.exists() else 0
+
+
+def learner_outcome(folder: Path) -> dict[str, np.ndarray]:
+    return state(TwoPhaseLearner.load(folder / "learner.npz"))
+
+
+# -- kernels of images ---------------------------------------------------------------------------
+
+
+def learn_from_images(folder: Path, n_threads: int) -> None:
+    rng = np.random.default_rng(0)
+    images = [np.cumsum(rng.standard_normal((44, 44)), axis=1) * 0.1 for _ in range(2)]
+    images = [image - image.mean() for image in images]
+    settings = KernelSettings(penalty=0.5, tol=0.05, replace_dead=True)
+    learn_kernels(
+        KernelLearner(random_kernels(images, 5, (5, 5), rng), settings),
+        images,
+        n_passes=N_PASSES,
+        crop_size=(16, 16),
+        batch_size=2,
+        seed=0,
+        n_jobs=n_threads,
+        checkpoint=folder / "kernels.npz",
+        checkpoint_every=1,
+    )
+
+
+def kernels_reached(folder: Path) -> int:
+    path = folder / "kernels.npz"
+    return KernelLearner.load(path).n_batches if path.exists() else 0
+
+
+def kernels_outcome(folder: Path) -> dict[str, np.ndarray]:
+    learner = KernelLearner.load(folder / "kernels.npz")
+    names = [name for name, value in vars(learner).items() if isinstance(value, np.ndarray)]
+    statistics = vars(learner._statistics)
+    return {
+        **{name: getattr(learner, name) for name in names},
+        **{name: value for name, value in statistics.items() if isinstance(value, (np.ndarray, float))},
+        "counters": np.array([learner.n_samples, learner.n_batches, learner.n_replaced]),
+        **learner.history,
+    }
+
+
+# -- coding --------------------------------------------------------------------------------------
+
+
+def code(folder: Path, n_threads: int, *, n_batches: int) -> None:
+    rng = np.random.default_rng(2)
+    dictionary = rng.standard_normal((96, 32))
+    signals = rng.standard_normal((n_batches * SIGNALS_OF_BATCH, 32))
+    problem = LassoProblem(dictionary, signals, 0.15 * penalty_max(dictionary, signals).max())
+    for number in range(codes_reached(folder), n_batches):
+        first = number * SIGNALS_OF_BATCH
+        batch = problem.subset(slice(first, first + SIGNALS_OF_BATCH))
+        result = solve_spiking(batch, tol=1e-4, n_jobs=n_threads)
+        save_archive(
+            folder / f"codes-{number}.npz",
+            {name: getattr(result, name) for name in ("codes", "duality_gap", "spike_counts")},
+        )
+
+
+def codes_reached(folder: Path) -> int:
+    files = list(folder.glob("codes-*.npz"))
+    for file in files:
+        load_archive(file, ("codes", "duality_gap", "spike_counts"), kind="batch of codes")
+    return len(files)
+
+
+def codes_outcome(folder: Path) -> dict[str, np.ndarray]:
+    names = ("codes", "duality_gap", "spike_counts")
+    return {
+        f"{name} {file.name}": array
+        for file in folder.glob("codes-*.npz")
+        for name, array in load_archive(file, names, kind="batch of codes").items()
+    }
+
+
+def jobs(n_samples: int) -> dict[str, Job]:
+    """Return the jobs; `n_samples` of two-phase learning say how long they are."""
+
+    def learn_so_many(folder: Path, n_threads: int) -> None:
+        learn(folder, n_threads, n_samples=n_samples)
+
+    def code_so_many(folder: Path, n_threads: int) -> None:
+        code(folder, n_threads, n_batches=max(2, n_samples // 250))
+
+    return {
+        "two-phase learning": Job(learn_so_many, 1, learner_reached, learner_outcome),
+        "two-phase learning in three threads": Job(
+            learn_so_many, N_THREADS, learner_reached, learner_outcome
+        ),
+        "kernels of images": Job(learn_from_images, N_THREADS, kernels_reached, kernels_outcome),
+        "coding in three threads": Job(code_so_many, N_THREADS, codes_reached, codes_outcome),
+    }
+
+
+# -- the rounds ----------------------------------------------------------------------------------
+
+
+class Children:
+    """The children of one job, one after the other."""
+
+    def __init__(self, job: Job, folder: Path) -> None:
+        self.job, self.folder, self.tally = job, folder, Tally()
+        self._reached = self._n_kills = 0
+        # In one thread, which leaves nothing that a fork would not copy.
+        self._clear()
+        job.work(folder, 1)
+        self._end = job.reached(folder)
+        self._uninterrupted = job.outcome(folder)
+        self._clear()
+
+    @property
+    def is_under_way(self) -> bool:
+        return self._reached > 0
+
+    def round(self, wait: float) -> None:
+        """Fork, kill after a while, and look at what is left."""
+        tally = self.tally
+        tally.rounds += 1
+        ended = _fork_and_kill(lambda: self.job.work(self.folder, self.job.n_threads), wait)
+        if ended is None and wait == PATIENCE:
+            ended = 1  # it hangs
+        if ended is None:
+            tally.kills += 1
+            self._n_kills += 1
+            parts = list(self.folder.glob("*.part"))
+            tally.during_write += len(parts) > 0
+            for part in parts:
+                part.unlink()
+        elif ended != 0:
+            tally.failed += 1
+        try:
+            reached = self.job.reached(self.folder)
+        except ValueError as error:
+            reached = -1
+            print(f"round {tally.rounds}: {error}", file=sys.stderr)
+        tally.reached.append(reached)
+        if reached < self._reached or (ended == 0 and reached < self._end):
+            tally.lost_or_corrupt += 1
+            print(f"round {tally.rounds}: {reached} after {self._reached}", file=sys.stderr)
+            self._clear()
+        elif reached >= self._end:
+            tally.jobs_done += 1
+            tally.jobs_interrupted += self._n_kills > 0
+            found = self.job.outcome(self.folder)
+            tally.different += found.keys() != self._uninterrupted.keys() or not all(
+                np.array_equal(found[name], self._uninterrupted[name]) for name in found
+            )
+            self._clear()
+        else:
+            self._reached = reached
+
+    def _clear(self) -> None:
+        self._reached = self._n_kills = 0
+        shutil.rmtree(self.folder, ignore_errors=True)
+        self.folder.mkdir()
+
+
+def play(n_rounds: int, n_samples: int, folder: Path, rng: np.random.Generator, progress: bool) -> dict:
+    """Fork, kill and compare, `n_rounds` times and until the last jobs are done."""
     # tqdm's own lock is shared by all processes: a child killed while it has it would stop every other.
     tqdm.set_lock(threading.RLock())
     tqdm.monitor_interval = 0
-    uninterrupted = job(n_samples, None)
-    checkpoint = folder / "learner.npz"
-    tally = Tally()
-    reached, n_kills = 0, 0
-    with tqdm(total=n_rounds, disable=not progress, unit="kill") as bar:
-        while tally.rounds < n_rounds or reached:
-            tally.rounds += 1
-            bar.update(tally.rounds <= n_rounds)
-            # After the last round no job is killed, so that the last job is compared as well.
-            wait = rng.uniform(0.0, LONGEST_WAIT) if tally.rounds <= n_rounds else PATIENCE
-            ended = _fork_and_kill(n_samples, checkpoint, wait)
-            if ended is None and tally.rounds > n_rounds:
-                ended = 1  # it hangs
-            if ended is None:
-                tally.kills += 1
-                n_kills += 1
-                tally.during_write += checkpoint.with_name(f"{checkpoint.name}.part").exists()
-            elif ended != 0:
-                tally.failed += 1
-                return tally
-            try:
-                learner = TwoPhaseLearner.load(checkpoint)
-            except (FileNotFoundError, ValueError) as error:
-                if isinstance(error, ValueError) or reached:
-                    tally.lost_or_corrupt += 1
-                    print(f"round {tally.rounds}: {error}", file=sys.stderr)
-                    checkpoint.unlink(missing_ok=True)
-                reached = 0
-                continue
-            if learner.n_samples < reached:
-                tally.lost_or_corrupt += 1
-                print(f"round {tally.rounds}: {learner.n_samples} after {reached}", file=sys.stderr)
-            reached = learner.n_samples
-            if reached >= n_samples:
-                tally.jobs_done += 1
-                tally.jobs_interrupted += n_kills > 0
-                tally.different += not are_equal(learner, uninterrupted)
-                checkpoint.unlink()
-                reached, n_kills = 0, 0
-    return tally
+    children = {
+        name: Children(job, folder / str(number))
+        for number, (name, job) in enumerate(jobs(n_samples).items())
+    }
+    for _ in tqdm(range(n_rounds), disable=not progress, unit="round"):
+        one = children[str(rng.choice(list(children)))]
+        one.round(rng.uniform(0.0, LONGEST_WAIT))
+        if one.tally.failed:
+            break
+    for one in children.values():
+        # Not killed, so that the last job is compared as well.
+        if one.is_under_way and not one.tally.failed:
+            one.round(PATIENCE)
+    return {name: one.tally for name, one in children.items()}
 
 
-def _fork_and_kill(n_samples: int, checkpoint: Path, wait: float) -> int | None:
+def _fork_and_kill(work: Callable[[], None], wait: float) -> int | None:
     """Return the exit status of a child that had time enough, or None of one that was killed."""
     seen, tell = os.pipe()
     child = os.fork()
@@ -162,7 +323,7 @@ def _fork_and_kill(n_samples: int, checkpoint: Path, wait: float) -> int | None:
         try:
             os.close(seen)
             os.write(tell, b"!")
-            job(n_samples, checkpoint)
+            work()
             status = 0
         except BaseException:
             traceback.print_exc()
@@ -189,22 +350,33 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--rounds", type=int, default=1000, help="children to kill (default: %(default)s)")
+    parser.add_argument("--rounds", type=int, default=1200, help="children to fork (default: %(default)s)")
     parser.add_argument("--samples", type=int, default=N_SAMPLES, help="of a job (default: %(default)s)")
     parser.add_argument("--seed", type=int, default=0, help="when to kill (default: %(default)s)")
+    parser.add_argument("--results", type=Path, help="file of the summary")
     parser.add_argument("--quiet", action="store_true", help="no progress bar")
     options = parser.parse_args()
     started = time.monotonic()
     with tempfile.TemporaryDirectory() as folder:
-        tally = play(
+        tallies = play(
             options.rounds,
             options.samples,
             Path(folder),
             np.random.default_rng(options.seed),
             progress=not options.quiet,
         )
-    print(f"{tally}  ({time.monotonic() - started:.0f} s)")
-    return 0 if tally.is_clean else 1
+    seconds = time.monotonic() - started
+    for name, tally in tallies.items():
+        print(f"{name}: {tally}")
+    print(f"{sum(tally.kills for tally in tallies.values()):,} kills in {seconds:.0f} s")
+    if options.results:
+        summary = {
+            "command": f"python -m tests.stress.kill_and_resume --rounds {options.rounds}",
+            "seconds": round(seconds, 1),
+            "jobs": {name: asdict(tally) for name, tally in tallies.items()},
+        }
+        options.results.write_text(json.dumps(summary, indent=1) + "\n", encoding="utf-8")
+    return 0 if all(tally.is_clean for tally in tallies.values()) else 1
 
 
 if __name__ == "__main__":

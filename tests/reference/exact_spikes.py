@@ -1,0 +1,291 @@
+"""Whether a recorded run is one of the model: every spike judged, in numbers of 106 bits.
+
+The run is replayed.  From one recorded instant to the next all potentials follow the closed form, ``v + c s +
+h (1 - e^-s)`` (docs/theory.md, equations 1-3); there the neurons that fired lose their thresholds and give
+their weights.  Nothing is searched, so nothing is shared with what a simulator does: a run is right if
+
+1. no neuron is above its threshold anywhere between two instants,
+2. those that fire are at it,
+3. those that cross in one instant fire in it, in the order of their indices,
+4. potentials, currents and charges at the end are those that result.
+
+"Above" and "at" leave room for rounding only.  What it may have done to each potential is summed up beside
+it, to first order: units of 2^-53 of each number that was added, and of the times as they are recorded.
+
+The instant is the documented one: crossings within 2^10 roundings of the numbers that the first one is
+computed from.  Which numbers these are depends on where a simulator begins its windows; so between the
+smallest and the largest that they can be, what the simulator decided is taken, and counted as `n_undecided`.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numba
+import numpy as np
+
+from tests.reference.double_double import add, decay, multiply, subtract, two_sum
+
+ROUNDING = 2.0**-53
+MANY_ROUNDINGS = 8.0
+TIE, LONGEST_TIE, FLATTEST = 2.0**-42, 2.0**-30, 2.0**-10
+LONGEST_WINDOW = 16.0
+SURE = 0.5
+"""Of the smallest tolerance of a tie, the share within which neurons have to fire together."""
+
+FAULTS = (
+    "",
+    "neuron {neuron} crossed its threshold before time {time!r} without a spike, by {amount:.3g} of it",
+    "neuron {neuron} fired at time {time!r} below its threshold, by {amount:.3g} of it",
+    "neuron {neuron} crossed in the instant {time!r} of other spikes and did not fire in it",
+    "neuron {neuron} was at its threshold at the start and did not fire at once",
+    "neuron {neuron} ended with another potential than its spikes cause: off by {amount:.3g} thresholds",
+    "neuron {neuron} ended with another current than spikes cause: off by {amount:.3g} thresholds",
+    "neuron {neuron} has another charge than spikes cause: off by {amount:.3g} thresholds",
+    "spikes are not in the order of time and of indices, or outside of the run: neuron {neuron}, {time!r}",
+)  # fmt: skip
+MISSED, BELOW, SPLIT, NOT_AT_ONCE, POTENTIAL, CURRENT, CHARGE, ORDER = range(1, len(FAULTS))
+
+LEAST_POWER, MOST_POWER = -14, 14
+"""Errors of times are counted by their powers of two, in roundings; the first and the last bin are open."""
+
+
+class Verdict(NamedTuple):
+    """What is wrong with a run, "" if nothing, and what was seen on the way."""
+
+    fault: str
+    errors: np.ndarray
+    """Instants by the error of their time, in bins of powers of two.
+
+    The unit is one rounding, 2^-53, of the time and of what the crossing is computed from, in units of time:
+    the threshold, the potential before, the drive and the current, over the slope at the crossing.
+    """
+    worst_error: float
+    """The largest of them."""
+    worst_share: float
+    """The largest distance of a potential from its threshold at a spike, by what rounding may do to it."""
+    n_ties: int
+    """Instants with several spikes."""
+    n_undecided: int
+    """Neurons that may or may not have fired in an instant, for all that is documented."""
+
+
+@numba.njit(cache=True)
+def _highest(v, h, bias, s, at_end):
+    """Return the highest potential within s, whose value at its end is given."""
+    slope, end_slope = bias + h[0], bias + h[0] * math.exp(-s[0])
+    if not (slope > 0.0 and end_slope < 0.0):
+        return at_end, False  # it has no maximum in between: the start has been looked at before
+    peak = (math.log(-h[0] / bias), 0.0)
+    _, rise = decay(peak)
+    return add(v, add(multiply((bias, 0.0), peak), multiply(h, rise))), True
+
+
+@numba.njit(cache=True)
+def _replay(weights, bias, threshold, v, h, start, duration, times, neurons, errors, seen):
+    """Replay; return (fault, neuron, time, amount).  v and h, shape (n_neurons, 2), are left at the end.
+
+    seen: worst error, worst share, ties, undecided; then for each neuron what rounding may have done to its
+    potential and to its current, what the rounding of times may have done to both, and its largest current.
+    A spike that is recorded by d too late gives W d e^-t too little, at once and fading with its current.
+    """
+    n_neurons, n_spikes = len(bias), len(times)
+    loose_v, loose_h, jitter, largest_h = seen[1], seen[2], seen[3], seen[4]
+    moved = np.empty((n_neurons, 2))
+    slopes, highest, sizes, numbers = np.empty((4, n_neurons))
+    is_peak, fires = np.empty(n_neurons, dtype=np.bool_), np.zeros(n_neurons, dtype=np.bool_)
+    due = np.array([v[i, 0] >= threshold[i] for i in range(n_neurons)])
+    passed = (0.0, 0.0)
+    position = 0
+    while True:
+        is_end = position == n_spikes
+        stop = position
+        if is_end:
+            instant = (duration, 0.0)
+        else:
+            instant = two_sum(times[position], -start)
+            stop += 1
+            while stop < n_spikes and times[stop] == times[position] and neurons[stop] > neurons[stop - 1]:
+                stop += 1
+        blur = 4.0 * ROUNDING * max(abs(start) + instant[0], 2.0**-1000)
+        s = subtract(instant, passed)
+        if s[0] < 0.0:
+            if s[0] < -blur or (not is_end and instant[0] > duration + blur):
+                return ORDER, neurons[min(position, n_spikes - 1)], instant[0], 0.0
+            s = (0.0, 0.0)
+        fade, rise = decay(s)
+        left = max(duration - passed[0], 0.0)
+        for e in range(position, stop):
+            fires[neurons[e]] = True
+        for i in range(n_neurons):
+            current = (h[i, 0], h[i, 1])
+            before = (v[i, 0], v[i, 1])
+            after = add(before, add(multiply((bias[i], 0.0), s), multiply(current, rise)))
+            top, is_peak[i] = _highest(before, current, bias[i], s, after)
+            highest[i] = subtract(top, (threshold[i], 0.0))[0]
+            size = threshold[i] + abs(v[i, 0]) + abs(bias[i]) * s[0] + abs(h[i, 0])
+            numbers[i] = size
+            sizes[i] = size + abs(after[0]) + abs(bias[i]) * min(left, LONGEST_WINDOW) + abs(h[i, 0])
+            loose_v[i] += (loose_h[i] + ROUNDING * largest_h[i]) * rise[0] + ROUNDING * (
+                size + abs(bias[i]) * min(left, LONGEST_WINDOW)
+            )
+            # Currents are known to the last bits of the largest so far: they may be subtracted from it.
+            largest_h[i] = max(largest_h[i], abs(h[i, 0]))
+            loose_h[i] = loose_h[i] * fade[0] + ROUNDING * abs(h[i, 0]) * (1.0 + fade[0] * (1.0 + 2.0 * s[0]))
+            jitter[i] *= fade[0]
+            slopes[i] = bias[i] + current[0] * fade[0]
+            moved[i, 0], moved[i, 1] = after
+        # The instant's tolerance, by the numbers of the neurons that fire; at the end of the run, of each.
+        least, most, earliest, unit = LONGEST_TIE, 0.0, -math.inf, 0.0
+        for e in range(position, stop):
+            i = neurons[e]
+            sure, possible = _tolerances(threshold[i], bias[i], h[i, 0], slopes[i], sizes[i])
+            least, most = min(least, sure), max(most, possible)
+            gap = subtract((moved[i, 0], moved[i, 1]), (threshold[i], 0.0))[0]
+            if slopes[i] > 0.0 and gap > earliest * slopes[i]:
+                earliest = gap / slopes[i]
+                unit = ROUNDING * (abs(start) + instant[0] + numbers[i] / slopes[i])
+        for i in range(n_neurons):
+            room = MANY_ROUNDINGS * (loose_v[i] + jitter[i])
+            slope = max(slopes[i], 0.0)
+            gap = subtract((moved[i, 0], moved[i, 1]), (threshold[i], 0.0))[0]
+            if highest[i] > room + slope * blur and not (due[i] and position == 0):
+                return MISSED, i, start + instant[0], highest[i] / threshold[i]
+            if fires[i]:
+                if due[i] and position == 0 and instant[0] == 0.0:
+                    due[i] = False
+                    continue
+                if gap < -room - slope * (blur + most):
+                    return BELOW, i, start + instant[0], -gap / threshold[i]
+                # It never gets there in exact numbers: its maximum is below, by no more than rounding.
+                is_flat = gap < 0.0 and slope * slope <= -2.0 * gap * max(slopes[i] - bias[i], 0.0)
+                if is_flat or gap < -room - slope * (blur + least):
+                    seen[0, 3] += 1
+                elif gap >= -room - slope * blur:
+                    seen[0, 1] = max(seen[0, 1], abs(gap) / (loose_v[i] + jitter[i] + slope * blur))
+                continue
+            if due[i]:
+                return NOT_AT_ONCE, i, start, 0.0
+            if is_end:
+                least, most = _tolerances(threshold[i], bias[i], h[i, 0], slopes[i], sizes[i])
+            if slope > 0.0 and gap + slope * (least - 2.0 * blur) >= room and least > 2.0 * blur:
+                return SPLIT, i, start + instant[0], gap / threshold[i]
+            if (slope > 0.0 and gap + slope * most >= -room) or (is_peak[i] and highest[i] > -room):
+                seen[0, 3] += 1
+        for i in range(n_neurons):
+            v[i] = moved[i]
+            h[i, 0], h[i, 1] = multiply((h[i, 0], h[i, 1]), fade)
+        passed = instant
+        if is_end:
+            return 0, 0, 0.0, 0.0
+        _note_error(earliest, unit, stop - position, errors, seen)
+        for e in range(position, stop):
+            source = neurons[e]
+            fires[source] = False
+            v[source, 0], v[source, 1] = subtract((v[source, 0], v[source, 1]), (threshold[source], 0.0))
+            for i in range(n_neurons):
+                weight = weights[source, i]
+                if weight != 0.0:
+                    h[i, 0], h[i, 1] = add((h[i, 0], h[i, 1]), (weight, 0.0))
+                    loose_h[i] += abs(weight) * 2.0 * ROUNDING
+                    jitter[i] += abs(weight) * blur
+        position = stop
+
+
+@numba.njit(cache=True)
+def _tolerances(threshold, bias, current, slope, size):
+    """Return the smallest and the largest tolerance that the documented rule may have."""
+    slope = max(slope, FLATTEST * (abs(bias) + abs(current)))
+    if slope <= 0.0:
+        return 0.0, 0.0
+    sure = SURE * TIE * threshold / slope
+    possible = TIE * (size / slope + LONGEST_WINDOW)
+    # A slope that is mostly rounding has any tolerance.
+    return min(sure, LONGEST_TIE), min(possible * (1.0 + FLATTEST), LONGEST_TIE)
+
+
+@numba.njit(cache=True)
+def _note_error(late, unit, n_fired, errors, seen):
+    """Count by how many roundings an instant is off the crossing of the first that fires."""
+    seen[0, 2] += n_fired > 1
+    if unit == 0.0 or not abs(late) < math.inf:
+        return
+    error = abs(late) / unit
+    seen[0, 0] = max(seen[0, 0], error)
+    power = math.floor(math.log2(error)) if error > 2.0**LEAST_POWER else LEAST_POWER
+    errors[min(power, MOST_POWER) - LEAST_POWER] += 1
+
+
+def judge(run, weights, *, state=None, soma_bias=None) -> Verdict:
+    """Return the verdict on a run with recorded spikes, of `snn.simulate` or any result like its own.
+
+    Parameters
+    ----------
+    run : SimulationResult
+        What is judged.
+    weights : ndarray, shape (n_neurons, n_neurons)
+        weights[source, target].  What the network says of itself is not asked.
+    state : NetworkState, optional
+        Where it started; by default at rest.
+    """
+    network, spikes, n = run.network, run.spikes, len(weights)
+    # In units of powers of two all thresholds are between a half and one; no number is rounded by that.
+    exponents = np.frexp(network.firing_threshold)[1]
+    scaled = [
+        np.ldexp(np.asarray(x, dtype=float), -exponents)
+        for x in (network.firing_threshold, network.soma_bias)
+    ]
+    threshold, bias = scaled
+    v, h = np.zeros((n, 2)), np.zeros((n, 2))
+    if state is not None:
+        v[:, 0] = np.ldexp(state.membrane_potential, -exponents)
+        h[:, 0] = np.ldexp(state.synaptic_current, -exponents)
+    before, current = v[:, 0].copy(), h[:, 0].copy()
+    errors, seen = np.zeros(MOST_POWER - LEAST_POWER + 1, dtype=np.int64), np.zeros((5, max(n, 4)))
+    code, neuron, time, amount = _replay(
+        np.ldexp(weights, -exponents), bias, threshold, v, h, 0.0 if state is None else state.time,
+        run.duration, spikes.times, spikes.neurons, errors, seen,
+    )  # fmt: skip
+    if not code:
+        code, neuron, amount = _wrong_at_end(
+            run, np.ldexp(weights, -exponents), bias, threshold, before, current, v, h, seen, exponents
+        )
+    fault = FAULTS[code].format(neuron=neuron, time=time, amount=amount)
+    return Verdict(fault, errors, *seen[0, :2].tolist(), *map(int, seen[0, 2:4]))
+
+
+def _wrong_at_end(run, weights, bias, threshold, before, current, v, h, seen, exponents):
+    """Compare what a run says of its end; return (fault, neuron, amount)."""
+    n = len(bias)
+    counts = run.spike_counts
+    ours = [np.ldexp(x, -exponents) for x in (run.state.membrane_potential, run.state.synaptic_current)]
+    room_v = MANY_ROUNDINGS * (seen[1, :n] + seen[3, :n] + ROUNDING * (np.abs(v[:, 0]) + threshold))
+    room_h = MANY_ROUNDINGS * (seen[2, :n] + seen[3, :n] + ROUNDING * seen[4, :n]) + 1e-300
+    charge = np.longdouble(run.duration) * np.ldexp(run.average_soma_current, -exponents)
+    sums = threshold * counts + (v[:, 0] - before)
+    # A quotient that is multiplied again, and the sum's own terms.
+    room_q = room_v + MANY_ROUNDINGS * ROUNDING * (threshold * counts + np.abs(v[:, 0]) + np.abs(before))
+    received = np.longdouble(1.0) * counts @ weights
+    balance = charge - run.duration * bias - (received - (ours[1] - np.longdouble(1.0) * current))
+    room_b = (
+        room_q
+        + room_h
+        + MANY_ROUNDINGS
+        * ROUNDING
+        * (run.duration * np.abs(bias) + 2.0 * (counts @ np.abs(weights)) + np.abs(current))
+    )
+    if run.duration == 0.0:
+        charge, balance = sums, np.zeros(n)
+    # Potentials in states are at most the threshold.
+    for code, off, room in (
+        (POTENTIAL, np.abs(ours[0] - np.minimum(v[:, 0], threshold)), room_v),
+        (CURRENT, np.abs(ours[1] - h[:, 0]), room_h),
+        (CHARGE, np.abs(charge - sums), room_q),
+        (CHARGE, np.abs(balance), room_b),
+    ):
+        excess = off - room
+        if not (excess <= 0.0).all():
+            neuron = int(np.argmax(excess / threshold))
+            return code, neuron, float(off[neuron] / threshold[neuron])
+    return 0, 0, 0.0
