@@ -17,7 +17,7 @@ from solvers import (
     solve_active_set,
     solve_spiking,
 )
-from solvers.dictionaries import DenseDictionary
+from solvers.dense_dictionary import DenseDictionary
 from solvers.gram import DenseGram
 from solvers.optimality import measure, penalty_max
 from tests.reference.networks import random_dictionary
