@@ -5,6 +5,7 @@ only tests, docs or comparisons need is left at its newest.
 """
 
 import argparse
+import os
 import subprocess
 import sys
 import tomllib
@@ -16,7 +17,8 @@ from tests.release.environments import environment, install, run
 
 ROOT = Path(__file__).parents[2]
 # Old releases of one package call what newer ones of another deprecate: no fault of this project.
-NOT_ERRORS = ("-W", "ignore::DeprecationWarning", "-W", "ignore::PendingDeprecationWarning")
+# In the environment, so that tests which start pytest pass it on.
+NOT_ERRORS = {"PYTEST_ADDOPTS": "-W ignore::DeprecationWarning -W ignore::PendingDeprecationWarning"}
 EXTRAS = ("brian2", "dask", "nir", "examples")
 """Extras whose packages ours import where they are asked to."""
 
@@ -75,8 +77,8 @@ def main():
     for python in arguments.pythons:
         inside = prepared(python, arguments.folder.absolute(), text)
         print(run(inside, "-VV"), run(inside, "-m", "pip", "freeze", "--exclude-editable"), flush=True)
-        command = [inside, "-m", "pytest", *NOT_ERRORS, *arguments.tests]
-        if subprocess.run(command, cwd=ROOT, check=False).returncode:
+        command = [inside, "-m", "pytest", *arguments.tests]
+        if subprocess.run(command, cwd=ROOT, env={**os.environ, **NOT_ERRORS}, check=False).returncode:
             failed.append(python)
     if failed:
         raise SystemExit(f"tests failed with the lowest versions: {', '.join(failed)}")
