@@ -53,13 +53,6 @@ def read_outs(of: Variables) -> None:
     assert refined[-1, 0] < rates[-1, 0] < window[-1, 0]
 
 
-def code_path(of: Variables) -> None:
-    """As the penalty falls, atoms enter; some leave again."""
-    used = of.result.codes[:, 0] != 0.0
-    assert (np.diff(used.sum(axis=1)[[15, 40, 65]]) > 0).all()
-    assert (used.any(axis=0) & ~used[-1]).any()
-
-
 def choose_penalty(of: Variables) -> None:
     """The search finds nearly the penalty that is best for the digits without noise."""
     assert 0.6 < of.chosen / of.best < 1.6
