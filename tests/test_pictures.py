@@ -172,7 +172,7 @@ def make_things():
         prepared,
         coded,
         dictlearn.DenoisingResult(
-            image=image, penalty=np.ones(3), n_patches=9, nonzeros_per_patch=2.0, duality_gap=1e-3
+            image=image, penalty=np.ones(3), n_patches=9, nonzeros_per_patch=2.0, relative_gap=1e-3
         ),
         dictlearn.DictionaryScore(objective=1.0, worst_gap=1e-12, nonzeros=3.0),
         dictlearn.match_atoms(rng.standard_normal((6, 4)), rng.standard_normal((5, 4))),
