@@ -74,7 +74,7 @@ docs: $(VENV)/.installed-test
 
 links: $(VENV)/.installed-test
 	@$(INSTALL) --editable '.[docs]'
-	@$(RUN) -m sphinx --builder linkcheck --quiet docs docs/_build/links
+	@$(RUN) -m sphinx --builder linkcheck -D plot_gallery=0 --quiet docs docs/_build/links
 
 clean:
 	rm -rf $(VENV) $(VENV)-lowest $(OUTPUT) docs/_build docs/reference docs/gallery build dist *.egg-info .pytest_cache .ruff_cache .mypy_cache .hypothesis .import_linter_cache

@@ -7,7 +7,7 @@ from contextlib import ExitStack
 
 SECTIONS = {
     "network": ("one_neuron", "three_neurons", "why_it_fired"),
-    "codes": ("read_outs", "code_path", "choose_penalty"),
+    "codes": ("finds_its_code", "read_outs", "code_path", "choose_penalty"),
     "images": ("photograph", "missing_pixels", "convolution", "video"),
     "learning": ("local_updates", "learn_atoms"),
     "chips": ("bits", "operations"),

@@ -221,7 +221,7 @@ def draw(sweeps: Sweeps, curves: Mapping[str, list[float]], learned_bits: Sequen
         sweeps.bits[name].plot(axes[0, 1], figure="relative_excess", **style)
         sweeps.registers[name].plot(axes[0, 2], **style)
         sweeps.delays[name].plot(axes[1, 1], **style)
-    axes[0, 0].set(title="weights", ylim=(1e-6, 2.0))
+    axes[0, 0].set(title="weights", ylim=(1e-6, 1e2))
     axes[0, 1].set(title="weights: the objective itself", ylim=(1e-7, 10.0))
     axes[0, 2].set(title="width of potentials and currents")
     axes[1, 0].set_prop_cycle(color=(RED, PURPLE, BLUE))
@@ -237,8 +237,13 @@ def draw(sweeps: Sweeps, curves: Mapping[str, list[float]], learned_bits: Sequen
         xlabel="bits of a weight",
         ylabel="mean objective, held-out patches",
     )
+    places = {axes[0, 0]: "upper right", axes[1, 1]: (0.2, 0.62)}
     for ax in axes.flat:
-        ax.legend(frameon=False, fontsize=7.5)
+        # The mark, drawn with the first sweep, is named last.
+        handles = sorted(
+            ax.get_legend_handles_labels()[0], key=lambda line: line.get_label().startswith("within")
+        )
+        ax.legend(handles=handles, frameon=False, fontsize=7.5, loc=places.get(ax, "best"))
     return picture
 
 

@@ -70,7 +70,7 @@ def main() -> None:
                 atoms,
                 f"{signal_to_noise(clean, result.image):.2f} dB",
                 f"{result.nonzeros_per_patch:.2f}",
-                f"{result.duality_gap:.0e}",
+                f"{result.relative_gap:.0e}",
             ]
         )
     print(table(["atoms", "peak signal to noise", "atoms a patch", "largest duality gap"], rows))

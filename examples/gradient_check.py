@@ -14,8 +14,6 @@ from collections.abc import Sequence
 
 import numpy as np
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
-from matplotlib.patches import Patch
 
 from dictlearn import (
     TwoPhaseNetwork,
@@ -24,7 +22,7 @@ from dictlearn import (
 )
 from dictlearn.two_phase.gradient_check import LAYERS, GradientCheck, check_gradients
 from dictlearn.two_phase.plotting import plot_gradient_check
-from examples._common import GREY, figure, parser, save, table
+from examples._common import figure, parser, save, table
 from examples._data import grey_photograph, held_out, patch_signals
 
 PATCH_SIZE = 8
@@ -56,12 +54,6 @@ def draw(results: dict[str, GradientCheck], titles: dict[str, str]) -> Figure:
         axes = plot_gradient_check(check, axes=part.subplots(2, 2, sharex=True))
         for panel in axes[0]:
             panel.set_ylim(1e-3, 1e2)
-    keys = [
-        Line2D([], [], color=GREY, marker="o", markersize=3.0, label="a signal: median"),
-        Patch(color=GREY, alpha=0.2, label="quartiles"),
-        Line2D([], [], color=GREY, linestyle="--", linewidth=1.0, label="all signals together"),
-    ]
-    axes[1, 1].legend(handles=keys, loc="lower right", fontsize="small")
     return picture
 
 

@@ -68,7 +68,10 @@ def draw(
     for label, values in gaps.items():
         right.semilogy(frames, values.max(axis=1), color=colours[label], label=label)
     right.axhline(TOL, color=GREY, linestyle=":")
-    right.annotate(f"tol = {TOL:g} ", (1.0, TOL), xycoords=("axes fraction", "data"), ha="right", color=GREY)
+    right.annotate(
+        f"tol = {TOL:g}", (1.0, TOL), xytext=(0, -9), textcoords="offset points", va="top", color=GREY
+    )
+    right.set_ylim(bottom=0.4 * TOL)
     for ax in (left, right):
         ax.axvline(cut + 0.5, color=GREY, linewidth=0.8)
         ax.annotate(" cut", (cut + 0.5, 0.97), xycoords=("data", "axes fraction"), va="top", color=GREY)

@@ -113,7 +113,9 @@ def memory(n_bytes: int) -> str:
 
 def _table(title: str, head: str, rows: Sequence[str]) -> str:
     caption = f'<caption style="text-align: left"><strong>{_cell(title)}</strong></caption>'
-    return f"<table>{caption}{head}<tbody>{''.join(rows)}</tbody></table>"
+    body = f"<tbody>{''.join(rows)}</tbody>"
+    # Where a page has no doctype, tables do not inherit the colour of the text.
+    return f'<table style="color: inherit">{caption}{head}{body}</table>'
 
 
 def _cell(text: str) -> str:

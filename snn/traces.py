@@ -117,7 +117,7 @@ def _filtered_counts(spikes: SpikeTrain, times: np.ndarray) -> tuple[np.ndarray,
     decayed, risen = np.zeros(shape), np.zeros(shape)
     edges = np.searchsorted(spikes.times, times, side="right")
     previous_time, previous_edge = spikes.start, 0
-    for row, (time, edge) in enumerate(zip(times, edges, strict=True)):
+    for row, (time, edge) in enumerate(zip(times, edges.tolist(), strict=True)):
         decay = np.exp(previous_time - time)
         ages = time - spikes.times[previous_edge:edge]
         neurons = spikes.neurons[previous_edge:edge]

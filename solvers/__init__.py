@@ -13,6 +13,7 @@ if getattr(snn, "__distribution__", None) != "sparsespike":
 
 from solvers.active_set import ActiveSetResult, solve_active_set
 from solvers.analog import solve_analog
+from solvers.code_history import CodeHistory, code_history
 from solvers.compare import Comparison, compare, comparison_table
 from solvers.conditioning import IllPosedWarning
 from solvers.convolution import ConvolutionalDictionary
@@ -46,6 +47,7 @@ __version__ = snn.__version__
 __all__ = [
     "L1",
     "ActiveSetResult",
+    "CodeHistory",
     "CodePathDisplay",
     "Comparison",
     "ConvolutionalDictionary",
@@ -65,6 +67,7 @@ __all__ = [
     "SpikingSparseCoder",
     "Status",
     "StreamResult",
+    "code_history",
     "compare",
     "comparison_table",
     "duality_gap",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import uuid
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import CancelledError
@@ -22,6 +24,8 @@ SENT_APART = 1_000_000
 MOST_LOSSES = 3
 # Seconds that a cluster may be without workers: it takes some to start new ones.
 PATIENCE = 120.0
+# Seconds between two looks at the workers while something is sent to all of them.
+LOOK = 1.0
 
 
 def run_on_cluster(
@@ -129,7 +133,7 @@ class _Call:
     def _broadcast(self) -> Future | None:
         """Return the future of what tasks share, which all workers have; None if one died just now."""
         try:
-            return self._client.scatter(self._shared.packed, broadcast=True, hash=False)
+            return self._client.sync(_sent_to_all, self._client, self._shared.packed)
         except TimeoutError:
             # There are no workers, or they take long to start.
             try:
@@ -175,3 +179,22 @@ class _Call:
             self._client.cancel(list(self._running))
         self._running.clear()
         return numbers
+
+
+async def _sent_to_all(client: Client, data: Any) -> Future | None:
+    """Return the future of what all workers of now have; None if one of them was lost before it had it.
+
+    Dask's scheduler would go on sending to that one for ever.
+    """
+    from distributed import Future
+
+    key = f"shared-{uuid.uuid4().hex}"
+    workers = set(await client.ncores())
+    sending = asyncio.ensure_future(client.scatter({key: data}, broadcast=True, hash=False))
+    while not (await asyncio.wait([sending], timeout=LOOK))[0]:
+        if not workers <= set(await client.ncores()):
+            sending.cancel()
+            # The scheduler gives up what nobody wants.
+            await client.cancel([Future(key, client)], force=True)
+            return None
+    return sending.result()[key]

@@ -9,7 +9,7 @@ from sklearn.utils import Tags
 
 from snn import checks
 from solvers.conditioning import penalty_called
-from solvers.dictionaries import dictionary_of
+from solvers.dense_dictionary import dictionary_of
 from solvers.estimator_input import (
     checked_codes,
     checked_input,

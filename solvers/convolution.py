@@ -17,8 +17,9 @@ from scipy.ndimage import uniform_filter
 
 from snn import checks
 from snn.html import number, size
-from solvers.dictionaries import Dictionary, inverse_norms, squared_norms_of_rows
+from solvers.dictionary import Dictionary
 from solvers.grid_sizes import require_grid
+from solvers.norms import inverse_norms, squared_norms_of_rows
 from solvers.rounding import high_part
 
 # A product of a code with the kernels goes through its non-zeros if they are fewer than one in so many.

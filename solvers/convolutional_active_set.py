@@ -35,8 +35,8 @@ from solvers._kernels.batch import CompressedRows
 from solvers._kernels.grid_descent import GridProblem, KernelGrid
 from solvers._kernels.sparse_gram import GramPart
 from solvers.convolution import ConvolutionalDictionary
-from solvers.dictionaries import inverse_norms
 from solvers.nested_dissection import Factor
+from solvers.norms import inverse_norms
 from solvers.operations import drive_work
 from solvers.problem import LassoProblem
 from solvers.progress import is_shown, report, share_of_decades

@@ -317,7 +317,8 @@ def _figures(
     both = (found & wanted).sum(axis=1)
     return {
         "relative_gap": result.relative_gap,
-        "relative_excess": (result.objective - exact.objective) / optimum,
+        # Below zero is rounding.
+        "relative_excess": np.maximum(result.objective - exact.objective, 0.0) / optimum,
         "support_recall": _share(both, wanted.sum(axis=1)),
         "support_precision": _share(both, found.sum(axis=1)),
         "n_spikes": result.n_steps,

@@ -8,7 +8,8 @@ import numpy as np
 
 from snn import checks
 from solvers.conditioning import warn_if_ill_posed
-from solvers.dictionaries import Dictionary, sparse_product
+from solvers.dense_dictionary import sparse_product
+from solvers.dictionary import Dictionary
 from solvers.operations import CERTIFICATE, METHOD, Work, certificate_work
 from solvers.optimality import measure
 from solvers.problem import LassoProblem

@@ -26,7 +26,7 @@ from solvers._kernels.active_set import (
 )
 from solvers._kernels.batch import CompressedRows
 from solvers.convolution import ConvolutionalDictionary
-from solvers.dictionaries import inverse_norms
+from solvers.norms import inverse_norms
 from solvers.problem import LassoProblem
 from solvers.setup import ProblemSetup
 

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from snn import checks
-from snn.drawing import count_bars, current_axes, stems
+from snn.drawing import TIME_LABEL, count_bars, current_axes, stems
 from snn.html import counted
+from solvers.code_history import CodeHistory
 from solvers.compare import checked_records
 from solvers.digital_sweep import AXES, FIGURES, DigitalSweep
 from solvers.displays import CodePathDisplay
@@ -49,6 +50,29 @@ def code(result: SparseCodingResult, *, signal: int = 0, ax: Axes | None = None)
         ylabel="entry of the code",
         title=f"{result.method}, signal {signal}: {len(atoms):,} of {counted(n_atoms, 'atom')}\n"
         f"certified gap {result.relative_gap[signal]:.1e} of ½‖signal‖²{missed}",
+    )
+    return ax
+
+
+def gap_history(history: CodeHistory, *, ax: Axes | None = None) -> Axes:
+    """Draw the certified gap of one signal while its network runs, and where stages begin.
+
+    Parameters
+    ----------
+    history : CodeHistory
+        From `code_history`.
+    """
+    checks.instance_of("history", history, CodeHistory)
+    ax = current_axes(ax)
+    ax.semilogy(history.times, np.maximum(history.relative_gap, LEAST_GAP), label="code so far")
+    for stage in history.stages[1:]:
+        ax.axvline(stage.start, color="0.5", linewidth=0.8, linestyle=":", label="a stage begins")
+    handles = dict(zip(*reversed(ax.get_legend_handles_labels()), strict=True))
+    ax.legend(handles.values(), handles.keys(), fontsize="small")
+    ax.set(
+        xlabel=TIME_LABEL,
+        ylabel=GAP_LABEL,
+        title=f"{counted(len(history.spikes), 'spike')}, certified gap {history.relative_gap[-1]:.1e}",
     )
     return ax
 
@@ -106,7 +130,7 @@ def sweep(
         if knee is not None:
             height = medians[values == knee]
             ax.plot([knee], height, "o", markersize=10, markerfacecolor="none", color=line.get_color())
-    mark = f"within {wanted:g}: what suffices is ringed" if wanted is not None else ""
+    mark = f"within {wanted:g}: enough (ring)" if wanted is not None else ""
     if wanted is not None and mark not in ax.get_legend_handles_labels()[1]:
         ax.axhline(wanted, color="0.6", linewidth=0.8, label=mark)
     if not figure.startswith("support"):

@@ -13,7 +13,7 @@ from scipy import sparse
 from snn import checks
 from snn.html import Described, number, value_range
 from solvers.convolution import ConvolutionalDictionary
-from solvers.dictionaries import Dictionary
+from solvers.dictionary import Dictionary
 from solvers.penalty import Penalty
 from solvers.setup import ProblemSetup
 from solvers.signals import Signals, checked_signals

@@ -56,11 +56,17 @@ class RefinedCodes:
         Run these integers, on their clock.
     start : ndarray, shape (n_signals, n_atoms), optional
         Codes to start from; by default zero.
+    record_spikes : bool, default False
+        Keep the spikes of the last `advance`.
 
     Attributes
     ----------
     codes : ndarray, shape (n_signals, n_atoms)
         The best codes so far.
+    offset : ndarray, shape (n_signals, n_atoms)
+        What the network of this stage does not code.
+    last_spikes : tuple of ndarray
+        What the run returned at the last `advance`: times since the stage began and neurons, of all signals.
     active : ndarray of int
         Signals that are not done.
     run : EventDrivenRun, ClockDrivenRun or DigitalRun
@@ -78,6 +84,7 @@ class RefinedCodes:
         time_step: float | None = None,
         digital: DigitalNetwork | None = None,
         start: np.ndarray | None = None,
+        record_spikes: bool = False,
     ) -> None:
         n_signals, n_atoms = problem.n_signals, problem.n_atoms
         self._problem = Problem(
@@ -114,7 +121,9 @@ class RefinedCodes:
         begin(
             self._weights(), self._problem, max_duration, self._looks, self._codes, self._drives, self._work
         )
-        self.codes = self._codes.best
+        self.codes, self.offset = self._codes.best, self._codes.offset
+        self._records_spikes = record_spikes
+        self.last_spikes: tuple[np.ndarray, ...] = ()
         self.active = np.arange(n_signals)
         self._go_on()
 
@@ -139,6 +148,11 @@ class RefinedCodes:
     def scale(self) -> np.ndarray:
         """The value of a code for one unit of spike rate, in the last stage."""
         return np.where(self._looks["scale"] > 0.0, self._looks["scale"], 1.0)
+
+    @property
+    def next_look(self) -> np.ndarray:
+        """When the network of each signal is looked at next, since its stage began."""
+        return self._looks["stop"]
 
     @property
     def gaps(self) -> np.ndarray:
@@ -191,7 +205,7 @@ class RefinedCodes:
         if self._time_step is not None:
             # A look need not be at the end of a step: nothing is delivered before the next.
             until = np.floor(until / self._time_step).astype(np.int64)
-        self.run.advance(until, active=self.active)
+        self.last_spikes = self.run.advance(until, active=self.active, record_spikes=self._records_spikes)
         if isinstance(self.run, ClockDrivenRun):
             is_late = self.run.membrane_potential[self.active] > self.run.network.firing_threshold
             if is_late.any():

@@ -8,7 +8,7 @@ import numpy as np
 from scipy import sparse
 
 from solvers._kernels.precision import EXACT_BITS, KEPT_BITS, QUANTUM, SLACK, SMALLEST_NORM, UNIT_ROUNDOFF
-from solvers.dictionaries import Dictionary
+from solvers.dictionary import Dictionary
 from solvers.rounding import gamma, operations_of_sum
 
 

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from snn import checks
 from snn.html import Described, memory, value_range
 from solvers.convolution import ConvolutionalDictionary
-from solvers.dictionaries import dictionary_of
+from solvers.dense_dictionary import dictionary_of
 from solvers.penalties import penalty_of
 from solvers.penalty import Penalty
 from solvers.signals import feature_weights, require_weighted_norms

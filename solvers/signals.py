@@ -8,7 +8,8 @@ import numpy as np
 from scipy import sparse
 
 from snn import checks
-from solvers.dictionaries import Dictionary, require_squared_norms, squared_norms_of_rows
+from solvers.dictionary import Dictionary
+from solvers.norms import require_squared_norms, squared_norms_of_rows
 
 # Of a weight that is not zero, so that neither it nor its root nor its product with a residual is lost.
 SMALLEST_WEIGHT, LARGEST_WEIGHT = 1e-60, 1e60

@@ -25,7 +25,7 @@ import numpy as np
 from solvers._kernels.active_set import ROUNDING, new_scratch, refine, solve_within
 from solvers._kernels.batch import CompressedRows
 from solvers._kernels.factor import enlarged, enter, new_working_set
-from solvers.dictionaries import inverse_norms
+from solvers.norms import inverse_norms
 from solvers.problem import LassoProblem
 
 # Violators that join W together: as many as S has atoms, and at least so many.  These and the next two:

@@ -156,6 +156,7 @@ def make_things():
         stream,
         stream.code(problem.signals),
         solvers.path(problem, n_multiples=5),
+        solvers.code_history(problem),
         solvers.sweep_digital(problem, {"weight_bits": [4, 8], "time_step": [0.5, 0.25]}, duration=20.0),
         solvers.compare(problem, ["active_set", "fista"]),
         solvers.PreparedLasso(problem.dictionary, 0.3),
@@ -206,7 +207,7 @@ class Outline(HTMLParser):
         assert tag in self.ALLOWED
         assert set(dict(attrs)) <= {"style", "scope"}
         # A notebook has colours of its own, light or dark.
-        assert "color" not in dict(attrs).get("style", "")
+        assert "color" not in dict(attrs).get("style", "").replace("color: inherit", "")
         self.open.append(tag)
         if tag in ("th", "td"):
             self.cells.append("")

@@ -162,14 +162,14 @@ class Blocks:
         while at < n_samples:
             rng = np.random.default_rng([seed, epoch])
             several = len(self._lengths) > 1
-            order = rng.permutation(len(self._lengths)) if several else [0]
+            order = rng.permutation(len(self._lengths)).tolist() if several else [0]
             for position, block in enumerate(order):
                 numbers = rng.permutation(self._lengths[block])[: n_samples - at]
-                coming = {int(block), *map(int, order[position + 1 : position + 2])}
+                coming = {block, *order[position + 1 : position + 2]}
                 if place < len(numbers):
                     self._keep(coming)
                 for start in range(place, len(numbers), batch_size):
-                    yield Rows(int(block), numbers[start : start + batch_size])
+                    yield Rows(block, numbers[start : start + batch_size])
                 place = max(place - len(numbers), 0)
                 at += len(numbers)
                 if at >= n_samples:

@@ -54,15 +54,15 @@ class DenoisingResult(Described):
     n_patches : int
     nonzeros_per_patch : float
         Mean number of atoms in the code of a patch.
-    duality_gap : float
-        The largest of all codes, as a share of 1/2 ||patch||^2.
+    relative_gap : float
+        The largest duality gap of all codes, as a share of 1/2 ||patch||^2.
     """
 
     image: np.ndarray
     penalty: np.ndarray
     n_patches: int
     nonzeros_per_patch: float
-    duality_gap: float
+    relative_gap: float
 
     def __post_init__(self) -> None:
         checks.freeze_arrays(self)
@@ -73,7 +73,7 @@ class DenoisingResult(Described):
 
         title = (
             f"denoised, {self.nonzeros_per_patch:.3g} atoms a patch\n"
-            f"certified gaps up to {self.duality_gap:.1e} of ½‖patch‖²"
+            f"certified gaps up to {self.relative_gap:.1e} of ½‖patch‖²"
         )
         return plot_image(self.image, title=title, ax=ax)
 
@@ -84,7 +84,7 @@ class DenoisingResult(Described):
             "penalty": value_range(self.penalty),
             "patches": number(self.n_patches),
             "atoms a patch": number(self.nonzeros_per_patch),
-            "largest gap": f"{self.duality_gap:.3g} of 1/2 ||patch||²",
+            "largest gap": f"{self.relative_gap:.3g} of 1/2 ||patch||²",
         }
 
 
@@ -195,16 +195,14 @@ def denoise(
             approximations = _approximations(patches, problem, result.codes, project)
             add_patches(total[tile], approximations + means, size, stride)
             n_nonzeros += int(result.support_size.sum())
-            driven = problem.energies > 0.0
-            shares = result.duality_gap[driven] / problem.energies[driven]
-            gap = max(gap, float(shares.max(initial=0.0)))
+            gap = max(gap, float(result.relative_gap.max()))
             bar.update(len(patches))
     return DenoisingResult(
         image=total / patch_counts(image.shape, size, stride),
         penalty=penalty,
         n_patches=rows * columns,
         nonzeros_per_patch=n_nonzeros / (rows * columns),
-        duality_gap=gap,
+        relative_gap=gap,
     )
 
 

@@ -380,7 +380,7 @@ class KernelLearner(Described):
         energies = np.einsum("nijuv,nijuv->nij", windows, windows)
         rows, columns = (side // dictionary.stride for side in self._statistics.kernel_size)
         for kernel in dead:
-            n, row, column = np.unravel_index(np.argmax(energies), energies.shape)
+            n, row, column = map(int, np.unravel_index(np.argmax(energies), energies.shape))
             if energies[n, row, column] <= 0.0:
                 return
             patch = windows[n, row, column].reshape(self._kernels.shape[1:])

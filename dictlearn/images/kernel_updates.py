@@ -30,7 +30,7 @@ def improve_kernels(statistics: KernelStatistics, kernels: np.ndarray, n_sweeps:
     usage = statistics.usage
     product = statistics.product(kernels)
     for _ in range(n_sweeps):
-        for kernel in np.flatnonzero(usage > 0.0):
+        for kernel in np.flatnonzero(usage > 0.0).tolist():
             block = statistics.own_block(kernel)
             old = kernels[kernel]
             wanted = statistics.correlations[kernel] - product[kernel] + block @ old

@@ -205,8 +205,7 @@ def check_gradients(
 
     That is not what a run with feedback from the start would tend to: a neuron that the first phase silences
     enters the second with a potential as far below the threshold as the first was long, and may need all of
-    the second to climb.  Nor do average currents then tell its rate: the climb is a current without a spike,
-    and the updates of F and B that are read from currents keep an error, however long the phases.
+    the second to climb.
 
     References
     ----------

@@ -70,6 +70,10 @@ def plot_gradient_check(check: GradientCheck, *, axes: np.ndarray | None = None)
             gradient_panel(check, layer=layer, measure=measure, ax=axes[k, j])
             if k == 0:
                 axes[k, j].set_xlabel("")
+            # The names are the same in all four.
+            legend = axes[k, j].get_legend()
+            if legend is not None and (k, j) != (0, 0):
+                legend.remove()
     return axes
 
 
@@ -107,7 +111,8 @@ def gradient_panel(
     for r, (readout, colour) in enumerate(zip(check.readouts, COLOURS, strict=True)):
         low, median, high = check.quartiles(measure, readout, layer)
         together = (check.mean_error if measure == "error" else check.mean_cosine)[r, index]
-        ax.fill_between(durations, low, high, color=colour, alpha=0.2, linewidth=0.0)
+        quartiles = "quartiles" if r == 0 else None
+        ax.fill_between(durations, low, high, color=colour, alpha=0.2, linewidth=0.0, label=quartiles)
         ax.plot(durations, median, color=colour, marker="o", markersize=3.0, label=readout)
         label = f"{readout}, all together"
         ax.plot(durations, together, color=colour, linestyle="--", linewidth=1.0, label=label)

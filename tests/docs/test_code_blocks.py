@@ -9,12 +9,14 @@ import pytest
 from tests.docs.pages import ROOT, ExtraNeeded, blocks, pages, run_page, says_the_same, tokens
 
 WITH_CODE = [page for page in pages() if blocks(page)]
+TUTORIALS = [page for page in WITH_CODE if page.parent == ROOT / "docs" / "tutorials"]
 # Blocks that are not run, each with its reason in the page.
 NOT_RUN = {"docs/installation.md": 1, "docs/scale_out.md": 2}
 NAMES = {page: str(page.relative_to(ROOT)) for page in pages()}
 
 
 def test_the_pages_with_code_are_found():
+    assert len(TUTORIALS) == 4
     assert {"README.md", "docs/exchange.md", "docs/images.md"} <= {NAMES[page] for page in WITH_CODE}
 
 
@@ -48,6 +50,19 @@ def test_readme_prints_what_its_comments_say(tmp_path, monkeypatch):
     assert 1e-8 < gap <= 1e-6
     assert 400 < spikes < 900
     assert 3e-3 < distance < 3e-2
+
+
+@pytest.mark.parametrize("page", TUTORIALS, ids=NAMES.get)
+def test_numbers_of_a_tutorial_are_in_its_code_or_printed_by_it(page):
+    """Small counts and years apart, a number in the text is one that the reader's own run shows."""
+    parts = tokens(page)
+    shown = "".join(part.content for part in parts if part.type == "fence").replace(",", "")
+    text = " ".join(child.content for part in parts for child in part.children or () if child.type == "text")
+    numbers = re.findall(r"(?<![\w.^])\d[\d,]*(?:\.\d+)?(?:e-?\d+)?(?: ?%)?", re.sub(r"\$[^$]*\$", "", text))
+    numbers = {number.replace(",", "") for number in numbers}
+    assert {
+        number for number in numbers if not re.fullmatch(r"\d\d?|20\d\d", number) and number not in shown
+    } == set()
 
 
 @pytest.mark.parametrize(

@@ -34,6 +34,16 @@ def why_it_fired(of: Variables) -> None:
     assert abs(of.why.total - of.why.firing_threshold) < 1e-9
 
 
+def finds_its_code(of: Variables) -> None:
+    """The network starts again several times, with spikes that are worth less; the gap falls to 1e-5."""
+    scales = np.array([stage.scale for stage in of.history.stages])
+    assert len(scales) > 3
+    assert (np.diff(scales) < 0.0).all()
+    assert (np.diff(of.history.duality_gap) <= 0.0).all()
+    assert of.history.relative_gap[-1] <= 1e-5
+    assert np.abs(of.history.codes[-1] - of.history.optimum).max() < 0.02 * of.history.optimum.max()
+
+
 def read_outs(of: Variables) -> None:
     """Rates take ten times the spikes for a digit; refined, all eight digits take fewer than their three."""
     rates, _, window, refined = (line.get_xydata() for line in of.ax.lines)

@@ -15,8 +15,8 @@ import time
 import zipfile
 from pathlib import Path, PurePosixPath
 
+from tests.docs.pages import blocks
 from tests.release.environments import environment, install, run
-from tests.release.readme import code_blocks
 
 ROOT = Path(__file__).parents[2]
 PACKAGES = ("snn", "solvers", "dictlearn")
@@ -93,7 +93,7 @@ def try_wheel(wheel, python, folder):
     if f"-{number}-" not in wheel.name:
         raise SystemExit(f"__version__ must be that of {wheel.name}; got {number}")
     program = elsewhere / "readme.py"
-    program.write_text("\n".join(code_blocks(ROOT / "README.md")), encoding="utf-8")
+    program.write_text("\n".join(block.code for block in blocks(ROOT / "README.md")), encoding="utf-8")
     printed, first = _timed(inside, program, elsewhere)
     _, second = _timed(inside, program, elsewhere)
     return (

@@ -183,8 +183,8 @@ def test_a_single_signal_needs_no_gram_matrix(positive, share, guessed, monkeypa
     def refuse(self, *arguments):
         raise AssertionError("more of the Gram matrix was computed than is used")
 
-    monkeypatch.setattr("solvers.dictionaries.DenseDictionary.gram", refuse)
-    monkeypatch.setattr("solvers.dictionaries.DenseDictionary.gram_rows", refuse)
+    monkeypatch.setattr("solvers.dense_dictionary.DenseDictionary.gram", refuse)
+    monkeypatch.setattr("solvers.dense_dictionary.DenseDictionary.gram_rows", refuse)
     alone = LassoProblem(problem.dictionary, problem.signals, problem.l1_weights, positive=positive)
     result = solve_active_set(alone, start=start)
     assert not alone.has_gram

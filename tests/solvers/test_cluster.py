@@ -1,5 +1,6 @@
 """Tasks on a Dask cluster: in order, with the same bits, and nothing lost where workers die."""
 
+import asyncio
 import os
 from contextlib import contextmanager
 
@@ -63,6 +64,28 @@ def test_what_batches_share_travels_once(cluster_client, problem):
 
 def _unpacked_by(key, packed, number):
     return os.getpid(), (os.getpid(), id(opened(key, packed)))
+
+
+def test_a_worker_that_is_lost_while_something_is_sent_to_it_stops_nothing(cluster_client, monkeypatch):
+    """Dask's scheduler goes on sending to the lost one, so that `scatter` never returns."""
+    scatter, calls = cluster_client.scatter, []
+
+    async def scatter_once_to_one_that_dies(data, **options):
+        calls.append(data)
+        if len(calls) == 1:
+            kill(worker_pids(cluster_client)[0])
+            await asyncio.Event().wait()
+        return await scatter(data, **options)
+
+    monkeypatch.setattr(cluster_client, "scatter", scatter_once_to_one_that_dies)
+    shared = Shared((solve_spiking, None))
+    outcomes = run_on_cluster(cluster_client, _numbered, shared, lambda k: (k,), 5)
+    assert outcomes == list(range(5))
+    assert len(calls) == 2
+
+
+def _numbered(key, packed, number):
+    return number
 
 
 class KillingBar:
@@ -130,7 +153,13 @@ def test_losses_without_end_are_given_up():
     class LosesEverything:
         n_scattered = 0
 
-        def scatter(self, *_, **__):
+        def sync(self, function, *arguments):
+            return asyncio.run(function(*arguments))
+
+        async def ncores(self):
+            return {"tcp://a-worker": 1}
+
+        async def scatter(self, *_, **__):
             self.n_scattered += 1
             raise OSError("no connection")
 

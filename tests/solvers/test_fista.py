@@ -7,7 +7,7 @@ import pytest
 from sklearn.exceptions import ConvergenceWarning
 
 from solvers import LassoProblem, Status, fista, solve_fista
-from solvers.dictionaries import DenseDictionary
+from solvers.dense_dictionary import DenseDictionary
 from solvers.optimality import objective
 from tests.reference.problems import optimal_codes, random_problem, require_certified
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from solvers import ElasticNet, LassoProblem, solve_active_set, working_set
 from solvers._kernels.active_set import ENDED, N_CORRECTIONS, N_REPORTED, solve_active_sets
 from solvers._kernels.batch import CompressedRows
-from solvers.dictionaries import inverse_norms
+from solvers.norms import inverse_norms
 from solvers.optimality import measure, penalty_max
 from solvers.working_set import WorkingSetSearch
 

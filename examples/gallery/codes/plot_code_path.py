@@ -11,7 +11,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.datasets import load_digits
 
-from solvers import CodePathDisplay, LassoProblem, path
+from solvers import LassoProblem, path
 
 digits = load_digits().data / 16.0
 atoms = digits[:400] / np.linalg.norm(digits[:400], axis=1, keepdims=True)
@@ -24,7 +24,7 @@ result = path(problem, n_multiples=100, smallest=1e-3)
 
 figure = plt.figure(figsize=(6.4, 5.0), layout="constrained")
 axes = figure.subplot_mosaic([["path"] * 5, list("sabcd")], height_ratios=(2.2, 1))
-CodePathDisplay.from_path(result, ax=axes["path"])
+result.plot(axes["path"])
 axes["path"].set(title="The code of one digit along the penalty: 400 atoms")
 axes["path"].set(xlabel="penalty", ylim=(-0.05, 1.3))
 axes["path"].legend(loc="upper left", fontsize="small", ncols=4)

@@ -32,8 +32,7 @@ for (name, (options, smallest)), marker in zip(read_outs.items(), "osD^", strict
     points = []
     for tol in tolerances:
         result = solve_spiking(problem, tol=tol, **options)
-        gaps = result.duality_gap / problem.energies
-        points.append((np.median(result.n_steps), np.median(gaps)))
+        points.append((np.median(result.n_steps), np.median(result.relative_gap)))
     ax.loglog(*zip(*points, strict=True), marker=marker, markersize=5, label=name)
 ax.set(
     title="Accuracy against spikes, by read-out",

@@ -49,7 +49,7 @@ for ax, (title, picture) in zip(axes.flat, pictures.items(), strict=False):
 plot_atoms(kernels.reshape(-1, 64), 8, ax=axes[1, 1])
 axes[1, 1].set_title("The kernels, at every fourth pixel", fontsize="medium")
 plt.show()
-gap = result.duality_gap[0] / problem.energies[0]
+gap = result.relative_gap[0]
 print(f"{result.n_steps[0]:,} spikes; certified gap {gap:.1e} of 1/2 ||image||²")
 
 # %%

@@ -36,8 +36,7 @@ def code(options, *, cold=False):
         if cold:
             stream.reset()
         result = stream.code(patches, tol=1e-3, **options)
-        gaps = result.duality_gap / (0.5 * np.square(patches).sum(axis=1))
-        figures.append((np.median(result.n_steps), gaps.max()))
+        figures.append((np.median(result.n_steps), result.relative_gap.max()))
     return np.transpose(figures)
 
 

@@ -11,7 +11,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.datasets import load_digits
 
-from snn import explain, plotting, simulate
+from snn import explain, simulate
 from solvers import LassoProblem, lasso_network
 
 digits = load_digits().data / 16.0
@@ -36,11 +36,11 @@ axes = figure.subplot_mosaic(
     [["charge"] * 6, ["signal", "fired", *(f"source {k}" for k in range(4))]],
     height_ratios=(2.4, 1),
 )
-plotting.charges(why, n_sources=4, ax=axes["charge"])
+why.plot(axes["charge"], n_sources=4)
 figure.suptitle(
     f"What brought neuron {why.neuron} to its threshold at t = {why.time:.2f}"
 )
-axes["charge"].set(title="", xlabel="charge since its last reset (dashed: threshold)")
+axes["charge"].set(title="", xlabel="charge since its last reset")
 pictures = {
     "signal": (digits[305], "the signal"),
     "fired": (atoms[why.neuron], f"atom {why.neuron}"),

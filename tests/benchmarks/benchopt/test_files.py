@@ -30,7 +30,10 @@ def load(monkeypatch):
     """Import a file by its place, as benchopt does."""
     benchopt = types.ModuleType("benchopt")
     benchopt.BaseSolver = benchopt.BaseDataset = benchopt.BaseObjective = Stub
+    benchopt.stopping_criterion = types.ModuleType("benchopt.stopping_criterion")
+    benchopt.stopping_criterion.SufficientProgressCriterion = dict
     monkeypatch.setitem(sys.modules, "benchopt", benchopt)
+    monkeypatch.setitem(sys.modules, "benchopt.stopping_criterion", benchopt.stopping_criterion)
 
     def load_file(path):
         spec = importlib.util.spec_from_file_location("file_of_benchopt", path)

@@ -7,6 +7,7 @@ import warnings
 
 import numpy as np
 from benchopt import BaseSolver
+from benchopt.stopping_criterion import SufficientProgressCriterion
 from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 
@@ -25,6 +26,8 @@ class Solver(BaseSolver):
 
     name = "sparsespike"
     sampling_strategy = "tolerance"
+    # Its progress is relative and its bound is not: objectives of 1e4 would end at gaps of 1e-4.
+    stopping_criterion = SufficientProgressCriterion(eps=1e-15, patience=4, strategy="tolerance")
     parameters = {"method": ["spikes", "active_set"]}  # noqa: RUF012 - benchopt reads a plain dict
     requirements = ["pip::sparsespike"]  # noqa: RUF012
 

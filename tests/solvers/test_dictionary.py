@@ -5,7 +5,8 @@ import pytest
 from scipy import sparse
 
 from solvers import ConvolutionalDictionary
-from solvers.dictionaries import DenseDictionary, Dictionary, dictionary_of
+from solvers.dense_dictionary import DenseDictionary, dictionary_of
+from solvers.dictionary import Dictionary
 
 RNG = np.random.default_rng(0)
 DICTIONARIES = {

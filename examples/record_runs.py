@@ -1,0 +1,138 @@
+"""The runs that the interactive page of the documentation shows: docs/interactive.md.
+
+Pieces of photographs are coded at many penalties by networks of spiking neurons, as `solve_spiking` does,
+with atoms that another network has learned.  Every spike, the codes at many times and their certified gaps
+are written into one file of JavaScript, which a browser opens without a server.
+
+    python -m examples.record_runs [--output docs/_static]
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from examples._common import parser
+from examples._small_patches import N_SAMPLES, PIECES, SIDE, learned_atoms, piece
+from solvers import CodeHistory, LassoProblem, code_history
+
+FILE, CONSTANT = "recorded_runs.js", "RECORDED_RUNS"
+# Of the smallest penalty at which no neuron fires.
+SHARES = np.round(np.geomspace(0.08, 0.8, 25), 3)
+TOL = 1e-4
+N_TIMES = 64
+N_ROWS = 16
+# Gaps are written as 16-bit numbers of their logarithm, from this power of ten up to one.
+LEAST_POWER = -8.0
+
+
+def problem_of(atoms: np.ndarray, pixels: np.ndarray, share: float) -> LassoProblem:
+    """Return the problem of a piece at a share of the largest penalty, from integers as they are written.
+
+    Parameters
+    ----------
+    atoms : ndarray of int8, shape (n_atoms, SIDE**2)
+        Brought to unit norm here.
+    pixels : ndarray of uint8, shape (SIDE**2,)
+        Coded without their mean, in units of 255.
+    share : float
+        Of the smallest penalty at which the code is zero.
+    """
+    atoms = atoms / np.linalg.norm(atoms, axis=1, keepdims=True)
+    signal = (pixels - pixels.mean()) / 255.0
+    return LassoProblem(atoms, signal[np.newaxis], share * float((atoms @ signal).max()), positive=True)
+
+
+def history_of(atoms: np.ndarray, pixels: np.ndarray, share: float) -> CodeHistory:
+    """Return the run that is recorded; parameters as `problem_of`."""
+    return code_history(problem_of(atoms, pixels, share), tol=TOL, n_times=N_TIMES)
+
+
+def recorded(history: CodeHistory) -> dict:
+    """Return a run as it is written: numbers, and arrays as text."""
+    spikes, duration = history.spikes, float(history.times[-1])
+    atoms = np.flatnonzero(history.codes.any(axis=0) | (history.optimum != 0.0))
+    codes = np.concatenate([history.codes, history.optimum[np.newaxis]])[:, atoms]
+    largest = float(codes.max())
+    gaps = np.log10(np.maximum(history.relative_gap, 10.0**LEAST_POWER))
+    return {
+        "duration": duration,
+        "stages": [[stage.start, stage.scale, len(stage.spikes)] for stage in history.stages],
+        "times": text_of(np.round(65535 * spikes.times / duration), "<u2"),
+        "neurons": text_of(spikes.neurons, "u1"),
+        "atoms": atoms.tolist(),
+        "largest": largest,
+        # What is not zero stays so.
+        "codes": text_of(np.maximum(np.round(255 * codes / largest), codes > 0.0), "u1"),
+        "gaps": text_of(np.round(65535 * (1.0 - np.minimum(gaps, 0.0) / LEAST_POWER)), "<u2"),
+    }
+
+
+def text_of(values: np.ndarray, kind: str) -> str:
+    """Return an array of small integers as base64."""
+    return base64.b64encode(np.ascontiguousarray(values, dtype=kind).tobytes()).decode("ascii")
+
+
+def array_of(text: str, kind: str) -> np.ndarray:
+    """Return the array that `text_of` wrote."""
+    return np.frombuffer(base64.b64decode(text), dtype=kind)
+
+
+def rows_of(histories: Sequence[CodeHistory]) -> list[int]:
+    """Return the atoms that have a row, those of the largest entries at any penalty."""
+    largest = np.max([history.optimum for history in histories], axis=0)
+    return np.argsort(-largest, kind="stable")[:N_ROWS].tolist()
+
+
+def write(path: Path, runs: dict) -> None:
+    path.write_text(f"const {CONSTANT} = {json.dumps(runs, separators=(',', ':'))};\n", encoding="utf-8")
+
+
+def read(path: Path) -> dict:
+    """Return what `write` wrote."""
+    text = path.read_text(encoding="utf-8")
+    return json.loads(text.removeprefix(f"const {CONSTANT} = ").rstrip().removesuffix(";"))
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    command = parser(__doc__.splitlines()[0])
+    command.add_argument("--samples", type=int, default=N_SAMPLES, help="that atoms are learned from")
+    command.add_argument("--penalties", type=int, default=len(SHARES), help="of each piece")
+    options = command.parse_args(arguments)
+    if options.samples < 1000 or not 1 <= options.penalties <= len(SHARES):
+        command.error(f"--samples must be at least 1000, --penalties from 1 to {len(SHARES)}")
+
+    learned = learned_atoms(options.samples)
+    atoms = np.round(127 * learned / np.abs(learned).max(axis=1, keepdims=True)).astype(np.int8)
+    pieces = {}
+    for name in PIECES:
+        pixels = np.round(255 * piece(name)).astype(np.uint8).ravel()
+        histories = [history_of(atoms, pixels, share) for share in SHARES[: options.penalties]]
+        pieces[name] = {
+            "pixels": text_of(pixels, "u1"),
+            "rows": rows_of(histories),
+            "runs": [recorded(history) for history in histories],
+        }
+        print(f"{name}: {sum(len(history.spikes) for history in histories):,} spikes")
+    runs = {
+        "side": SIDE,
+        "n_times": N_TIMES,
+        "least_power": LEAST_POWER,
+        "shares": SHARES[: options.penalties].tolist(),
+        "n_atoms": len(atoms),
+        "atoms": text_of(atoms, "i1"),
+        "pieces": pieces,
+    }
+    options.output.mkdir(parents=True, exist_ok=True)
+    path = options.output / FILE
+    write(path, runs)
+    print(f"runs: {path}, {path.stat().st_size / 1024:,.0f} KB")
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,202 @@
+"""The history of a code: the run of `solve_spiking` itself, every spike of it, and certified codes."""
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pytest
+from matplotlib.figure import Figure
+from PIL import Image
+
+from snn import NetworkState
+from solvers import ConvolutionalDictionary, LassoProblem, code_history, duality_gap, solve_spiking
+from solvers._kernels.refinement import LAG
+from tests.reference.plain_simulator import simulate_plainly
+
+
+def random_problem(seed=0, *, positive=False, n_signals=3, **options):
+    rng = np.random.default_rng(seed)
+    return LassoProblem(
+        rng.standard_normal((24, 12)), rng.standard_normal((n_signals, 12)), 0.6, positive=positive, **options
+    )
+
+
+def convolutional_problem():
+    rng = np.random.default_rng(1)
+    kernels = rng.standard_normal((2, 3, 3))
+    dictionary = ConvolutionalDictionary(kernels, (8, 8), 1)
+    return LassoProblem(dictionary, rng.standard_normal((1, dictionary.shape[1])), 1.5)
+
+
+PROBLEMS = {
+    "signed": random_problem(),
+    "positive": random_problem(positive=True),
+    "masked": random_problem(mask=np.random.default_rng(2).random((3, 12)) < 0.8),
+    "convolutional": convolutional_problem(),
+}
+
+
+@pytest.mark.parametrize("name", PROBLEMS)
+@pytest.mark.parametrize(
+    "options", [{"tol": 1e-5}, {"tol": 1e-2, "refine": False}, {"tol": 0.05, "readout": "rate"}]
+)
+def test_it_is_the_run_of_the_solver(name, options):
+    problem = PROBLEMS[name]
+    signal = problem.n_signals - 1
+    history = code_history(problem, signal, n_times=30, **options)
+    result = solve_spiking(problem.subset([signal]), **options)
+    assert len(history.spikes) == result.n_steps[0]
+    np.testing.assert_array_equal(history.spikes.counts(), result.spike_counts[0])
+    assert history.times[-1] == pytest.approx(result.duration[0], rel=1e-12)
+    assert len(history.stages) == result.n_stages[0]
+    assert history.n_spikes[-1] == len(history.spikes)
+    np.testing.assert_allclose(history.codes[-1], result.codes[0], rtol=0, atol=1e-12)
+    assert history.duality_gap[-1] <= options["tol"] * problem.energies[signal]
+
+
+@pytest.mark.parametrize("readout", ["smooth", "rate"])
+def test_every_gap_is_that_of_its_code(readout):
+    problem = PROBLEMS["signed"]
+    history = code_history(problem, 1, tol=1e-2, readout=readout, n_times=25)
+    for code, gap in zip(history.codes, history.duality_gap, strict=True):
+        assert duality_gap(problem.subset([1]), code[np.newaxis])[0] == gap
+    if readout == "smooth":
+        assert (np.diff(history.duality_gap) <= 0.0).all()
+    assert (np.diff(history.times) > 0.0).all()
+    assert not history.codes[0].any()
+
+
+def test_spikes_of_every_stage_are_those_of_a_plain_simulator():
+    problem = PROBLEMS["positive"]
+    history = code_history(problem, 0, tol=1e-4)
+    assert len(history.stages) > 2
+    gram = problem.dictionary @ problem.dictionary.T
+    thresholds = np.diag(gram)
+    for number, stage in enumerate(history.stages):
+        left = problem.correlations[0] - gram @ stage.offset - problem.l1_weights
+        lag = LAG * np.minimum(left / stage.scale, 0.0) if number else 0.0
+        potential = 0.5 * thresholds + lag
+        state = NetworkState(membrane_potential=potential, synaptic_current=np.zeros_like(potential))
+        plain = simulate_plainly(
+            np.diag(thresholds) - gram, left / stage.scale, thresholds, stage.spikes.stop, state=state
+        )
+        np.testing.assert_array_equal(stage.spikes.neurons, plain.neurons)
+        np.testing.assert_allclose(stage.spikes.times, plain.times, rtol=0, atol=1e-8)
+
+
+def test_rates_are_counts_by_time_and_stages_add_to_their_offsets():
+    problem = PROBLEMS["signed"]
+    history = code_history(problem, 2, tol=1e-4)
+    stage = history.stages[-1]
+    time = 0.7 * stage.spikes.stop
+    code = stage.offset.copy()
+    for spike, neuron in zip(stage.spikes.times, stage.spikes.neurons, strict=True):
+        if spike <= time:
+            place = spike / time
+            bump = 30.0 * place**2 * (1.0 - place) ** 2 / time
+            code[neuron % 24] += stage.scale * bump * (1.0 if neuron < 24 else -1.0)
+    np.testing.assert_allclose(stage.code(time, readout="smooth", positive=False), code, rtol=0, atol=1e-12)
+    (run,) = code_history(problem, 2, tol=0.05, readout="rate").stages
+    plus, minus = np.split(run.spikes.counts(stop=5.0), 2)
+    np.testing.assert_allclose(
+        run.code(5.0, readout="rate", positive=False), run.scale * (plus - minus) / 5.0, rtol=1e-14
+    )
+
+
+def test_a_signal_whose_code_is_zero_has_no_spikes():
+    history = code_history(LassoProblem(np.eye(3), [[0.1, 0.2, 0.0]], 1.0), n_times=5)
+    assert history.stages == ()
+    assert len(history.spikes) == 0
+    assert not history.codes.any()
+    assert history.times.tolist() == [0.0] * 5
+    history.picture(figure=Figure())
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"signal": 3}, ValueError, "signal must lie in"),
+        ({"readout": "current"}, ValueError, r"readout must be one of .*smooth.*rate"),
+        ({"n_times": 1}, ValueError, "n_times must be at least 2"),
+        ({"tol": 0.0}, ValueError, "tol must be positive"),
+        ({"refine": 1}, TypeError, "refine must be"),
+    ],
+)
+def test_nonsense_is_refused(options, error, message):
+    with pytest.raises(error, match=message):
+        code_history(PROBLEMS["signed"], **options)
+
+
+def test_no_problem_is_refused():
+    with pytest.raises(TypeError, match="problem must be"):
+        code_history(np.eye(3))
+
+
+@pytest.fixture(scope="module")
+def history():
+    return code_history(PROBLEMS["signed"], 0, tol=1e-3, n_times=6)
+
+
+def test_the_last_picture_shows_the_last_code(history):
+    figure = history.picture(image_shape=(3, 4), n_atoms=5, title="One signal", figure=Figure())
+    signal, coded, gap, raster, pictures, code = figure.axes
+    np.testing.assert_array_equal(signal.images[0].get_array(), history.problem.signals.reshape(3, 4))
+    shown = history.problem.reconstruct(history.codes)[-1]
+    np.testing.assert_array_equal(coded.images[0].get_array(), shown.reshape(3, 4))
+    times, gaps = gap.lines[0].get_data()
+    np.testing.assert_array_equal(times, history.times)
+    np.testing.assert_array_equal(gaps, history.relative_gap)
+    atoms = np.argsort(-np.abs(history.optimum), kind="stable")[:5]
+    assert [bar.get_width() for bar in code.patches] == history.codes[-1, atoms].tolist()
+    assert code.lines[0].get_xdata().tolist() == history.optimum[atoms].tolist()
+    for picture, atom in zip(pictures.images, atoms, strict=True):
+        np.testing.assert_array_equal(picture.get_array(), history.problem.dictionary[atom].reshape(3, 4))
+    n_ticks = np.isin(history.spikes.neurons % 24, atoms).sum()
+    assert len(raster.collections[0].get_segments()) == n_ticks
+    assert raster.get_title() == f"{len(history.spikes)} spikes, stage {len(history.stages)}"
+    assert figure.get_suptitle() == "One signal"
+
+
+def test_an_animation_has_a_picture_for_each_time(history, tmp_path):
+    animation = history.animate(interval=50.0)
+    animation.save(tmp_path / "network.gif", dpi=40)
+    with Image.open(tmp_path / "network.gif") as written:
+        assert written.n_frames == 6
+    assert plt.get_fignums() == [animation._fig.number]
+
+
+def test_signals_that_are_no_images_are_lines(history):
+    figure = history.picture(n_atoms=3, figure=Figure())
+    lines = {line.get_label(): line.get_ydata() for line in figure.axes[0].lines}
+    np.testing.assert_array_equal(lines["signal"], history.problem.signals[0])
+    np.testing.assert_array_equal(lines["coded"], history.problem.reconstruct(history.codes)[-1])
+
+
+def test_atoms_of_a_convolutional_dictionary_are_drawn():
+    history = code_history(PROBLEMS["convolutional"], tol=1e-2, n_times=2)
+    figure = history.picture(image_shape=(8, 8), n_atoms=2, figure=Figure())
+    drawn = figure.axes[4].images[0].get_array()
+    atom = np.abs(history.optimum).argmax()
+    np.testing.assert_allclose(drawn.ravel(), history.problem.dictionary.toarray()[atom], rtol=0, atol=1e-15)
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        (
+            {"image_shape": (3, 5)},
+            ValueError,
+            r"image_shape must be that of a signal of 12 features; got \(3, 5\)",
+        ),
+        ({"image_shape": 12}, TypeError, "image_shape"),
+        ({"n_atoms": 0}, ValueError, "n_atoms must be"),
+        ({"title": 3}, TypeError, "title must be"),
+    ],
+)
+def test_nonsense_is_not_drawn(history, options, error, message):
+    with pytest.raises(error, match=message):
+        history.picture(figure=Figure(), **options)
+    assert not plt.get_fignums()
+
+
+def test_pictures_come_after_each_other(history):
+    with pytest.raises(ValueError, match="interval must be positive"):
+        history.animate(interval=0.0)
