@@ -382,7 +382,13 @@ def main() -> int:
         print(complaint, file=sys.stderr)
     if options.results:
         command = f"python -m tests.stress.broken_disks --failures {options.failures} --saves {options.saves}"
-        summary = {"command": command, "seconds": round(seconds, 1), "failing": failed, "together": saved}
+        summary = {
+            "command": command,
+            "seconds": round(seconds, 1),
+            "failing": failed["failures"],
+            "together": {name: saved[name] for name in ("writers", "readers", "saves", "reads")},
+            "failures": complaints,
+        }
         options.results.write_text(json.dumps(summary, indent=1) + "\n", encoding="utf-8")
     return 1 if complaints else 0
 

@@ -373,6 +373,7 @@ def main() -> int:
         summary = {
             "command": f"python -m tests.stress.kill_and_resume --rounds {options.rounds}",
             "seconds": round(seconds, 1),
+            "failures": [name for name, tally in tallies.items() if not tally.is_clean],
             "jobs": {name: asdict(tally) for name, tally in tallies.items()},
         }
         options.results.write_text(json.dumps(summary, indent=1) + "\n", encoding="utf-8")

@@ -20,6 +20,7 @@ import numpy as np
 from tests.benchmarks.quoted import BLOCK
 from tests.benchmarks.timing import table
 from tests.reference.exact_spikes import LEAST_POWER, MOST_POWER
+from tests.stress import pictures, tables
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "reliability.md"
@@ -225,6 +226,10 @@ def archives_section(data: dict) -> str:
 SECTIONS: dict[str, Callable[[dict], str]] = {
     "networks": networks_section,
     "archives": archives_section,
+    "problems": tables.problems,
+    "kills": tables.kills,
+    "threads": tables.threads,
+    "disks": tables.disks,
 }
 """What makes the text of a section from its measurements."""
 
@@ -239,16 +244,39 @@ PROMISES = {
         "files with flipped bits, cut, with blocks lost, with entries swapped, or whole and wrong",
         archives_line,
     ),
+    "problems": Promise(
+        "Converged means converged",
+        "random, nasty problems, random methods; each code judged in exact arithmetic",
+        tables.problems_line,
+    ),
+    "kills": Promise(
+        "A kill loses nothing",
+        "SIGKILL at random moments of learning and coding; compared with what was never stopped",
+        tables.kills_line,
+    ),
+    "threads": Promise(
+        "No bit depends on threads or Ctrl-C",
+        "eight threads at once on one problem; interrupts at random moments, then on with the same object",
+        tables.threads_line,
+    ),
+    "disks": Promise(
+        "A file is whole, or the one before",
+        "saves to disks that are full, broken, read-only or missing, and to one path at once",
+        tables.disks_line,
+    ),
 }
 """What makes a line of the summary from measurements."""
 
 
 def main() -> None:
-    """Write the page and the figure anew."""
+    """Write the page and the figures anew."""
     data = measured()
     PAGE.write_text(filled(PAGE.read_text(), data))
     if "networks" in data:
         draw_networks(data["networks"]).savefig(FIGURE, dpi=110)
+    for name, draw in pictures.PICTURES.items():
+        if name in data:
+            draw(data[name]).savefig(FIGURE.with_name(f"reliability_{name}.png"), dpi=110)
 
 
 if __name__ == "__main__":

@@ -364,16 +364,19 @@ def main() -> int:
     started = time.monotonic()
     tallies = play(options.rounds, np.random.default_rng(options.seed), progress=not options.quiet)
     seconds = time.monotonic() - started
+    complaints = []
     for name, tally in tallies.items():
         print(f"{name}: {tally}")
-        for complaint in [*tally.different, *tally.failed]:
-            print(complaint, file=sys.stderr)
+        complaints += [*tally.different, *tally.failed]
+    for complaint in complaints:
+        print(complaint, file=sys.stderr)
     print(f"{seconds:.0f} s")
     if options.results:
         late = np.array(tallies["interrupted"].seconds_to_stop)
         summary = {
             "command": f"python -m tests.stress.threads_and_interrupts --rounds {options.rounds}",
             "seconds": round(seconds, 1),
+            "failures": complaints,
             "together": {
                 "rounds": tallies["together"].rounds,
                 "threads at once": N_THREADS,
