@@ -65,8 +65,8 @@ def refusing(path: str | os.PathLike[str], kind: str) -> Iterator[None]:
     """
     try:
         yield
-    # RecursionError: of JSON that is nested too deeply.
-    except (KeyError, TypeError, ValueError, RecursionError) as error:
+    # RecursionError: of JSON that is nested too deeply; OverflowError: of its integers, which have no end.
+    except (KeyError, TypeError, ValueError, RecursionError, OverflowError) as error:
         raise ValueError(
             f"path must name a saved {kind}; got {os.fspath(path)!r} ({one_line(error)})"
         ) from None

@@ -31,7 +31,7 @@ from dictlearn import (
     remove_mean,
     split_channels,
 )
-from examples._common import figure, parser, photograph, save
+from examples._common import parser, photograph, save
 from examples.three_neurons import three_neuron_network
 from snn import energy_estimate, explain, simulate, simulate_analog
 from solvers import LassoProblem, compare, path, solve_spiking, sweep_digital
@@ -42,7 +42,7 @@ PENALTY = 0.1
 N_PATCHES = 12
 NOISE = 0.1
 SEED = 0
-COLUMNS = 4
+COLUMNS = 3
 
 Panels = dict[str, Callable[[Axes], object]]
 
@@ -148,13 +148,13 @@ def learned(seed: int = SEED) -> tuple[TwoPhaseLearner, np.ndarray]:
 
 def draw(panels: Panels) -> Figure:
     n_rows = -(-len(panels) // COLUMNS)
-    picture = figure(5.2 * COLUMNS, 4.0 * n_rows)
-    axes = picture.subplots(n_rows, COLUMNS).ravel()
-    for ax, (name, plot) in zip(axes, panels.items(), strict=False):
+    # A layout of its own for each panel, or names of bars would take room from others.
+    picture = Figure(figsize=(4.8 * COLUMNS, 3.5 * n_rows), layout="constrained")
+    parts = picture.subfigures(n_rows, COLUMNS).ravel()
+    for part, (name, plot) in zip(parts, panels.items(), strict=False):
+        ax = part.subplots()
         plot(ax)
         ax.set_title(f"{name}\n{ax.get_title()}", fontsize="medium")
-    for ax in axes[len(panels) :]:
-        ax.set_axis_off()
     return picture
 
 

@@ -186,7 +186,7 @@ def count_bars(ax: Axes, groups: Mapping[str, Mapping[str, float]], *, log: bool
     ax.set_ylim(max(len(rows), 1) - 0.5, -0.5 if len(groups) == 1 else -1.2)
     if log:
         # With room for the number of the longest bar.
-        ax.set(xscale="log", xlim=(1.0, 10.0 * max(largest, 1.0) ** 1.35))
+        ax.set(xscale="log", xlim=(1.0, 10.0 * max(largest, 1.0) ** 1.5))
     else:
         ax.set_xlim(0.0, 1.3 * largest)
     if len(groups) > 1:

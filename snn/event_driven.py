@@ -130,7 +130,7 @@ class EventDrivenRun:
         self.n_emitted = 0
         self._checks_rows, self._gives_up = check_rows, gives_up
         self.is_lost = np.zeros(shape[0], dtype=np.bool_)
-        self._states = np.zeros(shape[0], dtype=run_state.RUN_STATE)
+        self._states = run_state.new_states(shape[0])
         self.time = self._states["time"]
         weights = network.weights
         self._form = weights.kernel_form()

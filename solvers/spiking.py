@@ -324,7 +324,7 @@ def solve_spiking(
     return certified_result(
         problem,
         outcome.codes,
-        method="spiking",
+        method="active_set_from_spikes" if polish else "spiking",
         tol=tol,
         n_steps=outcome.n_spikes,
         limit=limit,

@@ -1,7 +1,11 @@
 """Which kernels run which form of weights."""
 
+import functools
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba import config
 
 from snn._kernels import simulation, workspace
 from snn._kernels.convolution import grid, loop
@@ -18,14 +22,32 @@ class Engine(NamedTuple):
     advance: Callable
 
 
+def _without_warnings(kernel: Callable) -> Callable:
+    """Return a kernel that does not warn of infinities, as it does where it is not compiled, to debug it.
+
+    Kernels divide by zero on purpose: the quotient is not used, and a branch would cost more.
+    """
+    if not config.DISABLE_JIT:
+        return kernel
+
+    @functools.wraps(kernel)
+    def call(*arguments: Any) -> Any:
+        with np.errstate(all="ignore"):
+            return kernel(*arguments)
+
+    return call
+
+
 EVENT_LOOP = Engine(
     workspace.settings_of,
     workspace.single_step,
     workspace.overshoot,
     workspace.new_memory,
-    simulation.advance,
+    _without_warnings(simulation.advance),
 )
 
-GRID = Engine(grid.settings_of, grid.single_step, grid.overshoot, grid.new_grid, loop.advance)
+GRID = Engine(
+    grid.settings_of, grid.single_step, grid.overshoot, grid.new_grid, _without_warnings(loop.advance)
+)
 
 ENGINES = {Rows: EVENT_LOOP, Segments: EVENT_LOOP, CompressedRows: EVENT_LOOP, Stencil: GRID}

@@ -6,6 +6,7 @@ Time is a sum of millions of small intervals, so its rounding error is carried a
 from typing import NamedTuple
 
 import numpy as np
+from numba import config
 
 from snn._kernels.compiling import compiled, inlined
 from snn._kernels.neuron import add_to_moments, charge, filter_spike
@@ -45,6 +46,13 @@ RUN_STATE = np.dtype(
     align=True,
 )
 """One network of a run."""
+
+
+def new_states(n_copies: int) -> np.ndarray:
+    """Return the states of the copies of a run, all zero."""
+    states = np.zeros(n_copies, dtype=RUN_STATE)
+    # Where nothing is compiled, to debug kernels, columns have to be attributes by themselves.
+    return states.view(np.recarray) if config.DISABLE_JIT else states
 
 
 class Neurons(NamedTuple):

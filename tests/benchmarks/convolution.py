@@ -364,9 +364,10 @@ def markdown(data: dict) -> str:
             "the optimum: correlations with the dictionary, the network or the iterations, the code. FISTA's "
             "largest eigenvalue is given and not counted, nor are certificates, for either; its operator is "
             "a product of matrices over patches. The optimum is FISTA's own, certified to what the table "
-            "says. In the picture each point of the spikes is a run of its own; the line joins those that none "
-            "with less time came nearer than, and the others are pale. Bytes of a spike are what it must touch: the bound and the weight of each target, and the "
-            "weight again when the spike is added to its potential and current.",
+            "says. In the picture each point of the spikes is a run of its own; the line joins those "
+            "that none with less time came nearer than, and the others are pale. Bytes of a spike are "
+            "what it must touch: the bound and the weight of each target, and the weight again when the "
+            "spike is added to its potential and current.",
             table(["unknowns", "method", "time", "FISTA / this", "work"], rows),
             table(
                 [

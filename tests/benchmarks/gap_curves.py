@@ -88,8 +88,8 @@ def targets(data: dict) -> list[Target]:
 
 def markdown(data: dict) -> str:
     parts = [
-        "Each point is a run of its own, from nothing, with a tolerance of its own; the table reads off them. "
-        "Lines join the runs that none with less time came nearer than; the others are pale."
+        "Each point is a run of its own, from nothing, with a tolerance of its own; the table reads off "
+        "them. Lines join the runs that none with less time came nearer than; the others are pale."
     ]
     for size in data["sizes"]:
         rows = []

@@ -387,3 +387,37 @@ def test_a_copy_that_starts_again_is_as_a_new_one(network):
     np.testing.assert_allclose(run.membrane_potential[1], new.membrane_potential[0], rtol=0, atol=TOLERANCE)
     np.testing.assert_allclose(run.window_moments[1], new.window_moments[0], rtol=TOLERANCE)
     np.testing.assert_allclose(run.filtered_spikes[1], new.filtered_spikes[0], rtol=0, atol=TOLERANCE)
+
+
+INTERPRETED = """
+import numpy as np
+from snn import NetworkState, simulate
+from tests.reference.weight_forms import NAMES, random_matrix, random_state, stored
+for name in NAMES:
+    rng = np.random.default_rng(4)
+    weights = random_matrix(name, rng, 8)
+    n = len(weights)
+    network = stored(name, weights, np.where(np.arange(n) % 3, rng.uniform(0.2, 1.0, n), 0.0))
+    run = simulate(network, 4.0, state=random_state(rng, network), record_spikes=True)
+    assert run.n_spikes > 2
+    print(name, run.spikes.neurons.tolist(), run.spikes.times.round(9).tolist())
+"""
+
+
+def test_kernels_run_without_being_compiled():
+    """For those who debug them: with warnings as errors, and the same spikes."""
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    runs = [
+        subprocess.run(
+            [sys.executable, "-W", "error", "-c", INTERPRETED],
+            cwd=ROOT,
+            env={**environment, "NUMBA_DISABLE_JIT": disabled},
+            capture_output=True,
+            text=True,
+            timeout=300,
+            check=False,
+        )
+        for disabled in ("1", "0")
+    ]
+    assert runs[0].returncode == 0, runs[0].stderr
+    assert runs[0].stdout == runs[1].stdout

@@ -13,6 +13,7 @@ from solvers import (
     LassoProblem,
     SparseCodingStream,
     Status,
+    compare,
     lasso_network,
     solve_active_set,
     solve_spiking,
@@ -265,6 +266,14 @@ def test_polish_ends_at_machine_precision(positive, share):
     assert (result.duality_gap <= 1e-12 * problem.energies).all()
     scale = np.abs(problem.correlations).max(axis=1)
     assert (result.kkt_violation <= 1e-13 * scale).all()
+
+
+def test_a_polished_result_is_named_as_compare_names_it():
+    """Tables and pictures tell the active-set method from spikes alone."""
+    problem = LassoProblem(np.eye(2), np.array([[3.0, 0.5]]), 0.1)
+    (record,) = compare(problem, ["active_set_from_spikes"])
+    assert solve_spiking(problem, polish=True).method == record["method"]
+    assert solve_spiking(problem).method == "spiking"
 
 
 def test_polish_shows_the_share_of_the_network():

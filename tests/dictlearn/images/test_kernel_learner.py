@@ -303,6 +303,7 @@ def test_a_file_of_something_else_is_refused(tmp_path):
         ("correlations", np.full((2, 9, 1), np.nan)),
         ("settings", np.array("[]")),
         ("settings", np.array('{"penalty": -1}')),
+        ("settings", np.array('{"penalty": 1.0, "stride": 1' + 400 * "0" + "}")),
         ("counters", np.array([4, 4, 0])),
         ("kernels", np.zeros((2, 3, 3))),
     ):
