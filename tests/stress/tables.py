@@ -116,11 +116,11 @@ def disks_line(results: dict[str, Any]) -> str:
 
 def threads(results: dict[str, Any]) -> str:
     """Calls at once and interrupted."""
-    heads = ["", "rounds", "calls", "interrupts", "different bits", "failed"]
+    heads = ["", "rounds", "calls", "interrupts", "as another error", "different bits", "failed"]
     rows = [
         [
             what,
-            *(f"{results[name].get(key, 0):,}" for key in ("rounds", "calls", "interrupts")),
+            *(f"{results[name].get(key, 0):,}" for key in ("rounds", "calls", "interrupts", "renamed")),
             *(f"{len(results[name][key]):,}" for key in ("different", "failed")),
         ]
         for name, what in (
