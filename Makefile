@@ -69,6 +69,7 @@ learn: $(VENV)/.installed-test
 
 docs: $(VENV)/.installed-test
 	@$(INSTALL) --editable '.[docs]'
+	@rm -rf docs/gallery docs/reference # what was made of a script or a name that is no more
 	@$(RUN) -m sphinx --fresh-env --fail-on-warning --keep-going --quiet docs docs/_build/html
 	@echo "docs/_build/html/index.html"
 
