@@ -52,11 +52,10 @@ def filled(text: str, data: dict[str, dict]) -> str:
         name = found[2].removeprefix("reliability-")
         if name == "summary":
             return f"{found[1]}{summary(data)}{found[3]}"
-        return (
-            f"{found[1]}{SECTIONS[name](data[name])}{found[3]}"
-            if name in data and name in SECTIONS
-            else found[0]
-        )
+        if name not in data or name not in SECTIONS:
+            return found[0]
+        command = f"```\n{data[name]['command']}\n```"
+        return f"{found[1]}{command}\n\n{SECTIONS[name](data[name])}{found[3]}"
 
     return BLOCK.sub(fill, text)
 
@@ -64,11 +63,11 @@ def filled(text: str, data: dict[str, dict]) -> str:
 def summary(data: dict[str, dict]) -> str:
     """Return the table of what is promised."""
     rows = [
-        [f"**{promise.promise}**", promise.how, promise.figure(data[name]), f"`{data[name]['command']}`"]
+        [f"**{promise.promise}**", promise.how, promise.figure(data[name])]
         for name, promise in PROMISES.items()
         if name in data
     ]
-    return table(["promise", "how it is tested", "figure", "command"], rows)
+    return table(["promise", "how it is tested", "figure"], rows)
 
 
 # -- networks ------------------------------------------------------------------------------------
