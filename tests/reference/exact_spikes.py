@@ -136,6 +136,18 @@ def _replay(weights, bias, threshold, v, h, start, duration, times, neurons, err
             jitter[i] *= fade[0]
             slopes[i] = bias[i] + current[0] * fade[0]
             moved[i, 0], moved[i, 1] = after
+        # One that is below its threshold fires in an instant of its own, which may have the same time: the
+        # spikes of this one can excite it, and a run that ends here takes what crosses just after its end.
+        for e in range(position + 1, stop):
+            i = neurons[e]
+            gap = subtract((moved[i, 0], moved[i, 1]), (threshold[i], 0.0))[0]
+            _, possible = _tolerances(threshold[i], bias[i], h[i, 0], slopes[i], sizes[i])
+            room = MANY_ROUNDINGS * (loose_v[i] + jitter[i])
+            if gap < -room - max(slopes[i], 0.0) * (blur + possible):
+                for later in range(e, stop):
+                    fires[neurons[later]] = False
+                stop = e
+                break
         # The instant's tolerance, by the numbers of the neurons that fire; at the end of the run, of each.
         least, most, earliest, unit = LONGEST_TIE, 0.0, -math.inf, 0.0
         for e in range(position, stop):

@@ -6,7 +6,7 @@ import mpmath
 import numpy as np
 import pytest
 
-from snn import SpikeTrain, simulate
+from snn import NetworkState, SpikeTrain, SpikingNetwork, simulate
 from tests.reference import double_double
 from tests.reference.exact_spikes import judge
 from tests.reference.precise_simulator import simulate_precisely
@@ -149,3 +149,21 @@ def test_a_neuron_at_its_threshold_that_does_not_fire_is_seen():
     at_it = replace(silent.state, membrane_potential=[1.0], time=0.0)
     assert "at once" in judge(silent, weights, state=at_it).fault
     assert judge(simulate(network, 1.0, state=at_it, record_spikes=True), weights, state=at_it).fault == ""
+
+
+def test_a_spike_may_be_caused_by_another_of_the_same_recorded_time():
+    """Neuron 1 stays below its threshold for ever, by 4e-13, but for the spike of neuron 0."""
+    threshold = np.array([1.565014841556045, 1.4797769535701462])
+    weights = np.array([[0.0, 0.3], [0.0, 0.0]])
+    state = NetworkState(
+        membrane_potential=np.zeros(2), synaptic_current=threshold * [1.0, 1.0 - 4.47e-13], time=0.0
+    )
+    run = simulate(SpikingNetwork(weights, [0.0, 0.0], threshold), 60.0, state=state, record_spikes=True)
+    assert run.spikes.neurons.tolist() == [0, 1]
+    assert judge(run, weights, state=state).fault == ""
+    # As a run that ends with the first of them has it: what crosses up to rounding at its end is in it.
+    spikes = replace(run.spikes, times=run.spikes.times[[0, 0]])
+    assert judge(replace(run, spikes=spikes), weights, state=state).fault == ""
+    # Without the spike of neuron 0 there is no reason for it.
+    alone = np.zeros((2, 2))
+    assert "below its threshold" in judge(replace(run, spikes=spikes), alone, state=state).fault
