@@ -208,6 +208,22 @@ def test_dict_init_is_split_and_brought_to_unit_norm(signals, fit):
 # -- partial_fit ---------------------------------------------------------------------------------
 
 
+def test_partial_fit_and_loading_do_not_repeat_what_was_said_of_settings(signals, tmp_path):
+    learning = SpikingDictionaryLearning(6, alpha=0.2, time_step=2.5, random_state=0)
+
+    def n_warnings(call):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            call()
+        return sum("time_step" in str(warning.message) for warning in caught)
+
+    batches = [signals[:20], signals[20:40], signals[40:60]]
+    assert n_warnings(lambda: [learning.partial_fit(batch) for batch in batches]) == 1
+    learning.learner_.save(tmp_path / "learner.npz")
+    assert n_warnings(lambda: TwoPhaseLearner.load(tmp_path / "learner.npz")) == 0
+    assert n_warnings(lambda: learning.set_params(time_step=1.25).partial_fit(signals[:20])) == 1
+
+
 def test_partial_fit_is_the_learner_batch_by_batch(signals):
     learning = SpikingDictionaryLearning(8, batch_size=7, random_state=3, n_jobs=2)
     learning.partial_fit(signals[:20]).partial_fit(signals[20:50])

@@ -52,6 +52,30 @@ def test_it_is_the_run_of_the_solver(name, options):
     assert history.duality_gap[-1] <= options["tol"] * problem.energies[signal]
 
 
+@pytest.mark.parametrize("options", [{"tol": 1e-4}, {"tol": 0.05, "readout": "rate"}])
+def test_of_a_wide_dictionary_only_the_rows_that_are_used_are_computed(options):
+    rng = np.random.default_rng(3)
+    atoms, signal = rng.standard_normal((1000, 60)), rng.standard_normal((1, 60))
+    atoms /= np.linalg.norm(atoms, axis=1, keepdims=True)
+    problem = LassoProblem(atoms, signal, 0.5 * np.abs(signal @ atoms.T).max())
+    history, result = code_history(problem, **options), solve_spiking(problem, **options)
+    assert not problem.has_gram
+    assert not history.problem.has_gram
+    np.testing.assert_array_equal(history.spikes.counts(), result.spike_counts[0])
+    assert history.times[-1] == pytest.approx(result.duration[0], rel=1e-12)
+    np.testing.assert_allclose(history.codes[-1], result.codes[0], rtol=0, atol=1e-12)
+
+
+@pytest.mark.filterwarnings("ignore:.*did not reach")
+def test_a_run_that_is_stopped_ends_with_the_code_of_the_solver():
+    for seed in range(5):
+        problem = random_problem(seed)
+        history = code_history(problem, 0, max_duration=3.0)
+        result = solve_spiking(problem.subset([0]), max_duration=3.0)
+        np.testing.assert_array_equal(history.codes[-1], result.codes[0])
+        assert (np.diff(history.duality_gap) <= 0.0).all()
+
+
 @pytest.mark.parametrize("readout", ["smooth", "rate"])
 def test_every_gap_is_that_of_its_code(readout):
     problem = PROBLEMS["signed"]

@@ -52,6 +52,21 @@ def test_method_is_warmed_up_on_one_signal_and_shares_nothing_with_the_next():
     assert not problem.has_gram
 
 
+def test_a_problem_that_was_shown_or_solved_is_timed_as_one_that_was_not():
+    problem, seen = random_problem(), []
+
+    def solve(each, *, tol):
+        seen.append("correlations" in vars(each))
+        return solve_fista(each, tol=tol)
+
+    repr(problem)
+    problem._repr_html_()
+    assert "correlations" not in vars(problem)
+    solve_fista(problem)
+    compare(problem, {"fista": solve})
+    assert seen[-1] is False
+
+
 def test_missed_tol_is_counted_and_warned_of_once():
     problem = random_problem(n_signals=3, share=0.01)
     with warnings.catch_warnings(record=True) as caught:

@@ -7,6 +7,7 @@ import warnings
 
 import numpy as np
 import pytest
+from joblib import parallel_config
 from scipy.ndimage import uniform_filter
 
 from dictlearn import LearningSettings
@@ -15,6 +16,7 @@ from solvers import (
     ConvolutionalDictionary,
     IllPosedWarning,
     LassoProblem,
+    PreparedLasso,
     SparseCodingStream,
     compare,
     held_out_score,
@@ -22,9 +24,13 @@ from solvers import (
     path,
     penalty_max,
     solve_active_set,
+    solve_analog,
+    solve_coordinate_descent,
     solve_digital,
     solve_fista,
+    solve_lars,
     solve_spiking,
+    sweep_digital,
 )
 from solvers.compare import METHODS
 from solvers.conditioning import penalty_called
@@ -153,6 +159,79 @@ def test_one_warning_for_all_masks(n_jobs):
     case = random_case(mask=mask)
     (message,) = warned(lambda: solve_spiking(case.with_penalty(1e3), n_jobs=n_jobs))
     assert message.startswith("all codes are zero: penalty")
+
+
+def transposed(**more):
+    atoms = random_case(n_atoms=12).dictionary.T
+    return LassoProblem(atoms, random_case(n_signals=6).signals, 0.1, **more)
+
+
+@pytest.mark.parametrize(
+    "solve",
+    [solve_spiking, solve_active_set, solve_fista, solve_coordinate_descent, solve_lars, solve_analog],
+)
+def test_one_warning_of_transposed_atoms_for_all_masks(solve):
+    mask = np.random.default_rng(1).random((6, 12)) < 0.8
+    (message,) = warned(lambda: solve(transposed(mask=mask)))
+    assert "pass dictionary.T" in message
+
+
+def test_one_warning_of_a_long_step_for_all_masks_and_all_points_of_a_sweep():
+    case = random_case(n_atoms=6, mask=np.random.default_rng(1).random((4, 12)) < 0.8)
+    (message,) = warned(lambda: solve_spiking(case, time_step=2.0))
+    assert message.startswith("time_step is 2 ")
+    axes = {"time_step": [2.0, 4.0], "weight_bits": [6, 8]}
+    (message,) = warned(lambda: sweep_digital(random_case(n_atoms=6), axes, duration=20.0))
+    assert message.startswith("time_step is 4 ")
+
+
+@pytest.mark.parametrize("workers", [{"n_jobs": 2}, {"n_jobs": 2, "backend": "loky"}])
+def test_workers_say_nothing_of_their_own(workers, capfd):
+    mask = np.random.default_rng(1).random((6, 12)) < 0.8
+    with parallel_config(**workers), warnings.catch_warnings():
+        warnings.simplefilter("default")
+        messages = warned(lambda: solve_spiking(transposed(mask=mask), max_duration=3.0, n_jobs=2))
+    assert len(messages) == 2  # transposed, and not converged
+    assert "Warning" not in capfd.readouterr().err
+
+
+def test_one_warning_for_all_methods_that_are_compared():
+    (message,) = warned(lambda: compare(transposed(), ["spiking", "active_set", "fista"]))
+    assert "pass dictionary.T" in message
+
+
+def test_dim_batches_are_warned_of_in_the_same_words():
+    rng = np.random.default_rng(2)
+    case = random_case().with_penalty(30.0)
+    prepared = PreparedLasso(case.dictionary, 30.0)
+    batches = [rng.standard_normal((3, 12)) for _ in range(3)]
+    for make in (prepared.with_signals, case.with_signals):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("default")
+            for batch in batches:
+                solve_fista(make(batch))
+        assert [str(warning.message) for warning in caught] == [
+            "all codes are zero: penalty is too large for all signals of a batch; penalty_max says from "
+            "where on it is"
+        ]
+        assert penalty_max(case.dictionary, batches[0]).max() < 30.0
+
+
+def test_matrices_with_atoms_of_zero_are_not_taken_for_transposed():
+    groups = np.zeros((4, 4))
+    groups[0, :2] = groups[1, 2] = groups[2, 3] = 1.0
+    for atoms in ([[1.0, 1.0], [0.0, 0.0]], groups):
+        signals = np.random.default_rng(0).standard_normal((2, len(atoms)))
+        assert warned(lambda a=atoms, s=signals: solve_fista(LassoProblem(a, s, 0.1))) == []
+
+
+def test_the_check_for_transposed_atoms_is_made_once(monkeypatch):
+    calls = []
+    product = np.einsum
+    monkeypatch.setattr(np, "einsum", lambda *args: calls.append(args) or product(*args))
+    case = transposed()
+    warned(lambda: [solve_active_set(case.with_signals(signal[np.newaxis])) for signal in case.signals])
+    assert [args[0] for args in calls].count("ij,ij->j") == 1
 
 
 def test_the_name_of_the_penalty_is_that_of_the_thread():
