@@ -241,5 +241,6 @@ def one_of(name: str, value: Any, choices: tuple[str, ...]) -> str:
 def instance_of(name: str, value: Any, kind: type) -> Any:
     """Return `value` if it is a `kind`."""
     if not isinstance(value, kind):
-        raise TypeError(f"{name} must be a {kind.__name__}; got {type(value).__name__}")
+        article = "an" if kind.__name__[0] in "AEIO" else "a"
+        raise TypeError(f"{name} must be {article} {kind.__name__}; got {type(value).__name__}")
     return value
