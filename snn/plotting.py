@@ -289,7 +289,7 @@ def _name_positions(axis: Axis, chosen: np.ndarray) -> None:
     if len(chosen) <= N_LABELLED:
         axis.set_ticks(range(len(chosen)), labels=[str(neuron) for neuron in chosen])
         return
-    axis.set_major_locator(MaxNLocator(integer=True))
+    axis.set_major_locator(MaxNLocator("auto", steps=[1, 2, 5, 10], integer=True))
     # Not a function inside this one: figures can be pickled.
     axis.set_major_formatter(FuncFormatter(partial(_neuron_at, chosen)))
 

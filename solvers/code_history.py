@@ -185,7 +185,7 @@ class CodeHistory(Described):
         return picture.figure
 
     def animate(self, *, interval: float = 80.0, **options: Any) -> FuncAnimation:
-        """Return an animation: spikes, the code on its way to the optimum, the signal coded so far, the gap.
+        """Return an animation: spikes, the code as it nears the optimum, the signal coded so far, the gap.
 
         Save it by ``.save("network.gif")``, or show it in a notebook by
         ``IPython.display.HTML(animation.to_jshtml())``.
