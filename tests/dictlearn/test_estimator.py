@@ -574,7 +574,9 @@ def test_missing_values_are_unknown_to_the_learner(signals, fit, missing):
     np.testing.assert_allclose(codes, solve_active_set(problem).codes, rtol=0, atol=1e-9)
     # What is unknown does not matter, and what codes say of it is a prediction.
     assert np.isfinite(learning.inverse_transform(codes)).all()
-    with pytest.raises(ValueError, match="Input X contains NaN"):
+    with pytest.raises(
+        ValueError, match=r"^Input X contains NaN: set missing_values=np\.nan if NaN means not known$"
+    ):
         clone(learning).set_params(missing_values=None).fit(np.where(known, signals, np.nan))
 
 

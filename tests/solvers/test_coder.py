@@ -263,7 +263,9 @@ def test_missing_values_only_where_a_parameter_says_so(data):
     dictionary, signals = data
     holed = signals.copy()
     holed[0, 0] = np.nan
-    with pytest.raises(ValueError, match="Input X contains NaN"):
+    with pytest.raises(
+        ValueError, match=r"^Input X contains NaN: set missing_values=np\.nan if NaN means not known$"
+    ):
         SpikingSparseCoder(dictionary, alpha=0.3).transform(holed)
     coder = SpikingSparseCoder(dictionary, alpha=0.3, missing_values=np.nan)
     assert np.isfinite(coder.transform(holed)).all()
