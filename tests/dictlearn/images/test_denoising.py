@@ -75,7 +75,7 @@ def test_default_penalty_is_the_universal_threshold():
 def test_noise_in_channels_has_the_moments_of_the_default_penalty():
     rng = np.random.default_rng(0)
     atoms = rng.uniform(size=(3, 8))
-    penalty = denoise(np.eye(5), atoms, patch_size=2, noise_level=1.0).penalty
+    penalty = denoise(20.0 * np.eye(5), atoms, patch_size=2, noise_level=1.0).penalty
     drive = split_channels(rng.normal(size=(200_000, 4))) @ atoms.T
     expected = drive.mean(axis=0) + np.sqrt(2.0 * np.log(3.0)) * drive.std(axis=0)
     # 200,000 samples: mean and deviation are known to a few times 1/450 of the deviation.
