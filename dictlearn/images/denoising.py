@@ -23,10 +23,10 @@ from dictlearn.images.patches import (
 )
 from dictlearn.images.preprocessing import remove_mean
 from snn import checks
-from snn.caller_warnings import warn_caller
+from snn.caller_warnings import warn_caller, without_warnings
 from snn.html import Described, number, size, value_range
 from solvers import LassoProblem, solve_spiking
-from solvers.conditioning import IllPosedWarning, penalty_called
+from solvers.conditioning import IllPosedWarning, warn_if_ill_posed
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -154,7 +154,7 @@ def denoise(
     Warns
     -----
     IllPosedWarning
-        If no patch has an atom in its code, and the image is not flat.
+        If no patch has an atom in its code, and the image is not flat; of the dictionary as `solve_spiking`.
     sklearn.exceptions.ConvergenceWarning
         As `solve_spiking`.
 
@@ -169,7 +169,9 @@ def denoise(
     require_fit(image.shape, size)
     require_cover(image.shape, size, stride)
     dictionary, in_channels = _checked_dictionary(dictionary, size[0] * size[1])
-    gram = LassoProblem(dictionary, np.zeros((1, dictionary.shape[1])), 1.0).gram  # and its checks of atoms
+    silent = LassoProblem(dictionary, np.zeros((1, dictionary.shape[1])), 1.0)  # with its checks of atoms
+    warn_if_ill_posed(silent)
+    gram = silent.gram
     project = checks.flag("project", project)
     n_jobs = checks.worker_count("n_jobs", n_jobs)
     progress = checks.flag("progress", progress)
@@ -203,7 +205,7 @@ def denoise(
             patches, means = remove_mean(extract_patches(image[tile], size, stride=stride))
             signals = split_channels(patches) if in_channels else patches
             problem = LassoProblem(dictionary, signals, penalty, positive=in_channels, gram=gram)
-            with penalty_called(None):  # a part of an image may have no detail
+            with without_warnings(IllPosedWarning):  # a part of an image may have no detail
                 result = solve_spiking(problem, polish=True, n_jobs=n_jobs)
             approximations = _approximations(patches, problem, result.codes, project)
             add_patches(total[tile], approximations + means, size, stride)
