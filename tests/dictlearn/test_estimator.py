@@ -376,11 +376,11 @@ def test_a_penalty_above_all_correlations_warns(signals):
     ):
         learning.fit(signals)
     with pytest.warns(
-        IllPosedWarning, match=r"all codes are zero: alpha must be multiplied by less than 0\.\d+"
+        IllPosedWarning, match=r"all codes are zero at this alpha; some are not below 0\.\d+ times it$"
     ):
         assert not learning.transform(signals).any()
     with pytest.warns(
-        IllPosedWarning, match="all codes are zero: transform_alpha must be multiplied by less"
+        IllPosedWarning, match="all codes are zero at this transform_alpha; some are not below"
     ):
         learning.set_params(transform_alpha=3.0).transform(signals)
     assert learning.encode(signals[:1]).objective.mean() == pytest.approx(0.5)

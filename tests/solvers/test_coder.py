@@ -421,7 +421,7 @@ def test_codes_that_are_all_zero_are_named(data):
     for X, missing in ((signals, None), (sparse.csr_array(signals), None), (holed, np.nan)):
         coder.set_params(missing_values=missing)
         with pytest.warns(
-            IllPosedWarning, match="all codes are zero: alpha must be multiplied by less than 0"
+            IllPosedWarning, match=r"all codes are zero at this alpha; some are not below 0\.\d+ times it$"
         ):
             coder.transform(X)
     factor = np.abs(signals @ dictionary.T).max() / 100.0
