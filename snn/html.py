@@ -20,13 +20,14 @@ RIGHT = ' style="text-align: right"'
 class Described:
     """An object that says a few facts of itself, in a line by `repr` and as a table in notebooks.
 
-    A class that inherits it defines `_facts`.  Facts are cheap: sizes, ranges of vectors, and what was
-    computed before.  A dataclass passes ``repr=False``, because its own would come first.
+    A class that inherits it defines `_facts`; one that does not says its name alone.  Facts are cheap: sizes,
+    ranges of vectors, and what was computed before.  A dataclass passes ``repr=False``, because its own would
+    come first.
     """
 
     def _facts(self) -> Mapping[str, str]:
         """Return the facts, by name, in the order in which they are shown."""
-        raise NotImplementedError
+        return {}
 
     def __repr__(self) -> str:
         facts = (f"{name}: {_shortened(fact)}" for name, fact in self._facts().items())

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import fields
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.axis import Axis
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
+from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from snn import checks, traces
 from snn import rates as read_outs
@@ -36,6 +39,10 @@ if TYPE_CHECKING:
     from snn.digital import DigitalResult
 
 
+# Neurons that all have a label of their own.
+N_LABELLED = 20
+
+
 def raster(spikes: SpikeTrain, *, neurons: Sequence[int] | None = None, ax: Axes | None = None) -> Axes:
     """Draw a tick for each spike, a row for each of the chosen neurons (default: all)."""
     require_record(spikes)
@@ -55,8 +62,7 @@ def raster(spikes: SpikeTrain, *, neurons: Sequence[int] | None = None, ax: Axes
         ylabel="neuron",
         title=f"{counted(int(shown.sum()), 'spike')} of {counted(len(chosen), 'neuron')}",
     )
-    if len(chosen) <= 20:
-        ax.set_yticks(range(len(chosen)), labels=[str(i) for i in chosen])
+    _name_positions(ax.yaxis, chosen)
     return ax
 
 
@@ -187,8 +193,7 @@ def run(
     rates = result.spike_rate[chosen]
     fired = np.flatnonzero(rates)
     stems(ax, fired, np.where(np.isfinite(rates[fired]), rates[fired], 0.0), len(chosen))
-    if len(chosen) <= 20:
-        ax.set_xticks(range(len(chosen)), labels=[str(i) for i in chosen])
+    _name_positions(ax.xaxis, chosen)
     ax.set(
         xlabel="neuron",
         ylabel="spike rate (per time constant)",
@@ -271,6 +276,21 @@ def _label_time(ax: Axes, spikes: SpikeTrain) -> None:
     if spikes.stop > spikes.start:
         ax.set_xlim(spikes.start, spikes.stop)
     ax.set_xlabel(TIME_LABEL)
+
+
+def _name_positions(axis: Axis, chosen: np.ndarray) -> None:
+    """Label positions 0, 1, ... with the neurons drawn there: each of a few, some of many."""
+    if len(chosen) <= N_LABELLED:
+        axis.set_ticks(range(len(chosen)), labels=[str(neuron) for neuron in chosen])
+        return
+    axis.set_major_locator(MaxNLocator("auto", steps=[1, 2, 5, 10], integer=True))
+    # Not a function inside this one: figures can be pickled.
+    axis.set_major_formatter(FuncFormatter(partial(_neuron_at, chosen)))
+
+
+def _neuron_at(chosen: np.ndarray, position: float, _: int | None = None) -> str:
+    row = round(position)
+    return str(chosen[row]) if row == position and 0 <= row < len(chosen) else ""
 
 
 def _chosen(neurons: Sequence[int] | None, n_neurons: int) -> np.ndarray:

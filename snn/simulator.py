@@ -18,7 +18,7 @@ from snn.weights import Weights, as_weights
 
 
 class Simulator(Described):
-    """A network on its way, exactly: step it to its next spike, or advance it to any time.
+    """Run a network exactly, in parts: step it to its next spike, or advance it to any time.
 
     Parameters
     ----------

@@ -470,7 +470,7 @@ def test_a_description_reads_no_weights_and_computes_no_products(monkeypatch):
     assert "atoms: 3,944,196" in repr(problem)
     assert "penalty / maximum" not in repr(problem)
     wide = sparse.csr_array((np.ones(2), ([0, 1], [1, 0])), (10**6, 10**6))
-    assert "targets of a spike: 2e-06" in repr(snn.SparseWeights(wide))
+    assert "work per spike: 2e-06" in repr(snn.SparseWeights(wide))
 
 
 def test_a_problem_says_its_penalty_as_a_share_of_the_largest():

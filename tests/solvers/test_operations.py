@@ -363,7 +363,7 @@ def test_parts_are_added_up():
     assert ledger.without("certificate").multiply_adds == 20
     assert ledger.counts("network", "polish").spikes == 3
     assert repr(ledger) == (
-        "<OperationLedger; counts: exact; network: 3 spikes, 20 multiply-adds; certificate: 1 multiply-adds>"
+        "<OperationLedger; counts: exact; network: 3 spikes, 20 multiply-adds; certificate: 1 multiply-add>"
     )
 
 

@@ -54,4 +54,5 @@ plt.show()
 # FISTA, and additions instead of multiply-adds.  Reading a code out of the spikes, and
 # knowing how good it is, costs about half as much again, or more, in a processor beside
 # the chip.  The active-set method, which is optimal at any accuracy, takes the fewest
-# from a gap of 2 % on.  What is counted, and an estimate of energies: :doc:`/operations`.
+# from a gap of 2 % on.  What is counted, and an estimate of energies:
+# :doc:`/operations`.
