@@ -267,6 +267,8 @@ def test_missing_values_only_where_a_parameter_says_so(data):
         ValueError, match=r"^Input X contains NaN: set missing_values=np\.nan if NaN means not known$"
     ):
         SpikingSparseCoder(dictionary, alpha=0.3).transform(holed)
+    with pytest.raises(ValueError, match=r"set missing_values=np\.nan and pass X\.toarray\(\) if NaN means"):
+        SpikingSparseCoder(dictionary, alpha=0.3).transform(sparse.csr_array(holed))
     coder = SpikingSparseCoder(dictionary, alpha=0.3, missing_values=np.nan)
     assert np.isfinite(coder.transform(holed)).all()
     holed[0, 0] = np.inf
