@@ -19,9 +19,10 @@ from dictlearn.atoms import checked_atoms, unit_norm
 from dictlearn.order import batches_in_order, seed_of_order
 from dictlearn.signals import checked_signals
 from snn import checks
+from snn.caller_warnings import without_warnings
 from snn.html import Described, number, value_range
 from solvers import LassoProblem, solve_spiking
-from solvers.conditioning import penalty_called
+from solvers.conditioning import IllPosedWarning
 
 # Of the duality gap of codes; the active-set method ends well below it.
 TOL = 1e-9
@@ -229,7 +230,7 @@ def _checked(signals: ArrayLike, start: ArrayLike, penalty: float) -> tuple[np.n
 
 def _exact_codes(dictionary: np.ndarray, signals: np.ndarray, penalty: float, gram: np.ndarray) -> np.ndarray:
     problem = LassoProblem(dictionary, signals, penalty, positive=True, gram=gram)
-    with penalty_called(None):  # of one batch nothing is said
+    with without_warnings(IllPosedWarning):  # of one batch nothing is said
         return solve_spiking(problem, polish=True, tol=TOL).codes
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable
+from contextlib import nullcontext
 from functools import partial
 from typing import Any
 
@@ -27,9 +28,10 @@ from dictlearn.two_phase.start import starting_network
 from dictlearn.two_phase.steps import Steps, UsageSteps
 from dictlearn.two_phase.threads import learning_threads, thread_count
 from snn import checks
+from snn.caller_warnings import without_warnings
 from snn.digital import FixedPoint
 from solvers import LassoProblem, SpikingCodingResult, solve_spiking
-from solvers.conditioning import penalty_called
+from solvers.conditioning import penalty_called, zeros_expected
 from solvers.estimator_input import (
     checked_codes,
     checked_input,
@@ -244,8 +246,10 @@ class SpikingDictionaryLearning(
         TypeError, ValueError, RunawayFeedbackError
             As `fit`.
         """
-        settings = self._settings()
         is_first = not hasattr(self, "learner_")
+        is_same_step = not is_first and self.learner_.settings.time_step == self.time_step
+        with without_warnings() if is_same_step else nullcontext():  # it was warned of at the first call
+            settings = self._settings()
         is_split = checks.flag("split_channels", self.split_channels)
         n_threads = thread_count(self.n_jobs)
         with input_restored(self, unless_new="learner_"):
@@ -513,7 +517,8 @@ class SpikingDictionaryLearning(
 
     def _encode(self, array: np.ndarray) -> SpikingCodingResult:
         problem = self._problem(array)
-        with penalty_called(self._coding_penalty if self.learner_.dictionary.any() else None):
+        has_atoms = self.learner_.dictionary.any()
+        with penalty_called(self._coding_penalty) if has_atoms else zeros_expected():
             return solve_spiking(problem, tol=self.tol, polish=True, n_jobs=self.n_jobs)
 
     def _check_coding(self, n_atoms: int) -> None:

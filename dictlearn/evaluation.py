@@ -11,9 +11,10 @@ from tqdm import tqdm
 
 from dictlearn.atoms import require_positive_norms, unit_norm
 from snn import checks
+from snn.caller_warnings import without_warnings
 from snn.html import Described, number, value_range
 from solvers import LassoProblem, solve_spiking
-from solvers.conditioning import penalty_called
+from solvers.conditioning import IllPosedWarning, warn_if_ill_posed
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -45,7 +46,7 @@ class DictionaryScore(Described):
     def _facts(self) -> dict[str, str]:
         return {
             "mean objective": f"{self.objective:.6g}",
-            "worst gap": f"{self.worst_gap:.3g} of 1/2 ||signal||²",
+            "worst gap": f"{number(self.worst_gap)} of 1/2 ||signal||²",
             "mean support": number(self.nonzeros),
         }
 
@@ -152,7 +153,9 @@ def mean_objective(
     with tqdm(total=len(signals), disable=not progress, unit="signal", desc="evaluating") as bar:
         for start in range(0, len(signals), size):
             problem = LassoProblem(atoms, signals[start : start + size], penalty, positive=True, gram=gram)
-            with penalty_called(None):  # of one batch nothing is said
+            if start == 0:
+                warn_if_ill_posed(problem)
+            with without_warnings(IllPosedWarning):  # of one batch nothing is said
                 result = solve_spiking(problem, polish=True, tol=TOL, n_jobs=n_jobs)
             total += float(result.objective.sum())
             worst = max(worst, float(result.relative_gap.max()))

@@ -31,8 +31,8 @@ from snn.energy import EnergyEstimate
 from snn.explain import SpikeExplanation
 from snn.html import counted
 from snn.network import SpikingNetwork
-from snn.operations import OperationCounts
-from snn.result import SimulationResult, SpikeTrain
+from snn.operations import OperationCounts, require_counts
+from snn.result import SimulationResult, SpikeTrain, require_record
 from snn.state import NetworkState
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ N_LABELLED = 20
 
 def raster(spikes: SpikeTrain, *, neurons: Sequence[int] | None = None, ax: Axes | None = None) -> Axes:
     """Draw a tick for each spike, a row for each of the chosen neurons (default: all)."""
-    _require_record(spikes)
+    require_record(spikes)
     chosen = _chosen(neurons, spikes.n_neurons)
     ax = current_axes(ax)
     row_of = np.full(spikes.n_neurons, -1)
@@ -77,7 +77,7 @@ def potentials(
 ) -> Axes:
     """Draw the membrane potentials of chosen neurons, exact, with their resets."""
     checks.instance_of("network", network, SpikingNetwork)
-    _require_record(spikes)
+    require_record(spikes)
     chosen = _chosen(neurons, spikes.n_neurons)
     n_times = checks.positive_integer("n_times", n_times)
     ax = current_axes(ax)
@@ -141,7 +141,7 @@ def rates_against_time(
 
     Of many neurons those with the largest rates are named, and all others are grey.
     """
-    _require_record(spikes)
+    require_record(spikes)
     chosen = _chosen(neurons, spikes.n_neurons)
     n_times = checks.positive_integer("n_times", n_times)
     if limits is not None:
@@ -245,7 +245,7 @@ def operations(counts: OperationCounts, *, ax: Axes | None = None) -> Axes:
     counts : OperationCounts
         Of a run, or of many.
     """
-    checks.instance_of("counts", counts, OperationCounts)
+    require_counts(counts)
     ax = current_axes(ax)
     total = counts.total()
     names = [field.name for field in fields(counts) if not field.name.endswith("_time")]
@@ -269,12 +269,6 @@ def energy(estimate: EnergyEstimate, *, ax: Axes | None = None) -> Axes:
     count_bars(ax, {"energy": {name: part / picojoules for name, part in parts.items()}}, log=False)
     ax.set(xlabel=f"estimated energy ({unit})", title=str(estimate))
     return ax
-
-
-def _require_record(spikes: SpikeTrain | None) -> None:
-    if spikes is None:
-        raise TypeError("spikes must be a SpikeTrain; got None: run the network with record_spikes=True")
-    checks.instance_of("spikes", spikes, SpikeTrain)
 
 
 def _label_time(ax: Axes, spikes: SpikeTrain) -> None:

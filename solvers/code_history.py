@@ -20,7 +20,7 @@ from solvers.problem import LassoProblem
 from solvers.refinement import RefinedCodes
 from solvers.spiking import solve_spiking
 from solvers.spiking_batches import run_until_certified
-from solvers.spiking_network import LassoNetwork, lasso_network, signed
+from solvers.spiking_network import LassoNetwork, signed
 
 if TYPE_CHECKING:
     from matplotlib.animation import FuncAnimation
@@ -96,7 +96,8 @@ class CodeHistory(Described):
         From 0 to the end of the last stage, in synaptic time constants, closer together at first:
         t_k = t_end (k / (n_times - 1))^2.
     codes : ndarray, shape (n_times, n_atoms)
-        The code at each time: with "smooth" the best one so far, with "rate" that of the rates since 0.
+        The code at each time: with "smooth" the best one so far, with "rate" that of the rates since 0.  The
+        last is that of `solve_spiking`: what is read in between and is better does not count.
     objective : ndarray, shape (n_times,)
         E(a) of each code.
     duality_gap : ndarray, shape (n_times,)
@@ -287,9 +288,14 @@ def code_history(
     figures = measure(one.subset(np.zeros(len(codes), dtype=np.int64)), codes)
     chosen = len(looks) + np.arange(n_times)
     if readout == "smooth":
-        # The best so far, of what the solver read and of what is read here; the solver's where they tie.
+        # The best so far, of what the solver read and of what is read here; the solver's where they tie, and
+        # nothing better than its last.
         order = np.argsort([*(time for time, _ in looks), *times], kind="stable")
-        gaps = figures.duality_gap[order]
+        gaps = figures.duality_gap.copy()
+        if looks:
+            read = chosen[1:]
+            gaps[read[gaps[read] <= gaps[len(looks) - 1]]] = np.inf
+        gaps = gaps[order]
         is_best = gaps <= np.minimum.accumulate(gaps)
         best = order[np.maximum.accumulate(np.where(is_best, np.arange(len(order)), 0))]
         chosen = best[np.argsort(order)[chosen]]
@@ -308,18 +314,23 @@ def _plain_run(problem: LassoProblem, tol: float, max_duration: float) -> tuple[
     """Return the run that `solve_spiking` reads as rates, with its spikes."""
     result = solve_spiking(problem, tol=tol, max_duration=max_duration, readout="rate")
     scale, duration = float(result.scale[0]), float(result.duration[0])
-    spikes = simulate(lasso_network(problem, scale=scale), duration, record_spikes=True).spikes
+    network = _solver_network(problem)
+    spikes = simulate(network.driven(problem, 0, scale=scale), duration, record_spikes=True).spikes
     assert spikes is not None  # they are recorded
-    network = LassoNetwork(gram_of(problem), positive=problem.positive)
     ordered = _in_result_order(spikes.times, spikes.neurons, duration, network)
     return (Stage(start=0.0, offset=np.zeros(problem.n_atoms), scale=scale, spikes=ordered),)
+
+
+def _solver_network(problem: LassoProblem) -> LassoNetwork:
+    """Return the network that `solve_spiking` runs for this signal alone."""
+    return LassoNetwork(gram_of(problem, on_demand=True), positive=problem.positive)
 
 
 def _refined_run(
     problem: LassoProblem, tol: float, max_duration: float, refine: bool
 ) -> tuple[tuple[Stage, ...], list[tuple[float, np.ndarray]]]:
     """Return the stages of `solve_spiking`, and the time of each of its looks with its best code then."""
-    network = LassoNetwork(gram_of(problem), positive=problem.positive)
+    network = _solver_network(problem)
     recorded = _RecordedCodes(
         problem, network, tol=tol, max_duration=max_duration, refine=refine, record_spikes=True
     )

@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 import time
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from snn import checks
+from snn.caller_warnings import without_warnings
 from snn.html import Described, grid
 from solvers.active_set import solve_active_set
 from solvers.analog import solve_analog
-from solvers.conditioning import penalty_called
+from solvers.conditioning import IllPosedWarning, warn_if_ill_posed
 from solvers.digital import solve_digital
 from solvers.fista import solve_fista
 from solvers.operations import BOUNDS, CERTIFICATE, DRIVE, SIGNS, with_start
 from solvers.problem import LassoProblem
 from solvers.reference import solve_coordinate_descent, solve_lars
-from solvers.result import SparseCodingResult, Status, convergence_warning
+from solvers.result import SparseCodingResult, Status
 from solvers.spiking import solve_spiking
 
 if TYPE_CHECKING:
@@ -33,9 +33,7 @@ FISTA_STEPS = 10
 
 def _active_set_from_fista(problem: LassoProblem, *, tol: float) -> SparseCodingResult:
     """Solve by the active-set method, from where a few steps of FISTA lead."""
-    with warnings.catch_warnings(), penalty_called(None):
-        # They need not get anywhere.
-        warnings.simplefilter("ignore", convergence_warning())
+    with without_warnings():  # they need not get anywhere
         start = solve_fista(problem, tol=tol, max_iter=FISTA_STEPS)
     result = solve_active_set(problem, start=start, tol=tol)
     assert result.work is not None
@@ -165,7 +163,8 @@ def compare(
     checks.instance_of("problem", problem, LassoProblem)
     tol = checks.positive_number("tol", tol)
     solvers = _solvers(methods)
-    with penalty_called(None):
+    warn_if_ill_posed(problem)
+    with without_warnings(IllPosedWarning):  # there is one for all methods
         return Comparison(_record(label, solve, problem, tol) for label, solve in solvers.items())
 
 
@@ -233,11 +232,11 @@ def _solvers(methods: Sequence[str] | Mapping[str, Solver]) -> Mapping[str, Solv
 
 
 def _record(label: str, solve: Solver, problem: LassoProblem, tol: float) -> dict[str, Any]:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", convergence_warning())
+    with without_warnings():
         solve(problem.subset(slice(0, 1)), tol=tol)
     # A copy, so that what one method makes the problem compute is computed again for the next.
     fresh = problem.subset(slice(None))
+    vars(fresh).pop("correlations", None)
     start = time.perf_counter()
     result = solve(fresh, tol=tol)
     seconds = time.perf_counter() - start

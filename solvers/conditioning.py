@@ -11,9 +11,8 @@ from scipy import sparse
 
 from snn.caller_warnings import warn_caller
 from solvers.problem import LassoProblem
-from solvers.setup import ProblemSetup
 
-# Norms are equal within this share of the largest.
+# A penalty within this share of the smallest at which all codes are zero is that one.
 EQUAL = 1e-6
 
 _PENALTY_NAME: ContextVar[str | None] = ContextVar("penalty_name", default="penalty")
@@ -24,15 +23,27 @@ class IllPosedWarning(UserWarning):
 
 
 @contextmanager
-def penalty_called(name: str | None) -> Iterator[None]:
+def penalty_called(name: str) -> Iterator[None]:
     """Say what the caller calls the penalty of the problems that are solved within; of this thread alone.
 
     Parameters
     ----------
-    name : str or None
-        For warnings.  None where codes of zeros are no surprise, and there is to be no warning of them: along
-        a path of penalties, say, or of batches of the caller's signals.
+    name : str
+        For warnings.
     """
+    with _penalty_name(name):
+        yield
+
+
+@contextmanager
+def zeros_expected() -> Iterator[None]:
+    """Leave out warnings that all codes are zero, where that is no surprise; of this thread alone."""
+    with _penalty_name(None):
+        yield
+
+
+@contextmanager
+def _penalty_name(name: str | None) -> Iterator[None]:
     token = _PENALTY_NAME.set(name)
     try:
         yield
@@ -41,10 +52,7 @@ def penalty_called(name: str | None) -> Iterator[None]:
 
 
 def warn_if_ill_posed(problem: LassoProblem) -> None:
-    """Warn in one sentence where a problem is ill-posed, whatever its penalty.
-
-    Of an array of atoms it is said where it seems to be transposed: it is square, and its columns have one
-    norm, but its rows, which are the atoms, several.
+    """Warn in one sentence where a problem is ill-posed, whatever its penalty: `Dictionary.complaint`.
 
     Parameters
     ----------
@@ -52,8 +60,6 @@ def warn_if_ill_posed(problem: LassoProblem) -> None:
         The problem.
     """
     complaint = problem.atoms.complaint(problem.signals)
-    if complaint is None:
-        complaint = problem.setup.once(_transposed)
     if complaint is not None:
         warn_caller(complaint, IllPosedWarning)
 
@@ -61,7 +67,8 @@ def warn_if_ill_posed(problem: LassoProblem) -> None:
 def warn_if_all_zero(problem: LassoProblem, codes: sparse.csr_array) -> None:
     """Warn if the codes of two signals or more, which are not zero, are all zero.
 
-    Nothing is said where the penalty is the smallest at which they are, as at the beginning of a path.
+    Nothing is said where the penalty is the smallest at which they are, as at the beginning of a path.  Of
+    batches of signals that share their dictionary the same is said of each, so that it is shown once.
 
     Parameters
     ----------
@@ -77,22 +84,10 @@ def warn_if_all_zero(problem: LassoProblem, codes: sparse.csr_array) -> None:
     factor = float(problem.penalty.maximum(reach).max())
     if factor > 1.0 - EQUAL:
         return
-    if factor > 0.0:
-        remedy = f"{name} must be multiplied by less than {factor:.3g} for any code that is not zero"
+    if factor == 0.0:
+        why = ": no correlation of a signal with an atom is positive, which positive=True requires"
+    elif problem.setup.is_prepared:
+        why = f": {name} is too large for all signals of a batch; penalty_max says from where on it is"
     else:
-        remedy = "no correlation of a signal with an atom is positive, which positive=True requires"
-    warn_caller(f"all codes are zero: {remedy}", IllPosedWarning)
-
-
-def _transposed(setup: ProblemSetup) -> str | None:
-    rows = setup.atoms.rows
-    if rows is None or rows.shape[0] != rows.shape[1] or len(rows) == 1:
-        return None
-    of_rows, of_columns = setup.squared_norms, np.einsum("ij,ij->j", rows, rows)
-    if np.ptp(of_columns) > EQUAL * of_columns.max() or np.ptp(of_rows) <= 1000.0 * EQUAL * of_rows.max():
-        return None
-    low, high = np.sqrt([of_rows.min(), of_rows.max()])
-    return (
-        "dictionary is square and its columns have one norm, but its rows, which are the atoms, have "
-        f"norms from {low:.3g} to {high:.3g}: if atoms are columns, pass dictionary.T"
-    )
+        why = f" at this {name}; some are not below {factor:.3g} times it"
+    warn_caller(f"all codes are zero{why}", IllPosedWarning)

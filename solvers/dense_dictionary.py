@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,8 @@ VALUES_AT_ONCE = 524_288
 # From so many atoms on, only so many rows of a given Gram matrix are checked, or up to twice as many.
 ALL_CHECKED = 512
 CHECKED_ROWS = 64
+# Norms are equal within this share of the largest.
+EQUAL = 1e-6
 
 
 class DenseDictionary(Dictionary):
@@ -70,6 +73,35 @@ class DenseDictionary(Dictionary):
     def squared_norms(self) -> np.ndarray:
         """||d_i||^2 of each atom, shape (n_atoms,)."""
         return self._squared_norms
+
+    def complaint(self, signals: np.ndarray) -> str | None:
+        """Return in one sentence why the array seems to be transposed, or None.
+
+        It is square, and its columns have one norm, but its rows, which are the atoms, several, none of them
+        zero: columns of a matrix that says which features belong together have one norm, too.
+
+        Parameters
+        ----------
+        signals : ndarray, shape (n_signals, n_features)
+            Not looked at.
+        """
+        return self._transposed
+
+    @cached_property
+    def _transposed(self) -> str | None:
+        array, of_rows = self._array, self._squared_norms
+        if array.shape[0] != array.shape[1] or of_rows.min() == 0.0:
+            return None
+        if np.ptp(of_rows) <= 1000.0 * EQUAL * of_rows.max():
+            return None
+        of_columns = np.einsum("ij,ij->j", array, array)
+        if np.ptp(of_columns) > EQUAL * of_columns.max():
+            return None
+        low, high = np.sqrt([of_rows.min(), of_rows.max()])
+        return (
+            "dictionary is square and its columns have one norm, but its rows, which are the atoms, have "
+            f"norms from {low:.3g} to {high:.3g}: if atoms are columns, pass dictionary.T"
+        )
 
     def gram(self) -> np.ndarray:
         """Return G = array @ array.T, shape (n_atoms, n_atoms)."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
@@ -11,13 +10,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from snn import checks
+from snn.caller_warnings import without_warnings
+from snn.clock_driven import checked_step
 from snn.digital import DigitalFormat
 from snn.html import Described, number, value_range
 from solvers.active_set import solve_active_set
-from solvers.conditioning import penalty_called
 from solvers.digital import READOUTS, DigitalCodingResult, solve_digital
 from solvers.problem import LassoProblem
-from solvers.result import SparseCodingResult, convergence_warning
+from solvers.result import SparseCodingResult
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -271,14 +271,16 @@ def sweep_digital(
     readout = checks.one_of("readout", readout, READOUTS)
     settings: dict[str, Any] = {"max_duration": duration, "readout": readout, "refine": refine, "rng": rng}
 
+    time_step = checked_step(time_step, warn=False)
+    checked_step(max(axes.get("time_step", (time_step,))))  # warns of the longest
+
     exact = solve_active_set(problem)
     points = [dict(zip(axes, values, strict=True)) for values in product(*axes.values())]
     figures = []
     for point in points:
         try:
-            with warnings.catch_warnings(), penalty_called(None):
-                # A gap is what is asked for, not an accident.
-                warnings.simplefilter("ignore", convergence_warning())
+            # A gap is what is asked for, not an accident; of steps there is one warning for all, above.
+            with without_warnings():
                 # Results hold networks of integers, 16 bytes a weight: of each its figures are kept.
                 figures.append(
                     _figures(

@@ -7,8 +7,9 @@ from numpy.typing import ArrayLike
 from scipy import sparse
 
 from snn import checks
+from snn.caller_warnings import without_warnings
 from solvers.active_set import solve_active_set
-from solvers.conditioning import penalty_called
+from solvers.conditioning import IllPosedWarning
 from solvers.problem import LassoProblem
 
 # Predicted together: bounds the memory.
@@ -103,7 +104,7 @@ def _missed_energy(problem: LassoProblem, hidden: np.ndarray, *, tol: float, n_j
             positive=problem.positive,
             **_weights(None if weights is None else weights[..., seen]),
         )
-        with penalty_called(None):  # the score says it
+        with without_warnings(IllPosedWarning):  # the score says it
             codes = solve_active_set(part, tol=tol, n_jobs=n_jobs).sparse_codes
     missed = 0.0
     for start in range(0, problem.n_signals, SIGNALS_AT_ONCE):

@@ -8,7 +8,6 @@ masks is one problem with a shared mask, so that its matrix is computed once.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from dataclasses import fields, replace
 from functools import partial
@@ -18,8 +17,8 @@ import numpy as np
 from joblib import effective_n_jobs
 from scipy import sparse
 
+from snn.caller_warnings import without_warnings
 from solvers._kernels.batch import CompressedRows
-from solvers.conditioning import penalty_called
 from solvers.joining import joined_values
 from solvers.optimality import Optimality
 from solvers.problem import LassoProblem
@@ -85,26 +84,21 @@ def solve_groups(
     limit : str
         What ends the solver, for the warning.
     """
-    from sklearn.exceptions import ConvergenceWarning  # scikit-learn takes a second to import
-
     groups = groups_of(problem)
     batches = [(problem.subset(group), None if start is None else start[group]) for group in groups]
     n_workers = effective_n_jobs(n_jobs) if len(groups) > 1 else 1
-    with warnings.catch_warnings():
-        # There is one warning for all, below.
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        with progress_bar(len(batches), unit="mask", description="masks", shown=progress) as bar:
-            results = spread(
-                partial(_solve_group, solve=solve), batches, n_jobs, n_workers, bar, common=problem.setup
-            )
+    with progress_bar(len(batches), unit="mask", description="masks", shown=progress) as bar:
+        results = spread(
+            partial(_solve_group, solve=solve), batches, n_jobs, n_workers, bar, common=problem.setup
+        )
     return _joined(problem, groups, results, limit)
 
 
 def _solve_group(batch: tuple[LassoProblem, sparse.csr_array | None], solve: Callable[..., Result]) -> Result:
     problem, start = batch
     shared = with_shared_mask(problem)
-    # There is one warning for all.
-    with penalty_called(None):
+    # There is one warning for all, of the caller.  Set here, because workers do not know what it has set.
+    with without_warnings():
         result = solve(shared) if start is None else solve(shared, start=start)
     # The problem of the group has a Gram matrix by now, and there may be thousands of groups.
     return replace(result, problem=problem) if hasattr(result, "problem") else result  # type: ignore[call-arg]

@@ -65,7 +65,10 @@ class OperationLedger(Described, Mapping[str, OperationCounts]):
         self.bound = bound
 
     def __getitem__(self, name: str) -> OperationCounts:
-        return self._parts[name]
+        try:
+            return self._parts[name]
+        except KeyError:
+            raise KeyError(f"parts are {', '.join(map(repr, self._parts)) or 'none'}; got {name!r}") from None
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._parts)

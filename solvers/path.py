@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -14,11 +13,11 @@ from scipy import sparse
 from tqdm import tqdm
 
 from snn import checks
-from snn.caller_warnings import warn_caller
+from snn.caller_warnings import warn_caller, without_warnings
 from snn.html import Described, counted, number, value_range
 from solvers.active_set import solve_active_set
 from solvers.analog import solve_analog
-from solvers.conditioning import IllPosedWarning, penalty_called, warn_if_ill_posed
+from solvers.conditioning import warn_if_ill_posed
 from solvers.fista import solve_fista
 from solvers.operations import DRIVE, OperationLedger, added
 from solvers.problem import LassoProblem
@@ -205,10 +204,7 @@ def path(
     results: list[SparseCodingResult] = []
     units = np.ones(problem.n_atoms)
     warn_if_ill_posed(problem)
-    with warnings.catch_warnings(), penalty_called(None):
-        # There is one warning for all: above, and below.
-        warnings.simplefilter("ignore", IllPosedWarning)
-        warnings.filterwarnings("ignore", category=UserWarning, message=f"{method}: .* did not reach")
+    with without_warnings():  # there is one for all: above, and below
         for multiple in tqdm(multiples, desc="path", unit="penalty", disable=not progress):
             penalty = problem.penalty.rescaled(units, 1.0 / multiple)
             start = results[-1] if results else None

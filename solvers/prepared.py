@@ -66,6 +66,7 @@ class PreparedLasso(Described):
         self.setup = ProblemSetup(
             dictionary, penalty, positive=positive, gram=gram, mask=mask, weights=feature_weights
         )
+        self.setup.is_prepared = True
         if self.setup.atoms.rows is not None:
             # Computed now, not with the first signal.
             _ = self.setup.weighted.gram

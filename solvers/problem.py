@@ -163,8 +163,10 @@ class LassoProblem(Described):
 
     def _penalty_shares(self) -> np.ndarray:
         """Return the penalty as a share of that at which the code is zero, of each signal that has one."""
-        reach = self.correlations if self.positive else np.abs(self.correlations)
-        factors = self.penalty.maximum(reach)
+        # To be shown: what a solver would have to compute is not kept.
+        correlations = vars(self).get("correlations")
+        reach = self._correlations() if correlations is None else correlations
+        factors = self.penalty.maximum(reach if self.positive else np.abs(reach))
         return 1.0 / factors[factors > 0.0]
 
     def _fill(self, setup: ProblemSetup, signals: Signals) -> None:
@@ -322,10 +324,13 @@ class LassoProblem(Described):
     @cached_property
     def correlations(self) -> np.ndarray:
         """b = (w * signals) @ dictionary.T, shape (n_signals, n_atoms)."""
+        return checks.read_only(self._correlations())
+
+    def _correlations(self) -> np.ndarray:
         signals = self.signals
         if self.feature_weights is not None and self.feature_weights.dtype != np.bool_:
             signals = signals * self.feature_weights
-        return checks.read_only(self.atoms.correlate(signals))
+        return self.atoms.correlate(signals)
 
     def dense_signals(self) -> np.ndarray:
         """Return the signals as an array; of sparse ones a copy, which takes few of them at a time."""
@@ -382,7 +387,9 @@ class LassoProblem(Described):
         TypeError, ValueError
             As the problem does for its signals.
         """
-        return LassoProblem.of_setup(self.setup.copy(), signals, mask=mask, feature_weights=feature_weights)
+        setup = self.setup.copy()
+        setup.is_prepared = True
+        return LassoProblem.of_setup(setup, signals, mask=mask, feature_weights=feature_weights)
 
     def with_penalty(self, penalty: float | ArrayLike | Penalty) -> LassoProblem:
         """Return the problem with another penalty; all else is shared, not checked again.

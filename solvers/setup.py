@@ -40,6 +40,8 @@ class ProblemSetup(Described):
         Whether codes must not be negative.
     feature_weights : ndarray, shape (n_features,), or None
         Weights of features that hold for all signals.
+    is_prepared : bool
+        Whether it is there for batches of signals that come one after the other.
     """
 
     def __init__(
@@ -60,6 +62,7 @@ class ProblemSetup(Described):
         self.feature_weights = feature_weights(mask, weights, n_features=self.atoms.shape[1])
         if self.feature_weights is not None:
             require_weighted_norms(self.atoms, self.feature_weights)
+        self.is_prepared = False
         self._weighted: ProblemSetup | None = None
         self._kept: dict[Callable[..., Any], Any] = {}
 

@@ -53,11 +53,7 @@ def lasso_network(problem: LassoProblem, signal: int = 0, *, scale: float = 1.0)
     if problem.has_own_weights:
         problem, signal = with_shared_mask(problem.subset([signal])), 0
     scale = checks.positive_number("scale", scale)
-    network = LassoNetwork(gram_of(problem), positive=problem.positive)
-    bias = problem.correlations[signal] - problem.l1_weights
-    if not problem.positive:
-        bias = np.concatenate([bias, -problem.correlations[signal] - problem.l1_weights])
-    return SpikingNetwork(network.weights, network.in_network_order(bias) / scale, network.firing_threshold)
+    return LassoNetwork(gram_of(problem), positive=problem.positive).driven(problem, signal, scale=scale)
 
 
 class LassoNetwork:
@@ -91,6 +87,19 @@ class LassoNetwork:
     def n_neurons(self) -> int:
         """Number of neurons."""
         return len(self.firing_threshold)
+
+    def driven(self, problem: LassoProblem, signal: int, *, scale: float) -> SpikingNetwork:
+        """Return the network with the drive of one signal: `lasso_network`.
+
+        Parameters
+        ----------
+        problem, signal, scale
+            As of `lasso_network`; the problem has these weights.
+        """
+        bias = problem.correlations[signal] - problem.l1_weights
+        if not self.positive:
+            bias = np.concatenate([bias, -problem.correlations[signal] - problem.l1_weights])
+        return SpikingNetwork(self.weights, self.in_network_order(bias) / scale, self.firing_threshold)
 
     def in_network_order(self, values: np.ndarray) -> np.ndarray:
         """Return values of all positive, then all negative neurons in the order of the network.

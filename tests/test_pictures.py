@@ -22,7 +22,7 @@ import snn.digital
 import snn.exchange
 import solvers
 from dictlearn.images.coded import code_images
-from snn import drawing
+from snn import drawing, html
 from snn.html import Described
 from solvers.compare import COLUMNS
 from tests.reference.networks import golden_network
@@ -486,6 +486,12 @@ def test_a_problem_says_its_penalty_as_a_share_of_the_largest():
     assert "mask: one for each signal, 90 % of all features known" in repr(own)
     shared = problem.with_signals(problem.signals, mask=mask[0])
     assert "mask: one for all signals, 9 of 10 features known" in repr(shared)
+
+
+@pytest.mark.parametrize("tiny", [9.21e-319, -1e-301, 0.0, 0])
+def test_what_underflow_left_is_zero(tiny):
+    assert html.number(tiny) == html.value_range(np.array([0.0, tiny])) == "0"
+    assert html.number(1e-299) == "1e-299"
 
 
 def test_numbers_are_short():

@@ -21,7 +21,7 @@ from snn import checks
 from snn.archive import save_archive
 from snn.html import Described, counted, number, size
 from solvers import ConvolutionalDictionary, LassoProblem, SpikingCodingResult, solve_spiking
-from solvers.conditioning import penalty_called
+from solvers.conditioning import zeros_expected
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -233,7 +233,7 @@ class KernelLearner(Described):
         dictionary = ConvolutionalDictionary(self.kernels, images.shape[1:3], settings.stride)
         signals = images.reshape(len(images), -1)
         problem = LassoProblem(dictionary, signals, settings.penalty, positive=settings.positive)
-        with penalty_called(None):  # crops may have no detail, and a fit looks at all of them
+        with zeros_expected():  # crops may have no detail, and a fit looks at all of them
             result = solve_spiking(problem, tol=settings.tol, n_jobs=n_jobs)
         codes = result.sparse_codes
         self.n_batches += 1

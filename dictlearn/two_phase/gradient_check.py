@@ -23,7 +23,7 @@ from dictlearn.two_phase.phases import Phase
 from snn import checks
 from snn.html import Described, number, value_range
 from solvers import LassoProblem, solve_spiking
-from solvers.conditioning import penalty_called
+from solvers.conditioning import zeros_expected
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -310,7 +310,7 @@ def _exact_codes(network: TwoPhaseNetwork, task: Task, n_jobs: int | None) -> np
     """Return the optima for the atoms B^T."""
     penalty = task.penalty * task.reweighting
     problem = LassoProblem(network.feedback.T, task.signals, penalty, positive=True, mask=task.mask)
-    with penalty_called(None):  # that is an error here
+    with zeros_expected():  # that is an error here
         return solve_spiking(problem, polish=True, tol=TOL, n_jobs=n_jobs).codes
 
 

@@ -10,6 +10,7 @@ from dictlearn.archives import Entry, read, refusing
 from dictlearn.two_phase.history import N_SUMS, NAMES
 from dictlearn.two_phase.network import TwoPhaseNetwork
 from dictlearn.two_phase.settings import LearningSettings
+from snn.caller_warnings import without_warnings
 
 if TYPE_CHECKING:
     from dictlearn.two_phase.learner import TwoPhaseLearner
@@ -53,9 +54,11 @@ def load_learner(path: str | os.PathLike[str], new: Callable[..., TwoPhaseLearne
         for name in ("last_fired", "last_compared"):
             if entries[name].max() > counters["n_samples"]:
                 raise ValueError(f"{name} is later than the {counters['n_samples']} samples learned from")
+        with without_warnings():  # of settings, which who made them was warned of
+            settings = LearningSettings.from_text(str(entries["settings"]))
         learner = new(
             TwoPhaseNetwork(entries["feedforward"], entries["feedback"], entries["lateral"]),
-            LearningSettings.from_text(str(entries["settings"])),
+            settings,
             scale=float(entries["scale"]),
             replace_dead=bool(entries["replace_dead"]),
             rounding_seed=int(entries["rounding_seed"]),
