@@ -46,7 +46,7 @@ class DictionaryScore(Described):
     def _facts(self) -> dict[str, str]:
         return {
             "mean objective": f"{self.objective:.6g}",
-            "worst gap": f"{self.worst_gap:.3g} of 1/2 ||signal||²",
+            "worst gap": f"{number(self.worst_gap)} of 1/2 ||signal||²",
             "mean support": number(self.nonzeros),
         }
 

@@ -293,8 +293,9 @@ def report(sweeps: Sweeps, curves: Mapping[str, list[float]], learned_bits: Sequ
     for name in sweeps.bits:
         for quantity, label in (("relative_gap", "certified gap"), ("relative_excess", "of the optimum")):
             found = [
-                group[name].needed(figure=quantity)[0][1]
+                bits
                 for group in (sweeps.bits, sweeps.refined, sweeps.registers)
+                for _, bits in group[name].needed(figure=quantity)
             ]
             knees.append((name, label, *map(str, found)))
     print("\nThis many bits for 1 %:")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import io
 import os
 import uuid
 import zipfile
@@ -115,10 +114,11 @@ def _digest(archive: zipfile.ZipFile) -> bytes:
 def _read(archive: zipfile.ZipFile, name: str) -> np.ndarray:
     """Return one entry.
 
-    `numpy.load` reads as much as the array's header says; checksums are compared at the end of an entry only.
+    It is read in pieces, so that it is in memory once.  `zipfile` compares the checksum when it gives the
+    last byte.  An array whose header says less does not reach it: so nothing must be left.
     """
-    content = io.BytesIO(archive.read(f"{name}.npy"))
-    array = np.lib.format.read_array(content, allow_pickle=False)
-    if content.read(1):
-        raise ValueError(f"{name} is longer than its shape says")
+    with archive.open(f"{name}.npy") as content:
+        array = np.lib.format.read_array(content, allow_pickle=False)
+        if content.read(1):
+            raise ValueError(f"{name} is longer than its shape says")
     return array

@@ -238,8 +238,15 @@ def one_of(name: str, value: Any, choices: tuple[str, ...]) -> str:
     return value
 
 
-def instance_of(name: str, value: Any, kind: type) -> Any:
-    """Return `value` if it is a `kind`."""
+def instance_of(name: str, value: Any, kind: type, *, hint: str = "") -> Any:
+    """Return `value` if it is a `kind`; `hint`, what to do, ends the message."""
     if not isinstance(value, kind):
-        raise TypeError(f"{name} must be a {kind.__name__}; got {type(value).__name__}")
+        raise TypeError(f"{name} must be {a_or_an(kind.__name__)}; got {type(value).__name__}{hint}")
     return value
+
+
+def a_or_an(noun: str) -> str:
+    """Return a noun of code with its article: "an Axes", "a UsageSteps", "an LCARun", "an ndarray"."""
+    is_spelled = noun[:1] in "FHLMNRSX" and noun[1:2].isupper()
+    is_vowel = noun[:1] in "AEIOaeio"
+    return f"an {noun}" if is_spelled or is_vowel or noun == "ndarray" else f"a {noun}"

@@ -107,10 +107,11 @@ def named_lines(
 
 
 def progress_line(ax: Axes, times: np.ndarray, distances: np.ndarray, **kwargs: Any) -> Line2D:
-    """Draw how near runs came in what time: a line that never goes back, through those that are not beaten.
+    """Draw the distance that was reached against time: a line through the best runs, which never goes back.
 
-    Runs of their own, to different tolerances, do not take longer for less by as much as their times vary.
-    A run is beaten if another one came as near in less time; it is a pale dot beside the line.
+    Each run has its own tolerance.  Measured times vary, so that a run may take longer than another one and
+    reach a larger distance.  A run is one of the best if no other run reached its distance in less time; all
+    others are pale dots beside the line.
 
     Parameters
     ----------
@@ -129,9 +130,9 @@ def progress_line(ax: Axes, times: np.ndarray, distances: np.ndarray, **kwargs: 
     nearest = np.minimum.accumulate(distances[order])
     is_better = np.append(True, nearest[1:] < nearest[:-1])
     (line,) = ax.plot(times[order[is_better]], distances[order[is_better]], **kwargs)
-    beaten = order[~is_better]
+    others = order[~is_better]
     dots = {"linestyle": "none", "marker": kwargs.get("marker", "o"), "markersize": line.get_markersize()}
-    ax.plot(times[beaten], distances[beaten], color=line.get_color(), alpha=0.3, **dots)
+    ax.plot(times[others], distances[others], color=line.get_color(), alpha=0.3, **dots)
     return line
 
 

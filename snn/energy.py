@@ -14,7 +14,7 @@ import numpy as np
 
 from snn import checks
 from snn.html import Described
-from snn.operations import OperationCounts
+from snn.operations import OperationCounts, require_counts
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -146,7 +146,7 @@ def energy_estimate(counts: OperationCounts, *, costs: EnergyCosts = LOIHI) -> E
         If the table has no cost for an operation that was counted, or the counts are of an exact run, which
         has no steps at which a chip updates its neurons, and the table has a cost for these.
     """
-    checks.instance_of("counts", counts, OperationCounts)
+    require_counts(counts)
     checks.instance_of("costs", costs, EnergyCosts)
     if costs.neuron_update is not None and np.any(counts.neuron_time):
         raise ValueError(

@@ -10,7 +10,7 @@ import numpy as np
 from snn import checks
 from snn.html import Described, number
 from snn.network import SpikingNetwork
-from snn.result import SpikeTrain
+from snn.result import SpikeTrain, require_record
 from snn.state import NetworkState
 
 if TYPE_CHECKING:
@@ -158,7 +158,7 @@ def explain(
     Lin and Tang (2018), arXiv:1805.08952, equations 1-5.
     """
     checks.instance_of("network", network, SpikingNetwork)
-    checks.instance_of("spikes", spikes, SpikeTrain)
+    require_record(spikes)
     if spikes.n_neurons != network.n_neurons:
         raise ValueError(f"spikes are of {spikes.n_neurons} neurons but the network has {network.n_neurons}")
     k = checks.integer("k", k)

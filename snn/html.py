@@ -9,6 +9,8 @@ import numpy as np
 
 MOST_CHARACTERS = 100
 """Of a fact; the rest is cut off."""
+TINY = 1e-300
+"""What is smaller is what underflow left of zero."""
 UNITS = ((2**40, "TiB"), (2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB"))
 # No colours: notebooks have their own, light and dark.
 LEFT = ' style="text-align: left"'
@@ -18,13 +20,14 @@ RIGHT = ' style="text-align: right"'
 class Described:
     """An object that says a few facts of itself, in a line by `repr` and as a table in notebooks.
 
-    A class that inherits it defines `_facts`.  Facts are cheap: sizes, ranges of vectors, and what was
-    computed before.  A dataclass passes ``repr=False``, because its own would come first.
+    A class that inherits it defines `_facts`; one that does not says its name alone.  Facts are cheap: sizes,
+    ranges of vectors, and what was computed before.  A dataclass passes ``repr=False``, because its own would
+    come first.
     """
 
     def _facts(self) -> Mapping[str, str]:
         """Return the facts, by name, in the order in which they are shown."""
-        raise NotImplementedError
+        return {}
 
     def __repr__(self) -> str:
         facts = (f"{name}: {_shortened(fact)}" for name, fact in self._facts().items())
@@ -91,7 +94,9 @@ def value_range(values: np.ndarray, *, digits: int = 3) -> str:
 
 
 def number(value: float, *, digits: int = 3) -> str:
-    """Return a number as text: integers with all their digits, floats with a few."""
+    """Return a number as text: integers with all their digits, floats with a few, or 0 below `TINY`."""
+    if abs(value) < TINY:
+        return "0"
     return f"{value:,}" if isinstance(value, int) else f"{value:.{digits}g}"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -266,6 +267,23 @@ def connection_sparsity(network: SpikingNetwork) -> float:
     NeuroBench rounds it to four digits.
     """
     return 1.0 - int(network.out_degree.sum()) / network.n_neurons**2
+
+
+def require_counts(counts: Any) -> None:
+    """Raise TypeError unless these are the counts of operations; of a ledger, say how to choose a part.
+
+    Parameters
+    ----------
+    counts : object
+        What a function of counts was called with.
+    """
+    hint = ""
+    if isinstance(counts, Mapping) and any(isinstance(part, OperationCounts) for part in counts.values()):
+        part = "network" if "network" in counts else next(iter(counts))
+        hint = f': pass one part, such as ledger["{part}"]'
+    elif hasattr(counts, "operations"):
+        hint = ": pass its operations"
+    checks.instance_of("counts", counts, OperationCounts, hint=hint)
 
 
 def _steps(time: float | np.ndarray, time_step: float) -> Count:

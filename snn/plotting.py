@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import fields
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.axis import Axis
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
+from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from snn import checks, traces
 from snn import rates as read_outs
@@ -28,17 +31,21 @@ from snn.energy import EnergyEstimate
 from snn.explain import SpikeExplanation
 from snn.html import counted
 from snn.network import SpikingNetwork
-from snn.operations import OperationCounts
-from snn.result import SimulationResult, SpikeTrain
+from snn.operations import OperationCounts, require_counts
+from snn.result import SimulationResult, SpikeTrain, require_record
 from snn.state import NetworkState
 
 if TYPE_CHECKING:
     from snn.digital import DigitalResult
 
 
+# Neurons that all have a label of their own.
+N_LABELLED = 20
+
+
 def raster(spikes: SpikeTrain, *, neurons: Sequence[int] | None = None, ax: Axes | None = None) -> Axes:
     """Draw a tick for each spike, a row for each of the chosen neurons (default: all)."""
-    _require_record(spikes)
+    require_record(spikes)
     chosen = _chosen(neurons, spikes.n_neurons)
     ax = current_axes(ax)
     row_of = np.full(spikes.n_neurons, -1)
@@ -55,8 +62,7 @@ def raster(spikes: SpikeTrain, *, neurons: Sequence[int] | None = None, ax: Axes
         ylabel="neuron",
         title=f"{counted(int(shown.sum()), 'spike')} of {counted(len(chosen), 'neuron')}",
     )
-    if len(chosen) <= 20:
-        ax.set_yticks(range(len(chosen)), labels=[str(i) for i in chosen])
+    _name_positions(ax.yaxis, chosen)
     return ax
 
 
@@ -71,7 +77,7 @@ def potentials(
 ) -> Axes:
     """Draw the membrane potentials of chosen neurons, exact, with their resets."""
     checks.instance_of("network", network, SpikingNetwork)
-    _require_record(spikes)
+    require_record(spikes)
     chosen = _chosen(neurons, spikes.n_neurons)
     n_times = checks.positive_integer("n_times", n_times)
     ax = current_axes(ax)
@@ -135,7 +141,7 @@ def rates_against_time(
 
     Of many neurons those with the largest rates are named, and all others are grey.
     """
-    _require_record(spikes)
+    require_record(spikes)
     chosen = _chosen(neurons, spikes.n_neurons)
     n_times = checks.positive_integer("n_times", n_times)
     if limits is not None:
@@ -187,8 +193,7 @@ def run(
     rates = result.spike_rate[chosen]
     fired = np.flatnonzero(rates)
     stems(ax, fired, np.where(np.isfinite(rates[fired]), rates[fired], 0.0), len(chosen))
-    if len(chosen) <= 20:
-        ax.set_xticks(range(len(chosen)), labels=[str(i) for i in chosen])
+    _name_positions(ax.xaxis, chosen)
     ax.set(
         xlabel="neuron",
         ylabel="spike rate (per time constant)",
@@ -240,7 +245,7 @@ def operations(counts: OperationCounts, *, ax: Axes | None = None) -> Axes:
     counts : OperationCounts
         Of a run, or of many.
     """
-    checks.instance_of("counts", counts, OperationCounts)
+    require_counts(counts)
     ax = current_axes(ax)
     total = counts.total()
     names = [field.name for field in fields(counts) if not field.name.endswith("_time")]
@@ -266,17 +271,26 @@ def energy(estimate: EnergyEstimate, *, ax: Axes | None = None) -> Axes:
     return ax
 
 
-def _require_record(spikes: SpikeTrain | None) -> None:
-    if spikes is None:
-        raise TypeError("spikes must be a SpikeTrain; got None: run the network with record_spikes=True")
-    checks.instance_of("spikes", spikes, SpikeTrain)
-
-
 def _label_time(ax: Axes, spikes: SpikeTrain) -> None:
     # Of a run that ended in its first instant there is no interval to show.
     if spikes.stop > spikes.start:
         ax.set_xlim(spikes.start, spikes.stop)
     ax.set_xlabel(TIME_LABEL)
+
+
+def _name_positions(axis: Axis, chosen: np.ndarray) -> None:
+    """Label positions 0, 1, ... with the neurons drawn there: each of a few, some of many."""
+    if len(chosen) <= N_LABELLED:
+        axis.set_ticks(range(len(chosen)), labels=[str(neuron) for neuron in chosen])
+        return
+    axis.set_major_locator(MaxNLocator("auto", steps=[1, 2, 5, 10], integer=True))
+    # Not a function inside this one: figures can be pickled.
+    axis.set_major_formatter(FuncFormatter(partial(_neuron_at, chosen)))
+
+
+def _neuron_at(chosen: np.ndarray, position: float, _: int | None = None) -> str:
+    row = round(position)
+    return str(chosen[row]) if row == position and 0 <= row < len(chosen) else ""
 
 
 def _chosen(neurons: Sequence[int] | None, n_neurons: int) -> np.ndarray:

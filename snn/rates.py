@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from snn import checks
-from snn.result import SimulationResult, SpikeTrain
+from snn.result import SimulationResult, SpikeTrain, require_record
 from snn.windows import smooth_rate_of_moments, window_moments
 
 __all__ = [
@@ -155,7 +155,7 @@ def exponential_rate(spikes: SpikeTrain, *, time_constant: float, stop: float | 
 
 
 def _interval(spikes: SpikeTrain, start: float | None, stop: float | None) -> tuple[float, float]:
-    checks.instance_of("spikes", spikes, SpikeTrain)
+    require_record(spikes)
     start = spikes.start if start is None else checks.real_number("start", start)
     stop = spikes.stop if stop is None else checks.real_number("stop", stop)
     if not spikes.start <= start < stop <= spikes.stop:

@@ -123,6 +123,24 @@ class SpikeTrain(Described):
         }
 
 
+def require_record(spikes: Any) -> None:
+    """Raise TypeError unless these are recorded spikes; of a run, and of None, say where they are.
+
+    Parameters
+    ----------
+    spikes : object
+        What a function of a record was called with.
+    """
+    if spikes is None:
+        raise TypeError("spikes must be a SpikeTrain; got None: run the network with record_spikes=True")
+    hint = ""
+    if hasattr(spikes, "spikes"):
+        hint = ": pass run.spikes"
+        if spikes.spikes is None:
+            hint = f"{hint}, of a run with record_spikes=True"
+    checks.instance_of("spikes", spikes, SpikeTrain, hint=hint)
+
+
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class SimulationResult(Described):
     """Result of `simulate` and `simulate_clocked`.

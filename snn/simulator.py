@@ -18,7 +18,7 @@ from snn.weights import Weights, as_weights
 
 
 class Simulator(Described):
-    """A network on its way, exactly: step it to its next spike, or advance it to any time.
+    """Run a network exactly, in parts: step it to its next spike, or advance it to any time.
 
     Parameters
     ----------
@@ -90,7 +90,7 @@ class Simulator(Described):
 
     @property
     def soma_bias(self) -> np.ndarray:
-        """The constant drive, shape (n_neurons,); set it to go on with another one."""
+        """The constant drive, shape (n_neurons,), read-only: assign a whole array to go on with another."""
         return self._network.soma_bias
 
     @soma_bias.setter
@@ -99,7 +99,7 @@ class Simulator(Described):
 
     @property
     def weights(self) -> Weights:
-        """The weights; set them to go on with others.  Currents that are there stay."""
+        """The weights, read-only: assign others, whole, to go on with them.  Currents that are there stay."""
         return self._network.weights
 
     @weights.setter

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from snn import checks
 from snn.network import SpikingNetwork
-from snn.result import SpikeTrain
+from snn.result import SpikeTrain, require_record
 from snn.state import NetworkState
 
 
@@ -137,7 +137,7 @@ def _check(
     initial_state: NetworkState | None,
 ) -> tuple[np.ndarray, NetworkState]:
     checks.instance_of("network", network, SpikingNetwork)
-    checks.instance_of("spikes", spikes, SpikeTrain)
+    require_record(spikes)
     if spikes.n_neurons != network.n_neurons:
         raise ValueError(f"spikes are of {spikes.n_neurons} neurons but the network has {network.n_neurons}")
     times = checks.real_array("times", times, shape=(None,), meaning="one row of the trace each")

@@ -194,7 +194,7 @@ async def _sent_to_all(client: Client, data: Any) -> Future | None:
     while not (await asyncio.wait([sending], timeout=LOOK))[0]:
         if not workers <= set(await client.ncores()):
             sending.cancel()
-            # The scheduler gives up what nobody wants.
+            # The scheduler drops data when no future holds them.
             await client.cancel([Future(key, client)], force=True)
             return None
     return sending.result()[key]

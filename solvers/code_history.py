@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 READOUTS = {"smooth": smooth_rate, "rate": spike_rate}
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class Stage:
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
+class Stage(Described):
     """One run of the network: what it does not code, and the spikes that code the rest.
 
     Attributes
@@ -53,6 +53,16 @@ class Stage:
 
     def __post_init__(self) -> None:
         checks.freeze_arrays(self)
+
+    def _facts(self) -> dict[str, str]:
+        duration = self.spikes.stop - self.spikes.start
+        return {
+            "start": f"{number(float(self.start))} synaptic time constants",
+            "duration": f"{number(float(duration))} synaptic time constants",
+            "spikes": number(len(self.spikes)),
+            "offset": f"{number(int(np.count_nonzero(self.offset)))} of {counted(len(self.offset), 'atom')}",
+            "scale": number(float(self.scale)),
+        }
 
     def code(self, time: float, *, readout: str, positive: bool) -> np.ndarray:
         """Return the code read out at a time of this stage, shape (n_atoms,).
@@ -176,7 +186,7 @@ class CodeHistory(Described):
         return picture.figure
 
     def animate(self, *, interval: float = 80.0, **options: Any) -> FuncAnimation:
-        """Return an animation: spikes, the code on its way to the optimum, the signal coded so far, the gap.
+        """Return an animation: spikes, the code as it nears the optimum, the signal coded so far, the gap.
 
         Save it by ``.save("network.gif")``, or show it in a notebook by
         ``IPython.display.HTML(animation.to_jshtml())``.

@@ -99,10 +99,10 @@ class Comparison(list[dict[str, Any]], Described):
         return plotting.plot_comparison(self, ax=ax)
 
     def _facts(self) -> dict[str, str]:
-        return {str(record["method"]): _cell(record, "largest_relative_gap") for record in self}
+        return {_cell(record, "method"): _cell(record, "largest_relative_gap") for record in self}
 
     def __str__(self) -> str:
-        return comparison_table(self)
+        return _aligned(self)
 
     def __repr__(self) -> str:
         return Described.__repr__(self)
@@ -176,7 +176,11 @@ def comparison_table(records: Sequence[Mapping[str, Any]]) -> str:
     records : sequence of dict
         What `compare` returned.
     """
-    rows = [list(COLUMNS), *_cells(checked_records(records))]
+    return _aligned(checked_records(records))
+
+
+def _aligned(records: Sequence[Mapping[str, Any]]) -> str:
+    rows = [list(COLUMNS), *_cells(records)]
     widths = [max(len(cell) for cell in column) for column in zip(*rows, strict=True)]
 
     def line(cells: Sequence[str]) -> str:
@@ -193,11 +197,16 @@ def _cells(records: Sequence[Mapping[str, Any]]) -> list[list[str]]:
     return [[_cell(record, name) for name in COLUMNS] for record in records]
 
 
-def _cell(record: Mapping[str, Any], name: str) -> str:
-    if record[name] is None:
+def _cell(record: Any, name: str) -> str:
+    """Return a field as text, whatever a caller may have put into the list of records."""
+    value = record.get(name) if isinstance(record, Mapping) else None
+    if value is None:
         return "-"
-    sign = SIGNS[record["bound"]] if name == BOUNDED else ""
-    return sign + COLUMNS[name].format(record[name])
+    try:
+        sign = SIGNS.get(record.get("bound"), "") if name == BOUNDED else ""
+        return sign + COLUMNS[name].format(value)
+    except (TypeError, ValueError):
+        return str(value)
 
 
 def _solvers(methods: Sequence[str] | Mapping[str, Solver]) -> Mapping[str, Solver]:

@@ -85,9 +85,9 @@ def warn_if_all_zero(problem: LassoProblem, codes: sparse.csr_array) -> None:
     if factor > 1.0 - EQUAL:
         return
     if factor == 0.0:
-        remedy = "no correlation of a signal with an atom is positive, which positive=True requires"
+        why = ": no correlation of a signal with an atom is positive, which positive=True requires"
     elif problem.setup.is_prepared:
-        remedy = f"{name} is too large for all signals of a batch; penalty_max says from where on it is"
+        why = f": {name} is too large for all signals of a batch; penalty_max says from where on it is"
     else:
-        remedy = f"{name} must be multiplied by less than {factor:.3g} for any code that is not zero"
-    warn_caller(f"all codes are zero: {remedy}", IllPosedWarning)
+        why = f" at this {name}; some are not below {factor:.3g} times it"
+    warn_caller(f"all codes are zero{why}", IllPosedWarning)

@@ -101,12 +101,10 @@ class ConvolutionalDictionary(Dictionary):
         object.__setattr__(self, "stride", stride)
 
     def _facts(self) -> dict[str, str]:
-        n_atoms, n_features = self.shape
         return {
             "kernels": f"{number(self.n_kernels)} of {size(self.kernels.shape[1:])}",
             "image": f"{size(self.signal_shape)}, stride {self.stride}",
-            "atoms": number(n_atoms),
-            "features": number(n_features),
+            **super()._facts(),
         }
 
     @property

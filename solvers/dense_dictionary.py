@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from scipy import sparse
 
 from snn import checks
-from snn.html import memory, number
+from snn.html import memory
 from solvers._kernels.precision import LONGEST_SUM, SMALLEST_SQUARED_NORM
 from solvers.dictionary import Dictionary
 from solvers.norms import squared_norms_of_rows
@@ -46,11 +46,8 @@ class DenseDictionary(Dictionary):
         self._squared_norms = checks.read_only(squared_norms_of_rows("dictionary", "atom", self._array))
 
     def _facts(self) -> dict[str, str]:
-        n_atoms, n_features = self.shape
-        return {
-            "atoms": f"{number(n_atoms)}, {memory(self._array.nbytes)}",
-            "features": number(n_features),
-        }
+        facts = super()._facts()
+        return {**facts, "atoms": f"{facts['atoms']}, {memory(self._array.nbytes)}"}
 
     @property
     def as_passed(self) -> np.ndarray:

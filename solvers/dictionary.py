@@ -11,7 +11,7 @@ from scipy import sparse
 from scipy.sparse.linalg import LinearOperator, eigsh
 
 from snn import checks
-from snn.html import Described
+from snn.html import Described, number
 
 # Up to so many atoms or features the largest eigenvalue is computed directly.
 MOST_FOR_DIRECT_EIGENVALUES = 64
@@ -160,6 +160,10 @@ class Dictionary(Described, ABC):
     @abstractmethod
     def toarray(self) -> np.ndarray:
         """Return the atoms in full, shape (n_atoms, n_features)."""
+
+    def _facts(self) -> dict[str, str]:
+        n_atoms, n_features = self.shape
+        return {"atoms": number(n_atoms), "features": number(n_features)}
 
     @property
     def as_passed(self) -> Any:

@@ -133,6 +133,26 @@ class DigitalSweep(Described):
             The values of the other axes, and the smallest value of `axis` from which on all larger ones are
             within; of a delay, the largest up to which all smaller ones are; of a time step, the longest that
             is, since shorter ones may be worse.  None if there is none.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> problem = LassoProblem(np.eye(2), [[1.0, 0.6]], penalty=0.1)
+        >>> sweep = sweep_digital(problem, {"weight_bits": [4, 8]}, duration=100.0)
+
+        Of one axis there is one entry, and nothing else was varied:
+
+        >>> [(_, bits)] = sweep.needed(within=0.05)
+        >>> bits
+        4
+
+        Of several axes there is one for each combination of the others:
+
+        >>> sweep = sweep_digital(
+        ...     problem, {"weight_bits": [4, 8], "potential_bits": [16, 24]}, duration=100.0
+        ... )
+        >>> sweep.needed("weight_bits", within=0.05)
+        [({'potential_bits': 16}, 4), ({'potential_bits': 24}, 4)]
         """
         axis = next(iter(self.axes)) if axis is None else checks.one_of("axis", axis, tuple(self.axes))
         within = checks.positive_number("within", within)

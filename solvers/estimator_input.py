@@ -39,21 +39,28 @@ def checked_input(estimator: BaseEstimator, X: Any, *, reset: bool, accept_spars
     TypeError
         If entries are masked: scikit-learn would take the numbers under the mask.
     ValueError, TypeError
-        As scikit-learn says.
+        As scikit-learn says; of NaN, with `missing_values` as the remedy.
     """
     _require_unmasked(
         X,
         "if they are missing, pass X.filled(np.nan) to an estimator with missing_values=np.nan",
     )
     finite = "allow-nan" if nan_is_missing(estimator.missing_values) else True
-    return validate_data(
-        estimator,
-        X,
-        reset=reset,
-        dtype=FLOATS,
-        ensure_all_finite=finite,
-        accept_sparse="csr" if accept_sparse else False,
-    )
+    try:
+        return validate_data(
+            estimator,
+            X,
+            reset=reset,
+            dtype=FLOATS,
+            ensure_all_finite=finite,
+            accept_sparse="csr" if accept_sparse else False,
+        )
+    except ValueError as error:
+        # Else scikit-learn recommends to fill in what is missing.
+        if "X contains NaN" not in str(error):
+            raise
+    dense = " and pass X.toarray()" if sparse.issparse(X) else ""
+    raise ValueError(f"Input X contains NaN: set missing_values=np.nan{dense} if NaN means not known")
 
 
 def nan_is_missing(missing_values: float | None) -> bool:

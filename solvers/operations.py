@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, overload
 import numpy as np
 
 from snn import OperationCounts
-from snn.html import Described
+from snn.html import Described, counted
 from solvers.problem import LassoProblem
 
 if TYPE_CHECKING:
@@ -65,7 +65,10 @@ class OperationLedger(Described, Mapping[str, OperationCounts]):
         self.bound = bound
 
     def __getitem__(self, name: str) -> OperationCounts:
-        return self._parts[name]
+        try:
+            return self._parts[name]
+        except KeyError:
+            raise KeyError(f"parts are {', '.join(map(repr, self._parts)) or 'none'}; got {name!r}") from None
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._parts)
@@ -198,10 +201,10 @@ def _require_parts(argument: str, names: Iterable[str]) -> None:
 
 
 def _described(counts: OperationCounts) -> str:
-    named = {
-        "spikes": counts.spikes,
-        "synaptic operations": counts.synaptic_operations,
-        "neuron updates": counts.neuron_updates,
-        "multiply-adds": counts.multiply_adds,
+    totals: dict[str, Any] = {
+        "spike": counts.spikes,
+        "synaptic operation": counts.synaptic_operations,
+        "neuron update": counts.neuron_updates,
+        "multiply-add": counts.multiply_adds,
     }
-    return ", ".join(f"{value:,} {name}" for name, value in named.items() if value) or "nothing"
+    return ", ".join(counted(total, name) for name, total in totals.items() if total) or "nothing"

@@ -70,7 +70,8 @@ def residuals_of(
     exact, rest = atoms.reconstruct_in_parts(codes, high, low)
     values = np.subtract(signals, exact, out=exact)
     values -= rest
-    weighted, largest_weight, n_more = values, 1.0, 0
+    largest_weight: float | np.ndarray = 1.0
+    weighted, n_more = values, 0
     if weights is not None:
         # Not multiplied by: what does not count may have overflowed.
         values[~np.broadcast_to(weights != 0, values.shape)] = 0.0

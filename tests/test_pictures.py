@@ -22,7 +22,7 @@ import snn.digital
 import snn.exchange
 import solvers
 from dictlearn.images.coded import code_images
-from snn import drawing
+from snn import drawing, html
 from snn.html import Described
 from solvers.compare import COLUMNS
 from tests.reference.networks import golden_network
@@ -284,7 +284,7 @@ def test_results_draw_themselves(things):
             # Bars have names in the place of a label.
             assert ax.get_ylabel() or any(tick.get_text() for tick in ax.get_yticklabels()), thing
         assert is_complete(ax), thing
-        with pytest.raises(TypeError, match="ax must be a Axes; got int"):
+        with pytest.raises(TypeError, match="ax must be an Axes; got int"):
             thing.plot(ax=3)
 
 
@@ -470,7 +470,7 @@ def test_a_description_reads_no_weights_and_computes_no_products(monkeypatch):
     assert "atoms: 3,944,196" in repr(problem)
     assert "penalty / maximum" not in repr(problem)
     wide = sparse.csr_array((np.ones(2), ([0, 1], [1, 0])), (10**6, 10**6))
-    assert "targets of a spike: 2e-06" in repr(snn.SparseWeights(wide))
+    assert "work per spike: 2e-06" in repr(snn.SparseWeights(wide))
 
 
 def test_a_problem_says_its_penalty_as_a_share_of_the_largest():
@@ -486,6 +486,12 @@ def test_a_problem_says_its_penalty_as_a_share_of_the_largest():
     assert "mask: one for each signal, 90 % of all features known" in repr(own)
     shared = problem.with_signals(problem.signals, mask=mask[0])
     assert "mask: one for all signals, 9 of 10 features known" in repr(shared)
+
+
+@pytest.mark.parametrize("tiny", [9.21e-319, -1e-301, 0.0, 0])
+def test_what_underflow_left_is_zero(tiny):
+    assert html.number(tiny) == html.value_range(np.array([0.0, tiny])) == "0"
+    assert html.number(1e-299) == "1e-299"
 
 
 def test_numbers_are_short():

@@ -23,7 +23,7 @@ from dictlearn.images.patches import (
 )
 from dictlearn.images.preprocessing import remove_mean
 from snn import checks
-from snn.caller_warnings import without_warnings
+from snn.caller_warnings import warn_caller, without_warnings
 from snn.html import Described, number, size, value_range
 from solvers import LassoProblem, solve_spiking
 from solvers.conditioning import IllPosedWarning, warn_if_ill_posed
@@ -37,6 +37,9 @@ CODES_PER_TILE = 2**20
 # atoms, 8 x 8, crops of camera, china and astronaut and noise of 20 to 30 / 255: at 1.6 to 2 standard
 # deviations of what noise does to an atom, against 3.0 to 3.3 with projection (the default: 3.33).
 UNPROJECTED_SHARE = 0.5
+
+# Standard deviation of what rounding to integers adds: no noise in an image of integers is smaller.
+ROUNDING = 1.0 / math.sqrt(12.0)
 
 # Share of the largest singular value or pivot below which atoms count as dependent.
 DEPENDENT = 1e-10
@@ -85,7 +88,7 @@ class DenoisingResult(Described):
             "penalty": value_range(self.penalty),
             "patches": number(self.n_patches),
             "atoms a patch": number(self.nonzeros_per_patch),
-            "largest gap": f"{self.relative_gap:.3g} of 1/2 ||patch||²",
+            "largest gap": f"{number(self.relative_gap)} of 1/2 ||patch||²",
         }
 
 
@@ -123,7 +126,7 @@ def denoise(
     patch_size : int or (int, int)
         Side of a square patch, or (height, width), in pixels; n_pixels is their product.
     noise_level : float, optional
-        Standard deviation of the noise, in units of the image.
+        Standard deviation of the noise, in units of the image: 25 of 255 is 0.1 of an image from 0 to 1.
     penalty : float or array_like, shape (n_atoms,), optional
         lambda, in place of `noise_level`.
     stride : int, default 1
@@ -145,10 +148,13 @@ def denoise(
     ------
     TypeError, ValueError
         If an argument is of the wrong kind, shape or value, the patches leave a pixel uncovered, or
-        not just one of `noise_level` and `penalty` is given.
+        not just one of `noise_level` and `penalty` is given, or the noise of an image of integers is less
+        than their rounding.
 
     Warns
     -----
+    IllPosedWarning
+        If no patch has an atom in its code, and the image is not flat; of the dictionary as `solve_spiking`.
     sklearn.exceptions.ConvergenceWarning
         As `solve_spiking`.
 
@@ -157,7 +163,7 @@ def denoise(
     Elad and Aharon (2006), IEEE Transactions on Image Processing 15: overlapping patches.  Donoho and
     Johnstone (1994), Biometrika 81: the threshold sqrt(2 log n).
     """
-    image = checks.real_array("image", image, shape=(None, None), meaning="(height, width)")
+    image, is_of_integers = _checked_image(image)
     size = as_patch_size(patch_size)
     stride = checks.positive_integer("stride", stride)
     require_fit(image.shape, size)
@@ -175,6 +181,12 @@ def denoise(
         raise ValueError(f"noise_level or penalty must be given, and not both; got {given}")
     if penalty is None:
         noise_level = checks.positive_number("noise_level", noise_level)
+        if is_of_integers and noise_level < ROUNDING:
+            raise ValueError(
+                f"noise_level must be at least {ROUNDING:.2g}, the error of rounding, for integers; got "
+                f"{noise_level}, and image has integers from {image.min():.0f} to {image.max():.0f}: pass "
+                "as_pixels(image), or noise_level in that unit"
+            )
         share = 1.0 if project else UNPROJECTED_SHARE
         penalty = share * noise_level * _universal_threshold(dictionary, in_channels)
     penalty = checks.positive_array("penalty", penalty, n_atoms, meaning="one penalty an atom")
@@ -200,6 +212,13 @@ def denoise(
             n_nonzeros += int(result.support_size.sum())
             gap = max(gap, float(result.relative_gap.max()))
             bar.update(len(patches))
+    if not n_nonzeros and np.ptp(image) > 0.0:
+        given = f"noise_level is {noise_level:.3g}" if noise_level else f"penalty is {value_range(penalty)}"
+        warn_caller(
+            f"no patch has an atom, and of each its mean is left: {given}, and image has values from "
+            f"{image.min():.3g} to {image.max():.3g}; both must be in one unit",
+            IllPosedWarning,
+        )
     return DenoisingResult(
         image=total / patch_counts(image.shape, size, stride),
         penalty=penalty,
@@ -207,6 +226,16 @@ def denoise(
         nonzeros_per_patch=n_nonzeros / (rows * columns),
         relative_gap=gap,
     )
+
+
+def _checked_image(value: ArrayLike) -> tuple[np.ndarray, bool]:
+    """Return the image, and whether it came as integers."""
+    if getattr(value, "ndim", 2) == 3:
+        raise ValueError(
+            f"image must be 2-D, (height, width); got shape {np.shape(value)}: one call for each channel"
+        )
+    image = checks.real_array("image", value, shape=(None, None), meaning="(height, width)")
+    return image, np.asarray(value).dtype.kind in "iu"
 
 
 def _checked_dictionary(value: ArrayLike, n_pixels: int) -> tuple[np.ndarray, bool]:

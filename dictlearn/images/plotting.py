@@ -50,14 +50,17 @@ def plot_atoms(
         If an argument is of the wrong kind, shape or value.
     """
     height, width = as_patch_size(patch_size)
-    n_channels = 3 if np.ndim(dictionary) == 2 and np.shape(dictionary)[1] == 3 * height * width else 1
+    n_pixels = height * width
     dictionary = checks.real_array(
-        "dictionary",
-        dictionary,
-        shape=(None, height * width * n_channels),
-        meaning="(n_atoms, height * width[ * 3])",
+        "dictionary", dictionary, shape=(None, None), meaning="(n_atoms, height * width[ * 3])"
     )
-    n_atoms = len(dictionary)
+    n_atoms, n_features = dictionary.shape
+    if n_features not in (n_pixels, 3 * n_pixels):
+        raise ValueError(
+            f"patch_size {patch_size} needs atoms of {n_pixels} numbers, or {3 * n_pixels} in colour; these "
+            f"have {n_features}"
+        )
+    n_channels = n_features // n_pixels
     if columns is None:
         columns = math.ceil(math.sqrt(n_atoms * height / width))
     columns = min(checks.positive_integer("columns", columns), n_atoms)

@@ -179,8 +179,8 @@ class TwoPhaseLearner(Described):
         history = self.history
         if not len(history["n_samples"]):
             raise ValueError(
-                f"the history has an entry for every 1,000 samples, there were {self.n_samples}: learn "
-                "from more (max_iter)"
+                f"the history has an entry for every {RECORD_EVERY:,} samples; there were "
+                f"{self.n_samples:,}: learn from at least {RECORD_EVERY:,} in all (raise max_iter)"
             )
         return history["n_samples"], history[quantity]
 

@@ -284,7 +284,7 @@ class PaperSteps:
             share_of_batch = min(1.0, n_signals / min(FOLLOWING, conditions.n_samples + n_signals))
             cost = (codes.mean(axis=0) * conditions.penalty).mean()
             statistics.mean_cost += share_of_batch * (cost - statistics.mean_cost)
-            decay = statistics.mean_cost * conditions.thresholds.mean()
+            decay = float(statistics.mean_cost * conditions.thresholds.mean())
         else:
             decay = self.decay * energy
         return BatchSteps(

@@ -17,7 +17,7 @@ from numba import njit
 from numba.core import event
 from numba.core.caching import FunctionCache
 from numba.core.serialize import dumps
-from numba.extending import overload
+from numba.extending import overload, register_jitable
 
 from snn._kernels.compile_notice import NOTICE
 
@@ -59,6 +59,15 @@ def merged(function: Callable) -> Callable:
 def inlined(function: Callable) -> Callable:
     """As `uncounted`, for what runs once a spike: no call is left of it."""
     return compiled(function, forceinline=True, _nrt=False)
+
+
+def callable_in_kernels(function: Callable) -> Callable:
+    """Leave a function to Python as it is, and let kernels call it too: what makes a record.
+
+    Numba makes the record that a compiled function returns by calling Python, without looking for errors.
+    A Ctrl-C in that moment would end the process.
+    """
+    return register_jitable(function)
 
 
 def resolved_by_record(operation: Callable) -> Callable:

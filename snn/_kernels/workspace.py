@@ -100,12 +100,22 @@ def new_memory(form, n_neurons, settings):
     """Return memory for networks of so many neurons; the system provides what is touched of it."""
     floats, integers, flags, rows = _sizes(n_neurons, settings)
     return Memory(
-        np.empty(floats) if floats < LARGE else _allocate(floats),
+        new_floats(floats),
         np.empty(integers, dtype=np.int64),
         np.empty(flags, dtype=np.bool_),
         np.empty(3, dtype=np.int64),
-        np.empty(rows) if rows < LARGE else _allocate(rows),
+        new_floats(rows),
     )
+
+
+def new_floats(size):
+    """Return so many floats of memory; the system provides what is touched of it."""
+    return np.empty(size) if size < LARGE else _allocate(size)
+
+
+def new_integers(size):
+    """Return so many integers of memory, as `new_floats` does."""
+    return new_floats(size).view(np.int64)
 
 
 @lru_cache(maxsize=64)

@@ -8,7 +8,7 @@ import numpy as np
 
 from snn import checks
 from snn.extras import require
-from snn.result import SpikeTrain
+from snn.result import SpikeTrain, require_record
 
 if TYPE_CHECKING:
     import nir
@@ -34,7 +34,7 @@ def to_event_data(spikes: SpikeTrain) -> nir.EventData:
     TypeError, ValueError
         If these are not spikes, or their record does not start at time 0.
     """
-    checks.instance_of("spikes", spikes, SpikeTrain)
+    require_record(spikes)
     if spikes.start != 0.0:
         raise ValueError(
             f"spikes must be recorded from time 0 on, since EventData has no start; got {spikes.start}: make "

@@ -19,7 +19,7 @@ from snn.exchange.nir_signals import IncomingCurrents, Wire, expanded, inflow, r
 from snn.extras import require
 from snn.html import Described, number
 from snn.network import SpikingNetwork
-from snn.result import SpikeTrain
+from snn.result import SpikeTrain, require_record
 from snn.weights import Block, BlockWeights, StencilWeights
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ class ImportedNetwork(Described):
         TypeError, ValueError
             If these are not spikes of so many neurons from time 0 on.
         """
-        checks.instance_of("spikes", spikes, SpikeTrain)
+        require_record(spikes)
         if spikes.n_neurons != self.network.n_neurons:
             raise ValueError(
                 f"spikes must be of {self.network.n_neurons} neurons; got those of {spikes.n_neurons}"

@@ -104,7 +104,7 @@ class Weights(Described, ABC):
 
     def stored_facts(self) -> dict[str, str]:
         """Return how the weights are stored, for descriptions of them and of their network."""
-        return {"targets of a spike": number(self.work_per_spike, digits=4), "memory": memory(self.n_bytes)}
+        return {"work per spike": number(self.work_per_spike, digits=4), "memory": memory(self.n_bytes)}
 
     def _facts(self) -> dict[str, str]:
         return {"neurons": number(self.shape[0]), **self.stored_facts()}

@@ -27,7 +27,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from snn._kernels.compiling import compiled, uncounted
+from snn._kernels.compiling import callable_in_kernels, compiled, uncounted
 from solvers._kernels.factor import (
     Terms,
     enlarged,
@@ -72,7 +72,7 @@ class Scratch(NamedTuple):
     excesses: np.ndarray
 
 
-@compiled
+@callable_in_kernels
 def new_scratch(n_atoms):
     return Scratch(
         np.empty(n_atoms), np.zeros(n_atoms, np.bool_), np.empty(n_atoms, np.int64), np.empty(n_atoms),

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from snn._kernels.compiling import compiled, inlined, uncounted
+from snn._kernels.compiling import callable_in_kernels, inlined, uncounted
 from solvers._kernels.dots import dot
 
 # Least share of an atom's squared norm that must remain after projection on the atoms in S.  Below it the
@@ -56,7 +56,7 @@ class WorkingSet(NamedTuple):
     n_multiply_adds: np.ndarray
 
 
-@compiled
+@callable_in_kernels
 def new_working_set(capacity):
     return WorkingSet(
         np.empty(capacity, np.int64), np.empty(capacity), np.empty(capacity), np.empty(capacity),
@@ -66,7 +66,7 @@ def new_working_set(capacity):
     )  # fmt: skip
 
 
-@compiled
+@callable_in_kernels
 def enlarged(work, n_members, size, capacity):
     """Return a copy of a working set with room for `capacity` members."""
     new = new_working_set(capacity)

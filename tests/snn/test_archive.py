@@ -1,6 +1,7 @@
 """Files of named arrays: what is read is what was written, or nothing is."""
 
 import io
+import tracemalloc
 import zipfile
 
 import numpy as np
@@ -93,6 +94,30 @@ def test_a_header_that_lies_is_refused(path, shape):
     write(path, {**entries, "first.npy": header_of(entries["first.npy"], shape)}, b"")
     with pytest.raises(ValueError, match=r"path must name a saved thing; got '.*' \(.*\)$"):
         load(path)
+
+
+def test_a_bit_that_flipped_in_an_array_is_refused(path):
+    """The comment has the checksums that `zipfile` was told, and they are compared with what is read."""
+    whole = path.read_bytes()
+    number = ENTRIES["first"].tobytes()
+    assert whole.count(number) == 1
+    path.write_bytes(whole.replace(number, number[:-1] + b"\x41"))
+    with pytest.raises(ValueError, match="Bad CRC-32"):
+        load(path, "first")
+
+
+@pytest.mark.parametrize("save", [save_archive, lambda path, entries: np.savez_compressed(path, **entries)])
+def test_an_array_is_in_memory_once(path, save):
+    values = np.random.default_rng(0).random(2**20)
+    save(path, {"values": values})
+    tracemalloc.start()
+    try:
+        loaded = load(path, "values")["values"]
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    np.testing.assert_array_equal(loaded, values)
+    assert peak < 1.25 * values.nbytes
 
 
 def test_an_entry_that_is_no_array_is_refused(path):

@@ -16,6 +16,8 @@ from snn import (
     SimulationResult,
     SpikeTrain,
     SpikingNetwork,
+    checks,
+    explain,
     plotting,
     rates,
     simulate,
@@ -140,7 +142,7 @@ CASES = [
     (lambda: train(neurons=[0]), ValueError, "times and neurons must be 1-D, of one length; got shapes (2,) and (1,)"),
     (lambda: train(stop=-1.0), ValueError, "stop must not be before start; got -1.0 and 0.0"),
     (lambda: train(n_neurons=0), ValueError, "n_neurons must be positive; got 0"),
-    (lambda: rates.spike_rate(RESULT), TypeError, "spikes must be a SpikeTrain; got SimulationResult"),
+    (lambda: rates.spike_rate(RESULT), TypeError, "spikes must be a SpikeTrain; got SimulationResult: pass run.spikes"),
     (lambda: rates.spike_rate(SPIKES, start=5.0, stop=5.0), ValueError, "start and stop must be an interval in [0.0, 10.0]; got 5.0 and 5.0"),
     (lambda: rates.spike_rate(SPIKES, stop=11.0), ValueError, "start and stop must be an interval in [0.0, 10.0]; got 0.0 and 11.0"),
     (lambda: rates.rate_curve(SPIKES, [0.0, 1.0]), ValueError, "times must not decrease and lie in (0.0, 10.0]; got 0.0 to 1.0"),
@@ -152,7 +154,10 @@ CASES = [
     (lambda: traces.membrane_potential(NETWORK, train(n_neurons=3), [1.0]), ValueError, "spikes are of 3 neurons but the network has 2"),
     (lambda: traces.average_soma_current(NETWORK, SPIKES, [0.0]), ValueError, "times must lie after the start of the record, 0.0; got 0.0"),
     # -- plots --
-    (lambda: plotting.raster(RESULT), TypeError, "spikes must be a SpikeTrain; got SimulationResult"),
+    (lambda: plotting.raster(RESULT), TypeError, "spikes must be a SpikeTrain; got SimulationResult: pass run.spikes"),
+    (lambda: plotting.raster(simulate(NETWORK, 1.0)), TypeError, "spikes must be a SpikeTrain; got SimulationResult: pass run.spikes, of a run with record_spikes=True"),
+    (lambda: explain(NETWORK, RESULT, 1), TypeError, "spikes must be a SpikeTrain; got SimulationResult: pass run.spikes"),
+    (lambda: plotting.operations(RESULT), TypeError, "counts must be an OperationCounts; got SimulationResult: pass its operations"),
     (lambda: plotting.raster(SPIKES, neurons=[2]), ValueError, "neurons must lie in [0, 2); got 2 to 2"),
     (lambda: plotting.raster(SPIKES, neurons=[0.5]), TypeError, "neurons must be a non-empty list of integers"),
     (lambda: plotting.potentials(NETWORK, SPIKES, neurons=[]), TypeError, "neurons must be a non-empty list of integers; got []"),
@@ -209,3 +214,21 @@ def test_networks_and_results_cannot_be_written():
     with pytest.raises(AttributeError, match="cannot assign"):
         RESULT.duration = 1.0
     assert isinstance(RESULT, SimulationResult)
+
+
+@pytest.mark.parametrize(
+    ("noun", "expected"),
+    [
+        ("Axes", "an Axes"),
+        ("EventData", "an EventData"),
+        ("int", "an int"),
+        ("ndarray", "an ndarray"),
+        ("LCARun", "an LCARun"),
+        ("UsageSteps", "a UsageSteps"),
+        ("LassoProblem", "a LassoProblem"),
+        ("str", "a str"),
+        ("NetworkState", "a NetworkState"),
+    ],
+)
+def test_articles_are_those_of_the_sound(noun, expected):
+    assert checks.a_or_an(noun) == expected

@@ -164,7 +164,11 @@ def test_bad_input():
     explain(network, later, 0, state=run.state)
     cases = [
         (lambda: explain(None, spikes, 0), TypeError, "network must be a SpikingNetwork; got NoneType"),
-        (lambda: explain(network, None, 0), TypeError, "spikes must be a SpikeTrain; got NoneType"),
+        (
+            lambda: explain(network, None, 0),
+            TypeError,
+            "spikes must be a SpikeTrain; got None: run the network with record_spikes=True",
+        ),
         (lambda: explain(network, spikes, 1.0), TypeError, "k must be an integer; got float"),
         (lambda: explain(network, spikes, 99), ValueError, "k must be the index of one of the"),
         (lambda: explain(network, later, 0), ValueError, "pass the state that the run started from"),

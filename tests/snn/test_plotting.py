@@ -1,5 +1,6 @@
 """Pictures: drawn where asked, with as many artists as there are things to show."""
 
+import pickle
 import subprocess
 import sys
 from functools import partial
@@ -8,7 +9,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 
-from snn import SpikeTrain, explain, plotting, simulate
+from snn import SpikeTrain, SpikingNetwork, explain, plotting, simulate
 from tests.reference.networks import golden_network
 
 
@@ -39,6 +40,32 @@ def test_raster_of_some_neurons_in_their_own_order(ax, spikes):
     np.testing.assert_array_equal(offsets[offsets[:, 1] == 0, 0], spikes.of(2))
     np.testing.assert_array_equal(offsets[offsets[:, 1] == 1, 0], spikes.of(0))
     assert [label.get_text() for label in ax.get_yticklabels()] == ["2", "0"]
+
+
+@pytest.mark.parametrize("is_recorded", [True, False], ids=["raster", "rates"])
+def test_many_chosen_neurons_are_named_by_their_indices(ax, is_recorded):
+    chosen = np.random.default_rng(0).permutation(200)[:50]
+    network = SpikingNetwork(np.zeros((200, 200)), np.linspace(0.5, 2.0, 200))
+    run = simulate(network, 20.0, record_spikes=is_recorded)
+    run.plot(neurons=chosen, ax=ax)
+    ax.figure.canvas.draw()
+    axis = ax.yaxis if is_recorded else ax.xaxis
+    named = {}
+    for tick, label in zip(axis.get_ticklocs(), axis.get_ticklabels(), strict=True):
+        if 0 <= tick < 50:
+            named[int(tick)] = int(label.get_text())
+        else:
+            assert label.get_text() == ""
+    assert len(named) >= 5
+    for row, neuron in named.items():
+        assert neuron == chosen[row]
+        offsets = np.asarray(ax.collections[-1].get_offsets())
+        if is_recorded:
+            np.testing.assert_array_equal(offsets[offsets[:, 1] == row, 0], run.spikes.of(neuron))
+        else:
+            heights = offsets[offsets[:, 0] == row, 1]
+            np.testing.assert_array_equal(heights, run.spike_rate[neuron] if len(heights) else [])
+    assert pickle.dumps(ax.figure)  # copies are drawn elsewhere
 
 
 def test_without_recorded_spikes_the_option_is_named():

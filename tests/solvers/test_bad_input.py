@@ -505,7 +505,7 @@ CASES = [
         "records must have the key 'n_signals'; got ['method']",
     ),
     (lambda: plot_comparison([]), ValueError, "records must not be empty"),
-    (lambda: plot_comparison([RECORD], ax="here"), TypeError, "ax must be a Axes; got str"),
+    (lambda: plot_comparison([RECORD], ax="here"), TypeError, "ax must be an Axes; got str"),
 ]
 
 # What every solver takes.

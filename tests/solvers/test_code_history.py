@@ -106,6 +106,14 @@ def test_spikes_of_every_stage_are_those_of_a_plain_simulator():
         np.testing.assert_allclose(stage.spikes.times, plain.times, rtol=0, atol=1e-8)
 
 
+def test_a_stage_says_what_it_is_in_one_line():
+    stage = code_history(PROBLEMS["signed"], 2, tol=1e-4).stages[-1]
+    n_used, n_atoms = np.count_nonzero(stage.offset), len(stage.offset)
+    assert f"; spikes: {len(stage.spikes)}; offset: {n_used} of {n_atoms} atoms; " in repr(stage)
+    assert "\n" not in repr(stage)
+    assert "array" not in repr(stage)
+
+
 def test_rates_are_counts_by_time_and_stages_add_to_their_offsets():
     problem = PROBLEMS["signed"]
     history = code_history(problem, 2, tol=1e-4)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from sklearn.exceptions import ConvergenceWarning
 
-from solvers import LassoProblem, compare, comparison_table, plot_comparison, solve_fista
+from solvers import Comparison, LassoProblem, compare, comparison_table, plot_comparison, solve_fista
 from solvers.compare import COLUMNS, METHODS
 from tests.reference.problems import random_problem
 
@@ -122,6 +122,31 @@ def test_table_is_markdown_with_aligned_columns():
     ]
     assert set(rule) == set("|:- ")
     assert second.startswith("| coordinate_descent |")
+
+
+@pytest.mark.parametrize(
+    "extra", [{"method": "mine"}, {}, {"method": "mine", "n_steps": 1.5, "multiply_adds": 3, "bound": []}, 3]
+)
+def test_whatever_was_appended_is_shown(extra):
+    records = compare(random_problem(n_signals=1), ["fista"])
+    known = str(records).splitlines()[2]
+    records.append(extra)
+    assert "fista" in repr(records)
+    *_, first, last = str(records).splitlines()
+    assert [cell.strip() for cell in first.split("|")] == [cell.strip() for cell in known.split("|")]
+    cells = [cell.strip() for cell in last.strip("| ").split("|")]
+    assert cells[0] == (extra["method"] if isinstance(extra, dict) and extra else "-")
+    assert cells[-1] == "-"
+    assert records._repr_html_().count("<tr>") == 3
+
+
+def test_an_empty_comparison_is_a_table_without_rows():
+    empty = Comparison()
+    assert repr(empty) == "<Comparison>"
+    assert len(str(empty).splitlines()) == 2
+    assert "method" in empty._repr_html_()
+    with pytest.raises(ValueError, match="records must not be empty"):
+        empty.plot()
 
 
 def test_plot_has_a_point_for_each_record():

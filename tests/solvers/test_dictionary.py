@@ -1,10 +1,12 @@
 """Dictionaries of both forms say the same products as their arrays."""
 
+from abc import update_abstractmethods
+
 import numpy as np
 import pytest
 from scipy import sparse
 
-from solvers import ConvolutionalDictionary
+from solvers import ConvolutionalDictionary, LassoProblem, solve_fista
 from solvers.dense_dictionary import DenseDictionary, dictionary_of
 from solvers.dictionary import Dictionary
 
@@ -80,3 +82,36 @@ def test_what_the_caller_passed_is_kept():
         convolutional.checked_gram(np.eye(3))
     with pytest.raises(TypeError, match="problem must have an array of atoms"):
         convolutional.gram()
+
+
+class FlippedDictionary(Dictionary):
+    """A form of a user's own: what `Dictionary` requires, and no more."""
+
+    def __init__(self, array):
+        self._held = DenseDictionary(-array)
+
+
+def _passed_on(name):
+    if isinstance(getattr(Dictionary, name), property):
+        return property(lambda self: getattr(self._held, name))
+    return lambda self, *args, **kwargs: getattr(self._held, name)(*args, **kwargs)
+
+
+# Whatever is abstract, now or later.
+for _name in Dictionary.__abstractmethods__:
+    setattr(FlippedDictionary, _name, _passed_on(_name))
+update_abstractmethods(FlippedDictionary)
+
+
+def test_a_form_of_a_user_needs_nothing_but_what_is_abstract():
+    rng = np.random.default_rng(5)
+    array = rng.standard_normal((20, 16))
+    signals = rng.standard_normal((3, 16))
+    problem = LassoProblem(FlippedDictionary(array), signals, 0.3)
+    assert repr(problem.atoms) == "<FlippedDictionary; atoms: 20; features: 16>"
+    assert "atoms: 20; features: 16" in repr(problem)
+    assert "<table" in problem._repr_html_()
+    result = solve_fista(problem, tol=1e-6)
+    expected = solve_fista(LassoProblem(-array, signals, 0.3), tol=1e-6)
+    np.testing.assert_allclose(result.codes, expected.codes, atol=1e-9)
+    assert "converged: 3 of 3 signals" in repr(result)

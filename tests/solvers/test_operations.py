@@ -1,10 +1,12 @@
 """Operations of solvers: by hand on small problems, by plain twins on others."""
 
+import re
+
 import numpy as np
 import pytest
 from scipy import sparse
 
-from snn import OperationCounts, simulate
+from snn import OperationCounts, energy_estimate, simulate
 from solvers import (
     ConvolutionalDictionary,
     LassoProblem,
@@ -361,7 +363,7 @@ def test_parts_are_added_up():
     assert ledger.without("certificate").multiply_adds == 20
     assert ledger.counts("network", "polish").spikes == 3
     assert repr(ledger) == (
-        "<OperationLedger; counts: exact; network: 3 spikes, 20 multiply-adds; certificate: 1 multiply-adds>"
+        "<OperationLedger; counts: exact; network: 3 spikes, 20 multiply-adds; certificate: 1 multiply-add>"
     )
 
 
@@ -377,6 +379,23 @@ def test_parts_are_added_up():
 def test_unknown_names(message, make):
     with pytest.raises(ValueError, match=message):
         make()
+
+
+def test_a_part_that_is_not_there_is_named_with_those_that_are():
+    ledger = OperationLedger({"certificate": OperationCounts(), "network": OperationCounts()})
+    with pytest.raises(KeyError, match="parts are 'network', 'certificate'; got 'networks'"):
+        ledger["networks"]
+    assert "networks" not in ledger
+    assert ledger.get("networks") is None
+    with pytest.raises(KeyError, match="parts are none; got 'network'"):
+        OperationLedger({})["network"]
+
+
+def test_an_energy_is_that_of_one_part():
+    ledger = OperationLedger({"drive": OperationCounts(), "network": OperationCounts()})
+    sentence = "counts must be an OperationCounts; got OperationLedger: pass one part, such as ledger"
+    with pytest.raises(TypeError, match=re.escape(f'{sentence}["network"]')):
+        energy_estimate(ledger)
 
 
 def test_compare_shows_operations_and_bounds():

@@ -115,7 +115,11 @@ def test_convolutional_dictionaries_are_prepared_too():
     ("signals", "error", "message"),
     [
         ("text", TypeError, "signals must be an array of real numbers"),
-        (np.ones(4), ValueError, r"signals must be 2-D, \(n_signals, n_features\); got shape \(4,\)"),
+        (
+            np.ones(4),
+            ValueError,
+            r"signals must be 2-D, .*; for one signal pass signal\[np.newaxis\]; got shape \(4,\)",
+        ),
         (np.ones((1, 3)), ValueError, "dictionary has 4 features but signals have 3"),
         ([[np.nan, 0.0, 0.0, 0.0]], ValueError, r"signals must be finite; got nan at \[0, 0\]"),
         (np.full((1, 4), 1e200), ValueError, "signals must have rows of squared norm between"),

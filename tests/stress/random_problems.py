@@ -483,7 +483,7 @@ class Summary:
         return (
             f"{self.problems:,} problems: {total['solved']:,} solved, {total['refused']:,} refused, "
             f"{len(self.failures)} failed; {total['converged']:,} codes converged, the worst at "
-            f"{10**worst:.3g} of what it may be; {total['not converged']:,} codes honestly not converged"
+            f"{10**worst:.3g} of what it may be; {total['not converged']:,} codes reported as not converged"
         )
 
 

@@ -131,6 +131,11 @@ def networks_section(data: dict) -> str:
     errors = sum(error_of(count) for count in forms.values())
     beyond = errors[10 - LEAST_POWER :].sum()
     free = sum(np.array(count["free errors"]) for count in forms.values())
+    compared = sum(
+        total(forms, name)
+        for name in ("same to the end", "apart after an undecided tie", "apart by rounding")
+    )
+    refused = data["networks"] - compared - len(data["failures"])
     words = (
         f"{data['networks']:,} networks, {total(forms, 'spikes'):,} spikes, "
         f"{errors.sum():,} instants: **{len(data['failures'])} runs wrong**. Half of the instants are known "
@@ -140,7 +145,9 @@ def networks_section(data: dict) -> str:
         f"{int(free[:6].sum()):,} of the {int(free.sum()):,} with spikes have its times within 1e-12 of the "
         "length of the run, as far as they agree; "
         f"{total(forms, 'apart after an undecided tie'):,} part from it after a neuron that may fire or not, "
-        f"{total(forms, 'apart by rounding'):,} after a crossing so flat that rounding moves it.\n"
+        f"{total(forms, 'apart by rounding'):,} after a crossing so flat that rounding moves it; "
+        f"{refused:,} were refused, and so were {total(forms, 'refused') - refused:,} continuations of "
+        "others.\n"
         "Run once more: " + ", ".join(f"{name} {count:,}" for name, count in ways.items()) + "."
     )
     return f"{words}\n\n{networks_rows(forms, 'form')}\n\n{networks_rows(data['regimes'], 'regime')}"
@@ -184,6 +191,10 @@ OUTCOMES = (
     "refused", "loaded as it was", "loaded as the file says", "refused by nir or h5py", "hung", "crashed",
     "other numbers", "bare error",
 )  # fmt: skip
+WRONG = ("hung", "crashed", "other numbers", "bare error")
+"""Outcomes that no file of ours may have."""
+NIR = "network in NIR"
+"""The kind that the packages `nir` and `h5py` read."""
 
 
 def by_outcome(damages: dict[str, dict[str, int]]) -> dict[str, int]:
@@ -192,10 +203,16 @@ def by_outcome(damages: dict[str, dict[str, int]]) -> dict[str, int]:
 
 
 def archives_line(data: dict) -> str:
-    ours = [name for name in data["kinds"] if name != "network in NIR"]
+    ours = [by_outcome(damages) for name, damages in data["kinds"].items() if name != NIR]
+    of_nir = by_outcome(data["kinds"][NIR])
+    wrong = sum(outcomes[name] for outcomes in ours for name in WRONG)
+    hung = f"{of_nir['hung']:,} hung in h5py"
+    crashed = f", {of_nir['crashed']:,} crashed there" if of_nir["crashed"] else ""
+    files = f"{data['files']:,} files"
     return (
-        f"{data['files']:,} files of each of {len(ours)} kinds, and of NIR: {len(data['failures'])} with "
-        "other numbers, a crash, a hang or another error"
+        f"{files} of each of {len(ours)} kinds: {wrong:,} with other numbers, a crash, a hang or another "
+        f"error; {files} of NIR: {of_nir['other numbers']:,} with other numbers, "
+        f"{hung}{crashed}"
     )
 
 
@@ -207,7 +224,7 @@ def archives_section(data: dict) -> str:
     kinds = table(["kind", *OUTCOMES], rows)
     merged: dict[str, dict[str, int]] = {}
     for name, damages in data["kinds"].items():
-        if name == "network in NIR":
+        if name == NIR:
             continue
         for damage, counts in damages.items():
             into = merged.setdefault(damage, {})

@@ -20,7 +20,8 @@ def problems_line(results: dict[str, Any]) -> str:
     worst = max(counts[WORST] for counts in methods)
     return (
         f"{results['problems']:,} problems: {len(results['failures'])} failures; {converged:,} codes "
-        f"converged, the worst gap at {_below(worst)} of what it may be; {not_converged:,} honestly not"
+        f"converged, the worst gap at {_below(worst)} of what it may be; {not_converged:,} reported as "
+        "not converged"
     )
 
 

@@ -50,8 +50,9 @@ ax.legend(fontsize="small")
 plt.show()
 
 # %%
-# The network takes a third to an eighth of the operations of FISTA, and additions
-# instead of multiply-adds.  Reading a code out of the spikes, and knowing how good it
-# is, costs about half as much again, or more, in a processor beside the chip.  The
-# active-set method, which is optimal at any accuracy, takes the fewest from a gap of 2
-# % on.  What is counted, and an estimate of energies: :doc:`/operations`.
+# In these coherent waves the network takes a third to an eighth of the operations of
+# FISTA, and additions instead of multiply-adds.  Reading a code out of the spikes, and
+# knowing how good it is, costs about half as much again, or more, in a processor beside
+# the chip.  The active-set method, which is optimal at any accuracy, takes the fewest
+# from a gap of 2 % on.  What is counted, and an estimate of energies:
+# :doc:`/operations`.

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from snn._kernels.compiling import compiled
+from snn._kernels.workspace import new_floats, new_integers
 
 LEAST_EVENTS_PER_EPOCH = 256
 """An epoch has up to this many spikes, or a quarter of the neurons if that is more."""
@@ -88,17 +88,16 @@ def overshoot(n_neurons, settings):
     return settings.events_per_epoch + n_neurons
 
 
-@compiled
 def new_grid(stencil, n_neurons, settings):
     """Allocate what is stored of positions and candidates, once a run."""
     n_channels = stencil.n_channels
     n_positions = stencil.n_rows * stencil.n_columns
     block_size = max(8, math.ceil(math.sqrt(n_positions)))
-    times = np.empty(n_positions)
-    excess = np.empty(n_neurons)
+    times = new_floats(n_positions)
+    excess = new_floats(n_neurons)
     # Room for each neuron, most of it never touched: the k-th groups of all positions are neighbours.
-    candidates = np.empty((n_channels + LANES - 1) // LANES * n_positions * GROUP)
-    limit = np.empty(1)
+    candidates = new_floats((n_channels + LANES - 1) // LANES * n_positions * GROUP)
+    limit = new_floats(1)
     n_reached = (2 * stencil.reach_rows + 1) * (2 * stencil.reach_columns + 1)
     return Grid(
         values=stencil.values,
@@ -111,25 +110,25 @@ def new_grid(stencil, n_neurons, settings):
         reach_columns=stencil.reach_columns,
         excess=excess,
         excess_bits=excess.view(np.int64),
-        length=np.empty(n_positions),
-        end=np.empty(n_positions),
-        end_fade=np.empty(n_positions),
-        n_spikes=np.empty(n_positions, dtype=np.int64),
-        n_touched=np.empty(n_positions, dtype=np.int64),
-        n_candidates=np.empty(n_positions, dtype=np.int64),
-        n_logged=np.empty(n_positions, dtype=np.int64),
+        length=new_floats(n_positions),
+        end=new_floats(n_positions),
+        end_fade=new_floats(n_positions),
+        n_spikes=new_integers(n_positions),
+        n_touched=new_integers(n_positions),
+        n_candidates=new_integers(n_positions),
+        n_logged=new_integers(n_positions),
         times=times,
         time_bits=times.view(np.int64),
-        block_bits=np.empty((n_positions + block_size - 1) // block_size, dtype=np.int64),
+        block_bits=new_integers((n_positions + block_size - 1) // block_size),
         block_size=block_size,
-        logged_offsets=np.empty(n_positions * MOST_LOGGED, dtype=np.int64),
-        logged_growths=np.empty(n_positions * MOST_LOGGED),
+        logged_offsets=new_integers(n_positions * MOST_LOGGED),
+        logged_growths=new_floats(n_positions * MOST_LOGGED),
         candidates=candidates,
         candidate_bits=candidates.view(np.int64),
-        reached=np.empty(n_reached, dtype=np.int64),
-        reached_offsets=np.empty(n_reached, dtype=np.int64),
-        tied_neurons=np.empty(n_neurons, dtype=np.int64),
-        tied_candidates=np.empty(n_neurons, dtype=np.int64),
+        reached=new_integers(n_reached),
+        reached_offsets=new_integers(n_reached),
+        tied_neurons=new_integers(n_neurons),
+        tied_candidates=new_integers(n_neurons),
         limit=limit,
         limit_bits=limit.view(np.int64),
     )

@@ -89,7 +89,12 @@ def test_mosaic_is_about_square_and_uses_the_current_axes():
         (lambda: overcomplete_dct("8", 4), TypeError, "patch_size must be an integer; got str"),
         (lambda: overcomplete_dct((1, 2), 4), ValueError, r"sides of at least 2 for 4 different"),
         (lambda: overcomplete_dct((2, 3), 16), ValueError, r"at least 3 for 16 different .* got \(2, 3\)"),
-        (lambda: plot_atoms(np.ones((3, 5)), 2), ValueError, r"dictionary must have shape \(any, 4\)"),
+        (
+            lambda: plot_atoms(np.ones((3, 64)), 7),
+            ValueError,
+            "patch_size 7 needs atoms of 49 numbers, or 147 in colour; these have 64",
+        ),
+        (lambda: plot_atoms(np.ones((3, 2, 2)), 2), ValueError, "dictionary must be 2-D"),
         (lambda: plot_atoms(np.ones((3, 4)), 2, columns=0), ValueError, "columns must be positive; got 0"),
         (lambda: plot_atoms([["a"] * 4], 2), TypeError, "dictionary must be an array of real numbers"),
     ],

@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 
-from dictlearn import overcomplete_dct
+from dictlearn import as_pixels, overcomplete_dct
 from dictlearn.images import denoising
 from dictlearn.images.channels import split_channels
 from dictlearn.images.denoising import denoise
 from dictlearn.images.patches import extract_patches, reconstruct_from_patches, remove_mean
 from examples._common import photograph, signal_to_noise
-from solvers import LassoProblem, solve_fista
+from solvers import IllPosedWarning, LassoProblem, solve_fista
 
 DCT = overcomplete_dct(4, 16)
 NOISE = 25 / 255
@@ -75,7 +75,7 @@ def test_default_penalty_is_the_universal_threshold():
 def test_noise_in_channels_has_the_moments_of_the_default_penalty():
     rng = np.random.default_rng(0)
     atoms = rng.uniform(size=(3, 8))
-    penalty = denoise(np.eye(5), atoms, patch_size=2, noise_level=1.0).penalty
+    penalty = denoise(20.0 * np.eye(5), atoms, patch_size=2, noise_level=1.0).penalty
     drive = split_channels(rng.normal(size=(200_000, 4))) @ atoms.T
     expected = drive.mean(axis=0) + np.sqrt(2.0 * np.log(3.0)) * drive.std(axis=0)
     # 200,000 samples: mean and deviation are known to a few times 1/450 of the deviation.
@@ -131,6 +131,29 @@ def test_flat_images_come_back():
     assert result.relative_gap == 0.0
 
 
+def test_integers_have_the_noise_of_their_unit(noisy):
+    pixels = np.clip(255.0 * noisy[1], 0.0, 255.0).round().astype(np.uint8)
+    sentence = (
+        r"noise_level must be at least 0.29, the error of rounding, for integers; got 0.1, and image has "
+        r"integers from \d+ to \d+: pass as_pixels\(image\), or noise_level in that unit$"
+    )
+    with pytest.raises(ValueError, match=sentence):
+        denoise(pixels, DCT, patch_size=4, noise_level=0.1)
+    as_integers = denoise(pixels, DCT, patch_size=4, noise_level=25.0)
+    as_floats = denoise(as_pixels(pixels), DCT, patch_size=4, noise_level=NOISE)
+    np.testing.assert_allclose(as_integers.image / 255.0, as_floats.image, rtol=1e-9)
+
+
+def test_a_level_in_another_unit_that_leaves_no_atom_is_said(noisy):
+    with pytest.warns(
+        IllPosedWarning,
+        match=r"no patch has an atom.*: noise_level is 25, and image has values from .*; both must be in one",
+    ):
+        denoise(noisy[1], DCT, patch_size=4, noise_level=25)
+    with pytest.warns(IllPosedWarning, match="no patch has an atom.*: penalty is 50, and image"):
+        denoise(noisy[1], DCT, patch_size=4, penalty=50.0)
+
+
 def test_any_real_type_and_order(tmp_path, noisy):
     image = np.asfortranarray(noisy[1][:12, :13], dtype=np.float32)
     dictionary = np.asfortranarray(DCT)
@@ -151,6 +174,11 @@ IMAGE = np.zeros((10, 12))
     ("changed", "error", "sentence"),
     [
         ({"image": IMAGE[0]}, ValueError, r"image must be 2-D"),
+        (
+            {"image": np.zeros((10, 12, 3))},
+            ValueError,
+            r"image must be 2-D, \(height, width\); got shape \(10, 12, 3\): one call for each channel$",
+        ),
         ({"image": IMAGE + np.nan}, ValueError, "image must be finite"),
         ({"dictionary": DCT[:, :15]}, ValueError, "16 features, one a pixel, or 32, two channels; got 15"),
         (

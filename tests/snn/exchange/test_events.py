@@ -81,7 +81,7 @@ def events(**changes):
 @pytest.mark.parametrize(
     ("make", "error", "message"),
     [
-        (lambda: "spikes", TypeError, "data must be a EventData; got str"),
+        (lambda: "spikes", TypeError, "data must be an EventData; got str"),
         (
             lambda: nir.TimeGriddedData(np.zeros((1, 2, 3), bool), 0.1),
             TypeError,
