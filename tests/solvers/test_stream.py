@@ -6,12 +6,14 @@ import numpy as np
 import pytest
 from scipy import sparse
 
+from snn import NetworkState, simulate
 from solvers import (
     ConvolutionalDictionary,
     ElasticNet,
     LassoProblem,
     SparseCodingStream,
     Status,
+    lasso_network,
     solve_active_set,
     solve_spiking,
 )
@@ -233,6 +235,18 @@ def test_no_signal_takes_more_spikes_than_it_may(max_spikes):
 
 
 @either_sign
+@pytest.mark.parametrize("max_spikes", [3, 9])
+def test_a_frame_with_few_spikes_ends_at_the_last_of_them(max_spikes):
+    dictionary, frames = moving_frames(1)
+    result = SparseCodingStream(dictionary, PENALTY).code(frames[0], tol=1e-9, max_spikes=max_spikes)
+    network = lasso_network(LassoProblem(dictionary, frames[0], PENALTY), scale=float(result.scale[0]))
+    half = NetworkState(
+        membrane_potential=0.5 * network.firing_threshold, synaptic_current=np.zeros(network.n_neurons)
+    )
+    spikes = simulate(network, 12.0, state=half, record_spikes=True).spikes
+    np.testing.assert_allclose(result.duration, spikes.times[max_spikes - 1], rtol=1e-9)
+
+
 @pytest.mark.parametrize("deadline", [{"max_spikes": 3}, {"max_seconds": 1e-9}, {"max_duration": 0.5}])
 def test_at_a_deadline_no_code_is_worse_than_zero_or_than_that_of_the_frame_before(positive, deadline):
     dictionary, frames = moving_frames(n_signals=3, positive=positive)
