@@ -5,6 +5,7 @@ import time
 import numpy as np
 import pytest
 from scipy import sparse
+from sklearn.exceptions import ConvergenceWarning
 
 from snn import NetworkState, simulate
 from solvers import (
@@ -239,7 +240,10 @@ def test_no_signal_takes_more_spikes_than_it_may(max_spikes):
 def test_a_frame_with_few_spikes_ends_at_the_last_of_them(max_spikes):
     dictionary, frames = moving_frames(1)
     result = SparseCodingStream(dictionary, PENALTY).code(frames[0], tol=1e-9, max_spikes=max_spikes)
-    network = lasso_network(LassoProblem(dictionary, frames[0], PENALTY), scale=float(result.scale[0]))
+    problem = LassoProblem(dictionary, frames[0], PENALTY)
+    with pytest.warns(ConvergenceWarning):
+        scale = solve_spiking(problem, tol=1e-9, max_duration=12.0).scale
+    network = lasso_network(problem, scale=float(scale[0]))
     half = NetworkState(
         membrane_potential=0.5 * network.firing_threshold, synaptic_current=np.zeros(network.n_neurons)
     )
