@@ -349,10 +349,8 @@ class _RecordedCodes(RefinedCodes):
 
     def advance(self, *, max_spikes: int | None = None) -> None:
         stage = int(self.n_stages[0]), self.offset[0].copy(), float(self.scale[0])
-        time = float(self.next_look[0])
         super().advance(max_spikes=max_spikes)
-        if self.is_lost[0]:
-            time = float(self.run.time[0])
+        time = float(self.look_times[0])
         self.looks.append(_Look(*stage, time, self.last_spikes, self.codes[0].copy()))
 
 

@@ -67,6 +67,8 @@ class RefinedCodes:
         What the network of this stage does not code.
     last_spikes : tuple of ndarray
         What the run returned at the last `advance`: times since the stage began and neurons, of all signals.
+    look_times : ndarray, shape (n_signals,)
+        When the network of each signal was looked at last, since its stage began.
     active : ndarray of int
         Signals that are not done.
     run : EventDrivenRun, ClockDrivenRun or DigitalRun
@@ -124,6 +126,7 @@ class RefinedCodes:
         self.codes, self.offset = self._codes.best, self._codes.offset
         self._records_spikes = record_spikes
         self.last_spikes: tuple[np.ndarray, ...] = ()
+        self.look_times = np.zeros(n_signals)
         self.active = np.arange(n_signals)
         self._go_on()
 
@@ -148,11 +151,6 @@ class RefinedCodes:
     def scale(self) -> np.ndarray:
         """The value of a code for one unit of spike rate, in the last stage."""
         return np.where(self._looks["scale"] > 0.0, self._looks["scale"], 1.0)
-
-    @property
-    def next_look(self) -> np.ndarray:
-        """When the network of each signal is looked at next, since its stage began."""
-        return self._looks["stop"]
 
     @property
     def gaps(self) -> np.ndarray:
@@ -187,7 +185,7 @@ class RefinedCodes:
         if isinstance(self.run, EventDrivenRun):
             # They are where they were given up, before their looks.
             self._looks["stop"][lost] = self.run.time[lost]
-        times = self._looks["stop"].copy()
+        times = self.look_times = self._looks["stop"].copy()
         self._look_at(self.active[~is_lost], refine=self._refine)
         # No stage brings more there.
         self._look_at(lost, refine=False)
