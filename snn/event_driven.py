@@ -27,9 +27,13 @@ it, but no more than so many: one product of matrices costs little more than one
 LARGEST_GROWN_RATIO = 2.0**46
 """Currents beyond so many firing thresholds leave so few digits that rounding decides which neurons fire."""
 
-LARGEST_BURST = 100_000
-"""Spikes of a neuron at once, and in a synaptic time constant, before a copy is given up: where thresholds
-differ by as many orders of magnitude as atoms of extreme norms make them, one spike can cause 1e10 others."""
+LARGEST_BURST = 10_000_000
+"""Spikes of a copy at once after which it is given up, a second's work or so: where thresholds differ by as
+many orders of magnitude as atoms of extreme norms make them, one spike can cause 1e10 others."""
+BURST_RATE = 10_000
+"""Spikes in a synaptic time constant that do not count as part of a burst."""
+SPIKES_PER_NEURON = 10
+"""More of both for each neuron of the network."""
 
 FIRST_LOOK = 16.0
 """Synaptic time constants within which a next spike is looked for at first, then twice as many, and so on."""
@@ -66,9 +70,10 @@ class EventDrivenRun:
     check_rows : bool, default False
         Refuse weights that are computed on demand and too large beside a threshold, as `SpikingNetwork` does.
     gives_up : bool, default False
-        Where a copy comes out of the range in which rounding does not decide which neurons fire, or a neuron
-        fires `LARGEST_BURST` times, leave the copy there, and go on with the others: see `is_lost`.
-        Otherwise that is an OverflowError, or takes its time.
+        Where a copy fires `LARGEST_BURST` times faster than `BURST_RATE`, or its numbers leave their range,
+        leave it there, and go on with the others: see `is_lost`.  Its own spikes alone decide on that, not
+        those of other copies, nor when a call to the kernel ends.  Otherwise, it is an OverflowError where
+        rounding decides which neurons fire.
     screening : bool, default True
         Let an active set of neurons be integrated spike by spike and the others be screened, where that pays.
         Without, all neurons are integrated: the same spikes to rounding.
@@ -86,7 +91,7 @@ class EventDrivenRun:
     n_emitted : int
         Spikes of all copies in the last call of `advance` or `step`.
     is_lost : ndarray of bool, shape (n_copies,)
-        Copies that were given up, at rest and behind their time; only where the run `gives_up`.
+        Copies that were given up, at the `time` up to which they ran; only where the run `gives_up`.
     """
 
     def __init__(
@@ -131,6 +136,9 @@ class EventDrivenRun:
         self._checks_rows, self._gives_up = check_rows, gives_up
         self.is_lost = np.zeros(shape[0], dtype=np.bool_)
         self._states = run_state.new_states(shape[0])
+        if gives_up:
+            self._states["largest_burst"] = LARGEST_BURST + SPIKES_PER_NEURON * n_neurons
+            self._states["burst_rate"] = BURST_RATE + SPIKES_PER_NEURON * n_neurons
         self.time = self._states["time"]
         weights = network.weights
         self._form = weights.kernel_form()
@@ -276,7 +284,6 @@ class EventDrivenRun:
         spikes = Spikes(np.empty(capacity), np.empty(capacity, dtype=np.int64)) if capacity else NO_SPIKES
         recorded_times, recorded_neurons = [NO_TIMES], [NO_NEURONS]
         position, n_spikes = 0, 0
-        paused: dict[int, tuple[float, np.ndarray]] = {}
         stop_times = np.empty(len(self.time))
         stop_times[:] = time
         with tqdm(total=time, unit="tau", bar_format=BAR_FORMAT) if progress else NO_BAR as bar:
@@ -299,9 +306,10 @@ class EventDrivenRun:
                 n_spikes += n_new
                 if status == run_state.MISSING_ROW:
                     self._compute_rows(active[position])
-                if status == run_state.PAUSED and self._gives_up:
-                    position += self._give_up(active[position], paused)
-                elif status == run_state.PAUSED:
+                if status == run_state.BURST:
+                    self._give_up(active[position])
+                    position += 1
+                elif status == run_state.PAUSED and not self._gives_up:
                     require_range(self.membrane_potential, self.synaptic_current, self._neurons.threshold)
                 if record_spikes:
                     recorded_times.append(spikes.times[:n_new].copy())
@@ -314,25 +322,12 @@ class EventDrivenRun:
             return NO_TIMES, NO_NEURONS
         return np.concatenate(recorded_times), np.concatenate(recorded_neurons)
 
-    def _give_up(self, copy: int, paused: dict[int, tuple[float, np.ndarray]]) -> bool:
-        """Give a copy up if it is out of range or fires without end; return whether it was.
-
-        `paused` has the time and the spikes of each copy where it paused first.
-        """
-        one = slice(copy, copy + 1)
-        potential, current = self.membrane_potential[one], self.synaptic_current[one]
-        is_finite, is_moderate = run_state.in_range(
-            potential, current, self._neurons.threshold, LARGEST_GROWN_RATIO
-        )
-        time, spikes = paused.setdefault(copy, (float(self.time[copy]), self.spike_counts[copy].copy()))
-        n_spikes = int((self.spike_counts[copy] - spikes).max())
-        is_lost = not (
-            is_finite and is_moderate and n_spikes <= LARGEST_BURST * (1.0 + self.time[copy] - time)
-        )
-        if is_lost:
-            self.is_lost[copy] = True
+    def _give_up(self, copy: int) -> None:
+        """Leave a copy where it is, or at rest where its numbers have left their range."""
+        self.is_lost[copy] = True
+        potential, current = self.membrane_potential[copy], self.synaptic_current[copy]
+        if not (np.isfinite(potential).all() and np.isfinite(current).all()):
             potential[:] = current[:] = 0.0
-        return is_lost
 
     def _compute_rows(self, copy: int) -> None:
         """Have the row of weights computed that a copy waits for, and some that it will need soon."""

@@ -334,7 +334,7 @@ def _refined_run(
     recorded = _RecordedCodes(
         problem, network, tol=tol, max_duration=max_duration, refine=refine, record_spikes=True
     )
-    run_until_certified(recorded, BestCodes(problem), tol=tol, max_duration=max_duration)
+    run_until_certified(recorded, BestCodes(problem), tol=tol)
     stages: list[Stage] = []
     looks: list[tuple[float, np.ndarray]] = []
     start = 0.0
@@ -369,9 +369,10 @@ class _RecordedCodes(RefinedCodes):
         self.looks: list[_Look] = []
 
     def advance(self, *, max_spikes: int | None = None) -> None:
-        stage = int(self.n_stages[0]), self.offset[0].copy(), float(self.scale[0]), float(self.next_look[0])
+        stage = int(self.n_stages[0]), self.offset[0].copy(), float(self.scale[0])
         super().advance(max_spikes=max_spikes)
-        self.looks.append(_Look(*stage, self.last_spikes, self.codes[0].copy()))
+        time = float(self.look_times[0])
+        self.looks.append(_Look(*stage, time, self.last_spikes, self.codes[0].copy()))
 
 
 def _in_result_order(

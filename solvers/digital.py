@@ -269,7 +269,7 @@ def _refined_batch(
     """Run stage after stage until the codes are good enough."""
     best = BestCodes(problem)
     refined = RefinedCodes(problem, network, tol=tol, max_duration=max_duration, refine=True, digital=digital)
-    run_until_certified(refined, best, tol=tol, max_duration=max_duration)
+    run_until_certified(refined, best, tol=tol)
     assert isinstance(refined.run, DigitalRun)
     return _outcome(
         best,

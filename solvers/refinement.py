@@ -67,6 +67,8 @@ class RefinedCodes:
         What the network of this stage does not code.
     last_spikes : tuple of ndarray
         What the run returned at the last `advance`: times since the stage began and neurons, of all signals.
+    look_times : ndarray, shape (n_signals,)
+        When the network of each signal was looked at last, since its stage began.
     active : ndarray of int
         Signals that are not done.
     run : EventDrivenRun, ClockDrivenRun or DigitalRun
@@ -124,6 +126,7 @@ class RefinedCodes:
         self.codes, self.offset = self._codes.best, self._codes.offset
         self._records_spikes = record_spikes
         self.last_spikes: tuple[np.ndarray, ...] = ()
+        self.look_times = np.zeros(n_signals)
         self.active = np.arange(n_signals)
         self._go_on()
 
@@ -148,11 +151,6 @@ class RefinedCodes:
     def scale(self) -> np.ndarray:
         """The value of a code for one unit of spike rate, in the last stage."""
         return np.where(self._looks["scale"] > 0.0, self._looks["scale"], 1.0)
-
-    @property
-    def next_look(self) -> np.ndarray:
-        """When the network of each signal is looked at next, since its stage began."""
-        return self._looks["stop"]
 
     @property
     def gaps(self) -> np.ndarray:
@@ -182,23 +180,38 @@ class RefinedCodes:
             self._advance_to_looks()
         else:
             self._advance_within(max_spikes)
+        is_lost = self.is_lost[self.active]
+        lost = self.active[is_lost]
+        if isinstance(self.run, EventDrivenRun):
+            # They are where they were given up, before their looks.
+            self._looks["stop"][lost] = self.run.time[lost]
+        times = self.look_times = self._looks["stop"].copy()
+        self._look_at(self.active[~is_lost], refine=self._refine)
+        # No stage brings more there.
+        self._look_at(lost, refine=False)
+        if max_spikes is not None:
+            self._end(self.active[self.run.spike_counts[self.active].sum(axis=1) >= max_spikes], times)
+        self._end(lost, times)
+        self._go_on()
+
+    def can_improve(self, signals: np.ndarray) -> np.ndarray:
+        """Return which of some signals have time left, and a network that can go on."""
+        return (self.duration[signals] < self._max_duration) & ~self.is_lost[signals]
+
+    def _look_at(self, signals: np.ndarray, *, refine: bool) -> None:
         arrays = self._looks, self._codes, self._drives, self._work
         look_at(
-            self._weights(), self._problem, self.active, self.run.window_moments, self._max_duration,
-            self._refine, *arrays,
+            self._weights(), self._problem, signals, self.run.window_moments, self._max_duration, refine,
+            *arrays,
         )  # fmt: skip
-        if max_spikes is not None:
-            spent = self.run.spike_counts[self.active].sum(axis=1) >= max_spikes
-            look = self._looks[self.active]
-            # The time of a stage is counted when the stage ends.
-            look["duration"] += np.where(spent & (look["status"] == GOES_ON), look["stop"], 0.0)
-            look["status"][spent] = DONE
-            self._looks[self.active] = look
-        stuck = self.active[self.is_lost[self.active]]
-        # No stage brings more there.
-        self._looks["duration"][stuck] = self._max_duration
-        self._looks["status"][stuck] = DONE
-        self._go_on()
+
+    def _end(self, signals: np.ndarray, times: np.ndarray) -> None:
+        """End some signals after a look at these times of their stages."""
+        look = self._looks[signals]
+        # The time of a stage is counted when the stage ends.
+        look["duration"] += np.where(look["status"] == GOES_ON, times[signals], 0.0)
+        look["status"] = DONE
+        self._looks[signals] = look
 
     def _advance_to_looks(self) -> None:
         until = self._looks["stop"]

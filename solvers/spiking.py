@@ -249,8 +249,9 @@ def solve_spiking(
     -----
     sklearn.exceptions.ConvergenceWarning
         If a signal does not reach `tol` by `max_duration`.  Its code is the best one read out by then
-        (with "rate" and "current", the last one), with its true gap.  A network is stopped before if a
-        neuron fires 100,000 times in a synaptic time constant, as it may where norms of atoms differ as much.
+        (with "rate" and "current", the last one), with its true gap.  A network is stopped before if it
+        fires about 10,000,000 times at once, as it may where norms of atoms differ by many orders of
+        magnitude; a code of its last, shorter interval counts only where it is better than the one before.
 
     Notes
     -----
@@ -318,8 +319,8 @@ def solve_spiking(
         outcome = joined(spread(solve, batches, n_jobs, n_workers, bar, common=problem.setup))
     if outcome.is_lost.any() and not polish:
         limit += (
-            f" (the networks of {int(outcome.is_lost.sum())} were stopped before, because a neuron fired "
-            "without end: scale the atoms to one norm, and their penalties with them)"
+            f" (the networks of {int(outcome.is_lost.sum())} were stopped before, because one spike "
+            "caused millions: scale the atoms to one norm, and their penalties with them)"
         )
     return certified_result(
         problem,

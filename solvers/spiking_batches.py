@@ -87,15 +87,19 @@ class BatchRun:
         # What rounding makes of their potentials is no code.
         self._zero_atoms = np.flatnonzero(problem.weighted_setup.squared_norms == 0.0)
         # Times and charges at the last `n_windows` read-outs of average currents.
-        self._history = [] if readout == "rate" else [(0.0, self.run.membrane_potential.copy())] * n_windows
+        beginning = self.duration.copy(), self.run.membrane_potential.copy()
+        self._history = [] if readout == "rate" else [beginning] * n_windows
 
     def advance(self, signals: np.ndarray, time: float) -> None:
-        """Advance the networks of some signals, all of which are at the same time."""
+        """Advance the networks of some signals, all of which are at the same time.
+
+        Those that are lost stay behind.
+        """
         self.run.advance(time, active=signals)
-        self.duration[signals] = time
+        self.duration[signals] = self.run.time[signals]
 
     def read_out(self, signals: np.ndarray) -> np.ndarray:
-        """Return the codes read out of some networks, which are at the same time."""
+        """Return the codes read out of some networks."""
         # A product for each neuron, and for average currents another one, that of its charge.
         n_products = self.network.n_neurons * (1 if self.readout == "rate" else 2)
         self.n_read_out[signals] += n_products
@@ -111,9 +115,12 @@ class BatchRun:
         # The integral of each soma current since the start (docs/theory.md, equation 4).
         thresholds = self.network.firing_threshold
         charge = thresholds * self.run.spike_counts + self.run.membrane_potential
-        time = self.duration[signals[0]]
         start, charge_then = self._history.pop(0)
-        average = (charge[signals] - charge_then[signals]) / (time - start)
+        time = self.duration.copy()
+        average = np.zeros((len(signals), charge.shape[1]))
+        # No time has passed where a network was lost right at the start of the interval.
+        elapsed = (time - start)[signals, np.newaxis]
+        np.divide(charge[signals] - charge_then[signals], elapsed, out=average, where=elapsed > 0.0)
         rates = self.network.in_result_order(np.maximum(average, 0.0) / thresholds)
         self._history.append((time, charge))
         codes = signed(rates, positive=self.network.positive) * self.scale[signals, np.newaxis]
@@ -189,7 +196,7 @@ def read_smooth_batch(
         time_step=time_step,
         start=start,
     )
-    run_until_certified(refined, best, tol=tol, max_duration=max_duration)
+    run_until_certified(refined, best, tol=tol)
     n_signals = problem.n_signals
     return Outcome(
         best.codes,
@@ -212,8 +219,8 @@ def read_smooth_batch(
     )
 
 
-def run_until_certified(refined: RefinedCodes, best: BestCodes, *, tol: float, max_duration: float) -> None:
-    """Run the networks of a batch until certificates confirm `tol`, or to `max_duration`; keep the best.
+def run_until_certified(refined: RefinedCodes, best: BestCodes, *, tol: float) -> None:
+    """Run the networks of a batch until certificates confirm `tol`, or to their ends; keep the best.
 
     Parameters
     ----------
@@ -221,7 +228,7 @@ def run_until_certified(refined: RefinedCodes, best: BestCodes, *, tol: float, m
         The networks.
     best : BestCodes
         Gets their codes.
-    tol, max_duration : float
+    tol : float
         As of `solve_spiking`.
     """
     problem = best.problem
@@ -234,7 +241,7 @@ def run_until_certified(refined: RefinedCodes, best: BestCodes, *, tol: float, m
                 report(0.99 * share_of_decades(worst, 1.0, tol), f"gap {worst:.1e}")
         best.put(signals, refined.codes[signals], if_better=best.has_codes)
         # What the signals themselves say of a gap may differ from what correlations say, by rounding.
-        signals = signals[best.missed(signals, tol) & (refined.duration[signals] < max_duration)]
+        signals = signals[best.missed(signals, tol) & refined.can_improve(signals)]
         if len(signals):
             refined.tighten(signals)
             # Where no neuron is driven, only rounding is left.
@@ -253,8 +260,16 @@ def read_batch(
     while len(active):
         time = min(FIRST_CHECK * 2.0 ** (check / CHECKS_PER_DOUBLING), max_duration)
         batch.advance(active, time)
-        best.put(active, batch.read_out(active), if_better=False)
-        goes_on = best.missed(active, tol) & ~batch.run.is_lost[active]
+        codes = batch.read_out(active)
+        is_lost = batch.run.is_lost[active]
+        if is_lost.any() and not best.has_codes:
+            best.put(active, np.zeros_like(codes), if_better=False)
+        if not is_lost.all():
+            best.put(active[~is_lost], codes[~is_lost], if_better=False)
+        if is_lost.any():
+            # Read out in the middle of a burst: the code before may be better.
+            best.put(active[is_lost], codes[is_lost], if_better=True)
+        goes_on = best.missed(active, tol) & ~is_lost
         active = active[goes_on] if time < max_duration else active[:0]
         check += 1
     polished = np.zeros(problem.n_signals, dtype=np.bool_)

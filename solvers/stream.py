@@ -225,7 +225,7 @@ class SparseCodingStream(Described):
                 refined.advance(max_spikes=max_spikes)
                 is_late = max_seconds is not None and time.perf_counter() - begin >= max_seconds
             best.put(signals, refined.codes[signals], if_better=True)
-            goes_on = best.missed(signals, tol) & (refined.duration[signals] < max_duration)
+            goes_on = best.missed(signals, tol) & refined.can_improve(signals)
             if max_spikes is not None:
                 goes_on &= refined.run.spike_counts[signals].sum(axis=1) < max_spikes
             signals = signals[goes_on] if not is_late else signals[:0]

@@ -17,6 +17,8 @@ REACHED = 1
 """Every network asked for is at the stop time."""
 MISSING_ROW = 2
 """A row of the weights is needed that was not computed; store it, and call again."""
+BURST = 3
+"""A network has fired more often than it may: `note_burst`."""
 
 SHORTEST_WINDOW = 1e-290
 """Windows are doubled and halved, and must never be zero."""
@@ -42,6 +44,11 @@ RUN_STATE = np.dtype(
         ("n_repeated", np.int64),
         # The source whose row of weights is missing, -1 for none.
         ("missing", np.int64),
+        # Spikes that were more than so many in a unit of time, and the most that may be; by its own spikes
+        # and time alone, so that it does not matter when the run pauses, and what else is in it.
+        ("burst", np.float64),
+        ("burst_rate", np.float64),
+        ("largest_burst", np.float64),
     ],
     align=True,
 )
@@ -49,8 +56,9 @@ RUN_STATE = np.dtype(
 
 
 def new_states(n_copies: int) -> np.ndarray:
-    """Return the states of the copies of a run, all zero."""
+    """Return the states of the copies of a run: all zero, and free to fire as often as they do."""
     states = np.zeros(n_copies, dtype=RUN_STATE)
+    states["largest_burst"] = np.inf
     # Where nothing is compiled, to debug kernels, columns have to be attributes by themselves.
     return states.view(np.recarray) if config.DISABLE_JIT else states
 
@@ -112,6 +120,14 @@ def advance_time(state, interval, stop_time, is_at_stop):
     total = time + addend
     state.time_error = addend - (total - time) if time >= addend else time - (total - addend)
     state.time = total
+
+
+@inlined
+def note_burst(state, n_spikes, elapsed):
+    """Add the spikes of an interval to the burst, which runs off with time; return whether it is too
+    large."""
+    state.burst = max(state.burst + n_spikes - state.burst_rate * elapsed, 0.0)
+    return state.burst > state.largest_burst
 
 
 @inlined

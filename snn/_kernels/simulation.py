@@ -9,11 +9,13 @@ from snn._kernels.compiling import merged, uncounted
 from snn._kernels.event_loop import run
 from snn._kernels.neuron import Group
 from snn._kernels.run_state import (
+    BURST,
     MISSING_ROW,
     PAUSED,
     REACHED,
     advance_time,
     begin,
+    note_burst,
     note_spike,
     remaining_time,
 )
@@ -68,6 +70,7 @@ def advance_one(form, neurons, k, group, drift, state, settings, stop_time, budg
         if not elapsed < np.inf:
             # Numbers have left their range, and there is no going on.
             elapsed = remaining
+            state.burst = np.inf
         if elapsed > 0.0:
             state.rate = n_new / elapsed
         for event in range(n_new):
@@ -76,6 +79,8 @@ def advance_one(form, neurons, k, group, drift, state, settings, stop_time, budg
             n_events += 1
         budget -= n_new + n_windows
         advance_time(state, elapsed, stop_time, elapsed == remaining)
+        if note_burst(state, n_new, elapsed):
+            return BURST, n_events, budget
         if state.missing >= 0:
             return MISSING_ROW, n_events, budget
 

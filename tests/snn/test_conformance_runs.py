@@ -220,6 +220,31 @@ def test_copies_advanced_together_are_what_they_are_alone(network):
         np.testing.assert_array_equal(whole.synaptic_current[copy], alone.state.synaptic_current)
 
 
+def test_when_a_copy_is_given_up_depends_on_its_own_spikes_alone(network, monkeypatch):
+    monkeypatch.setattr("snn.event_driven.LARGEST_BURST", 10)
+    monkeypatch.setattr("snn.event_driven.BURST_RATE", 0)
+    monkeypatch.setattr("snn.event_driven.SPIKES_PER_NEURON", 0)
+    drives = network.soma_bias * np.array([[1.0], [-1e-3], [1.5], [0.5]])
+    together = EventDrivenRun(network, drives, gives_up=True)
+    paused = EventDrivenRun(network, drives[::-1].copy(), gives_up=True, updates_per_call=1)
+    together.advance(40.0)
+    paused.advance(40.0)
+    np.testing.assert_array_equal(together.is_lost, together.spike_counts.sum(axis=1) > 10)
+    assert together.is_lost[0]
+    assert not together.is_lost[1]
+    for copy, drive in enumerate(drives):
+        alone = EventDrivenRun(network, drive[np.newaxis], gives_up=True)
+        alone.advance(40.0)
+        for run, its_copy in ((together, copy), (paused, 3 - copy)):
+            assert_same_copy(run, its_copy, alone)
+            assert run.is_lost[its_copy] == alone.is_lost[0]
+            assert run.time[its_copy] == alone.time[0]
+        # It is where it had been at that time without.
+        free = EventDrivenRun(network, drive[np.newaxis])
+        free.advance(float(alone.time[0]))
+        assert abs(free.spike_counts - alone.spike_counts).sum() <= 2
+
+
 def test_a_run_starts_where_another_stood(network):
     drives = network.soma_bias * np.array([[1.0], [0.7]])
     first, whole = EventDrivenRun(network, drives), EventDrivenRun(network, drives)

@@ -647,7 +647,7 @@ def test_one_stage_on_a_clock_is_the_clocked_network():
 # -- atoms of extreme norms ----------------------------------------------------------------------
 
 STOPPED = (
-    r"the networks of 1 were stopped before, because a neuron fired without end: scale the atoms to one norm"
+    r"the networks of 1 were stopped before, because one spike caused millions: scale the atoms to one norm"
 )
 ALL_READOUTS = [
     pytest.param({}, id="smooth"),
@@ -663,9 +663,76 @@ def problem_of_extreme_norms(smallest, *, positive):
     return LassoProblem(dictionary, signals, [0.1, 0.1 * smallest], positive=positive)
 
 
+BURSTING = [[0.8, 0.6], [0.2, 1.0], [0.5, 0.4], [1.0, 0.9], [0.8, 0.61], [0.3, 0.33]]
+
+
+def bursting_problem(smallest, signals=BURSTING):
+    """Signals whose networks fire 1 / smallest times at once, and others."""
+    dictionary = [[1.0, 0.0], [-0.6 * smallest, 0.8 * smallest]]
+    return LassoProblem(dictionary, signals, [0.1, 0.1 * smallest], positive=True)
+
+
+@pytest.fixture
+def small_bursts(monkeypatch):
+    """Networks are given up sooner, so that tests are quick."""
+    monkeypatch.setattr("snn.event_driven.LARGEST_BURST", 300_000)
+
+
+@pytest.mark.parametrize("options", [*ALL_READOUTS, pytest.param({"refine": False}, id="one stage")])
+def test_which_networks_are_stopped_does_not_depend_on_others_or_threads(options, small_bursts):
+    problem = bursting_problem(1e-5)
+    with pytest.warns(ConvergenceWarning, match="were stopped before"):
+        together = solve_spiking(problem, **options)
+    assert 0 < (together.duration < 10_000.0).sum() < len(BURSTING) or "readout" in options
+    in_threads = solve_spiking_quietly(problem, n_jobs=2, **options)
+    alone = [solve_spiking_quietly(problem.subset([k]), **options) for k in range(len(BURSTING))]
+    for name in ("codes", "n_steps", "duration", "status", "n_stages", "duality_gap"):
+        np.testing.assert_array_equal(getattr(in_threads, name), getattr(together, name))
+        each = np.concatenate([getattr(result, name) for result in alone])
+        np.testing.assert_array_equal(each, getattr(together, name))
+
+
+def test_a_network_that_converges_in_a_second_is_not_stopped():
+    result = solve_spiking(bursting_problem(3e-6, [[0.8, 0.61]]))
+    assert result.converged
+    assert result.n_steps[0] > 2_000_000
+
+
+def test_a_stopped_network_ran_for_the_time_that_it_reports(small_bursts):
+    problem = bursting_problem(1e-6, [[0.8, 0.61]])
+    result = solve_spiking_quietly(problem, readout="rate")
+    duration = float(result.duration[0])
+    assert duration < 100.0
+    assert result.operations.counts("network").neuron_time[0] == 2 * duration
+    network = lasso_network(problem, scale=float(result.scale[0]))
+    # The recorded time of the last spike is the end, but for rounding.
+    assert abs(simulate(network, duration).n_spikes - result.n_steps[0]) <= 2
+    smooth = solve_spiking_quietly(problem)
+    assert smooth.duration[0] < 100.0
+    assert smooth.n_steps[0] > 300_000
+
+
+@pytest.mark.parametrize("readout", ["rate", "current"])
+@pytest.mark.parametrize("largest", [100_000, 1_000_000])
+@pytest.mark.parametrize("signal", [0, 2, 4])
+def test_a_stopped_network_does_not_replace_a_better_code(readout, signal, largest, monkeypatch):
+    monkeypatch.setattr("snn.event_driven.LARGEST_BURST", largest)
+    problem = bursting_problem(3e-6, BURSTING[signal : signal + 1])
+    result = solve_spiking_quietly(problem, readout=readout)
+    # By spikes, not by the time that the result reports.
+    for look in 2.0 * 2.0 ** (np.arange(12) / 2) if result.n_steps[0] > largest else []:
+        before = solve_spiking_quietly(problem, readout=readout, max_duration=float(look))
+        if before.n_steps[0] == result.n_steps[0]:
+            break
+        last = before.duality_gap[0]
+    else:
+        return
+    assert look == 2.0 or result.duality_gap[0] <= last
+
+
 @pytest.mark.parametrize("options", ALL_READOUTS)
 @pytest.mark.parametrize("smallest", [1e-8, 1e-14, 1e-20])
-def test_a_neuron_that_fires_without_end_costs_its_own_signal_only(smallest, options):
+def test_a_neuron_that_fires_without_end_costs_its_own_signal_only(smallest, options, small_bursts):
     problem = problem_of_extreme_norms(smallest, positive=True)
     with pytest.warns(ConvergenceWarning, match=STOPPED):
         result = solve_spiking(problem, **options)
@@ -682,7 +749,7 @@ def test_a_neuron_that_fires_without_end_costs_its_own_signal_only(smallest, opt
     assert solve_spiking(scaled, **options).converged
 
 
-def test_polish_and_streams_take_atoms_of_extreme_norms():
+def test_polish_and_streams_take_atoms_of_extreme_norms(small_bursts):
     for smallest in (1e-8, 1e-20):
         problem = problem_of_extreme_norms(smallest, positive=False)
         assert solve_spiking(problem, polish=True, tol=1e-12).converged

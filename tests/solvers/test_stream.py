@@ -5,13 +5,16 @@ import time
 import numpy as np
 import pytest
 from scipy import sparse
+from sklearn.exceptions import ConvergenceWarning
 
+from snn import NetworkState, simulate
 from solvers import (
     ConvolutionalDictionary,
     ElasticNet,
     LassoProblem,
     SparseCodingStream,
     Status,
+    lasso_network,
     solve_active_set,
     solve_spiking,
 )
@@ -217,6 +220,21 @@ def test_the_mixture_is_the_best_of_its_kind(positive):
 
 
 # -- deadlines -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("max_spikes", [3, 9])
+def test_a_frame_with_few_spikes_ends_at_the_last_of_them(max_spikes):
+    dictionary, frames = moving_frames(1)
+    result = SparseCodingStream(dictionary, PENALTY).code(frames[0], tol=1e-9, max_spikes=max_spikes)
+    problem = LassoProblem(dictionary, frames[0], PENALTY)
+    with pytest.warns(ConvergenceWarning):
+        scale = solve_spiking(problem, tol=1e-9, max_duration=12.0).scale
+    network = lasso_network(problem, scale=float(scale[0]))
+    half = NetworkState(
+        membrane_potential=0.5 * network.firing_threshold, synaptic_current=np.zeros(network.n_neurons)
+    )
+    spikes = simulate(network, 12.0, state=half, record_spikes=True).spikes
+    np.testing.assert_allclose(result.duration, spikes.times[max_spikes - 1], rtol=1e-9)
 
 
 @pytest.mark.parametrize("max_spikes", [1, 2, 7, 30])

@@ -33,7 +33,15 @@ from snn._kernels.convolution.windows import (
     touch_candidates,
 )
 from snn._kernels.neuron import LONGEST_TIE, Group, coast, quiet_time_of
-from snn._kernels.run_state import PAUSED, REACHED, advance_time, note_spike, remaining_time
+from snn._kernels.run_state import (
+    BURST,
+    PAUSED,
+    REACHED,
+    advance_time,
+    note_burst,
+    note_spike,
+    remaining_time,
+)
 
 
 @inlined
@@ -172,6 +180,7 @@ def _advance(all_neurons, k, state, neurons, settings, stop_time, budget, spikes
         budget -= 1 + grid.n_positions // n_reached
         quiet = quiet_time_of(neurons, LONGEST_EPOCH)
         length = min(quiet, remaining)
+        n_new = 0
         if quiet > LONGEST_EPOCH:
             coast(neurons, length)
         else:
@@ -182,6 +191,8 @@ def _advance(all_neurons, k, state, neurons, settings, stop_time, budget, spikes
             n_events += n_new
             budget -= n_new + n_windows // n_reached
         advance_time(state, length, stop_time, length == remaining)
+        if note_burst(state, n_new, length):
+            return BURST, n_events, budget
 
 
 @uncounted
@@ -194,6 +205,6 @@ def advance(form, neurons, states, settings, memory, active, first, stop_times, 
         status, n_events, budget = _advance(
             neurons, k, states[k], copy, settings, stop_times[k], budget, spikes, n_events, memory
         )
-        if status == PAUSED:
-            return PAUSED, position, n_events
+        if status != REACHED:
+            return status, position, n_events
     return REACHED, active.shape[0], n_events
