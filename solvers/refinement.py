@@ -181,17 +181,20 @@ class RefinedCodes:
         else:
             self._advance_within(max_spikes)
         is_lost = self.is_lost[self.active]
-        lost = self.active[is_lost]
-        if isinstance(self.run, EventDrivenRun):
-            # They are where they were given up, before their looks.
-            self._looks["stop"][lost] = self.run.time[lost]
+        lost, others = self.active[is_lost], self.active
+        if len(lost):
+            others = self.active[~is_lost]
+            if isinstance(self.run, EventDrivenRun):
+                # They are where they were given up, before their looks.
+                self._looks["stop"][lost] = self.run.time[lost]
         times = self.look_times = self._looks["stop"].copy()
-        self._look_at(self.active[~is_lost], refine=self._refine)
-        # No stage brings more there.
-        self._look_at(lost, refine=False)
+        self._look_at(others, refine=self._refine)
+        if len(lost):
+            # No stage brings more there.
+            self._look_at(lost, refine=False)
+            self._end(lost, times)
         if max_spikes is not None:
             self._end(self.active[self.run.spike_counts[self.active].sum(axis=1) >= max_spikes], times)
-        self._end(lost, times)
         self._go_on()
 
     def can_improve(self, signals: np.ndarray) -> np.ndarray:
