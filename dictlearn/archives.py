@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from snn.archive import load_archive, one_line
+from snn.archive import load_archive, refusal
 
 
 class Entry(NamedTuple):
@@ -67,9 +67,7 @@ def refusing(path: str | os.PathLike[str], kind: str) -> Iterator[None]:
         yield
     # RecursionError: of JSON that is nested too deeply; OverflowError: of its integers, which have no end.
     except (KeyError, TypeError, ValueError, RecursionError, OverflowError) as error:
-        raise ValueError(
-            f"path must name a saved {kind}; got {os.fspath(path)!r} ({one_line(error)})"
-        ) from None
+        raise refusal(path, kind, error) from None
 
 
 def json_object(name: str, text: str | np.ndarray) -> dict[str, Any]:

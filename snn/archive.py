@@ -89,20 +89,23 @@ def load_archive(path: str | os.PathLike[str], names: Iterable[str], *, kind: st
     except FileNotFoundError:
         raise
     except Exception as error:
-        raise ValueError(
-            f"path must name a saved {kind}; got {os.fspath(path)!r} ({one_line(error)})"
-        ) from None
+        raise refusal(path, kind, error) from None
 
 
-def one_line(error: Exception) -> str:
-    """Return what an error says, or what it is called, in one line.
+def refusal(path: str | os.PathLike[str], kind: str, error: Exception) -> ValueError:
+    """Return the error, of one line, that a file is not what it should be.
 
     Parameters
     ----------
+    path : path-like
+        Of the file.
+    kind : str
+        What it should be.
     error : Exception
-        Of any library.
+        Of any library: why it is not.
     """
-    return " ".join(str(error).split()) or type(error).__name__
+    why = " ".join(str(error).split()) or type(error).__name__
+    return ValueError(f"path must name a saved {kind}; got {os.fspath(path)!r} ({why})")
 
 
 def _digest(archive: zipfile.ZipFile) -> bytes:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from snn import checks
-from snn.archive import load_archive, one_line, save_archive
+from snn.archive import load_archive, refusal, save_archive
 from snn.html import Described, number, value_range
 
 
@@ -101,6 +101,4 @@ class NetworkState(Described):
         try:
             return cls(**entries)
         except (TypeError, ValueError) as error:
-            raise ValueError(
-                f"path must name a saved NetworkState; got {os.fspath(path)!r} ({one_line(error)})"
-            ) from None
+            raise refusal(path, "NetworkState", error) from None

@@ -47,7 +47,7 @@ def soma_current(
 def membrane_potential(
     network: SpikingNetwork,
     spikes: SpikeTrain,
-    times: np.ndarray,
+    times: ArrayLike,
     *,
     initial_state: NetworkState | None = None,
 ) -> np.ndarray:
@@ -77,7 +77,7 @@ def membrane_potential(
 def average_soma_current(
     network: SpikingNetwork,
     spikes: SpikeTrain,
-    times: np.ndarray,
+    times: ArrayLike,
     *,
     initial_state: NetworkState | None = None,
 ) -> np.ndarray:

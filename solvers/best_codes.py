@@ -44,7 +44,7 @@ class BestCodes:
         self.n_multiply_adds = np.zeros(problem.n_signals, dtype=np.int64)
 
     def put(
-        self, signals: np.ndarray, codes: np.ndarray | sparse.csr_array, *, if_better: bool
+        self, signals: np.ndarray, codes: np.ndarray | sparse.csr_array, *, if_better: bool | np.ndarray
     ) -> np.ndarray:
         """Measure codes of some signals and keep them; return for which they are kept.
 
@@ -54,7 +54,7 @@ class BestCodes:
             Which signals; the first time all of them.
         codes : ndarray or scipy.sparse.csr_array, shape (n_put, n_atoms)
             Their codes.
-        if_better : bool
+        if_better : bool or ndarray of bool, shape (n_put,)
             Keep a code only if its gap is smaller than that of the code kept before.
 
         Returns
@@ -65,12 +65,11 @@ class BestCodes:
         codes = as_sparse(codes)
         optimality = certify(self.problem if all_signals else self.problem.subset(signals), codes)
         self.n_multiply_adds[signals] += certificate_work(self.problem, np.diff(codes.indptr))
-        kept = np.ones(len(signals), dtype=np.bool_)
-        if not self.has_codes or (all_signals and not if_better):
+        must_be_better = np.broadcast_to(if_better, len(signals))
+        if not self.has_codes or (all_signals and not must_be_better.any()):
             self.has_codes, self.codes, self.optimality = True, codes, optimality
-            return kept
-        if if_better:
-            kept = optimality.duality_gap < self.optimality.duality_gap[signals]
+            return np.ones(len(signals), dtype=np.bool_)
+        kept = ~must_be_better | (optimality.duality_gap < self.optimality.duality_gap[signals])
         rows = np.arange(self.problem.n_signals)
         rows[signals[kept]] = self.problem.n_signals + np.flatnonzero(kept)
         self.codes = sparse.vstack([self.codes, codes], format="csr")[rows]

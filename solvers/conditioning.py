@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 
 import numpy as np
@@ -22,8 +22,7 @@ class IllPosedWarning(UserWarning):
     """The dictionary or the penalty does not suit the signals, or atoms depend on each other."""
 
 
-@contextmanager
-def penalty_called(name: str) -> Iterator[None]:
+def penalty_called(name: str) -> AbstractContextManager[None]:
     """Say what the caller calls the penalty of the problems that are solved within; of this thread alone.
 
     Parameters
@@ -31,15 +30,12 @@ def penalty_called(name: str) -> Iterator[None]:
     name : str
         For warnings.
     """
-    with _penalty_name(name):
-        yield
+    return _penalty_name(name)
 
 
-@contextmanager
-def zeros_expected() -> Iterator[None]:
+def zeros_expected() -> AbstractContextManager[None]:
     """Leave out warnings that all codes are zero, where that is no surprise; of this thread alone."""
-    with _penalty_name(None):
-        yield
+    return _penalty_name(None)
 
 
 @contextmanager

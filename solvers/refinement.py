@@ -157,14 +157,13 @@ class RefinedCodes:
         """Duality gap of the best code of each signal so far."""
         return self._looks["gap"]
 
-    @property
-    def is_lost(self) -> np.ndarray:
-        """Which networks cannot go on."""
+    def is_lost(self, signals: np.ndarray) -> np.ndarray:
+        """Return of which of some signals the networks cannot go on."""
         if isinstance(self.run, DigitalRun):
-            return self.run.runs_away(np.arange(len(self._looks)))
+            return self.run.runs_away(signals)
         if isinstance(self.run, EventDrivenRun):
-            return self.run.is_lost
-        return np.zeros(len(self._looks), dtype=np.bool_)
+            return self.run.is_lost[signals]
+        return np.zeros(len(signals), dtype=np.bool_)
 
     @property
     def n_stages(self) -> np.ndarray:
@@ -180,7 +179,7 @@ class RefinedCodes:
             self._advance_to_looks()
         else:
             self._advance_within(max_spikes)
-        is_lost = self.is_lost[self.active]
+        is_lost = self.is_lost(self.active)
         lost, others = self.active[is_lost], self.active
         if len(lost):
             others = self.active[~is_lost]
@@ -199,7 +198,7 @@ class RefinedCodes:
 
     def can_improve(self, signals: np.ndarray) -> np.ndarray:
         """Return which of some signals have time left, and a network that can go on."""
-        return (self.duration[signals] < self._max_duration) & ~self.is_lost[signals]
+        return (self.duration[signals] < self._max_duration) & ~self.is_lost(signals)
 
     def _look_at(self, signals: np.ndarray, *, refine: bool) -> None:
         arrays = self._looks, self._codes, self._drives, self._work

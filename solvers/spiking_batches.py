@@ -210,7 +210,7 @@ def read_smooth_batch(
         np.zeros(n_signals, dtype=np.int64),
         refined.n_stages.copy(),
         refined.n_steps,
-        refined.is_lost,
+        refined.is_lost(np.arange(n_signals)),
         {
             READ_OUT: refined.n_multiply_adds.copy(),
             GRAM: np.full(n_signals, network.gram.n_multiply_adds),
@@ -264,11 +264,8 @@ def read_batch(
         is_lost = batch.run.is_lost[active]
         if is_lost.any() and not best.has_codes:
             best.put(active, np.zeros_like(codes), if_better=False)
-        if not is_lost.all():
-            best.put(active[~is_lost], codes[~is_lost], if_better=False)
-        if is_lost.any():
-            # Read out in the middle of a burst: the code before may be better.
-            best.put(active[is_lost], codes[is_lost], if_better=True)
+        # What is read out in the middle of a burst may be worse than the code before.
+        best.put(active, codes, if_better=is_lost)
         goes_on = best.missed(active, tol) & ~is_lost
         active = active[goes_on] if time < max_duration else active[:0]
         check += 1

@@ -83,7 +83,7 @@ def plot_atoms(
     return ax
 
 
-def plot_image(image: np.ndarray, *, title: str = "", signed: bool = False, ax: Axes | None = None) -> Axes:
+def plot_image(image: ArrayLike, *, title: str = "", signed: bool = False, ax: Axes | None = None) -> Axes:
     """Draw a grey or a colour image.
 
     Parameters

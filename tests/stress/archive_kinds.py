@@ -10,10 +10,10 @@ import numpy as np
 
 from dictlearn import KernelLearner, KernelSettings, TwoPhaseLearner, learn_dictionary
 from dictlearn.images.kernel_learning import learn_kernels
-from dictlearn.two_phase.saving import COUNTERS
 from dictlearn.two_phase.settings import LearningSettings
 from snn import NetworkState, SpikingNetwork, simulate
 from snn.digital import DigitalState
+from tests.stress.kill_and_resume import state
 
 N_SIGNALS, N_INPUTS, N_ATOMS = 40, 12, 8
 
@@ -77,20 +77,12 @@ def _learn(path: Path | None) -> TwoPhaseLearner:
 
 
 def _learner_content(learner: TwoPhaseLearner) -> dict[str, Any]:
-    network = learner.network
     return {
-        "feedforward": network.feedforward,
-        "feedback": network.feedback,
-        "lateral": network.lateral,
-        "usage": learner.usage,
-        "last_fired": learner.last_fired,
-        "last_compared": learner.last_compared,
+        **state(learner),
         "scale": learner.scale,
         "replace_dead": learner.replace_dead,
         "rounding_seed": learner.rounding_seed,
         "settings": learner.settings.as_text(),
-        **{name: getattr(learner, name) for name in COUNTERS},
-        **{f"history, {name}": values for name, values in learner.history.items()},
     }
 
 
