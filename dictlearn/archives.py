@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from snn.archive import load_archive, refusal
+from snn.base.archive import load_archive, refusal
 
 
 class Entry(NamedTuple):

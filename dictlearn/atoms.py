@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from dictlearn.scaling import unit_rows
-from snn import checks
+from snn.base import checks
 
 
 def unit_norm(atoms: np.ndarray) -> np.ndarray:

@@ -18,11 +18,11 @@ from tqdm import tqdm
 from dictlearn.atoms import checked_atoms, unit_norm
 from dictlearn.order import batches_in_order, seed_of_order
 from dictlearn.signals import checked_signals
-from snn import checks
-from snn.caller_warnings import without_warnings
-from snn.html import Described, number, value_range
+from snn.base import checks
+from snn.base.caller_warnings import without_warnings
+from snn.base.html import Described, number, value_range
 from solvers import LassoProblem, solve_spiking
-from solvers.conditioning import IllPosedWarning
+from solvers.problem.conditioning import IllPosedWarning
 
 # Of the duality gap of codes; the active-set method ends well below it.
 TOL = 1e-9

@@ -12,9 +12,9 @@ from dictlearn.evaluation import mean_objective
 from dictlearn.images.plotting import plot_atoms
 from dictlearn.two_phase.learner import TwoPhaseLearner
 from dictlearn.two_phase.plotting import learning_line
-from snn import checks
+from snn.base import checks
+from snn.base.html import counted
 from snn.drawing import new_axes
-from snn.html import counted
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

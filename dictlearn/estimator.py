@@ -27,20 +27,20 @@ from dictlearn.two_phase.settings import LearningSettings
 from dictlearn.two_phase.start import starting_network
 from dictlearn.two_phase.steps import Steps, UsageSteps
 from dictlearn.two_phase.threads import learning_threads, thread_count
-from snn import checks
-from snn.caller_warnings import without_warnings
+from snn.base import checks
+from snn.base.caller_warnings import without_warnings
 from snn.digital import FixedPoint
 from solvers import LassoProblem, SpikingCodingResult, solve_spiking
-from solvers.conditioning import penalty_called, zeros_expected
-from solvers.estimator_input import (
+from solvers.estimator.input import (
     checked_codes,
     checked_input,
     input_restored,
     known_entries,
     nan_is_missing,
 )
-from solvers.held_out import held_out_score
-from solvers.penalties import penalty_of
+from solvers.problem.conditioning import penalty_called, zeros_expected
+from solvers.problem.penalties import penalty_of
+from solvers.studies.held_out import held_out_score
 
 
 class SpikingDictionaryLearning(

@@ -10,11 +10,11 @@ from numpy.typing import ArrayLike
 from tqdm import tqdm
 
 from dictlearn.atoms import require_positive_norms, unit_norm
-from snn import checks
-from snn.caller_warnings import without_warnings
-from snn.html import Described, number, value_range
+from snn.base import checks
+from snn.base.caller_warnings import without_warnings
+from snn.base.html import Described, number, value_range
 from solvers import LassoProblem, solve_spiking
-from solvers.conditioning import IllPosedWarning, warn_if_ill_posed
+from solvers.problem.conditioning import IllPosedWarning, warn_if_ill_posed
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

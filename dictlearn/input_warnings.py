@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from dictlearn.two_phase.learner import TwoPhaseLearner
-from snn.caller_warnings import warn_caller
+from snn.base.caller_warnings import warn_caller
 
 # Correlated with the atoms together: bounds the memory.
 SIGNALS_AT_ONCE = 4096

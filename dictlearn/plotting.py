@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from snn.base.html import counted
 from snn.drawing import current_axes
-from snn.html import counted
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

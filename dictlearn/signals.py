@@ -7,9 +7,9 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike
 
-from snn import checks
-from snn.caller_warnings import warn_caller
-from solvers.conditioning import IllPosedWarning
+from snn.base import checks
+from snn.base.caller_warnings import warn_caller
+from solvers.problem.conditioning import IllPosedWarning
 
 # A single signal of fewer may well have most of the energy.
 SIGNALS_TO_COMPARE = 10

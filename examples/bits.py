@@ -40,7 +40,7 @@ from solvers import (
     solve_digital,
     sweep_digital,
 )
-from solvers.optimality import duality_gap, penalty_max
+from solvers.certificate.optimality import duality_gap, penalty_max
 
 SIDE, N_ATOMS, N_LEARNED, N_ACTIVE = 8, 256, 128, 6
 SHARE = 0.1  # of the largest penalty that gives a code at all

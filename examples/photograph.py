@@ -38,7 +38,7 @@ from solvers import (
     solve_active_set,
     solve_spiking,
 )
-from solvers.compare import compare
+from solvers.studies.compare import compare
 
 HEIGHT, WIDTH = 424, 640
 PATCH_SIZE = 8

@@ -14,7 +14,8 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from examples._common import BLUE, GREEN, GREY, ORANGE, figure, parser, save, table
-from snn import SimulationResult, SpikingNetwork, plotting, rates, simulate
+from snn import SimulationResult, SpikingNetwork, plotting, simulate
+from snn.record import rates
 
 # The numbers of the paper; its atoms are columns, and of unit norm but for the rounding in print.
 PRINTED_ATOMS = [[0.3313, 0.8148, 0.4364], [0.8835, 0.3621, 0.2182], [0.3313, 0.4527, 0.8729]]

@@ -21,18 +21,10 @@ from matplotlib.figure import Figure
 from sklearn.linear_model import Lasso
 
 from examples._common import BLUE, GREEN, GREY, ORANGE, PURPLE, RED, SKY, figure, parser, save, table
-from snn import (
-    SimulationResult,
-    SpikeTrain,
-    SpikingNetwork,
-    plotting,
-    rates,
-    simulate,
-    simulate_clocked,
-    traces,
-)
+from snn import SimulationResult, SpikeTrain, SpikingNetwork, plotting, simulate, simulate_clocked
+from snn.record import rates, traces
 from solvers import LassoProblem, lasso_network
-from solvers.optimality import duality_gap, objective, penalty_max
+from solvers.certificate.optimality import duality_gap, objective, penalty_max
 
 N_ATOMS, N_FEATURES, N_ACTIVE = 400, 64, 8
 PENALTY = 0.1

@@ -3,15 +3,15 @@
 from importlib import import_module
 
 from snn.analog import AnalogResult, simulate_analog
-from snn.clock_driven import simulate_clocked
-from snn.energy import ARITHMETIC_45NM, LOIHI, EnergyCosts, EnergyEstimate, energy_estimate
-from snn.explain import SpikeExplanation, explain
 from snn.network import SpikingNetwork
-from snn.operations import OperationCounts, connection_sparsity, footprint
 from snn.precompile import warm_up
-from snn.result import RunawayError, SimulationResult, SpikeTrain
-from snn.simulate import simulate
-from snn.simulator import Simulator
+from snn.record.energy import ARITHMETIC_45NM, LOIHI, EnergyCosts, EnergyEstimate, energy_estimate
+from snn.record.explain import SpikeExplanation, explain
+from snn.record.operations import OperationCounts, connection_sparsity, footprint
+from snn.record.result import RunawayError, SimulationResult, SpikeTrain
+from snn.run.clocked import simulate_clocked
+from snn.run.simulate import simulate
+from snn.run.simulator import Simulator
 from snn.state import NetworkState
 from snn.weights import (
     Block,

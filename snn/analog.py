@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike
 
-from snn import checks
-from snn.html import Described, counted, number, value_range
-from snn.operations import OperationCounts
+from snn.base import checks
+from snn.base.html import Described, counted, number, value_range
+from snn.record.operations import OperationCounts
 from snn.weights.dense import require_square, require_zero_diagonal
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from snn import checks
-from snn.html import number
+from snn.base import checks
+from snn.base.html import number
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 from numpy.typing import ArrayLike
 
-from snn import checks
-from snn.html import Described, number, value_range
+from snn.base import checks
+from snn.base.html import Described, number, value_range
 from snn.state import NetworkState
 from snn.weights import Weights, as_weights
 

@@ -14,9 +14,9 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-from snn import checks, traces
-from snn import rates as read_outs
 from snn.analog import AnalogResult
+from snn.base import checks
+from snn.base.html import counted
 from snn.drawing import (
     N_NAMED,
     TIME_LABEL,
@@ -27,12 +27,13 @@ from snn.drawing import (
     require_increasing,
     stems,
 )
-from snn.energy import EnergyEstimate
-from snn.explain import SpikeExplanation
-from snn.html import counted
 from snn.network import SpikingNetwork
-from snn.operations import OperationCounts, require_counts
-from snn.result import SimulationResult, SpikeTrain, require_record
+from snn.record import rates as read_outs
+from snn.record import traces
+from snn.record.energy import EnergyEstimate
+from snn.record.explain import SpikeExplanation
+from snn.record.operations import OperationCounts, require_counts
+from snn.record.result import SimulationResult, SpikeTrain, require_record
 from snn.state import NetworkState
 
 if TYPE_CHECKING:

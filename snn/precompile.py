@@ -9,12 +9,12 @@ from typing import TypeAlias
 import numpy as np
 from tqdm import tqdm
 
-from snn import checks
 from snn._kernels.compile_notice import NOTICE
-from snn.clock_driven import simulate_clocked
+from snn.base import checks
 from snn.digital import DigitalFormat, DigitalNetwork, simulate_digital
 from snn.network import SpikingNetwork
-from snn.simulate import simulate
+from snn.run.clocked import simulate_clocked
+from snn.run.simulate import simulate
 from snn.state import NetworkState
 from snn.weights import examples
 

@@ -11,35 +11,35 @@ if getattr(snn, "__distribution__", None) != "sparsespike":
         f"{snn.__file__}: install sparsespike into an environment without it"
     )
 
-from solvers.active_set import ActiveSetResult, solve_active_set
-from solvers.analog import solve_analog
-from solvers.code_history import CodeHistory, code_history
-from solvers.compare import Comparison, compare, comparison_table
-from solvers.conditioning import IllPosedWarning
-from solvers.convolution import ConvolutionalDictionary
-from solvers.digital import DigitalCodingResult, solve_digital
-from solvers.digital_sweep import DigitalSweep, sweep_digital
+from solvers.certificate.optimality import duality_gap, kkt_violation, objective, penalty_max
 from solvers.displays import CodePathDisplay
 from solvers.exchange import problem_to_nir
-from solvers.fista import solve_fista
-from solvers.held_out import held_out_score
 from solvers.lca import LCA1Layer, LCA2Layer
-from solvers.operations import OperationLedger
-from solvers.optimality import duality_gap, kkt_violation, objective, penalty_max
-from solvers.path import PathResult, path
-from solvers.penalties import L1, ElasticNet
+from solvers.methods.active_set import ActiveSetResult, solve_active_set
+from solvers.methods.analog import solve_analog
+from solvers.methods.digital import DigitalCodingResult, solve_digital
+from solvers.methods.fista import solve_fista
+from solvers.methods.reference import solve_coordinate_descent, solve_lars
+from solvers.methods.spiking import SpikingCodingResult, solve_spiking
 from solvers.plotting import plot_comparison
 from solvers.precompile import warm_up
-from solvers.prepared import PreparedLasso
-from solvers.problem import LassoProblem
-from solvers.reference import solve_coordinate_descent, solve_lars
-from solvers.result import SparseCodingResult, Status
-from solvers.spiking import SpikingCodingResult, solve_spiking
-from solvers.spiking_network import lasso_network
-from solvers.stream import SparseCodingStream, StreamResult
+from solvers.problem.conditioning import IllPosedWarning
+from solvers.problem.convolution import ConvolutionalDictionary
+from solvers.problem.lasso import LassoProblem
+from solvers.problem.penalties import L1, ElasticNet
+from solvers.problem.prepared import PreparedLasso
+from solvers.results.operations import OperationLedger
+from solvers.results.result import SparseCodingResult, Status
+from solvers.spiking.network import lasso_network
+from solvers.studies.code_history import CodeHistory, code_history
+from solvers.studies.compare import Comparison, compare, comparison_table
+from solvers.studies.digital_sweep import DigitalSweep, sweep_digital
+from solvers.studies.held_out import held_out_score
+from solvers.studies.path import PathResult, path
+from solvers.studies.stream import SparseCodingStream, StreamResult
 
 if TYPE_CHECKING:
-    from solvers.coder import SpikingSparseCoder
+    from solvers.estimator.coder import SpikingSparseCoder
 
 __distribution__ = "sparsespike"
 __version__ = snn.__version__
@@ -95,7 +95,7 @@ def __getattr__(name: str) -> object:
     # An estimator needs scikit-learn, which takes longer to import than all else together.
     if name != "SpikingSparseCoder":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from solvers.coder import SpikingSparseCoder
+    from solvers.estimator.coder import SpikingSparseCoder
 
     globals()[name] = SpikingSparseCoder
     return SpikingSparseCoder

@@ -12,7 +12,7 @@ from matplotlib.collections import LineCollection
 from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
-from snn import checks
+from snn.base import checks
 from snn.drawing import TIME_LABEL
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from matplotlib.gridspec import GridSpec
 
-    from solvers.code_history import CodeHistory
+    from solvers.studies.code_history import CodeHistory
 
 # Okabe and Ito's blue and orange, which colour-blind readers can distinguish.
 POSITIVE, NEGATIVE = "#0072B2", "#D55E00"

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from snn import checks
+from snn.base import checks
 from snn.drawing import base_line, named_lines, new_axes, require_increasing
-from solvers.path import PathResult, path
+from solvers.studies.path import PathResult, path
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from solvers.coder import SpikingSparseCoder
+    from solvers.estimator.coder import SpikingSparseCoder
 
 
 class CodePathDisplay:

@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from snn import SpikingNetwork, checks
+from snn import SpikingNetwork
+from snn.base import checks
 from snn.exchange import InputConvolution, to_nir
-from solvers.convolution import ConvolutionalDictionary
-from solvers.gram import gram_of
-from solvers.problem import LassoProblem
-from solvers.spiking_network import LassoNetwork
+from solvers.gram.gram import gram_of
+from solvers.problem.convolution import ConvolutionalDictionary
+from solvers.problem.lasso import LassoProblem
+from solvers.spiking.network import LassoNetwork
 
 if TYPE_CHECKING:
     import nir

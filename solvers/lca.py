@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from snn import checks
+from snn.base import checks
+from snn.base.html import Described, number, value_range
 from snn.digital import FixedPoint
-from snn.html import Described, number, value_range
-from solvers.problem import LassoProblem
+from solvers.problem.lasso import LassoProblem
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

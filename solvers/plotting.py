@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from snn import checks
+from snn.base import checks
+from snn.base.html import counted
 from snn.drawing import TIME_LABEL, count_bars, current_axes, stems
-from snn.html import counted
-from solvers.code_history import CodeHistory
-from solvers.compare import checked_records
-from solvers.digital_sweep import AXES, FIGURES, DigitalSweep
 from solvers.displays import CodePathDisplay
 from solvers.lca import LCARun
-from solvers.operations import OperationLedger
-from solvers.path import PathResult
-from solvers.result import SparseCodingResult, Status
+from solvers.results.operations import OperationLedger
+from solvers.results.result import SparseCodingResult, Status
+from solvers.studies.code_history import CodeHistory
+from solvers.studies.compare import checked_records
+from solvers.studies.digital_sweep import AXES, FIGURES, DigitalSweep
+from solvers.studies.path import PathResult
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -108,7 +108,7 @@ def sweep(
     axis : str, optional
         The axis; by default the first.
     figure : str, default "relative_gap"
-        One of `solvers.digital_sweep.FIGURES`.
+        One of `solvers.studies.digital_sweep.FIGURES`.
     within : float or None, default 0.01
         Mark where a gap or an excess comes within this, as `DigitalSweep.needed` says; None to mark nothing.
     **line_kwargs

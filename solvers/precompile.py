@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 
 from snn import precompile
-from solvers.active_set import solve_active_set
-from solvers.convolution import ConvolutionalDictionary
-from solvers.problem import LassoProblem
-from solvers.spiking import READOUTS, solve_spiking
+from solvers.methods.active_set import solve_active_set
+from solvers.methods.spiking import READOUTS, solve_spiking
+from solvers.problem.convolution import ConvolutionalDictionary
+from solvers.problem.lasso import LassoProblem
 
 
 def warm_up(*, progress: bool = True) -> None:

@@ -22,9 +22,10 @@ import snn.digital
 import snn.exchange
 import solvers
 from dictlearn.images.coded import code_images
-from snn import drawing, html
-from snn.html import Described
-from solvers.compare import COLUMNS
+from snn import drawing
+from snn.base import html
+from snn.base.html import Described
+from solvers.studies.compare import COLUMNS
 from tests.reference.networks import golden_network
 
 PACKAGES = ("snn", "snn.digital", "snn.exchange", "solvers", "dictlearn")
@@ -449,7 +450,7 @@ def test_text_of_callers_is_escaped_and_cut():
     assert "<script" not in html
     assert Outline(html).cells[len(COLUMNS)].startswith("<script>alert('&')")
     assert len(html) < 3000
-    table = snn.html.table("a<b", {"x&y": '"1" <\n2'})
+    table = snn.base.html.table("a<b", {"x&y": '"1" <\n2'})
     assert Outline(table).cells == ["x&y", '"1" < 2']
     assert "a&lt;b" in table
 
@@ -495,9 +496,9 @@ def test_what_underflow_left_is_zero(tiny):
 
 
 def test_numbers_are_short():
-    assert snn.html.value_range(np.array([])) == "none"
-    assert snn.html.value_range(np.array([2, 2])) == "2"
-    assert snn.html.value_range(np.array([1234567, -3])) == "-3 to 1,234,567"
-    assert snn.html.value_range(np.array([0.12345, np.nan])) == "nan"
-    assert snn.html.memory(1) == "1 byte"
-    assert snn.html.memory(3 * 2**30) == "3 GiB"
+    assert snn.base.html.value_range(np.array([])) == "none"
+    assert snn.base.html.value_range(np.array([2, 2])) == "2"
+    assert snn.base.html.value_range(np.array([1234567, -3])) == "-3 to 1,234,567"
+    assert snn.base.html.value_range(np.array([0.12345, np.nan])) == "nan"
+    assert snn.base.html.memory(1) == "1 byte"
+    assert snn.base.html.memory(3 * 2**30) == "3 GiB"

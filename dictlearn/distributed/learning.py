@@ -22,9 +22,9 @@ from dictlearn.two_phase.network import TwoPhaseNetwork
 from dictlearn.two_phase.phases import Phase, join_phases
 from dictlearn.two_phase.settings import LearningSettings
 from dictlearn.two_phase.threads import learning_threads
-from snn import checks, extras
-from solvers.cluster import run_on_cluster
-from solvers.transport import Shared
+from snn.base import checks, extras
+from solvers.workers.cluster import run_on_cluster
+from solvers.workers.transport import Shared
 
 if TYPE_CHECKING:
     from dask.array import Array

@@ -11,8 +11,8 @@ import numpy as np
 from dictlearn.archives import digest
 from dictlearn.signals import checked_signals
 from dictlearn.two_phase.phases import Phase, RunawayFeedbackError
-from solvers.blas import one_blas_thread
-from solvers.transport import opened
+from solvers.workers.blas import one_blas_thread
+from solvers.workers.transport import opened
 
 # What `TwoPhaseLearner.apply` reads of the first phase and of the second, beside rates.
 READ = {

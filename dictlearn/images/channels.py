@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from snn import checks
+from snn.base import checks
 
 
 def split_channels(signals: ArrayLike) -> np.ndarray:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dictlearn.images.prepared import PreparedImage
-from snn.html import Described, counted, size
+from snn.base.html import Described, counted, size
 from solvers import ConvolutionalDictionary, LassoProblem, SparseCodingResult
 
 if TYPE_CHECKING:

@@ -27,10 +27,10 @@ from dictlearn.images.prepared import (
     checked_boundary,
     prepare_image,
 )
-from snn import checks
-from snn.caller_warnings import warn_caller
+from snn.base import checks
+from snn.base.caller_warnings import warn_caller
 from solvers import SparseCodingResult, solve_active_set
-from solvers.grid_sizes import require_room, valid_shape
+from solvers.problem.grid_sizes import require_room, valid_shape
 
 
 class ConvolutionalDictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from solvers.grid_sizes import valid_shape
+from solvers.problem.grid_sizes import valid_shape
 
 
 class Batch(NamedTuple):

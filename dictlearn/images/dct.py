@@ -8,7 +8,7 @@ import numpy as np
 
 from dictlearn.atoms import unit_norm
 from dictlearn.images.patches import as_patch_size
-from snn import checks
+from snn.base import checks
 
 
 def overcomplete_dct(patch_size: int | tuple[int, int], n_atoms: int) -> np.ndarray:

@@ -22,11 +22,11 @@ from dictlearn.images.patches import (
     require_fit,
 )
 from dictlearn.images.preprocessing import remove_mean
-from snn import checks
-from snn.caller_warnings import warn_caller, without_warnings
-from snn.html import Described, number, size, value_range
+from snn.base import checks
+from snn.base.caller_warnings import warn_caller, without_warnings
+from snn.base.html import Described, number, size, value_range
 from solvers import LassoProblem, solve_spiking
-from solvers.conditioning import IllPosedWarning, warn_if_ill_posed
+from solvers.problem.conditioning import IllPosedWarning, warn_if_ill_posed
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

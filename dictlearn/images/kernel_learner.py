@@ -17,11 +17,11 @@ from threadpoolctl import threadpool_limits
 from dictlearn.archives import Entry, json_object, read, refusing
 from dictlearn.images.kernel_statistics import KernelStatistics
 from dictlearn.images.kernel_updates import improve_kernels
-from snn import checks
-from snn.archive import save_archive
-from snn.html import Described, counted, number, size
+from snn.base import checks
+from snn.base.archive import save_archive
+from snn.base.html import Described, counted, number, size
 from solvers import ConvolutionalDictionary, LassoProblem, SpikingCodingResult, solve_spiking
-from solvers.conditioning import zeros_expected
+from solvers.problem.conditioning import zeros_expected
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

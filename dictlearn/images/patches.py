@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dictlearn.images.preprocessing import remove_mean
-from snn import checks
+from snn.base import checks
 
 # Pixels of patches looked at together by `random_patches`: 32 MB.
 PIXELS_PER_BATCH = 2**22

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from snn import checks
+from snn.base import checks
 
 # Integers of these types are brightness from 0 to the largest of the type.
 BRIGHTNESS = (np.uint8, np.uint16)

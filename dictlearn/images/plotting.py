@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dictlearn.images.patches import as_patch_size
-from snn import checks
+from snn.base import checks
+from snn.base.html import counted
 from snn.drawing import current_axes
-from snn.html import counted
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -11,10 +11,10 @@ from scipy.ndimage import gaussian_filter
 
 from dictlearn.images.patches import as_size
 from dictlearn.images.pixels import as_pixels
-from snn import checks
-from snn.html import Described, size, value_range
+from snn.base import checks
+from snn.base.html import Described, size, value_range
 from solvers import ConvolutionalDictionary
-from solvers.grid_sizes import require_room, valid_shape
+from solvers.problem.grid_sizes import require_room, valid_shape
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

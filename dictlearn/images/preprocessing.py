@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dictlearn.scaling import scaled_by_power_of_two, unit_rows
-from snn import checks
+from snn.base import checks
 
 # A filtered image whose deviation is below this share of the unfiltered one is rounding of the transform.
 ROUNDING = 1e-12

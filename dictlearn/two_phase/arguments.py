@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dictlearn.signals import checked_known_signals
-from snn import checks
-from snn.clock_driven import INTEGRATIONS, checked_step, whole_steps
+from snn.base import checks
+from snn.run.clocked import INTEGRATIONS, checked_step, whole_steps
 
 if TYPE_CHECKING:
     from dictlearn.two_phase.network import TwoPhaseNetwork

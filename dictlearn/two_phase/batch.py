@@ -10,7 +10,7 @@ import numpy as np
 from dictlearn.two_phase.phases import Phase, run_phases
 from dictlearn.two_phase.settings import LearningSettings
 from dictlearn.two_phase.synapses import Synapses
-from snn import checks
+from snn.base import checks
 
 # Of a probed neuron, in the phase with feedback.
 PROBE_SPIKES = 3.0

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 
 from dictlearn.two_phase.arguments import share
 from dictlearn.two_phase.network import TwoPhaseNetwork
-from snn import checks
+from snn.base import checks
 from snn.exchange import to_nir
 
 if TYPE_CHECKING:

@@ -20,10 +20,10 @@ from dictlearn.two_phase import rules
 from dictlearn.two_phase.arguments import Task, checked_phases
 from dictlearn.two_phase.network import TwoPhaseNetwork
 from dictlearn.two_phase.phases import Phase
-from snn import checks
-from snn.html import Described, number, value_range
+from snn.base import checks
+from snn.base.html import Described, number, value_range
 from solvers import LassoProblem, solve_spiking
-from solvers.conditioning import zeros_expected
+from solvers.problem.conditioning import zeros_expected
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

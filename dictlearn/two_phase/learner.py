@@ -23,10 +23,10 @@ from dictlearn.two_phase.saving import COUNTERS, load_learner
 from dictlearn.two_phase.settings import LearningSettings
 from dictlearn.two_phase.steps import BatchConditions, CodeStatistics
 from dictlearn.two_phase.synapses import LEAST_THRESHOLD, Synapses
-from snn import checks
-from snn.archive import save_archive
+from snn.base import checks
+from snn.base.archive import save_archive
+from snn.base.html import Described, number, value_range
 from snn.drawing import current_axes
-from snn.html import Described, number, value_range
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

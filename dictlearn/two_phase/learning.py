@@ -23,7 +23,7 @@ from dictlearn.two_phase.network import TwoPhaseNetwork
 from dictlearn.two_phase.settings import LearningSettings
 from dictlearn.two_phase.start import random_dictionary, starting_network
 from dictlearn.two_phase.threads import learning_threads, thread_count
-from snn import checks
+from snn.base import checks
 
 Batch = TypeVar("Batch", bound=Sized)
 """What says which signals are in a batch: their numbers, wherever these are."""

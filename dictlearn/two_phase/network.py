@@ -15,8 +15,9 @@ from dictlearn.two_phase.arguments import Task, checked_phases, share
 from dictlearn.two_phase.phases import Phase, run_phases
 from dictlearn.two_phase.synapses import Synapses, blocks, firing_thresholds
 from dictlearn.two_phase.threads import thread_count
-from snn import BlockWeights, NetworkState, SpikeTrain, SpikingNetwork, checks, simulate
-from snn.html import Described, memory, number, value_range
+from snn import BlockWeights, NetworkState, SpikeTrain, SpikingNetwork, simulate
+from snn.base import checks
+from snn.base.html import Described, memory, number, value_range
 
 # Signals simulated by one worker at a time.
 LARGEST_BATCH = 64

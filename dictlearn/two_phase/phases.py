@@ -13,10 +13,10 @@ import numpy as np
 
 from dictlearn.two_phase._kernels import updates
 from dictlearn.two_phase.synapses import Synapses, firing_thresholds
-from snn import checks
-from snn.clock_driven import ClockDrivenRun
-from snn.event_driven import EventDrivenRun
-from snn.html import Described, number, value_range
+from snn.base import checks
+from snn.base.html import Described, number, value_range
+from snn.run.clocked import ClockDrivenRun
+from snn.run.exact import EventDrivenRun
 from snn.state import NetworkState
 from snn.weights import SegmentedWeights
 

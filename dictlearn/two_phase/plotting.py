@@ -8,9 +8,9 @@ import numpy as np
 
 from dictlearn.two_phase.gradient_check import LAYERS, GradientCheck
 from dictlearn.two_phase.phases import Phase
-from snn import checks
+from snn.base import checks
+from snn.base.html import counted
 from snn.drawing import current_axes, require_increasing, stems
-from snn.html import counted
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

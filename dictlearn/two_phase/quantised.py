@@ -12,7 +12,7 @@ import numpy as np
 
 from dictlearn.two_phase.network import TwoPhaseNetwork
 from dictlearn.two_phase.synapses import LEAST_THRESHOLD, Synapses
-from snn import checks
+from snn.base import checks
 from snn.digital import FixedPoint
 
 # Largest F and B, and H, as powers of two.

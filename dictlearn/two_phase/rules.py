@@ -17,7 +17,7 @@ import numpy as np
 
 from dictlearn.two_phase._kernels import updates
 from dictlearn.two_phase.phases import Phase
-from snn import checks
+from snn.base import checks
 
 READOUTS = ("counts", "currents")
 # epsilon of `project_lateral`, in units of the squared norms of the normalised codes, 1.

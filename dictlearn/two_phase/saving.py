@@ -10,7 +10,7 @@ from dictlearn.archives import Entry, read, refusing
 from dictlearn.two_phase.history import N_SUMS, NAMES
 from dictlearn.two_phase.network import TwoPhaseNetwork
 from dictlearn.two_phase.settings import LearningSettings
-from snn.caller_warnings import without_warnings
+from snn.base.caller_warnings import without_warnings
 
 if TYPE_CHECKING:
     from dictlearn.two_phase.learner import TwoPhaseLearner

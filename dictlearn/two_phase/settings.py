@@ -13,7 +13,7 @@ from dictlearn.two_phase import rules
 from dictlearn.two_phase.arguments import checked_phases
 from dictlearn.two_phase.quantised import checked_format
 from dictlearn.two_phase.steps import KINDS, PaperSteps, Steps, UsageSteps
-from snn import checks
+from snn.base import checks
 from snn.digital import FixedPoint
 
 

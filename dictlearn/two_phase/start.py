@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike
 from dictlearn.atoms import checked_atoms, unit_norm
 from dictlearn.two_phase.network import TwoPhaseNetwork
 from dictlearn.two_phase.synapses import LEAST_THRESHOLD
-from snn import checks
+from snn.base import checks
 
 
 def random_dictionary(

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dictlearn.two_phase import rules
-from snn import checks
+from snn.base import checks
 
 # Share of the mismatch that H corrects: currents measure it exactly, counts do not.
 LATERAL_GAINS = {"currents": 1.0, "counts": 0.1}

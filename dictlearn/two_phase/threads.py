@@ -16,7 +16,7 @@ from joblib.parallel import (
 )
 from threadpoolctl import threadpool_limits
 
-from snn import checks
+from snn.base import checks
 
 BACKENDS_OF_THIS_MACHINE = (SequentialBackend, ThreadingBackend, MultiprocessingBackend, LokyBackend)
 

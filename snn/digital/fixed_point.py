@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from snn import checks
-from snn.html import Described, number, size, value_range
+from snn.base import checks
+from snn.base.html import Described, number, size, value_range
 
 SIGNS = ("signed", "non-negative", "non-positive")
 ROUNDINGS = ("nearest", "floor", "truncate", "stochastic")

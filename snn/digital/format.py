@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from snn import checks
+from snn.base import checks
 from snn.digital.fixed_point import FixedPoint
 
 OVERFLOWS = ("saturate", "wrap")

@@ -10,12 +10,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
 
-from snn import checks
-from snn.clock_driven import checked_step
+from snn.base import checks
+from snn.base.html import Described, counted, memory, number, value_range
 from snn.digital.fixed_point import FixedPoint, FixedPointArray
 from snn.digital.format import MOST_DELAY, MOST_REGISTER_BITS, DigitalFormat
-from snn.html import Described, counted, memory, number, value_range
 from snn.network import SpikingNetwork
+from snn.run.clocked import checked_step
 from snn.weights import SparseWeights
 
 # Of the bits of a potential, those above the threshold unless it is given: room for -8 to 8 thresholds.

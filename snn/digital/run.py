@@ -9,7 +9,7 @@ from snn._kernels.digital import HIGH_POTENTIAL
 from snn.digital.format import DigitalFormat
 from snn.digital.network import DigitalNetwork
 from snn.digital.state import DigitalState
-from snn.event_driven import NO_MOMENTS, UPDATES_PER_CALL
+from snn.run.exact import NO_MOMENTS, UPDATES_PER_CALL
 
 # Messages after which a call to the kernel ends: recorded ones need memory.
 MOST_SPIKES_PER_CALL = 65_536
@@ -17,7 +17,7 @@ QUOTIENTS = {"truncate": digital.TRUNCATE, "floor": digital.FLOOR, "nearest": di
 
 
 class DigitalRun:
-    """Copies of one network of integers, with the interface of `snn.clock_driven.ClockDrivenRun`.
+    """Copies of one network of integers, with the interface of `snn.run.clocked.ClockDrivenRun`.
 
     Drives and potentials are floats here, in the units of the real network, and are rounded to integers when
     a copy starts.  Arguments are not checked.

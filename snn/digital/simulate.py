@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from snn import checks
+from snn.base import checks
+from snn.base.html import Described, number
 from snn.digital.network import DigitalNetwork
 from snn.digital.run import DigitalRun
 from snn.digital.state import DigitalState
-from snn.html import Described, number
-from snn.operations import OperationCounts
-from snn.result import SpikeTrain, run_facts
-from snn.windows import smooth_rate_of_moments
+from snn.record.operations import OperationCounts
+from snn.record.result import SpikeTrain, run_facts
+from snn.record.windows import smooth_rate_of_moments
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike
 
-from snn import checks
-from snn.archive import load_archive, refusal, save_archive
-from snn.html import Described, number, value_range
+from snn.base import checks
+from snn.base.archive import load_archive, refusal, save_archive
+from snn.base.html import Described, number, value_range
 
 LARGEST_INTEGER = np.iinfo(np.int64).max
 

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from snn import checks
-from snn.extras import require
-from snn.html import Described, number
+from snn.base import checks
+from snn.base.extras import require
+from snn.base.html import Described, number
 from snn.network import SpikingNetwork, starting_state
-from snn.result import SpikeTrain
+from snn.record.result import SpikeTrain
 from snn.state import NetworkState
 
 if TYPE_CHECKING:

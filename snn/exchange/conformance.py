@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.special import lambertw
 
-from snn.extras import require
+from snn.base.extras import require
 
 if TYPE_CHECKING:
     import nir

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from snn import checks
-from snn.extras import require
-from snn.result import SpikeTrain, require_record
+from snn.base import checks
+from snn.base.extras import require
+from snn.record.result import SpikeTrain, require_record
 
 if TYPE_CHECKING:
     import nir

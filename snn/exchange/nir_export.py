@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from snn import checks
-from snn.extras import require
-from snn.html import Described, number, size
+from snn.base import checks
+from snn.base.extras import require
+from snn.base.html import Described, number, size
 from snn.network import SpikingNetwork
 from snn.state import NetworkState
 from snn.weights import StencilWeights

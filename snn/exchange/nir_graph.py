@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
 from typing import Any
 
-from snn.extras import require
+from snn.base.extras import require
 
 DEEPEST = 32
 """Levels of graphs within graphs: more is a graph that contains itself."""

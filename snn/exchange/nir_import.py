@@ -11,15 +11,15 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
 
-from snn import checks
+from snn.base import checks
+from snn.base.extras import require
+from snn.base.html import Described, number
 from snn.exchange.events import to_event_data
 from snn.exchange.nir_graph import FlatGraph, flat_graph
 from snn.exchange.nir_linear import Convolution
 from snn.exchange.nir_signals import IncomingCurrents, Wire, expanded, inflow, require_known_kinds, signal_of
-from snn.extras import require
-from snn.html import Described, number
 from snn.network import SpikingNetwork
-from snn.result import SpikeTrain, require_record
+from snn.record.result import SpikeTrain, require_record
 from snn.weights import Block, BlockWeights, StencilWeights
 
 if TYPE_CHECKING:

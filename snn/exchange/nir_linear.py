@@ -14,7 +14,7 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 from scipy import sparse
 
-from snn import checks
+from snn.base import checks
 
 Matrix: TypeAlias = np.ndarray | sparse.csr_array
 

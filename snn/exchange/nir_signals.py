@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 from scipy import sparse
 
-from snn import checks
+from snn.base import checks
 from snn.exchange.nir_graph import FlatGraph, in_order
 from snn.exchange.nir_linear import Convolution, Identity, LinearNode, Matrix, linear_node, parameter
 

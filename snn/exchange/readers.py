@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from snn import checks
+from snn.base import checks
+from snn.base.extras import require
 from snn.exchange.nir_graph import require_not_adapted
-from snn.extras import require
 
 if TYPE_CHECKING:
     import nir

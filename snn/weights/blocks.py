@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
 
-from snn import checks
 from snn._kernels.forms import Segments
-from snn.html import Described, memory, number
+from snn.base import checks
+from snn.base.html import Described, memory, number
 from snn.weights.dense import largest_off_diagonal
 from snn.weights.protocol import Weights, same_type
 

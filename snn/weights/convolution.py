@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
 
-from snn import checks
 from snn._kernels.forms import Stencil
-from snn.html import counted, size
+from snn.base import checks
+from snn.base.html import counted, size
 from snn.weights.protocol import Weights, same_type
 
 

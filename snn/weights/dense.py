@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from snn import checks
 from snn._kernels.forms import Rows
+from snn.base import checks
 from snn.weights.protocol import Weights, same_type
 
 NO_CROSS = checks.read_only(np.empty(0))

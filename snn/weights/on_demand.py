@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from snn import checks
 from snn._kernels.forms import Rows
+from snn.base import checks
 from snn.weights.dense import NO_CROSS
 from snn.weights.protocol import Weights, same_type
 

@@ -10,7 +10,7 @@ import numpy as np
 from scipy import sparse
 
 from snn._kernels.forms import CompressedRows, Rows, Segments, Stencil
-from snn.html import Described, memory, number
+from snn.base.html import Described, memory, number
 
 KernelForm: TypeAlias = Rows | Segments | CompressedRows | Stencil
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike
 
-from snn import checks
 from snn._kernels.forms import Rows
+from snn.base import checks
 from snn.weights.dense import DenseWeights
 from snn.weights.protocol import Weights, same_type
 

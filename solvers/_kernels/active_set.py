@@ -18,7 +18,7 @@ together.  The caller bounds the number of rounds and certifies the codes.
 The cost depends on the size of the support: rounds run in a working set W, which holds S and atoms that
 may enter, and whose part of the Gram matrix is copied together.  Full rows of the matrix are read only
 when W is solved, to find violators outside W.  Where each signal has a mask, there is no matrix: products of
-members, and correlations with the residual, are computed from the atoms.  `solvers.working_set` calls
+members, and correlations with the residual, are computed from the atoms.  `solvers.gram.working_set` calls
 `solve_within` without the matrix.
 """
 

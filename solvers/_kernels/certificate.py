@@ -1,7 +1,8 @@
 """Objective, duality gap and KKT violation of codes in an array of atoms.
 
-What `solvers.optimality` does with NumPy, for penalties that are a sum of weights of |a_i| and of a quadratic
-part.  The equations and the bounds on rounding are the same, and explained there and in `solvers.residuals`.
+What `solvers.certificate.optimality` does with NumPy, for penalties that are a sum of weights of |a_i| and
+of a quadratic part.  The equations and the bounds on rounding are the same, and explained there and in
+`solvers.certificate.residuals`.
 Nothing but the signals, the weights of their features, the atoms and the codes is read: no Gram matrix, and
 nothing that a solver has computed.
 """

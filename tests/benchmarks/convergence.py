@@ -14,13 +14,13 @@ from examples._common import BLUE, GREEN, GREY, ORANGE, PURPLE, figure
 from examples._data import grey_photograph
 from examples.convolutional_coding import STRIDE, learned_kernels, normalised
 from snn import NetworkState
-from snn.event_driven import EventDrivenRun
-from snn.windows import smooth_rate_of_moments
+from snn.record.windows import smooth_rate_of_moments
+from snn.run.exact import EventDrivenRun
 from solvers import ConvolutionalDictionary, LassoProblem, lasso_network, solve_active_set
-from solvers.gram import gram_of
-from solvers.optimality import measure
-from solvers.refinement import RefinedCodes
-from solvers.spiking_network import LassoNetwork
+from solvers.certificate.optimality import measure
+from solvers.gram.gram import gram_of
+from solvers.spiking.network import LassoNetwork
+from solvers.spiking.stages import RefinedCodes
 from tests.benchmarks.problems import (
     correlated_dictionary,
     patch_problem,

@@ -31,7 +31,7 @@ from examples.convolutional_coding import (
     learned_kernels,
 )
 from snn.drawing import progress_line
-from snn.event_driven import EventDrivenRun
+from snn.run.exact import EventDrivenRun
 from solvers import (
     ConvolutionalDictionary,
     IllPosedWarning,
@@ -42,7 +42,7 @@ from solvers import (
     solve_fista,
     solve_spiking,
 )
-from solvers.fista import Iterates, gradient_step
+from solvers.methods.fista import Iterates, gradient_step
 from tests.benchmarks.report import Target, at_least, at_most
 from tests.benchmarks.timing import WrongAnswerError, first_call, milliseconds, table
 

@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 
 from examples._common import BLUE, GREEN, GREY, ORANGE, figure
 from snn import SpikingNetwork, simulate
-from snn.event_driven import EventDrivenRun
+from snn.run.exact import EventDrivenRun
 from solvers import LassoProblem, lasso_network, solve_spiking
 from tests.benchmarks.problems import random_dictionary
 from tests.benchmarks.report import Target, at_most

@@ -5,8 +5,9 @@ from unittest import mock
 
 from matplotlib.figure import Figure
 
-from solvers import LassoProblem, SparseCodingResult, solve_active_set, solve_spiking, spiking_batches
-from solvers.compare import METHODS
+from solvers import LassoProblem, SparseCodingResult, solve_active_set, solve_spiking
+from solvers.spiking import batches as spiking_batches
+from solvers.studies.compare import METHODS
 from tests.benchmarks.problems import (
     again,
     correlated_dictionary,
@@ -20,7 +21,7 @@ from tests.benchmarks.timing import milliseconds, table, timed, verify
 TITLE = "Where the active-set method starts"
 FINISH_TIMES = (1.0, 2.0, 4.0, 8.0, 16.0)
 GAP = 1e-6
-# The constant of `solvers.spiking_batches` that says when.
+# The constant of `solvers.spiking.batches` that says when.
 NAME = "POLISH_TIME"
 
 

@@ -22,7 +22,7 @@ from solvers import (
     solve_fista,
     solve_spiking,
 )
-from solvers.compare import METHODS
+from solvers.studies.compare import METHODS
 from tests.benchmarks.lean_fista import largest_eigenvalue, lean_fista
 from tests.benchmarks.problems import again
 from tests.benchmarks.timing import relative_gaps

@@ -13,7 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 from dictlearn import extract_patches, remove_mean
 from examples._common import photograph
 from solvers import LassoProblem
-from solvers.optimality import penalty_max
+from solvers.certificate.optimality import penalty_max
 
 PATCH_SIZE = 8
 # About nine non-zeros a patch of norm one.

@@ -10,7 +10,7 @@ from sklearn.preprocessing import PolynomialFeatures
 
 from examples._common import figure
 from solvers import LassoProblem, solve_active_set
-from solvers.working_set import WorkingSetSearch
+from solvers.gram.working_set import WorkingSetSearch
 from tests.benchmarks import peers
 from tests.benchmarks.contest import best_of, contest, faster, median_seconds
 from tests.benchmarks.peers import Peer, Solve

@@ -15,10 +15,10 @@ PAGE = "README.md"
 HOW = (
     "Peers run side by side in one process, on one thread unless a table says otherwise.  Answers are "
     "verified before they are timed: spike counts must be equal, and every code must have the duality gap "
-    "wanted, by the certificate of `solvers.optimality`, in units of 1/2 ||signal||².  A peer with a "
-    "tolerance of its own is given the loosest one with which it gets there.  Peers take turns; ± is half "
-    "the distance of the quartiles.  Compilation is outside the clock, and so is the Gram matrix, which is "
-    "given to all that accept it."
+    "wanted, by the certificate of `solvers.certificate.optimality`, in units of 1/2 ||signal||².  A peer "
+    "with a tolerance of its own is given the loosest one with which it gets there.  Peers take turns; ± is "
+    "half the distance of the quartiles.  Compilation is outside the clock, and so is the Gram matrix, "
+    "which is given to all that accept it."
 )
 
 

@@ -29,12 +29,12 @@ from dictlearn.distributed.data import NpyFile, Rows  # noqa: E402
 from dictlearn.distributed.learning import _run  # noqa: E402
 from dictlearn.distributed.parts import run_part  # noqa: E402
 from solvers import LassoProblem, penalty_max, solve_spiking  # noqa: E402
-from solvers.cluster import run_on_cluster  # noqa: E402
-from solvers.gram import gram_of  # noqa: E402
-from solvers.spiking_batches import polish_batch  # noqa: E402
-from solvers.spiking_network import LassoNetwork  # noqa: E402
-from solvers.transport import Shared  # noqa: E402
-from solvers.workers import batch_slices  # noqa: E402
+from solvers.gram.gram import gram_of  # noqa: E402
+from solvers.spiking.batches import polish_batch  # noqa: E402
+from solvers.spiking.network import LassoNetwork  # noqa: E402
+from solvers.workers.cluster import run_on_cluster  # noqa: E402
+from solvers.workers.spread import batch_slices  # noqa: E402
+from solvers.workers.transport import Shared  # noqa: E402
 from tests.benchmarks.timing import milliseconds, processor, table, versions  # noqa: E402
 from tests.cluster import local_cluster  # noqa: E402
 

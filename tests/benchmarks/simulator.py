@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 
 from examples._common import BLUE, GREY, ORANGE, figure
 from snn import SpikingNetwork, simulate
-from snn.event_driven import EventDrivenRun
+from snn.run.exact import EventDrivenRun
 from solvers import lasso_network
 from tests.benchmarks.brian2_network import TIME_STEP, brian2_run
 from tests.benchmarks.problems import planted_problems, random_dictionary

@@ -7,9 +7,9 @@ from matplotlib.figure import Figure
 
 from examples._common import BLUE, GREEN, GREY, ORANGE, PURPLE, RED, figure
 from solvers import LassoProblem, solve_spiking
-from solvers.gram import gram_of
-from solvers.refinement import RefinedCodes
-from solvers.spiking_network import LassoNetwork
+from solvers.gram.gram import gram_of
+from solvers.spiking.network import LassoNetwork
+from solvers.spiking.stages import RefinedCodes
 from tests.benchmarks import peers
 from tests.benchmarks.contest import contest, median_seconds
 from tests.benchmarks.lean_fista import largest_eigenvalue, lean_fista

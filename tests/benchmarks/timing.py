@@ -14,7 +14,7 @@ import sklearn
 from scipy import sparse
 
 from solvers import LassoProblem
-from solvers.optimality import measure
+from solvers.certificate.optimality import measure
 
 
 class WrongAnswerError(AssertionError):

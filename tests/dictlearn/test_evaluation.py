@@ -8,7 +8,7 @@ import pytest
 from dictlearn import evaluation
 from dictlearn.evaluation import match_atoms, mean_objective
 from solvers import LassoProblem
-from solvers.optimality import objective
+from solvers.certificate.optimality import objective
 from tests.reference.problems import optimal_codes
 
 PENALTY = 0.2

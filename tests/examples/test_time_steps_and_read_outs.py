@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 
 from examples import time_steps_and_read_outs as example
-from snn import SpikingNetwork, rates, simulate, simulate_clocked
+from snn import SpikingNetwork, simulate, simulate_clocked
+from snn.record import rates
 from solvers import lasso_network
-from solvers.optimality import duality_gap, objective
+from solvers.certificate.optimality import duality_gap, objective
 
 
 @pytest.fixture(scope="module")

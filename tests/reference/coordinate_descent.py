@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from solvers.optimality import measure
+from solvers.certificate.optimality import measure
 
 SUMS_OF_GAP = 2  # inner products of a gap, each of one entry an atom
 

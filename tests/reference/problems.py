@@ -4,7 +4,7 @@ import numpy as np
 from sklearn.linear_model import Lasso
 
 from solvers import LassoProblem
-from solvers.optimality import measure, penalty_max
+from solvers.certificate.optimality import measure, penalty_max
 
 
 def random_problem(
@@ -55,7 +55,7 @@ def random_codes(problem, *, density=0.2, scale=1.0, seed=0):
 
 
 def require_certified(problem, result):
-    """The figures of a result are those of `solvers.optimality`, to rounding."""
+    """The figures of a result are those of `solvers.certificate.optimality`, to rounding."""
     figures = measure(problem, result.sparse_codes)
     atol = 1e-13 * (problem.energies + figures.objective)
     assert (np.abs(result.objective - figures.objective) <= atol).all()

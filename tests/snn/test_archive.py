@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from snn import NetworkState
-from snn.archive import load_archive, save_archive
+from snn.base.archive import load_archive, save_archive
 
 ENTRIES = {"first": np.arange(6.0), "second": np.arange(6.0) + 10.0, "count": 3, "text": "words"}
 

@@ -16,15 +16,14 @@ from snn import (
     SimulationResult,
     SpikeTrain,
     SpikingNetwork,
-    checks,
     explain,
     plotting,
-    rates,
     simulate,
     simulate_analog,
     simulate_clocked,
-    traces,
 )
+from snn.base import checks
+from snn.record import rates, traces
 
 NETWORK = SpikingNetwork(np.array([[0.0, -0.5], [-0.3, 0.0]]), np.array([1.0, 0.7]))
 RESULT = simulate(NETWORK, 10.0, record_spikes=True)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from snn import Block, BlockWeights, NetworkState, SpikingNetwork, simulate
-from snn.event_driven import EventDrivenRun
+from snn.run.exact import EventDrivenRun
 from tests.reference.plain_simulator import simulate_plainly
 
 

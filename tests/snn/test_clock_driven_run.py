@@ -5,8 +5,9 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from snn import NetworkState, SpikingNetwork, rates, simulate_clocked
-from snn.clock_driven import ClockDrivenRun
+from snn import NetworkState, SpikingNetwork, simulate_clocked
+from snn.record import rates
+from snn.run.clocked import ClockDrivenRun
 from tests.reference.networks import random_network, random_sign_pair_network
 from tests.reference.weight_forms import in_form
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from snn import RunawayError, SpikingNetwork, simulate, simulate_clocked
-from snn.clock_driven import ClockDrivenRun
+from snn.run.clocked import ClockDrivenRun
 from tests.reference.networks import golden_network, random_network, random_sign_pair_network
 from tests.reference.weight_forms import in_form
 

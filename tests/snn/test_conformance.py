@@ -8,7 +8,8 @@ import math
 import numpy as np
 import pytest
 
-from snn import NetworkState, SpikingNetwork, simulate, traces
+from snn import NetworkState, SpikingNetwork, simulate
+from snn.record import traces
 from tests.reference.networks import classo_network, random_dictionary, random_sign_pair_network
 from tests.reference.simulator import simulate_slowly
 from tests.reference.weight_forms import (

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from snn import NetworkState, Simulator, SpikingNetwork, simulate
-from snn.event_driven import EventDrivenRun
+from snn.run.exact import EventDrivenRun
 from tests.reference.networks import golden_network
 from tests.reference.weight_forms import ANY_MATRIX, FORMS, NAMES, random_matrix, random_state, stored
 
@@ -221,9 +221,9 @@ def test_copies_advanced_together_are_what_they_are_alone(network):
 
 
 def test_when_a_copy_is_given_up_depends_on_its_own_spikes_alone(network, monkeypatch):
-    monkeypatch.setattr("snn.event_driven.LARGEST_BURST", 10)
-    monkeypatch.setattr("snn.event_driven.BURST_RATE", 0)
-    monkeypatch.setattr("snn.event_driven.SPIKES_PER_NEURON", 0)
+    monkeypatch.setattr("snn.run.exact.LARGEST_BURST", 10)
+    monkeypatch.setattr("snn.run.exact.BURST_RATE", 0)
+    monkeypatch.setattr("snn.run.exact.SPIKES_PER_NEURON", 0)
     drives = network.soma_bias * np.array([[1.0], [-1e-3], [1.5], [0.5]])
     together = EventDrivenRun(network, drives, gives_up=True)
     paused = EventDrivenRun(network, drives[::-1].copy(), gives_up=True, updates_per_call=1)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from snn import simulate
-from snn.event_driven import EventDrivenRun
+from snn.run.exact import EventDrivenRun
 from tests.reference.networks import random_weights
 from tests.reference.plain_simulator import simulate_plainly
 from tests.reference.simulator import simulate_slowly

@@ -17,8 +17,8 @@ from snn import (
     explain,
     simulate,
     simulate_clocked,
-    traces,
 )
+from snn.record import traces
 from tests.reference.networks import random_weights
 
 

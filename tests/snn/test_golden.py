@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from snn import rates, simulate
+from snn import simulate
+from snn.record import rates
 from tests.reference.networks import (
     FIGURE_1_PENALTY,
     FIGURE_1_SIGNAL,

@@ -15,7 +15,7 @@ from snn import (
     simulate,
     simulate_clocked,
 )
-from snn.event_driven import EventDrivenRun
+from snn.run.exact import EventDrivenRun
 from tests.reference.networks import random_dictionary
 from tests.reference.plain_simulator import simulate_plainly
 

@@ -12,7 +12,7 @@ from snn import (
     simulate,
     simulate_clocked,
 )
-from snn.operations import OperationCounts, exact_operations
+from snn.record.operations import OperationCounts, exact_operations
 from tests.reference.networks import golden_network
 from tests.reference.weight_forms import ANY_MATRIX, NAMES, in_form, random_matrix, stored
 

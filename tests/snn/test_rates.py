@@ -5,7 +5,8 @@ import math
 import numpy as np
 import pytest
 
-from snn import Simulator, SpikeTrain, rates, simulate
+from snn import Simulator, SpikeTrain, simulate
+from snn.record import rates
 from tests.reference.networks import classo_network, random_dictionary, random_network
 
 

@@ -14,7 +14,7 @@ from snn import (
     simulate_clocked,
 )
 from snn._kernels.convolution.grid import MOST_LOGGED, events_per_epoch
-from snn.event_driven import EventDrivenRun
+from snn.run.exact import EventDrivenRun
 from tests.reference.plain_simulator import simulate_plainly
 from tests.reference.simulator import simulate_slowly
 

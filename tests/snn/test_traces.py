@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from scipy.integrate import trapezoid
 
-from snn import NetworkState, SignPairWeights, SpikeTrain, SpikingNetwork, simulate, traces
+from snn import NetworkState, SignPairWeights, SpikeTrain, SpikingNetwork, simulate
+from snn.record import traces
 from tests.reference.networks import random_network, random_sign_pair_network
 from tests.reference.weight_forms import in_form
 

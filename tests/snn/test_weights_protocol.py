@@ -24,7 +24,7 @@ from snn import (
 )
 from snn._kernels import clocked
 from snn._kernels.forms import FORMS
-from snn.checks import LARGEST_RATIO
+from snn.base.checks import LARGEST_RATIO
 from snn.weights import SegmentedWeights, examples
 
 

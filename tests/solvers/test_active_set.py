@@ -12,7 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 from snn import simulate
 from solvers import ElasticNet, LassoProblem, Status, lasso_network, solve_active_set, solve_fista
 from solvers._kernels import active_set as kernel
-from solvers.optimality import penalty_max
+from solvers.certificate.optimality import penalty_max
 from tests.reference.convolutions import random_dictionary
 from tests.reference.problems import require_certified
 
@@ -130,8 +130,8 @@ def test_no_network_is_made_unless_the_start_is_one(monkeypatch):
     def refuse(*arguments, **options):
         raise AssertionError("a network was made")
 
-    monkeypatch.setattr("snn.event_driven.EventDrivenRun.__init__", refuse)
-    monkeypatch.setattr("solvers.spiking_network.LassoNetwork.__init__", refuse)
+    monkeypatch.setattr("snn.run.exact.EventDrivenRun.__init__", refuse)
+    monkeypatch.setattr("solvers.spiking.network.LassoNetwork.__init__", refuse)
     assert solve_active_set(problem).converged
     assert solve_active_set(problem, start=solve_fista(problem)).converged
 
@@ -183,8 +183,8 @@ def test_a_single_signal_needs_no_gram_matrix(positive, share, guessed, monkeypa
     def refuse(self, *arguments):
         raise AssertionError("more of the Gram matrix was computed than is used")
 
-    monkeypatch.setattr("solvers.dense_dictionary.DenseDictionary.gram", refuse)
-    monkeypatch.setattr("solvers.dense_dictionary.DenseDictionary.gram_rows", refuse)
+    monkeypatch.setattr("solvers.problem.dense_dictionary.DenseDictionary.gram", refuse)
+    monkeypatch.setattr("solvers.problem.dense_dictionary.DenseDictionary.gram_rows", refuse)
     alone = LassoProblem(problem.dictionary, problem.signals, problem.l1_weights, positive=positive)
     result = solve_active_set(alone, start=start)
     assert not alone.has_gram
@@ -215,7 +215,7 @@ def test_of_codes_that_miss_tol_the_best_is_kept():
 
 
 def test_neither_batches_nor_workers_change_a_bit(monkeypatch):
-    monkeypatch.setattr("solvers.workers.LARGEST_BATCH", 7)
+    monkeypatch.setattr("solvers.workers.spread.LARGEST_BATCH", 7)
     problem = random_problem(64, 32, share=0.1, n_signals=40)
     start = solve_fista(problem, tol=1e-1)
     together = solve_active_set(problem, start=start, n_jobs=1)

@@ -21,7 +21,7 @@ from solvers import (
     solve_lars,
     solve_spiking,
 )
-from solvers.optimality import objective, penalty_max
+from solvers.certificate.optimality import objective, penalty_max
 from tests.reference.problems import optimal_codes, random_problem, require_certified
 
 # Atoms whose norms differ tenfold, or that are coherent, need more bits than the eight of the default.

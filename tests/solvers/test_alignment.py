@@ -15,7 +15,7 @@ from solvers import (
     solve_lars,
     solve_spiking,
 )
-from solvers.optimality import measure
+from solvers.certificate.optimality import measure
 from tests.reference.problems import random_codes, random_problem
 
 SOLVERS = {

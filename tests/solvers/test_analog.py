@@ -8,8 +8,8 @@ from sklearn.exceptions import ConvergenceWarning
 
 from snn import simulate_analog
 from solvers import LassoProblem, Status
-from solvers.analog import solve_analog
-from solvers.optimality import measure, objective
+from solvers.certificate.optimality import measure, objective
+from solvers.methods.analog import solve_analog
 from tests.reference.problems import optimal_codes, random_problem
 
 

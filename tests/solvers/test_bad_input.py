@@ -29,7 +29,7 @@ from solvers import (
     solve_lars,
     solve_spiking,
 )
-from solvers.optimality import measure
+from solvers.certificate.optimality import measure
 
 NAN, INF = float("nan"), float("inf")
 DICTIONARY, SIGNALS = np.eye(2), np.array([[3.0, 0.5], [0.2, -1.0]])

@@ -1,4 +1,4 @@
-"""Compiled certificates: the figures of `solvers.optimality`, and the same bound on rounding."""
+"""Compiled certificates: the figures of `solvers.certificate.optimality`, and the same bound on rounding."""
 
 import warnings
 
@@ -7,9 +7,9 @@ import pytest
 from scipy import sparse
 
 from solvers import ConvolutionalDictionary, ElasticNet, LassoProblem, solve_active_set
-from solvers.certificate import certify
-from solvers.optimality import measure
-from solvers.result import as_sparse
+from solvers.certificate.compiled import certify
+from solvers.certificate.optimality import measure
+from solvers.results.result import as_sparse
 from tests.reference.problems import random_codes, random_problem
 from tests.solvers import test_rounding as extremes
 

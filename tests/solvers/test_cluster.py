@@ -8,17 +8,11 @@ import joblib
 import numpy as np
 import pytest
 
-from solvers import (
-    LassoProblem,
-    penalty_max,
-    solve_active_set,
-    solve_coordinate_descent,
-    solve_spiking,
-    spiking,
-)
-from solvers.cluster import MOST_LOSSES, run_on_cluster
-from solvers.transport import Shared, opened
-from solvers.workers import spread
+from solvers import LassoProblem, penalty_max, solve_active_set, solve_coordinate_descent, solve_spiking
+from solvers.methods import spiking
+from solvers.workers.cluster import MOST_LOSSES, run_on_cluster
+from solvers.workers.spread import spread
+from solvers.workers.transport import Shared, opened
 from tests.cluster import kill, worker_pids
 
 pytest.importorskip("distributed", reason="needs the extra: pip install 'sparsespike[dask]'")

@@ -8,7 +8,7 @@ import pytest
 from sklearn.exceptions import ConvergenceWarning
 
 from solvers import Comparison, LassoProblem, compare, comparison_table, plot_comparison, solve_fista
-from solvers.compare import COLUMNS, METHODS
+from solvers.studies.compare import COLUMNS, METHODS
 from tests.reference.problems import random_problem
 
 

@@ -32,8 +32,8 @@ from solvers import (
     solve_spiking,
     sweep_digital,
 )
-from solvers.compare import METHODS
-from solvers.conditioning import penalty_called
+from solvers.problem.conditioning import penalty_called
+from solvers.studies.compare import METHODS
 
 SIDE = 24
 

@@ -18,7 +18,7 @@ from solvers import (
     solve_lars,
     solve_spiking,
 )
-from solvers.optimality import measure
+from solvers.certificate.optimality import measure
 from tests.reference.convolutions import GEOMETRIES, random_dictionary
 
 

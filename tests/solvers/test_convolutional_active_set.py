@@ -11,7 +11,6 @@ from examples.convolutional_coding import normalised
 from solvers import (
     ConvolutionalDictionary,
     LassoProblem,
-    convolutional_active_set,
     penalty_max,
     solve_active_set,
     solve_coordinate_descent,
@@ -19,12 +18,13 @@ from solvers import (
     solve_spiking,
 )
 from solvers._kernels import grid_descent, sparse_gram
-from solvers.convolutional_active_set import ActiveSetSearch, gram_part
-from solvers.nested_dissection import Factor, divide
+from solvers.gram import convolutional_active_set
+from solvers.gram.convolutional_active_set import ActiveSetSearch, gram_part
+from solvers.gram.nested_dissection import Factor, divide
 from tests.reference.convolutions import GEOMETRIES, random_dictionary
 
 # Kernels that depend on each other are on purpose here.
-pytestmark = pytest.mark.filterwarnings("ignore::solvers.conditioning.IllPosedWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::solvers.problem.conditioning.IllPosedWarning")
 # The equations are solved until their residual is rounding, 1e-16 times sums of some hundred products.
 ROUNDING = 1e-13
 
@@ -87,7 +87,7 @@ def test_a_part_of_the_gram_matrix_is_that_of_the_array(geometry, chosen):
 @pytest.mark.parametrize("chosen", [0.1, 0.3, 1.0])
 @pytest.mark.parametrize("n_least", [0, 4, 1000])
 def test_the_factor_solves_the_equations_of_the_array(geometry, chosen, n_least, monkeypatch):
-    monkeypatch.setattr("solvers.nested_dissection.LEAST_MEMBERS", n_least)
+    monkeypatch.setattr("solvers.gram.nested_dissection.LEAST_MEMBERS", n_least)
     part, gram = part_of(random_dictionary(geometry), chosen)
     diagonal = np.random.default_rng(3).uniform(1.0, 2.0, len(gram))
     aim = np.random.default_rng(4).standard_normal(len(gram))
@@ -358,7 +358,7 @@ def test_images_of_no_code_and_of_nothing():
 @pytest.mark.parametrize("positive", [True, False])
 def test_bits_depend_neither_on_mates_nor_on_workers(positive, monkeypatch):
     problem = random_problem(positive=positive, n_signals=6)
-    monkeypatch.setattr("solvers.workers.VALUES_PER_BATCH", 2 * problem.n_atoms)
+    monkeypatch.setattr("solvers.workers.spread.VALUES_PER_BATCH", 2 * problem.n_atoms)
     results = [solve_spiking(problem, polish=True, n_jobs=n_jobs) for n_jobs in (1, 2)]
     np.testing.assert_array_equal(results[0].codes, results[1].codes)
     np.testing.assert_array_equal(results[0].n_corrections, results[1].n_corrections)

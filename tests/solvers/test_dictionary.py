@@ -7,8 +7,8 @@ import pytest
 from scipy import sparse
 
 from solvers import ConvolutionalDictionary, LassoProblem, solve_fista
-from solvers.dense_dictionary import DenseDictionary, dictionary_of
-from solvers.dictionary import Dictionary
+from solvers.problem.dense_dictionary import DenseDictionary, dictionary_of
+from solvers.problem.dictionary import Dictionary
 
 RNG = np.random.default_rng(0)
 DICTIONARIES = {

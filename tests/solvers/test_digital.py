@@ -9,7 +9,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from snn.digital import DigitalFormat, FixedPoint, simulate_digital
 from solvers import ConvolutionalDictionary, LassoProblem, Status, solve_active_set, solve_digital
-from solvers.optimality import objective
+from solvers.certificate.optimality import objective
 from tests.reference.problems import optimal_codes, random_problem, require_certified
 
 either_sign = pytest.mark.parametrize("positive", [True, False], ids=["positive", "signed"])

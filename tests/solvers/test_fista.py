@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 from sklearn.exceptions import ConvergenceWarning
 
-from solvers import LassoProblem, Status, fista, solve_fista
-from solvers.dense_dictionary import DenseDictionary
-from solvers.optimality import objective
+from solvers import LassoProblem, Status, solve_fista
+from solvers.certificate.optimality import objective
+from solvers.methods import fista
+from solvers.problem.dense_dictionary import DenseDictionary
 from tests.reference.problems import optimal_codes, random_problem, require_certified
 
 

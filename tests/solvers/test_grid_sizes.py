@@ -6,7 +6,7 @@ from itertools import product
 import pytest
 
 from solvers import ConvolutionalDictionary
-from solvers.grid_sizes import require_grid, require_room, valid_shape, valid_strides
+from solvers.problem.grid_sizes import require_grid, require_room, valid_shape, valid_strides
 
 
 def covers(image, kernel, stride):

@@ -7,8 +7,8 @@ import pytest
 from scipy import sparse
 
 from solvers import LassoProblem, solve_active_set
+from solvers.certificate.optimality import duality_gap
 from solvers.lca import LCA1Layer, LCA2Layer
-from solvers.optimality import duality_gap
 
 # -- what lava-optimization tests of its processes: 1000 steps, and how near codes must be ---------------
 

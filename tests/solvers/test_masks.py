@@ -33,12 +33,12 @@ from solvers import (
     solve_lars,
     solve_spiking,
 )
-from solvers.certificate import certify
-from solvers.compare import METHODS
-from solvers.masks import groups_of
-from solvers.optimality import measure
-from solvers.result import as_sparse
-from solvers.setup import ProblemSetup
+from solvers.certificate.compiled import certify
+from solvers.certificate.optimality import measure
+from solvers.problem.masks import groups_of
+from solvers.problem.setup import ProblemSetup
+from solvers.results.result import as_sparse
+from solvers.studies.compare import METHODS
 from tests.reference.problems import random_codes, require_certified
 from tests.reference.rationals import ExactProblem, rational
 

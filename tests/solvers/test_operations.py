@@ -25,10 +25,10 @@ from solvers import (
 )
 from solvers._kernels.factor import enter, leave
 from solvers._kernels.grid_descent import GridProblem, sweep_all, sweep_support
-from solvers.convolutional_active_set import _kernel_grid, gram_part
-from solvers.nested_dissection import Factor
-from solvers.operations import certificate_work
-from solvers.stream import _work_of_mixture
+from solvers.gram.convolutional_active_set import _kernel_grid, gram_part
+from solvers.gram.nested_dissection import Factor
+from solvers.results.operations import certificate_work
+from solvers.studies.stream import _work_of_mixture
 from tests.reference.coordinate_descent import descend
 from tests.reference.networks import FIGURE_1_PENALTY, FIGURE_1_SIGNAL, UNIT_DICTIONARY
 from tests.reference.problems import random_problem

@@ -17,10 +17,10 @@ from solvers import (
     solve_lars,
     solve_spiking,
 )
-from solvers import optimality as optimality_module
-from solvers.certificate import certify
-from solvers.optimality import measure
-from solvers.result import as_sparse
+from solvers.certificate import optimality as optimality_module
+from solvers.certificate.compiled import certify
+from solvers.certificate.optimality import measure
+from solvers.results.result import as_sparse
 
 SIGNS = pytest.mark.parametrize("positive", [True, False], ids=["positive", "signed"])
 

@@ -7,8 +7,8 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import enet_path, lasso_path
 
 from solvers import L1, ConvolutionalDictionary, ElasticNet, LassoProblem, path, solve_active_set
-from solvers.optimality import measure, penalty_max
-from solvers.path import METHODS
+from solvers.certificate.optimality import measure, penalty_max
+from solvers.studies.path import METHODS
 from tests.reference.problems import random_problem
 
 either_sign = pytest.mark.parametrize("positive", [True, False], ids=["positive", "signed"])

@@ -15,7 +15,7 @@ from solvers import (
     solve_lars,
     solve_spiking,
 )
-from solvers.dense_dictionary import DenseDictionary
+from solvers.problem.dense_dictionary import DenseDictionary
 from tests.reference.problems import random_problem, require_certified
 
 SIGNS = pytest.mark.parametrize("positive", [True, False], ids=["positive", "signed"])

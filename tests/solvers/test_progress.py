@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 from tqdm import tqdm
 
-from solvers import LassoProblem, progress, solve_active_set, solve_fista, solve_spiking
-from solvers.progress import Progress, progress_bar, report, share_of_decades
+from solvers import LassoProblem, solve_active_set, solve_fista, solve_spiking
+from solvers.workers import progress
+from solvers.workers.progress import Progress, progress_bar, report, share_of_decades
 from tests.reference.convolutions import GEOMETRIES, random_dictionary
 
 

@@ -10,7 +10,7 @@ from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_limits
 
 from solvers import LassoProblem, Status, penalty_max
-from solvers.reference import solve_coordinate_descent, solve_lars
+from solvers.methods.reference import solve_coordinate_descent, solve_lars
 from tests.reference.problems import optimal_codes, random_problem, require_certified
 
 BOTH = pytest.mark.parametrize("solve", [solve_coordinate_descent, solve_lars])

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from solvers import ConvolutionalDictionary, ElasticNet, LassoProblem, penalty_max, solve_active_set
 from solvers._kernels.precision import KEPT_BITS
-from solvers.optimality import measure
-from solvers.residuals import residuals_of
-from solvers.result import as_sparse
-from solvers.rounding import gamma, high_part, operations_of_sum
+from solvers.certificate.optimality import measure
+from solvers.certificate.residuals import residuals_of
+from solvers.problem.rounding import gamma, high_part, operations_of_sum
+from solvers.results.result import as_sparse
 from tests.reference.rationals import ExactProblem, rational
 
 SIGNS = pytest.mark.parametrize("positive", [True, False], ids=["positive", "signed"])

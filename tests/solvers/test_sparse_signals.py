@@ -20,8 +20,8 @@ from solvers import (
     solve_lars,
     solve_spiking,
 )
-from solvers.compare import METHODS
-from solvers.optimality import measure
+from solvers.certificate.optimality import measure
+from solvers.studies.compare import METHODS
 from tests.reference.problems import random_codes, require_certified
 
 SOLVERS = {

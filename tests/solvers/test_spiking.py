@@ -18,9 +18,9 @@ from solvers import (
     solve_active_set,
     solve_spiking,
 )
-from solvers.dense_dictionary import DenseDictionary
-from solvers.gram import DenseGram
-from solvers.optimality import measure, penalty_max
+from solvers.certificate.optimality import measure, penalty_max
+from solvers.gram.gram import DenseGram
+from solvers.problem.dense_dictionary import DenseDictionary
 from tests.reference.networks import random_dictionary
 from tests.reference.problems import require_certified
 
@@ -675,7 +675,7 @@ def bursting_problem(smallest, signals=BURSTING):
 @pytest.fixture
 def small_bursts(monkeypatch):
     """Networks are given up sooner, so that tests are quick."""
-    monkeypatch.setattr("snn.event_driven.LARGEST_BURST", 300_000)
+    monkeypatch.setattr("snn.run.exact.LARGEST_BURST", 300_000)
 
 
 @pytest.mark.parametrize("options", [*ALL_READOUTS, pytest.param({"refine": False}, id="one stage")])
@@ -716,7 +716,7 @@ def test_a_stopped_network_ran_for_the_time_that_it_reports(small_bursts):
 @pytest.mark.parametrize("largest", [100_000, 1_000_000])
 @pytest.mark.parametrize("signal", [0, 2, 4])
 def test_a_stopped_network_does_not_replace_a_better_code(readout, signal, largest, monkeypatch):
-    monkeypatch.setattr("snn.event_driven.LARGEST_BURST", largest)
+    monkeypatch.setattr("snn.run.exact.LARGEST_BURST", largest)
     problem = bursting_problem(3e-6, BURSTING[signal : signal + 1])
     result = solve_spiking_quietly(problem, readout=readout)
     # By spikes, not by the time that the result reports.

@@ -15,7 +15,7 @@ from solvers import (
     solve_fista,
     solve_lars,
 )
-from solvers.optimality import objective
+from solvers.certificate.optimality import objective
 from tests.reference.problems import optimal_codes, random_codes, random_problem
 
 # Each with the finest tol at which it is compared with scikit-learn's optimum.

@@ -18,8 +18,8 @@ from solvers import (
     solve_active_set,
     solve_spiking,
 )
-from solvers.optimality import measure
-from solvers.stream import predicted
+from solvers.certificate.optimality import measure
+from solvers.studies.stream import predicted
 from tests.reference.problems import random_codes, random_problem
 
 either_sign = pytest.mark.parametrize("positive", [True, False], ids=["positive", "signed"])

@@ -5,7 +5,8 @@ import pytest
 from numpy.polynomial import Polynomial
 from scipy.integrate import quad
 
-from snn import rates, simulate, traces
+from snn import simulate
+from snn.record import rates, traces
 from solvers import LassoProblem, lasso_network, solve_coordinate_descent
 from tests.reference.problems import random_problem
 

@@ -13,9 +13,9 @@ from threadpoolctl import threadpool_info, threadpool_limits
 from tqdm import tqdm
 
 from solvers import LassoProblem, penalty_max, solve_spiking
-from solvers.blas import one_blas_thread
-from solvers.progress import Progress
-from solvers.workers import spread
+from solvers.workers.blas import one_blas_thread
+from solvers.workers.progress import Progress
+from solvers.workers.spread import spread
 
 
 class AllAtOnce(LokyBackend):

@@ -5,12 +5,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from solvers import ElasticNet, LassoProblem, solve_active_set, working_set
+from solvers import ElasticNet, LassoProblem, solve_active_set
 from solvers._kernels.active_set import ENDED, N_CORRECTIONS, N_REPORTED, solve_active_sets
 from solvers._kernels.batch import CompressedRows
-from solvers.norms import inverse_norms
-from solvers.optimality import measure, penalty_max
-from solvers.working_set import WorkingSetSearch
+from solvers.certificate.optimality import measure, penalty_max
+from solvers.gram import working_set
+from solvers.gram.working_set import WorkingSetSearch
+from solvers.problem.norms import inverse_norms
 
 NOTHING = np.empty(0, dtype=np.int64), np.empty(0)
 

@@ -18,9 +18,9 @@ from solvers import (
     solve_lars,
     solve_spiking,
 )
-from solvers.certificate import certify
-from solvers.optimality import measure
-from solvers.result import as_sparse
+from solvers.certificate.compiled import certify
+from solvers.certificate.optimality import measure
+from solvers.results.result import as_sparse
 from tests.reference.problems import random_problem
 
 SIGNS = pytest.mark.parametrize("positive", [True, False], ids=["positive", "signed"])

@@ -38,7 +38,7 @@ from dictlearn.images.kernel_learner import KernelLearner, KernelSettings
 from dictlearn.images.kernel_learning import learn_kernels, random_kernels
 from dictlearn.two_phase.saving import COUNTERS
 from dictlearn.two_phase.settings import LearningSettings
-from snn.archive import load_archive, save_archive
+from snn.base.archive import load_archive, save_archive
 from solvers import LassoProblem, penalty_max, solve_spiking
 
 N_SIGNALS, N_INPUTS, N_ATOMS = 600, 48, 64

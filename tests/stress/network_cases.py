@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from snn import NetworkState, SpikingNetwork
-from snn.checks import LARGEST_RATIO
+from snn.base.checks import LARGEST_RATIO
 from tests.reference.networks import random_weights
 from tests.reference.weight_forms import FORMS, NAMES, bounded, random_matrix, sparse_coding, stored
 

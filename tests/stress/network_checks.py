@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from snn import RunawayError, SimulationResult, Simulator, SpikeTrain, SpikingNetwork, simulate
-from snn.event_driven import EventDrivenRun
+from snn.run.exact import EventDrivenRun
 from tests.reference.exact_spikes import LEAST_POWER, MOST_POWER, judge
 from tests.reference.precise_simulator import simulate_precisely
 from tests.stress.network_cases import MOST_SPIKES, Case, case

@@ -19,7 +19,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from examples._data import photographs
 from solvers import ConvolutionalDictionary, LassoProblem, solve_active_set, solve_spiking
-from solvers.optimality import measure, penalty_max
+from solvers.certificate.optimality import measure, penalty_max
 from tests.reference.networks import random_dictionary
 
 PATIENCE = 120.0

@@ -10,9 +10,9 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-import solvers.result
+import solvers.results.result
 from solvers import ConvolutionalDictionary, ElasticNet, LassoProblem
-from solvers.optimality import Optimality
+from solvers.certificate.optimality import Optimality
 from tests.reference.rationals import ExactProblem, rational
 from tests.stress import random_problems
 from tests.stress.exact_judge import Judge, Numbers, placed
@@ -66,12 +66,12 @@ def test_floats_are_taken_for_the_numbers_that_they_are():
 
 def failures_with(monkeypatch, figures):
     """The complaints about 60 problems whose certificates are tampered with."""
-    certify = solvers.result.certify
+    certify = solvers.results.result.certify
 
     def tampered(problem, codes):
         return figures(problem, certify(problem, codes))
 
-    monkeypatch.setattr(solvers.result, "certify", tampered)
+    monkeypatch.setattr(solvers.results.result, "certify", tampered)
     monkeypatch.setattr(random_problems, "CHANCES", np.eye(len(random_problems.METHODS))[10])
     told = [run(2, number) for number in range(60)]
     assert {one["method"] for one in told} == {"coordinate descent"}
@@ -100,7 +100,7 @@ def test_a_false_objective_is_found(monkeypatch):
 
 
 def test_a_false_status_is_found(monkeypatch):
-    monkeypatch.setattr(solvers.result, "Status", SimpleNamespace(LIMIT_REACHED=0, CONVERGED=0))
+    monkeypatch.setattr(solvers.results.result, "Status", SimpleNamespace(LIMIT_REACHED=0, CONVERGED=0))
     monkeypatch.setattr(random_problems, "CHANCES", np.eye(len(random_problems.METHODS))[0])
     told = [run(2, number) for number in range(30)]
     assert any("converged, but the" in one.get("message", "") for one in told)

@@ -10,7 +10,8 @@ times are exact, and both curves are closed forms of them.
 import matplotlib.pyplot as plt
 import numpy as np
 
-from snn import SpikingNetwork, plotting, simulate, traces
+from snn import SpikingNetwork, plotting, simulate
+from snn.record import traces
 
 # Rows of the weights are sources, columns are targets: both senders reach neuron 2.
 weights = np.zeros((3, 3))

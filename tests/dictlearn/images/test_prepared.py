@@ -8,7 +8,7 @@ from scipy.ndimage import gaussian_filter
 
 from dictlearn import as_pixels, prepare_image
 from solvers import ConvolutionalDictionary, LassoProblem, solve_active_set
-from solvers.conditioning import IllPosedWarning
+from solvers.problem.conditioning import IllPosedWarning
 
 RNG = np.random.default_rng(0)
 

@@ -33,7 +33,7 @@ from dictlearn import (
 from dictlearn.signals import amplitude_scale
 from dictlearn.two_phase import batch as batch_module
 from dictlearn.two_phase._kernels import updates
-from snn import archive
+from snn.base import archive
 from solvers import LassoProblem, solve_spiking
 from tests.stress.kill_and_resume import state
 

@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
-from snn import NetworkState, SpikingNetwork, simulate, simulate_clocked, traces
+from snn import NetworkState, SpikingNetwork, simulate, simulate_clocked
 from snn.exchange import to_brian2
+from snn.record import traces
 from tests.reference.networks import classo_network, random_dictionary
 
 TIME_STEP = 1e-3

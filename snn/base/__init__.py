@@ -1,0 +1,1 @@
+"""What every room of snn uses: argument checks, archives, HTML, warnings."""

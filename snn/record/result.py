@@ -1,0 +1,253 @@
+"""Results of a run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from snn.base import checks
+from snn.base.html import Described, number, value_range
+from snn.network import SpikingNetwork
+from snn.record.operations import OperationCounts, clocked_operations, exact_operations
+from snn.record.windows import smooth_rate_of_moments
+from snn.state import NetworkState
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from snn.digital import DigitalResult
+
+
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
+class SpikeTrain(Described):
+    """The spikes of n neurons in an interval of time.
+
+    Parameters
+    ----------
+    times : array_like, shape (n_spikes,)
+        In synaptic time constants, not decreasing.
+    neurons : array_like of int, shape (n_spikes,)
+        The neuron that fired each spike.
+    n_neurons : int
+        Number of neurons of the network.
+    start, stop : float
+        The interval that was recorded.
+    """
+
+    times: np.ndarray
+    neurons: np.ndarray
+    n_neurons: int
+    start: float
+    stop: float
+
+    if TYPE_CHECKING:  # what is accepted is more than what is kept
+
+        def __init__(
+            self, *, times: ArrayLike, neurons: ArrayLike, n_neurons: int, start: float, stop: float
+        ) -> None: ...
+
+    def __post_init__(self) -> None:
+        times, neurons = np.asarray(self.times), np.asarray(self.neurons)
+        if times.size and times.dtype.kind not in "fiu":
+            raise TypeError(f"times must be an array of real numbers; got dtype {times.dtype}")
+        if neurons.size and neurons.dtype.kind not in "iu":
+            raise TypeError(f"neurons must be an array of integers; got dtype {neurons.dtype}")
+        times = np.ascontiguousarray(times, dtype=np.float64)
+        neurons = np.ascontiguousarray(neurons, dtype=np.int64)
+        n_neurons = checks.positive_integer("n_neurons", self.n_neurons)
+        start, stop = checks.real_number("start", self.start), checks.real_number("stop", self.stop)
+        if times.ndim != 1 or neurons.shape != times.shape:
+            raise ValueError(
+                f"times and neurons must be 1-D, of one length; got shapes {times.shape} and {neurons.shape}"
+            )
+        if stop < start:
+            raise ValueError(f"stop must not be before start; got {stop} and {start}")
+        if len(times):
+            if not (np.diff(times) >= 0.0).all() or not (start <= times[0] and times[-1] <= stop):
+                raise ValueError(f"times must not decrease and lie in [start, stop] = [{start}, {stop}]")
+            if neurons.min() < 0 or neurons.max() >= n_neurons:
+                raise ValueError(
+                    f"neurons must lie in [0, {n_neurons}); got {neurons.min()} to {neurons.max()}"
+                )
+        object.__setattr__(self, "times", checks.read_only(times))
+        object.__setattr__(self, "neurons", checks.read_only(neurons))
+        object.__setattr__(self, "n_neurons", n_neurons)
+        object.__setattr__(self, "start", start)
+        object.__setattr__(self, "stop", stop)
+
+    def __len__(self) -> int:
+        return len(self.times)
+
+    def of(self, neuron: int) -> np.ndarray:
+        """Return the spike times of one neuron."""
+        return self.times[self.neurons == checks.index("neuron", neuron, self.n_neurons)]
+
+    def counts(self, *, start: float | None = None, stop: float | None = None) -> np.ndarray:
+        """Return how often each neuron fired in (start, stop], shape (n_neurons,)."""
+        first, last = 0, len(self)
+        if start is not None:
+            first = int(np.searchsorted(self.times, checks.real_number("start", start), side="right"))
+        if stop is not None:
+            last = int(np.searchsorted(self.times, checks.real_number("stop", stop), side="right"))
+        return np.bincount(self.neurons[first:last], minlength=self.n_neurons)
+
+    def cumulative_counts(self, times: np.ndarray, *, start: float | None = None) -> np.ndarray:
+        """Return how often each neuron fired in (start, t] for each t, shape (n_times, n_neurons).
+
+        `times` must not decrease; without a `start`, spikes count from the first of the record.
+        """
+        first = 0 if start is None else np.searchsorted(self.times, start, side="right")
+        edges = np.concatenate([[first], np.searchsorted(self.times, times, side="right")])
+        counts = np.empty((len(times), self.n_neurons), dtype=np.int64)
+        for row, (begin, end) in enumerate(pairwise(edges)):
+            counts[row] = np.bincount(self.neurons[begin:end], minlength=self.n_neurons)
+        return np.cumsum(counts, axis=0)
+
+    def plot(self, ax: Axes | None = None, *, neurons: Sequence[int] | None = None) -> Axes:
+        """Draw a tick for each spike: `snn.plotting.raster`."""
+        from snn import plotting  # with Matplotlib
+
+        return plotting.raster(self, neurons=neurons, ax=ax)
+
+    def _facts(self) -> dict[str, str]:
+        return {
+            "spikes": number(len(self)),
+            "neurons": number(self.n_neurons),
+            "time": f"{self.start:.6g} to {self.stop:.6g}",
+        }
+
+
+def require_record(spikes: Any) -> None:
+    """Raise TypeError unless these are recorded spikes; of a run, and of None, say where they are.
+
+    Parameters
+    ----------
+    spikes : object
+        What a function of a record was called with.
+    """
+    if spikes is None:
+        raise TypeError("spikes must be a SpikeTrain; got None: run the network with record_spikes=True")
+    hint = ""
+    if hasattr(spikes, "spikes"):
+        hint = ": pass run.spikes"
+        if spikes.spikes is None:
+            hint = f"{hint}, of a run with record_spikes=True"
+    checks.instance_of("spikes", spikes, SpikeTrain, hint=hint)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
+class SimulationResult(Described):
+    """Result of `simulate` and `simulate_clocked`.
+
+    Attributes
+    ----------
+    network : SpikingNetwork
+        The network that ran.
+    duration : float
+        Length of this run, in synaptic time constants.
+    spike_counts : ndarray of int, shape (n_neurons,)
+        Spikes of each neuron in this run.
+    average_soma_current : ndarray, shape (n_neurons,)
+        u: the mean of the soma current mu over this run.
+    window_moments : ndarray, shape (n_neurons, 3)
+        The sums of t^2, t^3 and t^4 over each neuron's spikes, of times since this run began.
+    state : NetworkState
+        State of the network at the end; pass it to the next run.
+    spikes : SpikeTrain or None
+        Every spike, when they were recorded.
+    n_steps : int or None
+        Steps of the clock; None of an exact run.
+    """
+
+    network: SpikingNetwork
+    duration: float
+    spike_counts: np.ndarray
+    average_soma_current: np.ndarray
+    window_moments: np.ndarray
+    state: NetworkState
+    spikes: SpikeTrain | None
+    n_steps: int | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "spike_counts", checks.read_only(self.spike_counts))
+        object.__setattr__(self, "average_soma_current", checks.read_only(self.average_soma_current))
+        object.__setattr__(self, "window_moments", checks.read_only(self.window_moments))
+
+    @property
+    def spike_rate(self) -> np.ndarray:
+        """a: spikes per unit of time over this run, shape (n_neurons,)."""
+        if self.duration == 0.0:  # a runaway within its first instant
+            return np.where(self.spike_counts > 0, np.inf, 0.0)
+        return self.spike_counts / self.duration
+
+    @property
+    def smooth_rate(self) -> np.ndarray:
+        """Rates through a smooth window over this run, without recorded spikes; shape (n_neurons,).
+
+        See `snn.record.rates.smooth_rate`.
+        """
+        return smooth_rate_of_moments(self.window_moments, self.duration)
+
+    @property
+    def n_spikes(self) -> int:
+        """Spikes of all neurons."""
+        return int(self.spike_counts.sum())
+
+    @cached_property
+    def operations(self) -> OperationCounts:
+        """What the network did in this run: spikes, synaptic operations, updates of neurons."""
+        if self.n_steps is None:
+            return exact_operations(self.network.weights, self.spike_counts, self.duration)
+        return clocked_operations(self.network.weights, self.spike_counts, self.n_steps)
+
+    def plot(self, ax: Axes | None = None, *, neurons: Sequence[int] | None = None) -> Axes:
+        """Draw the spikes if they were recorded, and else the rates: `snn.plotting.run`."""
+        from snn import plotting  # with Matplotlib
+
+        return plotting.run(self, neurons=neurons, ax=ax)
+
+    def _facts(self) -> dict[str, str]:
+        clock = {} if self.n_steps is None else {"steps of the clock": number(self.n_steps)}
+        return {**run_facts(self), **clock, **known_operations(self)}
+
+
+def run_facts(result: SimulationResult | DigitalResult) -> dict[str, str]:
+    """Return what exact, clocked and digital runs say of themselves alike."""
+    return {
+        "neurons": number(len(result.spike_counts)),
+        "duration": f"{result.duration:.6g} synaptic time constants",
+        "spikes": f"{number(result.n_spikes)}, {'not ' if result.spikes is None else ''}recorded",
+        "neurons that fired": number(int(np.count_nonzero(result.spike_counts))),
+        "spike rates": value_range(result.spike_rate),
+    }
+
+
+def known_operations(result: SimulationResult | DigitalResult) -> dict[str, str]:
+    """Return the synaptic operations of a run, if they were counted before."""
+    if "operations" not in vars(result):
+        return {}
+    return {"synaptic operations": number(int(result.operations.total().synaptic_operations))}
+
+
+class RunawayError(RuntimeError):
+    """A network emitted more spikes than `max_spikes` before its run ended.
+
+    Attributes
+    ----------
+    result : SimulationResult
+        The run up to the last spike.
+    """
+
+    def __init__(self, message: str, result: SimulationResult) -> None:
+        super().__init__(message)
+        self.result = result
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # By default exceptions are pickled with their message alone, without the result.
+        return type(self), (self.args[0], self.result)

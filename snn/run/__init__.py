@@ -1,0 +1,1 @@
+"""Runs of a network: exactly from event to event, or on a clock."""

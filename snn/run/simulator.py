@@ -1,0 +1,186 @@
+"""A simulator that one can step from spike to spike."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from snn.base import checks
+from snn.base.html import Described, number
+from snn.network import SpikingNetwork, starting_state
+from snn.record.result import SimulationResult, SpikeTrain
+from snn.run.exact import EventDrivenRun
+from snn.run.simulate import advance_to, default_max_spikes, spike_train
+from snn.state import NetworkState
+from snn.weights import Weights, as_weights
+
+
+class Simulator(Described):
+    """Run a network exactly, in parts: step it to its next spike, or advance it to any time.
+
+    Parameters
+    ----------
+    network : SpikingNetwork
+        What to run.
+    state : NetworkState, optional
+        Where to start; by default at rest at time 0.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is of the wrong kind or does not fit the network.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> simulator = Simulator(SpikingNetwork(np.zeros((2, 2)), [1.0, 0.4]))
+    >>> simulator.peek()
+    1.0
+    >>> simulator.step().neurons
+    array([0])
+    >>> simulator.soma_bias = [0.0, 0.4]
+    >>> float(simulator.step().times[0]), simulator.spike_counts
+    (2.5, array([1, 1]))
+    """
+
+    def __init__(self, network: SpikingNetwork, state: NetworkState | None = None) -> None:
+        checks.instance_of("network", network, SpikingNetwork)
+        self._begin(network, starting_state(network, state), np.zeros(network.n_neurons, dtype=np.int64))
+
+    def _begin(self, network: SpikingNetwork, start: NetworkState, counts: np.ndarray) -> None:
+        self._network = network
+        self._origin = start.time
+        self._counts_before = counts
+        self._run = EventDrivenRun(network, network.soma_bias[np.newaxis], start, check_rows=True)
+        self._next: tuple[EventDrivenRun, SpikeTrain] | None = None
+
+    def _facts(self) -> dict[str, str]:
+        return {
+            "time": f"{self.time:.6g}",
+            "spikes so far": number(int(self.spike_counts.sum())),
+            **self.network._facts(),
+        }
+
+    @property
+    def network(self) -> SpikingNetwork:
+        """The network as it is now."""
+        return self._network
+
+    @property
+    def time(self) -> float:
+        """Time now, in synaptic time constants."""
+        return self._origin + float(self._run.time[0])
+
+    @property
+    def membrane_potential(self) -> np.ndarray:
+        """Potentials now, shape (n_neurons,)."""
+        return self.state().membrane_potential
+
+    @property
+    def synaptic_current(self) -> np.ndarray:
+        """Synaptic currents now, shape (n_neurons,)."""
+        return self.state().synaptic_current
+
+    @property
+    def spike_counts(self) -> np.ndarray:
+        """Spikes of each neuron since the simulator was made, shape (n_neurons,)."""
+        return self._counts_before + self._run.spike_counts[0]
+
+    @property
+    def soma_bias(self) -> np.ndarray:
+        """The constant drive, shape (n_neurons,), read-only: assign a whole array to go on with another."""
+        return self._network.soma_bias
+
+    @soma_bias.setter
+    def soma_bias(self, value: np.ndarray) -> None:
+        self._begin(self._network.with_soma_bias(value), self.state(), self.spike_counts)
+
+    @property
+    def weights(self) -> Weights:
+        """The weights, read-only: assign others, whole, to go on with them.  Currents that are there stay."""
+        return self._network.weights
+
+    @weights.setter
+    def weights(self, value: Any) -> None:
+        weights = as_weights(value)
+        if weights.shape != self._network.weights.shape:
+            raise ValueError(
+                f"weights must have shape {self._network.weights.shape}, as those before; got shape "
+                f"{weights.shape}"
+            )
+        network = SpikingNetwork(weights, self._network.soma_bias, self._network.firing_threshold)
+        self._begin(network, self.state(), self.spike_counts)
+
+    def state(self) -> NetworkState:
+        """Return the state now, to save it or to start another run from."""
+        return self._run.state(start_time=self._origin)
+
+    def advance(
+        self, until: float, *, max_spikes: int | None = None, progress: bool = False
+    ) -> SimulationResult:
+        """Advance to the time `until`; return what happened on the way, all spikes included.
+
+        Parameters
+        ----------
+        until : float
+            After `time`.
+        max_spikes : int, optional
+            As for `simulate`, of this call.
+        progress : bool, default False
+            Show a progress bar.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If an argument is of the wrong kind or value.
+        RunawayError, OverflowError
+            As `simulate`.
+        """
+        until = checks.real_number("until", until)
+        start = self.state()
+        if not until > start.time:
+            raise ValueError(f"until must be after the simulator's time, {start.time}; got {until}")
+        if math.isinf(until - self._origin):
+            raise ValueError(f"until must be less than 1.8e308 after {self._origin}; got {until}")
+        progress = checks.flag("progress", progress)
+        if max_spikes is None:
+            max_spikes = default_max_spikes(self._network, until - start.time, start)
+        max_spikes = checks.positive_integer("max_spikes", max_spikes)
+        self._next = None
+        return advance_to(
+            self._run,
+            until - self._origin,
+            start,
+            origin=self._origin,
+            record_spikes=True,
+            max_spikes=max_spikes,
+            progress=progress,
+        )
+
+    def peek(self) -> float:
+        """Return the time of the next spike, inf if there will be none; nothing changes."""
+        _, spikes = self._look_ahead()
+        return float(spikes.times[0]) if len(spikes) else np.inf
+
+    def step(self) -> SpikeTrain | None:
+        """Advance to the next spike; return it, with all of the same instant, or None if there will be
+        none."""
+        run, spikes = self._look_ahead()
+        if not len(spikes):
+            return None
+        self._run, self._next = run, None
+        return spikes
+
+    def _look_ahead(self) -> tuple[EventDrivenRun, SpikeTrain]:
+        """Return a copy of the run that is at its next spike, and that spike; it is kept for `step`."""
+        if self._next is None:
+            start_time = self.time
+            run = self._run.copy()
+            times, neurons = run.step()
+            spikes = spike_train(
+                self._origin + times, neurons, start_time, run.state(start_time=self._origin)
+            )
+            self._next = run, spikes
+        return self._next

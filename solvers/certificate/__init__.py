@@ -1,0 +1,1 @@
+"""Certificates: how far a code is from the optimum. They call no solver."""

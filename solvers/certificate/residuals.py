@@ -1,0 +1,99 @@
+"""Residuals r = s - a D of codes, and w r with weights w of features; bounds on their rounding errors."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import sparse
+
+from solvers._kernels.precision import EXACT_BITS, KEPT_BITS, QUANTUM, SLACK, SMALLEST_NORM, UNIT_ROUNDOFF
+from solvers.problem.dictionary import Dictionary
+from solvers.problem.rounding import gamma, operations_of_sum
+
+
+@dataclass(frozen=True, eq=False)
+class Residuals:
+    """Residuals, and how far they may be from exact ones."""
+
+    values: np.ndarray
+    """r, shape (n_signals, n_features); zero where a feature does not count."""
+    weighted: np.ndarray
+    """w r, shape (n_signals, n_features); `values` themselves without weights or with a mask."""
+    errors: np.ndarray
+    """A bound on the norm of the difference from the exact residual, shape (n_signals,): of sqrt(w) r with
+    weights."""
+    correlation_errors: np.ndarray
+    """A bound on the errors of d_i.(w r) for atoms of norm one, shape (n_signals,)."""
+
+
+def residuals_of(
+    atoms: Dictionary, signals: np.ndarray, codes: sparse.csr_array, weights: np.ndarray | None = None
+) -> Residuals:
+    """Return the residuals of codes, right to about their own rounding.
+
+    A residual may be much smaller than the signal and the terms of its code, and would inherit the rounding
+    of these.  So codes and atoms are split into high and low parts.  The high parts are multiples of powers
+    of two, small enough that all sums of their products are exact.  The low parts are smaller by about 2^-20,
+    and so is what their products add to the error.
+
+    Parameters
+    ----------
+    atoms : Dictionary
+        The dictionary.
+    signals : ndarray, shape (n_signals, n_features)
+        The signals.
+    codes : scipy.sparse.csr_array, shape (n_signals, n_atoms)
+        The entries of codes, sorted by atom, each once.
+    weights : ndarray of bool or float64, shape (n_features,) or (n_signals, n_features), optional
+        w; by default all features count as one.
+
+    References
+    ----------
+    Ozaki, Ogita, Oishi and Rump (2012), Numerical Algorithms 59, section 3: products of matrices whose parts
+    are exact.
+    """
+    n_signals, n_features = signals.shape
+    signal = np.arange(n_signals).repeat(codes.indptr[1:] - codes.indptr[:-1])
+    n_terms = atoms.overlaps(codes)
+
+    used, which = np.unique(codes.indices, return_inverse=True)
+    _, atom_exponent = np.frexp(atoms.largest_entries(used).take(which))
+    _, exponent = np.frexp(codes.data)
+    term_exponent = np.full(n_signals, np.iinfo(np.int32).min // 2)
+    np.maximum.at(term_exponent, signal, exponent + atom_exponent)
+    # So many terms of size 2^term_exponent, or a little more, are a sum of 53 bits of this unit.
+    _, carry = np.frexp(n_terms)
+    unit = (term_exponent + carry + 1 - EXACT_BITS).take(signal) - atom_exponent + KEPT_BITS
+    high = np.ldexp(np.rint(np.ldexp(codes.data, -unit)), unit)
+    low = codes.data - high
+    exact, rest = atoms.reconstruct_in_parts(codes, high, low)
+    values = np.subtract(signals, exact, out=exact)
+    values -= rest
+    largest_weight: float | np.ndarray = 1.0
+    weighted, n_more = values, 0
+    if weights is not None:
+        # Not multiplied by: what does not count may have overflowed.
+        values[~np.broadcast_to(weights != 0, values.shape)] = 0.0
+        if weights.dtype != np.bool_:
+            weighted = weights * values
+            # The product is one more operation.
+            largest_weight, n_more = weights.max(axis=-1), 1
+
+    # The largest |low d| + |high low(d)| of a term.
+    rests = np.ldexp(np.abs(high), atom_exponent - KEPT_BITS) + np.ldexp(np.abs(low), atom_exponent)
+    largest_rest = np.zeros(n_signals)
+    np.maximum.at(largest_rest, signal, rests)
+    relative = SLACK * UNIT_ROUNDOFF
+    rest_error = relative * (2.0 * n_terms + 4.0) * n_terms * largest_rest + n_terms * QUANTUM
+    squared_norms = np.einsum("ij,ij->i", values, weighted)
+    n_products = atoms.features_of_atom
+    lost = n_products * QUANTUM / SMALLEST_NORM
+    return Residuals(
+        values,
+        weighted,
+        relative * 2.0 * np.sqrt(squared_norms) + np.sqrt(n_features * largest_weight) * rest_error,
+        gamma(operations_of_sum(n_products) + 2 + n_more) * atoms.covered_norms(weighted)
+        + SLACK * np.sqrt(n_products) * largest_weight * rest_error
+        + lost,
+    )

@@ -1,0 +1,241 @@
+"""Sparse coding by spikes as a scikit-learn transformer."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils import Tags
+
+from snn.base import checks
+from solvers.estimator.input import (
+    checked_codes,
+    checked_input,
+    input_restored,
+    known_entries,
+    nan_is_missing,
+)
+from solvers.methods.spiking import READOUTS, SpikingCodingResult, solve_spiking
+from solvers.problem.conditioning import penalty_called
+from solvers.problem.dense_dictionary import dictionary_of
+from solvers.problem.lasso import LassoProblem
+from solvers.problem.penalties import penalty_of
+from solvers.problem.penalty import Penalty
+from solvers.studies.held_out import held_out_score
+
+# Default tolerances: of `solve_active_set`, which ends what is polished, and of `solve_spiking`.
+POLISHED_TOL, SPIKING_TOL = 1e-6, 1e-3
+
+
+class SpikingSparseCoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+    """Code signals in a fixed dictionary with a spiking network.
+
+    Each code minimises ``1/2 ||signal - code @ dictionary||^2 + alpha ||code||_1``, to within the
+    duality gap that `tol` allows; with an `ElasticNet` for `alpha` its penalty takes the place of the last
+    term.  The dictionary is given, so there is nothing to fit.
+
+    Parameters
+    ----------
+    dictionary : array_like, shape (n_atoms, n_features)
+        Atoms of any norm.  The code of an atom of norm zero is zero; one at least must not be.
+    alpha : float, array_like of shape (n_atoms,), or Penalty
+        The penalty, positive; or an `ElasticNet` or `L1`.
+    positive : bool, default False
+        Whether codes must not be negative.
+    readout : {"smooth", "rate", "current"}, default "smooth"
+        How codes are read out of the network, without `polish`; see `solve_spiking`.
+    refine : bool, default True
+        Whether codes read through the smooth window are refined, without `polish`; see `solve_spiking`.
+    polish : bool, default True
+        Whether an active-set method corrects what a short run of the network finds; see `solve_spiking`.
+    tol : float, optional
+        Largest duality gap, as a share of 1/2 ||signal||^2.  By default that of the solver which ends the
+        work: 1e-6 (`solve_active_set`), or 1e-3 without `polish` (`solve_spiking`).
+    max_duration : float, default 10000
+        Simulated time after which the network is stopped, without `polish`; see `solve_spiking`.
+    missing_values : float, optional
+        What stands for a missing entry of the signals, `np.nan` perhaps: the objective is then that of the
+        known entries.  By default none is missing, and NaN is an error.
+    n_jobs : int, optional
+        Number of joblib workers.
+
+    Attributes
+    ----------
+    n_features_in_ : int
+        Number of features of the signals seen by `fit`.
+
+    Notes
+    -----
+    Signals may be in compressed rows (CSR), and are then made dense for some of them at a time.
+
+    Codes of float32 signals are float32: those of the result of `encode`, rounded.  All is computed in
+    float64, and the result of `encode` stays so; its certificates are of the codes before rounding.
+
+    References
+    ----------
+    Tang, Lin and Davies (2017), arXiv:1705.05475.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> coder = SpikingSparseCoder(np.eye(3), alpha=0.5)
+    >>> coder.transform(np.array([[2.0, 0.1, -1.0]]))
+    array([[ 1.5,  0. , -0.5]])
+    """
+
+    def __init__(
+        self,
+        dictionary: ArrayLike,
+        *,
+        alpha: float | ArrayLike | Penalty,
+        positive: bool = False,
+        readout: str = "smooth",
+        refine: bool = True,
+        polish: bool = True,
+        tol: float | None = None,
+        max_duration: float = 10_000.0,
+        missing_values: float | None = None,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.dictionary = dictionary
+        self.alpha = alpha
+        self.positive = positive
+        self.readout = readout
+        self.refine = refine
+        self.polish = polish
+        self.tol = tol
+        self.max_duration = max_duration
+        self.missing_values = missing_values
+        self.n_jobs = n_jobs
+
+    def fit(self, X: ArrayLike, y: None = None) -> SpikingSparseCoder:
+        """Check the parameters and that signals fit the dictionary; nothing is learned.
+
+        Parameters
+        ----------
+        X : array_like or compressed rows, shape (n_signals, n_features)
+        y : ignored
+        """
+        self._check_run()
+        with input_restored(self):
+            self._problem(checked_input(self, X, reset=True, accept_sparse=True))
+        return self
+
+    def transform(self, X: ArrayLike, y: None = None) -> np.ndarray:
+        """Return the codes of signals, shape (n_signals, n_atoms); float32 for float32 signals.
+
+        Parameters
+        ----------
+        X : array_like or compressed rows, shape (n_signals, n_features)
+        y : ignored
+        """
+        signals = checked_input(self, X, reset=False, accept_sparse=True)
+        return self._encode(signals).codes.astype(signals.dtype)
+
+    def encode(self, X: ArrayLike) -> SpikingCodingResult:
+        """Return the codes of signals with their certificates, in float64: the result of `solve_spiking`.
+
+        Parameters
+        ----------
+        X : array_like or compressed rows, shape (n_signals, n_features)
+
+        Warns
+        -----
+        IllPosedWarning
+            If the codes of several signals are all zero, or a square dictionary seems to have its atoms in
+            columns.
+        sklearn.exceptions.ConvergenceWarning
+            If a signal does not reach `tol`.
+        """
+        return self._encode(checked_input(self, X, reset=False, accept_sparse=True))
+
+    def problem(self, X: ArrayLike) -> LassoProblem:
+        """Return the problem of coding signals, for any solver, `path` or `compare`.
+
+        Parameters
+        ----------
+        X : array_like or compressed rows, shape (n_signals, n_features)
+        """
+        return self._problem(checked_input(self, X, reset=False, accept_sparse=True))
+
+    def inverse_transform(self, X: ArrayLike) -> np.ndarray:
+        """Return the signals of codes, codes @ dictionary; float32 for float32 codes.
+
+        Parameters
+        ----------
+        X : array_like, shape (n_signals, n_atoms)
+        """
+        atoms = dictionary_of(self.dictionary)
+        codes = checked_codes(X, atoms.shape[0])
+        return atoms.reconstruct(codes.astype(np.float64, copy=False)).astype(codes.dtype, copy=False)
+
+    def score(self, X: ArrayLike, y: None = None) -> float:
+        """Return how well codes of four fifths of the features predict the last fifth; 1 at best.
+
+        The share of the signals' energy that is predicted: `held_out_score`.  Unlike the objective, it can
+        be compared between values of `alpha`, as `GridSearchCV` does.
+
+        The codes are those of `solve_active_set`, which are optimal to rounding; beyond `tol`, or 1e-6, it
+        warns.  So a search over `tol`, `readout`, `refine`, `polish` or `max_duration` finds equal scores.
+
+        Parameters
+        ----------
+        X : array_like or compressed rows, shape (n_signals, n_features)
+        y : ignored
+        """
+        tol = POLISHED_TOL if self.tol is None else self.tol
+        return held_out_score(self.problem(X), tol=tol, n_jobs=self.n_jobs)
+
+    @property
+    def _n_features_out(self) -> int:
+        return dictionary_of(self.dictionary).shape[0]
+
+    def _encode(self, signals: np.ndarray) -> SpikingCodingResult:
+        problem = self._problem(signals)
+        tol = self.tol
+        if tol is None:
+            tol = POLISHED_TOL if self.polish else SPIKING_TOL
+        with penalty_called("alpha"):
+            return solve_spiking(
+                problem,
+                tol=tol,
+                max_duration=self.max_duration,
+                readout=self.readout,
+                refine=self.refine,
+                polish=self.polish,
+                n_jobs=self.n_jobs,
+            )
+
+    def _check_run(self) -> None:
+        """Raise TypeError or ValueError where `solve_spiking` would."""
+        if self.tol is not None:
+            checks.positive_number("tol", self.tol)
+        checks.positive_number("max_duration", self.max_duration)
+        checks.one_of("readout", self.readout, READOUTS)
+        checks.flag("refine", self.refine)
+        checks.flag("polish", self.polish)
+        checks.worker_count("n_jobs", self.n_jobs)
+
+    def _problem(self, signals: np.ndarray) -> LassoProblem:
+        atoms = dictionary_of(self.dictionary)
+        atoms.require_norms()
+        if atoms.shape[1] != signals.shape[1]:
+            # The words of scikit-learn's own coder.
+            raise ValueError(
+                "Dictionary and X have different numbers of features: "
+                f"dictionary.shape is {atoms.shape}, X.shape is {signals.shape}"
+            )
+        penalty = penalty_of(self.alpha, atoms.squared_norms, name="alpha")
+        mask = known_entries(signals, self.missing_values)
+        return LassoProblem(self.dictionary, signals, penalty, mask=mask, positive=self.positive)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return True
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.requires_fit = False
+        tags.input_tags.sparse = True
+        tags.input_tags.allow_nan = nan_is_missing(self.missing_values)
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags

@@ -1,0 +1,1 @@
+"""Gram matrices: dense, on demand, convolutional, and active sets on them."""

@@ -1,0 +1,486 @@
+"""An active-set method for the LASSO with a convolutional dictionary.
+
+For supports of many thousands, whose Gram matrix G is sparse.  Rounds lead to the optimum:
+
+1.  Sweeps of coordinate descent, position by position, in the image (`solvers._kernels.grid_descent`): over
+    all coefficients, then some over those that are not zero.  Atoms enter and leave the support S by the
+    hundred, wherever they are.
+2.  A damped step to the solution of the optimality equations on S::
+
+        (G_SS + diag gamma_S + mu diag g_S) (y - a_S) = b_S - sign lambda_S - (G_SS + diag gamma_S) a_S
+
+    with gamma the curvatures of the penalty and g_i = ||d_i||^2 + gamma_i.  Atoms that would change sign
+    leave S, all together.  If the sweeps that follow do not end below the objective of the step's origin, or
+    if the penalty of y alone is above the objective of the zero code, the step is undone, the code moves
+    towards y until the first atom vanishes, and the damping mu grows.  It falls with the number of atoms that
+    change sign.
+3.  Where none does, the equations are solved without damping, to rounding.  If again no atom changes sign,
+    and none outside S has a correlation with the residual above its penalty, the code is optimal.
+
+The objective falls in every round, as sweeps descend: rounding apart, the method ends from any start.  Steps
+are what sweeps cannot do: where kernels have no mean, the slow changes of an image are sums of many large
+coefficients, and sweeps alone need thousands.  Equations are solved by a Cholesky factorisation
+(`solvers.gram.nested_dissection`).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from scipy import sparse
+
+from solvers._kernels import grid_descent, sparse_gram
+from solvers._kernels.batch import CompressedRows
+from solvers._kernels.grid_descent import GridProblem, KernelGrid
+from solvers._kernels.sparse_gram import GramPart
+from solvers.gram.nested_dissection import Factor
+from solvers.problem.convolution import ConvolutionalDictionary
+from solvers.problem.lasso import LassoProblem
+from solvers.problem.norms import inverse_norms
+from solvers.results.operations import drive_work
+from solvers.results.result import compressed_rows
+from solvers.workers.progress import is_shown, report, share_of_decades
+
+# All numbers here: `python -m tests.benchmarks convolution`, and docs/convolution.md for what they gain.
+# Violations below this share of the largest correlation, both in units of the norms of atoms, and differences
+# of objectives below this share of 1/2 ||signal||^2, are rounding: some hundred times 1e-16.
+ROUNDING = 1e-13
+# Where the progress bar is full: correlations exceed no penalty by more than this share of it.
+SMALL_EXCESS = 1e-6
+# Most rounds for one signal.  Photographs take a dozen, nearly dependent kernels forty.
+MOST_ROUNDS = 200
+# Of so many sweeps the first is over all coefficients, the others over those that are not zero, and only
+# where correlations have moved by this share of the penalty.
+CYCLE = 10
+LEAST_DRIFT = 3e-3
+# Such cycles before the first step, and before each later one, at most.
+FIRST_CYCLES, CYCLES = 25, 15
+# Damping of steps, as a share of the diagonal. It is multiplied by this many times the share of the support
+# that changes sign, within limits.
+FIRST_DAMPING, LEAST_DAMPING, MOST_DAMPING = 1e-2, 1e-8, 1.0
+DAMPING_GAIN = 15.0
+NO_CHANGE, LEAST_CHANGE, MOST_CHANGE, CHANGE_UNDONE = 0.1, 0.25, 3.0, 5.0
+# The share of the diagonal that is added to it where the equations are solved to rounding, so that atoms may
+# depend on each other; of an error along an eigenvalue, each refinement leaves share / (share + eigenvalue).
+PRECISE_DAMPING = 1e-10
+# Refinements of a solution, which each gain some digits; two or three are usual.
+MOST_REFINEMENTS = 10
+# The equations of atoms that depend on each other may have no solution.  Their defect is then more than so
+# many times what counts as rounding.
+DEPENDENT = 1e3
+
+
+def optimal_codes(
+    problem: LassoProblem,
+    diagonal: np.ndarray,
+    signals: np.ndarray,
+    start: CompressedRows,
+    max_rounds: int | None,
+) -> tuple[sparse.csr_array, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Return the optimal codes of some signals, their corrections and rounds, whether each ended, and its
+    multiply-adds.
+
+    Parameters
+    ----------
+    problem : LassoProblem
+        The problem; its dictionary is convolutional.
+    diagonal : ndarray, shape (n_atoms,)
+        ||d_i||^2 plus the curvature of the penalty.
+    signals : ndarray of int, shape (n_solved,)
+        Which signals.
+    start : CompressedRows
+        Where each signal of the problem starts: atoms and their currents.
+    max_rounds : int or None
+        Most rounds for each signal; None means `MOST_ROUNDS`.
+    """
+    atoms_of, values_of = [], []
+    n_corrections, n_rounds, n_multiply_adds = np.zeros((3, len(signals)), dtype=np.int64)
+    ended = np.zeros(len(signals), dtype=np.bool_)
+    for k, signal in enumerate(signals):
+        single = problem.subset([signal])
+        entries = slice(start.pointers[signal], start.pointers[signal + 1])
+        # Of one type with the atoms that join, so that kernels are compiled once.
+        started, currents = start.columns[entries].astype(np.int64), start.values[entries]
+        # An atom of norm zero is never in the code.
+        usable = problem.squared_norms[started] > 0.0
+        started, currents = started[usable], currents[usable]
+        search = ActiveSetSearch(
+            single, diagonal, started, _best_multiple(single, diagonal, started, currents)
+        )
+        ended[k] = search.run(MOST_ROUNDS if max_rounds is None else max_rounds)
+        atoms, values = search.support()
+        _, in_start, in_code = np.intersect1d(started, atoms, assume_unique=True, return_indices=True)
+        n_shared = np.count_nonzero(np.sign(currents[in_start]) == np.sign(values[in_code]))
+        n_corrections[k] = len(usable) + len(atoms) - 2 * n_shared
+        n_rounds[k] = search.n_rounds
+        n_multiply_adds[k] = search.n_multiply_adds
+        if len(started):
+            n_multiply_adds[k] += _work_of_multiple(single, len(started))
+        atoms_of.append(atoms)
+        values_of.append(values)
+    pointers = np.cumsum([0] + [len(atoms) for atoms in atoms_of], dtype=np.int32)
+    atoms = np.concatenate(atoms_of).astype(np.int32)
+    shape = (len(signals), problem.n_atoms)
+    codes = compressed_rows(shape, CompressedRows(pointers, atoms, np.concatenate(values_of)))
+    return codes, n_corrections, n_rounds, ended, n_multiply_adds
+
+
+def _best_multiple(
+    problem: LassoProblem, diagonal: np.ndarray, atoms: np.ndarray, currents: np.ndarray
+) -> np.ndarray:
+    """Return the code in the proportions of some currents that has the least objective, or zero."""
+    if not len(atoms):
+        return np.zeros(0)
+    direction = currents / np.abs(currents).max() / diagonal[atoms]
+    image = problem.reconstruct(_row(direction, atoms, problem.n_atoms))[0]
+    slope = problem.correlations[0, atoms] @ direction - problem.l1_weights[atoms] @ np.abs(direction)
+    curvature = image @ image + problem.curvatures[atoms] @ direction**2
+    return slope / curvature * direction if slope > 0.0 else np.zeros(len(atoms))
+
+
+def _work_of_multiple(problem: LassoProblem, n_started: int) -> int:
+    """Return the multiply-adds of `_best_multiple`."""
+    return n_started * (problem.atoms.features_of_atom + 3) + problem.n_features
+
+
+def _row(values: np.ndarray, atoms: np.ndarray, n_atoms: int) -> sparse.csr_array:
+    pointers = np.array([0, len(atoms)], dtype=np.int32)
+    return compressed_rows((1, n_atoms), CompressedRows(pointers, atoms.astype(np.int32, copy=False), values))
+
+
+def gram_part(dictionary: ConvolutionalDictionary, atoms: np.ndarray, curvatures: np.ndarray) -> GramPart:
+    """Return the part of the Gram matrix of some atoms, plus their curvatures on its diagonal.
+
+    Parameters
+    ----------
+    dictionary : ConvolutionalDictionary
+        The dictionary.
+    atoms : ndarray of int, shape (n_members,)
+        Which atoms, in order.
+    curvatures : ndarray, shape (n_members,)
+        What is added to the diagonal.
+    """
+    stencil = dictionary.stencil()
+    first = np.searchsorted(atoms, dictionary.n_kernels * np.arange(dictionary.n_positions + 1))
+    pointers = np.empty(len(atoms) + 1, dtype=np.int64)
+    reach = (stencil.shape[1] // 2, stencil.shape[2] // 2)
+    part = GramPart(first, *dictionary.grid_shape, *reach, pointers, np.empty(0))
+    sparse_gram.count_entries(part)
+    part = part._replace(values=np.empty(pointers[-1]))
+    sparse_gram.fill_entries(part, atoms % dictionary.n_kernels, stencil, curvatures)
+    return part
+
+
+class _Step(NamedTuple):
+    """A step: its origin; on the support its target, and what would change sign there; and whether the target
+    solves the equations."""
+
+    code: np.ndarray
+    image: np.ndarray
+    objective: float
+    support: np.ndarray
+    target: np.ndarray
+    crossed: np.ndarray
+    solves: bool
+
+
+class ActiveSetSearch:
+    """The method for one signal, from a code of some atoms.
+
+    Parameters
+    ----------
+    problem : LassoProblem
+        The problem of this signal alone.
+    diagonal : ndarray, shape (n_atoms,)
+        ||d_i||^2 plus the curvature of the penalty.
+    atoms : ndarray of int, shape (n_started,)
+        The atoms of the code, in order.
+    code : ndarray, shape (n_started,)
+        Their coefficients.
+
+    Attributes
+    ----------
+    code : ndarray, shape (n_positions, n_kernels)
+        The code.
+    image : ndarray, shape (rows, columns times channels)
+        What it leaves of the signal.
+    n_rounds : int
+        Rounds so far.
+    n_multiply_adds : int
+        So far.
+    """
+
+    def __init__(
+        self, problem: LassoProblem, diagonal: np.ndarray, atoms: np.ndarray, code: np.ndarray
+    ) -> None:
+        dictionary = problem.dictionary
+        assert isinstance(dictionary, ConvolutionalDictionary)
+        self.problem, self._dictionary = problem, dictionary
+        self.n_rounds = 0
+        self.damping = FIRST_DAMPING
+        self._backwards = False
+        by_position = (dictionary.n_positions, dictionary.n_kernels)
+        self._l1_weights = problem.l1_weights.reshape(by_position)
+        self._curvatures = problem.curvatures
+        self._diagonal = diagonal.reshape(by_position)
+        self._terms = GridProblem(self._l1_weights, self._diagonal, problem.positive)
+        norms = np.sqrt(problem.squared_norms)
+        self._least_drift = LEAST_DRIFT / float(np.max(norms / problem.l1_weights))
+        reach = np.abs(problem.correlations[0]) * inverse_norms(problem.squared_norms)
+        self._tolerance = ROUNDING * reach.max() * norms
+        self._grid = _kernel_grid(dictionary)
+        self._first_excess = 0.0
+        # Of all but the sweeps, which count their own.
+        self._n_products = 0
+        self.code = np.zeros(by_position)
+        self.code.ravel()[atoms] = code
+        self.image = self._image_left()
+
+    @property
+    def n_multiply_adds(self) -> int:
+        """Multiply-adds so far."""
+        return self._n_products + int(self._grid.n_multiply_adds[0])
+
+    def run(self, max_rounds: int) -> bool:
+        """Move to the optimum; return whether it was reached.
+
+        Parameters
+        ----------
+        max_rounds : int
+            Most rounds.
+        """
+        if not self.code.any() and not self._is_violated():
+            return True
+        step = None
+        precise = False
+        n_cycles = FIRST_CYCLES
+        for _ in range(max_rounds):
+            self.n_rounds += 1
+            self._sweep(n_cycles)
+            n_cycles = CYCLES
+            if step is not None and not self._fell_below(step):
+                self._take_back(step)
+                step, precise = None, False
+                continue
+            if step is not None:
+                self._adapt_damping(step)
+            step = self._step(precise)
+            if not step.solves and step.crossed.any():
+                # Atoms depend on each other: downhill, until there is one less.
+                self._move_to_crossing(step)
+                step, n_cycles = None, 0
+                continue
+            target = np.where(step.crossed, 0.0, step.target)
+            if not self._is_near(step.support, target):
+                self._take_back(step)
+                step, precise = None, False
+                continue
+            self._move(step.support, target)
+            if step.crossed.any() or not step.solves or self._rose_above(step):
+                precise = False
+                continue
+            self._adapt_damping(step)
+            step = None
+            if precise and not self._is_violated():
+                return True
+            precise = True
+        if step is not None and self._rose_above(step):
+            self._take_back(step)
+        return False
+
+    def support(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return the atoms of the code, and their values."""
+        code = self.code.ravel()
+        support = np.flatnonzero(code)
+        return support, code[support]
+
+    def _sweep(self, n_cycles: int) -> None:
+        """Descend along the coordinates; end when no atom enters or leaves the support any more."""
+        drift = np.zeros(len(self.code))
+        for cycle in range(n_cycles):
+            self._report(f"sweep {CYCLE * cycle}")
+            n_changes = 0
+            for k in range(CYCLE):
+                arguments = (self._backwards, self.code, self.image, drift)
+                if k == 0:
+                    n_changes += grid_descent.sweep_all(self._grid, self._terms, *arguments)
+                else:
+                    n_changes += grid_descent.sweep_support(
+                        self._grid, self._terms, self._least_drift, *arguments
+                    )
+                self._backwards = not self._backwards
+            if n_changes == 0:
+                break
+
+    def _image_left(self) -> np.ndarray:
+        """Return what the code leaves of the signal."""
+        support, values = self.support()
+        self._n_products += len(support) * self._dictionary.features_of_atom
+        image = self.problem.reconstruct(_row(values, support, self.problem.n_atoms))
+        return (self.problem.signals - image).reshape(self._dictionary.plane_shape)
+
+    def _move(self, support: np.ndarray, target: np.ndarray) -> None:
+        self.code.ravel()[support] = target
+        self.image = self._image_left()
+
+    def _objective(self) -> float:
+        """Return the objective."""
+        support, values = self.support()
+        image = self.image.ravel()
+        self._n_products += len(image) + 2 * len(support)
+        return (
+            0.5 * (image @ image)
+            + np.abs(values) @ self._l1_weights.ravel()[support]
+            + 0.5 * (values**2 @ self._curvatures[support])
+        )
+
+    def _excess(self) -> float:
+        """Return by which share of their penalties correlations exceed these, at most."""
+        correlations = self._correlations_with_residual()
+        reach = correlations if self.problem.positive else np.abs(correlations)
+        return max(float((reach / self._l1_weights.ravel()).max()) - 1.0, 0.0)
+
+    def _report(self, text: str) -> None:
+        """Show how far the search is: by the excess, down to `SMALL_EXCESS`."""
+        if not is_shown():
+            return
+        excess = self._excess()
+        self._first_excess = max(excess, self._first_excess)
+        share = share_of_decades(excess, self._first_excess, SMALL_EXCESS)
+        report(0.99 * share, f"round {self.n_rounds}, {text}, excess {excess:.0e}")
+
+    def _is_near(self, support: np.ndarray, target: np.ndarray) -> bool:
+        """Return whether the penalty of a code alone is not above the objective of the zero code.
+
+        The codes on the way all are.  Where atoms depend on each other, targets may lie so far away that
+        the residual would lose all its digits on the way there.
+        """
+        return bool(np.abs(target) @ self._l1_weights.ravel()[support] <= self.problem.energies[0])
+
+    def _rose_above(self, step: _Step) -> bool:
+        return not self._objective() <= step.objective + ROUNDING * self.problem.energies[0]
+
+    def _fell_below(self, step: _Step) -> bool:
+        """Return whether the objective is below that of the step's origin, by more than rounding.
+
+        Steps from which sweeps lead back to the origin would be repeated without end.
+        """
+        return self._objective() < step.objective - ROUNDING * self.problem.energies[0]
+
+    def _step(self, precise: bool) -> _Step:
+        """Return the step to the solution of the optimality equations on the support."""
+        support, values = self.support()
+        part = gram_part(self._dictionary, support, self._curvatures[support])
+        signed_penalty = np.sign(values) * self._l1_weights.ravel()[support]
+        self._report(f"{len(support)} active")
+        correlations = self._correlations_with_residual()[support]
+        self._n_products += drive_work(self.problem)
+        defect = correlations - self._curvatures[support] * values - signed_penalty
+        diagonal = self._diagonal.ravel()[support]
+        solves = True
+        factor = _factor(part, diagonal, PRECISE_DAMPING if precise else self.damping)
+        if precise:
+            target, largest, n_products = _refined(part, factor, values, defect, self._tolerance[support])
+            self._n_products += n_products
+            solves = largest <= DEPENDENT
+        else:
+            target = values + factor.solve(defect)
+        self._n_products += factor.n_multiply_adds
+        crossed = np.sign(target) != np.sign(values)
+        return _Step(self.code.copy(), self.image.copy(), self._objective(), support, target, crossed, solves)
+
+    def _adapt_damping(self, step: _Step) -> None:
+        """Change the damping after a step that was right, by the share of its support that changed sign."""
+        share = step.crossed.mean() if len(step.crossed) else 0.0
+        change = np.clip(DAMPING_GAIN * share, LEAST_CHANGE if share else NO_CHANGE, MOST_CHANGE)
+        self.damping = float(np.clip(change * self.damping, LEAST_DAMPING, MOST_DAMPING))
+
+    def _take_back(self, step: _Step) -> None:
+        """Return to the origin of a step, and move towards its target until the first atoms vanish.
+
+        The next step is damped more.
+        """
+        self.damping = min(CHANGE_UNDONE * self.damping, MOST_DAMPING)
+        self.code, self.image = step.code, step.image
+        self._move_to_crossing(step)
+
+    def _move_to_crossing(self, step: _Step) -> None:
+        """Move from the origin of a step towards its target until the first atoms vanish, if any does."""
+        if step.crossed.any():
+            values = step.code.ravel()[step.support]
+            shares = values[step.crossed] / (values - step.target)[step.crossed]
+            reached = values + shares.min() * (step.target - values)
+            reached[np.flatnonzero(step.crossed)[shares == shares.min()]] = 0.0
+            self._move(step.support, reached)
+
+    def _correlations_with_residual(self) -> np.ndarray:
+        """Return the inner products of all atoms with what the code leaves of the signal."""
+        return self.problem.correlate(self.image.reshape(1, -1))[0]
+
+    def _is_violated(self) -> bool:
+        """Return whether the correlation of an atom outside the support is above its penalty."""
+        correlations = self._correlations_with_residual()
+        self._n_products += drive_work(self.problem)
+        excess = correlations if self.problem.positive else np.abs(correlations)
+        excess = excess - self._l1_weights.ravel()
+        return bool(((excess > self._tolerance) & (self.code.ravel() == 0.0)).any())
+
+
+def _kernel_grid(dictionary: ConvolutionalDictionary) -> KernelGrid:
+    kernels = np.ascontiguousarray(dictionary.kernel_rows)
+    _, height, width = dictionary.kernel_planes.shape
+    stencil = dictionary.stencil()
+    return KernelGrid(
+        *dictionary.grid_shape,
+        stencil.shape[1] // 2,
+        stencil.shape[2] // 2,
+        *dictionary.plane_strides,
+        height,
+        width,
+        kernels,
+        np.sqrt(dictionary.squared_norms[: len(kernels)]),
+        np.ascontiguousarray(kernels.T),
+        kernels @ kernels.T,
+        np.empty(height * width),
+        np.empty(len(kernels)),
+        np.zeros(1, dtype=np.int64),
+    )
+
+
+def _factor(part: GramPart, diagonal: np.ndarray, damping: float) -> Factor:
+    """Return the factor, damped more where rounding makes the matrix indefinite."""
+    while True:
+        try:
+            return Factor(part, diagonal, damping)
+        except np.linalg.LinAlgError:
+            damping *= 10.0
+
+
+def _refined(
+    part: GramPart, factor: Factor, start: np.ndarray, defect: np.ndarray, tolerance: np.ndarray
+) -> tuple[np.ndarray, float, int]:
+    """Return the solution of ``G (y - start) = defect`` to rounding, the largest defect left, and the
+    multiply-adds of defects.
+
+    Defects are in units of `tolerance`.  Where there are many solutions, it is one near the start.  Where
+    there is none, since atoms depend on each other, it lies downhill from the start, and far away in the
+    direction in which the penalty of the same image falls.
+    """
+    solution = start
+    largest = np.max(np.abs(defect) / tolerance, initial=0.0)
+    moved, product = np.zeros((2, len(start)))
+    left = defect
+    n_products = 0
+    for refinement in range(MOST_REFINEMENTS):
+        refined = moved + factor.solve(left)
+        sparse_gram.multiply(part, refined, product)
+        n_products += len(part.values)
+        refined_left = defect - product
+        refined_largest = np.max(np.abs(refined_left) / tolerance, initial=0.0)
+        has_not_moved = refinement == 0 and largest > 1.0
+        if not (refined_largest < 0.5 * largest or has_not_moved):
+            break
+        moved, left, largest = refined, refined_left, refined_largest
+        solution = start + moved
+    return solution, largest, n_products

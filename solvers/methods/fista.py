@@ -1,0 +1,363 @@
+"""FISTA, the accelerated proximal gradient method, many signals at a time."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from snn.base import checks
+from solvers.certificate.optimality import measure
+from solvers.problem.conditioning import warn_if_ill_posed
+from solvers.problem.dense_dictionary import sparse_product
+from solvers.problem.dictionary import Dictionary
+from solvers.problem.lasso import LassoProblem
+from solvers.problem.setup import ProblemSetup
+from solvers.problem.signals import SMALLEST_WEIGHT
+from solvers.results.operations import CERTIFICATE, METHOD, Work, certificate_work
+from solvers.results.result import SparseCodingResult, certified_result
+from solvers.results.start import Start, start_codes
+from solvers.workers.progress import Progress, progress_bar, share_of_decades
+
+# Iterations from one look at the duality gap to the next, and as a part of those done so far: a look costs
+# less than an iteration, and at most about a tenth of the iterations is wasted.
+CHECK_EVERY = 5
+CHECK_PART = 10
+# Codes worked on together: seven buffers of 2 MB stay in cache, and products of matrices run at speed.
+BLOCK_ENTRIES = 2**18
+# Entries of each code worked on together, so that those buffers stay in cache where one code is larger.
+ENTRIES_PER_PASS = 2**15
+# Multiply-adds for each atom, besides the product with the Gram matrix: of an iteration those of the momentum
+# and of the two inner products of the restart, of a look at the gap the terms of four sums.
+PRODUCTS_OF_ITERATION, PRODUCTS_OF_GAP = 3, 4
+# Iterations a signal is expected to take, in the choice between Gram and dictionary.
+EXPECTED_ITERATIONS = 100
+
+
+def solve_fista(
+    problem: LassoProblem,
+    *,
+    start: Start = None,
+    tol: float = 1e-3,
+    max_iter: int = 10_000,
+    progress: bool = False,
+) -> SparseCodingResult:
+    """Solve by accelerated proximal gradient steps (FISTA) with adaptive restart.
+
+    With P the proximal step of the penalty and atoms scaled to norm one::
+
+        a_k+1 = P(y_k + (b - G y_k) / L)      y_k+1 = a_k+1 + (t_k - 1) / t_k+1 (a_k+1 - a_k)
+
+    where P(x) = argmin over a of 1/2 (a - x)^2 + h(a) / L.  For the LASSO that is the soft threshold by
+    lambda / L, one-sided if the problem is `positive`.  L is the largest eigenvalue of the Gram matrix G, and
+    t_k+1 = (1 + sqrt(1 + 4 t_k^2)) / 2 is set back to 1 whenever the last step went against the momentum.
+
+    Parameters
+    ----------
+    problem : LassoProblem
+        The problem.
+    start : array_like or scipy.sparse.csr_array of shape (n_signals, n_atoms), or result, optional
+        Where to start: codes, or the result of a solver; by default zero.
+    tol : float, default 1e-3
+        A signal is done when ``duality_gap <= tol * 1/2 ||signal||^2``, by its certificate.
+    max_iter : int, default 10000
+        Iterations at most, for each signal.
+    progress : bool, default False
+        Whether to show a progress bar, in signals.
+
+    Returns
+    -------
+    SparseCodingResult
+        `n_steps` counts iterations.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is of the wrong kind or value.
+
+    Warns
+    -----
+    ConvergenceWarning
+        If a signal has not reached `tol` within `max_iter` iterations.
+
+    Notes
+    -----
+    Each signal has its own momentum and leaves when it is done, so that its iterates depend on the
+    other signals by rounding at most.  Products go through the Gram matrix or through the dictionary,
+    whichever is cheaper.
+
+    References
+    ----------
+    Beck and Teboulle (2009), SIAM Journal on Imaging Sciences 2, eqs 4.1-4.3; O'Donoghue and Candes
+    (2015), Foundations of Computational Mathematics 15, section 3.2, gradient scheme.
+    """
+    checks.instance_of("problem", problem, LassoProblem)
+    codes_at_start = start_codes(problem, start)
+    tol = checks.positive_number("tol", tol)
+    max_iter = checks.positive_integer("max_iter", max_iter)
+    progress = checks.flag("progress", progress)
+    warn_if_ill_posed(problem)
+
+    shape = (problem.n_signals, problem.n_atoms)
+    codes = np.zeros(shape) if codes_at_start is None else codes_at_start.toarray()
+    n_steps, n_products, n_certificate_products = np.zeros((3, problem.n_signals), dtype=np.int64)
+    # With weights that are not a mask, L is that of each signal.
+    weights = problem.feature_weights
+    has_own_step = weights is not None and weights.ndim == 2 and weights.dtype != np.bool_
+    step = None if has_own_step else gradient_step(problem)
+
+    size = 1 if has_own_step else max(1, BLOCK_ENTRIES // problem.n_atoms)
+    with progress_bar(problem.n_signals, unit="signal", description="fista", shown=progress) as bar:
+        for first in range(0, problem.n_signals, size):
+            block = slice(first, first + size)
+            part = problem.subset(block)
+            own = gradient_step(part) if step is None else step
+            counted = n_steps[block], n_products[block], n_certificate_products[block]
+            _solve_block(part, own, tol, max_iter, codes[block], *counted, bar)
+
+    return certified_result(
+        problem,
+        codes,
+        method="fista",
+        tol=tol,
+        n_steps=n_steps,
+        limit=f"max_iter={max_iter} iterations",
+        kind=SparseCodingResult,
+        work=Work({METHOD: n_products, CERTIFICATE: n_certificate_products}),
+    )
+
+
+def _solve_block(
+    problem: LassoProblem,
+    step: GradientStep,
+    tol: float,
+    max_iter: int,
+    codes: np.ndarray,
+    n_steps: np.ndarray,
+    n_products: np.ndarray,
+    n_certificate_products: np.ndarray,
+    bar: Progress | None,
+) -> None:
+    """Improve `codes`, and fill `n_steps` and the multiply-adds of iterations and of certificates."""
+    iterates = Iterates(problem, step, codes)
+    signals = np.arange(problem.n_signals)
+    iteration = 0
+    while True:
+        n_steps[signals] = iteration
+        gaps = iterates.relative_gap()
+        if bar is not None:
+            bar.within(share_of_decades(gaps.max(), 1.0, tol), f"gap {gaps.max():.1e}")
+        done = np.flatnonzero(gaps <= tol)
+        if len(done):
+            # A signal leaves when its certificate agrees: the gap above is a difference of large numbers.
+            leaving = problem.subset(signals[done])
+            candidates = iterates.codes[done] / step.norms
+            n_active = np.count_nonzero(candidates, axis=1)
+            n_certificate_products[signals[done]] += certificate_work(leaving, n_active)
+            agreed = measure(leaving, candidates).duality_gap <= tol * leaving.energies
+            done = done[agreed]
+            codes[signals[done]] = candidates[agreed]
+            n_products[signals[done]] = iterates.n_products[done]
+            signals = np.delete(signals, done)
+            iterates.drop(done)
+            if bar is not None:
+                bar.update(len(done))
+        if iteration == max_iter or not len(signals):
+            break
+        n_more = min(max(CHECK_EVERY, iteration // CHECK_PART), max_iter - iteration)
+        for _ in range(n_more):
+            iterates.advance()
+        iteration += n_more
+    codes[signals] = iterates.codes / step.norms
+    n_products[signals] = iterates.n_products
+    if bar is not None:
+        bar.update(len(signals))
+
+
+class GradientStep(NamedTuple):
+    """The gradient step a -> a + (b - G a) / L, for atoms of norm one."""
+
+    norms: np.ndarray
+    largest_eigenvalue: float
+    """L."""
+    matrix: np.ndarray | None
+    """1 - G / L, or None if products go through the dictionary."""
+    atoms: Dictionary | None
+    """The atoms at norm 1 / sqrt(L), or None if products go through `matrix`."""
+    has_weights: bool = False
+    """Whether products with atoms have the weights of features in between."""
+
+    @property
+    def through_gram(self) -> bool:
+        """True if products go through the Gram matrix."""
+        return self.matrix is not None
+
+    def n_products(self, n_active: np.ndarray, n_steps: int) -> np.ndarray:
+        """Return the multiply-adds of so many steps, from codes of so many non-zero entries in all."""
+        n_atoms = len(self.norms)
+        if self.atoms is None:
+            return n_active * n_atoms
+        return (n_active + n_steps * n_atoms) * self.atoms.features_of_atom
+
+    def __call__(
+        self,
+        codes: np.ndarray,
+        scaled_correlations: np.ndarray,
+        out: np.ndarray,
+        weights: np.ndarray | None = None,
+    ) -> None:
+        """Write the step from `codes` to `out`; `scaled_correlations` are b / L."""
+        if self.matrix is not None:
+            sparse_product(codes, self.matrix, out)
+            out += scaled_correlations
+            return
+        assert self.atoms is not None
+        self.atoms.normal_product(codes, out=out, weights=weights if self.has_weights else None)
+        for part in _parts(codes.shape[1]):
+            np.subtract(codes[:, part], out[:, part], out=out[:, part])
+            out[:, part] += scaled_correlations[:, part]
+
+
+def _parts(n_atoms: int) -> list[slice]:
+    """Return the slices of a code that are worked on one after the other."""
+    return [slice(start, start + ENTRIES_PER_PASS) for start in range(0, n_atoms, ENTRIES_PER_PASS)]
+
+
+def gradient_step(problem: LassoProblem) -> GradientStep:
+    """Return the step of all iterations of a problem.
+
+    Weights that signals share are part of an array of atoms; all others are part of the products, and L is
+    then at least the eigenvalue with any of them.
+    """
+    weights = problem.feature_weights
+    has_weights = weights is not None and (weights.ndim == 2 or problem.atoms.rows is None)
+    setup = problem.setup if has_weights else problem.weighted_setup
+    norms = np.sqrt(setup.atoms.positive_squared_norms)
+    largest_eigenvalue = setup.once(_largest_eigenvalue)
+    if has_weights and weights is not None:
+        largest_eigenvalue *= max(1.0 if weights.dtype == np.bool_ else float(weights.max()), SMALLEST_WEIGHT)
+    n_products = EXPECTED_ITERATIONS * problem.n_signals
+    if has_weights or not setup.atoms.gram_is_cheaper(n_products, at_hand=problem.has_gram):
+        atoms = setup.atoms.normalised(np.sqrt(largest_eigenvalue))
+        return GradientStep(norms, largest_eigenvalue, None, atoms, has_weights)
+    matrix = problem.gram / (-largest_eigenvalue * norms)
+    matrix /= norms[:, np.newaxis]
+    matrix[np.diag_indices_from(matrix)] += 1.0
+    return GradientStep(norms, largest_eigenvalue, matrix=matrix, atoms=None)
+
+
+def _largest_eigenvalue(setup: ProblemSetup) -> float:
+    # A mask may leave nothing of any atom: then every step leads to zero.
+    return setup.atoms.largest_eigenvalue() or 1.0
+
+
+class Iterates:
+    """Iterates of some signals, a row each; atoms of norm one, correlations and the penalty in units of L.
+
+    A gradient step is affine in the code, so that the step from the extrapolated code is the
+    extrapolation of the steps from the last two codes: one product of matrices an iteration, which
+    gives the duality gap at the code as well.
+    """
+
+    # Arrays of one row, or one number, a signal.
+    PER_SIGNAL = (
+        "energies",
+        "scaled_correlations",
+        "stepped",
+        "previous_stepped",
+        "weights",
+        "codes",
+        "next_codes",
+        "change",
+        "next_change",
+        "t",
+        "n_active",
+    )
+
+    def __init__(self, problem: LassoProblem, step: GradientStep, codes: np.ndarray) -> None:
+        self.step = step
+        self.positive = problem.positive
+        self.penalty = problem.penalty.rescaled(step.norms, step.largest_eigenvalue)
+        self.parts = [
+            (part, self.penalty.at(np.arange(problem.n_atoms)[part])) for part in _parts(problem.n_atoms)
+        ]
+        self.energies = problem.energies / step.largest_eigenvalue
+        self.scaled_correlations = problem.correlations / (step.norms * step.largest_eigenvalue)
+        # Without weights in the products, rows of nothing.
+        self.weights = np.empty((problem.n_signals, 0))
+        if step.has_weights and problem.feature_weights is not None:
+            self.weights = np.broadcast_to(problem.feature_weights, problem.signals.shape)
+        self.codes = codes * step.norms
+        self.stepped, self.next_codes, self.change, self.next_change = np.zeros((4, *codes.shape))
+        self.n_active = np.zeros(len(codes), dtype=np.int64)
+        self.n_steps = self.n_iterations = self.n_looks = self._n_active_alone = 0
+        if self.codes.any():
+            self._count_step()
+            step(self.codes, self.scaled_correlations, self.stepped, self.weights)
+        else:
+            self.stepped[:] = self.scaled_correlations
+        self.previous_stepped = self.stepped.copy()
+        self.t = np.ones(problem.n_signals)
+
+    def advance(self) -> None:
+        """Do one iteration."""
+        next_t = 0.5 + np.sqrt(0.25 + self.t * self.t)
+        momentum = (self.t - 1.0) / next_t
+
+        # Restart where (y_k - a_k+1).(a_k+1 - a_k) > 0.
+        along, forward = np.zeros((2, len(self.codes)))
+        for part, penalty in self.parts:
+            stepped, extrapolated = self.stepped[:, part], self.previous_stepped[:, part]
+            next_codes, next_change = self.next_codes[:, part], self.next_change[:, part]
+            np.subtract(stepped, extrapolated, out=extrapolated)
+            extrapolated *= momentum[:, np.newaxis]
+            extrapolated += stepped
+            penalty.proximal_step(extrapolated, positive=self.positive, out=next_codes)
+            np.subtract(next_codes, self.codes[:, part], out=next_change)
+            along += np.einsum("ij,ij->i", self.change[:, part], next_change)
+            forward += np.einsum("ij,ij->i", next_change, next_change)
+        self.t = np.where(momentum * along > forward, 1.0, next_t)
+
+        self.codes, self.next_codes = self.next_codes, self.codes
+        self.change, self.next_change = self.next_change, self.change
+        self.stepped, self.previous_stepped = self.previous_stepped, self.stepped
+        self.step(self.codes, self.scaled_correlations, self.stepped, self.weights)
+        self._count_step()
+        self.n_iterations += 1
+
+    def relative_gap(self) -> np.ndarray:
+        """Return duality_gap / energies of each code, as `optimality.duality_gap` defines it."""
+        self.n_looks += 1
+        correlations = self.stepped - self.codes
+        fitted = np.einsum("ij,ij->i", self.codes, correlations)
+        along_signal = 2.0 * self.energies - np.einsum("ij,ij->i", self.scaled_correlations, self.codes)
+        squared_residual = np.maximum(along_signal - fitted, 0.0)
+        reach = correlations if self.positive else np.abs(correlations)
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            kappa = self.penalty.dual_multiple(reach, along_signal, squared_residual)
+            slacks = self.penalty.slack(
+                self.codes, correlations, kappa[:, np.newaxis], positive=self.positive
+            ).sum(axis=1)
+            gap = 0.5 * (1.0 - kappa) ** 2 * squared_residual + slacks
+            return np.where(self.energies == 0.0, 0.0, gap / self.energies)
+
+    def _count_step(self) -> None:
+        self.n_steps += 1
+        if len(self.codes) == 1:
+            # A number takes a third of the time of an array of one entry.
+            self._n_active_alone += int(np.count_nonzero(self.codes))
+        else:
+            # A third of the time of `count_nonzero` along an axis.
+            self.n_active += (self.codes != 0.0).view(np.uint8).sum(axis=1, dtype=np.uint32)
+
+    @property
+    def n_products(self) -> np.ndarray:
+        """Multiply-adds of each signal so far."""
+        n_sums = PRODUCTS_OF_ITERATION * self.n_iterations + PRODUCTS_OF_GAP * self.n_looks
+        n_active = self.n_active + self._n_active_alone
+        return self.step.n_products(n_active, self.n_steps) + n_sums * self.codes.shape[1]
+
+    def drop(self, rows: np.ndarray) -> None:
+        """Forget some rows."""
+        for name in self.PER_SIGNAL:
+            setattr(self, name, np.delete(getattr(self, name), rows, axis=0))

@@ -1,0 +1,1 @@
+"""The problem: signals, dictionaries, penalties, masks."""

@@ -1,0 +1,89 @@
+"""Warnings of problems that are ill-posed, with what to do about it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from contextvars import ContextVar
+
+import numpy as np
+from scipy import sparse
+
+from snn.base.caller_warnings import warn_caller
+from solvers.problem.lasso import LassoProblem
+
+# A penalty within this share of the smallest at which all codes are zero is that one.
+EQUAL = 1e-6
+
+_PENALTY_NAME: ContextVar[str | None] = ContextVar("penalty_name", default="penalty")
+
+
+class IllPosedWarning(UserWarning):
+    """The dictionary or the penalty does not suit the signals, or atoms depend on each other."""
+
+
+def penalty_called(name: str) -> AbstractContextManager[None]:
+    """Say what the caller calls the penalty of the problems that are solved within; of this thread alone.
+
+    Parameters
+    ----------
+    name : str
+        For warnings.
+    """
+    return _penalty_name(name)
+
+
+def zeros_expected() -> AbstractContextManager[None]:
+    """Leave out warnings that all codes are zero, where that is no surprise; of this thread alone."""
+    return _penalty_name(None)
+
+
+@contextmanager
+def _penalty_name(name: str | None) -> Iterator[None]:
+    token = _PENALTY_NAME.set(name)
+    try:
+        yield
+    finally:
+        _PENALTY_NAME.reset(token)
+
+
+def warn_if_ill_posed(problem: LassoProblem) -> None:
+    """Warn in one sentence where a problem is ill-posed, whatever its penalty: `Dictionary.complaint`.
+
+    Parameters
+    ----------
+    problem : LassoProblem
+        The problem.
+    """
+    complaint = problem.atoms.complaint(problem.signals)
+    if complaint is not None:
+        warn_caller(complaint, IllPosedWarning)
+
+
+def warn_if_all_zero(problem: LassoProblem, codes: sparse.csr_array) -> None:
+    """Warn if the codes of two signals or more, which are not zero, are all zero.
+
+    Nothing is said where the penalty is the smallest at which they are, as at the beginning of a path.  Of
+    batches of signals that share their dictionary the same is said of each, so that it is shown once.
+
+    Parameters
+    ----------
+    problem : LassoProblem
+        The problem.
+    codes : scipy.sparse.csr_array, shape (n_signals, n_atoms)
+        Its codes.
+    """
+    name = _PENALTY_NAME.get()
+    if name is None or codes.nnz or np.count_nonzero(problem.energies) < 2:
+        return
+    reach = problem.correlations if problem.positive else np.abs(problem.correlations)
+    factor = float(problem.penalty.maximum(reach).max())
+    if factor > 1.0 - EQUAL:
+        return
+    if factor == 0.0:
+        why = ": no correlation of a signal with an atom is positive, which positive=True requires"
+    elif problem.setup.is_prepared:
+        why = f": {name} is too large for all signals of a batch; penalty_max says from where on it is"
+    else:
+        why = f" at this {name}; some are not below {factor:.3g} times it"
+    warn_caller(f"all codes are zero{why}", IllPosedWarning)

@@ -1,0 +1,440 @@
+"""Convolutional dictionaries: a few kernels, each at every place of an image.
+
+NumPy and SciPy only, like the certificates that use it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.lib.stride_tricks import as_strided
+from numpy.typing import ArrayLike
+from scipy import sparse
+from scipy.ndimage import uniform_filter
+
+from snn.base import checks
+from snn.base.html import number, size
+from solvers.problem.dictionary import Dictionary
+from solvers.problem.grid_sizes import require_grid
+from solvers.problem.norms import inverse_norms, squared_norms_of_rows
+from solvers.problem.rounding import high_part
+
+# A product of a code with the kernels goes through its non-zeros if they are fewer than one in so many.
+DENSE_PART = 16
+# Where kernels have no mean, by this share of their norms, and local means are more than this share of the
+# energy of a signal, it is said.
+LEAST_MEAN = 1e-2
+LARGEST_SLOW_SHARE = 0.5
+# Kernels are equal where the cosine between them differs from 1 by less than this: rounding.
+EQUAL = 1e-14
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ConvolutionalDictionary(Dictionary):
+    """A dictionary whose atoms are kernels at the places of a grid over an image.
+
+    A signal is an image, its features the pixels row by row; of a colour image, the channels of a pixel one
+    after the other.  With p a position of the grid and k a kernel, a code a is that of the image::
+
+        image = sum_p sum_k a_(p, k) kernel_k placed with its upper left corner at stride * p
+
+    Atoms are ordered by (row of the position, column of the position, kernel).  A kernel of a colour image
+    has all channels, and one coefficient at each position.  Nothing of size n_atoms times n_features is ever
+    built.
+
+    Parameters
+    ----------
+    kernels : array_like, shape (n_kernels, height, width) or (n_kernels, height, width, n_channels)
+        Kernels of any norm.  The codes of one that is zero are zero.
+    image_shape : (int, int)
+        (rows, columns) of the image.
+    stride : int
+        Distance between neighbouring positions, in pixels.
+
+    Raises
+    ------
+    TypeError
+        If an argument is of the wrong kind.
+    ValueError
+        If kernels are larger than the image, all zero or not finite, or the stride does not divide what
+        the image has beyond a kernel, so that the last position would not end with the image; the message
+        proposes strides and sizes.
+
+    Notes
+    -----
+    With a stride larger than the kernels, pixels between them belong to no atom: they stay what they
+    are in every residual.
+
+    Colour needs no code of its own: with the channels side by side, an image of C channels is a grey one
+    (`plane_shape`) of C times the width, and kernels (`kernel_planes`) move by C times the stride in a row.
+
+    A `LassoProblem` takes it for a `dictionary`.  Solvers that need an array of atoms say so; `toarray`
+    makes one for small images.
+    """
+
+    kernels: np.ndarray
+    image_shape: tuple[int, int]
+    stride: int
+
+    if TYPE_CHECKING:  # what is accepted is more than what is kept
+
+        def __init__(self, kernels: ArrayLike, image_shape: tuple[int, int], stride: int) -> None: ...
+
+    def __post_init__(self) -> None:
+        has_channels = np.ndim(self.kernels) == 4
+        kernels = checks.real_array(
+            "kernels",
+            self.kernels,
+            shape=(None, None, None, None) if has_channels else (None, None, None),
+            meaning="(n_kernels, height, width[, n_channels])",
+        )
+        image_shape = checks.integer_pair("image_shape", self.image_shape)
+        stride = checks.positive_integer("stride", self.stride)
+        require_grid(image_shape, kernels.shape[1:3], stride)
+        if not kernels.any():
+            raise ValueError("kernels must have one of positive norm; got zeros only")
+        object.__setattr__(self, "kernels", checks.read_only(kernels))
+        object.__setattr__(self, "image_shape", image_shape)
+        object.__setattr__(self, "stride", stride)
+
+    def _facts(self) -> dict[str, str]:
+        return {
+            "kernels": f"{number(self.n_kernels)} of {size(self.kernels.shape[1:])}",
+            "image": f"{size(self.signal_shape)}, stride {self.stride}",
+            **super()._facts(),
+        }
+
+    @property
+    def n_kernels(self) -> int:
+        """Number of kernels."""
+        return self.kernels.shape[0]
+
+    @property
+    def n_channels(self) -> int:
+        """Channels of a pixel, 1 of a grey image."""
+        return self.kernels.shape[3] if self.kernels.ndim == 4 else 1
+
+    @property
+    def signal_shape(self) -> tuple[int, ...]:
+        """The shape of an image as an array: (rows, columns), with the channels of colour kernels."""
+        return *self.image_shape, *self.kernels.shape[3:]
+
+    @property
+    def plane_shape(self) -> tuple[int, int]:
+        """(rows, columns times channels): the image with its channels side by side."""
+        return self.image_shape[0], self.image_shape[1] * self.n_channels
+
+    @cached_property
+    def kernel_planes(self) -> np.ndarray:
+        """The kernels with their channels side by side, shape (n_kernels, height, width * n_channels)."""
+        return self.kernels.reshape(*self.kernels.shape[:2], -1)
+
+    @property
+    def plane_strides(self) -> tuple[int, int]:
+        """(rows, columns) from a position to the next in such an image."""
+        return self.stride, self.stride * self.n_channels
+
+    @property
+    def grid_shape(self) -> tuple[int, int]:
+        """(rows, columns) of the grid of positions."""
+        sides = zip(self.image_shape, self.kernels.shape[1:3], strict=True)
+        n_rows, n_columns = ((image - kernel) // self.stride + 1 for image, kernel in sides)
+        return n_rows, n_columns
+
+    @property
+    def n_positions(self) -> int:
+        """Number of positions."""
+        n_rows, n_columns = self.grid_shape
+        return n_rows * n_columns
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(n_atoms, n_features), as of an array of atoms."""
+        return self.n_positions * self.n_kernels, self.plane_shape[0] * self.plane_shape[1]
+
+    @cached_property
+    def kernel_rows(self) -> np.ndarray:
+        """The kernels, a row each, shape (n_kernels, height * width * n_channels)."""
+        return self.kernels.reshape(self.n_kernels, -1)
+
+    @cached_property
+    def squared_norms(self) -> np.ndarray:
+        """||d_i||^2 of each atom, shape (n_atoms,)."""
+        squared_norms = np.einsum("ij,ij->i", self.kernel_rows, self.kernel_rows)
+        return checks.read_only(np.tile(squared_norms, self.n_positions))
+
+    def require_norms(self) -> None:
+        """Raise ValueError if floating point cannot hold the squared norm of a kernel; one is not zero."""
+        squared_norms_of_rows("dictionary", "kernel", self.kernel_rows)
+
+    def normalised(self, scale: float) -> ConvolutionalDictionary:
+        """Return the dictionary of the atoms d_i / (||d_i|| scale)."""
+        norms = np.sqrt(self.positive_squared_norms[: self.n_kernels]) * scale
+        kernels = (self.kernels.T / norms).T
+        return ConvolutionalDictionary(kernels, self.image_shape, self.stride)
+
+    def weighted_squared_norms(
+        self, weights: np.ndarray, signals: np.ndarray, atoms: np.ndarray
+    ) -> np.ndarray:
+        """Return sum_j w_j d_ij^2 for pairs of a signal and an atom, shape (n_pairs,)."""
+        squares = ConvolutionalDictionary(self.kernels**2, self.image_shape, self.stride)
+        norms = squares.correlate(np.atleast_2d(weights).astype(np.float64))
+        return norms[signals if weights.ndim == 2 else 0, atoms]
+
+    def normal_product(
+        self, codes: np.ndarray, *, out: np.ndarray, weights: np.ndarray | None = None
+    ) -> None:
+        """Write codes @ D @ D.T to `out`, shape (n_signals, n_atoms), weights in between if there are any."""
+        images = self.reconstruct(codes)
+        if weights is not None:
+            images *= weights
+        self.correlate(images, out=out)
+
+    def correlate(self, signals: np.ndarray, *, out: np.ndarray | None = None) -> np.ndarray:
+        """Return the inner products of signals with all atoms, shape (n_signals, n_atoms).
+
+        One product of matrices a signal, patches with kernels; the result for a signal does not depend
+        on those beside it.
+
+        Parameters
+        ----------
+        signals : ndarray, shape (n_signals, n_features)
+        out : ndarray, shape (n_signals, n_atoms), optional
+            Where to write it.
+        """
+        if out is None:
+            out = np.empty((len(signals), self.shape[0]))
+        n_pixels = self.kernel_rows.shape[1]
+        for signal, correlations in zip(signals, out, strict=True):
+            image = np.ascontiguousarray(signal).reshape(self.plane_shape)
+            # Pixels before positions: long runs to copy, and BLAS takes either order.
+            patches = self._placed(image, slice(0, None), slice(0, None)).reshape(n_pixels, -1)
+            np.matmul(patches.T, self.kernel_rows.T, out=correlations.reshape(self.n_positions, -1))
+        return out
+
+    @property
+    def features_of_atom(self) -> int:
+        """The pixels of a kernel, times its channels."""
+        return self.kernel_rows.shape[1]
+
+    def covered_norms(self, signals: np.ndarray) -> np.ndarray:
+        """Return the largest norm of a patch of each image that a kernel covers, shape (n_signals,)."""
+        images = np.square(signals).reshape(-1, *self.plane_shape)
+        sums = [self._placed(image, slice(0, None), slice(0, None)).sum(axis=(0, 1)) for image in images]
+        return np.sqrt(np.max(sums, axis=(1, 2)))
+
+    def overlaps(self, codes: sparse.csr_array) -> np.ndarray:
+        """Return how many atoms of each code cover one pixel, or more, shape (n_signals,)."""
+        height, width = self.kernels.shape[1:3]
+        n_positions = -(-height // self.stride) * -(-width // self.stride)
+        position = codes.indices // self.n_kernels
+        at_one_position = [
+            np.bincount(position[start:stop]).max(initial=0)
+            for start, stop in zip(codes.indptr[:-1], codes.indptr[1:], strict=True)
+        ]
+        return np.array(at_one_position) * n_positions
+
+    def largest_entries(self, atoms: np.ndarray) -> np.ndarray:
+        """Return ``max_j |d_ij|`` of some atoms, shape (len(atoms),)."""
+        return np.abs(self.kernel_rows).max(axis=1).take(atoms % self.n_kernels)
+
+    def reconstruct_in_parts(
+        self, codes: sparse.csr_array, high: np.ndarray, low: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return high @ high(D), and low @ D + high @ low(D), shape (n_signals, n_features) each."""
+        largest = self.largest_entries(np.arange(self.n_kernels))
+        kept = high_part(self.kernel_rows, largest[:, np.newaxis])
+        high, low = (
+            sparse.csr_array((part, codes.indices, codes.indptr), codes.shape) for part in (high, low)
+        )
+        rest = self._sum_of(low, self.kernel_rows)
+        rest += self._sum_of(high, self.kernel_rows - kept)
+        return self._sum_of(high, kept), rest
+
+    def reconstruct(self, codes: np.ndarray | sparse.csr_array) -> np.ndarray:
+        """Return codes @ dictionary, shape (n_signals, n_features).
+
+        Of sparse codes, given as an array or in compressed rows, only the non-zeros are touched; the
+        result for a code does not depend on those beside it.
+
+        Parameters
+        ----------
+        codes : ndarray or scipy.sparse.csr_array, shape (n_signals, n_atoms)
+            Rows of a sparse array have sorted indices.
+        """
+        return self._sum_of(codes, self.kernel_rows)
+
+    def gram_rows(self, atoms: ArrayLike) -> sparse.csr_array:
+        """Return some rows of the Gram matrix, shape (len(atoms), n_atoms), all that can be non-zero stored.
+
+        Parameters
+        ----------
+        atoms : array_like of int, shape (n_rows,)
+            Which.
+        """
+        atoms = np.asarray(atoms)
+        position, kernel = np.divmod(atoms, self.n_kernels)
+        row, column = np.divmod(position, self.grid_shape[1])
+        stencil = self.stencil()
+        reach = np.array(stencil.shape[1:3]) // 2
+        # Row, column and kernel of every target, and which of them are within the grid.
+        rows = row[:, np.newaxis] + np.arange(-reach[0], reach[0] + 1)
+        columns = column[:, np.newaxis] + np.arange(-reach[1], reach[1] + 1)
+        inside = ((rows >= 0) & (rows < self.grid_shape[0]))[:, :, np.newaxis] & (
+            (columns >= 0) & (columns < self.grid_shape[1])
+        )[:, np.newaxis, :]
+        first = self.n_kernels * (rows[:, :, np.newaxis] * self.grid_shape[1] + columns[:, np.newaxis, :])
+        targets = first[inside][:, np.newaxis] + np.arange(self.n_kernels)
+        starts = np.concatenate([[0], np.cumsum(self.n_kernels * inside.sum(axis=(1, 2)))])
+        values = stencil[kernel][inside]
+        return sparse.csr_array((values.ravel(), targets.ravel(), starts), (len(atoms), self.shape[0]))
+
+    def stencil(self) -> np.ndarray:
+        """Return the inner products of a kernel with those at the positions around it.
+
+        Returns
+        -------
+        ndarray, shape (n_kernels, 2 r + 1, 2 c + 1, n_kernels)
+            ``[k, r + i, c + j, l]`` is the inner product of kernel k at a position with kernel l at the
+            position i rows and j columns further; beyond r rows or c columns kernels do not overlap.
+        """
+        return self._stencil
+
+    @cached_property
+    def _stencil(self) -> np.ndarray:
+        n_kernels, height, width = self.kernel_planes.shape
+        row_stride, column_stride = self.plane_strides
+        reach_rows, reach_columns = (height - 1) // row_stride, (width - 1) // column_stride
+        stencil = np.empty((n_kernels, 2 * reach_rows + 1, 2 * reach_columns + 1, n_kernels))
+        for i in range(-reach_rows, reach_rows + 1):
+            for j in range(-reach_columns, reach_columns + 1):
+                own_rows, other_rows = _overlap(height, i * row_stride)
+                own_columns, other_columns = _overlap(width, j * column_stride)
+                own = self.kernel_planes[:, own_rows, own_columns].reshape(n_kernels, -1)
+                other = self.kernel_planes[:, other_rows, other_columns].reshape(n_kernels, -1)
+                stencil[:, reach_rows + i, reach_columns + j] = own @ other.T
+        return checks.read_only(stencil)
+
+    def complaint(self, signals: np.ndarray) -> str | None:
+        """Return what is wrong with coding signals in this dictionary, in one sentence, or None.
+
+        Atoms that are equal but for a factor make codes that are not unique.  Where no kernel has a mean,
+        slow changes of an image are coded by many large coefficients of both signs, or not at all.
+
+        Parameters
+        ----------
+        signals : ndarray, shape (n_signals, n_features)
+        """
+        if self._equal_kernels is not None:
+            first, second = self._equal_kernels
+            return (
+                f"kernels {first} and {second} are equal but for a factor and a shift, so that codes may not "
+                "be unique: leave one of them out"
+            )
+        if self._has_mean:
+            return None
+        images = signals.reshape(-1, *self.image_shape, self.n_channels)
+        slow = uniform_filter(images, (0, *self.kernels.shape[1:3], 0))
+        shares = np.einsum("nijc,nijc->n", slow, slow) / np.maximum(
+            np.einsum("nijc,nijc->n", images, images), np.finfo(float).tiny
+        )
+        if shares.max() <= LARGEST_SLOW_SHARE:
+            return None
+        return (
+            f"no kernel has a mean, but local means are {shares.max():.0%} of the energy of signal "
+            f"{int(np.argmax(shares))}: subtract them (dictlearn.prepare_image, or "
+            "scipy.ndimage.gaussian_filter), or add a constant kernel"
+        )
+
+    @cached_property
+    def _has_mean(self) -> bool:
+        """True if a channel of a kernel has a part that is constant, beyond `LEAST_MEAN` of the norm."""
+        norms = np.sqrt(self.squared_norms[: self.n_kernels])
+        pixels = self.kernels.reshape(self.n_kernels, -1, self.n_channels)
+        sums = np.linalg.norm(pixels.sum(axis=1), axis=1) / np.sqrt(pixels.shape[1])
+        return bool((sums > LEAST_MEAN * norms).any())
+
+    @cached_property
+    def _equal_kernels(self) -> tuple[int, int] | None:
+        """Two kernels, perhaps at neighbouring positions, that are equal but for a factor."""
+        # A kernel of norm zero is equal to none.
+        inverse = inverse_norms(self.squared_norms[: self.n_kernels])
+        stencil = self.stencil()
+        middle = np.array(stencil.shape[1:3]) // 2
+        for kernel, products in enumerate(stencil):
+            cosines = np.abs(products) * inverse[kernel] * inverse
+            cosines[middle[0], middle[1], kernel] = 0.0
+            if cosines.max() > 1.0 - EQUAL:
+                return kernel, int(np.unravel_index(np.argmax(cosines), cosines.shape)[2])
+        return None
+
+    def toarray(self) -> np.ndarray:
+        """Return the atoms in full, shape (n_atoms, n_features), for small images and tests."""
+        n_atoms, n_features = self.shape
+        array = np.zeros((n_atoms, n_features))
+        atoms = array.reshape(*self.grid_shape, self.n_kernels, *self.plane_shape)
+        height, width = self.kernel_planes.shape[1:]
+        for row in range(self.grid_shape[0]):
+            for column in range(self.grid_shape[1]):
+                top, left = self.plane_strides[0] * row, self.plane_strides[1] * column
+                atoms[row, column, :, top : top + height, left : left + width] = self.kernel_planes
+        return array
+
+    def _placed(self, image: np.ndarray, rows: slice, columns: slice) -> np.ndarray:
+        """Return the pixels of an image under some rows and columns of the kernels, a view.
+
+        All have their channels side by side.  Shape (kernel rows, kernel columns, grid rows, grid columns).
+        """
+        n_rows, n_columns = (
+            len(range(*part.indices(side)))
+            for part, side in zip((rows, columns), self.kernel_planes.shape[1:], strict=True)
+        )
+        down, right = image.strides
+        row_stride, column_stride = self.plane_strides
+        return as_strided(
+            image[rows.start :, columns.start :],
+            (n_rows, n_columns, *self.grid_shape),
+            (down, right, row_stride * down, column_stride * right),
+        )
+
+    def _sum_of(self, codes: np.ndarray | sparse.csr_array, kernel_rows: np.ndarray) -> np.ndarray:
+        """Return codes @ dictionary of the atoms that these kernels make."""
+        images = np.zeros((codes.shape[0], *self.plane_shape))
+        for n, image in enumerate(images):
+            if not isinstance(codes, np.ndarray):
+                entries = slice(codes.indptr[n], codes.indptr[n + 1])
+                atoms, values = codes.indices[entries], codes.data[entries]
+            else:
+                code = codes[n]
+                active = code != 0.0
+                if DENSE_PART * np.count_nonzero(active) > len(code):
+                    self._add_overlapping(kernel_rows.T @ code.reshape(self.n_positions, -1).T, image)
+                    continue
+                atoms = np.flatnonzero(active)
+                values = code[atoms]
+            starts = np.searchsorted(atoms, self.n_kernels * np.arange(self.n_positions + 1))
+            by_position = sparse.csr_array(
+                (values, atoms % self.n_kernels, starts), (self.n_positions, self.n_kernels)
+            )
+            patches = by_position @ kernel_rows
+            self._add_overlapping(np.ascontiguousarray(patches.T), image)
+        return images.reshape(len(images), -1)
+
+    def _add_overlapping(self, patches: np.ndarray, image: np.ndarray) -> None:
+        """Add patches, shape (values of a kernel, n_positions), to an image, each at its place."""
+        height, width = self.kernel_planes.shape[1:]
+        row_stride, column_stride = self.plane_strides
+        patches = patches.reshape(height, width, *self.grid_shape)
+        # Parts of a side of at most the stride, which do not overlap with those of other positions.
+        for i in range(0, height, row_stride):
+            for j in range(0, width, column_stride):
+                rows, columns = slice(i, i + row_stride), slice(j, j + column_stride)
+                self._placed(image, rows, columns)[...] += patches[rows, columns]
+
+
+def _overlap(side: int, shift: int) -> tuple[slice, slice]:
+    """Return where two intervals of one length overlap, in the first and in the one `shift` further."""
+    return slice(max(shift, 0), min(side, side + shift)), slice(max(-shift, 0), min(side, side - shift))

@@ -1,0 +1,288 @@
+"""A dictionary that is an array of atoms."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy import sparse
+
+from snn.base import checks
+from snn.base.html import memory
+from solvers._kernels.precision import LONGEST_SUM, SMALLEST_SQUARED_NORM
+from solvers.problem.dictionary import Dictionary
+from solvers.problem.norms import squared_norms_of_rows
+from solvers.problem.rounding import high_part
+
+# Of a dictionary: 4 MB.
+VALUES_AT_ONCE = 524_288
+# From so many atoms on, only so many rows of a given Gram matrix are checked, or up to twice as many.
+ALL_CHECKED = 512
+CHECKED_ROWS = 64
+# Norms are equal within this share of the largest.
+EQUAL = 1e-6
+
+
+class DenseDictionary(Dictionary):
+    """An array of atoms.
+
+    Parameters
+    ----------
+    array : array_like, shape (n_atoms, n_features)
+
+    Raises
+    ------
+    TypeError, ValueError
+        If it does not hold finite real numbers, has a wrong shape, or the squared norm of a non-zero row
+        overflows or is below 1e-292.
+    """
+
+    def __init__(self, array: ArrayLike) -> None:
+        self._array = checks.read_only(
+            checks.float_array("dictionary", array, shape=(None, None), meaning="(n_atoms, n_features)")
+        )
+        self._squared_norms = checks.read_only(squared_norms_of_rows("dictionary", "atom", self._array))
+
+    def _facts(self) -> dict[str, str]:
+        facts = super()._facts()
+        return {**facts, "atoms": f"{facts['atoms']}, {memory(self._array.nbytes)}"}
+
+    @property
+    def as_passed(self) -> np.ndarray:
+        """The array."""
+        return self._array
+
+    @property
+    def array(self) -> np.ndarray:
+        """The atoms, one a row, shape (n_atoms, n_features)."""
+        return self._array
+
+    @property
+    def rows(self) -> np.ndarray:
+        """The atoms, one a row, shape (n_atoms, n_features)."""
+        return self._array
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(n_atoms, n_features)."""
+        return self._array.shape
+
+    @property
+    def squared_norms(self) -> np.ndarray:
+        """||d_i||^2 of each atom, shape (n_atoms,)."""
+        return self._squared_norms
+
+    def complaint(self, signals: np.ndarray) -> str | None:
+        """Return in one sentence why the array seems to be transposed, or None.
+
+        It is square, and its columns have one norm, but its rows, which are the atoms, several, none of them
+        zero: columns of a matrix that says which features belong together have one norm, too.
+
+        Parameters
+        ----------
+        signals : ndarray, shape (n_signals, n_features)
+            Not looked at.
+        """
+        return self._transposed
+
+    @cached_property
+    def _transposed(self) -> str | None:
+        array, of_rows = self._array, self._squared_norms
+        if array.shape[0] != array.shape[1] or of_rows.min() == 0.0:
+            return None
+        if np.ptp(of_rows) <= 1000.0 * EQUAL * of_rows.max():
+            return None
+        of_columns = np.einsum("ij,ij->j", array, array)
+        if np.ptp(of_columns) > EQUAL * of_columns.max():
+            return None
+        low, high = np.sqrt([of_rows.min(), of_rows.max()])
+        return (
+            "dictionary is square and its columns have one norm, but its rows, which are the atoms, have "
+            f"norms from {low:.3g} to {high:.3g}: if atoms are columns, pass dictionary.T"
+        )
+
+    def gram(self) -> np.ndarray:
+        """Return G = array @ array.T, shape (n_atoms, n_atoms)."""
+        return self._array @ self._array.T
+
+    def checked_gram(self, value: Any) -> np.ndarray:
+        """Return the Gram matrix that a caller passed, if it is that of the array.
+
+        Its shape, type and rows are checked: all rows of fewer than 512, and else 64 to 127 that are evenly
+        spread.  Each of them, times a fixed vector of numbers between 1/2 and 1, must be what the array gives
+        for that row.  That takes as long as to read the array once, and these rows; the whole of a large
+        matrix takes longer to read than a problem to solve.  A change of an atom changes an entry in every
+        row.  So the matrix of another array, of atoms in another order or in other units, one with another
+        diagonal, or one of its triangles is refused.  A single wrong entry of a large matrix is refused if it
+        is in one of those rows.  No certificate depends on this: none uses the matrix.
+        """
+        n_atoms = len(self._array)
+        gram = checks.float_array("gram", value, shape=(n_atoms, n_atoms), meaning="(n_atoms, n_atoms)")
+        norms = np.sqrt(self._squared_norms)
+        # Errors count in units of the norms; for an atom of norm zero, which gives zeros, in the largest.
+        units = np.where(norms > 0.0, norms, norms.max() or 1.0)
+        rows = slice(None, None, 1 if n_atoms < ALL_CHECKED else n_atoms // CHECKED_ROWS)
+        mixture = (0.75 + 0.25 * np.cos(np.arange(n_atoms))) / units
+        with np.errstate(over="ignore", invalid="ignore"):
+            differences = gram[rows] @ mixture - self._array[rows] @ (mixture @ self._array)
+            diagonal = np.diagonal(gram)[rows] - self._squared_norms[rows]
+            # A maximum of NumPy's is not a number where one of its arguments is not.
+            worst = np.maximum(
+                np.abs(diagonal / units[rows] ** 2).max(),
+                np.abs(differences / units[rows]).max() / np.sqrt(n_atoms),
+            )
+        if not np.isfinite(worst):
+            checks.require_finite("gram", gram)
+        if not worst <= 1e-8:
+            raise ValueError(
+                f"gram must be dictionary @ dictionary.T; got a matrix that differs by about {worst:.2g} "
+                "of it"
+            )
+        return gram
+
+    def require_norms(self) -> None:
+        """Raise ValueError if all atoms are zero."""
+        if self.squared_norms.max() == 0.0:
+            raise ValueError("dictionary must have an atom of positive norm; got zeros only")
+
+    def correlate(self, signals: np.ndarray) -> np.ndarray:
+        """Return signals @ array.T, shape (n_signals, n_atoms), of an array or of compressed rows.
+
+        One matrix-vector product a signal: a product of matrices rounds a row differently with the
+        number of rows beside it, and a code must not depend on its batch mates.  All signals go through
+        a large dictionary part by part, each of which stays in cache meanwhile.  Many features are added up
+        in parts.
+        """
+        if sparse.issparse(signals):
+            return signals @ self._array.T
+        n_atoms, n_features = self.shape
+        correlations = np.empty((len(signals), n_atoms))
+        step = max(VALUES_AT_ONCE // n_features, 1)
+        for first in range(0, n_atoms, step):
+            atoms = self._array[first : first + step]
+            target = correlations[:, np.newaxis, first : first + step]
+            for begin in range(0, n_features, LONGEST_SUM):
+                part = slice(begin, begin + LONGEST_SUM)
+                if begin == 0:
+                    np.matmul(signals[:, np.newaxis, part], atoms[:, part].T, out=target)
+                else:
+                    target += np.matmul(signals[:, np.newaxis, part], atoms[:, part].T)
+        return correlations
+
+    @property
+    def features_of_atom(self) -> int:
+        """All features."""
+        return self.shape[1]
+
+    def covered_norms(self, signals: np.ndarray) -> np.ndarray:
+        """Return the norms of signals, shape (n_signals,): an atom covers all features."""
+        return np.sqrt(np.einsum("ij,ij->i", signals, signals))
+
+    def overlaps(self, codes: sparse.csr_array) -> np.ndarray:
+        """Return the number of entries of each code, shape (n_signals,)."""
+        return codes.indptr[1:] - codes.indptr[:-1]
+
+    def largest_entries(self, atoms: np.ndarray) -> np.ndarray:
+        """Return max_j |d_ij| of some atoms, shape (len(atoms),)."""
+        rows = self._array[atoms]
+        return np.maximum(rows.max(axis=1), -rows.min(axis=1))
+
+    def reconstruct_in_parts(
+        self, codes: sparse.csr_array, high: np.ndarray, low: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return high @ high(D), and low @ D + high @ low(D), shape (n_signals, n_features) each."""
+        # Only rows that are used are read.
+        used, columns = np.unique(codes.indices, return_inverse=True)
+        shape = codes.shape[0], len(used)
+        high, low = (sparse.csr_array((part, columns, codes.indptr), shape) for part in (high, low))
+        atoms = self._array[used]
+        kept = high_part(atoms, np.abs(atoms).max(axis=1, initial=0.0)[:, np.newaxis])
+        rest = low @ atoms
+        rest += high @ (atoms - kept)
+        return high @ kept, rest
+
+    def reconstruct(self, codes: np.ndarray | sparse.csr_array) -> np.ndarray:
+        """Return codes @ array, shape (n_signals, n_features).
+
+        Codes are sparse, and a sparse product adds up each row by itself, for the reason above.
+        """
+        if not isinstance(codes, sparse.csr_array):
+            codes = sparse.csr_array(codes)
+        return codes @ self._array
+
+    def gram_rows(self, atoms: np.ndarray) -> np.ndarray:
+        """Return some rows of the Gram matrix, shape (len(atoms), n_atoms)."""
+        return self._array[atoms] @ self._array.T
+
+    def gram_is_cheaper(self, n_products: int, *, at_hand: bool) -> bool:
+        """Return True if so many products cost less with the Gram matrix than with the dictionary.
+
+        Costs are counted in multiplications an atom.  The Gram matrix is symmetric, so that half of it has
+        to be computed.
+        """
+        n_atoms, n_features = self.shape
+        making = 0.0 if at_hand else 0.5 * n_atoms * n_features
+        return n_products * n_atoms + making < n_products * 2.0 * n_features
+
+    def normal_product(
+        self, codes: np.ndarray, *, out: np.ndarray, weights: np.ndarray | None = None
+    ) -> None:
+        """Write codes @ array @ array.T to `out`; one product of matrices for all rows."""
+        fits = sparse_product(codes, self._array)
+        if weights is not None:
+            fits *= weights
+        np.matmul(fits, self._array.T, out=out)
+
+    def weighted(self, weights: np.ndarray) -> DenseDictionary:
+        """Return the dictionary D diag(sqrt(w)) without features of weight zero, whose atoms may be zero."""
+        counting = weights != 0
+        if not counting.any():
+            return DenseDictionary(np.zeros((self.shape[0], 1)))
+        array = self._array[:, counting]
+        if weights.dtype != np.bool_:
+            array *= np.sqrt(weights[counting])
+        # What is left of an atom may be next to nothing.  Its correlations are, too, so that its code is zero
+        # unless its penalty is as small; certificates know the atom itself.
+        with np.errstate(under="ignore"):
+            array[np.einsum("ij,ij->i", array, array) < SMALLEST_SQUARED_NORM] = 0.0
+        return DenseDictionary(array)
+
+    def weighted_squared_norms(
+        self, weights: np.ndarray, signals: np.ndarray, atoms: np.ndarray
+    ) -> np.ndarray:
+        """Return sum_j w_j d_ij^2 for pairs of a signal and an atom, shape (n_pairs,)."""
+        norms = np.empty(len(atoms))
+        step = max(VALUES_AT_ONCE // self.shape[1], 1)
+        for first in range(0, len(atoms), step):
+            part = slice(first, first + step)
+            array = self._array[atoms[part]]
+            rows = weights[signals[part]] if weights.ndim == 2 else weights
+            norms[part] = np.einsum("ij,ij->i", rows * array, array)
+        return norms
+
+    def normalised(self, scale: float) -> DenseDictionary:
+        """Return the dictionary of the atoms d_i / (||d_i|| scale)."""
+        return DenseDictionary(self._array / (np.sqrt(self.positive_squared_norms) * scale)[:, np.newaxis])
+
+    def toarray(self) -> np.ndarray:
+        """Return the array itself."""
+        return self._array
+
+    def _normal_step(self, signal: np.ndarray) -> np.ndarray:
+        return self._array.T @ ((self._array @ signal) / self.positive_squared_norms)
+
+
+def dictionary_of(value: Any) -> Dictionary:
+    """Return the dictionary that a problem has, of what its caller passed: an array, or a `Dictionary`."""
+    return value if isinstance(value, Dictionary) else DenseDictionary(value)
+
+
+def sparse_product(codes: np.ndarray, matrix: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
+    """Return codes @ matrix; of a single sparse code, read only the rows of the matrix that it uses."""
+    if len(codes) == 1:
+        active = np.flatnonzero(codes[0])
+        if 4 * len(active) < codes.shape[1]:
+            return np.matmul(codes[:, active], matrix[active], out=out)
+    return np.matmul(codes, matrix, out=out)

@@ -1,0 +1,194 @@
+"""Dictionary and penalty of problems, with what solvers compute of these alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from copy import copy
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from snn.base import checks
+from snn.base.html import Described, memory, value_range
+from solvers.problem.convolution import ConvolutionalDictionary
+from solvers.problem.dense_dictionary import dictionary_of
+from solvers.problem.penalties import penalty_of
+from solvers.problem.penalty import Penalty
+from solvers.problem.signals import feature_weights, require_weighted_norms
+
+Made = TypeVar("Made")
+
+
+class ProblemSetup(Described):
+    """Dictionary and penalty of problems, checked, and what solvers compute of these alone.
+
+    Parameters
+    ----------
+    dictionary, penalty, positive, gram
+        As of `LassoProblem`, with the same errors.
+    mask, weights : array_like, shape (n_features,), optional
+        As its `mask` and `feature_weights`, for all signals.
+
+    Attributes
+    ----------
+    atoms : Dictionary
+        The dictionary by its products.
+    penalty : Penalty
+        With one number an atom.
+    positive : bool
+        Whether codes must not be negative.
+    feature_weights : ndarray, shape (n_features,), or None
+        Weights of features that hold for all signals.
+    is_prepared : bool
+        Whether it is there for batches of signals that come one after the other.
+    """
+
+    def __init__(
+        self,
+        dictionary: ArrayLike | ConvolutionalDictionary,
+        penalty: float | ArrayLike | Penalty,
+        *,
+        positive: bool,
+        gram: ArrayLike | None = None,
+        mask: ArrayLike | None = None,
+        weights: ArrayLike | None = None,
+    ) -> None:
+        self.atoms = dictionary_of(dictionary)
+        self.atoms.require_norms()
+        self.penalty = penalty_of(penalty, self.atoms.squared_norms)
+        self.positive = checks.flag("positive", positive)
+        self._gram = None if gram is None else checks.read_only(self.atoms.checked_gram(gram))
+        self.feature_weights = feature_weights(mask, weights, n_features=self.atoms.shape[1])
+        if self.feature_weights is not None:
+            require_weighted_norms(self.atoms, self.feature_weights)
+        self.is_prepared = False
+        self._weighted: ProblemSetup | None = None
+        self._kept: dict[Callable[..., Any], Any] = {}
+
+    def _facts(self) -> dict[str, str]:
+        penalty = f"{type(self.penalty).__name__}, {value_range(self.penalty.l1_weights)}"
+        if self.curvatures.any():
+            penalty += f", quadratic {value_range(self.curvatures)}"
+        facts = {
+            **self.atoms._facts(),
+            "penalty": penalty,
+            "codes": "not negative" if self.positive else "of any sign",
+        }
+        if self.feature_weights is not None:
+            facts["mask" if self.feature_weights.dtype == np.bool_ else "feature weights"] = (
+                f"one for all signals, {int(np.count_nonzero(self.feature_weights)):,} of "
+                f"{self.feature_weights.size:,} features known"
+            )
+        if self.has_gram or self.weighted_has_gram:
+            facts["Gram matrix"] = memory(8 * self.n_atoms**2)
+        return facts
+
+    @property
+    def gram(self) -> np.ndarray:
+        """G = dictionary @ dictionary.T, whatever the weights of features; computed once.
+
+        Raises
+        ------
+        TypeError
+            If the dictionary is convolutional.
+        """
+        if self._gram is None:
+            self._gram = checks.read_only(self.atoms.gram())
+        return self._gram
+
+    @property
+    def has_gram(self) -> bool:
+        """True if the Gram matrix was given or has been computed."""
+        return self._gram is not None
+
+    @property
+    def weighted_has_gram(self) -> bool:
+        """True if `weighted` has been made, and its Gram matrix computed."""
+        return self._weighted is not None and self._weighted.has_gram
+
+    @property
+    def n_atoms(self) -> int:
+        """Number of atoms."""
+        return self.atoms.shape[0]
+
+    @property
+    def squared_norms(self) -> np.ndarray:
+        """||d_i||^2, shape (n_atoms,)."""
+        return self.atoms.squared_norms
+
+    @property
+    def curvatures(self) -> np.ndarray:
+        """m, the quadratic penalty that adds to the diagonal of the Gram matrix, shape (n_atoms,)."""
+        return self.penalty.curvatures
+
+    def copy(self) -> ProblemSetup:
+        """Return a setup that knows what this one does; what is computed later is its own."""
+        other = copy(self)
+        other._kept = dict(self._kept)
+        if self._weighted is not None:
+            other._weighted = self._weighted.copy()
+        return other
+
+    @property
+    def weighted(self) -> ProblemSetup:
+        """The setup of the atoms as the weights of features leave them: see `of_weights`; made once."""
+        if self.feature_weights is None:
+            return self
+        if self._weighted is None:
+            self._weighted = self.of_weights(self.feature_weights)
+        return self._weighted
+
+    def of_weights(self, weights: np.ndarray) -> ProblemSetup:
+        """Return the setup of the dictionary D diag(sqrt(w)), without features of weight zero.
+
+        All its atoms may be zero.
+
+        Parameters
+        ----------
+        weights : ndarray, shape (n_features,)
+            w.
+
+        Raises
+        ------
+        TypeError
+            If the dictionary is convolutional.
+        """
+        other = copy(self)
+        other.atoms = self.atoms.weighted(weights)
+        other.feature_weights = other._weighted = other._gram = None
+        other._kept = {}
+        return other
+
+    def with_weights(self, weights: np.ndarray) -> ProblemSetup:
+        """Return a setup with weights of features for all signals, shape (n_features,)."""
+        other = self.copy()
+        other.feature_weights, other._weighted = weights, None
+        return other
+
+    def with_penalty(self, penalty: float | ArrayLike | Penalty) -> ProblemSetup:
+        """Return a setup with another penalty, and the Gram matrix if there is one.
+
+        Parameters
+        ----------
+        penalty : float, array_like of shape (n_atoms,), or Penalty
+            As of `LassoProblem`.
+        """
+        other = self.copy()
+        other.penalty = penalty_of(penalty, self.squared_norms)
+        other._kept = {}
+        if other._weighted is not None:
+            other._weighted = other._weighted.with_penalty(other.penalty)
+        return other
+
+    def once(self, make: Callable[[ProblemSetup], Made]) -> Made:
+        """Return what `make` returns of this setup; it is called once, and what it makes is kept.
+
+        Parameters
+        ----------
+        make : callable
+            A function of a module.
+        """
+        if make not in self._kept:
+            self._kept[make] = make(self)
+        return self._kept[make]

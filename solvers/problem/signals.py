@@ -1,0 +1,254 @@
+"""The signals of a problem as they are accepted, and how much each of their features counts."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy import sparse
+
+from snn.base import checks
+from solvers.problem.dictionary import Dictionary
+from solvers.problem.norms import require_squared_norms, squared_norms_of_rows
+
+# Of a weight that is not zero, so that neither it nor its root nor its product with a residual is lost.
+SMALLEST_WEIGHT, LARGEST_WEIGHT = 1e-60, 1e60
+
+
+class Signals(NamedTuple):
+    """Signals that were checked."""
+
+    values: np.ndarray | sparse.csr_array
+    """Shape (n_signals, n_features); zero where a feature does not count."""
+    weights: np.ndarray | None
+    """Those of the features: see `feature_weights`."""
+    energies: np.ndarray
+    """1/2 sum_j w_j s_j^2, shape (n_signals,)."""
+
+
+def feature_weights(
+    mask: Any, weights: Any, *, n_features: int, n_signals: int | None = None
+) -> np.ndarray | None:
+    """Return the weights w >= 0 of features in E = 1/2 sum_j w_j (s_j - (aD)_j)^2 + ..., or None without any.
+
+    Parameters
+    ----------
+    mask : array_like of bool, or None
+        True where a feature is known.
+    weights : array_like of numbers, or None
+        The weights themselves.
+    n_features : int
+        Number of features.
+    n_signals : int, optional
+        Number of signals, where each may have a row of its own.
+
+    Returns
+    -------
+    ndarray of bool or float64, or None
+        Shape (n_features,) or (n_signals, n_features).  Bools are weights of one and zero.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If there are both, or one is of the wrong kind, shape or value.
+    """
+    if mask is None and weights is None:
+        return None
+    if mask is not None and weights is not None:
+        raise ValueError(
+            "mask must be None with feature_weights; got both: pass weights of 0 where a feature is missing"
+        )
+    if mask is not None:
+        array = _bools(mask)
+        _require_shape("mask", array, n_features, n_signals)
+        return checks.read_only(np.array(array, order="C"))
+    array = np.array(_numbers(weights), dtype=np.float64, order="C")
+    _require_shape("feature_weights", array, n_features, n_signals)
+    wrong = ~((array == 0.0) | ((array >= SMALLEST_WEIGHT) & (array <= LARGEST_WEIGHT)))
+    if wrong.any():
+        where = np.argwhere(wrong)[0]
+        raise ValueError(
+            f"feature_weights must be 0, or from {SMALLEST_WEIGHT:g} to {LARGEST_WEIGHT:g}; got "
+            f"{array[tuple(where)]} at [{', '.join(str(int(i)) for i in where)}]"
+        )
+    return checks.read_only(array + 0.0)  # no negative zeros: equal weights have equal bits
+
+
+def require_weighted_norms(atoms: Dictionary, weights: np.ndarray) -> None:
+    """Raise ValueError if the squared norm of an atom overflows with weights of features."""
+    with np.errstate(over="ignore"):
+        if weights.dtype == np.bool_ or np.isfinite(weights.max() * atoms.squared_norms.max()):
+            return
+        every = np.arange(atoms.shape[0])
+        for row in np.atleast_2d(weights):
+            lost = ~np.isfinite(atoms.weighted_squared_norms(row, np.zeros_like(every), every))
+            if lost.any():
+                raise ValueError(
+                    "feature_weights must leave the squared norm of each atom, the sum of w_j d_ij^2, in "
+                    f"the range of floats; got inf for atom {int(np.argmax(lost))}: divide them, or the "
+                    "dictionary"
+                )
+
+
+def _require_weighted_signals(values: np.ndarray, weights: np.ndarray) -> None:
+    """Raise ValueError if the squared norm of a weighted signal overflows, of which certificates are made."""
+    with np.errstate(over="ignore"):
+        weighted = weights * values
+        lost = ~np.isfinite(np.einsum("ij,ij->i", weighted, weighted))
+    if lost.any():
+        raise ValueError(
+            "feature_weights must leave the squared norm of each signal times its weights, the sum of "
+            f"(w_j s_j)^2, in the range of floats; got inf for signal {int(np.argmax(lost))}: divide them, "
+            "or the signals"
+        )
+
+
+def _bools(mask: Any) -> np.ndarray:
+    if sparse.issparse(mask) or np.ma.isMaskedArray(mask):
+        raise TypeError(f"mask must be a dense array of bools; got a {type(mask).__name__}")
+    try:
+        array = np.asarray(mask)
+    except ValueError:
+        raise TypeError(f"mask must be an array of bools; got {type(mask).__name__}") from None
+    if array.dtype != np.bool_:
+        raise TypeError(
+            f"mask must be an array of bools, True where a feature is known; got dtype {array.dtype}"
+        )
+    return array
+
+
+def _numbers(weights: Any) -> np.ndarray:
+    if sparse.issparse(weights) or np.ma.isMaskedArray(weights):
+        raise TypeError(f"feature_weights must be a dense array of numbers; got a {type(weights).__name__}")
+    try:
+        array = np.asarray(weights)
+    except ValueError:
+        kind = type(weights).__name__
+        raise TypeError(f"feature_weights must be an array of numbers; got {kind}") from None
+    if array.dtype.kind not in "fiu":
+        hint = ": pass it as mask" if array.dtype == np.bool_ else ""
+        raise TypeError(f"feature_weights must be an array of real numbers; got dtype {array.dtype}{hint}")
+    return array
+
+
+def _require_shape(name: str, array: np.ndarray, n_features: int, n_signals: int | None) -> None:
+    if array.shape == (n_features,) or (n_signals is not None and array.shape == (n_signals, n_features)):
+        return
+    rule = f"({n_features},), one for all signals"
+    if n_signals is not None:
+        rule += f", or ({n_signals}, {n_features}), a row for each signal"
+    raise ValueError(f"{name} must have shape {rule}; got shape {array.shape}")
+
+
+def checked_signals(
+    signals: Any,
+    atoms: Dictionary,
+    *,
+    mask: Any = None,
+    weights: Any = None,
+    shared: np.ndarray | None = None,
+) -> Signals:
+    """Return the signals that a caller passed.
+
+    Parameters
+    ----------
+    signals : array_like or compressed rows of SciPy, shape (n_signals, n_features)
+        The signals.
+    atoms : Dictionary
+        The dictionary that they have to fit.
+    mask, weights : array_like or None
+        As of `feature_weights`.
+    shared : ndarray, shape (n_features,), optional
+        Weights of features that hold where there is neither.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is of the wrong kind, shape or value.
+    """
+    if np.ma.is_masked(signals):
+        raise TypeError(
+            "signals must not be a masked array; pass its data, and mask=~numpy.ma.getmaskarray(signals): "
+            "True is a feature that is known"
+        )
+    is_sparse = sparse.issparse(signals)
+    if is_sparse:
+        values = _compressed(signals, atoms)
+    else:
+        one = "; for one signal pass signal[np.newaxis]" if np.ndim(signals) == 1 else ""
+        meaning = f"(n_signals, n_features){one}"
+        values = checks.float_array("signals", signals, shape=(None, None), meaning=meaning)
+    n_signals, n_features = values.shape
+    if n_features != atoms.shape[1]:
+        raise ValueError(f"dictionary has {atoms.shape[1]} features but signals have {n_features}")
+    weights = feature_weights(mask, weights, n_features=n_features, n_signals=n_signals)
+    if weights is None:
+        weights = shared
+    else:
+        require_weighted_norms(atoms, weights)
+    if is_sparse:
+        if weights is not None:
+            raise TypeError(
+                "signals must be a dense array with mask or feature_weights; got a "
+                f"{type(signals).__name__}: what it does not store is zero, not missing; pass "
+                "signals.toarray()"
+            )
+        return Signals(values, None, checks.read_only(0.5 * _squared_norms(values)))
+    hint = ": for features that are missing, pass mask="
+    weighted = values
+    if weights is not None:
+        hint = " where it counts: mask is False, or the weight 0, where a feature is missing"
+        weighted = values = np.where(weights != 0, values, 0.0)
+        if weights.dtype != np.bool_:
+            checks.require_finite("signals", values, hint=hint)
+            _require_weighted_signals(values, weights)
+            weighted = np.sqrt(weights) * values
+    energies = 0.5 * squared_norms_of_rows("signals", "signal", weighted, hint=hint)
+    return Signals(checks.read_only(values), weights, checks.read_only(energies))
+
+
+def _compressed(signals: Any, atoms: Dictionary) -> sparse.csr_array:
+    """Return a copy with each entry that is not zero once, in order, as float64."""
+    kind = type(signals).__name__
+    if signals.format != "csr":
+        raise TypeError(
+            f"signals must be an array, or compressed rows (CSR); got a {kind}: pass signals.tocsr()"
+        )
+    if atoms.rows is None:
+        raise TypeError(
+            f"signals must be a dense array with a {type(atoms).__name__}; got a {kind}: pass "
+            "signals.toarray()"
+        )
+    if signals.dtype.kind not in "fiub":
+        raise TypeError(f"signals must hold real numbers; got dtype {signals.dtype}")
+    if signals.ndim != 2:
+        raise ValueError(f"signals must be 2-D, (n_signals, n_features); got shape {signals.shape}")
+    if 0 in signals.shape:
+        raise ValueError(f"signals must not be empty; got shape {signals.shape}")
+    try:
+        rows = sparse.csr_array(
+            (signals.data.astype(np.float64), signals.indices.copy(), signals.indptr.copy()), signals.shape
+        )
+        rows.check_format(full_check=True)
+    except ValueError as error:
+        raise ValueError(f"signals must be valid compressed rows; got a {kind} of which {error}") from None
+    rows.sum_duplicates()
+    rows.eliminate_zeros()
+    lost = np.flatnonzero(~np.isfinite(rows.data))
+    if len(lost):
+        row = int(np.searchsorted(rows.indptr, lost[0], side="right")) - 1
+        raise ValueError(
+            f"signals must be finite; got {rows.data[lost[0]]} at [{row}, {rows.indices[lost[0]]}]: for "
+            "features that are missing, pass a dense array and mask="
+        )
+    for array in (rows.data, rows.indices, rows.indptr):
+        array.flags.writeable = False
+    return rows
+
+
+def _squared_norms(rows: sparse.csr_array) -> np.ndarray:
+    row = np.arange(rows.shape[0]).repeat(np.diff(rows.indptr))
+    with np.errstate(over="ignore", under="ignore"):
+        squared_norms = np.bincount(row, rows.data * rows.data, rows.shape[0])
+    require_squared_norms("signals", "signal", squared_norms, np.diff(rows.indptr) > 0)
+    return squared_norms

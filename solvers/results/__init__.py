@@ -1,0 +1,1 @@
+"""What solvers return, and what they start from."""

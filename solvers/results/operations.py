@@ -1,0 +1,210 @@
+"""What a solver's answer costs in operations, part by part."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, overload
+
+import numpy as np
+
+from snn import OperationCounts
+from snn.base.html import Described, counted
+from solvers.problem.lasso import LassoProblem
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+DRIVE, GRAM, NETWORK, READ_OUT, METHOD, POLISH, START, CERTIFICATE = PARTS = (
+    "drive",
+    "gram",
+    "network",
+    "read-out",
+    "method",
+    "polish",
+    "start",
+    "certificate",
+)
+"""What operations are for; docs/operations.md says what is counted in each part."""
+
+EXACT, AT_LEAST, AT_MOST = BOUNDS = ("exact", "at least", "at most")
+SIGNS = {EXACT: "", AT_LEAST: ">= ", AT_MOST: "<= "}
+
+
+class Work(NamedTuple):
+    """What a solver says of its work: plain numbers, of which `OperationLedger` is made when asked for."""
+
+    multiply_adds: Mapping[str, Sequence[int] | np.ndarray]
+    """Of each part, one number a signal."""
+    bound: str = EXACT
+    """Whether these are exact, or what a library at least, or at most, has done."""
+
+
+class OperationLedger(Described, Mapping[str, OperationCounts]):
+    """The operations of a solver by what they were for: a mapping from the names of parts to counts.
+
+    Counts are arrays of one entry a signal.  The Gram matrix, which many signals share, is not counted, but
+    where it is computed for one signal alone.
+
+    Parameters
+    ----------
+    parts : mapping of str to OperationCounts
+        Of some of these names: "drive" (correlations of the signals with the atoms), "gram" (entries of the
+        Gram matrix computed for one signal alone), "network" (what the spiking network does), "read-out"
+        (codes read from spikes, their gaps, and the drives of later stages), "method" (what any other solver
+        does), "polish" (the active-set method after spikes), "start" (what a start was made of),
+        "certificate".
+    bound : {"exact", "at least", "at most"}, default "exact"
+        Whether counts of the method are exact, or bounds on what a library does that hides them.
+    """
+
+    def __init__(self, parts: Mapping[str, OperationCounts], *, bound: str = EXACT) -> None:
+        _require_parts("parts", parts)
+        if bound not in BOUNDS:
+            raise ValueError(f"bound must be one of {BOUNDS}; got {bound!r}")
+        self._parts = {name: parts[name] for name in PARTS if name in parts}
+        self.bound = bound
+
+    def __getitem__(self, name: str) -> OperationCounts:
+        try:
+            return self._parts[name]
+        except KeyError:
+            raise KeyError(f"parts are {', '.join(map(repr, self._parts)) or 'none'}; got {name!r}") from None
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._parts)
+
+    def __len__(self) -> int:
+        return len(self._parts)
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Draw the operations of each part, all signals together: `solvers.plotting.ledger`."""
+        from solvers import plotting  # here: results come before their plots
+
+        return plotting.ledger(self, ax=ax)
+
+    def _facts(self) -> dict[str, str]:
+        return {
+            "counts": self.bound,
+            **{name: _described(counts.total()) for name, counts in self.items()},
+        }
+
+    def counts(self, *names: str) -> OperationCounts:
+        """Return the counts of some parts together; of all, if none is named.
+
+        Parameters
+        ----------
+        *names : str
+            Parts; those that this solver does not have count as zero.
+        """
+        _require_parts("names", names)
+        return sum((self[name] for name in names or self if name in self), OperationCounts())
+
+    def without(self, *names: str) -> OperationCounts:
+        """Return the counts of all parts but some: ``without("certificate")`` compares methods.
+
+        Parameters
+        ----------
+        *names : str
+            Parts to leave out.
+        """
+        _require_parts("names", names)
+        left = [name for name in PARTS if name not in names]
+        return self.counts(*left) if left else OperationCounts()
+
+
+def ledger_of(work: Work, **networks: OperationCounts) -> OperationLedger:
+    """Return the ledger of some work, and of what a network did.
+
+    Parameters
+    ----------
+    work : Work
+        The multiply-adds.
+    **networks : OperationCounts
+        Parts that are more than multiply-adds.
+    """
+    parts = {
+        name: OperationCounts(multiply_adds=np.asarray(counts)) for name, counts in work.multiply_adds.items()
+    }
+    return OperationLedger(parts | networks, bound=work.bound)
+
+
+def added(ledgers: Sequence[OperationLedger], *, once: Sequence[str] = ()) -> OperationLedger:
+    """Return the sum of the ledgers of one solver, part by part.
+
+    Parameters
+    ----------
+    ledgers : sequence of OperationLedger
+        At least one.
+    once : sequence of str
+        Parts that are done once for all, as the first ledger says.
+    """
+    parts = {
+        name: ledgers[0][name]
+        if name in once
+        else sum((ledger[name] for ledger in ledgers if name in ledger), OperationCounts())
+        for name in PARTS
+        if any(name in ledger for ledger in ledgers)
+    }
+    return OperationLedger(parts, bound=ledgers[0].bound)
+
+
+def with_start(work: Work, start: Work) -> Work:
+    """Return the work of a solver, and of another one that gave it its start.
+
+    Certificates are those of both; the drive is computed once; all else of the other solver is for the start.
+
+    Parameters
+    ----------
+    work, start : Work
+        Of the solver, and of that of the start.
+    """
+    certificates = np.asarray(work.multiply_adds[CERTIFICATE]) + start.multiply_adds[CERTIFICATE]
+    others = [
+        np.asarray(counts) for name, counts in start.multiply_adds.items() if name not in (DRIVE, CERTIFICATE)
+    ]
+    before = np.sum(others, axis=0, initial=0)
+    return work._replace(multiply_adds={**work.multiply_adds, START: before, CERTIFICATE: certificates})
+
+
+def drive_work(problem: LassoProblem) -> int:
+    """Return the multiply-adds of the correlations of one signal with all atoms."""
+    return problem.n_atoms * problem.atoms.features_of_atom
+
+
+@overload
+def certificate_work(problem: LassoProblem, support_size: int) -> int: ...
+@overload
+def certificate_work(problem: LassoProblem, support_size: np.ndarray) -> np.ndarray: ...
+def certificate_work(problem: LassoProblem, support_size: Any) -> Any:
+    """Return the multiply-adds of one certificate of a code.
+
+    The residual is computed from parts that are exact and a rest, three products for each; then come its
+    correlations with all atoms, and two inner products.
+
+    Parameters
+    ----------
+    problem : LassoProblem
+        The problem.
+    support_size : ndarray of int or int
+        Entries of the code that are not zero.
+    """
+    # Pointers of sparse codes have 32 bits, and products of their differences would, too.
+    support_size = np.asarray(support_size, dtype=np.int64)
+    n_covered = problem.atoms.features_of_atom
+    return (3 * support_size + problem.n_atoms) * n_covered + 2 * problem.n_features
+
+
+def _require_parts(argument: str, names: Iterable[str]) -> None:
+    for name in names:
+        if name not in PARTS:
+            raise ValueError(f"{argument} must be of {', '.join(PARTS)}; got {name!r}")
+
+
+def _described(counts: OperationCounts) -> str:
+    totals: dict[str, Any] = {
+        "spike": counts.spikes,
+        "synaptic operation": counts.synaptic_operations,
+        "neuron update": counts.neuron_updates,
+        "multiply-add": counts.multiply_adds,
+    }
+    return ", ".join(counted(total, name) for name, total in totals.items() if total) or "nothing"

@@ -1,0 +1,1 @@
+"""The LASSO's spiking network, its stages and read-outs."""

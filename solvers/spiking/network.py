@@ -1,0 +1,168 @@
+"""The spiking network of a LASSO, and which neurons belong to which atoms."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from snn import SpikingNetwork
+from snn.base import checks
+from solvers.gram.gram import ConvolutionalGram, DenseGram, gram_of
+from solvers.problem.lasso import LassoProblem
+from solvers.problem.masks import with_shared_mask
+
+
+def lasso_network(problem: LassoProblem, signal: int = 0, *, scale: float = 1.0) -> SpikingNetwork:
+    """Return the spiking network whose rates, times `scale`, tend to the code of one signal.
+
+    With G the Gram matrix, b the correlations of the signal and gamma the curvatures of the penalty (zero
+    unless it has a quadratic term), one neuron for each atom solves the CLASSO::
+
+        W = -(G - diag G)        beta = (b - lambda) / scale        theta = diag G + gamma
+
+    The LASSO has two neurons for each atom, a positive and a negative one: the same network for the
+    dictionary [D, -D].  Both neurons see one lateral current with opposite signs (`SignPairWeights`).  Neuron
+    i < n_atoms is the positive neuron of atom i, and neuron n_atoms + i its negative neuron.
+
+    The weights of a convolutional dictionary are the same at every position (`StencilWeights`), and its
+    neurons are in the order of its atoms: at each position the positive neurons of its kernels, then, unless
+    codes must not be negative, the negative neurons.
+
+    Parameters
+    ----------
+    problem : LassoProblem
+        The problem.
+    signal : int, default 0
+        Which signal drives the network.
+    scale : float, default 1.0
+        The value of a code for one unit of spike rate; a smaller one causes more spikes.
+
+    Returns
+    -------
+    SpikingNetwork
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is of the wrong kind or value.
+
+    References
+    ----------
+    Tang, Lin and Davies (2017), arXiv:1705.05475, equations 5-7.
+    """
+    checks.instance_of("problem", problem, LassoProblem)
+    signal = checks.index("signal", signal, problem.n_signals)
+    if problem.has_own_weights:
+        problem, signal = with_shared_mask(problem.subset([signal])), 0
+    scale = checks.positive_number("scale", scale)
+    return LassoNetwork(gram_of(problem), positive=problem.positive).driven(problem, signal, scale=scale)
+
+
+class LassoNetwork:
+    """What the networks of all signals of a problem have in common: all but the drive.
+
+    Parameters
+    ----------
+    gram : DenseGram or ConvolutionalGram
+        The Gram matrix of the dictionary.
+    positive : bool
+        Whether codes must not be negative: one neuron for each atom, otherwise two.
+
+    Attributes
+    ----------
+    weights : LateralInhibition, InhibitionOnDemand, SignPairWeights or StencilWeights
+        Synaptic weights.
+    firing_threshold : ndarray, shape (n_neurons,)
+        Thresholds, in the order of the network.
+    """
+
+    def __init__(self, gram: DenseGram | ConvolutionalGram, *, positive: bool) -> None:
+        self.gram = gram
+        self.positive = positive
+        self.weights = gram.weights(positive=positive)
+        thresholds = gram.diagonal if positive else np.concatenate([gram.diagonal, gram.diagonal])
+        # With one group, all positive neurons come before all negative ones, as in results.
+        self._orders_agree = positive or gram.group_length == len(gram.diagonal)
+        self.firing_threshold = self.in_network_order(thresholds)
+
+    @property
+    def n_neurons(self) -> int:
+        """Number of neurons."""
+        return len(self.firing_threshold)
+
+    def driven(self, problem: LassoProblem, signal: int, *, scale: float) -> SpikingNetwork:
+        """Return the network with the drive of one signal: `lasso_network`.
+
+        Parameters
+        ----------
+        problem, signal, scale
+            As of `lasso_network`; the problem has these weights.
+        """
+        bias = problem.correlations[signal] - problem.l1_weights
+        if not self.positive:
+            bias = np.concatenate([bias, -problem.correlations[signal] - problem.l1_weights])
+        return SpikingNetwork(self.weights, self.in_network_order(bias) / scale, self.firing_threshold)
+
+    def in_network_order(self, values: np.ndarray) -> np.ndarray:
+        """Return values of all positive, then all negative neurons in the order of the network.
+
+        Parameters
+        ----------
+        values : ndarray, shape (..., n_neurons)
+        """
+        if self._orders_agree:
+            return values
+        signs_first = values.reshape(*values.shape[:-1], 2, -1, self.gram.group_length)
+        return np.swapaxes(signs_first, -3, -2).reshape(values.shape)
+
+    def in_result_order(self, values: np.ndarray) -> np.ndarray:
+        """Return values in the order of the network as those of all positive, then all negative neurons.
+
+        Parameters
+        ----------
+        values : ndarray, shape (..., n_neurons)
+        """
+        if self._orders_agree:
+            return values
+        groups_first = values.reshape(*values.shape[:-1], -1, 2, self.gram.group_length)
+        return np.swapaxes(groups_first, -3, -2).reshape(values.shape)
+
+    def out_degrees(self, neurons: np.ndarray) -> np.ndarray:
+        """Return to how many targets the spikes of some neurons, counted as in results, go.
+
+        Parameters
+        ----------
+        neurons : ndarray of int, shape (n_chosen,)
+        """
+        return self.weights.out_degrees(self.in_result_order(np.arange(self.n_neurons))[neurons])
+
+
+def signed(values: np.ndarray, *, positive: bool) -> np.ndarray:
+    """Return a = a+ - a-, one value an atom, from values of neurons in the order of results.
+
+    Parameters
+    ----------
+    values : ndarray, shape (n_signals, n_neurons)
+    positive : bool
+        Whether there is one neuron for each atom, and not two.
+    """
+    if positive:
+        return values
+    plus, minus = np.split(values, 2, axis=1)
+    return plus - minus
+
+
+def spike_rates(
+    spike_counts: np.ndarray, duration: np.ndarray, scale: np.ndarray, *, positive: bool
+) -> np.ndarray:
+    """Return the codes read out of spikes, ``scale * counts / duration``, shape (n_signals, n_atoms).
+
+    Parameters
+    ----------
+    spike_counts : ndarray of int, shape (n_signals, n_neurons)
+        In the order of results.
+    duration, scale : ndarray, shape (n_signals,)
+        Simulated time, and the value of a code for one unit of spike rate.
+    positive : bool
+        Whether there is one neuron for each atom, and not two.
+    """
+    return signed(spike_counts / duration[:, np.newaxis], positive=positive) * scale[:, np.newaxis]

@@ -1,0 +1,1 @@
+"""Several solvers, penalties or signals in turn: compare, path, stream, sweep."""

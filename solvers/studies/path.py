@@ -1,0 +1,260 @@
+"""The codes of one problem at many penalties, each from the last."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property, partial
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy import sparse
+from tqdm import tqdm
+
+from snn.base import checks
+from snn.base.caller_warnings import warn_caller, without_warnings
+from snn.base.html import Described, counted, number, value_range
+from solvers.methods.active_set import solve_active_set
+from solvers.methods.analog import solve_analog
+from solvers.methods.fista import solve_fista
+from solvers.methods.reference import solve_coordinate_descent
+from solvers.methods.spiking import solve_spiking
+from solvers.problem.conditioning import warn_if_ill_posed
+from solvers.problem.lasso import LassoProblem
+from solvers.results.operations import DRIVE, OperationLedger, added
+from solvers.results.result import SparseCodingResult, Status
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+METHODS: dict[str, Callable[..., SparseCodingResult]] = {
+    "active_set": solve_active_set,
+    "spiking": solve_spiking,
+    "fista": solve_fista,
+    "coordinate_descent": solve_coordinate_descent,
+    "analog": solve_analog,
+}
+"""The solvers that take a `start`."""
+
+
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
+class PathResult(Described):
+    """Codes at each multiple of a penalty, with their certificates.
+
+    Attributes
+    ----------
+    method : str
+        The solver.
+    tol : float
+        The tolerance of every code: ``duality_gap <= tol * 1/2 ||signal||^2``.
+    multiples : ndarray, shape (n_multiples,)
+        Of the problem's penalty, the largest first; the penalties themselves if that is 1.
+    sparse_codes : tuple of scipy.sparse.csr_array, shape (n_signals, n_atoms) each
+        The codes at each multiple.
+    objective, duality_gap, kkt_violation : ndarray, shape (n_multiples, n_signals)
+        As of `SparseCodingResult`, at each multiple.
+    status, n_steps : ndarray of int, shape (n_multiples, n_signals)
+        As of `SparseCodingResult`, at each multiple.
+    results : tuple of SparseCodingResult
+        The result at each multiple.
+    """
+
+    method: str
+    tol: float
+    multiples: np.ndarray
+    sparse_codes: tuple[sparse.csr_array, ...]
+    objective: np.ndarray
+    duality_gap: np.ndarray
+    kkt_violation: np.ndarray
+    status: np.ndarray
+    n_steps: np.ndarray
+    results: tuple[SparseCodingResult, ...]
+
+    def __post_init__(self) -> None:
+        checks.freeze_arrays(self)
+
+    @cached_property
+    def codes(self) -> np.ndarray:
+        """The codes as a dense array, shape (n_multiples, n_signals, n_atoms)."""
+        return checks.read_only(np.stack([codes.toarray() for codes in self.sparse_codes]))
+
+    @cached_property
+    def operations(self) -> OperationLedger:
+        """What each signal took at all multiples, part by part; arrays of shape (n_signals,)."""
+        ledgers = [result.operations for result in self.results if result.operations is not None]
+        return added(ledgers, once=(DRIVE,))
+
+    @property
+    def support_size(self) -> np.ndarray:
+        """Number of non-zero entries of each code, shape (n_multiples, n_signals)."""
+        return np.stack([np.diff(codes.indptr) for codes in self.sparse_codes])
+
+    def plot(self, ax: Axes | None = None, *, signal: int = 0) -> Axes:
+        """Draw the code of one signal against the penalty: `CodePathDisplay`."""
+        from solvers import plotting  # here: results come before their plots
+
+        return plotting.code_path(self, signal=signal, ax=ax)
+
+    def _facts(self) -> dict[str, str]:
+        n_converged = int(np.count_nonzero(self.status == Status.CONVERGED))
+        return {
+            "method": self.method,
+            "multiples of the penalty": f"{number(len(self.multiples))}, {value_range(self.multiples)}",
+            "signals": number(self.status.shape[1]),
+            "atoms": number(self.sparse_codes[0].shape[1]),
+            "converged": f"{n_converged:,} of {counted(self.status.size, 'code')}, tol {self.tol:g}",
+            "certified gap": value_range(np.stack([result.relative_gap for result in self.results]))
+            + " of 1/2 ||signal||²",
+            "support": value_range(self.support_size),
+        }
+
+    @property
+    def converged(self) -> bool:
+        """True if every code reached `tol`."""
+        return bool((self.status == Status.CONVERGED).all())
+
+
+def path(
+    problem: LassoProblem,
+    multiples: ArrayLike | None = None,
+    *,
+    n_multiples: int = 100,
+    smallest: float = 1e-3,
+    method: str = "active_set",
+    tol: float = 1e-6,
+    n_jobs: int | None = None,
+    progress: bool = False,
+) -> PathResult:
+    """Solve a problem at many penalties, from the largest to the smallest, each from the codes of the last.
+
+    The penalties are multiples of that of the problem: of its weights lambda_i and, for an `ElasticNet`, of
+    its quadratic penalty as well.  With ``penalty=1.0`` the multiples are the penalties themselves.  The Gram
+    matrix and the correlations are computed once.
+
+    Parameters
+    ----------
+    problem : LassoProblem
+        The problem, dense or convolutional.
+    multiples : array_like, shape (n_multiples,), optional
+        Positive and falling.  By default `n_multiples` numbers at equal ratios, from the smallest multiple at
+        which all codes are zero to `smallest` times that.
+    n_multiples : int, default 100
+        See above.
+    smallest : float, default 1e-3
+        See above; less than 1.
+    method : {"active_set", "spiking", "fista", "coordinate_descent", "analog"}, default "active_set"
+        The solver: `solve_active_set`, which carries the support, or another one that takes a `start`.
+    tol : float, default 1e-6
+        A code is done when ``duality_gap <= tol * 1/2 ||signal||^2``.
+    n_jobs : int, optional
+        As the solver takes it: "active_set", "spiking" and "coordinate_descent".
+    progress : bool, default False
+        Show a progress bar, in penalties.
+
+    Returns
+    -------
+    PathResult
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is of the wrong kind or value.
+
+    Warns
+    -----
+    sklearn.exceptions.ConvergenceWarning
+        If a code does not reach `tol`.
+
+    Notes
+    -----
+    scikit-learn's `lasso_path` divides the objective by n_features: its alphas are
+    ``multiples * penalty / n_features``, and its defaults are the same grid.
+
+    References
+    ----------
+    Friedman, Hastie and Tibshirani (2010), Journal of Statistical Software 33(1), section 2.5.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> result = path(LassoProblem(np.eye(2), [[3.0, 1.0]], 1.0), [3.0, 2.0, 0.5])
+    >>> result.codes[:, 0].round(6)
+    array([[0. , 0. ],
+           [1. , 0. ],
+           [2.5, 0.5]])
+    """
+    checks.instance_of("problem", problem, LassoProblem)
+    method = checks.one_of("method", method, tuple(METHODS))
+    tol = checks.positive_number("tol", tol)
+    progress = checks.flag("progress", progress)
+    solve = METHODS[method]
+    n_jobs = checks.worker_count("n_jobs", n_jobs)
+    if n_jobs is not None:
+        if method not in ("active_set", "spiking", "coordinate_descent"):
+            raise ValueError(
+                f"n_jobs must be None with method={method!r}, which has no workers; got {n_jobs}"
+            )
+        solve = partial(solve, n_jobs=n_jobs)
+    if multiples is None:
+        multiples = _default_multiples(problem, n_multiples, smallest)
+    else:
+        multiples = _checked_multiples(multiples)
+
+    results: list[SparseCodingResult] = []
+    units = np.ones(problem.n_atoms)
+    warn_if_ill_posed(problem)
+    with without_warnings():  # there is one for all: above, and below
+        for multiple in tqdm(multiples, desc="path", unit="penalty", disable=not progress):
+            penalty = problem.penalty.rescaled(units, 1.0 / multiple)
+            start = results[-1] if results else None
+            results.append(solve(problem.with_penalty(penalty), start=start, tol=tol))
+    status = np.stack([result.status for result in results])
+    missed = status != Status.CONVERGED
+    if missed.any():
+        from sklearn.exceptions import ConvergenceWarning  # scikit-learn takes a second to import
+
+        warn_caller(
+            f"path: {int(missed.sum())} of {missed.size} codes did not reach "
+            f"duality_gap <= {tol:g} * 1/2 ||signal||^2; the first at the multiple "
+            f"{multiples[np.argmax(missed.any(axis=1))]:.3g}",
+            ConvergenceWarning,
+        )
+    return PathResult(
+        method=method,
+        tol=tol,
+        multiples=multiples,
+        sparse_codes=tuple(result.sparse_codes for result in results),
+        objective=np.stack([result.objective for result in results]),
+        duality_gap=np.stack([result.duality_gap for result in results]),
+        kkt_violation=np.stack([result.kkt_violation for result in results]),
+        status=status,
+        n_steps=np.stack([result.n_steps for result in results]),
+        results=tuple(results),
+    )
+
+
+def _default_multiples(problem: LassoProblem, n_multiples: int, smallest: float) -> np.ndarray:
+    n_multiples = checks.positive_integer("n_multiples", n_multiples)
+    smallest = checks.positive_number("smallest", smallest)
+    if smallest >= 1.0:
+        raise ValueError(f"smallest must be less than 1; got {smallest}")
+    reach = problem.correlations if problem.positive else np.abs(problem.correlations)
+    largest = float(problem.penalty.maximum(reach).max())
+    if largest == 0.0:
+        raise ValueError("multiples must be given where all codes are zero at every penalty; got None")
+    return np.geomspace(largest, largest * smallest, n_multiples)
+
+
+def _checked_multiples(multiples: ArrayLike) -> np.ndarray:
+    multiples = checks.real_array("multiples", multiples, shape=(None,), meaning="one number a penalty")
+    if multiples.min() <= 0.0:
+        raise ValueError(f"multiples must be positive; got {multiples.min()}")
+    rising = np.flatnonzero(np.diff(multiples) >= 0.0)
+    if len(rising):
+        first = rising[0]
+        raise ValueError(
+            f"multiples must fall from each to the next; got {multiples[first]} before "
+            f"{multiples[first + 1]}: pass them sorted, the largest first"
+        )
+    return multiples.copy()

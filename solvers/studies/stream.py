@@ -1,0 +1,373 @@
+"""Sparse coding of frame after frame: video, or the samples of sensors."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy import sparse
+
+from snn import OperationCounts
+from snn.base import checks
+from snn.base.html import Described, number
+from solvers.gram.gram import gram_of
+from solvers.problem.convolution import ConvolutionalDictionary
+from solvers.problem.lasso import LassoProblem
+from solvers.problem.penalty import Penalty
+from solvers.problem.prepared import PreparedLasso
+from solvers.problem.signals import feature_weights
+from solvers.results.best_codes import BestCodes
+from solvers.results.operations import CERTIFICATE, NETWORK, READ_OUT, START, OperationLedger, Work, ledger_of
+from solvers.results.result import SparseCodingResult, certified_result
+from solvers.spiking.network import LassoNetwork
+from solvers.spiking.stages import RefinedCodes
+
+# Codes of so many frames before are mixed: measured by `python -m tests.benchmarks stream`.
+MEMORY = 3
+# Directions of the mixture with less than this part of the largest eigenvalue are left out: rounding.
+LEAST_SHARE = 1e-12
+
+
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
+class StreamResult(SparseCodingResult):
+    """As `SparseCodingResult`, of one frame; `n_steps` are the spikes that it took.
+
+    Attributes
+    ----------
+    start_duality_gap : ndarray, shape (n_signals,)
+        Duality gap, on this frame, of the code that the network started from.
+    is_carried : ndarray of bool, shape (n_signals,)
+        Whether that came from the frames before; otherwise it is zero.
+    n_stages : ndarray of int, shape (n_signals,)
+        Runs of the network, one after the other; 0 where the start was good enough.
+    duration : ndarray, shape (n_signals,)
+        Simulated time, of all stages, in synaptic time constants.
+    network_operations : OperationCounts
+        What the network did.
+    """
+
+    start_duality_gap: np.ndarray
+    is_carried: np.ndarray
+    n_stages: np.ndarray
+    duration: np.ndarray
+    network_operations: OperationCounts
+
+    STEPS: ClassVar[str] = "spikes"
+
+    @cached_property
+    def operations(self) -> OperationLedger:
+        """What each signal of the frame took, part by part."""
+        assert self.work is not None
+        return ledger_of(self.work, **{NETWORK: self.network_operations})
+
+    def _facts(self) -> dict[str, str]:
+        return {
+            **super()._facts(),
+            "synaptic operations": number(int(self.network_operations.total().synaptic_operations)),
+            "starts carried over": f"{int(np.count_nonzero(self.is_carried)):,} of {len(self.is_carried):,}",
+        }
+
+
+class SparseCodingStream(Described):
+    """Code frame after frame with one spiking network, each frame from where the one before ended.
+
+    A frame is a signal, or several signals that go on side by side, such as the patches of an image.  What is
+    carried from a frame to the next are codes.  With c that of the last frame and c', c'' those before it,
+    the network starts from whichever of these has the smallest duality gap on the new frame::
+
+        0        c        x c + y c' + z c''
+
+    The numbers x, y and z minimise the objective of the new frame while no sign changes; entries that would
+    have other signs than c are zero.  So the start follows amplitude and motion.  From there the network
+    codes what the start, drawn a little towards zero, leaves of the frame, as `solve_spiking` refines its
+    codes: the closer the frames, the fewer spikes.  After a cut, or a silent frame, the start is zero.
+
+    Every code comes with its duality gap, and no code has a larger one than that of the frame before has on
+    this frame, nor than zero has, whatever the deadline.
+
+    Parameters
+    ----------
+    dictionary : array_like, shape (n_atoms, n_features), or ConvolutionalDictionary
+        Atoms, as those of a `LassoProblem`.
+    penalty : float, array_like of shape (n_atoms,), or Penalty
+        lambda, or an `ElasticNet` or `L1`.
+    positive : bool, default False
+        Whether codes must not be negative.
+    gram : array_like, shape (n_atoms, n_atoms), optional
+        ``dictionary @ dictionary.T``, if it is at hand; otherwise it is computed here, once.
+    mask : array_like of bool, shape (n_features,), optional
+        True where a feature is known, in all frames that come without a mask.
+
+    Attributes
+    ----------
+    n_frames : int
+        Frames coded since the stream was made or reset.
+
+    Raises
+    ------
+    TypeError, ValueError
+        As `LassoProblem`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> stream = SparseCodingStream(np.eye(2), 0.5)
+    >>> stream.code(np.array([2.0, 0.1])).codes.round(2)
+    array([[1.5, 0. ]])
+    >>> result = stream.code(np.array([2.0, 0.1]))
+    >>> int(result.n_steps[0]), bool(result.is_carried[0])
+    (0, True)
+    """
+
+    def __init__(
+        self,
+        dictionary: ArrayLike | ConvolutionalDictionary,
+        penalty: float | ArrayLike | Penalty,
+        *,
+        positive: bool = False,
+        gram: ArrayLike | None = None,
+        mask: ArrayLike | None = None,
+    ) -> None:
+        self._prepared = PreparedLasso(dictionary, penalty, positive=positive, gram=gram, mask=mask)
+        self._n_features = self._prepared.setup.atoms.shape[1]
+        silent = self._prepared.with_signals(np.zeros((1, self._n_features)))
+        # The network, and that of the last frame with a mask of its own.
+        self._network = _network_of(silent)
+        self._masked: tuple[np.ndarray, tuple[LassoNetwork, np.ndarray]] | None = None
+        self.reset()
+        # Kernels are compiled or loaded here, so that the first frame is not late.
+        squared_norms = silent.weighted_setup.squared_norms
+        loudest = np.argmax(squared_norms)
+        if squared_norms[loudest] > 0.0:
+            atom = np.zeros((1, silent.n_atoms))
+            atom[0, loudest] = 8.0 * silent.l1_weights[loudest] / squared_norms[loudest]
+            self.code(silent.reconstruct(atom)[0], max_spikes=1)
+            self.reset()
+
+    def _facts(self) -> dict[str, str]:
+        return {"frames so far": number(self.n_frames), **self._prepared._facts()}
+
+    def reset(self) -> None:
+        """Forget all frames."""
+        self.n_frames = 0
+        self._codes: list[sparse.csr_array] = []
+
+    def code(
+        self,
+        frame: ArrayLike,
+        *,
+        mask: ArrayLike | None = None,
+        tol: float = 1e-3,
+        max_spikes: int | None = None,
+        max_seconds: float | None = None,
+        max_duration: float = 10_000.0,
+    ) -> StreamResult:
+        """Return the codes of the next frame, with their certificates.
+
+        Parameters
+        ----------
+        frame : array_like, shape (n_features,) or (n_signals, n_features)
+            As many signals as the frame before.
+        mask : array_like of bool, shape (n_features,), optional
+            True where a feature of this frame is known, for all its signals; the frame may be NaN elsewhere.
+            By default that of the stream.  The network of another mask than that of the frame before is made
+            anew.
+        tol : float, default 1e-3
+            A signal is done when ``duality_gap <= tol * 1/2 ||signal||^2``.
+        max_spikes : int, optional
+            Deadline: spikes for each signal, at most, but for those that are fired in one instant.
+        max_seconds : float, optional
+            Deadline: seconds for the frame.  The clock is looked at whenever codes are read out, so that a
+            frame may take as much longer as one read-out and the certificate take.
+        max_duration : float, default 10000
+            Simulated time for each signal, at most, in synaptic time constants.
+
+        Returns
+        -------
+        StreamResult
+            At a deadline, the best codes so far; `status` says which signals reached `tol`.  There is no
+            warning.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If an argument is of the wrong kind, shape or value; the stream is then as it was before.
+        """
+        begin = time.perf_counter()
+        mask = feature_weights(mask, None, n_features=self._n_features)
+        problem = self._prepared.with_signals(self._checked_frame(frame, mask), mask=mask)
+        tol = checks.positive_number("tol", tol)
+        if max_spikes is not None:
+            max_spikes = checks.positive_integer("max_spikes", max_spikes)
+        if max_seconds is not None:
+            max_seconds = checks.positive_number("max_seconds", max_seconds)
+        max_duration = checks.positive_number("max_duration", max_duration)
+
+        network, out_degree = self._network_of(problem)
+        best, is_carried, n_start_products = self._start(problem)
+        start_gap = best.optimality.duality_gap.copy()
+        refined = RefinedCodes(
+            problem,
+            network,
+            tol=tol,
+            max_duration=max_duration,
+            refine=True,
+            start=best.codes.toarray(),
+        )
+        signals = np.arange(problem.n_signals)[best.missed(np.arange(problem.n_signals), tol)]
+        while len(signals):
+            is_late = False
+            while len(refined.active) and not is_late:
+                refined.advance(max_spikes=max_spikes)
+                is_late = max_seconds is not None and time.perf_counter() - begin >= max_seconds
+            best.put(signals, refined.codes[signals], if_better=True)
+            goes_on = best.missed(signals, tol) & refined.can_improve(signals)
+            if max_spikes is not None:
+                goes_on &= refined.run.spike_counts[signals].sum(axis=1) < max_spikes
+            signals = signals[goes_on] if not is_late else signals[:0]
+            # What the signals themselves say of a gap may differ from what correlations say, by rounding.
+            refined.tighten(signals)
+            # Where no neuron is driven, only rounding is left.
+            signals = refined.active
+
+        self._carry(best.codes)
+        n_spikes = refined.run.spike_counts.sum(axis=1)
+        network_operations = OperationCounts.of_exact_run(
+            n_neurons=network.n_neurons,
+            spikes=n_spikes,
+            synaptic_operations=refined.run.spike_counts @ out_degree,
+            duration=refined.duration,
+        )
+        return certified_result(
+            problem,
+            best.codes,
+            method="stream",
+            tol=tol,
+            n_steps=n_spikes,
+            limit=None,
+            optimality=best.optimality,
+            kind=StreamResult,
+            work=Work(
+                {
+                    START: n_start_products,
+                    READ_OUT: refined.n_multiply_adds.copy(),
+                    CERTIFICATE: best.n_multiply_adds,
+                }
+            ),
+            start_duality_gap=start_gap,
+            is_carried=is_carried,
+            n_stages=refined.n_stages.copy(),
+            duration=refined.duration.copy(),
+            network_operations=network_operations,
+        )
+
+    def _network_of(self, problem: LassoProblem) -> tuple[LassoNetwork, np.ndarray]:
+        """Return the network of a frame, and to how many targets spikes go."""
+        mask = problem.feature_weights
+        if mask is self._prepared.setup.feature_weights:
+            return self._network
+        assert mask is not None
+        if self._masked is None or not np.array_equal(self._masked[0], mask):
+            self._masked = mask, _network_of(problem)
+        return self._masked[1]
+
+    def _checked_frame(self, frame: ArrayLike, mask: np.ndarray | None) -> np.ndarray:
+        """Return the frame with one signal a row, with zeros where its mask is False."""
+        n_features = self._n_features
+        meaning = "(n_features,) or (n_signals, n_features)"
+        try:
+            one = np.ndim(frame) == 1
+        except ValueError:  # rows of several lengths; `real_array` says so
+            one = False
+        shape = (n_features,) if one else (None, n_features)
+        array = checks.float_array("frame", frame, shape=shape, meaning=meaning)
+        mask = self._prepared.setup.feature_weights if mask is None else mask
+        hint = ": for features that are missing, pass mask=" if mask is None else " where mask is True"
+        if mask is not None:
+            array = np.where(mask, array, 0.0)
+        checks.require_finite("frame", array, hint=hint)
+        rows = np.atleast_2d(array)
+        if self._codes and len(rows) != self._codes[0].shape[0]:
+            raise ValueError(
+                f"frame must have as many signals as the frame before, {self._codes[0].shape[0]}; got "
+                f"{len(rows)}: call reset() to begin anew"
+            )
+        return rows
+
+    def _start(self, problem: LassoProblem) -> tuple[BestCodes, np.ndarray, np.ndarray]:
+        """Return the best codes to start from, certified, which of them are carried, and the multiply-adds of
+        their mixture."""
+        signals = np.arange(problem.n_signals)
+        best = BestCodes(problem)
+        best.put(signals, sparse.csr_array((problem.n_signals, problem.n_atoms)), if_better=False)
+        is_carried = np.zeros(problem.n_signals, dtype=np.bool_)
+        n_products = np.zeros(problem.n_signals, dtype=np.int64)
+        if self._codes and self._codes[0].nnz:
+            n_products += _work_of_mixture(problem, self._codes)
+            for codes in (self._codes[0], predicted(problem, self._codes)):
+                is_carried |= best.put(signals, codes, if_better=True)
+        return best, is_carried, n_products
+
+    def _carry(self, codes: sparse.csr_array) -> None:
+        self._codes = [codes, *self._codes][:MEMORY]
+        self.n_frames += 1
+
+
+def _network_of(problem: LassoProblem) -> tuple[LassoNetwork, np.ndarray]:
+    """Return the network of a problem, and to how many targets the spikes of each neuron go."""
+    network = LassoNetwork(gram_of(problem), positive=problem.positive)
+    return network, network.weights.out_degrees(np.arange(network.n_neurons))
+
+
+def predicted(problem: LassoProblem, codes: Sequence[sparse.csr_array]) -> sparse.csr_array:
+    """Return the mixture of earlier codes that minimises the objective of a frame while signs stay.
+
+    Parameters
+    ----------
+    problem : LassoProblem
+        The problem of the new frame.
+    codes : sequence of scipy.sparse.csr_array, shape (n_signals, n_atoms)
+        Those of the frames before, the last one first.  Of the others only entries in its support count.
+
+    Returns
+    -------
+    scipy.sparse.csr_array, shape (n_signals, n_atoms)
+        Entries that would have other signs than those of the last frame are zero.
+    """
+    signs = codes[0].sign()
+    parts = [codes[0], *(sparse.csr_array(code.multiply(abs(signs))) for code in codes[1:])]
+    fits = np.stack([problem.reconstruct(part) for part in parts], axis=1)
+    weighted = fits if problem.feature_weights is None else fits * problem.feature_weights
+    # The objective is 1/2 x.A x - x.B in the shares x, but for a constant.
+    along = np.einsum("ij,ikj->ik", problem.dense_signals(), weighted)
+    square = np.einsum("ijk,ilk->ijl", weighted, fits)
+    costs = signs.multiply(problem.l1_weights[np.newaxis])
+    for j, part in enumerate(parts):
+        along[:, j] -= _row_sums(costs.multiply(part))
+        curved = part.multiply(problem.curvatures[np.newaxis])
+        for k, other in enumerate(parts):
+            square[:, j, k] += _row_sums(curved.multiply(other))
+    shares = np.einsum("ijk,ik->ij", np.linalg.pinv(square, rcond=LEAST_SHARE, hermitian=True), along)
+    mixture = sum(sparse.diags_array(shares[:, j]) @ part for j, part in enumerate(parts))
+    mixture = sparse.csr_array(mixture.multiply(signs).maximum(0.0).multiply(signs))
+    mixture.eliminate_zeros()
+    return mixture
+
+
+def _work_of_mixture(problem: LassoProblem, codes: Sequence[sparse.csr_array]) -> np.ndarray:
+    """Return the multiply-adds of `predicted`: the fits of codes, and their inner products.
+
+    Codes of earlier frames count in full, though only entries in the support of the last one are used.
+    """
+    n_entries = np.sum([np.diff(code.indptr) for code in codes], axis=0, dtype=np.int64)
+    n_products = len(codes) * (1 + len(codes))
+    return np.asarray(n_entries * problem.atoms.features_of_atom + n_products * problem.n_features)
+
+
+def _row_sums(rows: sparse.sparray) -> np.ndarray:
+    return np.asarray(rows.sum(axis=1)).ravel()

@@ -1,0 +1,1 @@
+"""Batches of signals on threads, processes and clusters, with progress."""
