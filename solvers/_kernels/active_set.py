@@ -23,11 +23,12 @@ members, and correlations with the residual, are computed from the atoms.  `solv
 """
 
 import math
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 
-from snn._kernels.compiling import callable_in_kernels, compiled, uncounted
+from snn._kernels.compiling import callable_in_kernels, compiled, inner, uncounted
 from solvers._kernels.factor import (
     Terms,
     enlarged,
@@ -80,7 +81,7 @@ def new_scratch(n_atoms):
     )  # fmt: skip
 
 
-@uncounted
+@inner
 def _violators(residual, l1_weights, inverse_norms, positive, share, tolerance, n_atoms, most, scratch):
     """Fill `places` with up to `most` atoms that violate most, the worst first; return how many."""
     places, excesses = scratch.places, scratch.excesses
@@ -110,7 +111,7 @@ def _violators(residual, l1_weights, inverse_norms, positive, share, tolerance, 
     return count
 
 
-@uncounted
+@inner
 def _residuals_within(work, n_members, size):
     """Set `residual` of W, 0 in S; write the residual of the equations on S to `solution`."""
     for i in range(n_members):
@@ -126,7 +127,7 @@ def _residuals_within(work, n_members, size):
         work.residual[place] = 0.0
 
 
-@uncounted
+@inner
 def _share(value, solution):
     """Return the part of the way from x to y on which an entry remains positive, at most 1."""
     if solution > 0.0:
@@ -134,7 +135,7 @@ def _share(value, solution):
     return value / (value - solution) if value > 0.0 else 0.0
 
 
-@uncounted
+@inner
 def _move(work, size):
     """Move from x towards y until atoms vanish, and remove these from S; return its size."""
     step = 1.0
@@ -152,7 +153,7 @@ def _move(work, size):
     return size
 
 
-@uncounted
+@inner
 def _pivot(work, size, scratch):
     """Let a violator enter that is a linear combination of S, in place of the first atom that vanishes.
 
@@ -226,7 +227,7 @@ def solve_within(work, n_members, size, positive, tolerance, max_rounds, at_star
     return size, 0, False
 
 
-@uncounted
+@inner
 def join(work, n_members, atoms, terms, signal, atom):
     """Make an atom the next member of W."""
     work.atoms[n_members] = atom
@@ -252,7 +253,7 @@ def refine(work, size):
             work.value[i] = refined
 
 
-@uncounted
+@inner
 def _largest_first(start, signal, inverse_norms, scratch):
     """Write the atoms that a signal starts from to `places`, the largest currents first, and their signs.
 
@@ -276,7 +277,7 @@ def _largest_first(start, signal, inverse_norms, scratch):
     return count
 
 
-@compiled
+@partial(inner, _nrt=True)
 def _solve_one(atoms, terms, signal, start, max_rounds, work, scratch):
     """Solve for one signal; return (working set, size of S, rounds left, whether the method ended)."""
     n_atoms = terms.l1_weights.shape[0]
@@ -369,7 +370,7 @@ def solve_weighted_active_sets(
     _solve_each(atoms, terms, signals, start, max_rounds, codes, report)
 
 
-@compiled
+@partial(inner, _nrt=True)
 def _solve_each(atoms, terms, signals, start, max_rounds, codes, report):
     n_atoms = terms.l1_weights.shape[0]
     work = new_working_set(LEAST_CAPACITY)

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from snn._kernels.compiling import callable_in_kernels, inlined, uncounted
+from snn._kernels.compiling import callable_in_kernels, inlined, inner, uncounted
 from solvers._kernels.dots import dot
 
 # Least share of an atom's squared norm that must remain after projection on the atoms in S.  Below it the
@@ -84,7 +84,7 @@ def enlarged(work, n_members, size, capacity):
     return new
 
 
-@partial(uncounted, forceinline=True, fastmath={"contract"})
+@partial(inlined, fastmath={"contract"})
 def subtract(target, factor, source):
     for i in range(target.shape[0]):
         target[i] -= factor * source[i]
@@ -102,7 +102,7 @@ def triangle_work(size):
     return size * (size + 1) // 2
 
 
-@uncounted
+@inner
 def solve_transposed(factor, vector, size):
     """Solve U^T w = vector in place."""
     for i in range(size):
@@ -110,7 +110,7 @@ def solve_transposed(factor, vector, size):
         subtract(vector[i + 1 : size], vector[i], factor[i, i + 1 : size])
 
 
-@uncounted
+@inner
 def solve(factor, vector, size):
     """Solve U y = vector in place."""
     for i in range(size - 1, -1, -1):
@@ -169,7 +169,7 @@ def enter(work, size, places, signs, n_entering):
     return size
 
 
-@partial(uncounted, fastmath={"contract"})
+@partial(inner, fastmath={"contract"})
 def _rotate(target, source, other, cosine, sine):
     """Rotate two rows in their plane; write the first to `target`, the second in place."""
     for j in range(target.shape[0]):
@@ -179,7 +179,7 @@ def _rotate(target, source, other, cosine, sine):
         other[j] = cosine * right - sine * left
 
 
-@uncounted
+@inner
 def leave(work, size, leaving):
     """Delete an entry of S from the factor by plane rotations of its rows."""
     for i in range(leaving):
