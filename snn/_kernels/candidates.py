@@ -19,6 +19,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from snn._kernels.bits import as_integers
 from snn._kernels.compiling import inlined, inner
 from snn._kernels.neuron import (
     LONGEST_TIE,
@@ -44,16 +45,12 @@ class Windows(NamedTuple):
 
     excess: np.ndarray
     may_fire: np.ndarray
-    may_fire_words: np.ndarray
-    """The same memory, eight flags at a time."""
     neurons: np.ndarray
     """Of each candidate, its neuron."""
     column_of: np.ndarray
     """Of each neuron that is a candidate, its column."""
     candidates: np.ndarray
     crossing: np.ndarray
-    crossing_bits: np.ndarray
-    """The same memory as integers."""
     exact_at: np.ndarray
     """The number of the instant for which a crossing is exact."""
     tied: np.ndarray
@@ -166,7 +163,7 @@ def find_candidates(first, last, length, n_candidates, group, windows):
 def first_candidates(group, length, windows):
     """Make candidates of the neurons marked by `open_window`; return how many."""
     rise = -math.expm1(-length)
-    words = windows.may_fire_words
+    words = as_integers(windows.may_fire)
     n_neurons = group.bias.shape[0]
     n_candidates = 0
     for word in range((n_neurons + 7) // 8):
@@ -273,7 +270,7 @@ def first_to_cross(n_candidates, moment, length, end_fade, instant, windows):
     """Return the column of the first candidate to cross, whose crossing is made exact; -1 if none does."""
     # Bits of numbers that are not negative have their order, and a processor takes their minimum eight at a
     # time.
-    bits = windows.crossing_bits
+    bits = as_integers(windows.crossing)
     while True:
         first = INFINITE
         for k in range(n_candidates):

@@ -43,13 +43,24 @@ _ADVANCE_SCREENED = _without_warnings(screened_simulation.advance)
 
 
 def _advance(
-    form: tuple, neurons: tuple, states: np.ndarray, settings: workspace.Settings, memory: tuple, *rest: Any
+    form: tuple,
+    neurons: tuple,
+    states: np.ndarray,
+    settings: workspace.Settings,
+    memories: tuple,
+    active: np.ndarray,
+    first: int,
+    stop_times: np.ndarray,
+    budget: int,
+    spikes: tuple,
 ) -> tuple:
     """Call the kernel that these settings need: most networks are small, and never have an active set."""
-    memory, more = memory
+    memory, more = memories
     if settings.room == 0:
-        return _ADVANCE(form, neurons, states, settings, memory, *rest)
-    return _ADVANCE_SCREENED(form, neurons, states, settings, memory, more, *rest)
+        return _ADVANCE(form, neurons, states, settings, memory, active, first, stop_times, budget, spikes)
+    return _ADVANCE_SCREENED(
+        form, neurons, states, settings, memory, more, active, first, stop_times, budget, spikes
+    )
 
 
 EVENT_LOOP = Engine(

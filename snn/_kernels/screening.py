@@ -20,6 +20,7 @@ from typing import NamedTuple
 import numpy as np
 
 from snn._kernels import delivery
+from snn._kernels.bits import as_integers
 from snn._kernels.compiling import inner
 from snn._kernels.delivery import DEVIATION, LAST, TOTAL, TRACE
 from snn._kernels.neuron import crossing_time, largest_rise, slack
@@ -53,8 +54,6 @@ class Screened(NamedTuple):
     is_violator: np.ndarray
     sums: np.ndarray
     """Rows TOTAL, TRACE, DEVIATION of the targets worked on together."""
-    bits: np.ndarray
-    """The same memory as integers."""
 
 
 @inner
@@ -123,7 +122,7 @@ def screen(form, group, is_active, interval, sources, n_sources, screened):
     bulge = bulge_of(rise, interval)
     n_violators = 0
     # Bits of numbers that are not negative have their order, and the largest is found eight at a time.
-    bits = screened.bits
+    bits = as_integers(sums)
     largest = np.int64(0)
     for start in range(0, n_sums, at_once):
         size = min(at_once, n_sums - start)

@@ -70,12 +70,8 @@ class Memory(NamedTuple):
     """What is cut up where all neurons are integrated."""
 
     floats: np.ndarray
-    bits: np.ndarray
-    """The same memory as integers."""
     integers: np.ndarray
     flags: np.ndarray
-    words: np.ndarray
-    """The same memory, eight flags at a time."""
     candidates: np.ndarray
 
 
@@ -89,8 +85,6 @@ class ScreeningMemory(NamedTuple):
     rows: np.ndarray
     source_sums: np.ndarray
     target_sums: np.ndarray
-    target_bits: np.ndarray
-    """The same memory as `target_sums`, as integers."""
 
 
 class Work(NamedTuple):
@@ -120,20 +114,20 @@ def new_memory(form, n_neurons, settings):
     """Return memory for networks of so many neurons, and for their active sets, None without; the system
     provides what is touched of it."""
     n, n_log = n_neurons, overshoot(n_neurons, settings)
-    floats, words = new_floats(4 * n + n_log), np.empty((n + 7) // 8, dtype=np.uint64)
     memory = Memory(
-        floats, floats.view(np.int64), np.empty(5 * n + 1 + n_log, dtype=np.int64), words.view(np.bool_),
-        words, np.empty((CANDIDATE_ROWS, n)),
-    )  # fmt: skip
+        new_floats(4 * n + n_log),
+        np.empty(5 * n + 1 + n_log, dtype=np.int64),
+        np.empty((n + 7) // 8 * 8, dtype=np.bool_),
+        np.empty((CANDIDATE_ROWS, n)),
+    )
     m = settings.room
     if m == 0:
         return memory, None
     n_sources = m + TOGETHER
-    sums = np.empty((3, max(n, SUMS_IN_CACHE)))
     return memory, ScreeningMemory(
         new_floats(2 * n + 2 * n_log), np.empty(2 * m + 1 + 2 * n_sources, dtype=np.int64),
         np.empty(2 * n, dtype=np.bool_), np.empty((OWN_ROWS, m)), new_floats(m * m),
-        np.empty((4, n_sources)), sums, sums.view(np.int64),
+        np.empty((4, n_sources)), np.empty((3, max(n, SUMS_IN_CACHE))),
     )  # fmt: skip
 
 
@@ -164,12 +158,10 @@ def cut_up(memory, n, settings):
         windows=Windows(
             excess=floats[2 * n : 3 * n],
             may_fire=memory.flags,
-            may_fire_words=memory.words,
             neurons=integers[:n],
             column_of=integers[n : 2 * n],
             candidates=memory.candidates,
             crossing=floats[3 * n : 4 * n],
-            crossing_bits=memory.bits[3 * n : 4 * n],
             exact_at=integers[2 * n : 3 * n],
             tied=integers[3 * n : 4 * n],
             touched=integers[4 * n : 5 * n],
@@ -215,7 +207,6 @@ def cut_up_for_screening(memory, more, n, settings):
             current=floats[n : 2 * n],
             is_violator=flags[n:],
             sums=more.target_sums,
-            bits=more.target_bits,
         ),
         most_events=settings.most_events,
     )
