@@ -76,6 +76,11 @@ def inner(function: Callable, **options: Any) -> Callable:
     return dispatcher
 
 
+def kernel_of(function: Callable, **options: Any) -> Callable:
+    """Return a kernel, for Python to call, that does what an inner function does."""
+    return uncounted(getattr(function, "py_func", function), **options)
+
+
 def inlined(function: Callable, **options: Any) -> Callable:
     """As `inner`, for what runs once a spike: no call is left of it."""
     return inner(function, forceinline=True, **options)

@@ -28,10 +28,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from snn._kernels.compiling import callable_in_kernels, compiled, inner, uncounted
+from snn._kernels.compiling import callable_in_kernels, compiled, inner, kernel_of
 from solvers._kernels.factor import (
     Terms,
-    enlarged,
+    copy_members,
     enter,
     leave,
     new_working_set,
@@ -184,7 +184,7 @@ def _pivot(work, size, scratch):
     return size, True
 
 
-@uncounted
+@inner
 def solve_within(work, n_members, size, positive, tolerance, max_rounds, at_start, scratch):
     """Solve the problem of the members of W; return (size of S, rounds left, whether it is solved).
 
@@ -241,7 +241,7 @@ def join(work, n_members, atoms, terms, signal, atom):
     products[n_members] += terms.curvatures[atom]
 
 
-@uncounted
+@inner
 def refine(work, size):
     """Do one step of iterative refinement: many changes of the factor have added rounding errors."""
     work.n_multiply_adds[0] += 2 * triangle_work(size)
@@ -251,6 +251,12 @@ def refine(work, size):
         refined = work.value[i] + work.solution[i]
         if refined > 0.0:
             work.value[i] = refined
+
+
+# For Python to call (`solvers.gram.working_set`).
+enter_kernel = kernel_of(enter)
+solve_within_kernel = kernel_of(solve_within)
+refine_kernel = kernel_of(refine)
 
 
 @inner
@@ -288,11 +294,11 @@ def _solve_one(atoms, terms, signal, start, max_rounds, work, scratch):
     tolerance *= ROUNDING
 
     places, is_member = scratch.places, scratch.is_member
-    work.n_multiply_adds[0] = 0
     # The largest enter first; those that depend on them stay outside S.
     n_members = _largest_first(start, signal, terms.inverse_norms, scratch)
     if n_members > work.atoms.shape[0]:
-        work = enlarged(work, 0, 0, 2 * n_members)
+        work = new_working_set(2 * n_members)
+    work.n_multiply_adds[0] = 0
     for k in range(n_members):
         atom = places[k]
         join(work, k, atoms, terms, signal, atom)
@@ -318,7 +324,9 @@ def _solve_one(atoms, terms, signal, start, max_rounds, work, scratch):
             most, scratch,
         )  # fmt: skip
         if n_members + n_joining > work.atoms.shape[0]:
-            work = enlarged(work, n_members, size, 2 * (n_members + n_joining))
+            larger = new_working_set(2 * (n_members + n_joining))
+            copy_members(larger, work, n_members, size)
+            work = larger
         ended = True
         for k in range(n_joining):
             atom = places[k]

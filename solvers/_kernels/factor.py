@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from snn._kernels.compiling import callable_in_kernels, inlined, inner, uncounted
+from snn._kernels.compiling import callable_in_kernels, inlined, inner
 from solvers._kernels.dots import dot
 
 # Least share of an atom's squared norm that must remain after projection on the atoms in S.  Below it the
@@ -66,22 +66,24 @@ def new_working_set(capacity):
     )  # fmt: skip
 
 
-@callable_in_kernels
-def enlarged(work, n_members, size, capacity):
-    """Return a copy of a working set with room for `capacity` members."""
-    new = new_working_set(capacity)
-    new.atoms[:n_members] = work.atoms[:n_members]
-    new.correlation[:n_members] = work.correlation[:n_members]
-    new.l1_weight[:n_members] = work.l1_weight[:n_members]
-    new.inverse_norm[:n_members] = work.inverse_norm[:n_members]
-    new.gram[:n_members, :n_members] = work.gram[:n_members, :n_members]
-    new.factor[:size, :size] = work.factor[:size, :size]
-    new.active[:size] = work.active[:size]
-    new.sign[:size] = work.sign[:size]
-    new.image[:size] = work.image[:size]
-    new.value[:size] = work.value[:size]
+@inner
+def copy_members(new, work, n_members, size):
+    """Copy n_members members of W, of which S has `size`, to another working set."""
+    for k in range(n_members):
+        new.atoms[k] = work.atoms[k]
+        new.correlation[k] = work.correlation[k]
+        new.l1_weight[k] = work.l1_weight[k]
+        new.inverse_norm[k] = work.inverse_norm[k]
+        for i in range(n_members):
+            new.gram[k, i] = work.gram[k, i]
+    for k in range(size):
+        new.active[k] = work.active[k]
+        new.sign[k] = work.sign[k]
+        new.image[k] = work.image[k]
+        new.value[k] = work.value[k]
+        for i in range(size):
+            new.factor[k, i] = work.factor[k, i]
     new.n_multiply_adds[0] = work.n_multiply_adds[0]
-    return new
 
 
 @partial(inlined, fastmath={"contract"})
@@ -117,7 +119,7 @@ def solve(factor, vector, size):
         vector[i] = (vector[i] - dot(factor[i, i + 1 : size], vector[i + 1 : size])) / factor[i, i]
 
 
-@uncounted
+@inner
 def enter(work, size, places, signs, n_entering):
     """Append members of W to S and to the factor, except those that depend linearly on S.
 
