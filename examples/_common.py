@@ -10,6 +10,8 @@ import numpy as np
 from matplotlib.figure import Figure
 from sklearn.datasets import load_sample_image
 
+from examples._pictures import save_picture
+
 # Shares of red, green and blue in the lightness of a pixel (ITU-R BT.601).
 LUMA = (0.299, 0.587, 0.114)
 
@@ -36,7 +38,7 @@ def save(picture: Figure, output: Path, name: str) -> Path:
     """Write a picture and say where it is."""
     output.mkdir(parents=True, exist_ok=True)
     path = output / name
-    picture.savefig(path, dpi=130)
+    save_picture(picture, path, dpi=130)
     print(f"picture: {path}")
     return path
 
