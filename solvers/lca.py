@@ -9,18 +9,16 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from snn.base import checks
+from snn.base.drawn import Drawn
 from snn.base.html import Described, number, value_range
 from snn.digital import FixedPoint
 from solvers.problem.lasso import LassoProblem
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 MESSAGE_BITS = 24
 WEIGHT_BITS = 8
@@ -36,7 +34,7 @@ LARGEST_FLOAT_EXPONENT = 900
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
-class LCARun(Described):
+class LCARun(Drawn):
     """What a run of `LCA1Layer` or `LCA2Layer` came to.
 
     Attributes
@@ -62,12 +60,6 @@ class LCARun(Described):
 
     def __post_init__(self) -> None:
         checks.freeze_arrays(self)
-
-    def plot(self, ax: Axes | None = None) -> Axes:
-        """Draw the code, in the unit of the input: `solvers.plotting.messages`."""
-        from solvers import plotting  # here: results come before their plots
-
-        return plotting.messages(self, ax=ax)
 
     def _facts(self) -> dict[str, str]:
         return {
