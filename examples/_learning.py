@@ -26,6 +26,7 @@ from dictlearn import (
 from dictlearn.pictures import plot_atoms
 from examples._common import BLUE, GREEN, GREY, ORANGE, PURPLE, RED, figure, parser, save, table
 from examples._data import held_out, patch_signals
+from examples._results import write_results
 
 # To learn from, drawn once and shown again if more samples are wanted.
 N_PATCHES = 100_000
@@ -247,9 +248,7 @@ def _read(task: Task, arguments: argparse.Namespace, seed: int) -> dict[str, dic
 def _write(task: Task, curves: dict[str, dict], arguments: argparse.Namespace, seed: int) -> None:
     numbers = {**_conditions(task, arguments, seed), "curves": curves}
     file = _file(task, arguments, seed, ".json")
-    part = file.with_suffix(".part")
-    part.write_text(json.dumps(numbers, indent=1) + "\n")
-    part.replace(file)
+    write_results(file, numbers)
 
 
 def _best_descent(curves: dict[str, dict]) -> str | None:

@@ -13,7 +13,6 @@ sporco is not needed: name an interpreter that has it with --peer to run it, in 
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
@@ -41,6 +40,7 @@ from dictlearn.images.kernel_learning import random_kernels
 from dictlearn.pictures import plot_atoms
 from examples._common import BLUE, GREEN, ORANGE, PURPLE, SKY, figure, parser, save, signal_to_noise, table
 from examples._data import grey_photograph, photograph_as_it_comes
+from examples._results import write_results
 from solvers import ConvolutionalDictionary, LassoProblem, solve_active_set
 
 KERNEL_SIDE = 8
@@ -314,7 +314,7 @@ def compare(output: Path, peer: str, *, small: bool) -> None:
 
 
 def write(path: Path, results: dict) -> None:
-    path.write_text(json.dumps(results, indent=1) + "\n")
+    write_results(path, results)
     print(f"figures: {path}")
 
 
