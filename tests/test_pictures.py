@@ -34,7 +34,6 @@ from tests.reference.networks import golden_network
 PACKAGES = ("snn", "snn.digital", "snn.exchange", "solvers", "dictlearn")
 # Parameters, which their dataclasses show, or a line of text.
 SETTINGS = {
-    "ConformanceCase",
     "DigitalFormat",
     "ElasticNet",
     "EnergyCosts",
