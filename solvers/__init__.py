@@ -13,7 +13,6 @@ if getattr(snn, "__distribution__", None) != "sparsespike":
 
 from solvers.certificate.optimality import duality_gap, kkt_violation, objective, penalty_max
 from solvers.exchange import problem_to_nir
-from solvers.lca import LCA1Layer, LCA2Layer
 from solvers.methods.active_set import ActiveSetResult, solve_active_set
 from solvers.methods.analog import solve_analog
 from solvers.methods.digital import DigitalCodingResult, solve_digital
@@ -52,8 +51,6 @@ __all__ = [
     "DigitalSweep",
     "ElasticNet",
     "IllPosedWarning",
-    "LCA1Layer",
-    "LCA2Layer",
     "LassoProblem",
     "OperationLedger",
     "PathResult",

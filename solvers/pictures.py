@@ -21,7 +21,6 @@ from snn.pictures import (
     named_lines,
     stems,
 )
-from solvers.lca import LCARun
 from solvers.results.operations import OperationLedger
 from solvers.results.result import SparseCodingResult, Status
 from solvers.studies.code_history import CodeHistory
@@ -203,18 +202,4 @@ def ledger(operations: OperationLedger, *, ax: Axes | None = None) -> Axes:
         },
     )
     ax.set(xlabel="number of operations", title=f"operations by what they were for ({operations.bound})")
-    return ax
-
-
-@plot.register
-def messages(run: LCARun, *, ax: Axes | None = None) -> Axes:
-    """Draw the last messages of a network of Lava's kind: its code, in the unit of the input."""
-    ax = current_axes(ax)
-    atoms = np.flatnonzero(run.v1)
-    stems(ax, atoms, run.v1[atoms], len(run.v1))
-    ax.set(
-        xlabel="atom",
-        ylabel="message (unit of the input)",
-        title=f"{len(atoms):,} of {counted(len(run.v1), 'atom')}, {counted(run.n_messages, 'message')}",
-    )
     return ax

@@ -57,8 +57,6 @@ NO_RESULTS = {
     "ImportedNetwork",
     "InhibitionOnDemand",
     "InputConvolution",
-    "LCA1Layer",
-    "LCA2Layer",
     "LassoProblem",
     "LateralInhibition",
     "NetworkState",
@@ -106,7 +104,6 @@ def make_things():
     problem = random_problem()
     spiking = solvers.solve_spiking(problem)
     stream = solvers.SparseCodingStream(problem.dictionary, 0.3)
-    lca = solvers.LCA1Layer.of(problem)
     inhibition = np.array([[0.0, -0.2], [-0.2, 0.0]])
     flow = snn.simulate_analog(inhibition, [1.0, 0.8], activation_threshold=0.1, duration=5.0)
 
@@ -165,9 +162,6 @@ def make_things():
         solvers.compare(problem, ["active_set", "fista"]),
         solvers.PreparedLasso(problem.dictionary, 0.3),
         coded.problem.dictionary,
-        lca,
-        lca.run(20),
-        solvers.LCA2Layer.of(problem),
         two_phase,
         two_phase.run(signals, penalty=0.1, duration=5.0)[1],
         dictlearn.check_gradients(two_phase, signals, penalty=0.1, durations=(2.0, 5.0)),

@@ -221,7 +221,7 @@ def test_networks_and_results_cannot_be_written():
         ("EventData", "an EventData"),
         ("int", "an int"),
         ("ndarray", "an ndarray"),
-        ("LCARun", "an LCARun"),
+        ("LSTMCell", "an LSTMCell"),
         ("UsageSteps", "a UsageSteps"),
         ("LassoProblem", "a LassoProblem"),
         ("str", "a str"),
