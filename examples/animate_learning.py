@@ -23,10 +23,10 @@ from dictlearn import (
     learn_with_scikit_learn,
     mean_objective,
     new_learner,
-    plot_atoms,
     random_dictionary,
     whiten,
 )
+from dictlearn.pictures import plot_atoms
 from examples._animation import save_animation
 from examples._common import BLUE, GREY, parser
 from examples._data import held_out, patch_signals, photographs

@@ -23,12 +23,12 @@ from dictlearn import (
     learn_dictionary,
     mean_objective,
     normalise,
-    plot_atoms,
     random_dictionary,
     random_patches,
     remove_mean,
     split_channels,
 )
+from dictlearn.pictures import plot_atoms
 from examples._common import BLUE, GREEN, GREY, ORANGE, PURPLE, RED, figure, parser, save, table
 from examples._data import held_out, patch_signals, photographs
 from examples._results import write_results

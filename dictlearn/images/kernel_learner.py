@@ -7,7 +7,6 @@ import json
 import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
@@ -19,12 +18,10 @@ from dictlearn.images.kernel_statistics import KernelStatistics
 from dictlearn.images.kernel_updates import improve_kernels
 from snn.base import checks
 from snn.base.archive import save_archive
-from snn.base.html import Described, counted, number, size
+from snn.base.drawn import Drawn
+from snn.base.html import number, size
 from solvers import ConvolutionalDictionary, LassoProblem, SpikingCodingResult, solve_spiking
 from solvers.problem.conditioning import zeros_expected
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 # A kernel is dead if the last so many images have no coefficient of it.
 DEAD_AFTER = 32
@@ -91,7 +88,7 @@ class KernelSettings:
             object.__setattr__(self, name, check(name, getattr(self, name)))
 
 
-class KernelLearner(Described):
+class KernelLearner(Drawn):
     """Kernels, and what has been learned of them so far.
 
     Memory does not grow with the number of images: the statistics have n_kernels^2 numbers for each lag at
@@ -165,15 +162,6 @@ class KernelLearner(Described):
         coefficients and spikes of an image, with the kernels before the batch."""
         columns = np.array(self._history, dtype=float).reshape(-1, len(HISTORY)).T
         return dict(zip(HISTORY, columns, strict=True))
-
-    def plot(self, ax: Axes | None = None, *, columns: int | None = None) -> Axes:
-        """Draw the kernels as they are now: `plot_atoms`."""
-        from dictlearn.images.plotting import plot_atoms
-
-        kernels = self.kernels.reshape(len(self._kernels), -1)
-        ax = plot_atoms(kernels, self.kernel_size, ax=ax, columns=columns)
-        ax.set_title(f"{counted(len(kernels), 'kernel')} after {counted(self.n_samples, 'image')}")
-        return ax
 
     def _facts(self) -> dict[str, str]:
         learned = {}

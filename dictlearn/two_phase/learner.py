@@ -6,7 +6,7 @@ import copy
 import os
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -25,18 +25,15 @@ from dictlearn.two_phase.steps import BatchConditions, CodeStatistics
 from dictlearn.two_phase.synapses import LEAST_THRESHOLD, Synapses
 from snn.base import checks
 from snn.base.archive import save_archive
-from snn.base.html import Described, number, value_range
-from snn.drawing import current_axes
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+from snn.base.drawn import Drawn
+from snn.base.html import number, value_range
 
 # Objectives, which are sums of squares, stay in the range of floats.
 SMALLEST_SCALE, LARGEST_SCALE = 1e-152, 1e152
 LARGEST_PENALTY = 1e150
 
 
-class TwoPhaseLearner(Described):
+class TwoPhaseLearner(Drawn):
     """A two-phase network that learns, with everything it needs to continue learning.
 
     Parameters
@@ -152,37 +149,6 @@ class TwoPhaseLearner(Described):
     def dead_atoms(self) -> np.ndarray:
         """Atoms silent for long: for the last 1,000 samples, or 10 for each atom if that is more."""
         return np.flatnonzero(self.n_samples - self.last_fired >= max(1000, 10 * self.n_atoms))
-
-    def plot(self, ax: Axes | None = None, *, quantity: str = "objective") -> Axes:
-        """Draw how learning went: `LearningDisplay.from_learner`, with all its options, draws the same."""
-        from dictlearn.two_phase.plotting import learning_line
-
-        ax = current_axes(ax)
-        n_samples, values = self.recorded(quantity)
-        learning_line(n_samples, values, quantity=quantity, ax=ax)
-        return ax
-
-    def recorded(self, quantity: str) -> tuple[np.ndarray, np.ndarray]:
-        """Return the samples of the history, and one of its figures.
-
-        Parameters
-        ----------
-        quantity : str
-            A key of `history`, but n_samples.
-
-        Raises
-        ------
-        TypeError, ValueError
-            If there is none of that name, or there were fewer than 1,000 samples.
-        """
-        quantity = checks.one_of("quantity", quantity, NAMES[1:])
-        history = self.history
-        if not len(history["n_samples"]):
-            raise ValueError(
-                f"the history has an entry for every {RECORD_EVERY:,} samples; there were "
-                f"{self.n_samples:,}: learn from at least {RECORD_EVERY:,} in all (raise max_iter)"
-            )
-        return history["n_samples"], history[quantity]
 
     def _facts(self) -> dict[str, str]:
         entries = self._history.entries
