@@ -16,7 +16,7 @@ from tqdm import tqdm
 
 from snn.base import checks
 from snn.base.archive import Entry, Saved, json_object, read, refusing
-from snn.base.html import Described
+from snn.base.drawn import Drawn
 
 Batch = TypeVar("Batch")
 """What says which signals are in a batch, wherever these are."""
@@ -53,7 +53,7 @@ class History:
         return self.rows[-1, self.names.index(name)].item() if len(self.rows) else None
 
 
-class Resumable(Saved, Described):
+class Resumable(Saved, Drawn):
     """A learner that can be saved, copied and resumed after any batch, with the same bits.
 
     A class that inherits it counts what it has learned from in an attribute: `_counter` is its name, `_unit`

@@ -13,7 +13,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
 from snn.base import checks
-from snn.drawing import TIME_LABEL
+from snn.pictures import TIME_LABEL
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import json
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
@@ -17,12 +17,9 @@ from dictlearn.images.kernel_updates import improve_kernels
 from dictlearn.resumable import History, Resumable
 from snn.base import checks
 from snn.base.archive import Entry, json_object
-from snn.base.html import counted, number, size
+from snn.base.html import number, size
 from solvers import ConvolutionalDictionary, LassoProblem, SpikingCodingResult, solve_spiking
 from solvers.problem.conditioning import zeros_expected
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 # A kernel is dead if the last so many images have no coefficient of it.
 DEAD_AFTER = 32
@@ -151,15 +148,6 @@ class KernelLearner(Resumable):
         """Of each batch: images so far; means of objective, 1/2 ||image||^2, gap as a share of it,
         coefficients and spikes of an image, with the kernels before the batch."""
         return self._history.columns()
-
-    def plot(self, ax: Axes | None = None, *, columns: int | None = None) -> Axes:
-        """Draw the kernels as they are now: `plot_atoms`."""
-        from dictlearn.images.plotting import plot_atoms
-
-        kernels = self.kernels.reshape(len(self._kernels), -1)
-        ax = plot_atoms(kernels, self.kernel_size, ax=ax, columns=columns)
-        ax.set_title(f"{counted(len(kernels), 'kernel')} after {counted(self.n_samples, 'image')}")
-        return ax
 
     def _facts(self) -> dict[str, str]:
         last = {name: self._history.last(name) for name in ("objective", "gap")}

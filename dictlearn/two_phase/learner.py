@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -24,10 +24,6 @@ from snn.base import checks
 from snn.base.archive import Entry
 from snn.base.caller_warnings import without_warnings
 from snn.base.html import number, value_range
-from snn.drawing import current_axes
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 # Objectives, which are sums of squares, stay in the range of floats.
 SMALLEST_SCALE, LARGEST_SCALE = 1e-152, 1e152
@@ -161,37 +157,6 @@ class TwoPhaseLearner(Resumable):
     def dead_atoms(self) -> np.ndarray:
         """Atoms silent for long: for the last 1,000 samples, or 10 for each atom if that is more."""
         return np.flatnonzero(self.n_samples - self.last_fired >= max(1000, 10 * self.n_atoms))
-
-    def plot(self, ax: Axes | None = None, *, quantity: str = "objective") -> Axes:
-        """Draw how learning went: `LearningDisplay.from_learner`, with all its options, draws the same."""
-        from dictlearn.two_phase.plotting import learning_line
-
-        ax = current_axes(ax)
-        n_samples, values = self.recorded(quantity)
-        learning_line(n_samples, values, quantity=quantity, ax=ax)
-        return ax
-
-    def recorded(self, quantity: str) -> tuple[np.ndarray, np.ndarray]:
-        """Return the samples of the history, and one of its figures.
-
-        Parameters
-        ----------
-        quantity : str
-            A key of `history`, but n_samples.
-
-        Raises
-        ------
-        TypeError, ValueError
-            If there is none of that name, or there were fewer than 1,000 samples.
-        """
-        quantity = checks.one_of("quantity", quantity, NAMES[1:])
-        history = self.history
-        if not len(history["n_samples"]):
-            raise ValueError(
-                f"the history has an entry for every {RECORD_EVERY:,} samples; there were "
-                f"{self.n_samples:,}: learn from at least {RECORD_EVERY:,} in all (raise max_iter)"
-            )
-        return history["n_samples"], history[quantity]
 
     def _facts(self) -> dict[str, str]:
         objective = self._history.last("objective")

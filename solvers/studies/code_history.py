@@ -10,6 +10,7 @@ import numpy as np
 
 from snn import SpikeTrain, simulate
 from snn.base import checks
+from snn.base.drawn import Drawn
 from snn.base.html import Described, counted, number
 from snn.record.rates import smooth_rate, spike_rate
 from solvers.certificate.optimality import measure
@@ -25,7 +26,6 @@ from solvers.spiking.stages import RefinedCodes
 
 if TYPE_CHECKING:
     from matplotlib.animation import FuncAnimation
-    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 READOUTS = {"smooth": smooth_rate, "rate": spike_rate}
@@ -82,7 +82,7 @@ class Stage(Described):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
-class CodeHistory(Described):
+class CodeHistory(Drawn):
     """The code of one signal while its network runs, with its certificate at each time.
 
     Attributes
@@ -159,18 +159,6 @@ class CodeHistory(Described):
     def optimum(self) -> np.ndarray:
         """The optimal code, by `solve_active_set`, shape (n_atoms,)."""
         return checks.read_only(solve_active_set(self.problem, start=self.codes[-1:]).codes[0])
-
-    def plot(self, ax: Axes | None = None) -> Axes:
-        """Draw the certified gap against time, and where stages begin.
-
-        Parameters
-        ----------
-        ax : Axes, optional
-            Where to draw; by default the current axes.
-        """
-        from solvers import plotting  # it needs this module
-
-        return plotting.gap_history(self, ax=ax)
 
     def picture(self, **options: Any) -> Figure:
         """Draw spikes, code, signal and gap at the end of the run: the last picture of `animate`.
