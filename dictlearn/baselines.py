@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 from tqdm import tqdm
 
 from dictlearn.atoms import checked_atoms, unit_norm
-from dictlearn.order import batches_in_order, seed_of_order
+from dictlearn.resumable import batches_in_order, seed_of_order
 from dictlearn.signals import checked_signals
 from snn.base import checks
 from snn.base.caller_warnings import without_warnings

@@ -18,8 +18,7 @@ from dictlearn.images.kernel_learner import KernelLearner
 from dictlearn.images.patches import as_patch_size
 from dictlearn.images.prepared import PreparedImage
 from dictlearn.two_phase.gradient_check import LAYERS, GradientCheck
-from dictlearn.two_phase.history import RECORD_EVERY
-from dictlearn.two_phase.learner import TwoPhaseLearner
+from dictlearn.two_phase.learner import RECORD_EVERY, TwoPhaseLearner
 from dictlearn.two_phase.phases import Phase
 from snn.base import checks
 from snn.base.drawn import plot

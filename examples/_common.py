@@ -13,6 +13,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from sklearn.datasets import load_sample_image
 
+from examples._pictures import save_picture
 from snn.base import checks
 
 # Shares of red, green and blue in the lightness of a pixel (ITU-R BT.601).
@@ -41,7 +42,7 @@ def save(picture: Figure, output: Path, name: str) -> Path:
     """Write a picture and say where it is."""
     output.mkdir(parents=True, exist_ok=True)
     path = output / name
-    picture.savefig(path, dpi=130)
+    save_picture(picture, path, dpi=130)
     print(f"picture: {path}")
     return path
 

@@ -250,7 +250,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.only != "grey":
         picture, figures = colour_picture(8 if options.small else 48, 1, 80 if options.small else None)
         print(", ".join(f"{name} {value:.4g}" for name, value in figures.items()))
-        save(picture, options.output, "colour_kernels.png")
+        save(picture, options.output, "colour_kernels.webp")
         write(
             options.output / "colour_kernels.json", {name: round(value, 6) for name, value in figures.items()}
         )

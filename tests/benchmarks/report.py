@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from examples._pictures import save_picture
 from examples._results import write_results
 from tests.benchmarks.timing import table
 
@@ -60,7 +61,7 @@ def draw(output: Path, name: str, section: ModuleType, data: dict) -> None:
     """Write a section's picture, if it has one."""
     picture = section.plot(data)
     if picture is not None:
-        picture.savefig(output / f"{name}.png", dpi=110)
+        save_picture(picture, output / f"{name}.png", dpi=110)
 
 
 def _storable(value: object) -> object:
