@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -23,10 +23,6 @@ from solvers.results.best_codes import BestCodes
 from solvers.spiking.batches import run_until_certified
 from solvers.spiking.network import LassoNetwork, signed
 from solvers.spiking.stages import RefinedCodes
-
-if TYPE_CHECKING:
-    from matplotlib.animation import FuncAnimation
-    from matplotlib.figure import Figure
 
 READOUTS = {"smooth": smooth_rate, "rate": spike_rate}
 
@@ -159,52 +155,6 @@ class CodeHistory(Drawn):
     def optimum(self) -> np.ndarray:
         """The optimal code, by `solve_active_set`, shape (n_atoms,)."""
         return checks.read_only(solve_active_set(self.problem, start=self.codes[-1:]).codes[0])
-
-    def picture(self, **options: Any) -> Figure:
-        """Draw spikes, code, signal and gap at the end of the run: the last picture of `animate`.
-
-        Parameters
-        ----------
-        **options
-            As of `animate`, but for the `interval`.
-        """
-        from solvers.animation import HistoryPicture  # Matplotlib, which most callers never need
-
-        picture = HistoryPicture(self, **options)
-        picture.draw(len(self.times) - 1)
-        return picture.figure
-
-    def animate(self, *, interval: float = 80.0, **options: Any) -> FuncAnimation:
-        """Return an animation: spikes, the code as it nears the optimum, the signal coded so far, the gap.
-
-        Save it by ``.save("network.gif")``, or show it in a notebook by
-        ``IPython.display.HTML(animation.to_jshtml())``.
-
-        Parameters
-        ----------
-        interval : float, default 80
-            Milliseconds from picture to picture, one for each of `times`.
-        image_shape : (int, int), optional
-            (height, width) of signals that are images: signal and atoms are drawn as such.
-        n_atoms : int, default 12
-            At most so many atoms are shown, those with the largest entries first.
-        title : str, optional
-            Above all panels.
-        figure : Figure, optional
-            Where to draw; by default a new one of pyplot.
-
-        Returns
-        -------
-        matplotlib.animation.FuncAnimation
-
-        Raises
-        ------
-        TypeError, ValueError
-            If an argument is of the wrong kind or value, or signals do not have that shape.
-        """
-        from solvers.animation import animation_of
-
-        return animation_of(self, interval=interval, **options)
 
 
 def code_history(
