@@ -12,16 +12,13 @@ if getattr(snn, "__distribution__", None) != "sparsespike":
     )
 
 from solvers.certificate.optimality import duality_gap, kkt_violation, objective, penalty_max
-from solvers.displays import CodePathDisplay
 from solvers.exchange import problem_to_nir
-from solvers.lca import LCA1Layer, LCA2Layer
 from solvers.methods.active_set import ActiveSetResult, solve_active_set
 from solvers.methods.analog import solve_analog
 from solvers.methods.digital import DigitalCodingResult, solve_digital
 from solvers.methods.fista import solve_fista
 from solvers.methods.reference import solve_coordinate_descent, solve_lars
 from solvers.methods.spiking import SpikingCodingResult, solve_spiking
-from solvers.plotting import plot_comparison
 from solvers.precompile import warm_up
 from solvers.problem.conditioning import IllPosedWarning
 from solvers.problem.convolution import ConvolutionalDictionary
@@ -48,15 +45,12 @@ __all__ = [
     "L1",
     "ActiveSetResult",
     "CodeHistory",
-    "CodePathDisplay",
     "Comparison",
     "ConvolutionalDictionary",
     "DigitalCodingResult",
     "DigitalSweep",
     "ElasticNet",
     "IllPosedWarning",
-    "LCA1Layer",
-    "LCA2Layer",
     "LassoProblem",
     "OperationLedger",
     "PathResult",
@@ -77,7 +71,6 @@ __all__ = [
     "objective",
     "path",
     "penalty_max",
-    "plot_comparison",
     "problem_to_nir",
     "solve_active_set",
     "solve_analog",

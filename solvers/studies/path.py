@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -14,7 +13,8 @@ from tqdm import tqdm
 
 from snn.base import checks
 from snn.base.caller_warnings import warn_caller, without_warnings
-from snn.base.html import Described, counted, number, value_range
+from snn.base.drawn import Drawn
+from snn.base.html import counted, number, value_range
 from solvers.methods.active_set import solve_active_set
 from solvers.methods.analog import solve_analog
 from solvers.methods.fista import solve_fista
@@ -23,10 +23,7 @@ from solvers.methods.spiking import solve_spiking
 from solvers.problem.conditioning import warn_if_ill_posed
 from solvers.problem.lasso import LassoProblem
 from solvers.results.operations import DRIVE, OperationLedger, added
-from solvers.results.result import SparseCodingResult, Status
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+from solvers.results.result import SparseCodingResult, Status, convergence_warning
 
 METHODS: dict[str, Callable[..., SparseCodingResult]] = {
     "active_set": solve_active_set,
@@ -39,7 +36,7 @@ METHODS: dict[str, Callable[..., SparseCodingResult]] = {
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
-class PathResult(Described):
+class PathResult(Drawn):
     """Codes at each multiple of a penalty, with their certificates.
 
     Attributes
@@ -89,12 +86,6 @@ class PathResult(Described):
     def support_size(self) -> np.ndarray:
         """Number of non-zero entries of each code, shape (n_multiples, n_signals)."""
         return np.stack([np.diff(codes.indptr) for codes in self.sparse_codes])
-
-    def plot(self, ax: Axes | None = None, *, signal: int = 0) -> Axes:
-        """Draw the code of one signal against the penalty: `CodePathDisplay`."""
-        from solvers import plotting  # here: results come before their plots
-
-        return plotting.code_path(self, signal=signal, ax=ax)
 
     def _facts(self) -> dict[str, str]:
         n_converged = int(np.count_nonzero(self.status == Status.CONVERGED))
@@ -212,13 +203,11 @@ def path(
     status = np.stack([result.status for result in results])
     missed = status != Status.CONVERGED
     if missed.any():
-        from sklearn.exceptions import ConvergenceWarning  # scikit-learn takes a second to import
-
         warn_caller(
             f"path: {int(missed.sum())} of {missed.size} codes did not reach "
             f"duality_gap <= {tol:g} * 1/2 ||signal||^2; the first at the multiple "
             f"{multiples[np.argmax(missed.any(axis=1))]:.3g}",
-            ConvergenceWarning,
+            convergence_warning(),
         )
     return PathResult(
         method=method,

@@ -9,6 +9,7 @@ import pytest
 from scipy import sparse
 
 from solvers import (
+    Comparison,
     LassoProblem,
     PreparedLasso,
     SparseCodingStream,
@@ -21,7 +22,6 @@ from solvers import (
     lasso_network,
     objective,
     penalty_max,
-    plot_comparison,
     solve_active_set,
     solve_analog,
     solve_coordinate_descent,
@@ -504,8 +504,7 @@ CASES = [
         ValueError,
         "records must have the key 'n_signals'; got ['method']",
     ),
-    (lambda: plot_comparison([]), ValueError, "records must not be empty"),
-    (lambda: plot_comparison([RECORD], ax="here"), TypeError, "ax must be an Axes; got str"),
+    (lambda: Comparison([RECORD]).plot(ax="here"), TypeError, "ax must be an Axes; got str"),
 ]
 
 # What every solver takes.
