@@ -18,8 +18,8 @@ from matplotlib.figure import Figure
 from examples._animation import save_animation
 from examples._common import parser
 from examples._small_patches import N_SAMPLES, PIECES, SIDE, learned_atoms, piece
+from examples.history_picture import FIGURE_SIZE, HistoryPicture
 from solvers import CodeHistory, LassoProblem, code_history
-from solvers.animation import FIGURE_SIZE, HistoryPicture
 
 # Of the smallest penalty at which no neuron fires.
 PENALTY = 0.1

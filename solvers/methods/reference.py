@@ -19,7 +19,7 @@ from solvers.methods.masks import solve_groups
 from solvers.problem.conditioning import warn_if_ill_posed
 from solvers.problem.lasso import LassoProblem
 from solvers.results.operations import AT_LEAST, AT_MOST, CERTIFICATE, METHOD, Work, certificate_work
-from solvers.results.result import SparseCodingResult, certified_result
+from solvers.results.result import SparseCodingResult, certified_result, convergence_warning
 from solvers.results.start import Start, start_codes
 from solvers.workers.progress import progress_bar
 from solvers.workers.spread import spread
@@ -296,10 +296,8 @@ def _without_convergence_warnings() -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    from sklearn.exceptions import ConvergenceWarning
-
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
+        warnings.simplefilter("ignore", convergence_warning())
         yield
 
 

@@ -35,7 +35,8 @@ from tqdm import tqdm
 from dictlearn import TwoPhaseLearner, learn_dictionary
 from dictlearn.images.kernel_learner import KernelLearner, KernelSettings
 from dictlearn.images.kernel_learning import learn_kernels, random_kernels
-from dictlearn.two_phase.saving import COUNTERS
+from dictlearn.resumable import Course
+from dictlearn.two_phase.learner import COUNTERS
 from dictlearn.two_phase.settings import LearningSettings
 from examples._results import write_results
 from snn.base.archive import load_archive, save_archive
@@ -155,8 +156,7 @@ def learn_from_images(folder: Path, n_threads: int) -> None:
         batch_size=2,
         seed=0,
         n_jobs=n_threads,
-        checkpoint=folder / "kernels.npz",
-        checkpoint_every=1,
+        course=Course(checkpoint=folder / "kernels.npz"),
     )
 
 
