@@ -12,13 +12,12 @@ import numpy as np
 from joblib import effective_n_jobs
 from scipy import sparse
 
-from snn import OperationCounts, SpikingNetwork
+from snn import OperationCounts
 from snn.base import checks
 from snn.base.html import value_range
-from snn.digital import DigitalFormat, DigitalNetwork
-from snn.digital.run import DigitalRun
+from snn.digital import Digital, DigitalFormat, DigitalNetwork
+from snn.digital.run import DigitalRun, Integers
 from snn.record.windows import smooth_rate_of_moments
-from snn.run.clocked import checked_step
 from solvers._kernels.batch import CompressedRows, scaled_drive
 from solvers._kernels.refinement import PRODUCTS_OF_RATE
 from solvers.certificate.optimality import Optimality
@@ -31,7 +30,7 @@ from solvers.results.operations import CERTIFICATE, READ_OUT, OperationLedger, W
 from solvers.results.result import SparseCodingResult, certified_result, compressed_rows, entries_of
 from solvers.spiking.batches import HEAD_START, run_until_certified
 from solvers.spiking.network import LassoNetwork, signed
-from solvers.spiking.stages import LOWEST_DIGITAL_DRIVE, RefinedCodes
+from solvers.spiking.stages import RefinedCodes
 from solvers.workers.progress import progress_bar
 from solvers.workers.spread import batch_slices, spread
 
@@ -41,6 +40,8 @@ FIRST_LOOK = 12.0
 LOOK_GROWTH = math.sqrt(2.0)
 # Rate of the busiest neuron, driven alone, so that a neuron rarely wants to fire twice in a step.
 RATE_PER_DRIVE = 0.5
+# In units of the largest drive: neurons driven downwards by more are as silent with this.
+LOWEST_DRIVE = 4.0
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
@@ -208,9 +209,11 @@ def solve_digital(
     format = DigitalFormat() if format is None else checks.instance_of("format", format, DigitalFormat)
     tol = checks.positive_number("tol", tol)
     max_duration = checks.positive_number("max_duration", max_duration)
-    time_step = checked_step(time_step, warn=False)  # `DigitalNetwork.of` does
-    if max_duration < time_step:
-        raise ValueError(f"max_duration must be at least one time_step, {time_step:g}; got {max_duration:g}")
+    how = Digital(time_step, format, threshold=threshold, rng=rng, lowest_drive=LOWEST_DRIVE)
+    if max_duration < how.time_step:
+        raise ValueError(
+            f"max_duration must be at least one time_step, {how.time_step:g}; got {max_duration:g}"
+        )
     readout = checks.one_of("readout", readout, READOUTS)
     refine = checks.flag("refine", refine)
     if refine and readout == "rate":
@@ -226,14 +229,13 @@ def solve_digital(
         )
 
     network = LassoNetwork(gram_of(problem), positive=problem.positive)
-    real = SpikingNetwork(network.weights, np.zeros(network.n_neurons), network.firing_threshold)
-    digital = DigitalNetwork.of(real, format, time_step=time_step, threshold=threshold, rng=rng)
+    integers = how.prepare(network)
     warn_if_ill_posed(problem)
     n_workers = effective_n_jobs(n_jobs) if problem.n_signals > 1 else 1
     parts = batch_slices(problem.n_signals, network.n_neurons, n_workers)
     batches = [problem.subset(part) for part in parts] if len(parts) > 1 else [problem]
     solve: Callable[..., Outcome] = _refined_batch if refine else partial(_one_run_batch, readout=readout)
-    solve = partial(solve, network=network, digital=digital, tol=tol, max_duration=max_duration)
+    solve = partial(solve, network=network, how=integers, tol=tol, max_duration=max_duration)
     with progress_bar(len(batches), unit="batch", description="digital", shown=progress) as bar:
         outcome = joined(spread(solve, batches, n_jobs, n_workers, bar))
     limit = f"max_duration={max_duration:g}"
@@ -259,19 +261,18 @@ def solve_digital(
         scale=outcome.scale,
         saturations=outcome.saturations,
         ran_away=outcome.ran_away,
-        network=digital,
+        network=integers.network,
         problem=problem,
     )
 
 
 def _refined_batch(
-    problem: LassoProblem, network: LassoNetwork, digital: DigitalNetwork, tol: float, max_duration: float
+    problem: LassoProblem, network: LassoNetwork, how: Integers, tol: float, max_duration: float
 ) -> Outcome:
     """Run stage after stage until the codes are good enough."""
     best = BestCodes(problem)
-    refined = RefinedCodes(problem, network, tol=tol, max_duration=max_duration, refine=True, digital=digital)
+    refined = RefinedCodes(problem, network, tol=tol, max_duration=max_duration, refine=True, how=how)
     run_until_certified(refined, best, tol=tol)
-    assert isinstance(refined.run, DigitalRun)
     return _outcome(
         best,
         network,
@@ -285,7 +286,7 @@ def _refined_batch(
 def _one_run_batch(
     problem: LassoProblem,
     network: LassoNetwork,
-    digital: DigitalNetwork,
+    how: Integers,
     tol: float,
     max_duration: float,
     readout: str,
@@ -298,12 +299,7 @@ def _one_run_batch(
     )
     scale /= RATE_PER_DRIVE
     soma_bias *= RATE_PER_DRIVE
-    run = DigitalRun(
-        digital,
-        network.in_network_order(soma_bias),
-        window_moments=readout == "smooth",
-        lowest_drive=LOWEST_DIGITAL_DRIVE,
-    )
+    run = how.start(network, network.in_network_order(soma_bias), window_moments=readout == "smooth")
     run.membrane_potential[:] = HEAD_START * network.firing_threshold
     active = np.arange(n_signals)
     run.restart(active)
@@ -313,22 +309,22 @@ def _one_run_batch(
     active = active[best.missed(active, tol)]
     n_read_out = np.zeros(n_signals, dtype=np.int64)
     products = PRODUCTS_OF_RATE if readout == "smooth" else 1
-    n_steps, last = 0, int(max_duration / digital.time_step)
-    wanted = FIRST_LOOK / digital.time_step
+    n_steps, last = 0, int(max_duration / run.time_step)
+    wanted = FIRST_LOOK / run.time_step
     while len(active) and n_steps < last:
         n_steps = min(max(round(wanted), n_steps + 1), last)
         wanted *= LOOK_GROWTH
-        run.advance(n_steps, active=active)
-        time = n_steps * digital.time_step
+        time = n_steps * run.time_step
+        run.advance(time, active=active)
         n_read_out[active] += products * network.n_neurons
         if readout == "smooth":
             rates = smooth_rate_of_moments(run.window_moments[active], time)
         else:
-            rates = run.messages[active] * digital.message_value / time
+            rates = run.messages[active] * how.network.message_value / time
         rates = network.in_result_order(rates)
         codes = signed(rates, positive=network.positive) * scale[active, np.newaxis]
         best.put(active, codes, if_better=True)
-        active = active[best.missed(active, tol) & ~run.runs_away(active)]
+        active = active[best.missed(active, tol) & ~run.is_lost[active]]
     return _outcome(best, network, run, scale, np.ones(n_signals, dtype=np.int64), n_read_out)
 
 
@@ -349,6 +345,6 @@ def _outcome(
         scale,
         n_stages,
         run.overflows.sum(axis=1),
-        run.runs_away(np.arange(len(scale))),
+        run.is_lost,
         {READ_OUT: n_read_out, CERTIFICATE: best.n_multiply_adds},
     )

@@ -14,7 +14,7 @@ from scipy import sparse
 from snn import OperationCounts
 from snn.base import checks
 from snn.base.html import value_range
-from snn.run.clocked import checked_step
+from snn.run.clocked import time_of
 from solvers._kernels.batch import CompressedRows
 from solvers.certificate.compiled import certify
 from solvers.gram.gram import gram_of
@@ -272,12 +272,11 @@ def solve_spiking(
     readout = checks.one_of("readout", readout, READOUTS)
     refine = checks.flag("refine", refine)
     polish = checks.flag("polish", polish)
-    if time_step is not None:
-        time_step = checked_step(time_step)
-        if polish or readout != "smooth":
-            raise ValueError(
-                f"time_step must come with readout='smooth' and polish=False; got {readout!r} and {polish}"
-            )
+    how = time_of(time_step)
+    if time_step is not None and (polish or readout != "smooth"):
+        raise ValueError(
+            f"time_step must come with readout='smooth' and polish=False; got {readout!r} and {polish}"
+        )
     n_jobs = checks.worker_count("n_jobs", n_jobs)
     progress = checks.flag("progress", progress)
     warn_if_ill_posed(problem)
@@ -313,7 +312,7 @@ def solve_spiking(
     elif readout == "smooth":
         starts = [None if codes_at_start is None else codes_at_start[part] for part in parts]
         batches = list(zip(problems, starts, strict=True))
-        solve = partial(read_smooth_batch, refine=refine, time_step=time_step)
+        solve = partial(read_smooth_batch, refine=refine, how=how)
     else:
         solve = partial(read_batch, readout=readout)
     solve = partial(solve, network=network, tol=tol, max_duration=max_duration)
@@ -342,6 +341,6 @@ def solve_spiking(
         currents=outcome.currents,
         duration=outcome.duration,
         scale=outcome.scale,
-        n_clock_steps=None if time_step is None else outcome.n_clock_steps,
+        n_clock_steps=outcome.n_clock_steps,
         problem=problem,
     )

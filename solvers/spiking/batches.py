@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
 
-from snn.run.exact import EventDrivenRun
+from snn.run.exact import Exact
+from snn.run.run import Time
 from snn.state import NetworkState
 from solvers._kernels.batch import CompressedRows, average_currents, scaled_drive
 from solvers.certificate.optimality import Optimality
@@ -48,7 +49,7 @@ class Outcome(NamedTuple):
     polished: np.ndarray
     n_corrections: np.ndarray
     n_stages: np.ndarray
-    n_clock_steps: np.ndarray
+    n_clock_steps: np.ndarray | None
     is_lost: np.ndarray
     multiply_adds: dict[str, np.ndarray]
 
@@ -80,7 +81,7 @@ class BatchRun:
             state = NetworkState.unchecked(
                 head_start * network.firing_threshold, np.zeros(network.n_neurons), time=0.0
             )
-        self.run = EventDrivenRun(network, network.in_network_order(soma_bias), state, gives_up=True)
+        self.run = Exact().start(network, network.in_network_order(soma_bias), state, gives_up=True)
         self.duration = np.zeros(problem.n_signals)
         self.n_read_out = np.zeros(problem.n_signals, dtype=np.int64)
         self.readout = readout
@@ -160,7 +161,7 @@ class BatchRun:
             polished,
             n_corrections,
             np.ones(self.problem.n_signals, dtype=np.int64),
-            np.zeros(self.problem.n_signals, dtype=np.int64),
+            None,
             self.run.is_lost,
             {
                 READ_OUT: self.n_read_out,
@@ -177,7 +178,7 @@ def read_smooth_batch(
     tol: float,
     max_duration: float,
     refine: bool,
-    time_step: float | None,
+    how: Time[Any],
 ) -> Outcome:
     """Run until the codes read through the smooth window are good enough."""
     problem, start = batch
@@ -190,10 +191,10 @@ def read_smooth_batch(
     refined = RefinedCodes(
         problem,
         network,
+        how=how,
         tol=tol,
         max_duration=max_duration,
         refine=refine,
-        time_step=time_step,
         start=start,
     )
     run_until_certified(refined, best, tol=tol)
@@ -209,8 +210,8 @@ def read_smooth_batch(
         np.zeros(n_signals, dtype=np.bool_),
         np.zeros(n_signals, dtype=np.int64),
         refined.n_stages.copy(),
-        refined.n_steps,
-        refined.is_lost(np.arange(n_signals)),
+        refined.run.total_steps,
+        refined.run.is_lost,
         {
             READ_OUT: refined.n_multiply_adds.copy(),
             GRAM: np.full(n_signals, network.gram.n_multiply_adds),
@@ -219,7 +220,7 @@ def read_smooth_batch(
     )
 
 
-def run_until_certified(refined: RefinedCodes, best: BestCodes, *, tol: float) -> None:
+def run_until_certified(refined: RefinedCodes[Any], best: BestCodes, *, tol: float) -> None:
     """Run the networks of a batch until certificates confirm `tol`, or to their ends; keep the best.
 
     Parameters

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
 
-from snn import OperationCounts
+from snn import Exact, OperationCounts
 from snn.base import checks
 from snn.base.html import Described, number
 from solvers.gram.gram import gram_of
@@ -214,6 +214,7 @@ class SparseCodingStream(Described):
         refined = RefinedCodes(
             problem,
             network,
+            how=Exact(),
             tol=tol,
             max_duration=max_duration,
             refine=True,
