@@ -124,7 +124,7 @@ rng = np.random.default_rng(0)
 signals = rng.uniform(size=(23, 16))
 for steps in (dictlearn.UsageSteps(), dictlearn.PaperSteps()):
     for time_step in (None, 1 / 32):
-        for readout in ("counts", "currents"):
+        for readout in ("rate", "current"):
             for batch_size in (1, 5):
                 settings = dictlearn.LearningSettings(
                     penalty=0.1, duration=4.0, steps=steps, readout=readout, time_step=time_step,
