@@ -13,7 +13,6 @@ if getattr(solvers, "__distribution__", None) != "sparsespike":
     )
 
 from dictlearn.baselines import LearningCurve, learn_by_gradient_descent, learn_with_scikit_learn
-from dictlearn.displays import AtomsDisplay, LearningDisplay
 from dictlearn.evaluation import AtomMatch, DictionaryScore, match_atoms, mean_objective
 from dictlearn.images.channels import join_channels, split_channels
 from dictlearn.images.coded import CodedImage
@@ -22,7 +21,6 @@ from dictlearn.images.denoising import DenoisingResult, denoise
 from dictlearn.images.kernel_learner import KernelLearner, KernelSettings
 from dictlearn.images.patches import extract_patches, random_patches, reconstruct_from_patches
 from dictlearn.images.pixels import as_pixels
-from dictlearn.images.plotting import plot_atoms
 from dictlearn.images.prepared import PreparedImage, prepare_image
 from dictlearn.images.preprocessing import normalise, remove_mean, whiten
 from dictlearn.precompile import warm_up
@@ -33,7 +31,6 @@ from dictlearn.two_phase.learner import TwoPhaseLearner
 from dictlearn.two_phase.learning import continue_learning, learn_dictionary, new_learner
 from dictlearn.two_phase.network import TwoPhaseNetwork
 from dictlearn.two_phase.phases import Phase, RunawayFeedbackError
-from dictlearn.two_phase.plotting import plot_gradient_check
 from dictlearn.two_phase.quantised import rounded_network
 from dictlearn.two_phase.settings import LearningSettings
 from dictlearn.two_phase.start import random_dictionary, random_network
@@ -48,7 +45,6 @@ __version__ = solvers.__version__
 
 __all__ = [
     "AtomMatch",
-    "AtomsDisplay",
     "CodedImage",
     "ConvolutionalDictionaryLearning",
     "DenoisingResult",
@@ -57,7 +53,6 @@ __all__ = [
     "KernelLearner",
     "KernelSettings",
     "LearningCurve",
-    "LearningDisplay",
     "LearningSettings",
     "PaperSteps",
     "Phase",
@@ -81,8 +76,6 @@ __all__ = [
     "new_learner",
     "normalise",
     "overcomplete_dct",
-    "plot_atoms",
-    "plot_gradient_check",
     "prepare_image",
     "random_dictionary",
     "random_network",

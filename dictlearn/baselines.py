@@ -16,11 +16,12 @@ from numpy.typing import ArrayLike
 from tqdm import tqdm
 
 from dictlearn.atoms import checked_atoms, unit_norm
-from dictlearn.order import batches_in_order, seed_of_order
+from dictlearn.resumable import batches_in_order, seed_of_order
 from dictlearn.signals import checked_signals
 from snn.base import checks
 from snn.base.caller_warnings import without_warnings
-from snn.base.html import Described, number, value_range
+from snn.base.drawn import Drawn
+from snn.base.html import number, value_range
 from solvers import LassoProblem, solve_spiking
 from solvers.problem.conditioning import IllPosedWarning
 
@@ -31,7 +32,7 @@ MAX_SWEEPS = 100_000
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
-class LearningCurve(Described):
+class LearningCurve(Drawn):
     """The dictionary at several marks while it is learned.
 
     Attributes
@@ -45,9 +46,9 @@ class LearningCurve(Described):
     seconds : ndarray, shape (n_marks,)
         Seconds spent learning until then; compilation is not counted.
 
-    See Also
-    --------
-    LearningDisplay.from_curve : The held-out objective at the marks.
+    Notes
+    -----
+    ``curve.plot(signals=held_out, penalty=penalty)`` draws the mean objective on held-out signals.
     """
 
     method: str

@@ -30,12 +30,11 @@ from dictlearn import (
 )
 from examples._common import BLUE, GREEN, GREY, ORANGE, PURPLE, RED, figure, parser, save, table
 from examples._data import held_out, patch_signals, photographs
+from examples.lava_lca import LCA1Layer, LCA2Layer
 from snn.digital import DigitalFormat, FixedPoint
 from solvers import (
     DigitalSweep,
     LassoProblem,
-    LCA1Layer,
-    LCA2Layer,
     solve_active_set,
     solve_digital,
     sweep_digital,

@@ -21,10 +21,10 @@ from scipy.ndimage import gaussian_filter
 from sklearn.decomposition import MiniBatchDictionaryLearning
 from sklearn.exceptions import ConvergenceWarning
 
-from dictlearn import plot_atoms, random_patches
-from examples._common import BLUE, ORANGE, PURPLE, figure, parser, save, signal_to_noise, table
+from dictlearn import random_patches
+from dictlearn.pictures import plot_atoms
+from examples._common import BLUE, ORANGE, PURPLE, figure, parser, progress_line, save, signal_to_noise, table
 from examples._data import PHOTOGRAPHS, grey_photograph
-from snn.drawing import progress_line
 from solvers import (
     ConvolutionalDictionary,
     LassoProblem,

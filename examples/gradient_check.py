@@ -20,8 +20,8 @@ from dictlearn import (
     learn_dictionary,
     random_network,
 )
+from dictlearn.pictures import plot_gradient_check
 from dictlearn.two_phase.gradient_check import LAYERS, GradientCheck, check_gradients
-from dictlearn.two_phase.plotting import plot_gradient_check
 from examples._common import figure, parser, save, table
 from examples._data import grey_photograph, held_out, patch_signals
 

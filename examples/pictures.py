@@ -15,9 +15,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from dictlearn import (
-    AtomsDisplay,
     ConvolutionalDictionaryLearning,
-    LearningDisplay,
     LearningSettings,
     TwoPhaseLearner,
     check_gradients,
@@ -31,6 +29,7 @@ from dictlearn import (
     remove_mean,
     split_channels,
 )
+from dictlearn.pictures import plot_atoms
 from examples._common import parser, photograph, save
 from examples.three_neurons import three_neuron_network
 from snn import energy_estimate, explain, simulate, simulate_analog
@@ -102,7 +101,7 @@ def images() -> Panels:
         "DenoisingResult.plot()": lambda ax: clean.plot(ax=ax),
         "CodedImage.plot()": lambda ax: coded.plot(ax=ax),
         "PreparedImage.plot()": lambda ax: coded.prepared.plot(ax=ax),
-        "AtomsDisplay.from_estimator()": lambda ax: AtomsDisplay.from_estimator(learning, ax=ax),
+        "plot_atoms(estimator.components_)": lambda ax: plot_atoms(learning.components_, ax=ax),
     }
 
 
@@ -126,9 +125,7 @@ def learning() -> Panels:
     )
     held_out = signals[-200:]
     return {
-        "LearningDisplay.from_curve()": lambda ax: LearningDisplay.from_curve(
-            curve, held_out, penalty=PENALTY, ax=ax
-        ),
+        "LearningCurve.plot()": lambda ax: curve.plot(signals=held_out, penalty=PENALTY, ax=ax),
         "TwoPhaseLearner.plot()": lambda ax: learner.plot(ax=ax),
         "Phase.plot()": lambda ax: phase.plot(ax=ax),
         "GradientCheck.plot()": lambda ax: check.plot(ax=ax),

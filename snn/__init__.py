@@ -1,7 +1,5 @@
 """Spiking neural networks, simulated exactly: neurons, weights, spikes, time."""
 
-from importlib import import_module
-
 from snn.analog import AnalogResult, simulate_analog
 from snn.network import SpikingNetwork
 from snn.precompile import warm_up
@@ -60,10 +58,3 @@ __all__ = [
     "simulate_clocked",
     "warm_up",
 ]
-
-
-def __getattr__(name: str) -> object:
-    # Plots need Matplotlib, which takes longer to import than all else together.
-    if name != "plotting":
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return import_module("snn.plotting")

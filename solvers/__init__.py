@@ -12,9 +12,7 @@ if getattr(snn, "__distribution__", None) != "sparsespike":
     )
 
 from solvers.certificate.optimality import duality_gap, kkt_violation, objective, penalty_max
-from solvers.displays import CodePathDisplay
 from solvers.exchange import problem_to_nir
-from solvers.lca import LCA1Layer, LCA2Layer
 from solvers.methods.active_set import ActiveSetResult, solve_active_set
 from solvers.methods.analog import solve_analog
 from solvers.methods.digital import DigitalCodingResult, solve_digital
@@ -22,7 +20,6 @@ from solvers.methods.fista import solve_fista
 from solvers.methods.method import METHODS, Method, Takes, solve
 from solvers.methods.reference import solve_coordinate_descent, solve_lars
 from solvers.methods.spiking import SpikingCodingResult, solve_spiking
-from solvers.plotting import plot_comparison
 from solvers.precompile import warm_up
 from solvers.problem.conditioning import IllPosedWarning
 from solvers.problem.convolution import ConvolutionalDictionary
@@ -52,15 +49,12 @@ __all__ = [
     "METHODS",
     "ActiveSetResult",
     "CodeHistory",
-    "CodePathDisplay",
     "Comparison",
     "ConvolutionalDictionary",
     "DigitalCodingResult",
     "DigitalSweep",
     "ElasticNet",
     "IllPosedWarning",
-    "LCA1Layer",
-    "LCA2Layer",
     "LassoProblem",
     "Method",
     "OperationLedger",
@@ -85,7 +79,6 @@ __all__ = [
     "objective",
     "path",
     "penalty_max",
-    "plot_comparison",
     "problem_to_nir",
     "solve",
     "solve_active_set",

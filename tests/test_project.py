@@ -19,10 +19,7 @@ from tests.release.public_api import MODULES, exported, module_of
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 PACKAGES = ("snn", "solvers", "dictlearn")
-# Plots are described by their pictures.
-PUBLIC = [
-    (module, name) for module in MODULES if module != "snn.plotting" for name in exported(module_of(module))
-]
+PUBLIC = [(module, name) for module in MODULES for name in exported(module_of(module))]
 
 
 @pytest.mark.parametrize("package", PACKAGES)

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dictlearn.archives import digest
+from dictlearn.resumable import digest
 from dictlearn.signals import checked_signals
 from dictlearn.two_phase.phases import Phase, RunawayFeedbackError
 from solvers.workers.blas import one_blas_thread

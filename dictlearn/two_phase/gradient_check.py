@@ -11,7 +11,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -21,12 +21,10 @@ from dictlearn.two_phase.arguments import Task, checked_phases
 from dictlearn.two_phase.network import TwoPhaseNetwork
 from dictlearn.two_phase.phases import Phase
 from snn.base import checks
-from snn.base.html import Described, number, value_range
+from snn.base.drawn import Drawn
+from snn.base.html import number, value_range
 from solvers import LassoProblem, solve_spiking
 from solvers.problem.conditioning import zeros_expected
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 LAYERS = ("feedforward", "feedback", "lateral")
 DURATIONS = (2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0)
@@ -43,7 +41,7 @@ SETTLING_RATIO = 4.0
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
-class GradientCheck(Described):
+class GradientCheck(Drawn):
     """How well the updates of a two-phase network follow the gradients.
 
     The arrays' axes are the read-outs, the layers (`LAYERS`: F, B and H), the durations, and the signals.
@@ -83,12 +81,6 @@ class GradientCheck(Described):
 
     def __post_init__(self) -> None:
         checks.freeze_arrays(self)
-
-    def plot(self, ax: Axes | None = None, *, layer: str = "feedback", measure: str = "error") -> Axes:
-        """Draw one measure of one layer: `dictlearn.two_phase.plotting.gradient_panel`."""
-        from dictlearn.two_phase.plotting import gradient_panel
-
-        return gradient_panel(self, layer=layer, measure=measure, ax=ax)
 
     def _facts(self) -> dict[str, str]:
         longest = f"{self.durations[-1]:g}"

@@ -7,21 +7,19 @@ from collections.abc import Sequence
 from concurrent.futures import CancelledError, Executor
 from dataclasses import dataclass
 from threading import Event
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from dictlearn.two_phase._kernels import updates
 from dictlearn.two_phase.synapses import Synapses, firing_thresholds
 from snn.base import checks
-from snn.base.html import Described, number, value_range
+from snn.base.drawn import Drawn
+from snn.base.html import number, value_range
 from snn.run.clocked import ClockDrivenRun
 from snn.run.exact import EventDrivenRun
 from snn.state import NetworkState
 from snn.weights import SegmentedWeights
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 # A signal may have this many times the spikes of the inputs without feedback and of the coding neuron that
 # they excite most, in each phase; the least is for short phases.
@@ -48,7 +46,7 @@ class RunawayFeedbackError(RuntimeError):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
-class Phase(Described):
+class Phase(Drawn):
     """What neurons can observe of themselves over one phase; one row for each signal.
 
     Attributes
@@ -77,12 +75,6 @@ class Phase(Described):
 
     def __post_init__(self) -> None:
         checks.freeze_arrays(self)
-
-    def plot(self, ax: Axes | None = None, *, signal: int = 0) -> Axes:
-        """Draw the rates of the coding neurons: `dictlearn.two_phase.plotting.coding_rates`."""
-        from dictlearn.two_phase.plotting import coding_rates
-
-        return coding_rates(self, signal=signal, ax=ax)
 
     def _facts(self) -> dict[str, str]:
         return {

@@ -14,6 +14,7 @@ from dictlearn.two_phase.arguments import checked_phases
 from dictlearn.two_phase.quantised import checked_format
 from dictlearn.two_phase.steps import KINDS, PaperSteps, Steps, UsageSteps
 from snn.base import checks
+from snn.base.archive import as_object, json_object
 from snn.digital import FixedPoint
 
 
@@ -132,19 +133,13 @@ class LearningSettings:
     @classmethod
     def from_text(cls, text: str) -> LearningSettings:
         """Return the settings that `as_text` wrote."""
-        values = _object("settings", json.loads(text))
-        steps = _object("steps", values.pop("steps"))
+        values = json_object("settings", text)
+        steps = as_object("steps", values.pop("steps"))
         kind = KINDS[steps.pop("kind")]
         weights = values.pop("weight_format")
         if weights is not None:
-            weights = FixedPoint(**_object("weight_format", weights))
+            weights = FixedPoint(**as_object("weight_format", weights))
         return cls(**values, steps=kind(**steps), weight_format=weights)
-
-
-def _object(name: str, value: object) -> dict[str, Any]:
-    if not isinstance(value, dict):
-        raise ValueError(f"{name} must be an object of JSON; got {type(value).__name__}")
-    return value
 
 
 def _checked_penalty(penalty: Any) -> float | tuple[float, ...]:

@@ -246,7 +246,7 @@ def instance_of(name: str, value: Any, kind: type, *, hint: str = "") -> Any:
 
 
 def a_or_an(noun: str) -> str:
-    """Return a noun of code with its article: "an Axes", "a UsageSteps", "an LCARun", "an ndarray"."""
+    """Return a noun of code with its article: "an Axes", "a UsageSteps", "an L1", "an ndarray"."""
     is_spelled = noun[:1] in "FHLMNRSX" and noun[1:2].isupper()
     is_vowel = noun[:1] in "AEIOaeio"
     return f"an {noun}" if is_spelled or is_vowel or noun == "ndarray" else f"a {noun}"

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from snn.base import checks
-from snn.base.html import Described, number
+from snn.base.drawn import Drawn
+from snn.base.html import number
 from snn.digital.network import DigitalNetwork
 from snn.digital.run import DigitalRun
 from snn.digital.state import DigitalState
@@ -17,16 +16,13 @@ from snn.record.operations import OperationCounts
 from snn.record.result import SpikeTrain, run_facts
 from snn.record.windows import smooth_rate_of_moments
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
 # Sums of messages stay below 2^62.
 LARGEST_SUM_OF_MESSAGES = 2**62
 MOST_STEPS = 2**40
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
-class DigitalResult(Described):
+class DigitalResult(Drawn):
     """Result of `simulate_digital`.
 
     Attributes
@@ -72,12 +68,6 @@ class DigitalResult(Described):
 
     def __post_init__(self) -> None:
         checks.freeze_arrays(self)
-
-    def plot(self, ax: Axes | None = None, *, neurons: Sequence[int] | None = None) -> Axes:
-        """Draw the messages if they were recorded, and else the rates: `snn.plotting.run`."""
-        from snn import plotting  # with Matplotlib
-
-        return plotting.run(self, neurons=neurons, ax=ax)
 
     def _facts(self) -> dict[str, str]:
         below, above = self.potential_saturations.sum(axis=0).tolist()

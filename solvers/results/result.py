@@ -6,18 +6,16 @@ from copy import copy
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import cached_property, lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from scipy import sparse
 
 from snn.base import checks
-from snn.base.html import Described, counted, number, value_range
+from snn.base.drawn import Drawn
+from snn.base.html import counted, number, value_range
 from solvers._kernels.batch import CompressedRows, nonzero_entries
 from solvers.results.operations import SIGNS, OperationLedger, Work, ledger_of
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 # The largest of the 32-bit indices of sparse matrices.
 LARGEST_INDEX = np.iinfo(np.int32).max
@@ -33,7 +31,7 @@ class Status(IntEnum):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
-class SparseCodingResult(Described):
+class SparseCodingResult(Drawn):
     """Codes with their certificates, the figures of `solvers.certificate.optimality`, whatever the solver.
 
     Attributes
@@ -108,12 +106,6 @@ class SparseCodingResult(Described):
     def support_size(self) -> np.ndarray:
         """Number of non-zero entries of each code, shape (n_signals,)."""
         return np.diff(self.sparse_codes.indptr)
-
-    def plot(self, ax: Axes | None = None, *, signal: int = 0) -> Axes:
-        """Draw the code of one signal, with its certificate: `solvers.plotting.code`."""
-        from solvers import plotting  # here: results come before their plots
-
-        return plotting.code(self, signal=signal, ax=ax)
 
     def _facts(self) -> dict[str, str]:
         n_signals, n_atoms = self.sparse_codes.shape

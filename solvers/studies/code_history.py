@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from snn import SpikeTrain, simulate
 from snn.base import checks
+from snn.base.drawn import Drawn
 from snn.base.html import Described, counted, number
 from snn.record.rates import smooth_rate, spike_rate
 from solvers.certificate.optimality import measure
@@ -22,11 +23,6 @@ from solvers.results.best_codes import BestCodes
 from solvers.spiking.batches import run_until_certified
 from solvers.spiking.network import LassoNetwork, signed
 from solvers.spiking.stages import RefinedCodes
-
-if TYPE_CHECKING:
-    from matplotlib.animation import FuncAnimation
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 READOUTS = {"smooth": smooth_rate, "rate": spike_rate}
 
@@ -82,7 +78,7 @@ class Stage(Described):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
-class CodeHistory(Described):
+class CodeHistory(Drawn):
     """The code of one signal while its network runs, with its certificate at each time.
 
     Attributes
@@ -159,64 +155,6 @@ class CodeHistory(Described):
     def optimum(self) -> np.ndarray:
         """The optimal code, by `solve_active_set`, shape (n_atoms,)."""
         return checks.read_only(solve_active_set(self.problem, start=self.codes[-1:]).codes[0])
-
-    def plot(self, ax: Axes | None = None) -> Axes:
-        """Draw the certified gap against time, and where stages begin.
-
-        Parameters
-        ----------
-        ax : Axes, optional
-            Where to draw; by default the current axes.
-        """
-        from solvers import plotting  # it needs this module
-
-        return plotting.gap_history(self, ax=ax)
-
-    def picture(self, **options: Any) -> Figure:
-        """Draw spikes, code, signal and gap at the end of the run: the last picture of `animate`.
-
-        Parameters
-        ----------
-        **options
-            As of `animate`, but for the `interval`.
-        """
-        from solvers.animation import HistoryPicture  # Matplotlib, which most callers never need
-
-        picture = HistoryPicture(self, **options)
-        picture.draw(len(self.times) - 1)
-        return picture.figure
-
-    def animate(self, *, interval: float = 80.0, **options: Any) -> FuncAnimation:
-        """Return an animation: spikes, the code as it nears the optimum, the signal coded so far, the gap.
-
-        Save it by ``.save("network.gif")``, or show it in a notebook by
-        ``IPython.display.HTML(animation.to_jshtml())``.
-
-        Parameters
-        ----------
-        interval : float, default 80
-            Milliseconds from picture to picture, one for each of `times`.
-        image_shape : (int, int), optional
-            (height, width) of signals that are images: signal and atoms are drawn as such.
-        n_atoms : int, default 12
-            At most so many atoms are shown, those with the largest entries first.
-        title : str, optional
-            Above all panels.
-        figure : Figure, optional
-            Where to draw; by default a new one of pyplot.
-
-        Returns
-        -------
-        matplotlib.animation.FuncAnimation
-
-        Raises
-        ------
-        TypeError, ValueError
-            If an argument is of the wrong kind or value, or signals do not have that shape.
-        """
-        from solvers.animation import animation_of
-
-        return animation_of(self, interval=interval, **options)
 
 
 def code_history(

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 from snn.base import checks
 from snn.base.caller_warnings import each_warning_once, without_warnings
+from snn.base.drawn import Drawn
 from snn.base.html import Described, grid
 from solvers.methods.registry import METHODS
 from solvers.problem.conditioning import IllPosedWarning, warn_if_ill_posed
 from solvers.problem.lasso import LassoProblem
 from solvers.results.operations import BOUNDS, CERTIFICATE, DRIVE, SIGNS
 from solvers.results.result import SparseCodingResult, Status
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 Solver: TypeAlias = Callable[..., SparseCodingResult]
 
@@ -38,7 +36,7 @@ BOUNDED = "multiply_adds"
 """The field that may be a bound, which the record has under "bound"."""
 
 
-class Comparison(list[dict[str, Any]], Described):
+class Comparison(list[dict[str, Any]], Drawn):
     """The records of `compare`, a dict each; ``print`` shows them as a table, and so does a notebook.
 
     Parameters
@@ -48,14 +46,8 @@ class Comparison(list[dict[str, Any]], Described):
 
     See Also
     --------
-    comparison_table, plot_comparison : The same of any records.
+    comparison_table : The same table of any records.
     """
-
-    def plot(self, ax: Axes | None = None) -> Axes:
-        """Draw seconds against the largest gap of each method: `plot_comparison`."""
-        from solvers import plotting  # here: results come before their plots
-
-        return plotting.plot_comparison(self, ax=ax)
 
     def _facts(self) -> dict[str, str]:
         return {_cell(record, "method"): _cell(record, "largest_relative_gap") for record in self}

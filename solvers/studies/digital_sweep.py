@@ -5,22 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from snn.base import checks
 from snn.base.caller_warnings import without_warnings
-from snn.base.html import Described, number, value_range
+from snn.base.drawn import Drawn
+from snn.base.html import number, value_range
 from snn.digital import DigitalFormat
 from snn.run.clocked import checked_step
 from solvers.methods.active_set import solve_active_set
 from solvers.methods.digital import READOUTS, DigitalCodingResult, solve_digital
 from solvers.problem.lasso import LassoProblem
 from solvers.results.result import SparseCodingResult
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 AXES = {
     "weight_bits": "bits of a weight",
@@ -49,7 +47,7 @@ NO_TOL = 1e-14
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
-class DigitalSweep(Described):
+class DigitalSweep(Drawn):
     """Digital formats on one problem: a point for each combination of values, a column for each signal.
 
     Attributes
@@ -168,20 +166,6 @@ class DigitalSweep(Described):
             n_good = np.cumprod(medians[order] <= within).sum()
             found.append((rest, values[order[n_good - 1]].item() if n_good else None))
         return found
-
-    def plot(
-        self,
-        ax: Axes | None = None,
-        *,
-        axis: str | None = None,
-        figure: str = "relative_gap",
-        within: float | None = 0.01,
-        **line_kwargs: Any,
-    ) -> Axes:
-        """Draw the median over the signals along one axis: `solvers.plotting.sweep`."""
-        from solvers import plotting  # here: results come before their plots
-
-        return plotting.sweep(self, axis=axis, figure=figure, within=within, ax=ax, **line_kwargs)
 
     def _facts(self) -> dict[str, str]:
         varied = {name: ", ".join(f"{value:g}" for value in values) for name, values in self.axes.items()}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -13,7 +12,8 @@ from tqdm import tqdm
 
 from snn.base import checks
 from snn.base.caller_warnings import warn_caller, without_warnings
-from snn.base.html import Described, counted, number, value_range
+from snn.base.drawn import Drawn
+from snn.base.html import counted, number, value_range
 from solvers.methods.method import Method
 from solvers.methods.registry import named_method
 from solvers.problem.conditioning import warn_if_ill_posed
@@ -21,12 +21,9 @@ from solvers.problem.lasso import LassoProblem
 from solvers.results.operations import DRIVE, OperationLedger, added
 from solvers.results.result import SparseCodingResult, Status
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
-class PathResult(Described):
+class PathResult(Drawn):
     """Codes at each multiple of a penalty, with their certificates.
 
     Attributes
@@ -76,12 +73,6 @@ class PathResult(Described):
     def support_size(self) -> np.ndarray:
         """Number of non-zero entries of each code, shape (n_multiples, n_signals)."""
         return np.stack([np.diff(codes.indptr) for codes in self.sparse_codes])
-
-    def plot(self, ax: Axes | None = None, *, signal: int = 0) -> Axes:
-        """Draw the code of one signal against the penalty: `CodePathDisplay`."""
-        from solvers import plotting  # here: results come before their plots
-
-        return plotting.code_path(self, signal=signal, ax=ax)
 
     def _facts(self) -> dict[str, str]:
         n_converged = int(np.count_nonzero(self.status == Status.CONVERGED))

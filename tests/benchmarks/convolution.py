@@ -19,7 +19,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from dictlearn import random_patches
-from examples._common import BLUE, GREEN, GREY, ORANGE, figure
+from examples._common import BLUE, GREEN, GREY, ORANGE, figure, progress_line
 from examples._data import PHOTOGRAPHS, grey_photograph
 from examples.convolutional_coding import (
     CODED,
@@ -30,7 +30,6 @@ from examples.convolutional_coding import (
     fresh,
     learned_kernels,
 )
-from snn.drawing import progress_line
 from snn.run.exact import EventDrivenRun
 from solvers import (
     ConvolutionalDictionary,

@@ -28,6 +28,7 @@ from dictlearn import LearningSettings, new_learner  # noqa: E402
 from dictlearn.distributed.data import NpyFile, Rows  # noqa: E402
 from dictlearn.distributed.learning import _run  # noqa: E402
 from dictlearn.distributed.parts import run_part  # noqa: E402
+from examples._results import write_results  # noqa: E402
 from solvers import LassoProblem, penalty_max, solve_spiking  # noqa: E402
 from solvers.gram.gram import gram_of  # noqa: E402
 from solvers.spiking.batches import polish_batch  # noqa: E402
@@ -262,7 +263,7 @@ def main():
             data = measured(client, folder, quick=options.quick)
     print(tables(data))
     if not options.quick:
-        FIGURES.write_text(json.dumps(data, indent=1) + "\n")
+        write_results(FIGURES, data)
         text = PAGE.read_text()
         begin, end = (text.index(f"<!-- {mark} -->") for mark in ("tables", "end of tables"))
         PAGE.write_text(f"{text[:begin]}<!-- tables -->\n\n{tables(data)}\n\n{text[end:]}")

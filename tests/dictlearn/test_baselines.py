@@ -8,7 +8,7 @@ import pytest
 from dictlearn import LearningSettings, TwoPhaseLearner, learn_dictionary, random_dictionary
 from dictlearn.baselines import learn_by_gradient_descent, learn_with_scikit_learn
 from dictlearn.evaluation import match_atoms, mean_objective
-from dictlearn.order import batches_in_order, seed_of_order
+from dictlearn.resumable import batches_in_order, seed_of_order
 from solvers import LassoProblem
 from tests.reference.problems import optimal_codes
 

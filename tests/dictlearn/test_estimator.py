@@ -28,7 +28,7 @@ from dictlearn import (
     split_channels,
 )
 from dictlearn.estimator import SpikingDictionaryLearning
-from dictlearn.order import seed_of_order
+from dictlearn.resumable import seed_of_order
 from snn.digital import FixedPoint
 from solvers import IllPosedWarning, LassoProblem, solve_active_set, solve_spiking
 

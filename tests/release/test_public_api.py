@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import dictlearn
-import dictlearn.archives
+import dictlearn.resumable
 import snn
 import solvers
 from tests.release.public_api import COMMAND, LIST, difference, public_api
@@ -44,7 +44,7 @@ CHANGES = {
         property(lambda self: 0),
         "+solvers.LassoProblem.n_zeros",
     ),
-    "an export": (dictlearn, "__all__", [*dictlearn.__all__, "archives"], "+dictlearn.archives: module"),
+    "an export": (dictlearn, "__all__", [*dictlearn.__all__, "resumable"], "+dictlearn.resumable: module"),
 }
 
 

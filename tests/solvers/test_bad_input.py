@@ -10,6 +10,7 @@ from scipy import sparse
 
 from solvers import (
     METHODS,
+    Comparison,
     LassoProblem,
     PreparedLasso,
     SparseCodingStream,
@@ -22,7 +23,6 @@ from solvers import (
     lasso_network,
     objective,
     penalty_max,
-    plot_comparison,
     solve_active_set,
     solve_analog,
     solve_coordinate_descent,
@@ -489,8 +489,7 @@ CASES = [
         ValueError,
         "records must have the key 'n_signals'; got ['method']",
     ),
-    (lambda: plot_comparison([]), ValueError, "records must not be empty"),
-    (lambda: plot_comparison([RECORD], ax="here"), TypeError, "ax must be an Axes; got str"),
+    (lambda: Comparison([RECORD]).plot(ax="here"), TypeError, "ax must be an Axes; got str"),
 ]
 
 # What every solver takes.

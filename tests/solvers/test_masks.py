@@ -18,8 +18,6 @@ from solvers import (
     ConvolutionalDictionary,
     ElasticNet,
     LassoProblem,
-    LCA1Layer,
-    LCA2Layer,
     PreparedLasso,
     SparseCodingStream,
     compare,
@@ -490,9 +488,6 @@ def test_what_has_one_network_takes_one_mask():
     shared = LassoProblem(np.eye(4), np.ones((2, 4)), 0.25, mask=mask)
     codes = solve_digital(shared, tol=0.05).codes
     np.testing.assert_allclose(codes, 0.75 * np.stack([mask, mask]), rtol=0, atol=0.1)
-    for export in (LCA1Layer.of, LCA2Layer.of):
-        with pytest.raises(ValueError, match=r"where all signals share them, pass problem\.ordinary"):
-            export(shared)
 
 
 @SIGNS

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 from sklearn.exceptions import ConvergenceWarning
 
+from examples.lava_lca import LCA1Layer
 from solvers import (
     L1,
     METHODS,
     ConvolutionalDictionary,
     ElasticNet,
     LassoProblem,
-    LCA1Layer,
     SparseCodingStream,
     compare,
     held_out_score,
@@ -99,7 +99,7 @@ def test_names_are_those_of_the_methods():
 def test_result_says_which_method_and_what_it_counts(method):
     problem = random_problem(share=0.3)
     result = solve(problem, method, tol=0.05)
-    assert result == method(problem, tol=0.05) or result.method == method.name
+    assert result.method == method.name
     assert result.steps == method.steps
     assert result.operations is not None
     assert {"drive", "certificate"} <= set(result.operations)

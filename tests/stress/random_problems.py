@@ -45,6 +45,7 @@ from sklearn.exceptions import ConvergenceWarning
 from tqdm import tqdm
 
 import solvers
+from examples._results import write_results
 from snn.digital import DigitalFormat, FixedPoint
 from solvers import (
     IllPosedWarning,
@@ -473,9 +474,7 @@ class Summary:
             "failures": self.failures,
             "picture": {"decades of tol": [-16.0, 0.25], "decades of gap": [-20.0, 0.25], **picture},
         }
-        part = file.with_suffix(".part")
-        part.write_text(json.dumps(text, indent=1) + "\n", encoding="utf-8")
-        part.replace(file)
+        write_results(file, text)
 
     def __str__(self) -> str:
         total: Counter = sum(self.methods.values(), Counter())

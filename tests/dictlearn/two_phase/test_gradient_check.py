@@ -9,8 +9,8 @@ import pytest
 from matplotlib.figure import Figure
 
 from dictlearn import TwoPhaseNetwork, learn_dictionary, random_dictionary
+from dictlearn.pictures import plot_gradient_check
 from dictlearn.two_phase.gradient_check import LAYERS, check_gradients, limiting_codes
-from dictlearn.two_phase.plotting import plot_gradient_check
 from dictlearn.two_phase.rules import READOUTS
 from solvers import LassoProblem, solve_spiking
 from tests.dictlearn.two_phase.networks import (

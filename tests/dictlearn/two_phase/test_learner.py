@@ -702,7 +702,7 @@ def test_a_damaged_checkpoint_is_refused_and_kept(signals, tmp_path, damage):
     damaged = path.read_bytes()
     with pytest.raises(
         ValueError,
-        match=r"path must name a saved (TwoPhaseLearner|checkpoint of learn_dictionary); got '.*learner\.npz' ",
+        match=r"path must name a saved (TwoPhaseLearner|checkpoint of a TwoPhaseLearner); got '.*learner\.npz' ",
     ):
         learn(signals, 200, checkpoint=path)
     assert path.read_bytes() == damaged
@@ -739,7 +739,7 @@ DEEP = "[" * 100_000 + "]" * 100_000
         ("feedback", np.ones((12, 9)), r"feedback has the wrong shape, \(12, 9\)"),
         ("lateral", np.zeros((8, 8)), "lateral must have a positive diagonal"),
         ("feedforward", np.full((8, 12), np.nan), "feedforward is not finite"),
-        ("identity", np.array("[]"), "identity is not an object of JSON but list"),
+        ("identity", np.array("[]"), "identity must be an object of JSON; got list"),
         ("identity", np.array("{"), "Expecting property name"),
         ("identity", np.array(DEEP), "recursion"),
         ("identity", np.array(1), "identity has the wrong kind of entries, int64"),
@@ -755,7 +755,7 @@ def test_an_archive_with_wrong_content_is_refused(signals, tmp_path, entry, valu
     with np.load(path) as entries:
         changed = {**entries, entry: value}
     np.savez(path, **changed)
-    sentence = rf"path must name a saved (TwoPhaseLearner|checkpoint of learn_dictionary); got '.*learner\.npz' \(.*{reason}"
+    sentence = rf"path must name a saved (TwoPhaseLearner|checkpoint of a TwoPhaseLearner); got '.*learner\.npz' \(.*{reason}"
     with pytest.raises(ValueError, match=sentence):
         learn(signals, 200, checkpoint=path)
     assert learner.n_samples == 100

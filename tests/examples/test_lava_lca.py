@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from scipy import sparse
 
+from examples.lava_lca import LCA1Layer, LCA2Layer
 from solvers import LassoProblem, solve_active_set
 from solvers.certificate.optimality import duality_gap
-from solvers.lca import LCA1Layer, LCA2Layer
 
 # -- what lava-optimization tests of its processes: 1000 steps, and how near codes must be ---------------
 
@@ -297,3 +297,10 @@ def test_unstable_networks_end_in_a_sentence():
         LCA1Layer([[200.0]], [100], 8, tau=0.1).run(1000)
     with pytest.raises(OverflowError, match="grew beyond the range of floats; the network is unstable"):
         LCA1Layer([[3.0]], [100], tau=0.1, arithmetic="float").run(1000)
+
+
+@pytest.mark.parametrize("kind", [LCA1Layer, LCA2Layer])
+def test_a_mask_is_refused(kind):
+    problem = LassoProblem(np.eye(4), np.ones((2, 4)), 0.25, mask=np.array([True, True, False, True]))
+    with pytest.raises(ValueError, match=r"where all signals share them, pass problem\.ordinary"):
+        kind.of(problem)

@@ -1,43 +1,41 @@
-"""Plots of results.  Each function draws into `ax` (default: the current axes) and returns it."""
+"""Pictures of codes, of what they took, and of studies; see `snn.pictures`.
+
+All of them are drawn by ``result.plot()``.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from matplotlib.axes import Axes
 
 from snn.base import checks
+from snn.base.drawn import plot
 from snn.base.html import counted
-from snn.drawing import TIME_LABEL, count_bars, current_axes, stems
-from solvers.displays import CodePathDisplay
-from solvers.lca import LCARun
+from snn.pictures import (
+    TIME_LABEL,
+    base_line,
+    count_bars,
+    current_axes,
+    named_lines,
+    stems,
+)
 from solvers.results.operations import OperationLedger
 from solvers.results.result import SparseCodingResult, Status
 from solvers.studies.code_history import CodeHistory
-from solvers.studies.compare import checked_records
+from solvers.studies.compare import Comparison, checked_records
 from solvers.studies.digital_sweep import AXES, FIGURES, DigitalSweep
 from solvers.studies.path import PathResult
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 GAP_LABEL = "certified gap / (½‖signal‖²)"
 # Gaps below this are rounding.
 LEAST_GAP = 1e-16
 
 
+@plot.register
 def code(result: SparseCodingResult, *, signal: int = 0, ax: Axes | None = None) -> Axes:
-    """Draw the code of one signal, an entry each, with its certified gap in the title.
-
-    Parameters
-    ----------
-    result : SparseCodingResult
-        From any solver.
-    signal : int, default 0
-        Which signal.
-    """
-    checks.instance_of("result", result, SparseCodingResult)
+    """Draw the code of one signal, a line for each entry, with its certified gap in the title."""
     n_signals, n_atoms = result.sparse_codes.shape
     signal = checks.index("signal", signal, n_signals)
     ax = current_axes(ax)
@@ -54,15 +52,9 @@ def code(result: SparseCodingResult, *, signal: int = 0, ax: Axes | None = None)
     return ax
 
 
+@plot.register
 def gap_history(history: CodeHistory, *, ax: Axes | None = None) -> Axes:
-    """Draw the certified gap of one signal while its network runs, and where stages begin.
-
-    Parameters
-    ----------
-    history : CodeHistory
-        From `code_history`.
-    """
-    checks.instance_of("history", history, CodeHistory)
+    """Draw the certified gap of one signal while its network runs, and where stages begin."""
     ax = current_axes(ax)
     ax.semilogy(history.times, np.maximum(history.relative_gap, LEAST_GAP), label="code so far")
     for stage in history.stages[1:]:
@@ -77,8 +69,16 @@ def gap_history(history: CodeHistory, *, ax: Axes | None = None) -> Axes:
     return ax
 
 
-def code_path(result: PathResult, *, signal: int = 0, ax: Axes | None = None) -> Axes:
-    """Draw the code of one signal against the penalty, as a `CodePathDisplay` does.
+@plot.register
+def code_path(
+    result: PathResult,
+    *,
+    signal: int = 0,
+    penalty: float | None = None,
+    ax: Axes | None = None,
+    **line_kwargs: Any,
+) -> Axes:
+    """Draw the code of one signal against the penalty: a line for each atom that is ever used.
 
     Parameters
     ----------
@@ -86,10 +86,40 @@ def code_path(result: PathResult, *, signal: int = 0, ax: Axes | None = None) ->
         From `path`.
     signal : int, default 0
         Which signal.
+    penalty : float, optional
+        The penalty of the problem.  The axis then shows penalties instead of multiples, and a line marks
+        this one.
+    **line_kwargs
+        Of `Axes.plot`.
     """
-    return CodePathDisplay.from_path(result, signal=signal, ax=current_axes(ax)).ax_
+    signal = checks.index("signal", signal, result.codes.shape[1])
+    if penalty is not None:
+        penalty = checks.positive_number("penalty", penalty)
+    ax = current_axes(ax)
+    name = "multiple of the penalty" if penalty is None else "penalty"
+    penalties, codes = result.multiples * (penalty or 1.0), result.codes[:, signal]
+    largest = np.abs(codes).max(axis=0)
+    used = np.flatnonzero(largest > 0.0)
+    used = used[np.argsort(-largest[used], kind="stable")]
+    named_lines(
+        ax,
+        penalties,
+        [codes[:, atom] for atom in used],
+        [f"atom {atom}" for atom in used],
+        others="other atoms",
+        **line_kwargs,
+    )
+    if penalty is not None and penalties.min() <= penalty <= penalties.max():
+        ax.axvline(penalty, color="0.4", linestyle=":", label=f"{name} = {penalty:.3g}")
+    base_line(ax)
+    ax.set(xscale="log", xlabel=name, ylabel="entry of the code", title=f"code of signal {signal}")
+    ax.invert_xaxis()
+    if len(used):
+        ax.legend(fontsize="small", loc="upper left", bbox_to_anchor=(1.0, 1.0))
+    return ax
 
 
+@plot.register
 def sweep(
     result: DigitalSweep,
     *,
@@ -114,7 +144,6 @@ def sweep(
     **line_kwargs
         Of `Axes.plot`: a color or a label, to draw several sweeps into one picture.
     """
-    checks.instance_of("result", result, DigitalSweep)
     axis = next(iter(result.axes)) if axis is None else checks.one_of("axis", axis, tuple(result.axes))
     figure = checks.one_of("figure", figure, tuple(FIGURES))
     ax = current_axes(ax)
@@ -144,19 +173,10 @@ def sweep(
     return ax
 
 
-def plot_comparison(records: Sequence[Mapping[str, object]], *, ax: Axes | None = None) -> Axes:
-    """Draw seconds against the largest relative gap of each record, and return the axes.
-
-    Gaps below 1e-16, which is rounding, are drawn there.
-
-    Parameters
-    ----------
-    records : sequence of dict
-        What `compare` returned.
-    ax : matplotlib.axes.Axes, optional
-        Where to draw; by default the current axes.
-    """
-    records = checked_records(records)
+@plot.register
+def comparison(records: Comparison, *, ax: Axes | None = None) -> Axes:
+    """Draw seconds against the largest relative gap of each method; gaps below 1e-16 are drawn there."""
+    checked_records(records)
     ax = current_axes(ax)
     for record in records:
         gap = max(float(record["largest_relative_gap"]), LEAST_GAP)
@@ -168,15 +188,9 @@ def plot_comparison(records: Sequence[Mapping[str, object]], *, ax: Axes | None 
     return ax
 
 
+@plot.register
 def ledger(operations: OperationLedger, *, ax: Axes | None = None) -> Axes:
-    """Draw the operations of each part of a solver, of all signals together.
-
-    Parameters
-    ----------
-    operations : OperationLedger
-        Of a result.
-    """
-    checks.instance_of("operations", operations, OperationLedger)
+    """Draw the operations of each part of a solver, of all signals together."""
     ax = current_axes(ax)
     totals = {part: counts.total() for part, counts in operations.items()}
     kinds = ("synaptic_operations", "multiply_adds")
@@ -188,24 +202,4 @@ def ledger(operations: OperationLedger, *, ax: Axes | None = None) -> Axes:
         },
     )
     ax.set(xlabel="number of operations", title=f"operations by what they were for ({operations.bound})")
-    return ax
-
-
-def messages(run: LCARun, *, ax: Axes | None = None) -> Axes:
-    """Draw the last messages of a network of Lava's kind: its code, in the unit of the input.
-
-    Parameters
-    ----------
-    run : LCARun
-        Of `LCA1Layer.run` or `LCA2Layer.run`.
-    """
-    checks.instance_of("run", run, LCARun)
-    ax = current_axes(ax)
-    atoms = np.flatnonzero(run.v1)
-    stems(ax, atoms, run.v1[atoms], len(run.v1))
-    ax.set(
-        xlabel="atom",
-        ylabel="message (unit of the input)",
-        title=f"{len(atoms):,} of {counted(len(run.v1), 'atom')}, {counted(run.n_messages, 'message')}",
-    )
     return ax

@@ -1,26 +1,20 @@
-"""A network finding its code, drawn: spikes, code, signal and gap."""
+"""A network finding its code, drawn: spikes, code, signal and gap; see `examples.animate_network`."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
 
 import matplotlib.pyplot as plt
 import numpy as np
-from matplotlib.animation import FuncAnimation
+from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
+from matplotlib.figure import Figure
+from matplotlib.gridspec import GridSpec
 from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
-from snn.base import checks
-from snn.drawing import TIME_LABEL
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-    from matplotlib.gridspec import GridSpec
-
-    from solvers.studies.code_history import CodeHistory
+from snn.pictures import TIME_LABEL
+from solvers import CodeHistory
 
 # Okabe and Ito's blue and orange, which colour-blind readers can distinguish.
 POSITIVE, NEGATIVE = "#0072B2", "#D55E00"
@@ -47,11 +41,6 @@ class HistoryPicture:
         Above all panels.
     figure : Figure, optional
         Where to draw; by default a new one of pyplot.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is of the wrong kind or value.
     """
 
     def __init__(
@@ -64,15 +53,10 @@ class HistoryPicture:
         figure: Figure | None = None,
     ) -> None:
         n_features = history.problem.n_features
-        if image_shape is not None:
-            image_shape = checks.integer_pair("image_shape", image_shape)
-            if image_shape[0] * image_shape[1] != n_features:
-                raise ValueError(
-                    f"image_shape must be that of a signal of {n_features} features; got {image_shape}"
-                )
-        n_atoms = checks.positive_integer("n_atoms", n_atoms)
-        if title is not None:
-            checks.instance_of("title", title, str)
+        if image_shape is not None and image_shape[0] * image_shape[1] != n_features:
+            raise ValueError(
+                f"image_shape must be that of a signal of {n_features} features; got {image_shape}"
+            )
         self._history = history
         self._shape = image_shape
         self._reconstructions = history.problem.reconstruct(history.codes)
@@ -220,26 +204,3 @@ class HistoryPicture:
         self._gap.set_data(history.times[: k + 1], gaps[: k + 1])
         self._gap_now.set_data([time], [gaps[k]])
         self._gap_text.set_text(f"{gaps[k]:.0e}")
-
-
-def animation_of(history: CodeHistory, *, interval: float = 80.0, **options: Any) -> FuncAnimation:
-    """Return the animation of a history: see `CodeHistory.animate`.
-
-    Parameters
-    ----------
-    history : CodeHistory
-        What to draw.
-    interval : float, default 80
-        Milliseconds from picture to picture.
-    **options
-        Of `HistoryPicture`.
-    """
-    interval = checks.positive_number("interval", interval)
-    picture = HistoryPicture(history, **options)
-
-    def draw(k: int) -> None:
-        picture.draw(k)
-
-    return FuncAnimation(
-        picture.figure, draw, frames=len(history.times), interval=interval, repeat_delay=2000
-    )

@@ -9,18 +9,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from snn.base import checks
-from snn.base.html import Described, number, value_range
 from snn.digital import FixedPoint
-from solvers.problem.lasso import LassoProblem
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+from solvers import LassoProblem
 
 MESSAGE_BITS = 24
 WEIGHT_BITS = 8
@@ -35,8 +31,8 @@ LARGEST_POTENTIAL = 2**36
 LARGEST_FLOAT_EXPONENT = 900
 
 
-@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
-class LCARun(Described):
+@dataclass(frozen=True, eq=False, kw_only=True)
+class LCARun:
     """What a run of `LCA1Layer` or `LCA2Layer` came to.
 
     Attributes
@@ -62,21 +58,6 @@ class LCARun(Described):
 
     def __post_init__(self) -> None:
         checks.freeze_arrays(self)
-
-    def plot(self, ax: Axes | None = None) -> Axes:
-        """Draw the code, in the unit of the input: `solvers.plotting.messages`."""
-        from solvers import plotting  # here: results come before their plots
-
-        return plotting.messages(self, ax=ax)
-
-    def _facts(self) -> dict[str, str]:
-        return {
-            "atoms": number(len(self.v1)),
-            "active": number(int(np.count_nonzero(self.v1))),
-            "code": value_range(self.v1),
-            "messages": number(self.n_messages),
-            "saturated": number(self.n_saturated),
-        }
 
 
 class _Arithmetic:
@@ -177,15 +158,6 @@ class _Arithmetic:
         """Return tau a; in integers the quotient is rounded downwards."""
         return (activation * self.tau) >> DECAY_BITS if self.is_fixed else activation * self.tau
 
-    def facts(self, threshold: float, unit: float) -> dict[str, str]:
-        """Return what a network says of its numbers."""
-        return {
-            "arithmetic": "fixed" if self.is_fixed else "float",
-            "threshold": f"{threshold:,.4g}",
-            "unit": f"{unit:.3g}",
-            "messages so far": number(self.n_messages),
-        }
-
     def outcome(self, activation: np.ndarray, potential: np.ndarray, residual: np.ndarray | None) -> LCARun:
         """Return what a run has come to, with the messages that were sent so far."""
         return LCARun(
@@ -216,7 +188,7 @@ class _Arithmetic:
         return vector.astype(self.dtype)
 
 
-class LCA1Layer(Described):
+class LCA1Layer:
     """LCA in one layer: neurons that inhibit each other by their thresholded potentials.
 
     With S the soft threshold, the potentials are, from one step to the next::
@@ -324,9 +296,6 @@ class LCA1Layer(Described):
         made.unit = unit
         return made
 
-    def _facts(self) -> dict[str, str]:
-        return {"neurons": number(len(self._potential)), **self._numbers.facts(self._threshold, self.unit)}
-
     @np.errstate(over="ignore", invalid="ignore")  # `require_range` refuses it
     def run(self, n_steps: int) -> LCARun:
         """Run so many more steps, and return what the network came to."""
@@ -339,7 +308,7 @@ class LCA1Layer(Described):
         return numbers.outcome(activation, self._potential, residual=None)
 
 
-class LCA2Layer(Described):
+class LCA2Layer:
     """LCA in two layers: a second one collects what the code leaves of the signal, and sends it now and then.
 
     With S the soft threshold and D the dictionary, one atom a row::
@@ -468,12 +437,6 @@ class LCA2Layer(Described):
         )
         made.unit = unit
         return made
-
-    def _facts(self) -> dict[str, str]:
-        return {
-            "neurons": f"{number(len(self._potential))}, {number(len(self._residual))} of the residual",
-            **self._numbers.facts(self._threshold, self.unit),
-        }
 
     @np.errstate(over="ignore", invalid="ignore")  # `require_range` refuses it
     def run(self, n_steps: int) -> LCARun:
