@@ -1,4 +1,4 @@
-"""Dictionary learning by the two-phase network, its evaluation and baselines, and signals from images."""
+"""Dictionary learning by the two-phase network, its evaluation, and signals from images."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING
@@ -12,7 +12,6 @@ if getattr(solvers, "__distribution__", None) != "sparsespike":
         f"{solvers.__file__}: install sparsespike into an environment without it"
     )
 
-from dictlearn.baselines import LearningCurve, learn_by_gradient_descent, learn_with_scikit_learn
 from dictlearn.evaluation import AtomMatch, DictionaryScore, match_atoms, mean_objective
 from dictlearn.images.channels import join_channels, split_channels
 from dictlearn.images.coded import CodedImage
@@ -52,7 +51,6 @@ __all__ = [
     "GradientCheck",
     "KernelLearner",
     "KernelSettings",
-    "LearningCurve",
     "LearningSettings",
     "PaperSteps",
     "Phase",
@@ -68,9 +66,7 @@ __all__ = [
     "denoise",
     "extract_patches",
     "join_channels",
-    "learn_by_gradient_descent",
     "learn_dictionary",
-    "learn_with_scikit_learn",
     "match_atoms",
     "mean_objective",
     "new_learner",

@@ -10,8 +10,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from numpy.typing import ArrayLike
 
-from dictlearn.baselines import LearningCurve
-from dictlearn.evaluation import AtomMatch, mean_objective
+from dictlearn.evaluation import AtomMatch
 from dictlearn.images.coded import CodedImage
 from dictlearn.images.denoising import DenoisingResult
 from dictlearn.images.kernel_learner import KernelLearner
@@ -252,44 +251,10 @@ def learning(
             f"the history has an entry for every {RECORD_EVERY:,} samples; there were "
             f"{learner.n_samples:,}: learn from at least {RECORD_EVERY:,} in all (raise max_iter)"
         )
-    return _learning_line(history["n_samples"], history[quantity], LABELS[quantity], ax, line_kwargs)
-
-
-@plot.register
-def learning_curve(
-    curve: LearningCurve,
-    *,
-    signals: ArrayLike,
-    penalty: float | ArrayLike,
-    ax: Axes | None = None,
-    **line_kwargs: Any,
-) -> Axes:
-    """Draw the mean objective of a baseline's dictionaries on held-out signals, with exact codes.
-
-    Parameters
-    ----------
-    curve : LearningCurve
-        Of `learn_by_gradient_descent` or `learn_with_scikit_learn`.
-    signals : array_like, shape (n_signals, n_features)
-        Held out.
-    penalty : float or array_like, shape (n_atoms,)
-        As of `mean_objective`.
-    **line_kwargs
-        Of `Axes.plot`; by default its label is the curve's method.
-    """
-    values = [mean_objective(atoms, signals, penalty=penalty).objective for atoms in curve.dictionaries]
-    style = {"label": curve.method, **line_kwargs}
-    return _learning_line(curve.n_samples, np.array(values), LABELS["objective"], ax, style)
-
-
-def _learning_line(
-    n_samples: np.ndarray, values: np.ndarray, name: str, ax: Axes | None, line_kwargs: dict[str, Any]
-) -> Axes:
-    require_increasing("n_samples", n_samples)
+    n_samples, name = history["n_samples"], LABELS[quantity]
     ax = current_axes(ax)
-    ax.plot(
-        n_samples, values, **{"marker": "o" if len(values) < 30 else None, "markersize": 3.0, **line_kwargs}
-    )
+    style = {"marker": "o" if len(n_samples) < 30 else None, "markersize": 3.0, **line_kwargs}
+    ax.plot(n_samples, history[quantity], **style)
     ax.set(xlabel="samples", ylabel=name, title=f"{name} while learning")
     ax.locator_params(axis="x", nbins=6)
     ax.grid(alpha=0.3)

@@ -16,14 +16,13 @@ from dictlearn import (
     TwoPhaseLearner,
     TwoPhaseNetwork,
     join_channels,
-    learn_by_gradient_descent,
     learn_dictionary,
-    learn_with_scikit_learn,
     mean_objective,
     random_dictionary,
     random_network,
 )
 from dictlearn.pictures import plot_atoms
+from examples._baselines import learn_by_gradient_descent, learn_with_scikit_learn
 from examples._common import BLUE, GREEN, GREY, ORANGE, PURPLE, RED, figure, parser, save, table
 from examples._data import held_out, patch_signals
 from examples._results import write_results

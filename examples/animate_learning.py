@@ -20,7 +20,6 @@ from dictlearn import (
     TwoPhaseLearner,
     continue_learning,
     join_channels,
-    learn_with_scikit_learn,
     mean_objective,
     new_learner,
     random_dictionary,
@@ -28,6 +27,7 @@ from dictlearn import (
 )
 from dictlearn.pictures import plot_atoms
 from examples._animation import save_animation
+from examples._baselines import learn_with_scikit_learn
 from examples._common import BLUE, GREY, parser
 from examples._data import held_out, patch_signals, photographs
 

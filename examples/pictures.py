@@ -21,11 +21,9 @@ from dictlearn import (
     check_gradients,
     denoise,
     extract_patches,
-    learn_by_gradient_descent,
     learn_dictionary,
     match_atoms,
     overcomplete_dct,
-    random_dictionary,
     remove_mean,
     split_channels,
 )
@@ -113,19 +111,7 @@ def learning() -> Panels:
         learner.scale * signals[:1], penalty=learner.scale * PENALTY / 4, initial_potential=0.5
     )[1]
     match = match_atoms(learner.dictionary, learned(seed=1)[0].dictionary)
-    curve = learn_by_gradient_descent(
-        signals,
-        start=random_dictionary(32, signals.shape[1], rng=SEED),
-        penalty=PENALTY,
-        n_samples=4000,
-        step=2.0,
-        batch_size=16,
-        marks=[0, 250, 500, 1000, 2000, 4000],
-        rng=SEED,
-    )
-    held_out = signals[-200:]
     return {
-        "LearningCurve.plot()": lambda ax: curve.plot(signals=held_out, penalty=PENALTY, ax=ax),
         "TwoPhaseLearner.plot()": lambda ax: learner.plot(ax=ax),
         "Phase.plot()": lambda ax: phase.plot(ax=ax),
         "GradientCheck.plot()": lambda ax: check.plot(ax=ax),

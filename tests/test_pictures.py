@@ -3,6 +3,7 @@
 A new public class that is not named here, or has neither picture nor table, ends one of these tests.
 """
 
+import dataclasses
 import enum
 import importlib
 import inspect
@@ -71,8 +72,6 @@ NO_RESULTS = {
 }
 # Three numbers.
 NO_PICTURE = {"DictionaryScore"}
-# What pictures cannot do without.
-OPTIONS = {"LearningCurve": {"signals": np.eye(3, 4), "penalty": 0.1}}
 
 
 def public_classes():
@@ -123,9 +122,6 @@ def make_things():
     )
     kernels = dictlearn.KernelLearner(rng.standard_normal((4, 3, 3)), dictlearn.KernelSettings(penalty=0.2))
     kernels.learn(image[np.newaxis] - image.mean())
-    curve = dictlearn.LearningCurve(
-        method="by hand", n_samples=[0, 5], dictionaries=rng.uniform(size=(2, 3, 4)), seconds=[0.0, 0.1]
-    )
     graph = snn.exchange.to_nir(network)
     things = [
         network,
@@ -174,7 +170,6 @@ def make_things():
         ),
         dictlearn.DictionaryScore(objective=1.0, worst_gap=1e-12, nonzeros=3.0),
         dictlearn.match_atoms(rng.standard_normal((6, 4)), rng.standard_normal((5, 4))),
-        curve,
     ]
     return {type(thing): thing for thing in things}
 
@@ -270,8 +265,7 @@ def test_results_draw_themselves(things):
     assert len(drawn) > 20
     for thing in drawn:
         ax = Figure(layout="constrained").subplots()
-        options = OPTIONS.get(type(thing).__name__, {})
-        assert thing.plot(ax=ax, **options) is ax
+        assert thing.plot(ax=ax) is ax
         ax.figure.draw_without_rendering()
         assert ax.get_title(), thing
         if ax.axison:
@@ -280,7 +274,7 @@ def test_results_draw_themselves(things):
             assert ax.get_ylabel() or any(tick.get_text() for tick in ax.get_yticklabels()), thing
         assert is_complete(ax), thing
         with pytest.raises(TypeError, match="ax must be an Axes; got int"):
-            thing.plot(ax=3, **options)
+            thing.plot(ax=3)
 
 
 def test_without_axes_the_current_ones_are_used(things):
@@ -288,7 +282,7 @@ def test_without_axes_the_current_ones_are_used(things):
     for thing in things.values():
         if isinstance(thing, Drawn):
             ax.clear()
-            assert thing.plot(**OPTIONS.get(type(thing).__name__, {})) is ax
+            assert thing.plot() is ax
     assert plt.get_fignums() == [figure.number]
     plt.close(figure)
 
@@ -352,14 +346,13 @@ def test_many_neurons_have_one_name_for_the_grey_lines(ax):
     assert is_complete(ax)
 
 
-def test_lines_do_not_go_back():
-    curve = dictlearn.LearningCurve(
-        method="by hand", n_samples=[1000, 3000, 2000], dictionaries=np.ones((3, 2, 4)), seconds=np.zeros(3)
-    )
+def test_lines_do_not_go_back(things):
+    check = things[dictlearn.GradientCheck]
+    check = dataclasses.replace(check, durations=check.durations[::-1])
     with pytest.raises(
-        ValueError, match=r"n_samples must increase from each to the next; got 3000 before 2000: sort them"
+        ValueError, match=r"durations must increase from each to the next; got .* before .*: sort them"
     ):
-        curve.plot(signals=np.eye(3, 4), penalty=0.1)
+        check.plot()
     problem = random_problem()
     sweep = solvers.sweep_digital(problem, {"weight_bits": [8, 4, 6]}, duration=5.0)
     ax = sweep.plot(ax=Figure().subplots())
@@ -390,20 +383,6 @@ def test_energy_is_drawn_by_what_it_is_for(ax):
     assert ax.get_xlabel() == "estimated energy (nJ)"
     silent = snn.energy_estimate(snn.OperationCounts())
     assert silent.plot(ax=Figure().subplots()).get_title() == "estimate: 0 pJ (Loihi)"
-
-
-def test_a_baseline_is_drawn_by_its_objective():
-    rng = np.random.default_rng(0)
-    signals = rng.uniform(size=(20, 4))
-    curve = dictlearn.learn_by_gradient_descent(
-        signals, start=rng.uniform(size=(3, 4)), penalty=0.1, n_samples=20, step=0.1, marks=[0, 10, 20], rng=0
-    )
-    ax = curve.plot(signals=signals, penalty=0.1, ax=Figure().subplots())
-    (line,) = ax.lines
-    np.testing.assert_array_equal(line.get_xdata(), [0, 10, 20])
-    expected = dictlearn.mean_objective(curve.dictionary, signals, penalty=0.1).objective
-    assert line.get_ydata()[-1] == expected
-    assert [text.get_text() for text in ax.get_legend().get_texts()] == ["gradient descent"]
 
 
 def test_a_gradient_check_draws_each_layer_and_measure(things):

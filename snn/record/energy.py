@@ -107,15 +107,12 @@ class EnergyEstimate(Drawn):
 
     def _facts(self) -> dict[str, str]:
         picojoules, unit = self.unit
-        parts = {
-            name.replace("_", " ") + "s": f"{float(np.sum(part)) / picojoules:.3g} {unit}"
-            for name, part in self.parts.items()
+        amounts = {"estimate": self.picojoules, **{f"{name}s": part for name, part in self.parts.items()}}
+        facts = {
+            name.replace("_", " "): f"{float(np.sum(amount)) / picojoules:.3g} {unit}"
+            for name, amount in amounts.items()
         }
-        return {
-            "estimate": f"{float(np.sum(self.picojoules)) / picojoules:.3g} {unit}",
-            "costs": self.costs.name,
-            **parts,
-        }
+        return {"estimate": facts.pop("estimate"), "costs": self.costs.name, **facts}
 
 
 def energy_estimate(counts: OperationCounts, *, costs: EnergyCosts = LOIHI) -> EnergyEstimate:

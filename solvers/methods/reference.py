@@ -17,7 +17,7 @@ from solvers.certificate.optimality import measure
 from solvers.methods.method import Method, Takes, solve
 from solvers.problem.lasso import LassoProblem
 from solvers.results.operations import AT_LEAST, AT_MOST, CERTIFICATE, METHOD, certificate_work
-from solvers.results.result import SparseCodingResult
+from solvers.results.result import SparseCodingResult, convergence_warning
 from solvers.results.solved import Solved
 from solvers.results.start import Start, StartPoint
 
@@ -196,10 +196,8 @@ def _without_convergence_warnings() -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    from sklearn.exceptions import ConvergenceWarning
-
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
+        warnings.simplefilter("ignore", convergence_warning())
         yield
 
 

@@ -182,3 +182,10 @@ def _empty_rows(shape: tuple[int, int]) -> sparse.csr_array:
     matrix = sparse.csr_array(shape)
     matrix.has_canonical_format = True
     return matrix
+
+
+def convergence_warning() -> type[Warning]:
+    """Return the class of the warning that a signal missed `tol`."""
+    from sklearn.exceptions import ConvergenceWarning  # scikit-learn takes a second to import
+
+    return ConvergenceWarning

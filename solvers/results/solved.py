@@ -15,7 +15,7 @@ from solvers.certificate.optimality import Optimality
 from solvers.problem.conditioning import warn_if_all_zero
 from solvers.problem.lasso import LassoProblem
 from solvers.results.operations import CERTIFICATE, DRIVE, EXACT, Work, certificate_work, drive_work
-from solvers.results.result import SparseCodingResult, Status, as_sparse
+from solvers.results.result import SparseCodingResult, Status, as_sparse, convergence_warning
 
 Result = TypeVar("Result", bound=SparseCodingResult)
 
@@ -99,13 +99,6 @@ def _combined(combine: Callable[[list[Any]], Any], batches: Sequence[Solved]) ->
 
 def _stacked(values: list[Any]) -> Any:
     return sparse.vstack(values, format="csr") if sparse.issparse(values[0]) else np.concatenate(values)
-
-
-def convergence_warning() -> type[Warning]:
-    """Return the class of the warning that a signal missed `tol`."""
-    from sklearn.exceptions import ConvergenceWarning  # scikit-learn takes a second to import
-
-    return ConvergenceWarning
 
 
 def certified_result(

@@ -65,12 +65,6 @@ class DigitalSweep(Drawn):
         Messages sent.
     ran_away : ndarray of bool, shape (n_points, n_signals)
         Whether the network was stopped because its potentials ran up to the end of their registers.
-    saturations : ndarray of int, shape (n_points, n_signals, 4)
-        As of `DigitalCodingResult`.
-    exact : SparseCodingResult
-        The exact solution.
-    settings : dict
-        What was the same at all points.
     """
 
     axes: Mapping[str, tuple[float, ...]]
@@ -80,9 +74,6 @@ class DigitalSweep(Drawn):
     support_precision: np.ndarray
     n_spikes: np.ndarray
     ran_away: np.ndarray
-    saturations: np.ndarray
-    exact: SparseCodingResult
-    settings: Mapping[str, Any]
 
     def __post_init__(self) -> None:
         checks.freeze_arrays(self)
@@ -136,16 +127,6 @@ class DigitalSweep(Drawn):
         --------
         >>> import numpy as np
         >>> problem = LassoProblem(np.eye(2), [[1.0, 0.6]], penalty=0.1)
-        >>> sweep = sweep_digital(problem, {"weight_bits": [4, 8]}, duration=100.0)
-
-        Of one axis there is one entry, and nothing else was varied:
-
-        >>> [(_, bits)] = sweep.needed(within=0.05)
-        >>> bits
-        4
-
-        Of several axes there is one for each combination of the others:
-
         >>> sweep = sweep_digital(
         ...     problem, {"weight_bits": [4, 8], "potential_bits": [16, 24]}, duration=100.0
         ... )
@@ -253,8 +234,6 @@ def sweep_digital(
     axes = _checked_axes(axes)
     duration = checks.positive_number("duration", duration)
     readout = checks.one_of("readout", readout, READOUTS)
-    settings: dict[str, Any] = {"max_duration": duration, "readout": readout, "refine": refine, "rng": rng}
-
     time_step = checked_step(time_step, warn=False)
     checked_step(max(axes.get("time_step", (time_step,))))  # warns of the longest
 
@@ -273,8 +252,11 @@ def sweep_digital(
                             varied(format, point),
                             tol=NO_TOL,
                             time_step=point.get("time_step", time_step),
+                            max_duration=duration,
+                            readout=readout,
+                            refine=refine,
+                            rng=rng,
                             n_jobs=n_jobs,
-                            **settings,
                         ),
                         problem,
                         exact,
@@ -285,8 +267,6 @@ def sweep_digital(
             raise ValueError(f"axes must combine to formats that exist; with {described}: {error}") from None
     return DigitalSweep(
         axes=axes,
-        exact=exact,
-        settings={"format": format, "time_step": time_step, **settings},
         **{name: np.stack([values[name] for values in figures]) for name in figures[0]},
     )
 
@@ -329,7 +309,6 @@ def _figures(
         "support_precision": _share(both, found.sum(axis=1)),
         "n_spikes": result.n_steps,
         "ran_away": result.ran_away,
-        "saturations": result.saturations,
     }
 
 

@@ -19,7 +19,7 @@ from solvers.methods.registry import named_method
 from solvers.problem.conditioning import warn_if_ill_posed
 from solvers.problem.lasso import LassoProblem
 from solvers.results.operations import DRIVE, OperationLedger, added
-from solvers.results.result import SparseCodingResult, Status
+from solvers.results.result import SparseCodingResult, Status, convergence_warning
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
@@ -184,13 +184,11 @@ def path(
     status = np.stack([result.status for result in results])
     missed = status != Status.CONVERGED
     if missed.any():
-        from sklearn.exceptions import ConvergenceWarning  # scikit-learn takes a second to import
-
         warn_caller(
             f"path: {int(missed.sum())} of {missed.size} codes did not reach "
             f"duality_gap <= {tol:g} * 1/2 ||signal||^2; the first at the multiple "
             f"{multiples[np.argmax(missed.any(axis=1))]:.3g}",
-            ConvergenceWarning,
+            convergence_warning(),
         )
     return PathResult(
         method=solver.name,
