@@ -179,7 +179,8 @@ class Fista(Method[SparseCodingResult]):
 
 def _has_own_step(problem: LassoProblem) -> bool:
     """Return whether L is that of each signal: where its weights are no mask."""
-    return problem.has_own_weights and problem.feature_weights.dtype != np.bool_
+    weights = problem.feature_weights
+    return weights is not None and weights.ndim == 2 and weights.dtype != np.bool_
 
 
 class GradientStep(NamedTuple):

@@ -13,6 +13,8 @@ from solvers.methods.method import METHODS, Method
 from solvers.methods.reference import CoordinateDescent, Lars
 from solvers.methods.spiking import ActiveSetFromSpikes, AverageCurrents, OneWindow, Rates, Stages
 
+__all__ = ["ALL", "METHODS", "named_method"]
+
 ALL: tuple[Method[Any], ...] = (
     Stages(),
     OneWindow(),

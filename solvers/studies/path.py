@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -99,7 +100,7 @@ def path(
     *,
     n_multiples: int = 100,
     smallest: float = 1e-3,
-    method: str | Method = "active_set",
+    method: str | Method[Any] = "active_set",
     tol: float = 1e-6,
     n_jobs: int | None = None,
     progress: bool = False,
