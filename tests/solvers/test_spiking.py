@@ -19,7 +19,7 @@ from solvers import (
     solve_spiking,
 )
 from solvers.certificate.optimality import measure, penalty_max
-from solvers.gram.gram import DenseGram
+from solvers.gram.gram import FullGram
 from solvers.problem.dense_dictionary import DenseDictionary
 from tests.reference.networks import random_dictionary
 from tests.reference.problems import require_certified
@@ -533,8 +533,8 @@ def test_results_hold_the_entries_that_are_not_zero(options, positive):
 
 def test_signals_whose_active_set_does_not_end_run_on_and_do_not_disturb_the_others(monkeypatch):
     """With few rounds allowed some need a better start: their codes replace rows among those that ended."""
-    impatient = partialmethod(DenseGram.optimal_codes, max_rounds=3)
-    monkeypatch.setattr(DenseGram, "optimal_codes", impatient)
+    impatient = partialmethod(FullGram.optimal_codes, max_rounds=3)
+    monkeypatch.setattr(FullGram, "optimal_codes", impatient)
     problem = random_problem(n_atoms=64, n_features=32, n_signals=12, share=0.3)
     together = solve_spiking_quietly(problem, tol=1e-9, polish=True)
     assert len(np.unique(together.duration)) > 1
