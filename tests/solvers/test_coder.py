@@ -15,7 +15,6 @@ from sklearn.utils.estimator_checks import estimator_checks_generator
 
 from solvers import (
     L1,
-    METHODS,
     ConvolutionalDictionary,
     ElasticNet,
     IllPosedWarning,
@@ -27,6 +26,7 @@ from solvers import (
     solve_spiking,
 )
 from solvers.methods.spiking import Rates, Stages
+from tests.reference.methods import methods
 
 # A coder's dictionary fixes the number of features, and scikit-learn's checks bring data of many
 # widths; this is what each of them brings (10 where it does not matter).
@@ -370,13 +370,19 @@ def test_a_score_with_missing_values_is_that_of_the_known_features(noisy):
 # -- defaults, and warnings with a remedy --------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", METHODS)
-def test_methods_converge_at_their_default_tolerance(data, name):
+@pytest.mark.parametrize("method", methods().values(), ids=methods())
+def test_methods_converge_at_their_default_tolerance(data, method):
     dictionary, signals = data
-    encoded = SpikingSparseCoder(dictionary, alpha=0.4, method=name).encode(signals)
+    encoded = SpikingSparseCoder(dictionary, alpha=0.4, method=method).encode(signals)
     assert encoded.converged
-    assert encoded.tol == METHODS[name].usual_tol
-    assert (encoded.tol == solve_active_set.__kwdefaults__["tol"]) == name.startswith("active_set")
+    assert encoded.tol == method.usual_tol
+    assert (encoded.tol == solve_active_set.__kwdefaults__["tol"]) == method.name.startswith("active_set")
+
+
+def test_a_method_may_be_named(data):
+    dictionary, signals = data
+    encoded = SpikingSparseCoder(dictionary, alpha=0.4, method="spiking").encode(signals)
+    assert (encoded.method, encoded.tol) == ("spiking", 1e-3)
 
 
 def test_max_duration_limits_the_network(data):

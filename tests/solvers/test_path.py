@@ -163,7 +163,7 @@ def test_results_are_read_only():
         ({"multiples": 1.0}, ValueError, "multiples must be 1-D"),
         ({"n_multiples": 0}, ValueError, "n_multiples must be positive; got 0"),
         ({"smallest": 1.0}, ValueError, "smallest must be less than 1; got 1.0"),
-        ({"method": "lars"}, ValueError, "method must be one of 'active_set', .* got 'lars'"),
+        ({"method": "lars"}, ValueError, "method must be one of 'spiking', .* got 'lars'"),
         ({"tol": 0.0}, ValueError, "tol must be positive; got 0.0"),
         ({"method": METHODS["lars"]}, ValueError, "method must take a start; got lars: 'spiking', .* do"),
     ],
