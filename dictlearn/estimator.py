@@ -12,23 +12,23 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from dictlearn.callbacks import CallbackSupportMixin, FitTasks, with_callbacks
 from dictlearn.images.channels import join_channels, split_channels
-from dictlearn.input_warnings import warn_of_silence
 from dictlearn.signals import warn_if_one_dominates
 from dictlearn.two_phase.learner import TwoPhaseLearner
-from dictlearn.two_phase.learning import continue_learning, new_learner
+from dictlearn.two_phase.learning import continue_learning
 from dictlearn.two_phase.network import TwoPhaseNetwork
 from dictlearn.two_phase.phases import RunawayFeedbackError
 from dictlearn.two_phase.settings import LearningSettings
-from dictlearn.two_phase.start import starting_network
+from dictlearn.two_phase.start import new_learner, starting_network
 from dictlearn.two_phase.steps import Steps, UsageSteps
 from dictlearn.two_phase.threads import learning_threads, thread_count
 from snn.base import checks
-from snn.base.caller_warnings import without_warnings
+from snn.base.caller_warnings import warn_caller, without_warnings
 from snn.digital import FixedPoint
 from solvers import LassoProblem, SpikingCodingResult, solve_spiking
 from solvers.estimator.input import (
@@ -41,6 +41,9 @@ from solvers.estimator.input import (
 from solvers.problem.conditioning import penalty_called, zeros_expected
 from solvers.problem.penalties import penalty_of
 from solvers.studies.held_out import held_out_score
+
+# Correlated with the atoms together: bounds the memory.
+SIGNALS_AT_ONCE = 4096
 
 
 class SpikingDictionaryLearning(
@@ -323,7 +326,7 @@ class SpikingDictionaryLearning(
             raise
         self._keep(learner, array)
         tasks.end(learner)
-        warn_of_silence(learner, signals)
+        _warn_of_silence(learner, signals)
 
     # -- coding ----------------------------------------------------------------------------------
 
@@ -570,3 +573,25 @@ def _require_penalties(settings: LearningSettings, n_atoms: int) -> None:
     n_penalties = np.size(settings.penalty)
     if np.ndim(settings.penalty) and n_penalties != n_atoms:
         raise ValueError(f"alpha must be one number, or one for each of {n_atoms} atoms; got {n_penalties}")
+
+
+def _warn_of_silence(learner: TwoPhaseLearner, signals: np.ndarray) -> None:
+    """Warn if no atom codes any signal, or else if some have long been silent."""
+    atoms, penalty = learner.dictionary.T, learner.settings.penalties(learner.n_atoms)
+    pieces = np.array_split(signals, math.ceil(len(signals) / SIGNALS_AT_ONCE))
+    largest = np.max([(piece @ atoms).max(axis=0) for piece in pieces], axis=0)
+    n_dead = len(learner.dead_atoms)
+    if (largest <= penalty).all():
+        atom = int(np.argmax(largest / penalty))
+        message = (
+            f"no atom codes any signal: alpha is {penalty[atom]:g}, but the largest correlation of a signal "
+            f"with an atom is {largest[atom]:.3g}"
+        )
+    elif n_dead:
+        message = (
+            f"{n_dead} of {learner.n_atoms} atoms are dead: silent for the last 1,000 samples or more; "
+            "replace_dead=True replaces them"
+        )
+    else:
+        return
+    warn_caller(message, ConvergenceWarning)

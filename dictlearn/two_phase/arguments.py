@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from dictlearn.signals import checked_known_signals
 from snn.base import checks
-from snn.run.clocked import INTEGRATIONS, checked_step, whole_steps
+from snn.run.clocked import time_of
+from snn.run.run import Time
 
 if TYPE_CHECKING:
     from dictlearn.two_phase.network import TwoPhaseNetwork
@@ -80,8 +81,8 @@ def checked_phases(
     initial_potential: float,
     time_step: float | None = None,
     integration: str = "exact",
-) -> tuple[float, float, float, float | None, str]:
-    """Return the parameters of the two phases, numbers as floats, having checked them.
+) -> tuple[float, float, float, Time[Any]]:
+    """Return the parameters of the two phases, having checked them: numbers as floats, and how time passes.
 
     Parameters
     ----------
@@ -93,11 +94,10 @@ def checked_phases(
         raise ValueError("kappa must be positive: without feedback there is no second phase")
     duration = checks.positive_number("duration", duration)
     initial_potential = share("initial_potential", initial_potential)
-    if time_step is not None:
-        time_step = checked_step(time_step)
-        whole_steps(duration, time_step)
-    checks.one_of("integration", integration, INTEGRATIONS)
-    return kappa, duration, initial_potential, time_step, integration
+    reset = "zero" if integration == "euler" else "subtract"
+    how = time_of(time_step, integration=integration, reset=reset)
+    how.end_of(duration)
+    return kappa, duration, initial_potential, how
 
 
 def share(name: str, value: float) -> float:

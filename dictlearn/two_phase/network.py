@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -15,12 +15,14 @@ from dictlearn.two_phase.arguments import Task, checked_phases, share
 from dictlearn.two_phase.phases import Phase, run_phases
 from dictlearn.two_phase.synapses import Synapses, blocks, firing_thresholds
 from dictlearn.two_phase.threads import thread_count
-from snn import BlockWeights, NetworkState, SpikeTrain, SpikingNetwork, simulate
+from snn import BlockWeights, Exact, NetworkState, SpikeTrain, SpikingNetwork, simulate
 from snn.base import checks
 from snn.base.html import Described, memory, number, value_range
+from snn.run.run import Time
 
 # Signals simulated by one worker at a time.
 LARGEST_BATCH = 64
+EXACT = Exact()
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -225,7 +227,7 @@ class TwoPhaseNetwork(Described):
         Lin and Tang (2018), arXiv:1805.08952, section 4.
         """
         task = Task.checked(self, signals, penalty, reweighting, mask)
-        kappa, duration, initial_potential, time_step, integration = checked_phases(
+        kappa, duration, initial_potential, how = checked_phases(
             kappa, duration, initial_potential, time_step, integration
         )
         first, second = self._run(
@@ -233,8 +235,7 @@ class TwoPhaseNetwork(Described):
             gammas=(0.0, kappa),
             duration=duration,
             initial_potential=initial_potential,
-            time_step=time_step,
-            integration=integration,
+            how=how,
             n_jobs=n_jobs,
         )
         return first, second
@@ -341,8 +342,7 @@ class TwoPhaseNetwork(Described):
         gammas: tuple[float, float],
         duration: float,
         initial_potential: float,
-        time_step: float | None = None,
-        integration: str = "exact",
+        how: Time[Any] = EXACT,
         n_jobs: int | None,
     ) -> list[Phase]:
         n_threads = thread_count(n_jobs)
@@ -355,8 +355,7 @@ class TwoPhaseNetwork(Described):
                 gammas=gammas,
                 duration=duration,
                 initial_potential=initial_potential,
-                time_step=time_step,
-                integration=integration,
+                how=how,
                 n_pieces=max(n_threads, math.ceil(len(drives) / LARGEST_BATCH)),
                 executor=executor,
             )

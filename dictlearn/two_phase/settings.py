@@ -16,6 +16,7 @@ from dictlearn.two_phase.steps import KINDS, PaperSteps, Steps, UsageSteps
 from snn.base import checks
 from snn.base.archive import as_object, json_object
 from snn.digital import FixedPoint
+from snn.run.run import Time
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,10 +71,14 @@ class LearningSettings:
     def __post_init__(self) -> None:
         object.__setattr__(self, "penalty", _checked_penalty(self.penalty))
         object.__setattr__(self, "amplitude", checks.positive_number("amplitude", self.amplitude))
-        names = ("kappa", "duration", "initial_potential", "time_step", "integration")
-        values = checked_phases(*(getattr(self, name) for name in names))
-        for name, value in zip(names, values, strict=True):
-            object.__setattr__(self, name, value)
+        kappa, duration, initial_potential, how = checked_phases(
+            self.kappa, self.duration, self.initial_potential, self.time_step, self.integration
+        )
+        object.__setattr__(self, "kappa", kappa)
+        object.__setattr__(self, "duration", duration)
+        object.__setattr__(self, "initial_potential", initial_potential)
+        object.__setattr__(self, "time_step", how.time_step)
+        object.__setattr__(self, "_how", how)
         checks.one_of("readout", self.readout, rules.READOUTS)
         if not isinstance(self.steps, Steps):
             raise TypeError(f"steps must be UsageSteps or PaperSteps; got {type(self.steps).__name__}")
@@ -103,6 +108,11 @@ class LearningSettings:
             steps=PaperSteps(),
             batch_size=1,
         )
+
+    @property
+    def how(self) -> Time[Any]:
+        """How runs of the network pass time."""
+        return vars(self)["_how"]
 
     def penalties(self, n_atoms: int) -> np.ndarray:
         """Return lambda1 of each atom, shape (n_atoms,).

@@ -102,8 +102,7 @@ class DigitalResult(Drawn):
     @property
     def synaptic_current(self) -> np.ndarray:
         """The synaptic currents at the end, in the units of the real network."""
-        kept = self.network.decay / 2**self.network.format.decay_bits
-        return self.state.synaptic_current * (self.network.unit / kept)
+        return self.state.synaptic_current * self.network.current_unit
 
     @property
     def n_spikes(self) -> int:
@@ -180,13 +179,13 @@ def simulate_digital(
         _require_fitting_state(network, state)
     record_spikes = checks.flag("record_spikes", record_spikes)
 
-    run = DigitalRun(network, network.network.soma_bias[np.newaxis], state=state, window_moments=True)
-    steps, neurons, messages = run.advance(n_steps, record_spikes=record_spikes)
+    run = DigitalRun(network, network.network.soma_bias[np.newaxis], state, window_moments=True)
+    recorded = run.advance(n_steps * network.time_step, record=record_spikes)
     spikes = None
     if record_spikes:
         spikes = SpikeTrain(
-            times=steps * network.time_step,
-            neurons=neurons,
+            times=recorded.times,
+            neurons=recorded.neurons,
             n_neurons=network.n_neurons,
             start=0.0,
             stop=n_steps * network.time_step,
@@ -203,7 +202,7 @@ def simulate_digital(
         window_moments=run.window_moments[0],
         state=run.state(0),
         spikes=spikes,
-        spike_messages=messages if record_spikes else None,
+        spike_messages=recorded.messages if record_spikes else None,
     )
 
 

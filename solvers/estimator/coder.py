@@ -32,58 +32,56 @@ from solvers.studies.held_out import held_out_score
 class SpikingSparseCoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     """Code signals in a fixed dictionary with a spiking network.
 
-        Each code minimises ``1/2 ||signal - code @ dictionary||^2 + alpha ||code||_1``, to within the
-        duality gap that `tol` allows; with an `ElasticNet` for `alpha` its penalty takes the place of the last
-        term.  The dictionary is given, so there is nothing to fit.
+    Each code minimises ``1/2 ||signal - code @ dictionary||^2 + alpha ||code||_1``, to within the
+    duality gap that `tol` allows; with an `ElasticNet` for `alpha` its penalty takes the place of the last
+    term.  The dictionary is given, so there is nothing to fit.
 
-        Parameters
-        ----------
-        dictionary : array_like, shape (n_atoms, n_features)
-            Atoms of any norm.  The code of an atom of norm zero is zero; one at least must not be.
-        alpha : float, array_like of shape (n_atoms,), or Penalty
-            The penalty, positive; or an `ElasticNet` or `L1`.
-        positive : bool, default False
-            Whether codes must not be negative.
-        method : str or Method, default "active_set_from_spikes"
-            The name of a method in `solvers.METHODS`, or a method with options of its own.  By default an
-            active-set method corrects what a short run of the network finds; "spiking" is spikes alone.
-        tol : float, optional
-            Largest duality gap, as a share of 1/2 ||signal||^2.  By default that of the method: 1e-6 where it
-            ends with an active set, else 1e-3.
-        missing_values : float, optional
-            What stands for a missing entry of the signals, `np.nan` perhaps: the objective is then that of the
-            known entries.  By default none is missing, and NaN is an error.
-        n_jobs : int, optional
-            Number of joblib workers.
+    Parameters
+    ----------
+    dictionary : array_like, shape (n_atoms, n_features)
+        Atoms of any norm.  The code of an atom of norm zero is zero; one at least must not be.
+    alpha : float, array_like of shape (n_atoms,), or Penalty
+        The penalty, positive; or an `ElasticNet` or `L1`.
+    positive : bool, default False
+        Whether codes must not be negative.
+    method : str or Method, default "active_set_from_spikes"
+        The name of a method in `solvers.METHODS`, or a method with options of its own.  By default an
+        active-set method corrects what a short run of the network finds; "spiking" is spikes alone.
+    tol : float, optional
+        Largest duality gap, as a share of 1/2 ||signal||^2.  By default that of the method: 1e-6 where it
+        ends with an active set, else 1e-3.
+    missing_values : float, optional
+        What stands for a missing entry of the signals, `np.nan` perhaps: the objective is then that of the
+        known entries.  By default none is missing, and NaN is an error.
+    n_jobs : int, optional
+        Number of joblib workers.
 
-        Attributes
-        ----------
-        n_features_in_ : int
-            Number of features of the signals seen by `fit`.
+    Attributes
+    ----------
+    n_features_in_ : int
+        Number of features of the signals seen by `fit`.
 
-        Notes
-        -----
-        Signals may be in compressed rows (CSR), and are then made dense for some of them at a time.
+    Notes
+    -----
+    Signals may be in compressed rows (CSR), and are then made dense for some of them at a time.
 
-        Atoms that `dictlearn` learned in two channels code signals in two channels.  Its `components_` are the
-        positive channel minus the negative one, and their codes of the signals themselves differ from those of
-        its `transform`.
+    Atoms that `dictlearn` learned in two channels code signals in two channels.  Its `components_` are the
+    positive channel minus the negative one, and their codes of the signals themselves differ from those of
+    its `transform`.
 
-        Codes of float32 signals are float32: those of the result of `encode`, rounded.  All is computed in
-        float64, and the result of `encode` stays so; its certificates are of the codes before rounding.
+    Codes of float32 signals are float32: those of the result of `encode`, rounded.  All is computed in
+    float64, and the result of `encode` stays so; its certificates are of the codes before rounding.
 
-        References
-        ----------
-        Tang, Lin and Davies (2017), arXiv:1705.05475.
+    References
+    ----------
+    Tang, Lin and Davies (2017), arXiv:1705.05475.
 
-        Examples
-        --------
-        >>> from typing import Any
-
-    import numpy as np
-        >>> coder = SpikingSparseCoder(np.eye(3), alpha=0.5)
-        >>> coder.transform(np.array([[2.0, 0.1, -1.0]]))
-        array([[ 1.5,  0. , -0.5]])
+    Examples
+    --------
+    >>> import numpy as np
+    >>> coder = SpikingSparseCoder(np.eye(3), alpha=0.5)
+    >>> coder.transform(np.array([[2.0, 0.1, -1.0]]))
+    array([[ 1.5,  0. , -0.5]])
     """
 
     def __init__(

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from scipy import sparse
 
-from snn import OperationCounts, SpikingNetwork
+from snn import OperationCounts
 from snn.base import checks
 from snn.base.html import value_range
-from snn.digital import DigitalFormat, DigitalNetwork
-from snn.digital.run import DigitalRun
+from snn.digital import Digital, DigitalFormat, DigitalNetwork
+from snn.digital.run import DigitalRun, Integers
 from snn.record.windows import smooth_rate_of_moments
-from snn.run.clocked import checked_step
 from solvers._kernels.batch import scaled_drive
 from solvers._kernels.refinement import PRODUCTS_OF_RATE
 from solvers.gram.gram import gram_of
@@ -30,7 +29,7 @@ from solvers.results.solved import Solved
 from solvers.results.start import StartPoint
 from solvers.spiking.batches import run_until_certified, sparse_counts
 from solvers.spiking.network import LassoNetwork, signed
-from solvers.spiking.stages import LOWEST_DIGITAL_DRIVE, RefinedCodes
+from solvers.spiking.stages import RefinedCodes
 from solvers.workers.spread import batch_slices
 
 READOUTS = ("smooth", "rate")
@@ -39,6 +38,8 @@ FIRST_LOOK = 12.0
 LOOK_GROWTH = math.sqrt(2.0)
 # Rate of the busiest neuron, driven alone, so that a neuron rarely wants to fire twice in a step.
 RATE_PER_DRIVE = 0.5
+# In units of the largest drive: neurons driven downwards by more are as silent with this.
+LOWEST_DRIVE = 4.0
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
@@ -179,13 +180,8 @@ def solve_digital(
         If a signal does not reach `tol` by `max_duration`.  Its code is the best one read out by then, with
         its true gap.
     """
-    how: dict[str, Any] = {
-        "format": DigitalFormat() if format is None else format,
-        "time_step": time_step,
-        "threshold": threshold,
-        "max_duration": max_duration,
-        "rng": rng,
-    }
+    format = DigitalFormat() if format is None else format
+    how = Digital(time_step, format, threshold=threshold, rng=rng, lowest_drive=LOWEST_DRIVE)
     readout = checks.one_of("readout", readout, READOUTS)
     refine = checks.flag("refine", refine)
     if refine and readout == "rate":
@@ -193,33 +189,30 @@ def solve_digital(
             "refine must be False with readout='rate': stages are read through the smooth window"
         )
     kind = DigitalStages if refine else DigitalRates if readout == "rate" else DigitalOneWindow
-    return solve(problem, kind(**how), tol=tol, n_jobs=n_jobs, progress=progress)
+    return solve(problem, kind(max_duration, how), tol=tol, n_jobs=n_jobs, progress=progress)
 
 
 class _Digital(NamedTuple):
     """What all signals share."""
 
     network: LassoNetwork
-    integers: DigitalNetwork
+    how: Integers
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class DigitalMethod(Method[DigitalCodingResult]):
     """Codes read out of a network of digital neurons.
 
     Parameters
     ----------
-    format : DigitalFormat
-        Widths and rounding.
-    time_step, threshold, max_duration, rng
-        As of `solve_digital`.
+    max_duration : float, default 10000
+        Simulated time, in synaptic time constants, after which the network is stopped.
+    how : Digital
+        Length of a step, widths and rounding; by default those of `solve_digital`.
     """
 
-    format: DigitalFormat = field(default_factory=DigitalFormat)
-    time_step: float = 0.25
-    threshold: int | None = None
     max_duration: float = 10_000.0
-    rng: int | np.random.Generator | None = None
+    how: Digital = Digital(0.25, lowest_drive=LOWEST_DRIVE)
 
     name = "digital"
     # The weights of one network are rounded.
@@ -230,12 +223,12 @@ class DigitalMethod(Method[DigitalCodingResult]):
     readout: ClassVar[str]
 
     def __post_init__(self) -> None:
-        checks.instance_of("format", self.format, DigitalFormat)
         checks.positive_number("max_duration", self.max_duration)
-        checked_step(self.time_step, warn=False)  # `DigitalNetwork.of` does
-        if self.max_duration < self.time_step:
+        checks.instance_of("how", self.how, Digital)
+        step = self.how.time_step
+        if self.max_duration < step:
             raise ValueError(
-                f"max_duration must be at least one time_step, {self.time_step:g}; got {self.max_duration:g}"
+                f"max_duration must be at least one time_step, {step:g}; got {self.max_duration:g}"
             )
 
     def limit_of(self, stopped: np.ndarray | None) -> str:
@@ -251,11 +244,7 @@ class DigitalMethod(Method[DigitalCodingResult]):
     def prepare(self, problem: LassoProblem) -> _Digital:
         """Return the network, and its integers."""
         network = LassoNetwork(gram_of(problem), positive=problem.positive)
-        real = SpikingNetwork(network.weights, np.zeros(network.n_neurons), network.firing_threshold)
-        integers = DigitalNetwork.of(
-            real, self.format, time_step=self.time_step, threshold=self.threshold, rng=self.rng
-        )
-        return _Digital(network, integers)
+        return _Digital(network, self.how.prepare(network))
 
     def batches(self, problem: LassoProblem, prepared: _Digital, n_workers: int) -> list[slice]:
         """Return as many signals as have their neurons in memory close by."""
@@ -263,7 +252,7 @@ class DigitalMethod(Method[DigitalCodingResult]):
 
     def columns(self, problem: LassoProblem, prepared: _Digital) -> dict[str, Any]:
         """Return the read-out, the integers and the problem."""
-        return {"readout": self.readout, "network": prepared.integers, "problem": problem}
+        return {"readout": self.readout, "network": prepared.how.network, "problem": problem}
 
 
 class DigitalStages(DigitalMethod):
@@ -279,13 +268,12 @@ class DigitalStages(DigitalMethod):
         refined = RefinedCodes(
             problem,
             prepared.network,
+            how=prepared.how,
             tol=tol,
             max_duration=self.max_duration,
             refine=True,
-            digital=prepared.integers,
         )
         run_until_certified(refined, best, tol=tol)
-        assert isinstance(refined.run, DigitalRun)
         n_stages, n_read_out = refined.n_stages.copy(), refined.n_multiply_adds.copy()
         return _solved(best, prepared.network, refined.run, refined.scale, n_stages, n_read_out)
 
@@ -301,7 +289,7 @@ class DigitalOneWindow(DigitalMethod):
         self, problem: LassoProblem, prepared: _Digital, start: StartPoint | None, tol: float
     ) -> Solved:
         """Run once, and look at the codes as time goes on; only certificates are computed outside."""
-        network, digital = prepared
+        network, how = prepared
         n_signals = problem.n_signals
         soma_bias, scale = np.empty((n_signals, network.n_neurons)), np.empty(n_signals)
         scaled_drive(
@@ -314,12 +302,8 @@ class DigitalOneWindow(DigitalMethod):
         )
         scale /= RATE_PER_DRIVE
         soma_bias *= RATE_PER_DRIVE
-        run = DigitalRun(
-            digital,
-            network.in_network_order(soma_bias),
-            window_moments=self.readout == "smooth",
-            lowest_drive=LOWEST_DIGITAL_DRIVE,
-        )
+        soma_bias = network.in_network_order(soma_bias)
+        run = how.start(network, soma_bias, window_moments=self.readout == "smooth")
         run.membrane_potential[:] = HEAD_START * network.firing_threshold
         active = np.arange(n_signals)
         run.restart(active)
@@ -329,22 +313,22 @@ class DigitalOneWindow(DigitalMethod):
         active = active[best.missed(active, tol)]
         n_read_out = np.zeros(n_signals, dtype=np.int64)
         products = PRODUCTS_OF_RATE if self.readout == "smooth" else 1
-        n_steps, last = 0, int(self.max_duration / digital.time_step)
-        wanted = FIRST_LOOK / digital.time_step
+        n_steps, last = 0, int(self.max_duration / run.time_step)
+        wanted = FIRST_LOOK / run.time_step
         while len(active) and n_steps < last:
             n_steps = min(max(round(wanted), n_steps + 1), last)
             wanted *= LOOK_GROWTH
-            run.advance(n_steps, active=active)
-            time = n_steps * digital.time_step
+            time = n_steps * run.time_step
+            run.advance(time, active=active)
             n_read_out[active] += products * network.n_neurons
             if self.readout == "smooth":
                 rates = smooth_rate_of_moments(run.window_moments[active], time)
             else:
-                rates = run.messages[active] * digital.message_value / time
+                rates = run.messages[active] * how.network.message_value / time
             rates = network.in_result_order(rates)
             codes = signed(rates, positive=network.positive) * scale[active, np.newaxis]
             best.put(active, codes, if_better=True)
-            active = active[best.missed(active, tol) & ~run.runs_away(active)]
+            active = active[best.missed(active, tol) & ~run.is_lost[active]]
         return _solved(best, network, run, scale, np.ones(n_signals, dtype=np.int64), n_read_out)
 
 
@@ -363,15 +347,14 @@ def _solved(
     n_stages: np.ndarray,
     n_read_out: np.ndarray,
 ) -> Solved:
-    ran_away = run.runs_away(np.arange(len(scale)))
     columns = {
         "n_stages": n_stages,
         "sparse_spike_counts": sparse_counts(network, run.spike_counts),
         "n_clock_steps": run.total_steps,
         "scale": scale,
         "saturations": run.overflows.sum(axis=1),
-        "ran_away": ran_away,
+        "ran_away": run.is_lost,
     }
     work = {READ_OUT: n_read_out, CERTIFICATE: best.n_multiply_adds}
     n_spikes = run.spike_counts.sum(axis=1)
-    return Solved(best.codes, n_spikes, work, best.optimality, ran_away, columns)
+    return Solved(best.codes, n_spikes, work, best.optimality, run.is_lost, columns)

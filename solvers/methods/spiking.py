@@ -13,7 +13,9 @@ from scipy import sparse
 from snn import OperationCounts
 from snn.base import checks
 from snn.base.html import value_range
-from snn.run.clocked import checked_step
+from snn.run.clocked import time_of
+from snn.run.exact import Exact
+from snn.run.run import Run, Time
 from solvers.certificate.compiled import certify
 from solvers.gram.gram import gram_of
 from solvers.methods.method import Method, Takes, solve
@@ -256,7 +258,7 @@ def solve_spiking(
     if polish:
         method = ActiveSetFromSpikes(max_duration)
     elif readout == "smooth":
-        method = (Stages if refine else OneWindow)(max_duration, time_step)
+        method = (Stages if refine else OneWindow)(max_duration, time_of(time_step))
     else:
         method = (Rates if readout == "rate" else AverageCurrents)(max_duration)
     return solve(problem, method, start=start, tol=tol, n_jobs=n_jobs, progress=progress)
@@ -322,11 +324,11 @@ class Stages(SpikingMethod):
     ----------
     max_duration : float, default 10000
         Simulated time, of all stages.
-    time_step : float, optional
-        Run on a clock of this step.
+    how : Time, default Exact()
+        How the network runs: `Exact`, or on a `Clock`.
     """
 
-    time_step: float | None = None
+    how: Time[Run] = Exact()
 
     name = "spiking"
     takes = Takes(start=True, convolution=True)
@@ -336,8 +338,7 @@ class Stages(SpikingMethod):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.time_step is not None:
-            checked_step(self.time_step)
+        checks.instance_of("how", self.how, Time)
 
     def solve(
         self, problem: LassoProblem, prepared: LassoNetwork, start: StartPoint | None, tol: float
@@ -353,10 +354,10 @@ class Stages(SpikingMethod):
         refined = RefinedCodes(
             problem,
             prepared,
+            how=self.how,
             tol=tol,
             max_duration=self.max_duration,
             refine=self.refine,
-            time_step=self.time_step,
             start=first,
         )
         run_until_certified(refined, best, tol=tol)
@@ -369,16 +370,15 @@ class Stages(SpikingMethod):
             "duration": refined.duration.copy(),
             "scale": refined.scale,
         }
-        if self.time_step is not None:
-            columns["n_clock_steps"] = refined.n_steps
+        if refined.run.total_steps is not None:
+            columns["n_clock_steps"] = refined.run.total_steps
         work = {
             READ_OUT: refined.n_multiply_adds.copy(),
             GRAM: np.full(n_signals, prepared.gram.n_multiply_adds),
             CERTIFICATE: best.n_multiply_adds,
         }
         n_spikes = refined.run.spike_counts.sum(axis=1)
-        is_lost = refined.is_lost(np.arange(n_signals))
-        return Solved(best.codes, n_spikes, work, best.optimality, is_lost, columns)
+        return Solved(best.codes, n_spikes, work, best.optimality, refined.run.is_lost, columns)
 
 
 class OneWindow(Stages):

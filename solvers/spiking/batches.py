@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 from scipy import sparse
 
-from snn.run.exact import EventDrivenRun
+from snn.run.exact import Exact
+from snn.run.run import Run
 from snn.state import NetworkState
 from solvers._kernels.batch import CompressedRows, average_currents, scaled_drive
 from solvers.problem.lasso import LassoProblem
@@ -34,7 +35,7 @@ class BatchRun:
         The largest rate that the drive of a neuron alone would cause, 1 where no neuron is driven.
     duration : ndarray, shape (n_signals,)
         Simulated time of each signal.
-    run : EventDrivenRun
+    run : Run
         The networks.
     """
 
@@ -56,7 +57,7 @@ class BatchRun:
             state = NetworkState.unchecked(
                 head_start * network.firing_threshold, np.zeros(network.n_neurons), time=0.0
             )
-        self.run = EventDrivenRun(network, network.in_network_order(soma_bias), state, gives_up=True)
+        self.run = Exact().start(network, network.in_network_order(soma_bias), state, gives_up=True)
         self.duration = np.zeros(problem.n_signals)
         # What rounding makes of their potentials is no code.
         self._zero_atoms = np.flatnonzero(problem.weighted_setup.squared_norms == 0.0)
@@ -139,7 +140,7 @@ def sparse_counts(network: LassoNetwork, spike_counts: np.ndarray) -> sparse.csr
     return compressed_rows(spike_counts.shape, entries_of(network.in_result_order(spike_counts)))
 
 
-def run_until_certified(refined: RefinedCodes, best: BestCodes, *, tol: float) -> None:
+def run_until_certified(refined: RefinedCodes[Run], best: BestCodes, *, tol: float) -> None:
     """Run the networks of a batch until certificates confirm `tol`, or to their ends; keep the best.
 
     Parameters

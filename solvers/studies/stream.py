@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
 
-from snn import OperationCounts
+from snn import Exact, OperationCounts
 from snn.base import checks
 from snn.base.html import Described, number
 from solvers.gram.gram import gram_of
@@ -212,6 +212,7 @@ class SparseCodingStream(Described):
         refined = RefinedCodes(
             problem,
             network,
+            how=Exact(),
             tol=tol,
             max_duration=max_duration,
             refine=True,

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from snn import Clock
 from snn.digital import DigitalFormat, FixedPoint
 from solvers import METHODS
 from solvers.methods.method import REFUSED
@@ -27,8 +28,9 @@ def methods(*but, own_weights=None, **takes):
     **takes : bool
         Fields of `Takes`.
     """
-    chosen = {**METHODS, "spiking_clock": Stages(time_step=0.0625)}
-    chosen["digital"] = replace(chosen["digital"], format=SIXTEEN_BITS)
+    chosen = {**METHODS, "spiking_clock": Stages(how=Clock(0.0625))}
+    digital = chosen["digital"]
+    chosen["digital"] = replace(digital, how=replace(digital.how, format=SIXTEEN_BITS))
     return {
         name: method
         for name, method in chosen.items()

@@ -12,8 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from snn import NetworkState, Simulator, SpikingNetwork, simulate
-from snn.run.exact import EventDrivenRun
+from snn import Exact, NetworkState, Simulator, SpikingNetwork, simulate
 from tests.reference.networks import golden_network
 from tests.reference.weight_forms import ANY_MATRIX, FORMS, NAMES, random_matrix, random_state, stored
 
@@ -71,10 +70,10 @@ def test_pausing_changes_no_bit(network, from_rest):
     """However often the kernel returns to Python, the run is the same."""
     state = None if from_rest else random_state(np.random.default_rng(1), network)
     bias = network.soma_bias[np.newaxis]
-    whole = EventDrivenRun(network, bias, state)
-    paused = EventDrivenRun(network, bias, state, updates_per_call=1)
-    spikes = whole.advance(100.0, record_spikes=True)
-    paused_spikes = paused.advance(100.0, record_spikes=True)
+    whole = Exact().start(network, bias, state)
+    paused = Exact().start(network, bias, state, updates_per_call=1)
+    spikes = whole.advance(100.0, record=True)
+    paused_spikes = paused.advance(100.0, record=True)
     assert len(spikes[0]) > 100
     np.testing.assert_array_equal(paused_spikes[0], spikes[0])
     np.testing.assert_array_equal(paused_spikes[1], spikes[1])
@@ -88,7 +87,7 @@ def test_pauses_change_no_bit_of_currents_that_fade_away(name):
     network = stored(name, np.zeros((n_neurons, n_neurons)), np.where(np.arange(n_neurons) == 0, 20.0, 0.0))
     state = NetworkState(membrane_potential=np.zeros(n_neurons), synaptic_current=np.full(n_neurons, 1e-300))
     whole, paused = (
-        EventDrivenRun(network, network.soma_bias[np.newaxis], state, updates_per_call=updates)
+        Exact().start(network, network.soma_bias[np.newaxis], state, updates_per_call=updates)
         for updates in (10**9, 1)
     )
     for run in (whole, paused):
@@ -201,17 +200,17 @@ def test_inputs_are_left_alone_and_results_are_read_only(network):
 def test_copies_advanced_together_are_what_they_are_alone(network):
     """Batch solvers run many drives at once; no copy's bits may depend on its company, nor on pauses."""
     drives = network.soma_bias * np.array([[1.0], [0.5], [1.5]])
-    together = EventDrivenRun(network, drives, updates_per_call=23)
+    together = Exact().start(network, drives, updates_per_call=23)
     together.advance(5.0)
     together.advance(15.0, active=np.array([2, 0]))
     for copy, end in ((0, 15.0), (1, 5.0), (2, 15.0)):
-        alone = EventDrivenRun(network, drives[copy : copy + 1])
+        alone = Exact().start(network, drives[copy : copy + 1])
         alone.advance(5.0)
         if end > 5.0:
             alone.advance(end)
         assert_same_copy(together, copy, alone)
         assert together.time[copy] == end
-    whole = EventDrivenRun(network, drives)
+    whole = Exact().start(network, drives)
     whole.advance(15.0)
     for copy, drive in enumerate(drives):
         alone = simulate(network.with_soma_bias(drive), 15.0)
@@ -225,31 +224,31 @@ def test_when_a_copy_is_given_up_depends_on_its_own_spikes_alone(network, monkey
     monkeypatch.setattr("snn.run.exact.BURST_RATE", 0)
     monkeypatch.setattr("snn.run.exact.SPIKES_PER_NEURON", 0)
     drives = network.soma_bias * np.array([[1.0], [-1e-3], [1.5], [0.5]])
-    together = EventDrivenRun(network, drives, gives_up=True)
-    paused = EventDrivenRun(network, drives[::-1].copy(), gives_up=True, updates_per_call=1)
+    together = Exact().start(network, drives, gives_up=True)
+    paused = Exact().start(network, drives[::-1].copy(), gives_up=True, updates_per_call=1)
     together.advance(40.0)
     paused.advance(40.0)
     np.testing.assert_array_equal(together.is_lost, together.spike_counts.sum(axis=1) > 10)
     assert together.is_lost[0]
     assert not together.is_lost[1]
     for copy, drive in enumerate(drives):
-        alone = EventDrivenRun(network, drive[np.newaxis], gives_up=True)
+        alone = Exact().start(network, drive[np.newaxis], gives_up=True)
         alone.advance(40.0)
         for run, its_copy in ((together, copy), (paused, 3 - copy)):
             assert_same_copy(run, its_copy, alone)
             assert run.is_lost[its_copy] == alone.is_lost[0]
             assert run.time[its_copy] == alone.time[0]
         # It is where it had been at that time without.
-        free = EventDrivenRun(network, drive[np.newaxis])
+        free = Exact().start(network, drive[np.newaxis])
         free.advance(float(alone.time[0]))
         assert abs(free.spike_counts - alone.spike_counts).sum() <= 2
 
 
 def test_a_run_starts_where_another_stood(network):
     drives = network.soma_bias * np.array([[1.0], [0.7]])
-    first, whole = EventDrivenRun(network, drives), EventDrivenRun(network, drives)
+    first, whole = Exact().start(network, drives), Exact().start(network, drives)
     first.advance(7.0)
-    second = EventDrivenRun(network, drives, first)
+    second = Exact().start(network, drives, first)
     second.advance(5.0)
     whole.advance(12.0)
     np.testing.assert_array_equal(first.spike_counts + second.spike_counts, whole.spike_counts)
@@ -369,23 +368,23 @@ def moments_of(times, neurons, n_neurons):
 
 
 def test_moments_are_those_of_the_recorded_spikes(network):
-    run = EventDrivenRun(network, network.soma_bias[np.newaxis], window_moments=True)
-    first = run.advance(9.0, record_spikes=True)
-    later = run.advance(30.0, record_spikes=True)
+    run = Exact().start(network, network.soma_bias[np.newaxis], window_moments=True)
+    first = run.advance(9.0, record=True)
+    later = run.advance(30.0, record=True)
     assert len(later[0]) > 10
-    times, neurons = (np.concatenate(parts) for parts in zip(first, later, strict=True))
+    times, neurons = (np.concatenate(parts) for parts in zip(first[:2], later[:2], strict=True))
     expected = moments_of(times, neurons, network.n_neurons)
     np.testing.assert_allclose(run.window_moments[0], expected, rtol=1e-12)
 
 
 def test_copies_stop_at_times_of_their_own(network):
     bias = np.outer([1.0, 0.5, 1.5], network.soma_bias)
-    together = EventDrivenRun(network, bias, window_moments=True)
+    together = Exact().start(network, bias, window_moments=True)
     together.advance(np.array([7.0, 20.0, 11.0]), active=np.array([0, 2]))
     together.advance(np.array([13.0, 20.0, 11.0]), active=np.array([0, 1]))
     assert together.time.tolist() == [13.0, 20.0, 11.0]
     for copy, stops in enumerate(([7.0, 13.0], [20.0], [11.0])):
-        alone = EventDrivenRun(network, bias[[copy]], window_moments=True)
+        alone = Exact().start(network, bias[[copy]], window_moments=True)
         for stop in stops:
             alone.advance(stop)
         assert_same_copy(together, copy, alone)
@@ -395,7 +394,7 @@ def test_copies_stop_at_times_of_their_own(network):
 def test_a_copy_that_starts_again_is_as_a_new_one(network):
     """To rounding: what it knows of the run before may cut windows and intervals elsewhere."""
     bias = np.outer([1.0, 0.7], network.soma_bias)
-    run = EventDrivenRun(network, bias.copy(), window_moments=True, filter_spikes=True)
+    run = Exact().start(network, bias.copy(), window_moments=True, filter_spikes=True)
     run.advance(20.0)
     counts = run.spike_counts.copy()
     run.membrane_potential[1] = 0.5 * network.firing_threshold
@@ -405,7 +404,7 @@ def test_a_copy_that_starts_again_is_as_a_new_one(network):
     start = NetworkState(
         membrane_potential=0.5 * network.firing_threshold, synaptic_current=np.zeros(network.n_neurons)
     )
-    new = EventDrivenRun(network, bias[[1]], start, window_moments=True, filter_spikes=True)
+    new = Exact().start(network, bias[[1]], start, window_moments=True, filter_spikes=True)
     new.advance(15.0)
     np.testing.assert_array_equal(run.spike_counts[0], counts[0])
     np.testing.assert_array_equal(run.spike_counts[1] - counts[1], new.spike_counts[0])

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from snn import (
+    Exact,
     NetworkState,
     SpikingNetwork,
     StencilWeights,
@@ -14,7 +15,6 @@ from snn import (
     simulate_clocked,
 )
 from snn._kernels.convolution.grid import MOST_LOGGED, events_per_epoch
-from snn.run.exact import EventDrivenRun
 from tests.reference.plain_simulator import simulate_plainly
 from tests.reference.simulator import simulate_slowly
 
@@ -298,9 +298,9 @@ def test_pausing_changes_no_bit():
         np.random.default_rng(10), n_channels=7, grid=(4, 4), reach=(1, 1)
     )
     bias = network.soma_bias[np.newaxis]
-    whole = EventDrivenRun(network, bias, state)
-    paused = EventDrivenRun(network, bias, state, updates_per_call=1)
-    spikes, paused_spikes = (run.advance(200.0, record_spikes=True) for run in (whole, paused))
+    whole = Exact().start(network, bias, state)
+    paused = Exact().start(network, bias, state, updates_per_call=1)
+    spikes, paused_spikes = (run.advance(200.0, record=True) for run in (whole, paused))
     assert len(spikes[0]) > 5_000
     np.testing.assert_array_equal(paused_spikes[0], spikes[0])
     np.testing.assert_array_equal(paused_spikes[1], spikes[1])

@@ -447,7 +447,9 @@ def test_a_network_that_runs_away_on_a_coarse_clock_is_refused():
     dictionary /= np.linalg.norm(dictionary, axis=1, keepdims=True)
     signal = np.abs(rng.normal(size=(1, 64)))
     problem = LassoProblem(dictionary, signal, 0.05 * penalty_max(dictionary, signal)[0])
-    with pytest.raises(ValueError, match=r"time_step must be shorter for these atoms; got 0\.25"):
+    with pytest.raises(
+        ValueError, match=r"time_step must be so short .* in a step; got 0\.25, too long for neuron"
+    ):
         solve_spiking(problem, time_step=0.25, max_duration=1600.0)
 
 

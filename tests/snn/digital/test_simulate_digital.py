@@ -161,11 +161,11 @@ def test_bits_depend_on_neither_the_length_of_calls_nor_on_other_copies(tmp_path
     network = random_digital(rng, n_neurons=9)
     drives = rng.standard_normal((4, 9))
     together = DigitalRun(network, drives, window_moments=True)
-    together.advance(60)
+    together.advance(60 * network.time_step)
     for k in range(4):
         alone = DigitalRun(network, drives[k : k + 1], window_moments=True, updates_per_call=20)
         for stop in (3, 17, 60):
-            alone.advance(stop)
+            alone.advance(stop * network.time_step)
         np.testing.assert_array_equal(alone.messages[0], together.messages[k])
         np.testing.assert_array_equal(alone.window_moments[0], together.window_moments[k])
         np.testing.assert_array_equal(alone.overflows[0], together.overflows[k])
