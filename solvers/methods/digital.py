@@ -40,6 +40,7 @@ LOOK_GROWTH = math.sqrt(2.0)
 RATE_PER_DRIVE = 0.5
 # In units of the largest drive: neurons driven downwards by more are as silent with this.
 LOWEST_DRIVE = 4.0
+QUARTER_STEPS = Digital(0.25, lowest_drive=LOWEST_DRIVE)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
@@ -212,7 +213,7 @@ class DigitalMethod(Method[DigitalCodingResult]):
     """
 
     max_duration: float = 10_000.0
-    how: Digital = Digital(0.25, lowest_drive=LOWEST_DRIVE)
+    how: Digital = QUARTER_STEPS
 
     name = "digital"
     # The weights of one network are rounded.

@@ -46,6 +46,7 @@ POLISH_TIME = 2.0
 # time, in synaptic time constants.  Only nearly dependent atoms come that far.
 LAST_POLISH_TIME = 500.0
 POLISH_GROWTH = 4.0
+EXACT_TIME = Exact()
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
@@ -328,7 +329,7 @@ class Stages(SpikingMethod):
         How the network runs: `Exact`, or on a `Clock`.
     """
 
-    how: Time[Run] = Exact()
+    how: Time[Run] = EXACT_TIME
 
     name = "spiking"
     takes = Takes(start=True, convolution=True)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from scipy import sparse
 
 from snn.run.exact import Exact
-from snn.run.run import Run
 from snn.state import NetworkState
 from solvers._kernels.batch import CompressedRows, average_currents, scaled_drive
 from solvers.problem.lasso import LassoProblem
@@ -140,7 +141,7 @@ def sparse_counts(network: LassoNetwork, spike_counts: np.ndarray) -> sparse.csr
     return compressed_rows(spike_counts.shape, entries_of(network.in_result_order(spike_counts)))
 
 
-def run_until_certified(refined: RefinedCodes[Run], best: BestCodes, *, tol: float) -> None:
+def run_until_certified(refined: RefinedCodes[Any], best: BestCodes, *, tol: float) -> None:
     """Run the networks of a batch until certificates confirm `tol`, or to their ends; keep the best.
 
     Parameters
