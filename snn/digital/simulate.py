@@ -10,7 +10,7 @@ from snn.base import checks
 from snn.base.drawn import Drawn
 from snn.base.html import number
 from snn.digital.network import DigitalNetwork
-from snn.digital.run import DigitalRun
+from snn.digital.run import Integers
 from snn.digital.state import DigitalState
 from snn.record.operations import OperationCounts
 from snn.record.result import SpikeTrain, run_facts
@@ -179,7 +179,8 @@ def simulate_digital(
         _require_fitting_state(network, state)
     record_spikes = checks.flag("record_spikes", record_spikes)
 
-    run = DigitalRun(network, network.network.soma_bias[np.newaxis], state, window_moments=True)
+    real = network.network
+    run = Integers(network=network).start(real, real.soma_bias[np.newaxis], state, window_moments=True)
     recorded = run.advance(n_steps * network.time_step, record=record_spikes)
     spikes = None
     if record_spikes:
