@@ -37,7 +37,8 @@ class DigitalRun(SteppedRun):
         The sum of the messages of each neuron; `spike_counts` is how many they are, and in `window_moments`
         a message counts for as many spikes as it stands for.
     overflows : ndarray of int, shape (n_copies, n_neurons, 4)
-        Steps in which a register was too narrow: potential below, potential above, current, message.
+        Steps in which a register was too narrow: potential below, potential above, current, message.  Those
+        of messages are counted where messages have several bits, or are graded.
     n_clipped_drives : ndarray of int, shape (n_copies,)
         Entries of the drive that are beyond a given exponent.
     """
@@ -56,8 +57,6 @@ class DigitalRun(SteppedRun):
         work_per_spike = len(integers.targets) / integers.n_neurons
         steps = {"time_step": integers.time_step, "work_per_spike": work_per_spike}
         super().__init__(how, network, soma_bias, None, **steps, **options)
-        if self._filters_spikes:
-            raise ValueError("filter_spikes must be False: a digital run keeps no filtered spikes")
         n_copies, n_neurons = shape = soma_bias.shape
         self.integers = integers
         self._lowest_drive = how.lowest_drive
@@ -105,11 +104,6 @@ class DigitalRun(SteppedRun):
         """Copies that run away, bool, shape (n_copies,): potentials came to the upper end of their registers,
         on average one in every step, because more charge arrives than spikes take away."""
         return self.overflows[:, :, HIGH_POTENTIAL].sum(axis=1) > self.total_steps
-
-    @property
-    def filtered_spikes(self) -> np.ndarray:
-        """Not kept: a ValueError."""
-        raise ValueError("a digital run keeps no filtered spikes")
 
     def state(self, copy: int = 0, *, time: float | None = None) -> DigitalState:  # type: ignore[override]
         """Return the integers of a copy; they say no time."""

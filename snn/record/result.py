@@ -226,11 +226,11 @@ class RunawayError(RuntimeError):
 
     Attributes
     ----------
-    result : SimulationResult
+    result : SimulationResult or DigitalResult
         The run up to the last spike.
     """
 
-    def __init__(self, message: str, result: SimulationResult) -> None:
+    def __init__(self, message: str, result: Any) -> None:
         super().__init__(message)
         self.result = result
 

@@ -144,10 +144,10 @@ class Run(ABC):
         return (self.membrane_potential - self._potential_at_start) + self._removed()
 
     @property
-    @abstractmethod
     def filtered_spikes(self) -> np.ndarray:
         """The synaptic trace of each neuron's own spikes, 1 a spike, falling as e^-t, if it is kept; shape
         (n_copies, n_neurons)."""
+        raise ValueError(f"{type(self).__name__} keeps no filtered spikes")
 
     def advance(
         self,
@@ -256,7 +256,7 @@ class Run(ABC):
                 "where rounding decides which neurons fire"
             )
 
-    # What a kind of run supplies, besides `time` and `filtered_spikes`.
+    # What a kind of run supplies, besides `time`, and `filtered_spikes` where it keeps them.
 
     @abstractmethod
     def _stops(self, until: float | np.ndarray) -> np.ndarray:
