@@ -7,11 +7,8 @@ import errno
 import os
 import pickle
 import signal
-import subprocess
-import sys
 import time
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -35,6 +32,7 @@ from dictlearn.two_phase import batch as batch_module
 from dictlearn.two_phase._kernels import updates
 from snn.base import archive
 from solvers import LassoProblem, solve_spiking
+from tests.processes import run_python
 from tests.stress.kill_and_resume import state
 
 PENALTY = 0.05
@@ -804,20 +802,8 @@ def test_a_full_disk_leaves_the_last_checkpoint(signals, tmp_path, what):
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs os.fork")
 def test_killed_processes_lose_nothing():
     """The short form of ``python -m tests.stress.kill_and_resume``."""
-    command = [
-        sys.executable,
-        "-m",
-        "tests.stress.kill_and_resume",
-        "--rounds",
-        "10",
-        "--samples",
-        "1500",
-        "--quiet",
-    ]
-    ran = subprocess.run(
-        command, cwd=Path(__file__).parents[3], capture_output=True, text=True, timeout=300, check=False
-    )
-    assert ran.returncode == 0, ran.stdout + ran.stderr
+    options = ("--rounds", "10", "--samples", "1500", "--quiet")
+    ran = run_python("-m", "tests.stress.kill_and_resume", *options)
     clean = "checkpoints lost or corrupt: 0; outcomes that differ: 0; children that failed: 0"
     assert ran.stdout.count(clean) == 4
 
