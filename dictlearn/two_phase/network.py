@@ -423,7 +423,7 @@ def checked_phases(
     time_step: float | None = None,
     integration: str = "exact",
 ) -> tuple[float, float, float, Time[Any]]:
-    """Return the parameters of the two phases, numbers as floats, and how time passes, having checked them."""
+    """Return the parameters of two phases, numbers as floats, and how time passes, having checked them."""
     kappa = share("kappa", kappa)
     if kappa == 0.0:
         raise ValueError("kappa must be positive: without feedback there is no second phase")
