@@ -300,10 +300,10 @@ def _joined(parts: list[Spikes]) -> Spikes:
     )
 
 
-R = TypeVar("R", bound=Run)
+R_co = TypeVar("R_co", bound=Run, covariant=True)
 
 
-class Time(Generic[R]):
+class Time(Generic[R_co]):
     """How time passes in a run of a network.
 
     Attributes
@@ -314,10 +314,12 @@ class Time(Generic[R]):
         Length of a step, in synaptic time constants; None of exact time.
     """
 
-    run_type: type[R]
+    run_type: type[R_co]
     time_step: float | None = None
 
-    def start(self, network: RunnableNetwork, soma_bias: np.ndarray, state: Any = None, **options: Any) -> R:
+    def start(
+        self, network: RunnableNetwork, soma_bias: np.ndarray, state: Any = None, **options: Any
+    ) -> R_co:
         """Start copies of a network, each with its own drive.
 
         Parameters
@@ -327,7 +329,7 @@ class Time(Generic[R]):
         """
         return self.run_type(self, network, soma_bias, state, **options)
 
-    def prepare(self, network: RunnableNetwork) -> Time[R]:
+    def prepare(self, network: RunnableNetwork) -> Time[R_co]:
         """Return a time that starts runs of one network faster; what takes long is done here, once.
 
         Parameters

@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from snn._kernels import run_state
 from snn.base import checks
 from snn.network import SpikingNetwork, starting_state
-from snn.record.result import RunawayError, SimulationResult, SpikeTrain
+from snn.record.result import SimulationResult, SpikeTrain, runaway_error
 from snn.run.clocked import Clock
 from snn.run.exact import Exact
-from snn.run.run import Run, Time
+from snn.run.run import Time
 from snn.state import NetworkState
-
-if TYPE_CHECKING:
-    from snn.digital import DigitalResult
 
 LEAST_SPIKE_LIMIT = 1_000_000
 """The default of `max_spikes` is at least this, and so many times what the drive alone could cause:"""
@@ -206,7 +203,9 @@ def _simulate(
         spikes=spike_train(start.time + times, spikes.neurons, start.time, final) if record_spikes else None,
         n_steps=n_steps,
     )
-    require_complete(result, run, max_spikes, by_drive)
+    if run.n_emitted > max_spikes:
+        raise runaway_error(result, max_spikes, by_drive)
+    run.require_valid()
     return result
 
 
@@ -234,24 +233,4 @@ def spikes_by_drive(network: SpikingNetwork, duration: float, state: NetworkStat
     """Return how many spikes the drive and the currents of a state could cause alone."""
     return run_state.expected_spikes(
         network.soma_bias, network.firing_threshold, state.synaptic_current, duration
-    )
-
-
-def require_complete(
-    result: SimulationResult | DigitalResult, run: Run, max_spikes: int, by_drive: float
-) -> None:
-    """Raise RunawayError, with the result, if there were too many spikes, or as `Run.require_valid`."""
-    if run.n_emitted <= max_spikes:
-        run.require_valid()
-        return
-    busiest = np.argsort(-result.spike_counts, kind="stable")[:3]
-    named = ", ".join(
-        f"{int(i)} ({int(result.spike_counts[i]):,} spikes)" for i in busiest if result.spike_counts[i]
-    )
-    raise RunawayError(
-        f"the network emitted more than max_spikes = {max_spikes:,} spikes within {result.duration:.6g} time "
-        f"constants; most active are neurons {named}: lateral excitation outruns the firing thresholds, or "
-        f"max_spikes is too small for this run, in which the drive alone would cause up to {by_drive:.3g} "
-        "spikes",
-        result,
     )

@@ -12,10 +12,10 @@ from snn._kernels import run_state
 from snn.base import checks
 from snn.base.html import Described, number
 from snn.network import SpikingNetwork, starting_state
-from snn.record.result import SimulationResult, SpikeTrain
+from snn.record.result import SimulationResult, SpikeTrain, runaway_error
 from snn.record.windows import window_moments
 from snn.run.exact import Exact, ExactRun
-from snn.run.simulate import require_complete, spike_limit, spike_train, spikes_by_drive
+from snn.run.simulate import spike_limit, spike_train, spikes_by_drive
 from snn.state import NetworkState
 from snn.weights import Weights, as_weights
 
@@ -176,7 +176,9 @@ class Simulator(Described):
             state=final,
             spikes=spike_train(self._origin + spikes.times, spikes.neurons, start.time, final),
         )
-        require_complete(result, run, max_spikes, by_drive)
+        if run.n_emitted > max_spikes:
+            raise runaway_error(result, max_spikes, by_drive)
+        run.require_valid()
         return result
 
     def peek(self) -> float:
