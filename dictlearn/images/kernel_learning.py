@@ -173,5 +173,4 @@ def learn_kernels(
         seed=seed,
         course=course,
         identity=identity,
-        goal="the passes asked for have",
     )

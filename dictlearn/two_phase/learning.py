@@ -256,5 +256,4 @@ def learn_samples(
         seed=first_seed,
         course=course,
         identity=identity,
-        goal="n_samples is",
     )

@@ -137,11 +137,13 @@ def learner_for(
     checks.instance_of("settings", settings, LearningSettings)
     # A generator gives the same number twice: the stream of the start must not depend on the rounding.
     rounding_rng = copy.deepcopy(rng)
+    if n_atoms is not None:
+        n_atoms = checks.positive_integer("n_atoms", n_atoms)
     if start is None:
         if n_atoms is None:
             raise TypeError("n_atoms must be given, or a start that has some")
         start = random_dictionary(n_atoms, n_inputs, rng=seed_of_order(rng))
-    network = starting_network("start", start, n_inputs)
+    network = starting_network(start, n_inputs)
     if n_atoms not in (None, network.n_atoms):
         raise ValueError(f"start has {network.n_atoms} atoms but n_atoms is {n_atoms}")
     return TwoPhaseLearner(
@@ -153,19 +155,16 @@ def learner_for(
     )
 
 
-def starting_network(name: str, start: ArrayLike | TwoPhaseNetwork, n_inputs: int) -> TwoPhaseNetwork:
-    """Return the network that learning starts from: of atoms brought to unit norm, or the one given.
-
-    `name` is that of the argument, for messages.
-    """
+def starting_network(start: ArrayLike | TwoPhaseNetwork, n_inputs: int) -> TwoPhaseNetwork:
+    """Return the network that learning starts from: of atoms brought to unit norm, or the one given."""
     if isinstance(start, TwoPhaseNetwork):
         network = start
         least = np.diagonal(network.lateral).min()
         if least < LEAST_THRESHOLD:
-            raise ValueError(f"{name} must have thresholds of at least {LEAST_THRESHOLD}; got {least}")
+            raise ValueError(f"start must have thresholds of at least {LEAST_THRESHOLD}; got {least}")
     else:
-        atoms = checked_atoms(name, start, meaning="(n_atoms, n_inputs)")
+        atoms = checked_atoms("start", start, meaning="(n_atoms, n_inputs)")
         network = TwoPhaseNetwork.consistent(unit_norm(atoms))
     if network.n_inputs != n_inputs:
-        raise ValueError(f"{name} has {network.n_inputs} inputs but signals have {n_inputs} features")
+        raise ValueError(f"start has {network.n_inputs} inputs but signals have {n_inputs} features")
     return network
