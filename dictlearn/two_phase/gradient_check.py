@@ -17,8 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dictlearn.two_phase import rules
-from dictlearn.two_phase.arguments import Task, checked_phases
-from dictlearn.two_phase.network import TwoPhaseNetwork
+from dictlearn.two_phase.network import Task, TwoPhaseNetwork, checked_phases
 from dictlearn.two_phase.phases import Phase
 from snn.base import checks
 from snn.base.drawn import Drawn

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from dictlearn.two_phase import rules
-from dictlearn.two_phase.arguments import checked_phases
+from dictlearn.two_phase.network import checked_phases
 from dictlearn.two_phase.quantised import checked_format
 from dictlearn.two_phase.steps import KINDS, PaperSteps, Steps, UsageSteps
 from snn.base import checks

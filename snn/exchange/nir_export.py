@@ -142,9 +142,9 @@ def to_nir(
         _require_rest(network, state)
     time_constant = checks.positive_number("time_constant", time_constant)
     nir = require("nir", extra="nir")
-    stencil_input = _stencil_input(network, input_weights, populations)
-    if stencil_input is not None:
-        nodes, edges = _grid_nodes(nir, network, stencil_input, time_constant)
+    on_grid = _on_grid(network, input_weights, populations)
+    if on_grid is not None:
+        nodes, edges = _grid_nodes(nir, network, *on_grid, time_constant)
     else:
         nodes, edges = _layer_nodes(nir, network, input_weights, populations, time_constant)
     return nir.NIRGraph(nodes=nodes, edges=edges, metadata={**METADATA, "time constant": time_constant})
@@ -153,7 +153,7 @@ def to_nir(
 def _layer_nodes(
     nir: Any,
     network: SpikingNetwork,
-    input_weights: ArrayLike | InputConvolution | None,
+    input_weights: Any,
     populations: Mapping[str, int] | None,
     time_constant: float,
 ) -> tuple[dict[str, Any], list[tuple[str, str]]]:
@@ -166,11 +166,6 @@ def _layer_nodes(
     slices = _slices(populations, n_neurons)
     if input_weights is None:
         input_weights = np.zeros((n_neurons, 1))
-    elif isinstance(input_weights, InputConvolution):
-        raise TypeError(
-            "input_weights must be an array, one row for each neuron, unless the network has StencilWeights "
-            "and one population; got InputConvolution"
-        )
     input_weights = checks.real_array(
         "input_weights", input_weights, shape=(n_neurons, None), meaning="(n_neurons, n_inputs)"
     )
@@ -211,11 +206,9 @@ class _Nodes(dict[str, Any]):
 
 
 def _grid_nodes(
-    nir: Any, network: SpikingNetwork, source: InputConvolution, time_constant: float
+    nir: Any, network: SpikingNetwork, weights: StencilWeights, source: InputConvolution, time_constant: float
 ) -> tuple[dict[str, Any], list[tuple[str, str]]]:
     """Return the nodes of a network on a grid; NIR's arrays have the channels first."""
-    weights = network.weights
-    assert isinstance(weights, StencilWeights)
     rows, columns, n_channels = weights.layout
     bias = network.soma_bias.reshape(weights.layout)[0, 0] / time_constant
     threshold = np.ascontiguousarray(network.firing_threshold.reshape(weights.layout).transpose(2, 0, 1))
@@ -284,34 +277,38 @@ def _synapses(nir: Any, shape: tuple[int, ...], time_constant: float) -> Any:
     return nir.LI(tau=np.full(shape, time_constant), r=np.ones(shape), v_leak=np.zeros(shape))
 
 
-def _stencil_input(
+def _on_grid(
     network: SpikingNetwork,
     input_weights: ArrayLike | InputConvolution | None,
     populations: Mapping[str, int] | None,
-) -> InputConvolution | None:
-    """Return the input of a network that convolutions can say exactly, or None if they cannot."""
+) -> tuple[StencilWeights, InputConvolution] | None:
+    """Return weights and input of a network that convolutions can say exactly, or None if they cannot."""
     weights = network.weights
+    source = input_weights if isinstance(input_weights, InputConvolution) else None
     if not isinstance(weights, StencilWeights) or populations is not None:
+        if source is not None:
+            raise TypeError(
+                "input_weights must be an array, one row for each neuron, unless the network has "
+                "StencilWeights and one population; got InputConvolution"
+            )
         return None
-    if isinstance(input_weights, InputConvolution) and (
-        input_weights.grid_shape != weights.grid_shape or len(input_weights.kernels) != weights.n_channels
-    ):
+    bias = network.soma_bias.reshape(-1, weights.n_channels)
+    is_uniform = bool((bias == bias[0]).all())
+    if source is None:
+        if input_weights is not None or not is_uniform:
+            return None
+        return weights, InputConvolution(np.zeros((weights.n_channels, 1, 1)), weights.grid_shape, 1)
+    if source.grid_shape != weights.grid_shape or len(source.kernels) != weights.n_channels:
         raise ValueError(
             f"input_weights must have {weights.n_channels} kernels on a grid of {weights.grid_shape}; got "
-            f"{len(input_weights.kernels)} on {input_weights.grid_shape}"
+            f"{len(source.kernels)} on {source.grid_shape}"
         )
-    bias = network.soma_bias.reshape(-1, weights.n_channels)
-    if (bias == bias[0]).all():
-        if isinstance(input_weights, InputConvolution):
-            return input_weights
-        if input_weights is None:
-            return InputConvolution(np.zeros((weights.n_channels, 1, 1)), weights.grid_shape, 1)
-    elif isinstance(input_weights, InputConvolution):
+    if not is_uniform:
         raise ValueError(
             "soma_bias of network must be the same at every position for an InputConvolution; got "
             f"{bias.min()} to {bias.max()}: pass network.with_soma_bias(what is left without an input)"
         )
-    return None
+    return weights, source
 
 
 def _slices(populations: Mapping[str, int] | None, n_neurons: int) -> dict[str, slice]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
 from typing import Any
 
+from snn.base import checks
 from snn.base.extras import require
 
 DEEPEST = 32
@@ -28,6 +29,15 @@ class FlatGraph:
     nodes: dict[str, Any]
     before: dict[str, list[str]]
 
+    def kind(self, name: str) -> str:
+        """Return the kind of a node, the name of its class."""
+        return kind_of(self.nodes[name])
+
+
+def kind_of(node: Any) -> str:
+    """Return the kind of a NIR node: the name of its class, as in files."""
+    return type(node).__name__
+
 
 def flat_graph(graph: Any) -> FlatGraph:
     """Return the nodes and edges of a graph, those of graphs within it included.
@@ -38,8 +48,7 @@ def flat_graph(graph: Any) -> FlatGraph:
         If it is not a graph of NIR, or its edges do not join its nodes.
     """
     nir = require("nir", extra="nir")
-    if not isinstance(graph, nir.NIRGraph):
-        raise TypeError(f"graph must be a nir.NIRGraph; got {type(graph).__name__}")
+    checks.instance_of("graph", graph, nir.NIRGraph)
     nodes: dict[str, Any] = {}
     before: dict[str, list[str]] = {}
     _add(nir, graph, "", nodes, before, 0)
@@ -92,16 +101,15 @@ def _add(
     if not isinstance(graph.nodes, dict) or not graph.nodes:
         raise ValueError(f"{where} must have nodes, in a dict by name; got {graph.nodes!r:.80}")
     for name, node in graph.nodes.items():
-        if isinstance(node, nir.NIRGraph):
-            _add(nir, node, f"{prefix}{name}.", nodes, before, depth + 1)
-        elif isinstance(node, nir.NIRNode):
-            full = f"{prefix}{name}"
-            if full in nodes:
-                raise ValueError(f"graph must have one node of a name; got {full!r} twice")
-            nodes[full] = node
-            before[full] = []
-        else:
-            raise TypeError(f"node {prefix + str(name)!r} must be a nir.NIRNode; got {type(node).__name__}")
+        full = f"{prefix}{name}"
+        checks.instance_of(f"node {full!r}", node, nir.NIRNode)
+        if kind_of(node) == "NIRGraph":
+            _add(nir, node, f"{full}.", nodes, before, depth + 1)
+            continue
+        if full in nodes:
+            raise ValueError(f"graph must have one node of a name; got {full!r} twice")
+        nodes[full] = node
+        before[full] = []
     seen = set()
     for edge in graph.edges:
         if not isinstance(edge, tuple | list) or len(edge) != 2:
@@ -116,27 +124,17 @@ def _add(
                 f"{edge!r} twice"
             )
         seen.add((source, target))
-        before[_entrance(nir, graph, target, prefix)].append(_exit(nir, graph, source, prefix))
+        before[_end(graph, target, prefix, "Input")].append(_end(graph, source, prefix, "Output"))
 
 
-def _entrance(nir: Any, graph: Any, name: str, prefix: str) -> str:
-    """Return the flat name of the node that an edge to `name` ends at."""
-    return _end(graph, name, prefix, nir.NIRGraph, nir.Input)
-
-
-def _exit(nir: Any, graph: Any, name: str, prefix: str) -> str:
-    """Return the flat name of the node that an edge from `name` begins at."""
-    return _end(graph, name, prefix, nir.NIRGraph, nir.Output)
-
-
-def _end(graph: Any, name: str, prefix: str, graph_type: Any, end_type: type) -> str:
+def _end(graph: Any, name: str, prefix: str, kind: str) -> str:
+    """Return the flat name of the node at the end of an edge: in a graph within the graph, of its `kind`."""
     full, node = f"{prefix}{name}", graph.nodes[name]
-    while isinstance(node, graph_type):
-        ends = [inner for inner, one in node.nodes.items() if isinstance(one, end_type)]
+    while kind_of(node) == "NIRGraph":
+        ends = [inner for inner, one in node.nodes.items() if kind_of(one) == kind]
         if len(ends) != 1:
             raise ValueError(
-                f"graph {full!r} must have one {end_type.__name__} for the edges that it is an end of; got "
-                f"{len(ends)}"
+                f"graph {full!r} must have one {kind} for the edges that it is an end of; got {len(ends)}"
             )
         full, node = f"{full}.{ends[0]}", node.nodes[ends[0]]
     return full

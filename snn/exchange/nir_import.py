@@ -16,7 +16,6 @@ from snn.base.extras import require
 from snn.base.html import Described, number
 from snn.exchange.events import to_event_data
 from snn.exchange.nir_graph import FlatGraph, flat_graph
-from snn.exchange.nir_linear import Convolution
 from snn.exchange.nir_signals import IncomingCurrents, Wire, expanded, inflow, require_known_kinds, signal_of
 from snn.network import SpikingNetwork
 from snn.record.result import SpikeTrain, require_record
@@ -132,11 +131,10 @@ def from_nir(
         a reset to another potential than zero, several time constants), needs a signal, or has the numbers
         that `for_reader` made for one program; if an array reaches a node of another shape.
     """
-    nir = require("nir", extra="nir")
     flat = flat_graph(graph)
     require_known_kinds(flat)
-    names = _ordered(nir, flat, order)
-    drives, time_constant, ignored = inflow(nir, flat, names, _signals(nir, flat, signal))
+    names = _ordered(flat, order)
+    drives, time_constant, ignored = inflow(flat, names, _signals(flat, signal))
     populations, first = {}, 0
     for name in names:
         shape = np.atleast_1d(np.asarray(flat.nodes[name].v_threshold)).shape
@@ -152,9 +150,9 @@ def from_nir(
     )
 
 
-def _ordered(nir: Any, graph: FlatGraph, order: Sequence[str] | None) -> list[str]:
+def _ordered(graph: FlatGraph, order: Sequence[str] | None) -> list[str]:
     """Return the names of the IF nodes in the order of their neurons."""
-    names = sorted(name for name, node in graph.nodes.items() if isinstance(node, nir.IF))
+    names = sorted(name for name in graph.nodes if graph.kind(name) == "IF")
     if not names:
         raise ValueError(f"graph must have a spiking node, nir.IF; got {_kinds(graph)}")
     if order is None:
@@ -172,17 +170,17 @@ def _ordered(nir: Any, graph: FlatGraph, order: Sequence[str] | None) -> list[st
 
 
 def _kinds(graph: FlatGraph) -> str:
-    return ", ".join(sorted({type(node).__name__ for node in graph.nodes.values()}))
+    return ", ".join(sorted({graph.kind(name) for name in graph.nodes}))
 
 
-def _signals(nir: Any, graph: FlatGraph, signal: Any) -> dict[str, np.ndarray]:
+def _signals(graph: FlatGraph, signal: Any) -> dict[str, np.ndarray]:
     """Return the values of the inputs that were given, by name."""
     if signal is None:
         return {}
     inputs = {
         name: node
         for name, node in graph.nodes.items()
-        if isinstance(node, nir.Input) and not graph.before[name]
+        if graph.kind(name) == "Input" and not graph.before[name]
     }
     if not isinstance(signal, Mapping):
         if len(inputs) != 1:
@@ -233,9 +231,9 @@ def _weights(
             order = [np.argsort(populations[name].ravel()) for name in (source, target)]
             blocks[source, target] = matrix.T[order[0]][:, order[1]]
     names = list(populations)
-    if len(names) == 1 and isinstance(blocks.get((names[0],) * 2), np.ndarray):
-        return np.ascontiguousarray(blocks[names[0], names[0]])
-    if blocks and all(isinstance(block, np.ndarray) for block in blocks.values()):
+    if blocks and not any(map(sparse.issparse, blocks.values())):
+        if len(names) == 1:
+            return np.ascontiguousarray(blocks[names[0], names[0]])
         firsts = {name: int(neurons.min()) for name, neurons in populations.items()}
         return BlockWeights(
             sum(neurons.size for neurons in populations.values()),
@@ -261,11 +259,12 @@ def _weights(
 
 def _stencil(wire: Wire, shape: tuple[int, ...], name: str) -> StencilWeights | None:
     """Return the weights of a convolution that keeps the grid of a node, or None if they are none such."""
-    if not isinstance(wire, Convolution) or not wire.keeps_grid or shape[1:] != wire.input_shape:
+    values = None if wire is None else wire.stencil(shape[1:])
+    if values is None:
         return None
-    values = wire.weight.transpose(1, 2, 3, 0)[:, ::-1, ::-1]
     _require_no_self(name, values[:, values.shape[1] // 2, values.shape[2] // 2].diagonal())
-    return StencilWeights(_without_margins(values), wire.input_shape)
+    _, rows, columns = shape
+    return StencilWeights(_without_margins(values), (rows, columns))
 
 
 def _without_margins(values: np.ndarray) -> np.ndarray:

@@ -15,6 +15,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 from scipy import sparse
 
 from snn.base import checks
+from snn.exchange.nir_graph import kind_of
 
 Matrix: TypeAlias = np.ndarray | sparse.csr_array
 
@@ -26,14 +27,9 @@ class LinearNode(ABC):
     """y = W x + b."""
 
     @property
-    def n_inputs(self) -> int | None:
-        """Length of x; None if any will do."""
-        return None
-
-    @property
+    @abstractmethod
     def shape_before(self) -> tuple[int, ...]:
-        """Shape of the array that x is, which does for a vector too; empty if any will do."""
-        return () if self.n_inputs is None else (self.n_inputs,)
+        """Shape of the array that x is, which does for a vector too."""
 
     @property
     def shape_behind(self) -> tuple[int, ...] | None:
@@ -45,8 +41,12 @@ class LinearNode(ABC):
         """Return W x, without b."""
 
     @abstractmethod
-    def matrix(self) -> Matrix | None:
-        """Return W, or None for the identity."""
+    def matrix(self) -> Matrix:
+        """Return W."""
+
+    def stencil(self, grid: tuple[int, ...]) -> np.ndarray | None:
+        """Return W as the values of `StencilWeights` on a grid, or None if it is no such convolution."""
+        return None
 
     @property
     def bias(self) -> np.ndarray | float:
@@ -59,28 +59,17 @@ class LinearNode(ABC):
         return False
 
 
-class Identity(LinearNode):
-    """Flatten, which hands on what it gets."""
-
-    def apply(self, values: np.ndarray) -> np.ndarray:
-        """See `LinearNode`."""
-        return values
-
-    def matrix(self) -> None:
-        """See `LinearNode`."""
-
-
 @dataclass(frozen=True, eq=False)
 class Product(LinearNode):
-    """Affine and Linear: an array and a bias."""
+    """Affine and Linear, and several nodes one after the other: a matrix and a bias."""
 
-    weight: np.ndarray
+    weight: Matrix
     offset: np.ndarray | float = 0.0
 
     @property
-    def n_inputs(self) -> int:
+    def shape_before(self) -> tuple[int, ...]:
         """See `LinearNode`."""
-        return self.weight.shape[1]
+        return self.weight.shape[1:]
 
     @property
     def shape_behind(self) -> tuple[int, ...]:
@@ -91,7 +80,7 @@ class Product(LinearNode):
         """See `LinearNode`."""
         return self.weight @ values
 
-    def matrix(self) -> np.ndarray:
+    def matrix(self) -> Matrix:
         """See `LinearNode`."""
         return self.weight
 
@@ -103,7 +92,7 @@ class Product(LinearNode):
     @property
     def is_zero(self) -> bool:
         """See `LinearNode`."""
-        return not self.weight.any()
+        return abs(self.weight).max() == 0.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,25 +100,19 @@ class Factors(LinearNode):
     """Scale: a factor for each entry of an array of some shape."""
 
     factors: np.ndarray
-    shape: tuple[int, ...]
-
-    @property
-    def n_inputs(self) -> int:
-        """See `LinearNode`."""
-        return len(self.factors)
 
     @property
     def shape_before(self) -> tuple[int, ...]:
         """See `LinearNode`."""
-        return self.shape
+        return self.factors.shape
 
     def apply(self, values: np.ndarray) -> np.ndarray:
         """See `LinearNode`."""
-        return self.factors * values
+        return self.factors.ravel() * values
 
     def matrix(self) -> sparse.csr_array:
         """See `LinearNode`."""
-        return sparse.diags_array(self.factors, format="csr")
+        return sparse.diags_array(self.factors.ravel(), format="csr")
 
     @property
     def is_zero(self) -> bool:
@@ -167,19 +150,9 @@ class Convolution(LinearNode):
     groups: int
 
     @property
-    def source_channels(self) -> int:
-        """Number of channels of x."""
-        return self.weight.shape[1] * self.groups
-
-    @property
-    def n_inputs(self) -> int:
-        """See `LinearNode`."""
-        return math.prod(self.shape_before)
-
-    @property
     def shape_before(self) -> tuple[int, int, int]:
         """See `LinearNode`."""
-        return (self.source_channels, *self.input_shape)
+        return (self.weight.shape[1] * self.groups, *self.input_shape)
 
     @property
     def shape_behind(self) -> tuple[int, int, int]:
@@ -205,21 +178,26 @@ class Convolution(LinearNode):
         """See `LinearNode`."""
         return not self.weight.any()
 
-    @property
-    def keeps_grid(self) -> bool:
-        """Whether x and y have the same grid and the same channels, and offsets go equally far both ways."""
+    def stencil(self, grid: tuple[int, ...]) -> np.ndarray | None:
+        """See `LinearNode`: this grid, equal channels, and offsets that go equally far both ways."""
         n_targets, n_sources, *sides = self.weight.shape
-        return (
-            self.stride == self.dilation == (1, 1)
+        keeps_grid = (
+            self.input_shape == grid
+            and self.stride == self.dilation == (1, 1)
             and self.groups == 1
             and n_targets == n_sources
             and all(side % 2 == 1 for side in sides)
             and self.padding == (sides[0] // 2, sides[1] // 2)
         )
+        return (
+            self.weight.transpose(1, 2, 3, 0)[:, ::-1, ::-1]
+            if keeps_grid and self.input_shape == grid
+            else None
+        )
 
     def apply(self, values: np.ndarray) -> np.ndarray:
         """See `LinearNode`."""
-        windows = self._windows(values.reshape(self.source_channels, *self.input_shape))
+        windows = self._windows(values.reshape(self.shape_before))
         return np.concatenate(
             [
                 np.tensordot(weight, part, axes=([1, 2, 3], [0, 3, 4])).ravel()
@@ -238,7 +216,8 @@ class Convolution(LinearNode):
                 f"node {self.name!r} must have at most {MOST_ENTRIES:,} weights, written out for every "
                 f"position; got {n_entries:,}"
             )
-        numbers = np.arange(1, self.n_inputs + 1).reshape(self.source_channels, *self.input_shape)
+        n_inputs = math.prod(self.shape_before)
+        numbers = np.arange(1, n_inputs + 1).reshape(self.shape_before)
         windows = self._windows(numbers)  # zero: beyond the image
         n_targets, n_sources, height, width = self.weight.shape
         in_group = n_targets // self.groups
@@ -252,7 +231,7 @@ class Convolution(LinearNode):
         rows = np.arange(n_targets * n_positions).reshape(*shape[:3], 1, 1, 1)
         return sparse.csr_array(
             (entries[inside], (np.broadcast_to(rows, shape)[inside], sources[inside] - 1)),
-            shape=(n_targets * n_positions, self.n_inputs),
+            shape=(n_targets * n_positions, n_inputs),
         )
 
     def _windows(self, image: np.ndarray) -> np.ndarray:
@@ -264,13 +243,11 @@ class Convolution(LinearNode):
         return windows[:, :: self.stride[0], :: self.stride[1], :: self.dilation[0], :: self.dilation[1]]
 
 
-def linear_node(nir: Any, name: str, node: Any, shape: tuple[int, ...] | None) -> LinearNode | None:
+def linear_node(name: str, node: Any, shape: tuple[int, ...] | None) -> LinearNode | None:
     """Return what a node does, or None if it is not linear.
 
     Parameters
     ----------
-    nir : module
-        NIR.
     name : str
         Name of the node.
     node : nir.NIRNode
@@ -283,19 +260,17 @@ def linear_node(nir: Any, name: str, node: Any, shape: tuple[int, ...] | None) -
     TypeError, ValueError
         If its parameters are not what NIR says.
     """
-    if isinstance(node, nir.Flatten):
-        return Identity()
-    if isinstance(node, nir.Affine | nir.Linear):
-        weight = parameter(name, "weight", node.weight, shape=(None, None), meaning="(targets, sources)")
-        if isinstance(node, nir.Linear):
-            return Product(weight)
-        bias = parameter(name, "bias", node.bias, shape=weight.shape[:1], meaning="one for each target")
-        return Product(weight, bias)
-    if isinstance(node, nir.Scale):
-        factors = np.atleast_1d(parameter(name, "scale", node.scale))
-        return Factors(factors.ravel(), factors.shape)
-    if isinstance(node, nir.Conv2d):
-        return _convolution(name, node, shape)
+    match kind_of(node):
+        case "Linear":
+            return Product(_weight(name, node))
+        case "Affine":
+            weight = _weight(name, node)
+            bias = parameter(name, "bias", node.bias, shape=weight.shape[:1], meaning="one for each target")
+            return Product(weight, bias)
+        case "Scale":
+            return Factors(np.atleast_1d(parameter(name, "scale", node.scale)))
+        case "Conv2d":
+            return _convolution(name, node, shape)
     return None
 
 
@@ -320,6 +295,10 @@ def parameter(
     return checks.real_array(label, array, shape=array.shape if shape is None else shape, meaning=meaning)
 
 
+def _weight(name: str, node: Any) -> np.ndarray:
+    return parameter(name, "weight", node.weight, shape=(None, None), meaning="(targets, sources)")
+
+
 def _convolution(name: str, node: Any, shape: tuple[int, ...] | None) -> Convolution:
     weight = parameter(
         name,
@@ -340,10 +319,11 @@ def _convolution(name: str, node: Any, shape: tuple[int, ...] | None) -> Convolu
     groups = checks.positive_integer(f"groups of node {name!r}", node.groups)
     if weight.shape[0] % groups:
         raise ValueError(f"groups of node {name!r} must divide {weight.shape[0]} channels; got {groups}")
-    padding = node.padding.decode() if isinstance(node.padding, bytes) else node.padding
-    if isinstance(padding, str) and padding == "valid":
+    padding = node.padding
+    word = np.asarray(padding).astype(str).item() if np.ndim(padding) == 0 else ""  # files have bytes
+    if word == "valid":
         padding = (0, 0)
-    elif isinstance(padding, str) and padding == "same":
+    elif word == "same":
         reach = [d * (side - 1) for d, side in zip(dilation, weight.shape[2:], strict=True)]
         if stride != (1, 1) or any(side % 2 for side in reach):
             raise ValueError(

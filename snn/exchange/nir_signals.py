@@ -12,9 +12,9 @@ from scipy import sparse
 
 from snn.base import checks
 from snn.exchange.nir_graph import FlatGraph, in_order
-from snn.exchange.nir_linear import Convolution, Identity, LinearNode, Matrix, linear_node, parameter
+from snn.exchange.nir_linear import LinearNode, Matrix, Product, linear_node, parameter
 
-Wire: TypeAlias = Matrix | Convolution | None
+Wire: TypeAlias = LinearNode | None
 """Weights from the neurons of a node, [target, source]; None for the identity."""
 
 REASONS = {
@@ -82,13 +82,11 @@ class Inflow(NamedTuple):
     ignored: tuple[str, ...]
 
 
-def inflow(nir: Any, graph: FlatGraph, neurons: list[str], signals: Mapping[str, np.ndarray]) -> Inflow:
+def inflow(graph: FlatGraph, neurons: list[str], signals: Mapping[str, np.ndarray]) -> Inflow:
     """Return what drives the neurons of a graph.
 
     Parameters
     ----------
-    nir : module
-        NIR.
     graph : FlatGraph
         The graph.
     neurons : list of str
@@ -102,7 +100,7 @@ def inflow(nir: Any, graph: FlatGraph, neurons: list[str], signals: Mapping[str,
         If a node is none that such a network can have.
     """
     needed = _ancestors(graph, neurons)
-    walk = _Walk(nir, graph, signals)
+    walk = _Walk(graph, signals)
     for name in in_order(graph, neurons):
         if name in neurons:
             shape = np.atleast_1d(np.asarray(graph.nodes[name].v_threshold)).shape
@@ -111,17 +109,15 @@ def inflow(nir: Any, graph: FlatGraph, neurons: list[str], signals: Mapping[str,
             walk.values[name] = walk.value(name)
     currents = {name: walk.currents_into(name) for name in neurons}
     ignored = tuple(
-        name
-        for name, node in graph.nodes.items()
-        if name not in needed and not isinstance(node, nir.Input | nir.Output)
+        name for name in graph.nodes if name not in needed and graph.kind(name) not in ("Input", "Output")
     )
     return Inflow(currents, walk.time_constant or 1.0, ignored)
 
 
 def require_known_kinds(graph: FlatGraph) -> None:
     """Raise ValueError if a node is of a kind that no network here can have."""
-    for name, node in graph.nodes.items():
-        kind = type(node).__name__
+    for name in graph.nodes:
+        kind = graph.kind(name)
         if kind in REASONS:
             raise ValueError(f"node {name!r} must not be a {kind}: {REASONS[kind]}")
 
@@ -129,31 +125,33 @@ def require_known_kinds(graph: FlatGraph) -> None:
 class _Walk:
     """Values of nodes, computed one after the other."""
 
-    def __init__(self, nir: Any, graph: FlatGraph, signals: Mapping[str, np.ndarray]) -> None:
-        self.nir, self.graph, self.signals = nir, graph, signals
+    def __init__(self, graph: FlatGraph, signals: Mapping[str, np.ndarray]) -> None:
+        self.graph, self.signals = graph, signals
         self.values: dict[str, Value] = {}
         self.time_constant: float | None = None
         self._first_integrator = ""
 
     def value(self, name: str) -> Value:
         """Return the value of a node that is not an IF."""
-        node, before = self.graph.nodes[name], self.graph.before[name]
-        if isinstance(node, self.nir.Input) and not before:
+        node, kind = self.graph.nodes[name], self.graph.kind(name)
+        if kind == "Input" and not self.graph.before[name]:
             shape = input_shape(name, node)
             length = int(np.prod(shape))
             if name in self.signals:
                 return Value(length=length, shape=shape, constant=self.signals[name])
             return Value(length=length, shape=shape, constant=np.zeros(length), unset=frozenset([name]))
         incoming = self._sum(name)
-        if isinstance(node, self.nir.LI):
+        if kind == "LI":
             return self._filtered(name, node, incoming)
-        if isinstance(node, self.nir.Input | self.nir.Output):
+        if kind in ("Input", "Output"):
             return self._handed_on(name, node, incoming)
-        linear = linear_node(self.nir, name, node, incoming.shape)
+        if kind == "Flatten":
+            return replace(incoming, shape=None)
+        linear = linear_node(name, node, incoming.shape)
         if linear is None:
             raise ValueError(
                 f"node {name!r} must be of a kind that is known here (IF, LI, Affine, Linear, Scale, Conv2d, "
-                f"Flatten, Input, Output, NIRGraph); got {type(node).__name__}"
+                f"Flatten, Input, Output, NIRGraph); got {kind}"
             )
         return self._through(name, linear, incoming)
 
@@ -231,8 +229,6 @@ class _Walk:
         return replace(incoming, shape=_finer(incoming.shape, shape))
 
     def _through(self, name: str, node: LinearNode, incoming: Value) -> Value:
-        if isinstance(node, Identity):
-            return replace(incoming, shape=None)
         self._require_shape(name, incoming, node.shape_before)
         values = np.broadcast_to(np.asarray(incoming.constant), math.prod(node.shape_before))
         constant = node.apply(values) + node.bias
@@ -325,21 +321,19 @@ def signal_of(name: str, node: Any, signal: Any) -> np.ndarray:
 
 def expanded(wire: Wire, n_sources: int) -> Matrix:
     """Return the matrix of a wire."""
-    if wire is None:
-        return sparse.eye_array(n_sources, format="csr")
-    return wire.matrix() if isinstance(wire, Convolution) else wire
+    return sparse.eye_array(n_sources, format="csr") if wire is None else wire.matrix()
 
 
 def _after(node: LinearNode, wire: Wire) -> Wire:
     if wire is None:
-        return node if isinstance(node, Convolution) else node.matrix()
-    return node.matrix() @ expanded(wire, math.prod(node.shape_before))
+        return node
+    return Product(node.matrix() @ expanded(wire, math.prod(node.shape_before)))
 
 
 def _rows_times(factors: np.ndarray, wire: Wire) -> Wire:
     if (factors == 1.0).all():
         return wire
-    return sparse.diags_array(factors, format="csr") @ expanded(wire, len(factors))
+    return Product(sparse.diags_array(factors, format="csr") @ expanded(wire, len(factors)))
 
 
 def _added(ones: Mapping[str, Wire], others: Mapping[str, Wire], length: int) -> dict[str, Wire]:
@@ -347,7 +341,7 @@ def _added(ones: Mapping[str, Wire], others: Mapping[str, Wire], length: int) ->
     result = dict(ones)
     for source, wire in others.items():
         if source in result:
-            wire = expanded(result[source], length) + expanded(wire, length)
+            wire = Product(expanded(result[source], length) + expanded(wire, length))
         result[source] = wire
     return result
 
