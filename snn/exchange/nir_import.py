@@ -64,12 +64,12 @@ class ImportedNetwork(Described):
         Parameters
         ----------
         spikes : SpikeTrain
-            Of a run from time 0 on.
+            Recorded spikes of a run that begins at time 0.
 
         Raises
         ------
         TypeError, ValueError
-            If these are not spikes of so many neurons from time 0 on.
+            If the number of neurons is another one, or the record does not begin at time 0.
         """
         require_record(spikes)
         if spikes.n_neurons != self.network.n_neurons:
@@ -215,7 +215,7 @@ def _by_neuron(populations: dict[str, np.ndarray], values: dict[str, np.ndarray]
 def _weights(
     populations: dict[str, np.ndarray], drives: Mapping[str, IncomingCurrents]
 ) -> np.ndarray | sparse.csr_array | BlockWeights | StencilWeights:
-    """Return the weights, in the form nearest to that of the graph."""
+    """Return the weights, in a form that is as near to the graph as possible."""
     if len(populations) == 1:
         ((name, neurons),) = populations.items()
         stencil = _stencil(drives[name].wires.get(name), neurons.shape, name)
@@ -258,7 +258,7 @@ def _weights(
 
 
 def _stencil(wire: Wire, shape: tuple[int, ...], name: str) -> StencilWeights | None:
-    """Return the weights of a convolution that keeps the grid of a node, or None if they are none such."""
+    """Return the weights of a convolution that keeps the grid of a node, or None."""
     values = None if wire is None else wire.stencil(shape[1:])
     if values is None:
         return None

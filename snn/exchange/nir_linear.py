@@ -33,7 +33,7 @@ class LinearNode(ABC):
 
     @property
     def shape_behind(self) -> tuple[int, ...] | None:
-        """Shape of the array that y is; None for that of x."""
+        """Shape of the array that y is; None if it is the shape of x."""
         return None
 
     @abstractmethod
@@ -127,7 +127,7 @@ class Convolution(LinearNode):
     Attributes
     ----------
     name : str
-        Of the node.
+        Name of the node.
     weight : ndarray, shape (n_targets, n_sources / groups, height, width)
         The kernels.
     per_channel : ndarray, shape (n_targets,)
