@@ -27,12 +27,12 @@ from dictlearn.two_phase import rules
 from dictlearn.two_phase.exchange import two_phase_to_nir
 from dictlearn.two_phase.gradient_check import GradientCheck, check_gradients
 from dictlearn.two_phase.learner import TwoPhaseLearner
-from dictlearn.two_phase.learning import continue_learning, learn_dictionary, new_learner
+from dictlearn.two_phase.learning import continue_learning, learn_dictionary
 from dictlearn.two_phase.network import TwoPhaseNetwork
 from dictlearn.two_phase.phases import Phase, RunawayFeedbackError
 from dictlearn.two_phase.quantised import rounded_network
 from dictlearn.two_phase.settings import LearningSettings
-from dictlearn.two_phase.start import random_dictionary, random_network
+from dictlearn.two_phase.start import new_learner, random_dictionary, random_network
 from dictlearn.two_phase.steps import PaperSteps, UsageSteps
 
 if TYPE_CHECKING:

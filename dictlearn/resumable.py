@@ -116,7 +116,6 @@ def learn_batches(
     seed: int,
     course: Course,
     identity: Callable[[], Mapping[str, Any]],
-    goal: str,
 ) -> None:
     """Let a learner learn batch after batch, from where it or its checkpoint is.
 
@@ -136,15 +135,13 @@ def learn_batches(
         What happens beside learning.
     identity : callable
         Returns what a checkpoint must agree with; called only if there is one.  None agrees with any value.
-    goal : str
-        What `end` is, for the error of a learner that is beyond it.
     """
     path, save = course.checkpoint, None
     if path is not None:
         made_with = json.loads(json.dumps(identity()))
         if Path(path).exists():
             saved, entries = _resumed(path, learner, made_with)
-            _require_before(f"checkpoint {os.fspath(path)!r}", saved, end, goal)
+            _require_before(f"checkpoint {os.fspath(path)!r}", saved, end)
             learner.copy_from(saved)
             made_with, seed = entries["identity"], entries.get("seed", seed)
         about = {"identity": json.dumps(made_with), "seed": seed}
@@ -153,7 +150,7 @@ def learn_batches(
         def save() -> None:
             learner.save(path, **about)
 
-    _require_before("learner", learner, end, goal)
+    _require_before("learner", learner, end)
     disable, unit = not course.progress, learner._unit
     with tqdm(total=end, initial=learner._position, disable=disable, unit=unit) as bar:
         for batch in batches(seed):
@@ -192,10 +189,13 @@ def _resumed(
     return type(learner).load(path), entries
 
 
-def _require_before(name: str, learner: Resumable, end: int, goal: str) -> None:
+def _require_before(name: str, learner: Resumable, end: int) -> None:
     if learner._position > end:
         units = learner._counter.removeprefix("n_")
-        raise ValueError(f"{name} has learned from {learner._position:,} {units} already; {goal} {end:,}")
+        raise ValueError(
+            f"{name} has learned from {learner._position:,} {units} already; this call asks for {end:,}: "
+            "ask for more, or start anew"
+        )
 
 
 def digest(arrays: Iterable[np.ndarray]) -> str:

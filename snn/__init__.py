@@ -7,8 +7,9 @@ from snn.record.energy import ARITHMETIC_45NM, LOIHI, EnergyCosts, EnergyEstimat
 from snn.record.explain import SpikeExplanation, explain
 from snn.record.operations import OperationCounts, connection_sparsity, footprint
 from snn.record.result import RunawayError, SimulationResult, SpikeTrain
-from snn.run.clocked import simulate_clocked
-from snn.run.simulate import simulate
+from snn.run.clocked import Clock
+from snn.run.exact import Exact
+from snn.run.simulate import simulate, simulate_clocked
 from snn.run.simulator import Simulator
 from snn.state import NetworkState
 from snn.weights import (
@@ -32,9 +33,11 @@ __all__ = [
     "AnalogResult",
     "Block",
     "BlockWeights",
+    "Clock",
     "DenseWeights",
     "EnergyCosts",
     "EnergyEstimate",
+    "Exact",
     "InhibitionOnDemand",
     "LateralInhibition",
     "NetworkState",

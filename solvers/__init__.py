@@ -17,6 +17,7 @@ from solvers.methods.active_set import ActiveSetResult, solve_active_set
 from solvers.methods.analog import solve_analog
 from solvers.methods.digital import DigitalCodingResult, solve_digital
 from solvers.methods.fista import solve_fista
+from solvers.methods.method import METHODS, Method, Takes, solve
 from solvers.methods.reference import solve_coordinate_descent, solve_lars
 from solvers.methods.spiking import SpikingCodingResult, solve_spiking
 from solvers.precompile import warm_up
@@ -27,6 +28,8 @@ from solvers.problem.penalties import L1, ElasticNet
 from solvers.problem.prepared import PreparedLasso
 from solvers.results.operations import OperationLedger
 from solvers.results.result import SparseCodingResult, Status
+from solvers.results.solved import Solved
+from solvers.results.start import StartPoint
 from solvers.spiking.network import lasso_network
 from solvers.studies.code_history import CodeHistory, code_history
 from solvers.studies.compare import Comparison, compare, comparison_table
@@ -43,6 +46,7 @@ __version__ = snn.__version__
 
 __all__ = [
     "L1",
+    "METHODS",
     "ActiveSetResult",
     "CodeHistory",
     "Comparison",
@@ -52,15 +56,19 @@ __all__ = [
     "ElasticNet",
     "IllPosedWarning",
     "LassoProblem",
+    "Method",
     "OperationLedger",
     "PathResult",
     "PreparedLasso",
+    "Solved",
     "SparseCodingResult",
     "SparseCodingStream",
     "SpikingCodingResult",
     "SpikingSparseCoder",
+    "StartPoint",
     "Status",
     "StreamResult",
+    "Takes",
     "code_history",
     "compare",
     "comparison_table",
@@ -72,6 +80,7 @@ __all__ = [
     "path",
     "penalty_max",
     "problem_to_nir",
+    "solve",
     "solve_active_set",
     "solve_analog",
     "solve_coordinate_descent",

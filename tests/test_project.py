@@ -5,8 +5,6 @@ import importlib
 import importlib.metadata
 import inspect
 import re
-import subprocess
-import sys
 import tomllib
 from fnmatch import fnmatch
 from pathlib import Path
@@ -14,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import snn
+from tests.processes import run_python
 from tests.release.public_api import MODULES, exported, module_of
 
 ROOT = Path(__file__).parents[1]
@@ -54,8 +53,7 @@ def test_packages_of_others_with_our_names_end_in_one_sentence(tmp_path, package
     foreign.parent.mkdir()
     foreign.write_text("solve = print\n")
     program = f"import sys; sys.path[:0] = [{str(tmp_path)!r}, {str(ROOT)!r}]; import {package}"
-    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
-    sentence = ran.stderr.splitlines()[-1]
+    sentence = run_python("-c", program, returns=1).stderr.splitlines()[-1]
     assert sentence.startswith(
         f"ImportError: {package} needs the package {needs} of sparsespike; got another"
     )
@@ -115,10 +113,6 @@ kernels = {id(k): k for m in modules for k in vars(m).values() if isinstance(k, 
 compiled = [k.__name__ for k in kernels if k.signatures]
 print(len(kernels), compiled)
 """
-    answer = subprocess.run(
-        [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, timeout=120, check=False
-    )
-    assert answer.returncode == 0, answer.stderr
-    n_kernels, compiled = answer.stdout.split(maxsplit=1)
+    n_kernels, compiled = run_python("-c", program).stdout.split(maxsplit=1)
     assert int(n_kernels) > 5
     assert compiled.strip() == "[]"

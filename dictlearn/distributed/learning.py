@@ -16,10 +16,11 @@ from dictlearn.distributed.parts import energies_of, run_part, summary_of
 from dictlearn.resumable import Course, digest
 from dictlearn.two_phase.batch import BatchPlan
 from dictlearn.two_phase.learner import RECORD_EVERY, TwoPhaseLearner
-from dictlearn.two_phase.learning import learn_samples, learner_for
+from dictlearn.two_phase.learning import learn_samples
 from dictlearn.two_phase.network import TwoPhaseNetwork
 from dictlearn.two_phase.phases import Phase, join_phases
 from dictlearn.two_phase.settings import LearningSettings
+from dictlearn.two_phase.start import learner_for
 from dictlearn.two_phase.threads import learning_threads
 from snn.base import checks, extras
 from solvers.workers.cluster import run_on_cluster

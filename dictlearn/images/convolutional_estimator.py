@@ -439,15 +439,16 @@ class ConvolutionalDictionaryLearning(ClassNamePrefixFeaturesOutMixin, Transform
         checked_boundary(self.boundary, self.margin)
 
     def _settings(self) -> KernelSettings:
-        return KernelSettings(
-            penalty=checks.positive_number("alpha", self.alpha),
-            stride=self.stride,
-            positive=self.positive,
-            tol=self.tol,
-            n_sweeps=self.n_sweeps,
-            forgetting=self.forgetting,
-            replace_dead=self.replace_dead,
-        )
+        with checks.called(penalty="alpha"):
+            return KernelSettings(
+                penalty=self.alpha,
+                stride=self.stride,
+                positive=self.positive,
+                tol=self.tol,
+                n_sweeps=self.n_sweeps,
+                forgetting=self.forgetting,
+                replace_dead=self.replace_dead,
+            )
 
     def _crops(self) -> dict[str, Any]:
         """Return the size of crops and batches, checked."""
@@ -511,7 +512,8 @@ class ConvolutionalDictionaryLearning(ClassNamePrefixFeaturesOutMixin, Transform
                 shape=(n_components, *size, *channels),
                 meaning="(n_components, height, width" + (", n_channels)" if channels else ")"),
             )
-        return KernelLearner(kernels, settings), seed
+        with checks.called(kernels="dict_init"):
+            return KernelLearner(kernels, settings), seed
 
     def _require_same(
         self, learner: KernelLearner, details: list[np.ndarray], settings: KernelSettings

@@ -12,6 +12,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import ArrayLike
 from threadpoolctl import threadpool_limits
 
+from dictlearn.atoms import unit_rows
 from dictlearn.images.kernel_statistics import KernelStatistics
 from dictlearn.images.kernel_updates import improve_kernels
 from dictlearn.resumable import History, Resumable
@@ -109,17 +110,14 @@ class KernelLearner(Resumable):
             meaning="(n_kernels, height, width[, n_channels])",
         )
         checks.instance_of("settings", settings, KernelSettings)
-        largest = np.abs(array).max(axis=tuple(range(1, array.ndim)))
-        if not largest.all():
+        rows, norms, _ = unit_rows(array.reshape(len(array), -1))
+        if not norms.all():
             raise ValueError(
-                f"kernels must have positive norms; got zeros for kernel {int(np.argmin(largest))}"
+                f"kernels must have positive norms; got zeros for kernel {int(np.argmin(norms))}"
             )
-        # Divided first, by a power of two, because squares may leave the range of floats.
-        array = np.ldexp(array.T, -np.frexp(largest)[1]).T
-        norms = np.linalg.norm(array.reshape(len(array), -1), axis=1)
         self.settings = settings
         self._shape = array.shape
-        self._kernels = (array.T / norms).T.reshape(len(array), array.shape[1] * array.shape[2], -1)
+        self._kernels = rows.reshape(len(array), array.shape[1] * array.shape[2], -1)
         self._statistics = KernelStatistics(
             len(array), array.shape[1:3], self._kernels.shape[2], settings.stride
         )

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from dictlearn.atoms import scaled_by_power_of_two
 from dictlearn.images.crops import Batch, batches_of_crops
 from dictlearn.images.kernel_learner import KernelLearner
 from dictlearn.resumable import Course, digest, learn_batches
@@ -54,8 +55,7 @@ def random_kernels(
         left = rng.integers(details[n].shape[1] - width + 1)
         patches[k] = details[n][top : top + height, left : left + width]
     rows = patches.reshape(n_candidates, -1)
-    # Divided first, by a power of two, because squares may leave the range of floats.
-    rows = np.ldexp(rows, -int(np.frexp(np.abs(rows).max())[1]))
+    rows, _ = scaled_by_power_of_two(rows, axis=None)
     energies = np.square(rows / (np.abs(rows).max() or 1.0)).sum(axis=1)
     n_usable = np.count_nonzero(energies)
     if n_usable == 0:
@@ -173,5 +173,4 @@ def learn_kernels(
         seed=seed,
         course=course,
         identity=identity,
-        goal="the passes asked for have",
     )

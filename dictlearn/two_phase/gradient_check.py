@@ -17,8 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dictlearn.two_phase import rules
-from dictlearn.two_phase.arguments import Task, checked_phases
-from dictlearn.two_phase.network import TwoPhaseNetwork
+from dictlearn.two_phase.network import Task, TwoPhaseNetwork, checked_phases
 from dictlearn.two_phase.phases import Phase
 from snn.base import checks
 from snn.base.drawn import Drawn
@@ -59,7 +58,7 @@ class GradientCheck(Drawn):
         Norm of the difference of the two, as a share of the norm of the gradient.
     same_code_error : ndarray, of the same shape
         Likewise of g_D (F and B) and g_H (H) alone, and the gradients at the average filtered spikes of
-        the same phase: the error that remains at the right code.  With "currents" that is rounding.
+        the same phase: the error that remains at the right code.  With "current" that is rounding.
     mean_cosine, mean_error : ndarray, shape (n_readouts, 3, n_durations)
         Of the updates of all signals together, as of a batch that large, and their gradient: the error
         that does not average out.

@@ -12,11 +12,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dictlearn.resumable import Batch, Course, batches_in_order, digest, learn_batches, seed_of_order
-from dictlearn.signals import amplitude_scale, checked_known_signals, warn_if_one_dominates
+from dictlearn.signals import checked_known_signals, warn_if_one_dominates
 from dictlearn.two_phase.learner import RECORD_EVERY, TwoPhaseLearner
 from dictlearn.two_phase.network import TwoPhaseNetwork
 from dictlearn.two_phase.settings import LearningSettings
-from dictlearn.two_phase.start import random_dictionary, starting_network
+from dictlearn.two_phase.start import new_learner
 from dictlearn.two_phase.threads import learning_threads, thread_count
 from snn.base import checks
 
@@ -110,108 +110,6 @@ def learn_dictionary(
         any_start=start is None and rng is None,
     )
     return learner
-
-
-def new_learner(
-    signals: ArrayLike,
-    n_atoms: int | None = None,
-    *,
-    mask: ArrayLike | None = None,
-    penalty: float | ArrayLike | None = None,
-    settings: LearningSettings | None = None,
-    start: ArrayLike | TwoPhaseNetwork | None = None,
-    replace_dead: bool = False,
-    rng: int | np.random.Generator | None = None,
-) -> TwoPhaseLearner:
-    """Return a learner for signals, which has not learned yet.
-
-    Parameters
-    ----------
-    signals : array_like, shape (n_signals, n_inputs)
-        Not negative.  Their root mean square norm sets the learner's scale.
-    mask : array_like of bool, shape (n_signals, n_inputs) or (n_inputs,), optional
-        True where a signal is known, by default everywhere.  The mean square of an input, of which that norm
-        is made, is that of its known values.
-    n_atoms : int, optional
-        Needed unless `start` is given.
-    penalty : float or array_like, shape (n_atoms,), optional
-        lambda1, positive, of all atoms or of each.  Needed unless `settings` is given.
-    settings : LearningSettings, optional
-        How to run and teach the network; by default as its documentation says.
-    start : array_like, shape (n_atoms, n_inputs), or TwoPhaseNetwork, optional
-        A non-negative dictionary, brought to unit norms, or a network.  By default `random_dictionary`.
-    replace_dead : bool, default False
-        Whether atoms that have long been silent are replaced, by what samples are missing most.
-    rng : int or Generator, optional
-        For the start.
-
-    Returns
-    -------
-    TwoPhaseLearner
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is of the wrong kind, shape or value.
-    """
-    signals, mask = checked_known_signals(signals, None, mask)
-    return learner_for(
-        signals.shape[1],
-        n_atoms,
-        scale=lambda amplitude: amplitude_scale(signals, amplitude, mask),
-        penalty=penalty,
-        settings=settings,
-        start=start,
-        replace_dead=replace_dead,
-        rng=rng,
-    )
-
-
-def learner_for(
-    n_inputs: int,
-    n_atoms: int | None,
-    *,
-    scale: Callable[[float], float],
-    penalty: Any,
-    settings: LearningSettings | None,
-    start: ArrayLike | TwoPhaseNetwork | None,
-    replace_dead: bool,
-    rng: int | np.random.Generator | None,
-) -> TwoPhaseLearner:
-    """Return a learner for signals, wherever they are.
-
-    Parameters
-    ----------
-    n_inputs : int
-        Features of the signals.
-    scale : callable
-        Returns the learner's scale of an amplitude.
-    n_atoms, penalty, settings, start, replace_dead, rng
-        As for `new_learner`.
-    """
-    if settings is None:
-        if penalty is None:
-            raise TypeError("penalty must be given, or settings that have one")
-        settings = LearningSettings(penalty=penalty)
-    elif penalty is not None:
-        raise TypeError("penalty must not be given twice, alone and in settings")
-    checks.instance_of("settings", settings, LearningSettings)
-    # A generator gives the same number twice: the stream of the start must not depend on the rounding.
-    rounding_rng = copy.deepcopy(rng)
-    if start is None:
-        if n_atoms is None:
-            raise TypeError("n_atoms must be given, or a start that has some")
-        start = random_dictionary(n_atoms, n_inputs, rng=seed_of_order(rng))
-    network = starting_network("start", start, n_inputs)
-    if n_atoms not in (None, network.n_atoms):
-        raise ValueError(f"start has {network.n_atoms} atoms but n_atoms is {n_atoms}")
-    return TwoPhaseLearner(
-        network,
-        settings,
-        scale=scale(settings.amplitude),
-        replace_dead=replace_dead,
-        rounding_seed=seed_of_order(rounding_rng),
-    )
 
 
 def continue_learning(
@@ -358,5 +256,4 @@ def learn_samples(
         seed=first_seed,
         course=course,
         identity=identity,
-        goal="n_samples is",
     )

@@ -9,6 +9,9 @@ from __future__ import annotations
 import math
 import numbers
 import operator
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -251,6 +254,23 @@ def instance_of(name: str, value: Any, kind: type, *, hint: str = "") -> Any:
     if not isinstance(value, kind):
         raise TypeError(f"{name} must be {a_or_an(kind.__name__)}; got {type(value).__name__}{hint}")
     return value
+
+
+@contextmanager
+def called(**names: str) -> Iterator[None]:
+    """Let errors say what the caller calls an argument: within ``called(penalty="alpha")``, "alpha must be ...".
+
+    In a message the name of an argument is the first word, or stands before "is".
+    """  # noqa: E501
+    try:
+        yield
+    except (TypeError, ValueError) as error:
+        message = str(error)
+        for name, its_name in names.items():
+            message = re.sub(rf"^{name}\b|\b{name}(?= is )", its_name, message)
+        if message == str(error):
+            raise
+        raise type(error)(message) from None
 
 
 def a_or_an(noun: str) -> str:

@@ -147,9 +147,9 @@ def to_nir(
         )
     time_constant = checks.positive_number("time_constant", time_constant)
     graph = _Graph(require("nir", extra="nir"), time_constant)
-    stencil_input = _stencil_input(network, input_weights, populations)
-    if stencil_input is not None:
-        _add_grid(graph, network, stencil_input)
+    on_grid = _on_grid(network, input_weights, populations)
+    if on_grid is not None:
+        _add_grid(graph, network, *on_grid)
     else:
         _add_layers(graph, network, input_weights, populations)
     metadata = {**METADATA, "time constant": time_constant}
@@ -225,7 +225,7 @@ class _Graph:
 def _add_layers(
     graph: _Graph,
     network: SpikingNetwork,
-    input_weights: ArrayLike | InputConvolution | None,
+    input_weights: Any,
     populations: Mapping[str, int] | None,
 ) -> None:
     """Add a network as populations with dense weights."""
@@ -238,11 +238,6 @@ def _add_layers(
     slices = _slices(populations, n_neurons)
     if input_weights is None:
         input_weights = np.zeros((n_neurons, 1))
-    elif isinstance(input_weights, InputConvolution):
-        raise TypeError(
-            "input_weights must be an array, one row for each neuron, unless the network has StencilWeights "
-            "and one population; got InputConvolution"
-        )
     input_weights = checks.real_array(
         "input_weights", input_weights, shape=(n_neurons, None), meaning="(n_neurons, n_inputs)"
     )
@@ -262,10 +257,10 @@ def _add_layers(
                 graph.connect(source, target, node)
 
 
-def _add_grid(graph: _Graph, network: SpikingNetwork, source: InputConvolution) -> None:
+def _add_grid(
+    graph: _Graph, network: SpikingNetwork, weights: StencilWeights, source: InputConvolution
+) -> None:
     """Add a network on a grid, as convolutions; NIR's arrays have the channels first."""
-    weights = network.weights
-    assert isinstance(weights, StencilWeights)
     bias = network.soma_bias.reshape(weights.layout)[0, 0] / graph.time_constant
     threshold = np.ascontiguousarray(network.firing_threshold.reshape(weights.layout).transpose(2, 0, 1))
     image, stride = source.image_shape, source.stride
@@ -285,32 +280,38 @@ def _add_grid(graph: _Graph, network: SpikingNetwork, source: InputConvolution) 
     graph.connect("neurons", "neurons", between)
 
 
-def _stencil_input(
+def _on_grid(
     network: SpikingNetwork,
     input_weights: ArrayLike | InputConvolution | None,
     populations: Mapping[str, int] | None,
-) -> InputConvolution | None:
-    """Return the input of a network that convolutions can say exactly, or None if they cannot."""
+) -> tuple[StencilWeights, InputConvolution] | None:
+    """Return weights and input of a network that convolutions can say exactly, or None if they cannot."""
     weights = network.weights
+    source = input_weights if isinstance(input_weights, InputConvolution) else None
     if not isinstance(weights, StencilWeights) or populations is not None:
+        if source is not None:
+            raise TypeError(
+                "input_weights must be an array, one row for each neuron, unless the network has "
+                "StencilWeights and one population; got InputConvolution"
+            )
         return None
     bias = network.soma_bias.reshape(-1, weights.n_channels)
-    is_same = bool((bias == bias[0]).all())
-    if input_weights is None and is_same:
-        return InputConvolution(np.zeros((weights.n_channels, 1, 1)), weights.grid_shape, 1)
-    if not isinstance(input_weights, InputConvolution):
-        return None
-    if input_weights.grid_shape != weights.grid_shape or len(input_weights.kernels) != weights.n_channels:
+    is_uniform = bool((bias == bias[0]).all())
+    if source is None:
+        if input_weights is not None or not is_uniform:
+            return None
+        return weights, InputConvolution(np.zeros((weights.n_channels, 1, 1)), weights.grid_shape, 1)
+    if source.grid_shape != weights.grid_shape or len(source.kernels) != weights.n_channels:
         raise ValueError(
             f"input_weights must have {weights.n_channels} kernels on a grid of {weights.grid_shape}; got "
-            f"{len(input_weights.kernels)} on {input_weights.grid_shape}"
+            f"{len(source.kernels)} on {source.grid_shape}"
         )
-    if not is_same:
+    if not is_uniform:
         raise ValueError(
             "soma_bias of network must be the same at every position for an InputConvolution; got "
             f"{bias.min()} to {bias.max()}: pass network.with_soma_bias(what is left without an input)"
         )
-    return input_weights
+    return weights, source
 
 
 def _slices(populations: Mapping[str, int] | None, n_neurons: int) -> dict[str, slice]:

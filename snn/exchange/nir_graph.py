@@ -6,6 +6,8 @@ from collections.abc import Iterable
 from graphlib import CycleError, TopologicalSorter
 from typing import Any, NamedTuple
 
+from snn.base import checks
+
 DEEPEST = 32
 """Levels of graphs within graphs: more is a graph that contains itself."""
 
@@ -20,8 +22,9 @@ class FlatGraph(NamedTuple):
 
 
 def kind_of(node: Any) -> str:
-    """Return the name of the class of NIR that a node is of."""
-    return next(kind.__name__ for kind in type(node).__mro__ if kind.__module__.split(".")[0] == "nir")
+    """Return the name of the class of NIR that an object is of, or of its own class if it is of none."""
+    classes = (kind for kind in type(node).__mro__ if kind.__module__.split(".")[0] == "nir")
+    return next(classes, type(node)).__name__
 
 
 def flat_graph(nir: Any, graph: Any) -> FlatGraph:
@@ -39,8 +42,7 @@ def flat_graph(nir: Any, graph: Any) -> FlatGraph:
 
 def require_graph(nir: Any, graph: Any, *, where: str = "graph") -> None:
     """Raise an error unless this is a graph with the numbers that NIR says, which an error calls `where`."""
-    if not isinstance(graph, nir.NIRGraph):
-        raise TypeError(f"{where} must be a nir.NIRGraph; got {type(graph).__name__}")
+    checks.instance_of(where, graph, nir.NIRGraph)
     if isinstance(graph.metadata, dict) and "reader" in graph.metadata:
         raise ValueError(
             f"{where} must have the numbers that NIR says; got one that for_reader has scaled for "
@@ -87,8 +89,7 @@ def _add(nir: Any, graph: Any, prefix: str, flat: FlatGraph, depth: int) -> None
         raise ValueError(f"{where} must have nodes, in a dict by name; got {graph.nodes!r:.80}")
     for name, node in graph.nodes.items():
         full = f"{prefix}{name}"
-        if not isinstance(node, nir.NIRNode):
-            raise TypeError(f"node {full!r} must be a nir.NIRNode; got {type(node).__name__}")
+        checks.instance_of(f"node {full!r}", node, nir.NIRNode)
         if kind_of(node) == "NIRGraph":
             _add(nir, node, f"{full}.", flat, depth + 1)
         elif full in flat.nodes:

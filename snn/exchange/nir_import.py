@@ -218,7 +218,7 @@ def _weights(
             # From [target, source], in the order of elements, to [source, target] in the order of neurons.
             order = [np.argsort(populations[name].ravel()) for name in (source, target)]
             blocks[source, target] = matrix.T[order[0]][:, order[1]]
-    if blocks and all(isinstance(block, np.ndarray) for block in blocks.values()):
+    if blocks and not any(map(sparse.issparse, blocks.values())):
         if len(populations) == 1:
             return np.ascontiguousarray(*blocks.values())
         firsts = {name: int(neurons.min()) for name, neurons in populations.items()}

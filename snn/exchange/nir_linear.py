@@ -211,14 +211,15 @@ def _convolution(name: str, node: Any, shape: Shape | None) -> LinearNode:
     groups = checks.positive_integer(f"groups of node {name!r}", node.groups)
     if len(kernels) % groups:
         raise ValueError(f"groups of node {name!r} must divide {len(kernels)} channels; got {groups}")
-    padding = node.padding.decode() if isinstance(node.padding, bytes) else node.padding
-    if isinstance(padding, str) and padding in ("valid", "same"):
+    padding = node.padding
+    word = np.asarray(padding).astype(str).item() if np.ndim(padding) == 0 else ""  # files have bytes
+    if word in ("valid", "same"):
         reach = [d * (side - 1) for d, side in zip(dilation, kernels.shape[2:], strict=True)]
-        if padding == "same" and (stride != (1, 1) or any(side % 2 for side in reach)):
+        if word == "same" and (stride != (1, 1) or any(side % 2 for side in reach)):
             raise ValueError(
                 f"padding of node {name!r} must be numbers, not 'same', for strides or kernels of even length"
             )
-        padding = [side // 2 for side in reach] if padding == "same" else 0
+        padding = [side // 2 for side in reach] if word == "same" else 0
     convolution = Convolution(
         name=name,
         kernels=kernels,

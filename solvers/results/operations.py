@@ -140,24 +140,6 @@ def added(ledgers: Sequence[OperationLedger], *, once: Sequence[str] = ()) -> Op
     return OperationLedger(parts, bound=ledgers[0].bound)
 
 
-def with_start(work: Work, start: Work) -> Work:
-    """Return the work of a solver, and of another one that gave it its start.
-
-    Certificates are those of both; the drive is computed once; all else of the other solver is for the start.
-
-    Parameters
-    ----------
-    work, start : Work
-        Of the solver, and of that of the start.
-    """
-    certificates = np.asarray(work.multiply_adds[CERTIFICATE]) + start.multiply_adds[CERTIFICATE]
-    others = [
-        np.asarray(counts) for name, counts in start.multiply_adds.items() if name not in (DRIVE, CERTIFICATE)
-    ]
-    before = np.sum(others, axis=0, initial=0)
-    return work._replace(multiply_adds={**work.multiply_adds, START: before, CERTIFICATE: certificates})
-
-
 def drive_work(problem: LassoProblem) -> int:
     """Return the multiply-adds of the correlations of one signal with all atoms."""
     return problem.n_atoms * problem.atoms.features_of_atom

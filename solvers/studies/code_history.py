@@ -8,11 +8,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from snn import SpikeTrain, simulate
+from snn import Exact, SpikeTrain, simulate
 from snn.base import checks
 from snn.base.drawn import Drawn
 from snn.base.html import Described, counted, number
 from snn.record.rates import smooth_rate, spike_rate
+from snn.run.run import Spikes
 from solvers.certificate.optimality import measure
 from solvers.gram.gram import gram_of
 from solvers.methods.active_set import solve_active_set
@@ -271,7 +272,7 @@ def _refined_run(
     """Return the stages of `solve_spiking`, and the time of each of its looks with its best code then."""
     network = _solver_network(problem)
     recorded = _RecordedCodes(
-        problem, network, tol=tol, max_duration=max_duration, refine=refine, record_spikes=True
+        problem, network, how=Exact(), tol=tol, max_duration=max_duration, refine=refine, record_spikes=True
     )
     run_until_certified(recorded, BestCodes(problem), tol=tol)
     stages: list[Stage] = []
@@ -279,7 +280,8 @@ def _refined_run(
     start = 0.0
     for stage in range(1, recorded.looks[-1].stage + 1 if recorded.looks else 1):
         own = [look for look in recorded.looks if look.stage == stage]
-        times, neurons = (np.concatenate(parts) for parts in zip(*(look.spikes for look in own), strict=True))
+        times = np.concatenate([look.spikes.times for look in own])
+        neurons = np.concatenate([look.spikes.neurons for look in own])
         spikes = _in_result_order(times, neurons, own[-1].time, network)
         stages.append(Stage(start=start, offset=own[0].offset, scale=own[0].scale, spikes=spikes))
         looks += [(start + look.time, look.best) for look in own]
@@ -294,13 +296,13 @@ class _Look(NamedTuple):
     scale: float
     time: float
     """Since the stage began."""
-    spikes: tuple[np.ndarray, ...]
-    """Times and neurons since the look before."""
+    spikes: Spikes
+    """Since the look before."""
     best: np.ndarray
     """The best code so far."""
 
 
-class _RecordedCodes(RefinedCodes):
+class _RecordedCodes(RefinedCodes[Any]):
     """As `RefinedCodes`, of one signal, with all that was seen at each look."""
 
     def __init__(self, *arguments: Any, **options: Any) -> None:

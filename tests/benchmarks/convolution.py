@@ -30,7 +30,7 @@ from examples.convolutional_coding import (
     fresh,
     learned_kernels,
 )
-from snn.run.exact import EventDrivenRun
+from snn import Exact
 from solvers import (
     ConvolutionalDictionary,
     IllPosedWarning,
@@ -115,13 +115,13 @@ def run_spikes(problem: LassoProblem, duration: float) -> tuple[SpikingRead, flo
     drive = unsolved.correlations - unsolved.l1_weights
     scale = max(float((drive / unsolved.squared_norms).max()), np.finfo(float).tiny)
     network = lasso_network(unsolved, scale=scale)
-    run = EventDrivenRun(network, network.soma_bias[np.newaxis])
+    run = Exact().start(network, network.soma_bias[np.newaxis])
     run.advance(duration)
     by_rate = run.spike_counts * (scale / duration)
     seconds = time.perf_counter() - begin
 
     # Not on the clock: another run, stopped half way.
-    halved = EventDrivenRun(network, network.soma_bias[np.newaxis])
+    halved = Exact().start(network, network.soma_bias[np.newaxis])
     charge = []
     for end in (0.5 * duration, duration):
         halved.advance(end)

@@ -45,9 +45,9 @@ def ablations(base: LearningSettings) -> dict[str, LearningSettings]:
     """Return the settings of each line of the table."""
     lines = {
         "as it comes": base,
-        "spike counts": replace(base, readout="counts"),
+        "spike counts": replace(base, readout="rate"),
         "potentials from empty": replace(base, initial_potential=0.0),
-        "spike counts from empty": replace(base, readout="counts", initial_potential=0.0),
+        "spike counts from empty": replace(base, readout="rate", initial_potential=0.0),
         "no probes": replace(base, steps=UsageSteps(probes=0.0)),
         "no recovery of the silent": replace(base, steps=UsageSteps(patience=1e12)),
         "gain 1": replace(base, steps=UsageSteps(gain=1.0)),

@@ -31,7 +31,7 @@ from dictlearn.distributed.parts import run_part  # noqa: E402
 from examples._results import write_results  # noqa: E402
 from solvers import LassoProblem, penalty_max, solve_spiking  # noqa: E402
 from solvers.gram.gram import gram_of  # noqa: E402
-from solvers.spiking.batches import polish_batch  # noqa: E402
+from solvers.methods.spiking import ActiveSetFromSpikes  # noqa: E402
 from solvers.spiking.network import LassoNetwork  # noqa: E402
 from solvers.workers.cluster import run_on_cluster  # noqa: E402
 from solvers.workers.spread import batch_slices  # noqa: E402
@@ -97,7 +97,7 @@ def coding(client, *, quick):
     for n_atoms, n_features, n_signals in sizes:
         problem = planted(n_atoms, n_features, n_signals)
         network = LassoNetwork(gram_of(problem), positive=False)
-        solve = partial(polish_batch, network=network, tol=1e-3, max_duration=1e4)
+        solve = partial(ActiveSetFromSpikes().solve, prepared=network, start=None, tol=1e-3)
         # A new problem, of which nothing is known but the dictionary.
         batch = problem.with_signals(problem.signals[batch_slices(n_signals, 2 * n_atoms, 2)[0]])
         shared = Shared((solve, problem.setup))

@@ -28,6 +28,7 @@ from dictlearn import (
     TwoPhaseNetwork,
     continue_learning,
     learn_dictionary,
+    rules,
 )
 from snn.digital import DigitalFormat, DigitalNetwork, FixedPoint, simulate_digital
 from solvers import ConvolutionalDictionary, LassoProblem
@@ -240,7 +241,7 @@ def learned_weights() -> Digested:
         "masked": {"penalty": 0.3, "mask": mask},
         "replaced": {"penalty": 0.3, "replace_dead": True},
         "exact": {"settings": LearningSettings(penalty=0.3, time_step=None)},
-        "rates": {"settings": LearningSettings(penalty=0.3, readout="counts")},
+        "rates": {"settings": LearningSettings(penalty=0.3, readout=rules.READOUTS[0])},
         "a penalty for each atom": {"settings": LearningSettings(penalty=np.linspace(0.2, 0.4, 16))},
         "quantised": {"settings": LearningSettings(penalty=0.3, weight_format=FixedPoint(bits=6))},
     }.items():

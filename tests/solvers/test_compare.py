@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from sklearn.exceptions import ConvergenceWarning
 
-from solvers import Comparison, LassoProblem, compare, comparison_table, solve_fista
-from solvers.studies.compare import COLUMNS, METHODS
+from solvers import METHODS, Comparison, LassoProblem, compare, comparison_table, solve_fista
+from solvers.studies.compare import COLUMNS
 from tests.reference.problems import random_problem
 
 

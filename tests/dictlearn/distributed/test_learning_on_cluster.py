@@ -85,7 +85,7 @@ def test_so_does_a_file_in_fortran_order(cluster_client, tmp_path):
 
 
 def test_so_does_the_paper_s_network_which_counts_spikes(cluster_client, path, signals):
-    settings = LearningSettings(penalty=0.1, batch_size=40, readout="counts", steps=PaperSteps())
+    settings = LearningSettings(penalty=0.1, batch_size=40, readout="rate", steps=PaperSteps())
     options = {"settings": settings, "n_samples": 100, "rng": 1, "replace_dead": True}
     require_same_bits(
         learn_on(cluster_client, path, **options), learn_dictionary(signals, N_ATOMS, **options)

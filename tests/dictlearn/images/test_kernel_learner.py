@@ -107,7 +107,7 @@ def test_bits_depend_neither_on_workers_nor_on_a_stop(tmp_path):
         (whole, {}),
     ):
         with pytest.raises(
-            ValueError, match=r"has learned from \d+ batches already; the passes asked for have"
+            ValueError, match=r"has learned from \d+ batches already; this call asks for \d+: ask for more"
         ):
             learn_kernels(learner, list(images), **{**task, "n_passes": 1}, **where)
         assert learner.n_batches in (0, whole.n_batches)

@@ -78,7 +78,7 @@ def test_updates_of_a_mismatched_network_become_its_own_gradients(mismatched_che
     """Counted, of every layer; read from currents, of H."""
     index = LAYERS.index(layer)
     assert np.median(mismatched_check.cosine[0, index, -1]) > 0.99
-    assert -1.3 < slope(mismatched_check, "counts", layer) < -0.7
+    assert -1.3 < slope(mismatched_check, "rate", layer) < -0.7
     assert mismatched_check.error[1, 2, -1].mean() < 0.1
     at_ten = [mismatched_check.mean("cosine", readout, layer)[0] for readout in READOUTS]
     assert at_ten[1] > at_ten[0]
@@ -90,7 +90,7 @@ def test_currents_are_exact_for_the_code_of_the_phase(consistent_check, mismatch
     layers = LAYERS[:2] if kind == "consistent" else LAYERS
     for layer in layers:
         assert np.nanmax(check.same_code_error[1, LAYERS.index(layer)]) < 1e-11
-        counted = check.mean("same_code_error", "counts", layer)
+        counted = check.mean("same_code_error", "rate", layer)
         assert counted[0] > 0.02
         assert counted[-1] < counted[0] / 50.0
 
@@ -110,10 +110,10 @@ def test_after_learning_lateral_gradients_need_currents():
         durations=(10.0, 500.0),
     )
     for layer in LAYERS:
-        assert check.mean("cosine", "currents", layer)[0] > 0.9
-        assert check.mean("cosine", "currents", layer)[1] > 0.99
-    assert 0.5 < check.mean("cosine", "counts", "feedback")[0] < 0.95
-    assert check.mean("cosine", "counts", "lateral")[0] < 0.5
+        assert check.mean("cosine", "current", layer)[0] > 0.9
+        assert check.mean("cosine", "current", layer)[1] > 0.99
+    assert 0.5 < check.mean("cosine", "rate", "feedback")[0] < 0.95
+    assert check.mean("cosine", "rate", "lateral")[0] < 0.5
 
 
 # -- what is compared with what ------------------------------------------------------------------
@@ -127,7 +127,7 @@ def test_figures_of_one_signal_by_hand(dictionary, signals, readout):
     first, second = network.run(signals[check.signals], penalty=PENALTY, duration=20.0)
     optimum = solve_spiking(LassoProblem(dictionary, signals, PENALTY, positive=True), polish=True).codes
     for k, signal in enumerate(check.signals):
-        if readout == "counts":
+        if readout == "rate":
             code, g_d = second.coding_rate[k], second.input_rate[k] - first.input_rate[k]
         else:
             code = np.maximum(second.coding_trace[k], 0.0)
@@ -143,8 +143,8 @@ def test_figures_of_one_signal_by_hand(dictionary, signals, readout):
 
 def test_means_and_quartiles(consistent_check):
     values = consistent_check.error[0, 1]
-    np.testing.assert_allclose(consistent_check.mean("error", "counts", "feedback"), values.mean(axis=1))
-    low, median, high = consistent_check.quartiles("error", "counts", "feedback")
+    np.testing.assert_allclose(consistent_check.mean("error", "rate", "feedback"), values.mean(axis=1))
+    low, median, high = consistent_check.quartiles("error", "rate", "feedback")
     np.testing.assert_allclose(median, np.median(values, axis=1))
     assert (low < median).all()
     assert (median < high).all()
@@ -154,8 +154,8 @@ def test_means_and_quartiles(consistent_check):
 
 def test_a_consistent_network_has_no_lateral_gradient(consistent_check):
     assert np.isnan(consistent_check.error[:, 2]).all()
-    assert np.isnan(consistent_check.mean("cosine", "counts", "lateral")).all()
-    assert np.isnan(consistent_check.quartiles("cosine", "counts", "lateral")).all()
+    assert np.isnan(consistent_check.mean("cosine", "rate", "lateral")).all()
+    assert np.isnan(consistent_check.quartiles("cosine", "rate", "lateral")).all()
 
 
 def test_signals_without_a_code_are_left_out(consistent_check, mismatched_check):
@@ -255,8 +255,8 @@ RUN = {"penalty": 0.1, "durations": [1.0]}
         (lambda: check_gradients(NETWORK, np.ones((1, 3)), penalty=0.1, durations=[]), ValueError, "durations must not be empty"),
         (lambda: check_gradients(NETWORK, np.ones((1, 3)), **RUN, kappa=1.0), ValueError, r"kappa must lie in \[0, 1\)"),
         (lambda: check_gradients(NETWORK, np.ones((1, 3)), **RUN, initial_potential=1.0), ValueError, r"initial_potential must lie in \[0, 1\)"),
-        (lambda: check_gradients(NETWORK, np.ones((1, 3)), **RUN).mean("bias", "counts", "lateral"), ValueError, "measure must be one of 'cosine'"),
-        (lambda: check_gradients(NETWORK, np.ones((1, 3)), **RUN).mean("error", "counts", "H"), ValueError, "layer must be one of 'feedforward'"),
+        (lambda: check_gradients(NETWORK, np.ones((1, 3)), **RUN).mean("bias", "rate", "lateral"), ValueError, "measure must be one of 'cosine'"),
+        (lambda: check_gradients(NETWORK, np.ones((1, 3)), **RUN).mean("error", "rate", "H"), ValueError, "layer must be one of 'feedforward'"),
         (lambda: plot_gradient_check(1), TypeError, "check must be a GradientCheck; got int"),
         (lambda: plot_gradient_check(check_gradients(NETWORK, np.ones((1, 3)), **RUN), axes=np.empty(2)), ValueError, r"axes must have shape \(2, 2\); got \(2,\)"),
     ],

@@ -1,9 +1,9 @@
 """Without NIR or Brian2 everything else works, and each function that needs them names the extra."""
 
-import subprocess
-import sys
 import tomllib
 from pathlib import Path
+
+from tests.processes import run_python
 
 ROOT = Path(__file__).parents[3]
 PROGRAM = """
@@ -31,9 +31,7 @@ for call in calls:
 
 
 def test_a_missing_extra_is_named():
-    answer = subprocess.run(
-        [sys.executable, "-c", PROGRAM], cwd=ROOT, capture_output=True, text=True, timeout=120, check=True
-    )
+    answer = run_python("-c", PROGRAM)
     lines = answer.stdout.splitlines()
     assert len(lines) == 6
     assert all(line.startswith("nir must be installed for this") for line in lines[:5])
@@ -43,10 +41,7 @@ def test_a_missing_extra_is_named():
 
 def test_importing_the_package_imports_neither():
     program = "import sys, snn.exchange; print(*{'nir', 'h5py', 'brian2'} & set(sys.modules))"
-    answer = subprocess.run(
-        [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, timeout=120, check=True
-    )
-    assert answer.stdout.strip() == ""
+    assert run_python("-c", program).stdout.strip() == ""
 
 
 def test_the_extras_exist():
