@@ -65,12 +65,12 @@ class ImportedNetwork(Described):
         Parameters
         ----------
         spikes : SpikeTrain
-            Of a run from time 0 on.
+            Recorded spikes of a run that begins at time 0.
 
         Raises
         ------
         TypeError, ValueError
-            If these are not spikes of so many neurons from time 0 on.
+            If the number of neurons is another one, or the record does not begin at time 0.
         """
         require_record(spikes)
         if spikes.n_neurons != self.network.n_neurons:
@@ -203,7 +203,7 @@ def _numbers(shape: tuple[int, ...], first: int) -> np.ndarray:
 def _weights(
     populations: dict[str, np.ndarray], drives: Mapping[str, Drive]
 ) -> np.ndarray | sparse.csr_array | BlockWeights | StencilWeights:
-    """Return the weights, in the form nearest to that of the graph."""
+    """Return the weights, in a form that is as near to the graph as possible."""
     if len(populations) == 1:
         ((name, neurons),) = populations.items()
         stencil = _stencil(drives[name].wires.get(name), neurons.shape, name)
@@ -241,7 +241,7 @@ def _weights(
 
 
 def _stencil(wire: Wire, shape: tuple[int, ...], name: str) -> StencilWeights | None:
-    """Return the weights of a convolution that keeps the grid of a node, or None if they are none such."""
+    """Return the weights of a convolution that keeps the grid of a node, or None."""
     if not isinstance(wire, Convolution) or not wire.keeps_grid or shape[1:] != wire.grid:
         return None
     values = wire.kernels.transpose(1, 2, 3, 0)[:, ::-1, ::-1]

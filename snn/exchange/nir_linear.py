@@ -31,7 +31,7 @@ class Convolution:
     Attributes
     ----------
     name : str
-        Of the node.
+        Name of the node.
     kernels : ndarray, shape (n_targets, n_sources / groups, height, width)
         The kernels.
     grid : (int, int)
@@ -131,7 +131,7 @@ class LinearNode(NamedTuple):
     shape_before: Shape = ()
     """Shape of x."""
     shape_behind: Shape | None = None
-    """Shape of y; None for that of x."""
+    """Shape of y; None if it is the shape of x."""
 
 
 def linear_node(name: str, node: Any, shape: Shape | None) -> LinearNode | None:

@@ -88,7 +88,7 @@ def for_reader(graph: nir.NIRGraph, reader: str, *, time_step: float) -> nir.NIR
         The program.  "sinabs without bound" is for graphs with inhibition: set ``min_v_mem = None`` in all
         of its layers after it has read the graph.
     time_step : float
-        Of the program's clock, in the graph's unit of time.  The graph is right for this step alone.
+        Step of the program's clock, in the graph's unit of time.  The graph is right for this step alone.
 
     Returns
     -------
