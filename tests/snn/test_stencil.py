@@ -265,7 +265,7 @@ def test_an_even_image_stays_even():
     weights = StencilWeights(values, (12, 12))
     network = SpikingNetwork(weights, np.tile([1.0, 0.625], 144))
     run = simulate(network, 3.0, record_spikes=True)
-    # Of the first spikes of channel 0 only, before which all positions are alike.
+    # Only the first spikes of channel 0: before them all positions are alike.
     np.testing.assert_array_equal(run.spikes.times[:144], 1.0)
     np.testing.assert_array_equal(run.spikes.neurons[:144], 2 * np.arange(144))
     other = simulate(in_full(network), 3.0, record_spikes=True)
