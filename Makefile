@@ -2,7 +2,8 @@
 # project with the extras the target asks for.  A second run finds it there.
 #
 #   make demo                       pictures, those of the README among them, and short reports
-#   make test                       everything that must hold
+#   make test                       what every change needs: minutes
+#   make check                      everything that must hold
 #   make test PYTHON=python3.13     with another Python (after `make clean`)
 #   make test ARGS="-k golden"      some of the tests
 #   make package PYTHONS="python3.11 python3.12 python3.13"
@@ -13,19 +14,22 @@ PYTHON ?= python3
 PYTHONS ?= $(PYTHON)
 ARGS ?=
 OUTPUT ?= out
+WORKERS ?= auto
 SEEDS ?= 0 1 2
 
 VENV := .venv
 RUN := $(VENV)/bin/python
+PYTEST := $(RUN) -m pytest --numprocesses $(WORKERS) --dist loadgroup
 INSTALL := $(RUN) -m pip install --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-lowest package lint benchmark learn docs links clean
+.PHONY: help demo test check thorough test-lowest package lint benchmark learn docs links clean
 
 help:
 	@echo "make demo       sparse-code a photograph with spikes, and learn atoms from photographs; pictures go to $(OUTPUT)/"
-	@echo "make test       run the tests"
+	@echo "make test       run the tests that every change needs, side by side on all cores (or on WORKERS=n)"
+	@echo "make check      run everything: make test, make lint, and the tests of documents, examples, benchmarks, releases"
 	@echo "make test-lowest  run the tests with the lowest versions of all dependencies"
 	@echo "make package    build and check wheel and source distribution in dist/; try the wheel with each of PYTHONS ($(PYTHONS))"
 	@echo "make lint       run the checks of style, imports and types only"
@@ -40,9 +44,19 @@ demo: $(VENV)/.installed
 	@$(RUN) -m examples.photograph --output $(OUTPUT)
 	@$(RUN) -m examples.learn_photographs --samples 20000 --steps 0.5 --held-out 1000 --output $(OUTPUT)
 
+# Kernels that the tests share are compiled first: processes that run side by side would each compile them.
 test: $(VENV)/.installed-test
 	@cat $<
-	@$(RUN) -m pytest $(ARGS)
+	@$(RUN) -c 'import dictlearn; dictlearn.warm_up()'
+	@$(PYTEST) -m "not thorough" $(ARGS)
+
+thorough: $(VENV)/.installed-test
+	@$(PYTEST) -m thorough $(ARGS)
+
+check:
+	@$(MAKE) --no-print-directory test
+	@$(MAKE) --no-print-directory lint
+	@$(MAKE) --no-print-directory thorough
 
 test-lowest: $(VENV)/.installed-test
 	@$(RUN) -m tests.release.lowest --folder $(VENV)-lowest --pythons $(PYTHONS) --tests $(ARGS)
@@ -91,9 +105,10 @@ $(VENV)/pyvenv.cfg:
 	@$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); \
 		echo "$(PYTHON) -m venv failed: on Debian and Ubuntu, install python3-venv"; exit 1; }
 
+# Modules are compiled when they are first imported, which most are not: half of the time that pip takes.
 $(VENV)/.installed: pyproject.toml | $(VENV)/pyvenv.cfg
 	@echo "installing sparsespike"
-	@$(INSTALL) --editable '.[examples]'
+	@$(INSTALL) --no-compile --editable '.[examples]'
 	@touch $@
 
 # Brian2 judges the simulator, and SPAMS the learner, in a few tests.  Where they cannot be had, those tests
@@ -101,11 +116,11 @@ $(VENV)/.installed: pyproject.toml | $(VENV)/pyvenv.cfg
 $(VENV)/.installed-test: pyproject.toml | $(VENV)/pyvenv.cfg
 	@echo "installing sparsespike with what its tests need"
 	@$(INSTALL) --editable '.[peers]' 2>/dev/null || $(INSTALL) 'spams-bin>=2.6' 2>/dev/null || true
-	@if $(INSTALL) --editable '.[test,examples,brian2]' && $(RUN) -W ignore -c 'import brian2'; then \
+	@if $(INSTALL) --editable '.[test,examples,digits,brian2]' && $(RUN) -W ignore -c 'import brian2'; then \
 		: > $@; \
 	else \
 		$(RUN) -m pip uninstall --quiet --yes brian2 2>/dev/null; \
-		$(INSTALL) --editable '.[test,examples]' && \
+		$(INSTALL) --editable '.[test,examples,digits]' && \
 		echo "Brian2 could not be installed (see above, or run: $(RUN) -m pip install brian2): its tests are skipped" > $@; \
 	fi
 	@touch $(VENV)/.installed

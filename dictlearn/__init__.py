@@ -1,4 +1,4 @@
-"""Dictionary learning by the two-phase network, its evaluation and baselines, and signals from images."""
+"""Dictionary learning by the two-phase network, its evaluation, and signals from images."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING
@@ -12,8 +12,6 @@ if getattr(solvers, "__distribution__", None) != "sparsespike":
         f"{solvers.__file__}: install sparsespike into an environment without it"
     )
 
-from dictlearn.baselines import LearningCurve, learn_by_gradient_descent, learn_with_scikit_learn
-from dictlearn.displays import AtomsDisplay, LearningDisplay
 from dictlearn.evaluation import AtomMatch, DictionaryScore, match_atoms, mean_objective
 from dictlearn.images.channels import join_channels, split_channels
 from dictlearn.images.coded import CodedImage
@@ -22,7 +20,6 @@ from dictlearn.images.denoising import DenoisingResult, denoise
 from dictlearn.images.kernel_learner import KernelLearner, KernelSettings
 from dictlearn.images.patches import extract_patches, random_patches, reconstruct_from_patches
 from dictlearn.images.pixels import as_pixels
-from dictlearn.images.plotting import plot_atoms
 from dictlearn.images.prepared import PreparedImage, prepare_image
 from dictlearn.images.preprocessing import normalise, remove_mean, whiten
 from dictlearn.precompile import warm_up
@@ -30,13 +27,12 @@ from dictlearn.two_phase import rules
 from dictlearn.two_phase.exchange import two_phase_to_nir
 from dictlearn.two_phase.gradient_check import GradientCheck, check_gradients
 from dictlearn.two_phase.learner import TwoPhaseLearner
-from dictlearn.two_phase.learning import continue_learning, learn_dictionary, new_learner
+from dictlearn.two_phase.learning import continue_learning, learn_dictionary
 from dictlearn.two_phase.network import TwoPhaseNetwork
 from dictlearn.two_phase.phases import Phase, RunawayFeedbackError
-from dictlearn.two_phase.plotting import plot_gradient_check
 from dictlearn.two_phase.quantised import rounded_network
 from dictlearn.two_phase.settings import LearningSettings
-from dictlearn.two_phase.start import random_dictionary, random_network
+from dictlearn.two_phase.start import new_learner, random_dictionary, random_network
 from dictlearn.two_phase.steps import PaperSteps, UsageSteps
 
 if TYPE_CHECKING:
@@ -48,7 +44,6 @@ __version__ = solvers.__version__
 
 __all__ = [
     "AtomMatch",
-    "AtomsDisplay",
     "CodedImage",
     "ConvolutionalDictionaryLearning",
     "DenoisingResult",
@@ -56,8 +51,6 @@ __all__ = [
     "GradientCheck",
     "KernelLearner",
     "KernelSettings",
-    "LearningCurve",
-    "LearningDisplay",
     "LearningSettings",
     "PaperSteps",
     "Phase",
@@ -73,16 +66,12 @@ __all__ = [
     "denoise",
     "extract_patches",
     "join_channels",
-    "learn_by_gradient_descent",
     "learn_dictionary",
-    "learn_with_scikit_learn",
     "match_atoms",
     "mean_objective",
     "new_learner",
     "normalise",
     "overcomplete_dct",
-    "plot_atoms",
-    "plot_gradient_check",
     "prepare_image",
     "random_dictionary",
     "random_network",

@@ -7,8 +7,7 @@ from typing import Any
 
 from sklearn.base import BaseEstimator
 
-from dictlearn.two_phase.history import RECORD_EVERY
-from dictlearn.two_phase.learner import TwoPhaseLearner
+from dictlearn.two_phase.learner import RECORD_EVERY, TwoPhaseLearner
 
 try:
     from sklearn.callback import CallbackSupportMixin, with_callbacks

@@ -12,23 +12,23 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from dictlearn.callbacks import CallbackSupportMixin, FitTasks, with_callbacks
 from dictlearn.images.channels import join_channels, split_channels
-from dictlearn.input_warnings import warn_of_silence
 from dictlearn.signals import warn_if_one_dominates
 from dictlearn.two_phase.learner import TwoPhaseLearner
-from dictlearn.two_phase.learning import continue_learning, new_learner
+from dictlearn.two_phase.learning import continue_learning
 from dictlearn.two_phase.network import TwoPhaseNetwork
 from dictlearn.two_phase.phases import RunawayFeedbackError
 from dictlearn.two_phase.settings import LearningSettings
-from dictlearn.two_phase.start import starting_network
+from dictlearn.two_phase.start import new_learner
 from dictlearn.two_phase.steps import Steps, UsageSteps
 from dictlearn.two_phase.threads import learning_threads, thread_count
 from snn.base import checks
-from snn.base.caller_warnings import without_warnings
+from snn.base.caller_warnings import warn_caller, without_warnings
 from snn.digital import FixedPoint
 from solvers import LassoProblem, SpikingCodingResult, solve_spiking
 from solvers.estimator.input import (
@@ -41,6 +41,11 @@ from solvers.estimator.input import (
 from solvers.problem.conditioning import penalty_called, zeros_expected
 from solvers.problem.penalties import penalty_of
 from solvers.studies.held_out import held_out_score
+
+# Correlated with the atoms together: bounds the memory.
+SIGNALS_AT_ONCE = 4096
+# Of scikit-learn, for those of `new_learner`.
+NAMES = {"n_atoms": "n_components", "penalty": "alpha", "start": "dict_init"}
 
 
 class SpikingDictionaryLearning(
@@ -157,7 +162,7 @@ class SpikingDictionaryLearning(
         duration: float = 5.0,
         time_step: float | None = 1 / 32,
         amplitude: float = 5.0,
-        readout: str = "currents",
+        readout: str = "current",
         weight_format: FixedPoint | None = None,
         steps: Steps | None = None,
         transform_alpha: float | ArrayLike | None = None,
@@ -268,7 +273,8 @@ class SpikingDictionaryLearning(
                 f"n_components is {self.n_components} but the network has {learner.n_atoms} atoms: "
                 "call fit to start anew"
             )
-        _require_penalties(settings, learner.n_atoms)
+        with checks.called(**NAMES):
+            settings.penalties(learner.n_atoms)
         self._check_coding(learner.n_atoms)
         learner.scale *= settings.amplitude / learner.settings.amplitude
         learner.settings = settings
@@ -323,7 +329,7 @@ class SpikingDictionaryLearning(
             raise
         self._keep(learner, array)
         tasks.end(learner)
-        warn_of_silence(learner, signals)
+        _warn_of_silence(learner, signals)
 
     # -- coding ----------------------------------------------------------------------------------
 
@@ -425,17 +431,19 @@ class SpikingDictionaryLearning(
     # -- from scikit-learn's names to the learner's ----------------------------------------------
 
     def _settings(self) -> LearningSettings:
-        return LearningSettings(
-            penalty=_checked_penalty("alpha", self.alpha),
-            kappa=self.kappa,
-            duration=self.duration,
-            time_step=self.time_step,
-            amplitude=self.amplitude,
-            readout=self.readout,
-            weight_format=self.weight_format,
-            steps=UsageSteps() if self.steps is None else self.steps,
-            batch_size=self.batch_size,
-        )
+        alpha: Any = self.alpha
+        with checks.called(**NAMES):
+            return LearningSettings(
+                penalty=alpha,
+                kappa=self.kappa,
+                duration=self.duration,
+                time_step=self.time_step,
+                amplitude=self.amplitude,
+                readout=self.readout,
+                weight_format=self.weight_format,
+                steps=UsageSteps() if self.steps is None else self.steps,
+                batch_size=self.batch_size,
+            )
 
     def _known(self, array: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
         """Return signals in float64, zero where they are missing, and a mask of their known entries."""
@@ -456,18 +464,14 @@ class SpikingDictionaryLearning(
             )
         return signals, mask
 
-    def _start(self, n_inputs: int) -> TwoPhaseNetwork | None:
-        """Return the network that `dict_init` says, if any."""
+    def _start(self) -> ArrayLike | TwoPhaseNetwork | None:
+        """Return `dict_init` as the network sees it."""
         start = self.dict_init
-        if start is None:
-            return None
-        if not isinstance(start, TwoPhaseNetwork):
-            start = checks.real_array(
-                "dict_init", start, shape=(None, self.n_features_in_), meaning="(n_components, n_features)"
-            )
-            if self.split_channels:
-                start = split_channels(start)
-        return starting_network("dict_init", start, n_inputs)
+        if start is None or isinstance(start, TwoPhaseNetwork):
+            return start
+        meaning = "(n_components, n_features)"
+        atoms = checks.real_array("dict_init", start, shape=(None, self.n_features_in_), meaning=meaning)
+        return split_channels(atoms) if self.split_channels else atoms
 
     def _seed(self) -> int:
         return int(check_random_state(self.random_state).randint(2**31 - 1))
@@ -477,24 +481,19 @@ class SpikingDictionaryLearning(
     ) -> TwoPhaseLearner:
         if not signals.any():
             raise ValueError("X must not be all zeros: there is nothing to learn")
-        n_inputs = signals.shape[1]
-        start = self._start(n_inputs)
-        n_atoms = n_inputs if start is None else start.n_atoms
-        if self.n_components is not None:
-            n_components = checks.positive_integer("n_components", self.n_components)
-            if start is not None and n_components != n_atoms:
-                raise ValueError(f"dict_init has {n_atoms} atoms but n_components is {n_components}")
-            n_atoms = n_components
-        _require_penalties(settings, n_atoms)
-        return new_learner(
-            signals,
-            n_atoms,
-            mask=mask,
-            settings=settings,
-            start=start,
-            replace_dead=self.replace_dead,
-            rng=seed,
-        )
+        start, n_atoms = self._start(), self.n_components
+        if start is None and n_atoms is None:
+            n_atoms = signals.shape[1]
+        with checks.called(signals="X", **NAMES):
+            return new_learner(
+                signals,
+                n_atoms,
+                mask=mask,
+                settings=settings,
+                start=start,
+                replace_dead=self.replace_dead,
+                rng=seed,
+            )
 
     def _keep(self, learner: TwoPhaseLearner, array: np.ndarray) -> None:
         """Take what a fit to `array` has learned so far."""
@@ -558,15 +557,23 @@ class SpikingDictionaryLearning(
         return tags
 
 
-def _checked_penalty(name: str, value: ArrayLike) -> float | np.ndarray:
-    """Return a positive number, or an array of them."""
-    if np.ndim(value) == 0:
-        return checks.positive_number(name, value)
-    array = checks.real_array(name, value, shape=(None,), meaning="one penalty an atom")
-    return checks.positive_array(name, array, len(array), meaning="one penalty an atom")
-
-
-def _require_penalties(settings: LearningSettings, n_atoms: int) -> None:
-    n_penalties = np.size(settings.penalty)
-    if np.ndim(settings.penalty) and n_penalties != n_atoms:
-        raise ValueError(f"alpha must be one number, or one for each of {n_atoms} atoms; got {n_penalties}")
+def _warn_of_silence(learner: TwoPhaseLearner, signals: np.ndarray) -> None:
+    """Warn if no atom codes any signal, or else if some have long been silent."""
+    atoms, penalty = learner.dictionary.T, learner.settings.penalties(learner.n_atoms)
+    pieces = np.array_split(signals, math.ceil(len(signals) / SIGNALS_AT_ONCE))
+    largest = np.max([(piece @ atoms).max(axis=0) for piece in pieces], axis=0)
+    n_dead = len(learner.dead_atoms)
+    if (largest <= penalty).all():
+        atom = int(np.argmax(largest / penalty))
+        message = (
+            f"no atom codes any signal: alpha is {penalty[atom]:g}, but the largest correlation of a signal "
+            f"with an atom is {largest[atom]:.3g}"
+        )
+    elif n_dead:
+        message = (
+            f"{n_dead} of {learner.n_atoms} atoms are dead: silent for the last 1,000 samples or more; "
+            "replace_dead=True replaces them"
+        )
+    else:
+        return
+    warn_caller(message, ConvergenceWarning)

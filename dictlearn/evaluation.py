@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -12,12 +11,10 @@ from tqdm import tqdm
 from dictlearn.atoms import require_positive_norms, unit_norm
 from snn.base import checks
 from snn.base.caller_warnings import without_warnings
+from snn.base.drawn import Drawn
 from snn.base.html import Described, number, value_range
 from solvers import LassoProblem, solve_spiking
 from solvers.problem.conditioning import IllPosedWarning, warn_if_ill_posed
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 # Of the duality gap; the active-set method ends well below it.
 TOL = 1e-9
@@ -52,7 +49,7 @@ class DictionaryScore(Described):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
-class AtomMatch(Described):
+class AtomMatch(Drawn):
     """How well given atoms are found in a dictionary; a cosine of 1 is the same direction.
 
     Attributes
@@ -75,12 +72,6 @@ class AtomMatch(Described):
 
     def __post_init__(self) -> None:
         checks.freeze_arrays(self)
-
-    def plot(self, ax: Axes | None = None) -> Axes:
-        """Draw the cosines in falling order: `dictlearn.plotting.cosines`."""
-        from dictlearn import plotting
-
-        return plotting.cosines(self.best_cosine, self.assigned_cosine, ax=ax)
 
     def _facts(self) -> dict[str, str]:
         return {

@@ -81,12 +81,13 @@ PACKAGES = (
     "snn",
     "snn.digital",
     "snn.exchange",
-    "snn.plotting",
+    "snn.pictures",
     "snn.record.rates",
     "snn.record.traces",
     "solvers",
     "dictlearn",
     "dictlearn.distributed",
+    "dictlearn.pictures",
     "dictlearn.two_phase.rules",
 )
 

@@ -16,17 +16,16 @@ from dictlearn import (
     TwoPhaseLearner,
     TwoPhaseNetwork,
     join_channels,
-    learn_by_gradient_descent,
     learn_dictionary,
-    learn_with_scikit_learn,
     mean_objective,
-    plot_atoms,
     random_dictionary,
     random_network,
 )
+from dictlearn.pictures import plot_atoms
+from examples._baselines import learn_by_gradient_descent, learn_with_scikit_learn
 from examples._common import BLUE, GREEN, GREY, ORANGE, PURPLE, RED, figure, parser, save, table
 from examples._data import held_out, patch_signals
-from snn.plotting import raster
+from examples._results import write_results
 
 # To learn from, drawn once and shown again if more samples are wanted.
 N_PATCHES = 100_000
@@ -248,9 +247,7 @@ def _read(task: Task, arguments: argparse.Namespace, seed: int) -> dict[str, dic
 def _write(task: Task, curves: dict[str, dict], arguments: argparse.Namespace, seed: int) -> None:
     numbers = {**_conditions(task, arguments, seed), "curves": curves}
     file = _file(task, arguments, seed, ".json")
-    part = file.with_suffix(".part")
-    part.write_text(json.dumps(numbers, indent=1) + "\n")
-    part.replace(file)
+    write_results(file, numbers)
 
 
 def _best_descent(curves: dict[str, dict]) -> str | None:
@@ -456,7 +453,7 @@ def _draw_rasters(
             duration=settings.duration,
             initial_potential=settings.initial_potential,
         )
-        raster(spikes, ax=ax)
+        spikes.plot(ax=ax)
         ax.axvline(settings.duration, color=RED, linewidth=0.8, label="feedback is switched on")
         ax.axhline(network.n_inputs - 0.5, color=GREY, linewidth=0.8, label="inputs above, coding below")
         rates = [np.bincount(spikes.neurons[spikes.times <= settings.duration], minlength=spikes.n_neurons)]

@@ -20,16 +20,16 @@ from dictlearn import (
     TwoPhaseLearner,
     continue_learning,
     join_channels,
-    learn_with_scikit_learn,
     mean_objective,
     new_learner,
-    plot_atoms,
     random_dictionary,
     whiten,
 )
+from dictlearn.pictures import plot_atoms
+from examples._animation import save_animation
+from examples._baselines import learn_with_scikit_learn
 from examples._common import BLUE, GREY, parser
 from examples._data import held_out, patch_signals, photographs
-from examples._gif import save_gif
 
 SIDE = 12
 N_ATOMS = 100
@@ -162,7 +162,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         f"{history.objectives[0]:.4f} to {history.objectives[-1]:.4f}; scikit-learn {beside:.4f}"
     )
     picture = LearningPicture(history, beside)
-    save_gif(picture.figure, picture.draw, len(history.n_samples), options.output, "learning.gif")
+    save_animation(picture.figure, picture.draw, len(history.n_samples), options.output, "learning.webp")
     return 0
 
 

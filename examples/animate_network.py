@@ -15,13 +15,13 @@ from collections.abc import Sequence
 import numpy as np
 from matplotlib.figure import Figure
 
+from examples._animation import save_animation
 from examples._common import parser
-from examples._gif import save_gif
 from examples._small_patches import N_SAMPLES, PIECES, SIDE, learned_atoms, piece
+from examples.history_picture import FIGURE_SIZE, HistoryPicture
 from solvers import CodeHistory, LassoProblem, code_history
-from solvers.animation import FIGURE_SIZE, HistoryPicture
 
-# Of the smallest penalty at which no neuron fires.
+# A share of the smallest penalty at which no neuron fires.
 PENALTY = 0.1
 TOL = 1e-4
 N_FRAMES = 96
@@ -65,7 +65,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         f"stages; {np.count_nonzero(history.codes[-1])} atoms; certified gap {history.relative_gap[-1]:.1e}"
     )
     picture = picture_of(history)
-    save_gif(picture.figure, picture.draw, options.frames, options.output, "network.gif")
+    save_animation(picture.figure, picture.draw, options.frames, options.output, "network.webp")
     return 0
 
 

@@ -17,9 +17,10 @@ from matplotlib.figure import Figure
 from sklearn.datasets import load_digits
 from sklearn.model_selection import GridSearchCV
 
-from dictlearn import AtomsDisplay, LearningDisplay, SpikingDictionaryLearning
+from dictlearn import SpikingDictionaryLearning
+from dictlearn.pictures import plot_atoms
 from examples._common import BLUE, ORANGE, figure, parser, save, table
-from solvers import CodePathDisplay, SpikingSparseCoder
+from solvers import SpikingSparseCoder, path
 
 ALPHAS = np.geomspace(0.003, 0.6, 16)
 SHOWN = 3  # the digit whose code is drawn
@@ -53,12 +54,13 @@ def draw(
 ) -> Figure:
     picture = figure(11.0, 8.5)
     (atoms, curve), (codes, scores) = picture.subplots(2, 2)
-    AtomsDisplay.from_estimator(learning, patch_size=8, ax=atoms)
-    atoms.set_title("AtomsDisplay: atoms learned from digits")
-    LearningDisplay.from_estimator(learning, ax=curve)
-    curve.set_title("LearningDisplay: while they were learned")
-    CodePathDisplay.from_estimator(search.best_estimator_, noisy, signal=SHOWN, ax=codes)
-    codes.set_title("CodePathDisplay: the code of one digit")
+    plot_atoms(learning.components_, 8, ax=atoms)
+    atoms.set_title("Atoms learned from digits")
+    learning.learner_.plot(ax=curve)
+    curve.set_title("While they were learned")
+    best = search.best_estimator_
+    path(best.problem(noisy[[SHOWN]])).plot(penalty=best.alpha, ax=codes)
+    codes.set_title("The code of one digit")
     found = search.cv_results_["mean_test_score"]
     scores.plot(ALPHAS, found, color=BLUE, marker="o", label="score: energy of hidden pixels predicted")
     scores.plot(ALPHAS, errors, color=ORANGE, marker="s", label="energy missed of the digits without noise")

@@ -21,10 +21,10 @@ from scipy.ndimage import gaussian_filter
 from sklearn.decomposition import MiniBatchDictionaryLearning
 from sklearn.exceptions import ConvergenceWarning
 
-from dictlearn import plot_atoms, random_patches
-from examples._common import BLUE, ORANGE, PURPLE, figure, parser, save, signal_to_noise, table
+from dictlearn import random_patches
+from dictlearn.pictures import plot_atoms
+from examples._common import BLUE, ORANGE, PURPLE, figure, parser, progress_line, save, signal_to_noise, table
 from examples._data import PHOTOGRAPHS, grey_photograph
-from snn.drawing import progress_line
 from solvers import (
     ConvolutionalDictionary,
     LassoProblem,
@@ -44,7 +44,7 @@ LEARNED_FROM = ("china", "flower", "astronaut", "coffee", "rocket")
 # Relative to 1/2 ||image||^2.
 TOLS = (1e-1, 3e-2, 1e-2, 1e-3, 1e-4, 1e-5, 1e-6)
 LEAST_GAP = 1e-16
-# Of each time the least counts.
+# The least of several times counts.
 REPEATS = 3
 
 

@@ -13,7 +13,6 @@ sporco is not needed: name an interpreter that has it with --peer to run it, in 
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
@@ -33,14 +32,15 @@ from dictlearn import (
     KernelLearner,
     KernelSettings,
     as_pixels,
-    plot_atoms,
     prepare_image,
     random_patches,
 )
 from dictlearn.images.crops import batches_of_crops
 from dictlearn.images.kernel_learning import random_kernels
+from dictlearn.pictures import plot_atoms
 from examples._common import BLUE, GREEN, ORANGE, PURPLE, SKY, figure, parser, save, signal_to_noise, table
 from examples._data import grey_photograph, photograph_as_it_comes
+from examples._results import write_results
 from solvers import ConvolutionalDictionary, LassoProblem, solve_active_set
 
 KERNEL_SIDE = 8
@@ -173,7 +173,7 @@ def draw_courses(courses: dict[str, Course], shares: dict[str, np.ndarray], star
         top.subplots(1, len(courses), squeeze=False)[0], courses.items(), strict=True
     ):
         kernels = course.kernels[-1]
-        plot_atoms(kernels.reshape(len(kernels), -1), KERNEL_SIDE, ax=panel, columns=8)
+        plot_atoms(kernels, ax=panel, columns=8)
         panel.set_title(f"{NAMES[name]}: {shares[name][-1]:.4f}", fontsize=10)
     by_time, by_passes = bottom.subplots(1, 2, sharey=True)
     for name, course in courses.items():
@@ -234,7 +234,7 @@ def colour_picture(n_kernels: int, n_passes: int, side: int | None) -> tuple[Fig
         panel.imshow(np.clip(shown, 0.0, 1.0))
         panel.set_title(title)
         panel.set_axis_off()
-    plot_atoms(learning.components_.reshape(n_kernels, -1), KERNEL_SIDE, ax=panels[3])
+    plot_atoms(learning.components_, ax=panels[3])
     panels[3].set_title(f"{n_kernels} colour kernels, learned from {len(images)} other photographs")
     return picture, figures
 
@@ -250,7 +250,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.only != "grey":
         picture, figures = colour_picture(8 if options.small else 48, 1, 80 if options.small else None)
         print(", ".join(f"{name} {value:.4g}" for name, value in figures.items()))
-        save(picture, options.output, "colour_kernels.png")
+        save(picture, options.output, "colour_kernels.webp")
         write(
             options.output / "colour_kernels.json", {name: round(value, 6) for name, value in figures.items()}
         )
@@ -314,7 +314,7 @@ def compare(output: Path, peer: str, *, small: bool) -> None:
 
 
 def write(path: Path, results: dict) -> None:
-    path.write_text(json.dumps(results, indent=1) + "\n")
+    write_results(path, results)
     print(f"figures: {path}")
 
 

@@ -10,7 +10,6 @@ are then evaluated on whole patches that none has seen.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -24,14 +23,15 @@ from dictlearn import (
     learn_dictionary,
     mean_objective,
     normalise,
-    plot_atoms,
     random_dictionary,
     random_patches,
     remove_mean,
     split_channels,
 )
+from dictlearn.pictures import plot_atoms
 from examples._common import BLUE, GREEN, GREY, ORANGE, PURPLE, RED, figure, parser, save, table
 from examples._data import held_out, patch_signals, photographs
+from examples._results import write_results
 
 PATCH_SIZE = 8
 PENALTY = 0.1
@@ -203,7 +203,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for way in chosen
     }
     conditions = {"samples": options.samples, "atoms": options.atoms, "seeds": options.seeds, "runs": numbers}
-    (options.output / "missing_pixels.json").write_text(json.dumps(conditions, indent=1) + "\n")
+    write_results(options.output / "missing_pixels.json", conditions)
     return 0
 
 

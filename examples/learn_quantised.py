@@ -11,7 +11,6 @@ of the networks themselves, by their own rounded weights and thresholds, as a ch
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -29,6 +28,7 @@ from dictlearn import (
 )
 from examples._common import BLUE, GREEN, GREY, ORANGE, figure, parser, save, table
 from examples._data import held_out, patch_signals, photographs
+from examples._results import write_results
 from snn.digital import FixedPoint
 
 PATCH_SIZE = 8
@@ -36,7 +36,7 @@ PENALTY = 0.1
 LEAST_CONTRAST = 0.4
 N_CODED = 300  # of the held-out patches, by the networks themselves
 BITS = (4, 5, 6, 7, 8, 9, 10, 11, 12)
-# Of the network that codes: long enough that its codes are its weights' and not those of a short run.
+# Duration of the network that codes: long enough that codes depend on weights, and not on a short run.
 DURATION = 200.0
 SEED = 0
 ROUNDED = "rounded after learning"
@@ -158,7 +158,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     print(table(heads, rows))
     save(draw(results, exact, options.bits), options.output, "quantised_learning.png")
     numbers = {"samples": options.samples, "atoms": options.atoms, "float64": exact, "runs": results}
-    (options.output / "quantised_learning.json").write_text(json.dumps(numbers, indent=1) + "\n")
+    write_results(options.output / "quantised_learning.json", numbers)
     return 0
 
 

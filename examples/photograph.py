@@ -16,7 +16,8 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from dictlearn import extract_patches, overcomplete_dct, plot_atoms, reconstruct_from_patches, remove_mean
+from dictlearn import extract_patches, overcomplete_dct, reconstruct_from_patches, remove_mean
+from dictlearn.pictures import plot_atoms
 from examples._common import (
     BLUE,
     ORANGE,
@@ -28,7 +29,7 @@ from examples._common import (
     signal_to_noise,
     table,
 )
-from snn import SpikeTrain, plotting, simulate
+from snn import SpikeTrain, simulate
 from solvers import (
     LassoProblem,
     SparseCodingResult,
@@ -127,7 +128,7 @@ def _draw_raster(ax, problem: LassoProblem, exact: SparseCodingResult) -> None:
         start=spikes.start,
         stop=spikes.stop,
     )
-    plotting.raster(ordered, ax=ax)
+    ordered.plot(ax=ax)
     colours = np.where(active[spikes.neurons], BLUE, ORANGE)
     ax.collections[0].set(color=colours, sizes=[min(60.0, 4e4 / len(order) ** 2)], linewidths=0.9)
     ax.set(

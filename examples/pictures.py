@@ -15,22 +15,19 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from dictlearn import (
-    AtomsDisplay,
     ConvolutionalDictionaryLearning,
-    LearningDisplay,
     LearningSettings,
     TwoPhaseLearner,
     check_gradients,
     denoise,
     extract_patches,
-    learn_by_gradient_descent,
     learn_dictionary,
     match_atoms,
     overcomplete_dct,
-    random_dictionary,
     remove_mean,
     split_channels,
 )
+from dictlearn.pictures import plot_atoms
 from examples._common import parser, photograph, save
 from examples.three_neurons import three_neuron_network
 from snn import energy_estimate, explain, simulate, simulate_analog
@@ -102,7 +99,7 @@ def images() -> Panels:
         "DenoisingResult.plot()": lambda ax: clean.plot(ax=ax),
         "CodedImage.plot()": lambda ax: coded.plot(ax=ax),
         "PreparedImage.plot()": lambda ax: coded.prepared.plot(ax=ax),
-        "AtomsDisplay.from_estimator()": lambda ax: AtomsDisplay.from_estimator(learning, ax=ax),
+        "plot_atoms(estimator.components_)": lambda ax: plot_atoms(learning.components_, ax=ax),
     }
 
 
@@ -114,21 +111,7 @@ def learning() -> Panels:
         learner.scale * signals[:1], penalty=learner.scale * PENALTY / 4, initial_potential=0.5
     )[1]
     match = match_atoms(learner.dictionary, learned(seed=1)[0].dictionary)
-    curve = learn_by_gradient_descent(
-        signals,
-        start=random_dictionary(32, signals.shape[1], rng=SEED),
-        penalty=PENALTY,
-        n_samples=4000,
-        step=2.0,
-        batch_size=16,
-        marks=[0, 250, 500, 1000, 2000, 4000],
-        rng=SEED,
-    )
-    held_out = signals[-200:]
     return {
-        "LearningDisplay.from_curve()": lambda ax: LearningDisplay.from_curve(
-            curve, held_out, penalty=PENALTY, ax=ax
-        ),
         "TwoPhaseLearner.plot()": lambda ax: learner.plot(ax=ax),
         "Phase.plot()": lambda ax: phase.plot(ax=ax),
         "GradientCheck.plot()": lambda ax: check.plot(ax=ax),

@@ -14,7 +14,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from examples._common import BLUE, GREEN, GREY, ORANGE, figure, parser, save, table
-from snn import SimulationResult, SpikingNetwork, plotting, simulate
+from snn import SimulationResult, SpikingNetwork, pictures, simulate
 from snn.record import rates
 
 # The numbers of the paper; its atoms are columns, and of unit norm but for the rounding in print.
@@ -54,19 +54,19 @@ def draw(network: SpikingNetwork, run: SimulationResult, optimum: np.ndarray) ->
     spiking, potentials = left.subplots(2, 1, sharex=True, height_ratios=(1.0, 2.6))
     rate, error = right.subplots(2, 1)
 
-    plotting.raster(early, ax=spiking)
+    early.plot(ax=spiking)
     spiking.collections[0].set(color=np.array(COLOURS)[early.neurons], linewidths=1.8, sizes=[250.0])
     spiking.set(title="Spikes", xlabel="")
 
     potentials.set_prop_cycle(color=COLOURS)
-    plotting.potentials(network, early, neurons=[0, 1, 2], ax=potentials)
+    pictures.potentials(network, early, neurons=[0, 1, 2], ax=potentials)
     potentials.axhline(1.0, color=GREY, linestyle=":", linewidth=1.0, label="threshold")
     potentials.set(title="Membrane potentials: neuron 1 is inhibited for good")
     potentials.legend(loc="lower left", fontsize="small")
 
     rate.set_prop_cycle(color=COLOURS)
     first = simulate(network, 100.0, record_spikes=True).spikes
-    plotting.rates_against_time(first, limits=optimum, n_times=2000, ax=rate)
+    pictures.rates_against_time(first, limits=optimum, n_times=2000, ax=rate)
     rate.set(title="Spike rates since 0, and the optimum (dashed)", ylim=(-0.05, 1.7))
     rate.legend(loc="upper right", fontsize="small", ncols=3)
 
@@ -76,7 +76,7 @@ def draw(network: SpikingNetwork, run: SimulationResult, optimum: np.ndarray) ->
     error.loglog(times, 1.0 / times, color=GREY, linestyle="--", label="1 / t")
     error.set(
         title="Distance from the optimum",
-        xlabel=plotting.TIME_LABEL,
+        xlabel=pictures.TIME_LABEL,
         ylabel="max |rate - optimum|",
         xlim=(1.0, run.duration),
     )

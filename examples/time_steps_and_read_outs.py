@@ -21,7 +21,8 @@ from matplotlib.figure import Figure
 from sklearn.linear_model import Lasso
 
 from examples._common import BLUE, GREEN, GREY, ORANGE, PURPLE, RED, SKY, figure, parser, save, table
-from snn import SimulationResult, SpikeTrain, SpikingNetwork, plotting, simulate, simulate_clocked
+from snn import SimulationResult, SpikeTrain, SpikingNetwork, simulate, simulate_clocked
+from snn.pictures import TIME_LABEL
 from snn.record import rates, traces
 from solvers import LassoProblem, lasso_network
 from solvers.certificate.optimality import duality_gap, objective, penalty_max
@@ -36,7 +37,7 @@ CLOCKS = {
     CHARGE: {"integration": "exact", "reset": "subtract"},
 }
 LINES = {PAPERS: "-", EULER: "--", CHARGE: ":"}
-# Of the problems whose gap is certified; their penalty is in units of the largest that gives a code at all.
+# Sizes of the problems whose gap is certified; the penalty is a share of the largest that gives a code.
 N_CERTIFIED_ATOMS, N_CERTIFIED_ACTIVE, CERTIFIED_PENALTY = 256, 6, 0.1
 CERTIFIED_DURATION = 1280.0
 INVERSE_STEPS = (4, 8, 16, 32, 64, 100)
@@ -229,7 +230,7 @@ def draw_gaps(papers: Axes, charge: Axes, gaps: dict, times: np.ndarray) -> None
 def finish(panels: Sequence[Axes], times: np.ndarray) -> None:
     """Label what all panels of a row have in common."""
     for panel in panels:
-        panel.set(xlabel=plotting.TIME_LABEL, xlim=(times[0], times[-1]))
+        panel.set(xlabel=TIME_LABEL, xlim=(times[0], times[-1]))
         panel.grid(alpha=0.3)
         panel.legend(loc="lower left", fontsize="small")
 

@@ -1,7 +1,5 @@
 """Spiking neural networks, simulated exactly: neurons, weights, spikes, time."""
 
-from importlib import import_module
-
 from snn.analog import AnalogResult, simulate_analog
 from snn.network import SpikingNetwork
 from snn.precompile import warm_up
@@ -9,8 +7,9 @@ from snn.record.energy import ARITHMETIC_45NM, LOIHI, EnergyCosts, EnergyEstimat
 from snn.record.explain import SpikeExplanation, explain
 from snn.record.operations import OperationCounts, connection_sparsity, footprint
 from snn.record.result import RunawayError, SimulationResult, SpikeTrain
-from snn.run.clocked import simulate_clocked
-from snn.run.simulate import simulate
+from snn.run.clocked import Clock
+from snn.run.exact import Exact
+from snn.run.simulate import simulate, simulate_clocked
 from snn.run.simulator import Simulator
 from snn.state import NetworkState
 from snn.weights import (
@@ -34,9 +33,11 @@ __all__ = [
     "AnalogResult",
     "Block",
     "BlockWeights",
+    "Clock",
     "DenseWeights",
     "EnergyCosts",
     "EnergyEstimate",
+    "Exact",
     "InhibitionOnDemand",
     "LateralInhibition",
     "NetworkState",
@@ -60,10 +61,3 @@ __all__ = [
     "simulate_clocked",
     "warm_up",
 ]
-
-
-def __getattr__(name: str) -> object:
-    # Plots need Matplotlib, which takes longer to import than all else together.
-    if name != "plotting":
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return import_module("snn.plotting")

@@ -4,25 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from snn.base import checks
-from snn.base.html import Described, counted, number, value_range
+from snn.base.drawn import Drawn
+from snn.base.html import counted, number, value_range
 from snn.record.operations import OperationCounts
 from snn.weights.dense import require_square, require_zero_diagonal
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 # The integrator replaces what is below 100 times the rounding unit by that, with a warning.
 LEAST_RELATIVE_TOLERANCE = 2.5e-14
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
-class AnalogResult(Described):
+class AnalogResult(Drawn):
     """What `simulate_analog` returns.
 
     Attributes
@@ -49,12 +46,6 @@ class AnalogResult(Described):
     def __post_init__(self) -> None:
         for name in ("times", "potentials", "activities"):
             object.__setattr__(self, name, checks.read_only(getattr(self, name)))
-
-    def plot(self, ax: Axes | None = None) -> Axes:
-        """Draw the activities against time: `snn.plotting.activities`."""
-        from snn import plotting  # with Matplotlib
-
-        return plotting.activities(self, ax=ax)
 
     def _facts(self) -> dict[str, str]:
         n_neurons = self.activities.shape[1]

@@ -13,8 +13,7 @@ from snn._kernels.compile_notice import NOTICE
 from snn.base import checks
 from snn.digital import DigitalFormat, DigitalNetwork, simulate_digital
 from snn.network import SpikingNetwork
-from snn.run.clocked import simulate_clocked
-from snn.run.simulate import simulate
+from snn.run.simulate import simulate, simulate_clocked
 from snn.state import NetworkState
 from snn.weights import examples
 

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import os
-from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from snn.base import checks
-from snn.base.archive import load_archive, refusal, save_archive
+from snn.base.archive import Entry, Saved
 from snn.base.html import Described, number, value_range
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
-class NetworkState(Described):
+class NetworkState(Saved, Described):
     """What a run continues from: potentials, synaptic currents, and the time.
 
     Parameters
@@ -31,6 +30,12 @@ class NetworkState(Described):
     membrane_potential: np.ndarray
     synaptic_current: np.ndarray
     time: float = 0.0
+
+    _schema: ClassVar = {
+        "membrane_potential": Entry("f", ("neurons",)),
+        "synaptic_current": Entry("f", ("neurons",)),
+        "time": Entry("f", ()),
+    }
 
     if TYPE_CHECKING:  # what is accepted is more than what is kept
 
@@ -78,27 +83,3 @@ class NetworkState(Described):
             "potentials": value_range(self.membrane_potential),
             "synaptic currents": value_range(self.synaptic_current),
         }
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the state to `path` (npz), completely or not at all.
-
-        If the process is killed or the disk is full, the file that was at `path` before remains.
-        """
-        save_archive(path, {field.name: getattr(self, field.name) for field in fields(self)})
-
-    @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> NetworkState:
-        """Read a state that `save` wrote.
-
-        Raises
-        ------
-        ValueError
-            If the file is not one of a network state.
-        """
-        entries: dict[str, Any] = load_archive(
-            path, [field.name for field in fields(cls)], kind="NetworkState"
-        )
-        try:
-            return cls(**entries)
-        except (TypeError, ValueError) as error:
-            raise refusal(path, "NetworkState", error) from None

@@ -12,16 +12,14 @@ if getattr(snn, "__distribution__", None) != "sparsespike":
     )
 
 from solvers.certificate.optimality import duality_gap, kkt_violation, objective, penalty_max
-from solvers.displays import CodePathDisplay
 from solvers.exchange import problem_to_nir
-from solvers.lca import LCA1Layer, LCA2Layer
 from solvers.methods.active_set import ActiveSetResult, solve_active_set
 from solvers.methods.analog import solve_analog
 from solvers.methods.digital import DigitalCodingResult, solve_digital
 from solvers.methods.fista import solve_fista
+from solvers.methods.method import METHODS, Method, Takes, solve
 from solvers.methods.reference import solve_coordinate_descent, solve_lars
 from solvers.methods.spiking import SpikingCodingResult, solve_spiking
-from solvers.plotting import plot_comparison
 from solvers.precompile import warm_up
 from solvers.problem.conditioning import IllPosedWarning
 from solvers.problem.convolution import ConvolutionalDictionary
@@ -30,6 +28,8 @@ from solvers.problem.penalties import L1, ElasticNet
 from solvers.problem.prepared import PreparedLasso
 from solvers.results.operations import OperationLedger
 from solvers.results.result import SparseCodingResult, Status
+from solvers.results.solved import Solved
+from solvers.results.start import StartPoint
 from solvers.spiking.network import lasso_network
 from solvers.studies.code_history import CodeHistory, code_history
 from solvers.studies.compare import Comparison, compare, comparison_table
@@ -46,27 +46,29 @@ __version__ = snn.__version__
 
 __all__ = [
     "L1",
+    "METHODS",
     "ActiveSetResult",
     "CodeHistory",
-    "CodePathDisplay",
     "Comparison",
     "ConvolutionalDictionary",
     "DigitalCodingResult",
     "DigitalSweep",
     "ElasticNet",
     "IllPosedWarning",
-    "LCA1Layer",
-    "LCA2Layer",
     "LassoProblem",
+    "Method",
     "OperationLedger",
     "PathResult",
     "PreparedLasso",
+    "Solved",
     "SparseCodingResult",
     "SparseCodingStream",
     "SpikingCodingResult",
     "SpikingSparseCoder",
+    "StartPoint",
     "Status",
     "StreamResult",
+    "Takes",
     "code_history",
     "compare",
     "comparison_table",
@@ -77,8 +79,8 @@ __all__ = [
     "objective",
     "path",
     "penalty_max",
-    "plot_comparison",
     "problem_to_nir",
+    "solve",
     "solve_active_set",
     "solve_analog",
     "solve_coordinate_descent",

@@ -3,6 +3,7 @@
 A new public class that is not named here, or has neither picture nor table, ends one of these tests.
 """
 
+import dataclasses
 import enum
 import importlib
 import inspect
@@ -22,27 +23,34 @@ import snn.digital
 import snn.exchange
 import solvers
 from dictlearn.images.coded import code_images
-from snn import drawing
+from dictlearn.pictures import plot_image
+from examples._common import progress_line
 from snn.base import html
+from snn.base.drawn import Drawn, drawing_of
 from snn.base.html import Described
+from snn.pictures import rates_against_time
 from solvers.studies.compare import COLUMNS
 from tests.reference.networks import golden_network
 
 PACKAGES = ("snn", "snn.digital", "snn.exchange", "solvers", "dictlearn")
 # Parameters, which their dataclasses show, or a line of text.
 SETTINGS = {
-    "ConformanceCase",
+    "Clock",
+    "Digital",
     "DigitalFormat",
     "ElasticNet",
     "EnergyCosts",
+    "Exact",
     "FixedPoint",
     "KernelSettings",
     "L1",
     "LearningSettings",
     "PaperSteps",
+    "Takes",
     "UsageSteps",
 }
-DISPLAYS = {"AtomsDisplay", "CodePathDisplay", "LearningDisplay"}
+# What a method gets and returns: arrays that become a result.
+WITHIN_A_METHOD = {"Solved", "StartPoint"}
 # What runs, is solved, or is a part of either.  A result has a picture too.
 NO_RESULTS = {
     "Block",
@@ -56,8 +64,6 @@ NO_RESULTS = {
     "ImportedNetwork",
     "InhibitionOnDemand",
     "InputConvolution",
-    "LCA1Layer",
-    "LCA2Layer",
     "LassoProblem",
     "LateralInhibition",
     "NetworkState",
@@ -70,8 +76,8 @@ NO_RESULTS = {
     "StencilWeights",
     "TwoPhaseNetwork",
 }
-# Results without `plot`: three numbers, and dictionaries whose picture needs signals that they do not have.
-NO_PICTURE = {"DictionaryScore": None, "LearningCurve": "LearningDisplay.from_curve"}
+# Three numbers.
+NO_PICTURE = {"DictionaryScore"}
 
 
 def public_classes():
@@ -103,7 +109,6 @@ def make_things():
     problem = random_problem()
     spiking = solvers.solve_spiking(problem)
     stream = solvers.SparseCodingStream(problem.dictionary, 0.3)
-    lca = solvers.LCA1Layer.of(problem)
     inhibition = np.array([[0.0, -0.2], [-0.2, 0.0]])
     flow = snn.simulate_analog(inhibition, [1.0, 0.8], activation_threshold=0.1, duration=5.0)
 
@@ -123,9 +128,6 @@ def make_things():
     )
     kernels = dictlearn.KernelLearner(rng.standard_normal((4, 3, 3)), dictlearn.KernelSettings(penalty=0.2))
     kernels.learn(image[np.newaxis] - image.mean())
-    curve = dictlearn.LearningCurve(
-        method="by hand", n_samples=[0, 5], dictionaries=rng.uniform(size=(2, 3, 4)), seconds=[0.0, 0.1]
-    )
     graph = snn.exchange.to_nir(network)
     things = [
         network,
@@ -162,9 +164,6 @@ def make_things():
         solvers.compare(problem, ["active_set", "fista"]),
         solvers.PreparedLasso(problem.dictionary, 0.3),
         coded.problem.dictionary,
-        lca,
-        lca.run(20),
-        solvers.LCA2Layer.of(problem),
         two_phase,
         two_phase.run(signals, penalty=0.1, duration=5.0)[1],
         dictlearn.check_gradients(two_phase, signals, penalty=0.1, durations=(2.0, 5.0)),
@@ -177,7 +176,6 @@ def make_things():
         ),
         dictlearn.DictionaryScore(objective=1.0, worst_gap=1e-12, nonzeros=3.0),
         dictlearn.match_atoms(rng.standard_normal((6, 4)), rng.standard_normal((5, 4))),
-        curve,
     ]
     return {type(thing): thing for thing in things}
 
@@ -235,24 +233,20 @@ def is_complete(ax):
 
 
 @pytest.mark.parametrize("kind", CLASSES, ids=lambda kind: kind.__name__)
-def test_every_public_class_is_settings_a_display_or_says_what_it_is(kind, things):
+def test_every_public_class_is_settings_or_says_what_it_is(kind, things):
     name = kind.__name__
-    if name in SETTINGS | DISPLAYS or inspect.isabstract(kind):
+    if name in SETTINGS | WITHIN_A_METHOD or inspect.isabstract(kind):
         return
     assert issubclass(kind, Described), f"{name} needs `_facts`: see docs/pictures.md"
-    if name not in NO_RESULTS | set(NO_PICTURE):
-        assert callable(kind.plot), f"{name} needs `plot`: see docs/pictures.md"
-        ax, *others = list(inspect.signature(kind.plot).parameters.values())[1:]
-        assert (ax.name, ax.default) == ("ax", None)
-        assert all(parameter.kind in (parameter.KEYWORD_ONLY, parameter.VAR_KEYWORD) for parameter in others)
+    if name not in NO_RESULTS | NO_PICTURE:
+        assert issubclass(kind, Drawn), f"{name} needs `plot`: see docs/pictures.md"
+        drawing = drawing_of(kind)
+        assert drawing is not drawing_of(object), f"{name} needs a drawing: see docs/pictures.md"
+        _, *options = inspect.signature(drawing).parameters.values()
+        assert all(option.kind in (option.KEYWORD_ONLY, option.VAR_KEYWORD) for option in options)
+        assert {option.name: option.default for option in options}["ax"] is None
     if name != "Brian2Model":  # tests/snn/exchange
         assert kind in things, f"{name} needs an object in `make_things`"
-
-
-def test_displays_draw_what_cannot_draw_itself():
-    for place in filter(None, NO_PICTURE.values()):
-        display, maker = place.split(".")
-        assert callable(getattr(getattr(dictlearn, display), maker))
 
 
 def test_line_and_table_have_the_same_facts(things):
@@ -273,7 +267,7 @@ def test_line_and_table_have_the_same_facts(things):
 
 
 def test_results_draw_themselves(things):
-    drawn = [thing for thing in things.values() if hasattr(thing, "plot")]
+    drawn = [thing for thing in things.values() if isinstance(thing, Drawn)]
     assert len(drawn) > 20
     for thing in drawn:
         ax = Figure(layout="constrained").subplots()
@@ -292,7 +286,7 @@ def test_results_draw_themselves(things):
 def test_without_axes_the_current_ones_are_used(things):
     figure, ax = plt.subplots()
     for thing in things.values():
-        if hasattr(thing, "plot"):
+        if isinstance(thing, Drawn):
             ax.clear()
             assert thing.plot() is ax
     assert plt.get_fignums() == [figure.number]
@@ -321,7 +315,7 @@ def test_a_run_that_ended_at_once_is_drawn(ax):
     empty = snn.SpikeTrain(times=[], neurons=[], n_neurons=2, start=1.0, stop=1.0)
     assert empty.plot(ax=Figure().subplots()).get_title() == "0 spikes of 2 neurons"
     with pytest.raises(ValueError, match="spikes must be of an interval of time; got one from 1"):
-        snn.plotting.rates_against_time(empty, ax=ax)
+        rates_against_time(empty, ax=ax)
 
 
 def test_a_code_has_its_entries_and_its_certificate(ax):
@@ -351,21 +345,20 @@ def test_many_neurons_have_one_name_for_the_grey_lines(ax):
     spikes = snn.simulate(
         snn.SpikingNetwork(np.zeros((9, 9)), np.linspace(0.2, 1.0, 9)), 30.0, record_spikes=True
     ).spikes
-    snn.plotting.rates_against_time(spikes, limits=np.linspace(0.2, 1.0, 9), ax=ax)
+    rates_against_time(spikes, limits=np.linspace(0.2, 1.0, 9), ax=ax)
     names = [text.get_text() for text in ax.get_legend().get_texts()]
     # The largest rates are named, the largest first.
     assert names == [*(f"neuron {k}" for k in (8, 7, 6, 5, 4, 3)), "other neurons", "limits"]
     assert is_complete(ax)
 
 
-def test_lines_do_not_go_back():
-    codes = np.zeros((3, 2))
-    display = solvers.CodePathDisplay(penalties=np.array([1.0, 3.0, 2.0]), codes=codes)
-    with pytest.raises(ValueError, match=r"must increase from each to the next; got 3 before 1: sort them"):
-        display.plot(ax=Figure().subplots())
-    learning = dictlearn.LearningDisplay(n_samples=np.array([1000, 3000, 2000]), values=np.ones(3))
-    with pytest.raises(ValueError, match=r"n_samples must increase from .*; got 3000 before 2000"):
-        learning.plot(ax=Figure().subplots())
+def test_lines_do_not_go_back(things):
+    check = things[dictlearn.GradientCheck]
+    check = dataclasses.replace(check, durations=check.durations[::-1])
+    with pytest.raises(
+        ValueError, match=r"durations must increase from each to the next; got .* before .*: sort them"
+    ):
+        check.plot()
     problem = random_problem()
     sweep = solvers.sweep_digital(problem, {"weight_bits": [8, 4, 6]}, duration=5.0)
     ax = sweep.plot(ax=Figure().subplots())
@@ -375,15 +368,15 @@ def test_lines_do_not_go_back():
 
 def test_progress_does_not_go_back(ax):
     times, gaps = np.array([3.0, 1.0, 2.0, 5.0, 4.0]), np.array([0.2, 0.9, 0.1, 0.01, 0.1])
-    line = drawing.progress_line(ax, times, gaps, label="a solver", marker="s")
+    line = progress_line(ax, times, gaps, label="a solver", marker="s")
     np.testing.assert_array_equal(line.get_data(), [[1.0, 2.0, 5.0], [0.9, 0.1, 0.01]])
     np.testing.assert_array_equal(ax.lines[1].get_data(), [[3.0, 4.0], [0.2, 0.1]])
     assert ax.lines[1].get_color() == line.get_color()
     assert ax.lines[1].get_linestyle() == "None"
     with pytest.raises(ValueError, match="times and distances must be of one length; got 5 and 4"):
-        drawing.progress_line(ax, times, gaps[:4])
+        progress_line(ax, times, gaps[:4])
     with pytest.raises(ValueError, match=r"times must be finite; got nan at \[0\]"):
-        drawing.progress_line(ax, [np.nan], [1.0])
+        progress_line(ax, [np.nan], [1.0])
 
 
 def test_energy_is_drawn_by_what_it_is_for(ax):
@@ -396,21 +389,6 @@ def test_energy_is_drawn_by_what_it_is_for(ax):
     assert ax.get_xlabel() == "estimated energy (nJ)"
     silent = snn.energy_estimate(snn.OperationCounts())
     assert silent.plot(ax=Figure().subplots()).get_title() == "estimate: 0 pJ (Loihi)"
-
-
-def test_a_baseline_is_drawn_by_its_objective():
-    rng = np.random.default_rng(0)
-    signals = rng.uniform(size=(20, 4))
-    curve = dictlearn.learn_by_gradient_descent(
-        signals, start=rng.uniform(size=(3, 4)), penalty=0.1, n_samples=20, step=0.1, marks=[0, 10, 20], rng=0
-    )
-    display = dictlearn.LearningDisplay.from_curve(curve, signals, penalty=0.1, ax=Figure().subplots())
-    np.testing.assert_array_equal(display.line_.get_xdata(), [0, 10, 20])
-    expected = dictlearn.mean_objective(curve.dictionary, signals, penalty=0.1).objective
-    assert display.line_.get_ydata()[-1] == expected
-    assert [text.get_text() for text in display.ax_.get_legend().get_texts()] == ["gradient descent"]
-    with pytest.raises(TypeError, match="curve must be a LearningCurve; got ndarray"):
-        dictlearn.LearningDisplay.from_curve(signals, signals, penalty=0.1)
 
 
 def test_a_gradient_check_draws_each_layer_and_measure(things):
@@ -430,15 +408,15 @@ def test_a_gradient_check_draws_each_layer_and_measure(things):
 def test_images_are_drawn_in_grey_and_in_colour(channels, ax):
     grey = np.linspace(-0.1, 1.1, 24).reshape(4, 6)
     image = np.multiply.outer(grey, np.ones(channels))
-    (drawn,) = dictlearn.images.plotting.plot_image(image, ax=ax).images
+    (drawn,) = plot_image(image, ax=ax).images
     expected = np.clip(image, 0.0, 1.0) if channels == (3,) else grey
     np.testing.assert_array_equal(drawn.get_array(), expected)
     with pytest.raises(ValueError, match="image must have 1 or 3 channels"):
-        dictlearn.images.plotting.plot_image(np.ones((4, 6, 2)), ax=ax)
+        plot_image(np.ones((4, 6, 2)), ax=ax)
 
 
 def test_signed_images_are_grey_where_they_are_zero(ax):
-    (drawn,) = dictlearn.images.plotting.plot_image([[0.0, -3.0], [1.0, 2.0]], signed=True, ax=ax).images
+    (drawn,) = plot_image([[0.0, -3.0], [1.0, 2.0]], signed=True, ax=ax).images
     assert drawn.get_clim() == (-3.0, 3.0)
 
 

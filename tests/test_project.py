@@ -4,25 +4,24 @@ import enum
 import importlib
 import importlib.metadata
 import inspect
+import json
 import re
-import subprocess
-import sys
 import tomllib
 from fnmatch import fnmatch
 from pathlib import Path
 
 import pytest
+from PIL import Image
 
 import snn
+from examples._results import compact
+from tests.processes import run_python
 from tests.release.public_api import MODULES, exported, module_of
 
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 PACKAGES = ("snn", "solvers", "dictlearn")
-# Plots are described by their pictures.
-PUBLIC = [
-    (module, name) for module in MODULES if module != "snn.plotting" for name in exported(module_of(module))
-]
+PUBLIC = [(module, name) for module in MODULES for name in exported(module_of(module))]
 
 
 @pytest.mark.parametrize("package", PACKAGES)
@@ -57,8 +56,7 @@ def test_packages_of_others_with_our_names_end_in_one_sentence(tmp_path, package
     foreign.parent.mkdir()
     foreign.write_text("solve = print\n")
     program = f"import sys; sys.path[:0] = [{str(tmp_path)!r}, {str(ROOT)!r}]; import {package}"
-    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
-    sentence = ran.stderr.splitlines()[-1]
+    sentence = run_python("-c", program, returns=1).stderr.splitlines()[-1]
     assert sentence.startswith(
         f"ImportError: {package} needs the package {needs} of sparsespike; got another"
     )
@@ -118,10 +116,27 @@ kernels = {id(k): k for m in modules for k in vars(m).values() if isinstance(k, 
 compiled = [k.__name__ for k in kernels if k.signatures]
 print(len(kernels), compiled)
 """
-    answer = subprocess.run(
-        [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, timeout=120, check=False
-    )
-    assert answer.returncode == 0, answer.stderr
-    n_kernels, compiled = answer.stdout.split(maxsplit=1)
+    n_kernels, compiled = run_python("-c", program).stdout.split(maxsplit=1)
     assert int(n_kernels) > 5
     assert compiled.strip() == "[]"
+
+
+# --- a clone holds whatever was ever committed ---------------------------------------------------
+
+
+def test_pictures_of_the_documentation_are_light():
+    pictures = [path for path in (ROOT / "docs").glob("*/*.*") if path.suffix in (".png", ".webp", ".gif")]
+    assert len(pictures) > 40
+    for path in pictures:
+        with Image.open(path) as picture:
+            wanted = picture.mode in ("P", "L") if path.suffix == ".png" else path.suffix == ".webp"
+        assert wanted, f"{path}: python -m examples._pictures {path.relative_to(ROOT)}"
+        assert path.stat().st_size < 800_000
+    assert sum(path.stat().st_size for path in pictures) < 6_000_000
+
+
+def test_results_are_rows_and_not_indented():
+    for folder in ("docs/results", "docs/benchmarks", "conformance"):
+        for path in (ROOT / folder).glob("*.json"):
+            text = path.read_text(encoding="utf-8")
+            assert text == compact(json.loads(text)) + "\n", f"{path}: examples._results.write_results"

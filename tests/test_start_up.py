@@ -1,27 +1,16 @@
 """What an import brings in, what warming up leaves to compile, and threads."""
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+
+from tests.processes import run_python
 
 ROOT = Path(__file__).parents[1]
 
 
 def run(program, **environment):
-    done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", program],
-        cwd=ROOT,
-        env={**os.environ, **environment},
-        capture_output=True,
-        text=True,
-        timeout=400,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout.split()
+    return run_python("-W", "error", "-c", program, **environment).stdout.split()
 
 
 @pytest.fixture(scope="module")
@@ -136,7 +125,7 @@ rng = np.random.default_rng(0)
 signals = rng.uniform(size=(23, 16))
 for steps in (dictlearn.UsageSteps(), dictlearn.PaperSteps()):
     for time_step in (None, 1 / 32):
-        for readout in ("counts", "currents"):
+        for readout in ("rate", "current"):
             for batch_size in (1, 5):
                 settings = dictlearn.LearningSettings(
                     penalty=0.1, duration=4.0, steps=steps, readout=readout, time_step=time_step,

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dictlearn.order import batches_in_order
+from dictlearn.resumable import batches_in_order
 
 if TYPE_CHECKING:
     from dask.array import Array

@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dictlearn.archives import digest
 from dictlearn.distributed.data import Blocks, NpyFile, Rows, samples_of
 from dictlearn.distributed.parts import energies_of, run_part, summary_of
+from dictlearn.resumable import Course, digest
 from dictlearn.two_phase.batch import BatchPlan
-from dictlearn.two_phase.history import RECORD_EVERY
-from dictlearn.two_phase.learner import TwoPhaseLearner
-from dictlearn.two_phase.learning import learn_all, learner_for
+from dictlearn.two_phase.learner import RECORD_EVERY, TwoPhaseLearner
+from dictlearn.two_phase.learning import learn_samples
 from dictlearn.two_phase.network import TwoPhaseNetwork
 from dictlearn.two_phase.phases import Phase, join_phases
 from dictlearn.two_phase.settings import LearningSettings
+from dictlearn.two_phase.start import learner_for
 from dictlearn.two_phase.threads import learning_threads
 from snn.base import checks, extras
 from solvers.workers.cluster import run_on_cluster
@@ -198,7 +198,11 @@ def _learn(
     samples: NpyFile | Blocks,
     survey: _Survey,
     rows_per_task: int,
-    **options: Any,
+    *,
+    n_samples: int | None,
+    rng: int | np.random.Generator | None,
+    any_start: bool,
+    **course: Any,
 ) -> None:
     rows_per_task = checks.positive_integer("rows_per_task", rows_per_task)
     # F and B change beside H.
@@ -208,7 +212,17 @@ def _learn(
             run = partial(_run, client, learner, samples, rows, rows_per_task)
             return learner.learn_from_run(len(rows), run, executor=executor, helper=executor)
 
-        learn_all(learner, samples.n_signals, learn, batches=samples.batches, data=survey.digest, **options)
+        learn_samples(
+            learner,
+            learn,
+            samples.batches,
+            n_signals=samples.n_signals,
+            data=survey.digest,
+            n_samples=n_samples,
+            rng=rng,
+            any_start=any_start,
+            course=Course(**course),
+        )
 
 
 def _run(

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dictlearn.archives import digest
+from dictlearn.resumable import digest
 from dictlearn.signals import checked_signals
 from dictlearn.two_phase.phases import Phase, RunawayFeedbackError
 from solvers.workers.blas import one_blas_thread
@@ -16,8 +16,8 @@ from solvers.workers.transport import opened
 
 # What `TwoPhaseLearner.apply` reads of the first phase and of the second, beside rates.
 READ = {
-    "currents": (("input_current",), ("input_current", "coding_trace")),
-    "counts": (("input_current", "coding_current"), ("coding_current",)),
+    "current": (("input_current",), ("input_current", "coding_trace")),
+    "rate": (("input_current", "coding_current"), ("coding_current",)),
 }
 RATES = ("input_rate", "coding_rate")
 ARRAYS = tuple(field.name for field in fields(Phase) if field.name != "duration")

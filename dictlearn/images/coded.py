@@ -4,20 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from dictlearn.images.prepared import PreparedImage
-from snn.base.html import Described, counted, size
+from snn.base.drawn import Drawn
+from snn.base.html import size
 from solvers import ConvolutionalDictionary, LassoProblem, SparseCodingResult
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
-class CodedImage(Described):
+class CodedImage(Drawn):
     """An image, its code and its certificate.
 
     Attributes
@@ -33,16 +30,6 @@ class CodedImage(Described):
     prepared: PreparedImage
     problem: LassoProblem
     result: SparseCodingResult
-
-    def plot(self, ax: Axes | None = None) -> Axes:
-        """Draw the image that the code makes: `dictlearn.images.plotting.plot_image`."""
-        from dictlearn.images.plotting import plot_image
-
-        title = (
-            f"{counted(int(self.result.support_size[0]), 'coefficient')}\n"
-            f"certified gap {self.result.relative_gap[0]:.1e} of ½‖signal‖²"
-        )
-        return plot_image(self.image, title=title, ax=ax)
 
     def _facts(self) -> dict[str, str]:
         return {"image": size(self.prepared.background.shape), **self.result._facts()}

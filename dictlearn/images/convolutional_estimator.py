@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from dictlearn.images.coded import CodedImage, code_images
 from dictlearn.images.kernel_learner import KernelLearner, KernelSettings
-from dictlearn.images.kernel_learning import learn_kernels, random_kernels
+from dictlearn.images.kernel_learning import learn_kernels, passes_of_crops, random_kernels
 from dictlearn.images.patches import as_size
 from dictlearn.images.pixels import as_images
 from dictlearn.images.prepared import (
@@ -27,6 +27,7 @@ from dictlearn.images.prepared import (
     checked_boundary,
     prepare_image,
 )
+from dictlearn.resumable import Course
 from snn.base import checks
 from snn.base.caller_warnings import warn_caller
 from solvers import SparseCodingResult, solve_active_set
@@ -219,10 +220,12 @@ class ConvolutionalDictionaryLearning(ClassNamePrefixFeaturesOutMixin, Transform
             If no code has any coefficient, or some kernels are dead.
         """
         n_passes = checks.positive_integer("max_iter", self.max_iter)
-        checkpoint_every = checks.positive_integer("checkpoint_every", self.checkpoint_every)
-        progress = checks.flag("progress", self.progress)
-        if self.callback is not None and not callable(self.callback):
-            raise TypeError(f"callback must be callable; got {type(self.callback).__name__}")
+        course = Course(
+            progress=self.progress,
+            callback=self.callback,
+            checkpoint=self.checkpoint,
+            checkpoint_every=self.checkpoint_every,
+        )
         n_jobs, crops, settings = self._checked()
         details = self._details(X)
         learner, seed = self._first_learner(details, settings)
@@ -234,10 +237,7 @@ class ConvolutionalDictionaryLearning(ClassNamePrefixFeaturesOutMixin, Transform
                 **crops,
                 seed=seed,
                 n_jobs=n_jobs,
-                progress=progress,
-                callback=self.callback,
-                checkpoint=self.checkpoint,
-                checkpoint_every=checkpoint_every,
+                course=course,
             )
         finally:
             # After Ctrl-C too: what was learned from whole batches.
@@ -274,16 +274,9 @@ class ConvolutionalDictionaryLearning(ClassNamePrefixFeaturesOutMixin, Transform
             learner, seed, n_passes = copy.copy(self.learner_), self._seed, self._n_passes
             self._require_same(learner, details, settings)
             learner.settings = settings
-        # The next pass of a learner that counts its batches anew: its crops differ from those before.
-        learn_kernels(
-            learner,
-            details,
-            n_passes=1,
-            **crops,
-            seed=seed + n_passes,
-            n_jobs=n_jobs,
-            is_continued=False,
-        )
+        # The first pass of another seed: its crops differ from those before.
+        for batch in passes_of_crops(learner, details, n_passes=1, **crops, seed=seed + n_passes):
+            learner.learn(batch.of(details), n_jobs=n_jobs)
         if is_first:
             self._keep(learner, details, seed, 1)
         else:
@@ -446,15 +439,16 @@ class ConvolutionalDictionaryLearning(ClassNamePrefixFeaturesOutMixin, Transform
         checked_boundary(self.boundary, self.margin)
 
     def _settings(self) -> KernelSettings:
-        return KernelSettings(
-            penalty=checks.positive_number("alpha", self.alpha),
-            stride=self.stride,
-            positive=self.positive,
-            tol=self.tol,
-            n_sweeps=self.n_sweeps,
-            forgetting=self.forgetting,
-            replace_dead=self.replace_dead,
-        )
+        with checks.called(penalty="alpha"):
+            return KernelSettings(
+                penalty=self.alpha,
+                stride=self.stride,
+                positive=self.positive,
+                tol=self.tol,
+                n_sweeps=self.n_sweeps,
+                forgetting=self.forgetting,
+                replace_dead=self.replace_dead,
+            )
 
     def _crops(self) -> dict[str, Any]:
         """Return the size of crops and batches, checked."""
@@ -518,7 +512,8 @@ class ConvolutionalDictionaryLearning(ClassNamePrefixFeaturesOutMixin, Transform
                 shape=(n_components, *size, *channels),
                 meaning="(n_components, height, width" + (", n_channels)" if channels else ")"),
             )
-        return KernelLearner(kernels, settings), seed
+        with checks.called(kernels="dict_init"):
+            return KernelLearner(kernels, settings), seed
 
     def _require_same(
         self, learner: KernelLearner, details: list[np.ndarray], settings: KernelSettings

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from itertools import product
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -24,12 +23,10 @@ from dictlearn.images.patches import (
 from dictlearn.images.preprocessing import remove_mean
 from snn.base import checks
 from snn.base.caller_warnings import warn_caller, without_warnings
-from snn.base.html import Described, number, size, value_range
+from snn.base.drawn import Drawn
+from snn.base.html import number, size, value_range
 from solvers import LassoProblem, solve_spiking
 from solvers.problem.conditioning import IllPosedWarning, warn_if_ill_posed
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 # Values of codes held together: 8 MB, and a few times that for what finds them.
 CODES_PER_TILE = 2**20
@@ -46,7 +43,7 @@ DEPENDENT = 1e-10
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
-class DenoisingResult(Described):
+class DenoisingResult(Drawn):
     """A denoised image, and how it was made.
 
     Attributes
@@ -70,16 +67,6 @@ class DenoisingResult(Described):
 
     def __post_init__(self) -> None:
         checks.freeze_arrays(self)
-
-    def plot(self, ax: Axes | None = None) -> Axes:
-        """Draw the image: `dictlearn.images.plotting.plot_image`."""
-        from dictlearn.images.plotting import plot_image
-
-        title = (
-            f"denoised, {self.nonzeros_per_patch:.3g} atoms a patch\n"
-            f"certified gaps up to {self.relative_gap:.1e} of ½‖patch‖²"
-        )
-        return plot_image(self.image, title=title, ax=ax)
 
     def _facts(self) -> dict[str, str]:
         return {

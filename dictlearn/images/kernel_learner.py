@@ -4,27 +4,23 @@ from __future__ import annotations
 
 import copy
 import json
-import os
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import ArrayLike
 from threadpoolctl import threadpool_limits
 
-from dictlearn.archives import Entry, json_object, read, refusing
+from dictlearn.atoms import unit_rows
 from dictlearn.images.kernel_statistics import KernelStatistics
 from dictlearn.images.kernel_updates import improve_kernels
+from dictlearn.resumable import History, Resumable
 from snn.base import checks
-from snn.base.archive import save_archive
-from snn.base.html import Described, counted, number, size
+from snn.base.archive import Entry, json_object
+from snn.base.html import number, size
 from solvers import ConvolutionalDictionary, LassoProblem, SpikingCodingResult, solve_spiking
 from solvers.problem.conditioning import zeros_expected
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 # A kernel is dead if the last so many images have no coefficient of it.
 DEAD_AFTER = 32
@@ -35,17 +31,6 @@ SMALLEST_VALUE, LARGEST_VALUE = 1e-120, 1e120
 LARGEST_NORM = 1.0 + 1e-9
 COUNTERS = ("n_samples", "n_batches", "n_replaced")
 SUMS = ("energy", "penalty", "weight")
-
-SAVED = {
-    "kernels": Entry("f", None),
-    "settings": Entry("U", ()),
-    "lags": Entry("f", ("kernels", None, None, "kernels")),
-    "correlations": Entry("f", ("kernels", None, None)),
-    "sums": Entry("f", (len(SUMS),), 0.0),
-    "counters": Entry("iu", (len(COUNTERS),), 0),
-    "last_used": Entry("iu", ("kernels",), 0),
-    "history": Entry("f", ("batches", len(HISTORY))),
-}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,7 +76,7 @@ class KernelSettings:
             object.__setattr__(self, name, check(name, getattr(self, name)))
 
 
-class KernelLearner(Described):
+class KernelLearner(Resumable):
     """Kernels, and what has been learned of them so far.
 
     Memory does not grow with the number of images: the statistics have n_kernels^2 numbers for each lag at
@@ -125,23 +110,20 @@ class KernelLearner(Described):
             meaning="(n_kernels, height, width[, n_channels])",
         )
         checks.instance_of("settings", settings, KernelSettings)
-        largest = np.abs(array).max(axis=tuple(range(1, array.ndim)))
-        if not largest.all():
+        rows, norms, _ = unit_rows(array.reshape(len(array), -1))
+        if not norms.all():
             raise ValueError(
-                f"kernels must have positive norms; got zeros for kernel {int(np.argmin(largest))}"
+                f"kernels must have positive norms; got zeros for kernel {int(np.argmin(norms))}"
             )
-        # Divided first, by a power of two, because squares may leave the range of floats.
-        array = np.ldexp(array.T, -np.frexp(largest)[1]).T
-        norms = np.linalg.norm(array.reshape(len(array), -1), axis=1)
         self.settings = settings
         self._shape = array.shape
-        self._kernels = (array.T / norms).T.reshape(len(array), array.shape[1] * array.shape[2], -1)
+        self._kernels = rows.reshape(len(array), array.shape[1] * array.shape[2], -1)
         self._statistics = KernelStatistics(
             len(array), array.shape[1:3], self._kernels.shape[2], settings.stride
         )
         self.n_samples = self.n_batches = self.n_replaced = 0
         self.last_used = np.zeros(len(array), dtype=np.int64)
-        self._history: list[tuple[float, ...]] = []
+        self._history = History(HISTORY)
 
     @property
     def kernels(self) -> np.ndarray:
@@ -163,23 +145,10 @@ class KernelLearner(Described):
     def history(self) -> dict[str, np.ndarray]:
         """Of each batch: images so far; means of objective, 1/2 ||image||^2, gap as a share of it,
         coefficients and spikes of an image, with the kernels before the batch."""
-        columns = np.array(self._history, dtype=float).reshape(-1, len(HISTORY)).T
-        return dict(zip(HISTORY, columns, strict=True))
-
-    def plot(self, ax: Axes | None = None, *, columns: int | None = None) -> Axes:
-        """Draw the kernels as they are now: `plot_atoms`."""
-        from dictlearn.images.plotting import plot_atoms
-
-        kernels = self.kernels.reshape(len(self._kernels), -1)
-        ax = plot_atoms(kernels, self.kernel_size, ax=ax, columns=columns)
-        ax.set_title(f"{counted(len(kernels), 'kernel')} after {counted(self.n_samples, 'image')}")
-        return ax
+        return self._history.columns()
 
     def _facts(self) -> dict[str, str]:
-        learned = {}
-        if self._history:
-            last = dict(zip(HISTORY, self._history[-1], strict=True))
-            learned = {"last objective": number(last["objective"]), "last gap": number(last["gap"])}
+        last = {name: self._history.last(name) for name in ("objective", "gap")}
         return {
             "kernels": f"{number(len(self._kernels))} of {size(self._shape[1:])}",
             "images learned from": number(self.n_samples),
@@ -187,7 +156,7 @@ class KernelLearner(Described):
             "penalty": number(self.settings.penalty),
             "dead kernels": number(len(self.dead_kernels)),
             "replaced": number(self.n_replaced),
-            **learned,
+            **{f"last {name}": number(value) for name, value in last.items() if value is not None},
         }
 
     def learn(self, images: ArrayLike, *, n_jobs: int | None = None) -> SpikingCodingResult:
@@ -215,7 +184,7 @@ class KernelLearner(Described):
         new = copy.copy(self)
         new._statistics = self._statistics.copy()
         new.last_used = self.last_used.copy()
-        new._history = list(self._history)
+        new._history = copy.copy(self._history)
         # BLAS rounds differently with the number of its threads.
         with threadpool_limits(limits=1, user_api="blas"):
             result = new._learn(images, n_jobs)
@@ -273,95 +242,66 @@ class KernelLearner(Described):
 
     # -- saving ---------------------------------------------------------------------------------
 
-    def save(self, path: str | os.PathLike[str], **extra: str | int) -> None:
-        """Write everything to `path` (npz), whole or not at all.
+    _counter, _unit = "n_batches", "batch"
+    _schema: ClassVar = {
+        "kernels": Entry("f", None),
+        "settings": Entry("U", ()),
+        "lags": Entry("f", ("kernels", None, None, "kernels")),
+        "correlations": Entry("f", ("kernels", None, None)),
+        "sums": Entry("f", (len(SUMS),), 0.0),
+        "counters": Entry("iu", (len(COUNTERS),), 0),
+        "last_used": Entry("iu", ("kernels",), 0),
+        "history": Entry("f", ("batches", len(HISTORY))),
+    }
 
-        Parameters
-        ----------
-        path : path-like
-            Where to.
-        **extra
-            Further entries, which `load` leaves alone.
-        """
+    def _entries(self) -> dict[str, Any]:
         statistics = self._statistics
-        save_archive(
-            path,
-            {
-                "kernels": self._kernels.reshape(self._shape),
-                "settings": json.dumps(asdict(self.settings)),
-                "lags": statistics.lags,
-                "correlations": statistics.correlations,
-                "sums": np.array([getattr(statistics, name) for name in SUMS]),
-                "counters": np.array([getattr(self, name) for name in COUNTERS]),
-                "last_used": self.last_used,
-                "history": np.array(self._history).reshape(-1, len(HISTORY)),
-                **extra,
-            },
-        )
-
-    def copy_from(self, other: KernelLearner) -> None:
-        """Replace everything by copies of what another learner has.
-
-        Parameters
-        ----------
-        other : KernelLearner
-            Of any size.
-        """
-        vars(self).update(copy.deepcopy(vars(other)))
+        return {
+            "kernels": self._kernels.reshape(self._shape),
+            "settings": json.dumps(asdict(self.settings)),
+            "lags": statistics.lags,
+            "correlations": statistics.correlations,
+            "sums": np.array([getattr(statistics, name) for name in SUMS]),
+            "counters": np.array([getattr(self, name) for name in COUNTERS]),
+            "last_used": self.last_used,
+            "history": self._history.rows,
+        }
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> KernelLearner:
-        """Read a learner that `save` wrote; it continues bit for bit as if it had never stopped.
-
-        Parameters
-        ----------
-        path : path-like
-            Where from.
-
-        Raises
-        ------
-        FileNotFoundError, ValueError
-            If there is no such file, or it is not one of a learner.
-        """
-        kind = "KernelLearner"
-        entries = read(path, SAVED, kind=kind)
-        with refusing(path, kind):
-            settings = KernelSettings(**json_object("settings", entries["settings"]))
-            learner = cls(entries["kernels"], settings)
-            learner._restore(entries)
-        return learner
-
-    def _restore(self, entries: Mapping[str, np.ndarray]) -> None:
-        """Replace what a new learner has by what one had that was saved; raise ValueError if it cannot be."""
-        for name, value in zip(COUNTERS, entries["counters"].tolist(), strict=True):
-            setattr(self, name, value)
-        statistics = self._statistics
-        for name, value in zip(SUMS, entries["sums"].tolist(), strict=True):
-            setattr(statistics, name, value)
+    def _of_entries(cls, entries: dict[str, Any]) -> Self:
+        kernels = entries["kernels"]
+        learner = cls(kernels, KernelSettings(**json_object("settings", entries["settings"])))
+        statistics = learner._statistics
+        vars(learner).update(zip(COUNTERS, entries["counters"].tolist(), strict=True))
+        vars(statistics).update(zip(SUMS, entries["sums"].tolist(), strict=True))
         for name, target in (
             ("lags", statistics.lags),
             ("correlations", statistics.correlations),
-            ("last_used", self.last_used),
+            ("last_used", learner.last_used),
         ):
             if entries[name].shape != target.shape:
                 raise ValueError(f"{name} has the wrong shape, {entries[name].shape}")
             target[:] = entries[name]
         # Not those of norm one, which differ in their last bits.
-        self._kernels = entries["kernels"].reshape(self._kernels.shape)
+        learner._kernels = kernels.reshape(learner._kernels.shape)
+        learner._history.rows = entries["history"]
+        learner._require_consistent()
+        return learner
+
+    def _require_consistent(self) -> None:
+        """Raise ValueError if numbers contradict each other, as those of no learner do."""
         norm = float(np.linalg.norm(self._kernels.reshape(len(self._kernels), -1), axis=1).max())
         if norm > LARGEST_NORM:
             raise ValueError(f"kernels have norms of at most one, not {norm:.3g}")
         if self.last_used.max() > self.n_samples:
             raise ValueError(f"last_used is later than the {self.n_samples} images learned from")
-        if statistics.weight > self.n_samples:
+        if self._statistics.weight > self.n_samples:
             raise ValueError(f"weight is more than the {self.n_samples} images learned from")
-        if statistics.usage.min() < 0.0:
+        if self._statistics.usage.min() < 0.0:
             raise ValueError("lags have a negative sum of squares")
-        history = entries["history"]
-        seen = [0.0, *history[:, 0]]
-        if len(history) != self.n_batches or seen[-1] != self.n_samples or (np.diff(seen) <= 0.0).any():
+        seen = [0.0, *self._history.rows[:, 0]]
+        if len(seen) != self.n_batches + 1 or seen[-1] != self.n_samples or (np.diff(seen) <= 0.0).any():
             raise ValueError(f"history is not of {self.n_batches} batches and {self.n_samples} images")
-        self._history = [tuple(row) for row in history]
 
     # -- within a batch -------------------------------------------------------------------------
 
@@ -394,13 +334,11 @@ class KernelLearner(Described):
 
     def _record(self, problem: LassoProblem, result: SpikingCodingResult) -> None:
         energies = np.maximum(problem.energies, np.finfo(float).tiny)
-        self._history.append(
-            (
-                self.n_samples,
-                result.objective.mean(),
-                problem.energies.mean(),
-                (result.duality_gap / energies).mean(),
-                result.support_size.mean(),
-                result.n_steps.mean(),
-            )
+        self._history.add(
+            self.n_samples,
+            result.objective.mean(),
+            problem.energies.mean(),
+            (result.duality_gap / energies).mean(),
+            result.support_size.mean(),
+            result.n_steps.mean(),
         )

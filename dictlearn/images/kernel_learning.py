@@ -1,24 +1,22 @@
-"""Kernels learned from all of some images: passes, progress, checkpoints."""
+"""Kernels learned from all of some images, pass after pass."""
 
 from __future__ import annotations
 
-import json
-import os
-from collections.abc import Callable
 from dataclasses import asdict
-from pathlib import Path
+from typing import Any
 
 import numpy as np
-from tqdm import tqdm
 
-from dictlearn.archives import Entry, digest, read, require_path, require_same_task
-from dictlearn.images.crops import batches_of_crops
+from dictlearn.atoms import scaled_by_power_of_two
+from dictlearn.images.crops import Batch, batches_of_crops
 from dictlearn.images.kernel_learner import KernelLearner
+from dictlearn.resumable import Course, digest, learn_batches
 
 # Patches that a random start chooses from, for each kernel.
 CANDIDATES = 20
 # Between two kernels of a random start.
 LARGEST_COSINE = 0.999
+NOTHING_BESIDE = Course()
 
 
 def random_kernels(
@@ -57,8 +55,7 @@ def random_kernels(
         left = rng.integers(details[n].shape[1] - width + 1)
         patches[k] = details[n][top : top + height, left : left + width]
     rows = patches.reshape(n_candidates, -1)
-    # Divided first, by a power of two, because squares may leave the range of floats.
-    rows = np.ldexp(rows, -int(np.frexp(np.abs(rows).max())[1]))
+    rows, _ = scaled_by_power_of_two(rows, axis=None)
     energies = np.square(rows / (np.abs(rows).max() or 1.0)).sum(axis=1)
     n_usable = np.count_nonzero(energies)
     if n_usable == 0:
@@ -81,6 +78,30 @@ def random_kernels(
     return kernels.reshape(n_kernels, *patches.shape[1:])
 
 
+def passes_of_crops(
+    learner: KernelLearner,
+    details: list[np.ndarray],
+    *,
+    n_passes: int,
+    crop_size: tuple[int, int],
+    batch_size: int,
+    seed: int,
+) -> list[Batch]:
+    """Return the batches of passes through images, one pass after the other.
+
+    Parameters
+    ----------
+    learner, details, n_passes, crop_size, batch_size, seed
+        As for `learn_kernels`.
+    """
+    arguments = (details, crop_size, learner.kernel_size, learner.settings.stride)
+    return [
+        batch
+        for number in range(n_passes)
+        for batch in batches_of_crops(*arguments, batch_size=batch_size, seed=seed, number=number)
+    ]
+
+
 def learn_kernels(
     learner: KernelLearner,
     details: list[np.ndarray],
@@ -90,11 +111,7 @@ def learn_kernels(
     batch_size: int,
     seed: int,
     n_jobs: int | None = None,
-    progress: bool = False,
-    callback: Callable[[KernelLearner], bool | None] | None = None,
-    checkpoint: str | os.PathLike[str] | None = None,
-    checkpoint_every: int = 50,
-    is_continued: bool = True,
+    course: Course = NOTHING_BESIDE,
 ) -> None:
     """Let a learner learn from passes through images, cut into crops (`batches_of_crops`).
 
@@ -118,16 +135,8 @@ def learn_kernels(
         Of the crops and their order.
     n_jobs : int, optional
         Workers that code the crops of a batch.
-    progress : bool, default False
-        Show a bar, with the objective of the last batch as a share of its energy.
-    callback : callable, optional
-        Called with the learner after each batch; learning stops if it returns True.
-    checkpoint : path-like, optional
-        Where the learner is saved, and where it continues from if the file exists.
-    checkpoint_every : int, default 50
-        In batches; it is saved at the end too.
-    is_continued : bool, default True
-        Whether batches that the learner learned from before count as the first ones of these passes.
+    course : Course, optional
+        What happens beside learning; it counts batches.
 
     Raises
     ------
@@ -135,51 +144,17 @@ def learn_kernels(
         If the checkpoint is of something else, or cannot be written, or there were more batches before than
         these passes have.
     """
-    arguments = (details, crop_size, learner.kernel_size, learner.settings.stride)
-    passes = [
-        batch
-        for number in range(n_passes)
-        for batch in batches_of_crops(*arguments, batch_size=batch_size, seed=seed, number=number)
-    ]
-    identity = ""
-    if checkpoint is not None:
-        require_path(checkpoint)
-        identity = _identity(learner, details, crop_size, batch_size, seed)
-        if Path(checkpoint).exists():
-            saved, identity = _resumed(checkpoint, identity)
-            _require_no_more(f"checkpoint {os.fspath(checkpoint)!r}", saved, len(passes))
-            learner.copy_from(saved)
-    if is_continued:
-        _require_no_more("learner", learner, len(passes))
-    if checkpoint is not None:
-        # A path that cannot be written is said now, and not after the first batches.
-        learner.save(checkpoint, identity=identity)
-    first = learner.n_batches if is_continued else 0
-    with tqdm(total=len(passes), initial=first, disable=not progress, unit="batch") as bar:
-        for done, batch in enumerate(passes[first:], start=first + 1):
-            learner.learn(batch.of(details), n_jobs=n_jobs)
-            bar.update()
-            history = learner.history
-            share = history["objective"][-1] / max(history["energy"][-1], np.finfo(float).tiny)
-            bar.set_postfix_str(f"objective {share:.3f}", refresh=False)
-            stopped = callback is not None and bool(callback(learner))
-            is_last = stopped or done == len(passes)
-            if checkpoint is not None and (is_last or done % checkpoint_every == 0):
-                learner.save(checkpoint, identity=identity)
-            if stopped:
-                return
+    passes = passes_of_crops(
+        learner, details, n_passes=n_passes, crop_size=crop_size, batch_size=batch_size, seed=seed
+    )
 
+    def learn(batch: Batch) -> float:
+        learner.learn(batch.of(details), n_jobs=n_jobs)
+        history = learner.history
+        return history["objective"][-1] / max(history["energy"][-1], np.finfo(float).tiny)
 
-def _identity(
-    learner: KernelLearner,
-    details: list[np.ndarray],
-    crop_size: tuple[int, int],
-    batch_size: int,
-    seed: int,
-) -> str:
-    """Return what a checkpoint must agree with, as JSON; None where any value is accepted."""
-    return json.dumps(
-        {
+    def identity() -> dict[str, Any]:
+        return {
             "images": digest(details),
             "sizes of images": [detail.shape for detail in details],
             "settings": asdict(learner.settings),
@@ -189,21 +164,13 @@ def _identity(
             "seed": seed,
             "start": digest([learner.kernels]) if learner.n_batches == 0 else None,
         }
+
+    learn_batches(
+        learner,
+        learn,
+        lambda _: passes[learner.n_batches :],
+        end=len(passes),
+        seed=seed,
+        course=course,
+        identity=identity,
     )
-
-
-def _resumed(checkpoint: str | os.PathLike[str], identity: str) -> tuple[KernelLearner, str]:
-    """Return the learner of a checkpoint and its identity, if it is one of the same task."""
-    kind = "checkpoint of kernels"
-    before = str(read(checkpoint, {"identity": Entry("U", ())}, kind=kind)["identity"])
-    require_same_task(checkpoint, before, identity, kind=kind)
-    return KernelLearner.load(checkpoint), before
-
-
-def _require_no_more(name: str, learner: KernelLearner, n_batches: int) -> None:
-    """Raise ValueError if a learner is beyond the end of the passes."""
-    if learner.n_batches > n_batches:
-        raise ValueError(
-            f"{name} has learned from {learner.n_batches} batches already; the passes asked for have "
-            f"{n_batches}: ask for more passes, or start anew"
-        )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -12,12 +11,10 @@ from scipy.ndimage import gaussian_filter
 from dictlearn.images.patches import as_size
 from dictlearn.images.pixels import as_pixels
 from snn.base import checks
-from snn.base.html import Described, size, value_range
+from snn.base.drawn import Drawn
+from snn.base.html import size, value_range
 from solvers import ConvolutionalDictionary
 from solvers.problem.grid_sizes import require_room, valid_shape
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 BOUNDARIES = ("symmetric", "crop")
 BACKGROUNDS = ("smooth", "mean", "none")
@@ -26,7 +23,7 @@ ROUNDING = 1e-13
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
-class PreparedImage(Described):
+class PreparedImage(Drawn):
     """An image as the signal of a convolutional dictionary, and the way back.
 
     Attributes
@@ -59,13 +56,6 @@ class PreparedImage(Described):
     def detail(self) -> np.ndarray:
         """The signal as an image, padded or cropped: shape (rows, columns[, channels])."""
         return self.signal.reshape(*self.prepared_shape, *self.background.shape[2:])
-
-    def plot(self, ax: Axes | None = None) -> Axes:
-        """Draw the signal as an image, grey where it is zero: `dictlearn.images.plotting.plot_image`."""
-        from dictlearn.images.plotting import plot_image
-
-        title = f"{size(self.detail.shape)}, without background"
-        return plot_image(self.detail, title=title, signed=True, ax=ax)
 
     def _facts(self) -> dict[str, str]:
         return {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dictlearn.scaling import scaled_by_power_of_two, unit_rows
+from dictlearn.atoms import scaled_by_power_of_two, unit_rows
 from snn.base import checks
 
 # A filtered image whose deviation is below this share of the unfiltered one is rounding of the transform.

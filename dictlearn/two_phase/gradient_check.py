@@ -11,22 +11,19 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from dictlearn.two_phase import rules
-from dictlearn.two_phase.arguments import Task, checked_phases
-from dictlearn.two_phase.network import TwoPhaseNetwork
+from dictlearn.two_phase.network import Task, TwoPhaseNetwork, checked_phases
 from dictlearn.two_phase.phases import Phase
 from snn.base import checks
-from snn.base.html import Described, number, value_range
+from snn.base.drawn import Drawn
+from snn.base.html import number, value_range
 from solvers import LassoProblem, solve_spiking
 from solvers.problem.conditioning import zeros_expected
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 LAYERS = ("feedforward", "feedback", "lateral")
 DURATIONS = (2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0)
@@ -43,7 +40,7 @@ SETTLING_RATIO = 4.0
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
-class GradientCheck(Described):
+class GradientCheck(Drawn):
     """How well the updates of a two-phase network follow the gradients.
 
     The arrays' axes are the read-outs, the layers (`LAYERS`: F, B and H), the durations, and the signals.
@@ -61,7 +58,7 @@ class GradientCheck(Described):
         Norm of the difference of the two, as a share of the norm of the gradient.
     same_code_error : ndarray, of the same shape
         Likewise of g_D (F and B) and g_H (H) alone, and the gradients at the average filtered spikes of
-        the same phase: the error that remains at the right code.  With "currents" that is rounding.
+        the same phase: the error that remains at the right code.  With "current" that is rounding.
     mean_cosine, mean_error : ndarray, shape (n_readouts, 3, n_durations)
         Of the updates of all signals together, as of a batch that large, and their gradient: the error
         that does not average out.
@@ -83,12 +80,6 @@ class GradientCheck(Described):
 
     def __post_init__(self) -> None:
         checks.freeze_arrays(self)
-
-    def plot(self, ax: Axes | None = None, *, layer: str = "feedback", measure: str = "error") -> Axes:
-        """Draw one measure of one layer: `dictlearn.two_phase.plotting.gradient_panel`."""
-        from dictlearn.two_phase.plotting import gradient_panel
-
-        return gradient_panel(self, layer=layer, measure=measure, ax=ax)
 
     def _facts(self) -> dict[str, str]:
         longest = f"{self.durations[-1]:g}"

@@ -2,41 +2,46 @@
 
 from __future__ import annotations
 
-import copy
-import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
-from typing import TYPE_CHECKING, Any
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from dictlearn.atoms import unit_norm
+from dictlearn.resumable import History, Resumable
 from dictlearn.signals import checked_known_signals
 from dictlearn.two_phase import rules
 from dictlearn.two_phase.batch import PROBE_SPIKES, BatchPlan
-from dictlearn.two_phase.history import NAMES, RECORD_EVERY, History
 from dictlearn.two_phase.network import TwoPhaseNetwork
 from dictlearn.two_phase.phases import Phase, RunawayFeedbackError
 from dictlearn.two_phase.quantised import round_weights
-from dictlearn.two_phase.saving import COUNTERS, load_learner
 from dictlearn.two_phase.settings import LearningSettings
 from dictlearn.two_phase.steps import BatchConditions, CodeStatistics
 from dictlearn.two_phase.synapses import LEAST_THRESHOLD, Synapses
 from snn.base import checks
-from snn.base.archive import save_archive
-from snn.base.html import Described, number, value_range
-from snn.drawing import current_axes
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+from snn.base.archive import Entry
+from snn.base.caller_warnings import without_warnings
+from snn.base.html import number, value_range
 
 # Objectives, which are sums of squares, stay in the range of floats.
 SMALLEST_SCALE, LARGEST_SCALE = 1e-152, 1e152
 LARGEST_PENALTY = 1e150
+# Samples between two entries of the history.
+RECORD_EVERY = 1000
+NAMES = (
+    "n_samples", "objective", "nonzeros", "spikes", "disturbance", "consistency", "symmetry", "least_norm",
+    "median_norm", "largest_norm",
+)  # fmt: skip
+"""Of the history: means over the samples since the entry before, and figures of the weights."""
+N_SUMS = 6
+"""Sums for the next entry: samples, objectives, non-zeros, spikes, disturbances, and samples that are not
+zero.  Only these have a disturbance."""
+COUNTERS = ("n_samples", "n_spikes", "n_bounded", "n_replaced", "n_saturated")
 
 
-class TwoPhaseLearner(Described):
+class TwoPhaseLearner(Resumable):
     """A two-phase network that learns, with everything it needs to continue learning.
 
     Parameters
@@ -107,7 +112,7 @@ class TwoPhaseLearner(Described):
         if self.rounding_seed < 0:
             raise ValueError(f"rounding_seed must not be negative; got {self.rounding_seed}")
         self.n_samples, self.n_spikes, self.n_bounded, self.n_replaced, self.n_saturated = 0, 0, 0, 0, 0
-        self._history = History()
+        self._history, self._sums = History(NAMES), np.zeros(N_SUMS)
         self._round_weights()
 
     # -- the network ----------------------------------------------------------------------------
@@ -146,49 +151,15 @@ class TwoPhaseLearner(Described):
         changes about the input layer; of signals that are not zero) as the network saw them; consistency,
         symmetry, and the norms.
         """
-        return self._history.as_arrays()
+        return self._history.columns()
 
     @property
     def dead_atoms(self) -> np.ndarray:
         """Atoms silent for long: for the last 1,000 samples, or 10 for each atom if that is more."""
         return np.flatnonzero(self.n_samples - self.last_fired >= max(1000, 10 * self.n_atoms))
 
-    def plot(self, ax: Axes | None = None, *, quantity: str = "objective") -> Axes:
-        """Draw how learning went: `LearningDisplay.from_learner`, with all its options, draws the same."""
-        from dictlearn.two_phase.plotting import learning_line
-
-        ax = current_axes(ax)
-        n_samples, values = self.recorded(quantity)
-        learning_line(n_samples, values, quantity=quantity, ax=ax)
-        return ax
-
-    def recorded(self, quantity: str) -> tuple[np.ndarray, np.ndarray]:
-        """Return the samples of the history, and one of its figures.
-
-        Parameters
-        ----------
-        quantity : str
-            A key of `history`, but n_samples.
-
-        Raises
-        ------
-        TypeError, ValueError
-            If there is none of that name, or there were fewer than 1,000 samples.
-        """
-        quantity = checks.one_of("quantity", quantity, NAMES[1:])
-        history = self.history
-        if not len(history["n_samples"]):
-            raise ValueError(
-                f"the history has an entry for every {RECORD_EVERY:,} samples; there were "
-                f"{self.n_samples:,}: learn from at least {RECORD_EVERY:,} in all (raise max_iter)"
-            )
-        return history["n_samples"], history[quantity]
-
     def _facts(self) -> dict[str, str]:
-        entries = self._history.entries
-        last = (
-            {"last objective": number(entries[-1, NAMES.index("objective")].item())} if len(entries) else {}
-        )
+        objective = self._history.last("objective")
         return {
             "atoms": number(self.n_atoms),
             "inputs": number(self.n_inputs),
@@ -196,7 +167,7 @@ class TwoPhaseLearner(Described):
             "spikes": number(self.n_spikes),
             "penalty": value_range(np.asarray(self.settings.penalty)),
             "dead atoms": number(len(self.dead_atoms)),
-            **last,
+            **({} if objective is None else {"last objective": number(objective)}),
         }
 
     # -- learning --------------------------------------------------------------------------------
@@ -429,95 +400,88 @@ class TwoPhaseLearner(Described):
         # While g_D is read from spike counts this is the error of the rates.
         objectives = 0.5 * errors**2 + codes @ plan.penalty
         nonzero = norms > 0.0
-        self._history.add(
-            n_signals=n_signals,
-            objective=objectives.sum() / scale**2,
-            n_nonzeros=int(np.count_nonzero(codes)),
-            n_spikes=first.n_spikes.sum() + second.n_spikes.sum(),
-            disturbances=errors[nonzero] / norms[nonzero],
+        disturbances = errors[nonzero] / norms[nonzero]
+        self._sums += (
+            n_signals,
+            objectives.sum() / scale**2,
+            int(np.count_nonzero(codes)),
+            first.n_spikes.sum() + second.n_spikes.sum(),
+            disturbances.sum(),
+            len(disturbances),
         )
         if self.n_samples // RECORD_EVERY > (self.n_samples - n_signals) // RECORD_EVERY:
-            self._history.record(self.n_samples, self.network)
+            n, *totals, n_nonzero = self._sums
+            # The disturbance of a thousand zero signals is 0, not 0 / 0.
+            means = np.array(totals) / (n, n, n, max(n_nonzero, 1.0))
+            network = self.network
+            norms = np.quantile(np.linalg.norm(network.feedback, axis=0), (0.0, 0.5, 1.0))
+            self._history.add(self.n_samples, *means, network.consistency, network.symmetry, *norms)
+            self._sums[:] = 0.0
         return float(objectives.mean() / scale**2)
 
     # -- saving ---------------------------------------------------------------------------------
 
-    def save(self, path: str | os.PathLike[str], **extra: str | int) -> None:
-        """Write everything to `path` (npz), whole or not at all.
+    _counter, _unit = "n_samples", "sample"
+    _checkpoint: ClassVar = {**Resumable._checkpoint, "seed": Entry("iu", (), 0)}
+    _schema: ClassVar = {
+        "feedforward": Entry("f", ("atoms", "inputs"), 0.0),
+        "feedback": Entry("f", ("inputs", "atoms"), 0.0),
+        "lateral": Entry("f", ("atoms", "atoms"), 0.0),
+        "settings": Entry("U", ()),
+        "scale": Entry("f", (), 0.0),
+        "replace_dead": Entry("b", ()),
+        "usage": Entry("f", ("atoms",), 0.0),
+        "last_fired": Entry("iu", ("atoms",), 0),
+        "last_compared": Entry("iu", ("atoms",), 0),
+        "counters": Entry("iu", (len(COUNTERS),), 0),
+        "mean_cost": Entry("f", (), 0.0),
+        "sums": Entry("f", (N_SUMS,), 0.0),
+        "history": Entry("f", (None, len(NAMES))),
+        "rounding_seed": Entry("iu", (), 0),
+    }
 
-        Parameters
-        ----------
-        path : path-like
-            Where to.
-        **extra
-            Further entries, which `load` leaves alone.
-        """
+    def _entries(self) -> dict[str, Any]:
         synapses = self.synapses
-        save_archive(
-            path,
-            {
-                "feedforward": synapses.feedforward,
-                "feedback": synapses.feedback,
-                "lateral": synapses.lateral,
-                "settings": self.settings.as_text(),
-                "scale": self.scale,
-                "replace_dead": self.replace_dead,
-                "usage": self.usage,
-                "last_fired": self.last_fired,
-                "last_compared": self.last_compared,
-                "counters": np.array([getattr(self, name) for name in COUNTERS]),
-                "mean_cost": self._statistics.mean_cost,
-                "sums": self._history.sums,
-                "history": self._history.entries,
-                "rounding_seed": self.rounding_seed,
-                **extra,
-            },
-        )
-
-    def copy_from(self, other: TwoPhaseLearner) -> None:
-        """Replace everything by copies of what another learner has.
-
-        Parameters
-        ----------
-        other : TwoPhaseLearner
-            Of any size.
-        """
-        vars(self).update(copy.deepcopy(vars(other)))
+        return {
+            "feedforward": synapses.feedforward,
+            "feedback": synapses.feedback,
+            "lateral": synapses.lateral,
+            "settings": self.settings.as_text(),
+            "scale": self.scale,
+            "replace_dead": self.replace_dead,
+            "usage": self.usage,
+            "last_fired": self.last_fired,
+            "last_compared": self.last_compared,
+            "counters": np.array([getattr(self, name) for name in COUNTERS]),
+            "mean_cost": self._statistics.mean_cost,
+            "sums": self._sums,
+            "history": self._history.rows,
+            "rounding_seed": self.rounding_seed,
+        }
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> TwoPhaseLearner:
-        """Read a learner that `save` wrote; it continues bit for bit as if it had never stopped.
-
-        Parameters
-        ----------
-        path : path-like
-            Where from.
-
-        Raises
-        ------
-        FileNotFoundError, ValueError
-            If there is no such file, or it is not one of a learner.
-        """
-        return load_learner(path, cls)
-
-    def restore(self, entries: Mapping[str, np.ndarray], counters: Mapping[str, int]) -> None:
-        """Replace what a new learner has by what one had that was saved.
-
-        Parameters
-        ----------
-        entries : mapping of str to ndarray
-            As `saving.LEARNER` says.
-        counters : mapping of str to int
-            As `saving.COUNTERS`.
-        """
-        # Not as the constructor left them: it rounds to the format of now.
-        self.synapses = Synapses(entries["feedforward"], entries["feedback"], entries["lateral"])
-        self._statistics = CodeStatistics(
-            usage=entries["usage"].copy(), mean_cost=float(entries["mean_cost"])
+    def _of_entries(cls, entries: dict[str, Any]) -> Self:
+        counters = dict(zip(COUNTERS, entries["counters"].tolist(), strict=True))
+        for name in ("last_fired", "last_compared"):
+            if entries[name].max() > counters["n_samples"]:
+                raise ValueError(f"{name} is later than the {counters['n_samples']} samples learned from")
+        with without_warnings():  # of settings, which who made them was warned of
+            settings = LearningSettings.from_text(str(entries["settings"]))
+        matrices = [entries[name] for name in ("feedforward", "feedback", "lateral")]
+        learner = cls(
+            TwoPhaseNetwork(*matrices),
+            settings,
+            scale=float(entries["scale"]),
+            replace_dead=bool(entries["replace_dead"]),
+            rounding_seed=int(entries["rounding_seed"]),
         )
-        self.last_fired[:] = entries["last_fired"]
-        self.last_compared[:] = entries["last_compared"]
-        for name, value in counters.items():
-            setattr(self, name, value)
-        self._history.sums[:] = entries["sums"]
-        self._history.entries = entries["history"]
+        # Not as the constructor left them: it rounds to the format of now.
+        learner.synapses = Synapses(*matrices)
+        mean_cost = float(entries["mean_cost"])
+        learner._statistics = CodeStatistics(usage=entries["usage"].copy(), mean_cost=mean_cost)
+        learner.last_fired[:] = entries["last_fired"]
+        learner.last_compared[:] = entries["last_compared"]
+        vars(learner).update(counters)
+        learner._sums[:] = entries["sums"]
+        learner._history.rows = entries["history"]
+        return learner

@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from concurrent.futures import CancelledError, Executor
 from dataclasses import dataclass
 from threading import Event
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from dictlearn.two_phase._kernels import updates
 from dictlearn.two_phase.synapses import Synapses, firing_thresholds
 from snn.base import checks
-from snn.base.html import Described, number, value_range
-from snn.run.clocked import ClockDrivenRun
-from snn.run.exact import EventDrivenRun
+from snn.base.drawn import Drawn
+from snn.base.html import number, value_range
+from snn.run.run import Run, Time
 from snn.state import NetworkState
 from snn.weights import SegmentedWeights
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 # A signal may have this many times the spikes of the inputs without feedback and of the coding neuron that
 # they excite most, in each phase; the least is for short phases.
@@ -34,13 +30,6 @@ MOST_SPIKES_EXPECTED = 1e7
 LARGEST_DRIVE = 1e300
 # Drive of an input neuron that must stay silent: no feedback that the spikes allowed can bring outweighs it.
 SILENCING_DRIVE = -(2.0**40)
-# A thread looks whether it is to stop after about this many updates of neurons, a few tenths of a second, and
-# after at most so many spikes.
-UPDATES_BETWEEN_CHECKS = 30_000_000
-MOST_SPIKES_BETWEEN_CHECKS = 100_000
-# On a clock, steps between checks are those of this many copies, however many there are: so that a runaway is
-# found at the same step in pieces of any size.
-COPIES_BETWEEN_CHECKS = 64
 
 
 class RunawayFeedbackError(RuntimeError):
@@ -48,7 +37,7 @@ class RunawayFeedbackError(RuntimeError):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
-class Phase(Described):
+class Phase(Drawn):
     """What neurons can observe of themselves over one phase; one row for each signal.
 
     Attributes
@@ -77,12 +66,6 @@ class Phase(Described):
 
     def __post_init__(self) -> None:
         checks.freeze_arrays(self)
-
-    def plot(self, ax: Axes | None = None, *, signal: int = 0) -> Axes:
-        """Draw the rates of the coding neurons: `dictlearn.two_phase.plotting.coding_rates`."""
-        from dictlearn.two_phase.plotting import coding_rates
-
-        return coding_rates(self, signal=signal, ax=ax)
 
     def _facts(self) -> dict[str, str]:
         return {
@@ -120,15 +103,13 @@ class _Task:
     feedback_rows: np.ndarray
     duration: float
     initial_potential: float
-    time_step: float | None
-    integration: str
+    how: Time[Any]
 
 
 class _Runaway(NamedTuple):
     """The first signal of a piece that had more spikes than allowed, and how many of each neuron."""
 
     phase: int
-    part: int
     signal: int
     spike_counts: np.ndarray
 
@@ -141,8 +122,7 @@ def run_phases(
     gammas: Sequence[float],
     duration: float,
     initial_potential: float,
-    time_step: float | None,
-    integration: str = "exact",
+    how: Time[Any],
     n_pieces: int = 1,
     executor: Executor | None = None,
     first: int = 0,
@@ -160,8 +140,10 @@ def run_phases(
         carries what the network predicts.
     gammas : sequence of float
         Strength of the feedback in each phase, for inputs that are known.
-    duration, initial_potential, time_step, integration
+    duration, initial_potential
         As for `TwoPhaseNetwork.run`.
+    how : Time
+        How its runs pass time.
     n_pieces, executor
         Into how many pieces to divide the signals, and what runs the pieces side by side.  After Ctrl-C its
         threads stop within a few tenths of a second.
@@ -192,15 +174,14 @@ def run_phases(
         feedback_rows=synapses.feedback_rows,
         duration=duration,
         initial_potential=initial_potential,
-        time_step=time_step,
-        integration=integration,
+        how=how,
     )
     # Interleaved, because neighbours are alike: signals first, then probes, and the probes are quick.
     n_pieces = min(n_pieces, len(drives))
     pieces = [np.arange(first, len(drives), n_pieces) for first in range(n_pieces)]
     outcomes = _run_pieces(task, [(drives[piece], allowed[piece]) for piece in pieces], executor)
     runaways = [
-        (outcome.phase, outcome.part, int(piece[outcome.signal]))
+        (outcome.phase, int(piece[outcome.signal]))
         for piece, outcome in zip(pieces, outcomes, strict=True)
         if isinstance(outcome, _Runaway)
     ]
@@ -313,23 +294,15 @@ def _run_piece(
 ) -> list[tuple[np.ndarray, ...]] | _Runaway:
     """Return for each phase counts, average currents, rises and average filtered spikes; or a runaway."""
     n_atoms, n_inputs = task.feedback_rows.shape
-    duration, time_step = task.duration, task.time_step
     before = task.gammas[0]
+    end = task.how.end_of(task.duration)
     observed: list[tuple[np.ndarray, ...]] = []
-    # A state, and then a run of the kind that `time_step` says.
-    run: Any = NetworkState(
+    state: NetworkState | Run = NetworkState(
         membrane_potential=task.initial_potential * task.layers[0].firing_threshold,
         synaptic_current=np.zeros(drives.shape[1]),
     )
     for phase, (layer, gamma) in enumerate(zip(task.layers, task.gammas, strict=True)):
-        drive = (1.0 - gamma) * drives
-        if time_step is None:
-            run = EventDrivenRun(layer, drive, run, filter_spikes=True)
-        else:
-            reset = "subtract" if task.integration == "exact" else "zero"
-            run = ClockDrivenRun(
-                layer, drive, time_step=time_step, integration=task.integration, reset=reset, state=run
-            )
+        run = task.how.start(layer, (1.0 - gamma) * drives, state, filter_spikes=True)
         if gamma != before:
             # Feedback acts on the filtered spikes, so that a change of gamma acts at once.  (That of inputs
             # which carry predictions has not changed.)
@@ -341,54 +314,29 @@ def _run_piece(
             )
             before = gamma
         potential, trace = run.membrane_potential.copy(), np.copy(run.filtered_spikes)
-        runaway = _advance(run, duration, time_step, allowed, stop)
+        runaway = _advance(run, end, allowed, stop)
         if runaway is not None:
-            return _Runaway(phase, *runaway, run.spike_counts[runaway[1]])
+            return _Runaway(phase, runaway, run.spike_counts[runaway])
         counts = run.spike_counts
         rise = run.membrane_potential - potential
-        lost = trace - run.filtered_spikes
-        if time_step is None:
-            charge = layer.firing_threshold * counts + rise
-            traces = (counts + lost) / duration
-        else:
-            charge = run.charge
-            traces = run.gain * (counts + lost) / duration
-        observed.append((counts, charge / duration, rise, traces))
+        traces = run.gain * (counts + (trace - run.filtered_spikes)) / task.duration
+        observed.append((counts, run.charge / task.duration, rise, traces))
+        state = run
     return observed
 
 
-def _advance(
-    run: EventDrivenRun | ClockDrivenRun,
-    duration: float,
-    time_step: float | None,
-    allowed: np.ndarray,
-    stop: Event,
-) -> tuple[int, int] | None:
-    """Advance all copies over a phase, in parts; return the part and copy that first had too many spikes.
+def _advance(run: Run, end: float, allowed: np.ndarray, stop: Event) -> int | None:
+    """Advance all copies over a phase; return the first copy that had too many spikes.
 
     Copies are advanced one after the other, and each one's spikes are its own: so the answer does not depend
     on which others there are.
     """
-    n_neurons = run.spike_counts.shape[1]
-    most = min(max(UPDATES_BETWEEN_CHECKS // n_neurons, 1), MOST_SPIKES_BETWEEN_CHECKS)
-    parts: list[Any]
-    if time_step is None:
-        parts = [duration]
-    else:
-        n_steps = round(duration / time_step)
-        largest = math.ceil(UPDATES_BETWEEN_CHECKS / (COPIES_BETWEEN_CHECKS * n_neurons))
-        parts = [min(first + largest, n_steps) for first in range(0, n_steps, largest)]
-    n_spikes = 0
-    for part, end in enumerate(parts):
-        n_new = most + 1
-        while n_new > most:
-            if stop.is_set():
-                raise CancelledError
-            run.advance(end, max_spikes=most)
-            totals = run.spike_counts.sum(axis=1)
-            beyond = totals > allowed
-            if beyond.any():
-                return part, int(np.argmax(beyond))
-            n_new = int(totals.sum()) - n_spikes
-            n_spikes += n_new
-    return None
+
+    def beyond() -> np.ndarray:
+        if stop.is_set():
+            raise CancelledError
+        return np.flatnonzero(run.spike_counts.sum(axis=1) > allowed)
+
+    run.advance(end, stop_when=lambda: len(beyond()) > 0)
+    runaways = beyond()
+    return int(runaways[0]) if len(runaways) else None

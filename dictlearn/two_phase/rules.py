@@ -4,8 +4,8 @@ Gradients are read from what each neuron observes of its own two phases (equatio
 2018), and updates change its incoming weights (11 and 12).  A neuron uses its own rates and currents, what
 arrives at its synapses, and its incoming weights; nothing else.  `TwoPhaseLearner` calls these functions.
 
-There are two read-outs.  "counts", the papers', uses spike rates, with an error of one spike in a phase.
-"currents" uses average soma currents, which neurons integrate anyway: the same limits (theory.md, equation
+There are two read-outs.  "rate", the papers', uses spike rates, with an error of one spike in a phase.
+"current" uses average soma currents, which neurons integrate anyway: the same limits (theory.md, equation
 4), and the gradients are exact for the code that the phase with feedback passed on.
 
 Arrays have one row for each signal; the updates of several signals add up.
@@ -19,7 +19,7 @@ from dictlearn.two_phase._kernels import updates
 from dictlearn.two_phase.phases import Phase
 from snn.base import checks
 
-READOUTS = ("counts", "currents")
+READOUTS = ("rate", "current")
 # epsilon of `project_lateral`, in units of the squared norms of the normalised codes, 1.
 PROJECTION_RIDGE = 0.01
 # With more signals in a batch `project_lateral` solves for the atoms, if they are fewer: to solve for signals
@@ -31,7 +31,7 @@ def reconstruction_gradient(
     without_feedback: Phase,
     with_feedback: Phase,
     *,
-    readout: str = "currents",
+    readout: str = "current",
     mask: np.ndarray | None = None,
 ) -> np.ndarray:
     """Return g_D, what each input neuron observes of the reconstruction error, shape (n_signals, n_inputs).
@@ -45,7 +45,7 @@ def reconstruction_gradient(
     ----------
     without_feedback, with_feedback : Phase
         The two phases.
-    readout : {"counts", "currents"}, default "currents"
+    readout : {"rate", "current"}, default "current"
         b: spike rates, or average soma currents.
     mask : ndarray of bool, shape (n_signals, n_inputs), optional
         True where an input is known, as in `TwoPhaseNetwork.run`.
@@ -61,7 +61,7 @@ def lateral_gradient(
     with_feedback: Phase,
     *,
     kappa: float,
-    readout: str = "currents",
+    readout: str = "current",
     mask: np.ndarray | None = None,
 ) -> np.ndarray:
     """Return g_H, what each coding neuron observes of its mismatch, shape (n_signals, n_atoms).
@@ -69,7 +69,7 @@ def lateral_gradient(
     ``g_H = (1 - kappa) H (a_0 - a_kappa) + (1 - kappa) e_0 - e_kappa ~= kappa (H - F B) a_kappa``   (10)
 
     with e = u - Theta a, the difference of a neuron's average current and what its spikes took.  By
-    equation 8 the same is ``kappa H a_kappa + (1 - kappa) F b_0 - F b_kappa``, which is what "currents"
+    equation 8 the same is ``kappa H a_kappa + (1 - kappa) F b_0 - F b_kappa``, which is what "current"
     computes, with b the average currents that the input neurons send for equation 11 as well, and a_kappa
     the average filtered spikes that arrive: equal to the right-hand side, not an approximation.
 
@@ -86,14 +86,14 @@ def lateral_gradient(
         The two phases.
     kappa : float
         Strength of the feedback in the second.
-    readout : {"counts", "currents"}, default "currents"
+    readout : {"rate", "current"}, default "current"
         See above.
     mask : ndarray of bool, shape (n_signals, n_inputs), optional
         As for `reconstruction_gradient`.
     """
     first, second = without_feedback, with_feedback
     before, after = _sent(first, second, readout, mask)
-    if readout == "currents":
+    if readout == "current":
         received = (1.0 - kappa) * before - after
         return kappa * second.coding_trace @ lateral.T + received @ feedforward.T
     thresholds = np.diagonal(lateral)
@@ -105,18 +105,18 @@ def lateral_gradient(
     return (1.0 - kappa) * (change + excess_first) - excess_second
 
 
-def code(phase: Phase, *, readout: str = "currents") -> np.ndarray:
+def code(phase: Phase, *, readout: str = "current") -> np.ndarray:
     """Return a, the code of each signal as it arrives at synapses, shape (n_signals, n_atoms).
 
     Parameters
     ----------
     phase : Phase
         Usually the one with feedback, whose rates the updates use.
-    readout : {"counts", "currents"}, default "currents"
+    readout : {"rate", "current"}, default "current"
         Spike rates, or average filtered spikes: the code for which both gradients are exact.
     """
     checks.instance_of("phase", phase, Phase)
-    if checks.one_of("readout", readout, READOUTS) == "counts":
+    if checks.one_of("readout", readout, READOUTS) == "rate":
         return phase.coding_rate
     return np.maximum(phase.coding_trace, 0.0)
 
@@ -333,6 +333,6 @@ def _sent(
     """Return what the input neurons send of their two phases, b_0 and b_kappa."""
     checks.instance_of("without_feedback", without_feedback, Phase)
     checks.instance_of("with_feedback", with_feedback, Phase)
-    name = "input_rate" if checks.one_of("readout", readout, READOUTS) == "counts" else "input_current"
+    name = "input_rate" if checks.one_of("readout", readout, READOUTS) == "rate" else "input_current"
     before, after = (getattr(phase, name) for phase in (without_feedback, with_feedback))
     return before if mask is None else np.where(mask, before, after), after

@@ -10,11 +10,16 @@ from typing import Any
 import numpy as np
 
 from dictlearn.two_phase import rules
-from dictlearn.two_phase.arguments import checked_phases
+from dictlearn.two_phase.network import checked_phases
 from dictlearn.two_phase.quantised import checked_format
 from dictlearn.two_phase.steps import KINDS, PaperSteps, Steps, UsageSteps
 from snn.base import checks
+from snn.base.archive import as_object, json_object
 from snn.digital import FixedPoint
+from snn.run.run import Time
+
+# Read-outs as the first files of learners called them.
+FILED = {"rate": "counts", "current": "currents"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,7 +37,7 @@ class LearningSettings:
     amplitude : float, default 5.0
         The root mean square norm of the signals as the network gets them: more means more spikes and less
         error of counting.  Dictionaries do not depend on the unit of the signals.
-    readout : {"currents", "counts"}, default "currents"
+    readout : {"current", "rate"}, default "current"
         What gradients and codes are read from; see `dictlearn.two_phase.rules`.
     initial_potential : float, default 0.5
         Where potentials start each sample, as a share of the thresholds, in [0, 1).
@@ -58,7 +63,7 @@ class LearningSettings:
     kappa: float = 0.7
     duration: float = 5.0
     amplitude: float = 5.0
-    readout: str = "currents"
+    readout: str = "current"
     initial_potential: float = 0.5
     time_step: float | None = 1 / 32
     integration: str = "exact"
@@ -69,10 +74,14 @@ class LearningSettings:
     def __post_init__(self) -> None:
         object.__setattr__(self, "penalty", _checked_penalty(self.penalty))
         object.__setattr__(self, "amplitude", checks.positive_number("amplitude", self.amplitude))
-        names = ("kappa", "duration", "initial_potential", "time_step", "integration")
-        values = checked_phases(*(getattr(self, name) for name in names))
-        for name, value in zip(names, values, strict=True):
-            object.__setattr__(self, name, value)
+        kappa, duration, initial_potential, how = checked_phases(
+            self.kappa, self.duration, self.initial_potential, self.time_step, self.integration
+        )
+        object.__setattr__(self, "kappa", kappa)
+        object.__setattr__(self, "duration", duration)
+        object.__setattr__(self, "initial_potential", initial_potential)
+        object.__setattr__(self, "time_step", how.time_step)
+        object.__setattr__(self, "_how", how)
         checks.one_of("readout", self.readout, rules.READOUTS)
         if not isinstance(self.steps, Steps):
             raise TypeError(f"steps must be UsageSteps or PaperSteps; got {type(self.steps).__name__}")
@@ -95,13 +104,18 @@ class LearningSettings:
         return cls(
             penalty=penalty,
             duration=20.0,
-            readout="counts",
+            readout="rate",
             initial_potential=0.0,
             time_step=1 / 32,
             integration="euler",
             steps=PaperSteps(),
             batch_size=1,
         )
+
+    @property
+    def how(self) -> Time[Any]:
+        """How runs of the network pass time."""
+        return vars(self)["_how"]
 
     def penalties(self, n_atoms: int) -> np.ndarray:
         """Return lambda1 of each atom, shape (n_atoms,).
@@ -119,32 +133,27 @@ class LearningSettings:
         penalty = np.asarray(self.penalty)
         if penalty.ndim and len(penalty) != n_atoms:
             raise ValueError(
-                f"penalty must be one number, or one for each of the {n_atoms} atoms; got {len(penalty)}"
+                f"penalty must be one number, or one for each of {n_atoms} atoms; got {len(penalty)}"
             )
         return np.broadcast_to(penalty, n_atoms)
 
     def as_text(self) -> str:
         """Return the settings as JSON."""
-        return json.dumps(
-            {**asdict(self), "steps": {"kind": type(self.steps).__name__, **asdict(self.steps)}}
-        )
+        steps = {"kind": type(self.steps).__name__, **asdict(self.steps)}
+        return json.dumps({**asdict(self), "readout": FILED[self.readout], "steps": steps})
 
     @classmethod
     def from_text(cls, text: str) -> LearningSettings:
         """Return the settings that `as_text` wrote."""
-        values = _object("settings", json.loads(text))
-        steps = _object("steps", values.pop("steps"))
+        values = json_object("settings", text)
+        steps = as_object("steps", values.pop("steps"))
         kind = KINDS[steps.pop("kind")]
         weights = values.pop("weight_format")
         if weights is not None:
-            weights = FixedPoint(**_object("weight_format", weights))
-        return cls(**values, steps=kind(**steps), weight_format=weights)
-
-
-def _object(name: str, value: object) -> dict[str, Any]:
-    if not isinstance(value, dict):
-        raise ValueError(f"{name} must be an object of JSON; got {type(value).__name__}")
-    return value
+            weights = FixedPoint(**as_object("weight_format", weights))
+        filed = values.pop("readout")
+        readout = next((name for name in FILED if FILED[name] == filed), filed)
+        return cls(**values, readout=readout, steps=kind(**steps), weight_format=weights)
 
 
 def _checked_penalty(penalty: Any) -> float | tuple[float, ...]:

@@ -1,12 +1,20 @@
-"""Where learning starts."""
+"""Where learning starts: random dictionaries and networks, and learners that have not learned yet."""
 
 from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from dictlearn.atoms import checked_atoms, unit_norm
+from dictlearn.resumable import seed_of_order
+from dictlearn.signals import amplitude_scale, checked_known_signals
+from dictlearn.two_phase.learner import TwoPhaseLearner
 from dictlearn.two_phase.network import TwoPhaseNetwork
+from dictlearn.two_phase.settings import LearningSettings
 from dictlearn.two_phase.synapses import LEAST_THRESHOLD
 from snn.base import checks
 
@@ -50,26 +58,113 @@ def random_network(
     return TwoPhaseNetwork(feedforward, feedback.T, lateral)
 
 
-def starting_network(name: str, start: ArrayLike | TwoPhaseNetwork, n_inputs: int) -> TwoPhaseNetwork:
-    """Return the network that learning starts from: of atoms brought to unit norm, or the one given.
+def new_learner(
+    signals: ArrayLike,
+    n_atoms: int | None = None,
+    *,
+    mask: ArrayLike | None = None,
+    penalty: float | ArrayLike | None = None,
+    settings: LearningSettings | None = None,
+    start: ArrayLike | TwoPhaseNetwork | None = None,
+    replace_dead: bool = False,
+    rng: int | np.random.Generator | None = None,
+) -> TwoPhaseLearner:
+    """Return a learner for signals, which has not learned yet.
 
     Parameters
     ----------
-    name : str
-        Its name in messages.
-    start : array_like, shape (n_atoms, n_inputs), or TwoPhaseNetwork
-        The value to check.
-    n_inputs : int
-        Features of the signals.
+    signals : array_like, shape (n_signals, n_inputs)
+        Not negative.  Their root mean square norm sets the learner's scale.
+    mask : array_like of bool, shape (n_signals, n_inputs) or (n_inputs,), optional
+        True where a signal is known, by default everywhere.  The mean square of an input, of which that norm
+        is made, is that of its known values.
+    n_atoms : int, optional
+        Needed unless `start` is given.
+    penalty : float or array_like, shape (n_atoms,), optional
+        lambda1, positive, of all atoms or of each.  Needed unless `settings` is given.
+    settings : LearningSettings, optional
+        How to run and teach the network; by default as its documentation says.
+    start : array_like, shape (n_atoms, n_inputs), or TwoPhaseNetwork, optional
+        A non-negative dictionary, brought to unit norms, or a network.  By default `random_dictionary`.
+    replace_dead : bool, default False
+        Whether atoms that have long been silent are replaced, by what samples are missing most.
+    rng : int or Generator, optional
+        For the start.
+
+    Returns
+    -------
+    TwoPhaseLearner
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is of the wrong kind, shape or value.
     """
+    signals, mask = checked_known_signals(signals, None, mask)
+    return learner_for(
+        signals.shape[1],
+        n_atoms,
+        scale=lambda amplitude: amplitude_scale(signals, amplitude, mask),
+        penalty=penalty,
+        settings=settings,
+        start=start,
+        replace_dead=replace_dead,
+        rng=rng,
+    )
+
+
+def learner_for(
+    n_inputs: int,
+    n_atoms: int | None,
+    *,
+    scale: Callable[[float], float],
+    penalty: Any,
+    settings: LearningSettings | None,
+    start: ArrayLike | TwoPhaseNetwork | None,
+    replace_dead: bool,
+    rng: int | np.random.Generator | None,
+) -> TwoPhaseLearner:
+    """Return a learner for signals of `n_inputs` features, wherever they are, as `new_learner` does.
+
+    `scale` returns the learner's scale of an amplitude.
+    """
+    if settings is None:
+        if penalty is None:
+            raise TypeError("penalty must be given, or settings that have one")
+        settings = LearningSettings(penalty=penalty)
+    elif penalty is not None:
+        raise TypeError("penalty must not be given twice, alone and in settings")
+    checks.instance_of("settings", settings, LearningSettings)
+    # A generator gives the same number twice: the stream of the start must not depend on the rounding.
+    rounding_rng = copy.deepcopy(rng)
+    if n_atoms is not None:
+        n_atoms = checks.positive_integer("n_atoms", n_atoms)
+    if start is None:
+        if n_atoms is None:
+            raise TypeError("n_atoms must be given, or a start that has some")
+        start = random_dictionary(n_atoms, n_inputs, rng=seed_of_order(rng))
+    network = starting_network(start, n_inputs)
+    if n_atoms not in (None, network.n_atoms):
+        raise ValueError(f"start has {network.n_atoms} atoms but n_atoms is {n_atoms}")
+    return TwoPhaseLearner(
+        network,
+        settings,
+        scale=scale(settings.amplitude),
+        replace_dead=replace_dead,
+        rounding_seed=seed_of_order(rounding_rng),
+    )
+
+
+def starting_network(start: ArrayLike | TwoPhaseNetwork, n_inputs: int) -> TwoPhaseNetwork:
+    """Return the network that learning starts from: of atoms brought to unit norm, or the one given."""
     if isinstance(start, TwoPhaseNetwork):
         network = start
         least = np.diagonal(network.lateral).min()
         if least < LEAST_THRESHOLD:
-            raise ValueError(f"{name} must have thresholds of at least {LEAST_THRESHOLD}; got {least}")
+            raise ValueError(f"start must have thresholds of at least {LEAST_THRESHOLD}; got {least}")
     else:
-        atoms = checked_atoms(name, start, meaning="(n_atoms, n_inputs)")
+        atoms = checked_atoms("start", start, meaning="(n_atoms, n_inputs)")
         network = TwoPhaseNetwork.consistent(unit_norm(atoms))
     if network.n_inputs != n_inputs:
-        raise ValueError(f"{name} has {network.n_inputs} inputs but signals have {n_inputs} features")
+        raise ValueError(f"start has {network.n_inputs} inputs but signals have {n_inputs} features")
     return network

@@ -11,7 +11,7 @@ from dictlearn.two_phase import rules
 from snn.base import checks
 
 # Share of the mismatch that H corrects: currents measure it exactly, counts do not.
-LATERAL_GAINS = {"currents": 1.0, "counts": 0.1}
+LATERAL_GAINS = {"current": 1.0, "rate": 0.1}
 # How fast the paper's decay follows the mean code, in samples.
 FOLLOWING = 1000.0
 

@@ -1,17 +1,81 @@
-"""Named arrays in a file, written whole or not at all."""
+"""Objects in files: named arrays, written whole or not at all, and read as a schema says."""
 
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import uuid
 import zipfile
-from collections.abc import Iterable, Mapping
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
+
+
+class Entry(NamedTuple):
+    """What an array of an archive must be: its kinds (of `numpy.dtype.kind`), its shape and its smallest number.
+
+    A shape has the names of its lengths, such as "atoms" and "inputs", numbers, or None for any; it is None if
+    any will do.
+    """  # noqa: E501
+
+    kinds: str
+    shape: tuple[str | int | None, ...] | None
+    least: float | None = None
+
+
+class Saved:
+    """An object that can be written to a file, and read again.
+
+    A class that inherits it says what the file has, `_schema`.  Unless the entries are its attributes and the
+    arguments of its constructor, it defines `_entries` and `_of_entries` as well.
+    """
+
+    _schema: ClassVar[Mapping[str, Entry]]
+
+    def save(self, path: str | os.PathLike[str], **extra: Any) -> None:
+        """Write everything to `path` (npz), whole or not at all.
+
+        If the process is killed or the disk is full, the file that was at `path` before remains.
+
+        Parameters
+        ----------
+        path : path-like
+            Where to.
+        **extra : array_like
+            Further entries, which `load` leaves alone.
+        """
+        save_archive(path, {**self._entries(), **extra})
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Self:
+        """Read what `save` wrote, to the bit; a learner or a network continues as if it had never stopped.
+
+        Parameters
+        ----------
+        path : path-like
+            Where from.
+
+        Raises
+        ------
+        FileNotFoundError, ValueError
+            If there is no such file, or it is one of something else.
+        """
+        entries = read(path, cls._schema, kind=cls.__name__)
+        with refusing(path, cls.__name__):
+            return cls._of_entries(entries)
+
+    def _entries(self) -> dict[str, Any]:
+        """Return what the file has."""
+        return {name: getattr(self, name) for name in self._schema}
+
+    @classmethod
+    def _of_entries(cls, entries: dict[str, Any]) -> Self:
+        """Return the object of a file; TypeError or ValueError if there is none."""
+        return cls(**entries)
 
 
 def save_archive(path: str | os.PathLike[str], entries: Mapping[str, Any]) -> None:
@@ -92,6 +156,73 @@ def load_archive(path: str | os.PathLike[str], names: Iterable[str], *, kind: st
         raise refusal(path, kind, error) from None
 
 
+def read(path: str | os.PathLike[str], schema: Mapping[str, Entry], *, kind: str) -> dict[str, np.ndarray]:
+    """Return the arrays of a file, each as the schema says.
+
+    Parameters
+    ----------
+    path, kind
+        As for `load_archive`.
+    schema : mapping of str to Entry
+        What it must have.
+
+    Raises
+    ------
+    FileNotFoundError, ValueError
+        As `load_archive`.
+    """
+    entries = load_archive(path, schema, kind=kind)
+    with refusing(path, kind):
+        lengths: dict[str, int] = {}
+        for name, entry in schema.items():
+            _require(name, entries[name], entry, lengths)
+    return entries
+
+
+@contextmanager
+def refusing(path: str | os.PathLike[str], kind: str) -> Iterator[None]:
+    """Say of whatever is wrong with the content of a file, in one sentence, which file it is.
+
+    Parameters
+    ----------
+    path, kind
+        As for `load_archive`.
+    """
+    try:
+        yield
+    # RecursionError: of JSON that is nested too deeply; OverflowError: of its integers, which have no end.
+    except (KeyError, TypeError, ValueError, RecursionError, OverflowError) as error:
+        raise refusal(path, kind, error) from None
+
+
+def json_object(name: str, text: str | np.ndarray) -> dict[str, Any]:
+    """Return the object that a text in JSON is.
+
+    Parameters
+    ----------
+    name : str
+        Its name in the message.
+    text : str or ndarray of str, shape ()
+        The text.
+    """
+    return as_object(name, json.loads(str(text)))
+
+
+def as_object(name: str, value: Any) -> dict[str, Any]:
+    """Return a value that JSON gave, if it is an object of JSON.
+
+    Parameters
+    ----------
+    name : str
+        Its name in the message.
+    value : object
+        The value.
+    """
+    if type(value) is not dict:
+        raise ValueError(f"{name} must be an object of JSON; got {type(value).__name__}")
+    return value
+
+
 def refusal(path: str | os.PathLike[str], kind: str, error: Exception) -> ValueError:
     """Return the error, of one line, that a file is not what it should be.
 
@@ -125,3 +256,23 @@ def _read(archive: zipfile.ZipFile, name: str) -> np.ndarray:
         if content.read(1):
             raise ValueError(f"{name} is longer than its shape says")
     return array
+
+
+def _require(name: str, array: np.ndarray, entry: Entry, lengths: dict[str, int]) -> None:
+    """Raise ValueError unless an array is what the schema says; keep the lengths that it has first."""
+    if array.dtype.kind not in entry.kinds:
+        raise ValueError(f"{name} has the wrong kind of entries, {array.dtype}")
+    wanted = array.shape if entry.shape is None else entry.shape
+    shape = tuple(
+        lengths.setdefault(length, array.shape[axis]) if type(length) is str else length
+        for axis, length in enumerate(wanted)
+        if axis < array.ndim
+    )
+    if array.ndim != len(wanted) or any(
+        length not in (None, seen) for length, seen in zip(shape, array.shape, strict=True)
+    ):
+        raise ValueError(f"{name} has the wrong shape, {array.shape}")
+    if array.dtype.kind == "f" and not np.isfinite(array).all():
+        raise ValueError(f"{name} is not finite")
+    if entry.least is not None and array.size and array.min() < entry.least:
+        raise ValueError(f"{name} is too small, {array.min()}")

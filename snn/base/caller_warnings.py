@@ -12,6 +12,7 @@ from types import FrameType
 PASSED_OVER = {"snn", "solvers", "dictlearn", "sklearn", "joblib"}
 """Packages whose code is not the caller's: estimators are called through wrappers of scikit-learn."""
 
+_SAID: ContextVar[set[tuple[str, type[Warning]]] | None] = ContextVar("said", default=None)
 _LEFT_OUT: ContextVar[tuple[type[Warning], ...]] = ContextVar("left_out", default=())
 
 
@@ -33,10 +34,20 @@ def without_warnings(category: type[Warning] = Warning) -> Iterator[None]:
         _LEFT_OUT.reset(token)
 
 
+@contextmanager
+def each_warning_once() -> Iterator[None]:
+    """Give each warning of this project once within, whoever gives it; of this thread alone."""
+    token = _SAID.set(set())
+    try:
+        yield
+    finally:
+        _SAID.reset(token)
+
+
 def warn_caller(message: str, category: type[Warning]) -> None:
     """Warn with the line outside of this project and of scikit-learn from which it was called.
 
-    Nothing is said within `without_warnings`.
+    Nothing is said within `without_warnings`, and nothing twice within `each_warning_once`.
 
     Parameters
     ----------
@@ -47,6 +58,11 @@ def warn_caller(message: str, category: type[Warning]) -> None:
     """
     if issubclass(category, _LEFT_OUT.get()):
         return
+    said = _SAID.get()
+    if said is not None:
+        if (message, category) in said:
+            return
+        said.add((message, category))
     frame: FrameType | None = sys._getframe(1)
     level = 2
     while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] in PASSED_OVER:

@@ -9,6 +9,9 @@ from __future__ import annotations
 import math
 import numbers
 import operator
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -193,6 +196,14 @@ def positive_integer(name: str, value: Any) -> int:
     return number
 
 
+def non_negative_integer(name: str, value: Any) -> int:
+    """Return `value` as an int >= 0."""
+    number = integer(name, value)
+    if number < 0:
+        raise ValueError(f"{name} must not be negative; got {number}")
+    return number
+
+
 def integer_pair(name: str, value: Any) -> tuple[int, int]:
     """Return `value` as a pair of ints > 0."""
     if not isinstance(value, (tuple, list)):
@@ -245,8 +256,25 @@ def instance_of(name: str, value: Any, kind: type, *, hint: str = "") -> Any:
     return value
 
 
+@contextmanager
+def called(**names: str) -> Iterator[None]:
+    """Let errors say what the caller calls an argument: within ``called(penalty="alpha")``, "alpha must be ...".
+
+    In a message the name of an argument is the first word, or stands before "is".
+    """  # noqa: E501
+    try:
+        yield
+    except (TypeError, ValueError) as error:
+        message = str(error)
+        for name, its_name in names.items():
+            message = re.sub(rf"^{name}\b|\b{name}(?= is )", its_name, message)
+        if message == str(error):
+            raise
+        raise type(error)(message) from None
+
+
 def a_or_an(noun: str) -> str:
-    """Return a noun of code with its article: "an Axes", "a UsageSteps", "an LCARun", "an ndarray"."""
+    """Return a noun of code with its article: "an Axes", "a UsageSteps", "an L1", "an ndarray"."""
     is_spelled = noun[:1] in "FHLMNRSX" and noun[1:2].isupper()
     is_vowel = noun[:1] in "AEIOaeio"
     return f"an {noun}" if is_spelled or is_vowel or noun == "ndarray" else f"a {noun}"

@@ -7,10 +7,12 @@
 from snn.digital.fixed_point import FixedPoint, FixedPointArray
 from snn.digital.format import DigitalFormat
 from snn.digital.network import DigitalNetwork
+from snn.digital.run import Digital
 from snn.digital.simulate import DigitalResult, simulate_digital
 from snn.digital.state import DigitalState
 
 __all__ = [
+    "Digital",
     "DigitalFormat",
     "DigitalNetwork",
     "DigitalResult",

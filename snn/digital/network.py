@@ -182,6 +182,11 @@ class DigitalNetwork(Described):
         return self.network.n_neurons
 
     @property
+    def current_unit(self) -> float:
+        """The synaptic current that the integer 1 stands for."""
+        return self.unit / (self.decay / 2**self.format.decay_bits)
+
+    @property
     def message_value(self) -> np.ndarray:
         """How many spikes one unit of a neuron's message stands for, shape (n_neurons,)."""
         if not self.format.graded:

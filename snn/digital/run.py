@@ -1,193 +1,244 @@
-"""Copies of one digital network, each with its own drive, advanced together."""
+"""Digital runs: copies of one network of integers, each with its own drive, advanced together."""
 
 from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
 from snn._kernels import digital
 from snn._kernels.digital import HIGH_POTENTIAL
+from snn.base import checks
 from snn.digital.format import DigitalFormat
 from snn.digital.network import DigitalNetwork
 from snn.digital.state import DigitalState
-from snn.run.exact import NO_MOMENTS, UPDATES_PER_CALL
+from snn.network import RunnableNetwork, SpikingNetwork
+from snn.run.clocked import SteppedRun, checked_step
+from snn.run.run import Spikes, Time
 
-# Messages after which a call to the kernel ends: recorded ones need memory.
-MOST_SPIKES_PER_CALL = 65_536
 QUOTIENTS = {"truncate": digital.TRUNCATE, "floor": digital.FLOOR, "nearest": digital.NEAREST}
 
 
-class DigitalRun:
-    """Copies of one network of integers, with the interface of `snn.run.clocked.ClockDrivenRun`.
+class DigitalRun(SteppedRun):
+    """Copies of one network of integers, advanced by the rules of `simulate_digital`; parameters as of `Run`.
 
-    Drives and potentials are floats here, in the units of the real network, and are rounded to integers when
-    a copy starts.  Arguments are not checked.
+    Drives, potentials and currents are floats here, in the units of the real network.  Drives and potentials
+    are rounded to integers when a copy starts.  Filtered spikes are not kept.
 
     Parameters
     ----------
-    network : DigitalNetwork
-        Weights, thresholds and format.
-    soma_bias : ndarray, shape (n_copies, n_neurons)
-        The drive of each copy, in the units of the real network.  It is read here and by `restart`.
     state : DigitalState, optional
         The state that every copy starts in; by default rest.
-    window_moments : bool, default False
-        Keep the moments of the times of each neuron's spikes.
-    lowest_drive : float, optional
-        Drives below minus so many times the largest are raised to that.  They would take the bits of the
-        others: mantissas have one exponent.  By default they are not.
-    updates_per_call : int, default UPDATES_PER_CALL
-        Updates of a neuron after which a call to the kernel ends; no bit depends on it.
 
     Attributes
     ----------
-    spike_counts, messages : ndarray of int, shape (n_copies, n_neurons)
-        How often each neuron fired, and the sum of its messages.
+    messages : ndarray of int, shape (n_copies, n_neurons)
+        The sum of the messages of each neuron; `spike_counts` is how many they are, and in `window_moments`
+        a message counts for as many spikes as it stands for.
     overflows : ndarray of int, shape (n_copies, n_neurons, 4)
-        Steps in which a register was too narrow: potential below, potential above, current, message.
-    membrane_potential : ndarray, shape (n_copies, n_neurons)
-        In the units of the real network; it is what the integers say, and is read by `restart`.
-    steps : ndarray of int, shape (n_copies,)
-        Steps since the last restart.
-    window_moments : ndarray, shape (n_copies, n_neurons, 3)
-        As of `ClockDrivenRun`; a message counts for as many spikes as it stands for.
+        Steps in which a register was too narrow: potential below, potential above, current, message.  Those
+        of messages are counted where messages have several bits, or are graded.
     n_clipped_drives : ndarray of int, shape (n_copies,)
         Entries of the drive that are beyond a given exponent.
     """
 
+    buffer_type = digital.Spikes
+
     def __init__(
         self,
-        network: DigitalNetwork,
+        how: Integers,
+        network: RunnableNetwork,
         soma_bias: np.ndarray,
-        *,
         state: DigitalState | None = None,
-        window_moments: bool = False,
-        lowest_drive: float | None = None,
-        updates_per_call: int = UPDATES_PER_CALL,
+        **options: Any,
     ) -> None:
-        self.network = network
-        self._lowest_drive = lowest_drive
+        integers = how.network
+        work_per_spike = len(integers.targets) / integers.n_neurons
+        steps = {"time_step": integers.time_step, "work_per_spike": work_per_spike}
+        super().__init__(how, network, soma_bias, None, **steps, **options)
         n_copies, n_neurons = shape = soma_bias.shape
+        self.integers = integers
+        self._lowest_drive = how.lowest_drive
         self._soma_bias = soma_bias
-        self.membrane_potential = np.zeros(shape)
-        self.steps = np.zeros(n_copies, dtype=np.int64)
-        self._steps_before = np.zeros(n_copies, dtype=np.int64)
-        self.spike_counts, self.messages = np.zeros((2, *shape), dtype=np.int64)
+        self.messages, self._messages_before = np.zeros((2, *shape), dtype=np.int64)
         self.overflows = np.zeros((*shape, 4), dtype=np.int64)
-        self.window_moments = np.zeros((*shape, 3)) if window_moments else NO_MOMENTS
         self.n_clipped_drives = np.zeros(n_copies, dtype=np.int64)
-        self._bias, self._potential, self._current = np.zeros((3, *shape), dtype=np.int64)
-        n_slots = int(network.delays.max()) + 1
-        self._pending = np.zeros((n_copies, n_slots, n_neurons), dtype=np.int64)
-        self._is_due = np.zeros((n_copies, n_slots), dtype=np.bool_)
-        self._fired = np.empty(n_neurons, dtype=np.int64)
-        self._rules = rules_of(network)
-        self._network = digital.Network(
-            network.firing_threshold,
-            network.weights.mantissas,
-            network.targets,
-            network.starts,
-            network.delays,
-            network.message_value,
-        )
-        self._steps_per_call = max(1, updates_per_call // n_neurons)
-        work_per_spike = max(len(network.targets) / n_neurons, 1.0)
-        self._spikes_per_call = min(max(1, int(updates_per_call / work_per_spike)), MOST_SPIKES_PER_CALL)
-        if state is not None:
-            self._potential[:] = state.membrane_potential
-            self._current[:] = state.synaptic_current
-            # What arrives at the end of step s is in slot s.
-            self._pending[:] = np.roll(state.pending, 1, axis=0)
-            self._is_due[:] = self._pending.any(axis=2)
-            self.membrane_potential[:] = self._potential * network.unit
-        self._set_drive(np.arange(n_copies))
-
-    def advance(
-        self, step: int | np.ndarray, *, active: np.ndarray | None = None, record_spikes: bool = False
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Advance the copies `active` (default: all) to the end of a step, counted from where they started; a
-        step for all, or one for each copy of the run.
-
-        Returns the steps (counted from 1), neurons and messages, copy by copy; empty unless recorded.
-        """
-        n_copies, n_neurons = self.spike_counts.shape
-        if active is None:
-            active = np.arange(n_copies)
-        stop_steps = np.full(n_copies, step, dtype=np.int64)
-        capacity = self._spikes_per_call + n_neurons if record_spikes else 0
-        spikes = digital.Spikes(*np.empty((3, capacity), dtype=np.int64))
-        recorded = [tuple(column[:0].copy() for column in spikes)]
-        copies = digital.Copies(
-            bias=self._bias,
-            potential=self._potential,
-            current=self._current,
-            pending=self._pending,
-            steps=self.steps,
+        n_slots = int(integers.delays.max()) + 1
+        bias, potential, current = np.zeros((3, *shape), dtype=np.int64)
+        self._copies = digital.Copies(
+            bias=bias,
+            potential=potential,
+            current=current,
+            pending=np.zeros((n_copies, n_slots, n_neurons), dtype=np.int64),
+            steps=self._steps,
             spike_counts=self.spike_counts,
             messages=self.messages,
             overflows=self.overflows,
             moments=self.window_moments,
         )
-        position = 0
-        while position < len(active):
-            position, n_recorded = digital.advance(
-                self._network,
-                self._rules,
-                copies,
-                active,
-                position,
-                stop_steps,
-                self._steps_per_call,
-                self._spikes_per_call,
-                self._fired,
-                self._is_due,
-                spikes,
-            )
-            if record_spikes:
-                recorded.append(tuple(column[:n_recorded].copy() for column in spikes))
-        self.membrane_potential[active] = self._potential[active] * self.network.unit
-        sent_steps, neurons, messages = (np.concatenate(column) for column in zip(*recorded, strict=True))
-        return sent_steps, neurons, messages
-
-    def restart(self, copies: np.ndarray) -> None:
-        """Start some copies again at step zero, without currents, from `membrane_potential` and the drive."""
-        self._steps_before[copies] += self.steps[copies]
-        for array in (self._current, self._pending, self._is_due, self.steps):
-            array[copies] = 0
-        if len(self.window_moments):
-            self.window_moments[copies] = 0.0
-        units = np.rint(self.membrane_potential[copies] / self.network.unit)
-        ends = self._rules.least_potential, self._rules.largest_potential
-        self._potential[copies] = np.clip(units, *ends).astype(np.int64)
-        self._set_drive(copies)
+        self._is_due = np.zeros((n_copies, n_slots), dtype=np.bool_)
+        self._fired = np.empty(n_neurons, dtype=np.int64)
+        self._rules = rules_of(integers)
+        self._network = digital.Network(
+            integers.firing_threshold,
+            integers.weights.mantissas,
+            integers.targets,
+            integers.starts,
+            integers.delays,
+            integers.message_value,
+        )
+        everything = np.arange(n_copies)
+        if state is not None:
+            potential[:] = state.membrane_potential
+            current[:] = state.synaptic_current
+            # What arrives at the end of step s is in slot s.
+            self._copies.pending[:] = np.roll(state.pending, 1, axis=0)
+            self._is_due[:] = self._copies.pending.any(axis=2)
+            self._update(everything)
+            self._potential_at_start[:] = self.membrane_potential
+        self._set_drive(everything)
 
     @property
-    def total_steps(self) -> np.ndarray:
-        """Steps of each copy, of all its runs."""
-        return self._steps_before + self.steps
+    def is_lost(self) -> np.ndarray:
+        """Copies that run away, bool, shape (n_copies,): potentials came to the upper end of their registers,
+        on average one in every step, because more charge arrives than spikes take away."""
+        return self.overflows[:, :, HIGH_POTENTIAL].sum(axis=1) > self.total_steps
 
-    def runs_away(self, copies: np.ndarray) -> np.ndarray:
-        """Return in which of some copies potentials came to the upper end of their registers, on average one
-        in every step: more charge arrives than spikes take away."""
-        ran_up = self.overflows[copies, :, HIGH_POTENTIAL].sum(axis=1)
-        return ran_up > self.total_steps[copies]
-
-    def state(self, copy: int) -> DigitalState:
-        """Return the state of a copy."""
-        shift = -(int(self.steps[copy]) + 1) % self._pending.shape[1]
+    def state(self, copy: int = 0, *, time: float | None = None) -> DigitalState:  # type: ignore[override]
+        """Return the integers of a copy; they say no time."""
+        pending = self._copies.pending[copy]
+        shift = -(int(self._steps[copy]) + 1) % len(pending)
         return DigitalState(
-            membrane_potential=self._potential[copy].copy(),
-            synaptic_current=self._current[copy].copy(),
-            pending=np.roll(self._pending[copy], shift, axis=0),
+            membrane_potential=self._copies.potential[copy].copy(),
+            synaptic_current=self._copies.current[copy].copy(),
+            pending=np.roll(pending, shift, axis=0),
         )
+
+    def require_valid(self) -> None:
+        """Do nothing: registers hold what their widths say."""
+
+    def _call(
+        self, active: np.ndarray, position: int, stops: np.ndarray, most: int, buffer: digital.Spikes
+    ) -> tuple[int, int, int]:
+        position, n_spikes = digital.advance(
+            self._network, self._rules, self._copies, active, position, stops, self._steps_per_call,
+            min(self._spikes_per_call, most + 1), self._fired, self._is_due, buffer,
+        )  # fmt: skip
+        return position, n_spikes, n_spikes
+
+    def _recorded(self, buffer: digital.Spikes, n_entries: int) -> Spikes:
+        steps, neurons, messages = (column[:n_entries] for column in buffer)
+        return Spikes(steps * self.time_step, neurons.copy(), messages.copy())
+
+    def _restart(self, copies: np.ndarray) -> None:
+        super()._restart(copies)
+        self._messages_before[copies] = self.messages[copies]
+        for array in (self._copies.current, self._copies.pending, self._is_due):
+            array[copies] = 0
+        units = np.rint(self.membrane_potential[copies] / self.integers.unit)
+        ends = self._rules.least_potential, self._rules.largest_potential
+        self._copies.potential[copies] = np.clip(units, *ends).astype(np.int64)
+        self._set_drive(copies)
+        self._update(copies)
+        self._potential_at_start[copies] = self.membrane_potential[copies]
+
+    def _removed(self) -> np.ndarray:
+        # What messages say; a reset to zero takes more, and registers that are too narrow lose charge.
+        spikes = (self.messages - self._messages_before) * self.integers.message_value
+        return spikes * self.integers.firing_threshold * self.integers.unit
+
+    def _update(self, copies: np.ndarray) -> None:
+        self.membrane_potential[copies] = self._copies.potential[copies] * self.integers.unit
+        self.synaptic_current[copies] = self._copies.current[copies] * self.integers.current_unit
 
     def _set_drive(self, copies: np.ndarray) -> None:
         for k in copies:
             soma_bias = self._soma_bias[k]
             if self._lowest_drive is not None:
                 soma_bias = np.maximum(soma_bias, -self._lowest_drive * max(soma_bias.max(), 0.0))
-            drive = self.network.drive(soma_bias)
-            self._bias[k] = drive.mantissas << drive.exponent
+            drive = self.integers.drive(soma_bias)
+            self._copies.bias[k] = drive.mantissas << drive.exponent
             self.n_clipped_drives[k] = drive.n_saturated
+
+
+@dataclass(frozen=True)
+class Digital(Time[DigitalRun]):
+    """Time in steps, of neurons in integers, by the rules of `simulate_digital`.
+
+    Parameters
+    ----------
+    time_step : float
+        Length of a step, in synaptic time constants.
+    format : DigitalFormat, optional
+        Widths and rounding; by default those of `DigitalFormat`, Loihi's widths.
+    threshold, rng
+        As of `DigitalNetwork.of`.
+    lowest_drive : float, optional
+        Drives below minus so many times the largest are raised to that.  They would take the bits of the
+        others: mantissas have one exponent.  By default they are not.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is of the wrong kind or value.
+    """
+
+    time_step: float
+    format: DigitalFormat = field(default_factory=DigitalFormat)
+    threshold: int | None = field(default=None, kw_only=True)
+    rng: int | np.random.Generator | None = field(default=None, kw_only=True)
+    lowest_drive: float | None = field(default=None, kw_only=True)
+
+    def __post_init__(self) -> None:
+        # `DigitalNetwork.of` warns of a long one.
+        object.__setattr__(self, "time_step", checked_step(self.time_step, warn=False))
+        checks.instance_of("format", self.format, DigitalFormat)
+        if self.lowest_drive is not None:
+            checks.positive_number("lowest_drive", self.lowest_drive)
+
+    def prepare(self, network: RunnableNetwork) -> Integers:
+        """Return the time of one network, whose weights are rounded here.
+
+        Parameters
+        ----------
+        network : SpikingNetwork, or another with its weights and thresholds
+            The network of all runs to come.
+        """
+        real = SpikingNetwork(network.weights, np.zeros(network.n_neurons), network.firing_threshold)
+        rounded = DigitalNetwork.of(
+            real, self.format, time_step=self.time_step, threshold=self.threshold, rng=self.rng
+        )
+        return Integers(network=rounded, lowest_drive=self.lowest_drive)
+
+    def start(
+        self, network: RunnableNetwork, soma_bias: np.ndarray, state: Any = None, **options: Any
+    ) -> DigitalRun:
+        """As `Time.start`; the weights are rounded here.
+
+        Parameters
+        ----------
+        network, soma_bias, state, **options
+            As of `Run`; not checked.
+        """
+        return self.prepare(network).start(network, soma_bias, state, **options)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Integers(Time[DigitalRun]):
+    """Digital time of one network: what `Digital.prepare` returns.
+
+    Parameters
+    ----------
+    network : DigitalNetwork
+        The integers; all runs are of this network.
+    lowest_drive : float, optional
+        See `Digital`.
+    """
+
+    network: DigitalNetwork
+    lowest_drive: float | None = None
+    run_type = DigitalRun
 
 
 def rules_of(network: DigitalNetwork) -> digital.Rules:

@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import sys
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from snn.base import checks
-from snn.base.html import Described, number
+from snn.base.drawn import Drawn
+from snn.base.html import number
 from snn.digital.network import DigitalNetwork
-from snn.digital.run import DigitalRun
+from snn.digital.run import Integers
 from snn.digital.state import DigitalState
 from snn.record.operations import OperationCounts
-from snn.record.result import SpikeTrain, run_facts
+from snn.record.result import SpikeTrain, run_facts, runaway_error
 from snn.record.windows import smooth_rate_of_moments
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+from snn.run.simulate import MOST_RECORDED, spikes_by_drive
+from snn.state import NetworkState
 
 # Sums of messages stay below 2^62.
 LARGEST_SUM_OF_MESSAGES = 2**62
@@ -26,7 +25,7 @@ MOST_STEPS = 2**40
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
-class DigitalResult(Described):
+class DigitalResult(Drawn):
     """Result of `simulate_digital`.
 
     Attributes
@@ -43,7 +42,8 @@ class DigitalResult(Described):
         Steps in which the potential was below, and above, what its register holds; it then saturated, or
         wrapped around.  The potential of a neuron that is driven downwards comes to the lower end, and stays.
     current_saturations, message_saturations : ndarray of int, shape (n_neurons,)
-        Steps in which the synaptic current, and the message, was beyond what its bits hold.
+        Steps in which the synaptic current, and the message, was beyond what its bits hold.  Messages of one
+        bit, unless they are graded, say that a neuron fired, and are not counted.
     bias_saturations : int
         Entries of the drive beyond what its bits hold.
     window_moments : ndarray, shape (n_neurons, 3)
@@ -72,12 +72,6 @@ class DigitalResult(Described):
 
     def __post_init__(self) -> None:
         checks.freeze_arrays(self)
-
-    def plot(self, ax: Axes | None = None, *, neurons: Sequence[int] | None = None) -> Axes:
-        """Draw the messages if they were recorded, and else the rates: `snn.plotting.run`."""
-        from snn import plotting  # with Matplotlib
-
-        return plotting.run(self, neurons=neurons, ax=ax)
 
     def _facts(self) -> dict[str, str]:
         below, above = self.potential_saturations.sum(axis=0).tolist()
@@ -112,8 +106,7 @@ class DigitalResult(Described):
     @property
     def synaptic_current(self) -> np.ndarray:
         """The synaptic currents at the end, in the units of the real network."""
-        kept = self.network.decay / 2**self.network.format.decay_bits
-        return self.state.synaptic_current * (self.network.unit / kept)
+        return self.state.synaptic_current * self.network.current_unit
 
     @property
     def n_spikes(self) -> int:
@@ -140,6 +133,7 @@ def simulate_digital(
     *,
     state: DigitalState | None = None,
     record_spikes: bool = False,
+    max_spikes: int | None = None,
 ) -> DigitalResult:
     """Run a network of digital neurons, in integers.
 
@@ -165,6 +159,8 @@ def simulate_digital(
         What to start from; by default rest.  A run that continues has the bits of one that did not stop.
     record_spikes : bool, default False
         Keep every message.
+    max_spikes : int, optional
+        Stop with an error after so many messages.  By default 20,000,000 if they are recorded.
 
     Returns
     -------
@@ -174,6 +170,8 @@ def simulate_digital(
     ------
     TypeError, ValueError
         If an argument is of the wrong kind, shape or value.
+    RunawayError
+        If the network sends more than `max_spikes` messages.
 
     References
     ----------
@@ -189,19 +187,24 @@ def simulate_digital(
     if state is not None:
         _require_fitting_state(network, state)
     record_spikes = checks.flag("record_spikes", record_spikes)
+    real, duration = network.network, n_steps * network.time_step
+    if max_spikes is None:
+        max_spikes = MOST_RECORDED if record_spikes else sys.maxsize
+    max_spikes = checks.positive_integer("max_spikes", max_spikes)
 
-    run = DigitalRun(network, network.network.soma_bias[np.newaxis], state=state, window_moments=True)
-    steps, neurons, messages = run.advance(n_steps, record_spikes=record_spikes)
+    run = Integers(network=network).start(real, real.soma_bias[np.newaxis], state, window_moments=True)
+    recorded = run.advance(duration, record=record_spikes, max_spikes=max_spikes)
+    n_steps = int(run.n_steps[0])
     spikes = None
     if record_spikes:
         spikes = SpikeTrain(
-            times=steps * network.time_step,
-            neurons=neurons,
+            times=recorded.times,
+            neurons=recorded.neurons,
             n_neurons=network.n_neurons,
             start=0.0,
             stop=n_steps * network.time_step,
         )
-    return DigitalResult(
+    result = DigitalResult(
         network=network,
         n_steps=n_steps,
         spike_counts=run.spike_counts[0],
@@ -213,8 +216,12 @@ def simulate_digital(
         window_moments=run.window_moments[0],
         state=run.state(0),
         spikes=spikes,
-        spike_messages=messages if record_spikes else None,
+        spike_messages=recorded.messages if record_spikes else None,
     )
+    if run.n_emitted > max_spikes:
+        by_drive = spikes_by_drive(real, duration, NetworkState.at_rest(real.n_neurons))
+        raise runaway_error(result, max_spikes, by_drive)
+    return result
 
 
 def _require_fitting_state(network: DigitalNetwork, state: DigitalState) -> None:

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import os
-from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from snn.base import checks
-from snn.base.archive import load_archive, refusal, save_archive
+from snn.base.archive import Entry, Saved
 from snn.base.html import Described, number, value_range
 
 LARGEST_INTEGER = np.iinfo(np.int64).max
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
-class DigitalState(Described):
+class DigitalState(Saved, Described):
     """What a run of a digital network continues from; it continues with the same bits.
 
     Parameters
@@ -33,6 +32,12 @@ class DigitalState(Described):
     membrane_potential: np.ndarray
     synaptic_current: np.ndarray
     pending: np.ndarray
+
+    _schema: ClassVar = {
+        "membrane_potential": Entry("iu", ("neurons",)),
+        "synaptic_current": Entry("iu", ("neurons",)),
+        "pending": Entry("iu", (None, "neurons")),
+    }
 
     if TYPE_CHECKING:  # what is accepted is more than what is kept
 
@@ -63,22 +68,3 @@ class DigitalState(Described):
             "synaptic currents": value_range(self.synaptic_current),
             "steps of delay": number(len(self.pending) - 1),
         }
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the state to `path` (npz), completely or not at all."""
-        save_archive(path, {field.name: getattr(self, field.name) for field in fields(self)})
-
-    @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> DigitalState:
-        """Read a state that `save` wrote.
-
-        Raises
-        ------
-        ValueError
-            If the file is not one of a digital state.
-        """
-        entries = load_archive(path, [field.name for field in fields(cls)], kind="DigitalState")
-        try:
-            return cls(**entries)
-        except (TypeError, ValueError) as error:
-            raise refusal(path, "DigitalState", error) from None

@@ -5,7 +5,6 @@ function is called.
 """
 
 from snn.exchange.brian2_model import Brian2Model, to_brian2
-from snn.exchange.conformance import ConformanceCase, conformance_cases, write_conformance_set
 from snn.exchange.events import from_event_data, to_event_data
 from snn.exchange.nir_export import InputConvolution, to_nir
 from snn.exchange.nir_import import ImportedNetwork, from_nir
@@ -13,15 +12,12 @@ from snn.exchange.readers import for_reader
 
 __all__ = [
     "Brian2Model",
-    "ConformanceCase",
     "ImportedNetwork",
     "InputConvolution",
-    "conformance_cases",
     "for_reader",
     "from_event_data",
     "from_nir",
     "to_brian2",
     "to_event_data",
     "to_nir",
-    "write_conformance_set",
 ]

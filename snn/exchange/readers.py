@@ -1,146 +1,75 @@
-"""Programs that read NIR graphs otherwise than its specification says: what their graphs must look like.
+"""Graphs for programs that read NIR otherwise than its specification says.
 
-A reader is a class here, and one line of `READERS`.  What it does was read in its source code, and where the
-program could be installed, run: docs/exchange.md.
+What a program does was read in its source code, and where it could be installed, run: docs/exchange.md.
 """
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from collections.abc import Callable
 from copy import copy
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from snn.base import checks
 from snn.base.extras import require
-from snn.exchange.nir_graph import require_not_adapted
+from snn.exchange.nir_graph import kind_of, require_graph
 
 if TYPE_CHECKING:
     import nir
 
 
-class Reader(ABC):
-    """How a program deviates, as factors for the numbers of a graph.
+class Reader(NamedTuple):
+    """How a program deviates.  All of them need biases and weights of inputs times the time step."""
 
-    Parameters
-    ----------
-    time_step : float
-        Of the program's clock, in the graph's unit of time.
-    """
-
-    def __init__(self, time_step: float) -> None:
-        self.time_step = time_step
-
-    @property
-    @abstractmethod
-    def drive_factor(self) -> float:
-        """For biases, and for weights of inputs."""
-
-    @abstractmethod
-    def synapse_factor(self, time_constant: float) -> float:
-        """For weights behind an LI."""
-
-    @abstractmethod
-    def time_constant(self, time_constant: float) -> float:
-        """The tau of an LI, as the program wants it."""
-
-    @abstractmethod
-    def require(self, nir: Any, graph: nir.NIRGraph) -> None:
-        """Raise ValueError if the program would run another network, whatever its numbers."""
+    synapse_factor: Callable[[float], float]
+    """For weights behind an LI, as a function of the time step in units of its tau."""
+    counts_steps: bool
+    """Whether the program wants tau in time steps."""
+    requirements: tuple[Callable[[nir.NIRGraph, float], None], ...]
+    """Functions of a graph and the time step; they raise ValueError if the program cannot run it."""
 
 
-class Norse(Reader):
-    """Norse: ``norse.torch.from_nir(graph, dt=time_step)``.
+def _steps_shorter_than_tau(graph: nir.NIRGraph, time_step: float) -> None:
+    for name, node in graph.nodes.items():
+        if kind_of(node) == "LI" and time_step >= _time_constant(graph, [name]):
+            tau = _time_constant(graph, [name])
+            raise ValueError(f"time_step must be smaller than tau, {tau}, for Norse; got {time_step}")
 
-    Its IF adds what it gets to the potential at each step, v <- v + x, without a factor dt.  So biases, and
-    weights of inputs, are multiplied by dt.  Its LI has the factor, v <- v + (x - v) dt / tau, and the charge
-    of a spike is right as it is.  It ignores r and v_reset, has no Linear, and computes in float32.
 
-    It is a clock of Euler's steps throughout that resets potentials to zero: that of `simulate_clocked` with
-    ``reset="zero"``, in steps of -log(1 - dt).
-    """
-
-    @property
-    def drive_factor(self) -> float:
-        """See `Reader`."""
-        return self.time_step
-
-    def synapse_factor(self, time_constant: float) -> float:
-        """See `Reader`."""
-        return 1.0
-
-    def time_constant(self, time_constant: float) -> float:
-        """See `Reader`."""
-        if self.time_step >= time_constant:
+def _one_axis(graph: nir.NIRGraph, time_step: float) -> None:
+    for name, node in graph.nodes.items():
+        if kind_of(node) == "LI" and np.ndim(node.tau) != 1:
             raise ValueError(
-                f"time_step must be smaller than tau, {time_constant}, for Norse; got {self.time_step}"
+                f"node {name!r} must have one axis for Sinabs, which cannot read an LI with more; got "
+                f"shape {np.shape(node.tau)}: export the network with weights.toarray()"
             )
-        return time_constant
-
-    def require(self, nir: Any, graph: nir.NIRGraph) -> None:
-        """See `Reader`: nothing else."""
 
 
-class SinabsWithoutBound(Reader):
-    """Sinabs, after ``min_v_mem`` of all its layers has been set to None.
-
-    It counts time in steps: tau becomes tau / dt.  Its LI adds a spike in full, v <- e^-(dt / tau) v + x, so
-    that weights behind it are multiplied by 1 - e^-(dt / tau), which keeps the charge of a spike.  Its IF
-    adds what it gets: biases, and weights of inputs, are multiplied by dt.  Where a neuron fires it subtracts
-    the threshold, and it may fire several times in a step.  It ignores r of IF, and computes in float32.
-
-    It is a clock that keeps charge: that of `simulate_clocked` with its defaults.
-    """
-
-    @property
-    def drive_factor(self) -> float:
-        """See `Reader`."""
-        return self.time_step
-
-    def synapse_factor(self, time_constant: float) -> float:
-        """See `Reader`."""
-        return -float(np.expm1(-self.time_step / time_constant))
-
-    def time_constant(self, time_constant: float) -> float:
-        """See `Reader`."""
-        return time_constant / self.time_step
-
-    def require(self, nir: Any, graph: nir.NIRGraph) -> None:
-        """See `Reader`: no image behind an LI, which fails where Sinabs reads it."""
-        for name, node in graph.nodes.items():
-            if isinstance(node, nir.LI) and np.ndim(node.tau) != 1:
+def _nothing_negative(graph: nir.NIRGraph, time_step: float) -> None:
+    """Without negative weights and biases no potential falls to the bound, minus the threshold."""
+    for name, node in graph.nodes.items():
+        for what in ("weight", "bias"):
+            values = getattr(node, what, None)
+            if values is not None and np.min(values) < 0.0:
                 raise ValueError(
-                    f"node {name!r} must have one axis for Sinabs, which cannot read an LI with more; got "
-                    f"shape {np.shape(node.tau)}: export the network with weights.toarray()"
+                    f"{what} of node {name!r} must not be negative for Sinabs, which cuts potentials off "
+                    f"at minus the threshold; got {np.min(values)}: set min_v_mem of all its layers to "
+                    "None after reading, and pass reader='sinabs without bound'"
                 )
 
 
-class Sinabs(SinabsWithoutBound):
-    """Sinabs as it reads a graph: potentials are also cut off at minus the threshold.
-
-    A cut adds charge that no current brought, and rates are wrong from then on.  Without negative weights and
-    biases no potential falls below zero.
-    """
-
-    def require(self, nir: Any, graph: nir.NIRGraph) -> None:
-        """See `Reader`: no negative weights or biases either."""
-        super().require(nir, graph)
-        for name, node in graph.nodes.items():
-            for what in ("weight", "bias"):
-                values = getattr(node, what, None)
-                if values is not None and np.min(values) < 0.0:
-                    raise ValueError(
-                        f"{what} of node {name!r} must not be negative for Sinabs, which cuts potentials off "
-                        f"at minus the threshold; got {np.min(values)}: set min_v_mem of all its layers to "
-                        "None after reading, and pass reader='sinabs without bound'"
-                    )
+def _charge_of_a_step(steps: float) -> float:
+    """Return 1 - e^-x: an LI that adds a spike in full, v <- e^-x v + 1, then keeps its charge."""
+    return -float(np.expm1(-steps))
 
 
-READERS: dict[str, type[Reader]] = {
-    "norse": Norse,
-    "sinabs": Sinabs,
-    "sinabs without bound": SinabsWithoutBound,
+READERS: dict[str, Reader] = {
+    # Euler's steps, potentials reset to zero: `simulate_clocked` with reset="zero", steps of -log(1 - dt).
+    "norse": Reader(lambda steps: 1.0, False, (_steps_shorter_than_tau,)),
+    # A clock that keeps charge: `simulate_clocked` with its defaults.
+    "sinabs": Reader(_charge_of_a_step, True, (_one_axis, _nothing_negative)),
+    "sinabs without bound": Reader(_charge_of_a_step, True, (_one_axis,)),
 }
 UNABLE = {
     "jaxsnn": "it reads Input, CubaLIF and Linear alone, and takes the first entry of each parameter for all "
@@ -159,7 +88,7 @@ def for_reader(graph: nir.NIRGraph, reader: str, *, time_step: float) -> nir.NIR
         The program.  "sinabs without bound" is for graphs with inhibition: set ``min_v_mem = None`` in all
         of its layers after it has read the graph.
     time_step : float
-        Of the program's clock, in the graph's unit of time.  The graph is right for this step alone.
+        Step of the program's clock, in the graph's unit of time.  The graph is right for this step alone.
 
     Returns
     -------
@@ -174,49 +103,47 @@ def for_reader(graph: nir.NIRGraph, reader: str, *, time_step: float) -> nir.NIR
         this network.
     """
     nir = require("nir", extra="nir")
-    if not isinstance(graph, nir.NIRGraph):
-        raise TypeError(f"graph must be a nir.NIRGraph; got {type(graph).__name__}")
+    require_graph(nir, graph)
     reader = checks.one_of("reader", reader, (*READERS, *UNABLE))
     time_step = checks.positive_number("time_step", time_step)
     if reader in UNABLE:
         raise ValueError(f"reader {reader!r} cannot run such a network: {UNABLE[reader]}")
-    require_not_adapted(graph)
-    profile = READERS[reader](time_step)
-    profile.require(nir, graph)
-    nodes = {name: _adapted(nir, graph, profile, name) for name in graph.nodes}
+    for require_that in READERS[reader].requirements:
+        require_that(graph, time_step)
+    nodes = {name: _adapted(nir, graph, READERS[reader], time_step, name) for name in graph.nodes}
     metadata = {**graph.metadata, "reader": reader, "time step": time_step}
     return nir.NIRGraph(nodes=nodes, edges=list(graph.edges), metadata=metadata)
 
 
-def _adapted(nir: Any, graph: nir.NIRGraph, profile: Reader, name: str) -> Any:
+def _adapted(nir: Any, graph: nir.NIRGraph, reader: Reader, time_step: float, name: str) -> Any:
     node = graph.nodes[name]
-    if isinstance(node, nir.Input | nir.Output):
+    kind = kind_of(node)
+    if kind in ("Input", "Output"):
         return node
-    if isinstance(node, nir.IF | nir.LI):
-        fixed = {"r": 1.0, "v_reset": 0.0} if isinstance(node, nir.IF) else {"r": 1.0, "v_leak": 0.0}
+    if kind in ("IF", "LI"):
+        fixed = {"r": 1.0, "v_reset": 0.0} if kind == "IF" else {"r": 1.0, "v_leak": 0.0}
         for what, only in fixed.items():
             if not (np.asarray(getattr(node, what)) == only).all():
                 raise ValueError(
                     f"{what} of node {name!r} must be {only:g}, as to_nir writes it; got another"
                 )
-        if isinstance(node, nir.IF):
+        if kind == "IF":
             return node
-        tau = profile.time_constant(_time_constant(graph, [name]))
+        tau = _time_constant(graph, [name]) / (time_step if reader.counts_steps else 1.0)
         return nir.LI(tau=np.full(np.shape(node.tau), tau), r=node.r, v_leak=node.v_leak)
     before = [source for source, target in graph.edges if target == name]
-    kinds = {type(graph.nodes[source]) for source in before}
-    if not isinstance(node, nir.Affine | nir.Conv2d) or kinds not in ({nir.Input}, {nir.LI}):
+    kinds = {kind_of(graph.nodes[source]) for source in before}
+    if kind not in ("Affine", "Conv2d") or kinds not in ({"Input"}, {"LI"}):
         raise ValueError(
-            f"graph must be one that to_nir wrote; got a {type(node).__name__}, {name!r}, behind "
-            f"{sorted(kind.__name__ for kind in kinds)}: import it by from_nir and export its network"
+            f"graph must be one that to_nir wrote; got {checks.a_or_an(kind)}, {name!r}, behind "
+            f"{sorted(kinds)}: import it by from_nir and export its network"
         )
+    factor = time_step
+    if kinds == {"LI"}:
+        factor = reader.synapse_factor(time_step / _time_constant(graph, before))
     adapted = copy(node)
-    adapted.bias = node.bias * profile.drive_factor
-    adapted.weight = node.weight * (
-        profile.drive_factor
-        if kinds == {nir.Input}
-        else profile.synapse_factor(_time_constant(graph, before))
-    )
+    adapted.bias = node.bias * time_step
+    adapted.weight = node.weight * factor
     return adapted
 
 

@@ -8,16 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from snn.base import checks
-from snn.base.html import Described
+from snn.base.drawn import Drawn
 from snn.record.operations import OperationCounts, require_counts
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 PRICED = ("synaptic_operation", "neuron_update", "multiply_add")
 UNITS = ((1e12, "J"), (1e9, "mJ"), (1e6, "uJ"), (1e3, "nJ"), (1.0, "pJ"))
@@ -31,7 +27,7 @@ class EnergyCosts:
     Parameters
     ----------
     name : str
-        Of the table.
+        Name of the table.
     synaptic_operation, neuron_update, multiply_add : float, optional
         Energy of each, in picojoules.
     source : str, default ""
@@ -82,7 +78,7 @@ ARITHMETIC_45NM = EnergyCosts(
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
-class EnergyEstimate(Described):
+class EnergyEstimate(Drawn):
     """An estimate of energy, and the table that it is based on.
 
     Attributes
@@ -105,27 +101,18 @@ class EnergyEstimate(Described):
         picojoules = float(np.sum(self.picojoules))
         return next((each for each in UNITS if picojoules >= each[0]), UNITS[-1])
 
-    def plot(self, ax: Axes | None = None) -> Axes:
-        """Draw what each kind of operation takes: `snn.plotting.energy`."""
-        from snn import plotting  # with Matplotlib
-
-        return plotting.energy(self, ax=ax)
-
     def __str__(self) -> str:
         picojoules, unit = self.unit
         return f"estimate: {float(np.sum(self.picojoules)) / picojoules:.3g} {unit} ({self.costs.name})"
 
     def _facts(self) -> dict[str, str]:
         picojoules, unit = self.unit
-        parts = {
-            name.replace("_", " ") + "s": f"{float(np.sum(part)) / picojoules:.3g} {unit}"
-            for name, part in self.parts.items()
+        amounts = {"estimate": self.picojoules, **{f"{name}s": part for name, part in self.parts.items()}}
+        facts = {
+            name.replace("_", " "): f"{float(np.sum(amount)) / picojoules:.3g} {unit}"
+            for name, amount in amounts.items()
         }
-        return {
-            "estimate": f"{float(np.sum(self.picojoules)) / picojoules:.3g} {unit}",
-            "costs": self.costs.name,
-            **parts,
-        }
+        return {"estimate": facts.pop("estimate"), "costs": self.costs.name, **facts}
 
 
 def energy_estimate(counts: OperationCounts, *, costs: EnergyCosts = LOIHI) -> EnergyEstimate:

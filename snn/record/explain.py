@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from snn.base import checks
-from snn.base.html import Described, number
+from snn.base.drawn import Drawn
+from snn.base.html import number
 from snn.network import SpikingNetwork
 from snn.record.result import SpikeTrain, require_record
 from snn.state import NetworkState
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 LARGEST_MISMATCH = 1e-6
 """Charges that miss the threshold by more than this part of their sum are not those of an exact run."""
@@ -22,7 +19,7 @@ SOURCES_IN_TEXT = 5
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
-class SpikeExplanation(Described):
+class SpikeExplanation(Drawn):
     """What brought one neuron from its last reset to its threshold.
 
     All charges add up to the firing threshold.
@@ -91,12 +88,6 @@ class SpikeExplanation(Described):
             rest = float(np.delete(self.source_charge, largest).sum())
             parts.append((f"spikes of {n_others} other neuron{'s' if n_others > 1 else ''}", rest))
         return parts
-
-    def plot(self, ax: Axes | None = None, *, n_sources: int = 10) -> Axes:
-        """Draw the charges, a bar each: `snn.plotting.charges`."""
-        from snn import plotting  # with Matplotlib
-
-        return plotting.charges(self, n_sources=n_sources, ax=ax)
 
     def _facts(self) -> dict[str, str]:
         beginning = "reset" if self.was_reset else "start of the record"

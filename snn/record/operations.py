@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from snn.base import checks
-from snn.base.html import Described, counted, number
+from snn.base.drawn import Drawn
+from snn.base.html import counted, number
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
     from snn.network import SpikingNetwork
     from snn.weights import Weights
 
@@ -26,7 +25,7 @@ ROUNDING = 1e-12
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
-class OperationCounts(Described):
+class OperationCounts(Drawn):
     """Operations of a network, or of a program, for one signal or for several.
 
     Counts add up: ``first + second``, or ``sum(many)``.  They are those of the network, not of this
@@ -118,12 +117,6 @@ class OperationCounts(Described):
     def __radd__(self, other: int) -> OperationCounts:
         # `sum` starts from 0.
         return self if isinstance(other, int) and other == 0 else NotImplemented
-
-    def plot(self, ax: Axes | None = None) -> Axes:
-        """Draw a bar for each kind of operation: `snn.plotting.operations`."""
-        from snn import plotting  # with Matplotlib
-
-        return plotting.operations(self, ax=ax)
 
     def _facts(self) -> dict[str, str]:
         total = self.total()

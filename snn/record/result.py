@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -12,20 +11,19 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from snn.base import checks
-from snn.base.html import Described, number, value_range
+from snn.base.drawn import Drawn
+from snn.base.html import number, value_range
 from snn.network import SpikingNetwork
 from snn.record.operations import OperationCounts, clocked_operations, exact_operations
 from snn.record.windows import smooth_rate_of_moments
 from snn.state import NetworkState
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
     from snn.digital import DigitalResult
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
-class SpikeTrain(Described):
+class SpikeTrain(Drawn):
     """The spikes of n neurons in an interval of time.
 
     Parameters
@@ -109,12 +107,6 @@ class SpikeTrain(Described):
             counts[row] = np.bincount(self.neurons[begin:end], minlength=self.n_neurons)
         return np.cumsum(counts, axis=0)
 
-    def plot(self, ax: Axes | None = None, *, neurons: Sequence[int] | None = None) -> Axes:
-        """Draw a tick for each spike: `snn.plotting.raster`."""
-        from snn import plotting  # with Matplotlib
-
-        return plotting.raster(self, neurons=neurons, ax=ax)
-
     def _facts(self) -> dict[str, str]:
         return {
             "spikes": number(len(self)),
@@ -142,7 +134,7 @@ def require_record(spikes: Any) -> None:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
-class SimulationResult(Described):
+class SimulationResult(Drawn):
     """Result of `simulate` and `simulate_clocked`.
 
     Attributes
@@ -206,12 +198,6 @@ class SimulationResult(Described):
             return exact_operations(self.network.weights, self.spike_counts, self.duration)
         return clocked_operations(self.network.weights, self.spike_counts, self.n_steps)
 
-    def plot(self, ax: Axes | None = None, *, neurons: Sequence[int] | None = None) -> Axes:
-        """Draw the spikes if they were recorded, and else the rates: `snn.plotting.run`."""
-        from snn import plotting  # with Matplotlib
-
-        return plotting.run(self, neurons=neurons, ax=ax)
-
     def _facts(self) -> dict[str, str]:
         clock = {} if self.n_steps is None else {"steps of the clock": number(self.n_steps)}
         return {**run_facts(self), **clock, **known_operations(self)}
@@ -240,14 +226,39 @@ class RunawayError(RuntimeError):
 
     Attributes
     ----------
-    result : SimulationResult
+    result : SimulationResult or DigitalResult
         The run up to the last spike.
     """
 
-    def __init__(self, message: str, result: SimulationResult) -> None:
+    def __init__(self, message: str, result: Any) -> None:
         super().__init__(message)
         self.result = result
 
     def __reduce__(self) -> tuple[Any, ...]:
         # By default exceptions are pickled with their message alone, without the result.
         return type(self), (self.args[0], self.result)
+
+
+def runaway_error(result: SimulationResult | DigitalResult, max_spikes: int, by_drive: float) -> RunawayError:
+    """Return the error of a run that stopped because it had too many spikes.
+
+    Parameters
+    ----------
+    result : SimulationResult or DigitalResult
+        The run up to there.
+    max_spikes : int
+        What was allowed.
+    by_drive : float
+        How many spikes the drive alone could cause in the whole run.
+    """
+    busiest = np.argsort(-result.spike_counts, kind="stable")[:3]
+    named = ", ".join(
+        f"{int(i)} ({int(result.spike_counts[i]):,} spikes)" for i in busiest if result.spike_counts[i]
+    )
+    return RunawayError(
+        f"the network emitted more than max_spikes = {max_spikes:,} spikes within {result.duration:.6g} time "
+        f"constants; most active are neurons {named}: lateral excitation outruns the firing thresholds, or "
+        f"max_spikes is too small for this run, in which the drive alone would cause up to {by_drive:.3g} "
+        "spikes",
+        result,
+    )

@@ -1,22 +1,26 @@
-"""Exact simulation: from spike to spike, with no time step."""
+"""Simulations of a network: exactly, or on a clock."""
 
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 
 from snn._kernels import run_state
 from snn.base import checks
 from snn.network import SpikingNetwork, starting_state
-from snn.record.result import RunawayError, SimulationResult, SpikeTrain
-from snn.record.windows import window_moments
-from snn.run.exact import EventDrivenRun, require_range
+from snn.record.result import SimulationResult, SpikeTrain, runaway_error
+from snn.run.clocked import Clock
+from snn.run.exact import Exact
+from snn.run.run import Time
 from snn.state import NetworkState
 
 LEAST_SPIKE_LIMIT = 1_000_000
 """The default of `max_spikes` is at least this, and so many times what the drive alone could cause:"""
 SPIKE_LIMIT_FACTOR = 100.0
+MOST_RECORDED = 20_000_000
+"""But no more than this where spikes are recorded: up to 50 bytes each, while the result is made."""
 
 
 def simulate(
@@ -45,7 +49,8 @@ def simulate(
         Keep every spike's time and neuron.
     max_spikes : int, optional
         Stop with an error after so many spikes.  By default 1,000,000, or a hundred times what the drive
-        alone could cause if that is more; a network that only inhibits never comes near.
+        alone could cause if that is more; a network that only inhibits never comes near.  But no more than
+        20,000,000 if they are recorded, which then take a gigabyte of memory.
     progress : bool, default False
         Show a progress bar.
 
@@ -77,6 +82,94 @@ def simulate(
     """
     checks.instance_of("network", network, SpikingNetwork)
     duration = checks.positive_number("duration", duration)
+    return _simulate(network, Exact(), duration, state, record_spikes, max_spikes, progress)
+
+
+def simulate_clocked(
+    network: SpikingNetwork,
+    duration: float,
+    *,
+    time_step: float,
+    integration: str = "exact",
+    reset: str = "subtract",
+    state: NetworkState | None = None,
+    record_spikes: bool = False,
+    max_spikes: int | None = None,
+    progress: bool = False,
+) -> SimulationResult:
+    """Run a spiking network on a clock of fixed step.
+
+    One step from t to t + dt does, in this order and for all neurons at once::
+
+        1.  v <- v + beta dt + h (1 - e^-dt)    h: the synaptic current at time t
+            ("euler": v <- v + (beta + h) dt)
+        2.  where v >= theta: n = floor(v / theta) spikes, and v <- v - n theta
+            (reset "zero": one spike, and v <- 0)
+        3.  h <- e^-dt h + W^T n                the spikes of 2 act from t + dt on
+
+    By default nothing but the time of a spike is rounded, to the end of its step.  Rule 1 solves the
+    equations of the neuron, and rule 2 fires as often as there is charge for.  So the identities of an exact
+    run hold on the grid, to rounding, whatever the step (docs/theory.md, section 7), and rates tend to the
+    same limit.
+
+    The papers' clock, ``integration="euler", reset="zero"``, has two errors that do not vanish with time: a
+    spike brings dt / (1 - e^-dt) times its weight, about 1 + dt / 2, and the reset loses what the potential
+    had risen beyond the threshold.  Each option removes one of them.
+
+    Parameters
+    ----------
+    network : SpikingNetwork
+        The network.
+    duration : float
+        Length of the run, in synaptic time constants; a whole number of steps.
+    time_step : float
+        dt, in synaptic time constants.
+    integration : {"exact", "euler"}, default "exact"
+        How potentials rise within a step: by the charge that arrives, or by dt times the current at its
+        beginning.
+    reset : {"subtract", "zero"}, default "subtract"
+        What a spike takes from the potential: the threshold, or all of it.  With "subtract" a neuron fires as
+        often in a step as its potential holds the threshold, at most 1,024 times, and with "zero" once.
+    state, record_spikes, max_spikes, progress
+        As for `simulate`.
+
+    Returns
+    -------
+    SimulationResult
+        A spike's time is the end of its step, when it is delivered.  `average_soma_current` is the charge
+        that rule 1 brought, divided by the time.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is of the wrong kind, shape or value.
+    RunawayError
+        If the network emits more than `max_spikes` spikes.
+    OverflowError
+        If numbers grow beyond the range of float64, about 1e308.
+
+    References
+    ----------
+    Tang, Lin and Davies (2017), arXiv:1705.05475, section 4: Euler's steps.  Rotter and Diesmann (1999),
+    Biological Cybernetics 81: exact ones.
+    """
+    checks.instance_of("network", network, SpikingNetwork)
+    duration = checks.positive_number("duration", duration)
+    clock = Clock(time_step, integration=integration, reset=reset)
+    return _simulate(network, clock, duration, state, record_spikes, max_spikes, progress)
+
+
+def _simulate(
+    network: SpikingNetwork,
+    how: Time[Any],
+    duration: float,
+    state: NetworkState | None,
+    record_spikes: bool,
+    max_spikes: int | None,
+    progress: bool,
+) -> SimulationResult:
+    """Run a network once, in any kind of time."""
+    end = how.end_of(duration)
     start = starting_state(network, state)
     if math.isinf(start.time + duration):
         raise ValueError(
@@ -84,67 +177,35 @@ def simulate(
         )
     record_spikes = checks.flag("record_spikes", record_spikes)
     progress = checks.flag("progress", progress)
-    if max_spikes is None:
-        max_spikes = default_max_spikes(network, duration, start)
-    max_spikes = checks.positive_integer("max_spikes", max_spikes)
+    by_drive = spikes_by_drive(network, duration, start)
+    max_spikes = spike_limit(max_spikes, by_drive, record=record_spikes)
+    run = how.start(network, network.soma_bias[np.newaxis], state, window_moments=True, check_weights=True)
+    spikes = run.advance(end, record=record_spikes, max_spikes=max_spikes, progress=progress)
 
-    run = EventDrivenRun(network, network.soma_bias[np.newaxis], state, window_moments=True, check_rows=True)
-    return advance_to(
-        run, duration, start, record_spikes=record_spikes, max_spikes=max_spikes, progress=progress
-    )
-
-
-def advance_to(
-    run: EventDrivenRun,
-    time: float,
-    start: NetworkState,
-    *,
-    origin: float | None = None,
-    record_spikes: bool,
-    max_spikes: int,
-    progress: bool = False,
-) -> SimulationResult:
-    """Advance the only copy of a run from `start`, its state now, to `time`; return what happened on the way.
-
-    A run that keeps no moments has to record its spikes.
-
-    Times of the run count from `origin`, by default the time of `start`.  Errors as of `simulate`.
-    """
-    network = run.network
-    assert isinstance(network, SpikingNetwork)
-    origin = start.time if origin is None else origin
-    then = float(run.time[0])
-    counts_then = run.spike_counts[0].copy()
-    times, neurons = run.advance(
-        time, record_spikes=record_spikes, max_spikes=max_spikes, to_the_spike=True, progress=progress
-    )
-    counts = run.spike_counts[0] - counts_then
-    is_runaway = run.n_emitted > max_spikes
-    if not is_runaway:
-        require_range(run.membrane_potential, run.synaptic_current, network.firing_threshold)
-    final = run.state(start_time=origin)
-    elapsed = float(run.time[0]) - then
+    n_steps, elapsed, times = None, float(run.time[0]), spikes.times
+    if run.n_steps is not None:
+        n_steps = int(run.n_steps[0])
+        if elapsed == end:
+            elapsed = duration
+        times = np.minimum(times, elapsed)
+    final = run.state(time=start.time + elapsed)
     if elapsed > 0.0:
-        average_soma_current = run_state.average_current(
-            network.firing_threshold, counts, start.membrane_potential, final.membrane_potential, elapsed
-        )
+        average_soma_current = run.charge[0] / elapsed
     else:  # a runaway within its first instant
         average_soma_current = network.soma_bias + start.synaptic_current
-    if len(run.window_moments):
-        moments = run.window_moments[0]
-    else:
-        moments = window_moments(times - then, neurons, network.n_neurons)
     result = SimulationResult(
         network=network,
         duration=elapsed,
-        spike_counts=counts,
+        spike_counts=run.spike_counts[0],
         average_soma_current=average_soma_current,
-        window_moments=moments,
+        window_moments=run.window_moments[0],
         state=final,
-        spikes=spike_train(origin + times, neurons, start.time, final) if record_spikes else None,
+        spikes=spike_train(start.time + times, spikes.neurons, start.time, final) if record_spikes else None,
+        n_steps=n_steps,
     )
-    if is_runaway:
-        raise RunawayError(describe_runaway(result, max_spikes), result)
+    if run.n_emitted > max_spikes:
+        raise runaway_error(result, max_spikes, by_drive)
+    run.require_valid()
     return result
 
 
@@ -160,22 +221,16 @@ def spike_train(times: np.ndarray, neurons: np.ndarray, start: float, final: Net
     )
 
 
-def default_max_spikes(network: SpikingNetwork, duration: float, state: NetworkState) -> int:
-    """Return the default of `max_spikes`: far above what the drive alone can cause."""
-    by_drive = run_state.expected_spikes(
+def spike_limit(max_spikes: int | None, by_drive: float, *, record: bool) -> int:
+    """Return `max_spikes`, checked, or its default: far above what the drive alone can cause."""
+    if max_spikes is not None:
+        return checks.positive_integer("max_spikes", max_spikes)
+    most = max(LEAST_SPIKE_LIMIT, math.ceil(min(SPIKE_LIMIT_FACTOR * by_drive, 1e18)))
+    return min(most, MOST_RECORDED) if record else most
+
+
+def spikes_by_drive(network: SpikingNetwork, duration: float, state: NetworkState) -> float:
+    """Return how many spikes the drive and the currents of a state could cause alone."""
+    return run_state.expected_spikes(
         network.soma_bias, network.firing_threshold, state.synaptic_current, duration
-    )
-    return max(LEAST_SPIKE_LIMIT, math.ceil(min(SPIKE_LIMIT_FACTOR * by_drive, 1e18)))
-
-
-def describe_runaway(result: SimulationResult, max_spikes: int) -> str:
-    """Return the sentence of a RunawayError."""
-    busiest = np.argsort(-result.spike_counts, kind="stable")[:3]
-    named = ", ".join(
-        f"{int(i)} ({int(result.spike_counts[i]):,} spikes)" for i in busiest if result.spike_counts[i]
-    )
-    return (
-        f"the network emitted more than max_spikes = {max_spikes:,} spikes by time {result.state.time:.6g}; "
-        f"most active are neurons {named}: lateral excitation outruns the firing thresholds, "
-        "or max_spikes is too small for this duration"
     )

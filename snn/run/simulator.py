@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import math
+from copy import deepcopy
 from typing import Any
 
 import numpy as np
 
+from snn._kernels import run_state
 from snn.base import checks
 from snn.base.html import Described, number
 from snn.network import SpikingNetwork, starting_state
-from snn.record.result import SimulationResult, SpikeTrain
-from snn.run.exact import EventDrivenRun
-from snn.run.simulate import advance_to, default_max_spikes, spike_train
+from snn.record.result import SimulationResult, SpikeTrain, runaway_error
+from snn.record.windows import window_moments
+from snn.run.exact import Exact, ExactRun
+from snn.run.simulate import spike_limit, spike_train, spikes_by_drive
 from snn.state import NetworkState
 from snn.weights import Weights, as_weights
 
@@ -53,8 +56,8 @@ class Simulator(Described):
         self._network = network
         self._origin = start.time
         self._counts_before = counts
-        self._run = EventDrivenRun(network, network.soma_bias[np.newaxis], start, check_rows=True)
-        self._next: tuple[EventDrivenRun, SpikeTrain] | None = None
+        self._run = Exact().start(network, network.soma_bias[np.newaxis], start, check_weights=True)
+        self._next: tuple[ExactRun, SpikeTrain] | None = None
 
     def _facts(self) -> dict[str, str]:
         return {
@@ -90,21 +93,24 @@ class Simulator(Described):
 
     @property
     def soma_bias(self) -> np.ndarray:
-        """The constant drive, shape (n_neurons,), read-only: assign a whole array to go on with another."""
+        """The constant drive, shape (n_neurons,), read-only: assign another, whole, to go on with a copy."""
         return self._network.soma_bias
 
     @soma_bias.setter
     def soma_bias(self, value: np.ndarray) -> None:
-        self._begin(self._network.with_soma_bias(value), self.state(), self.spike_counts)
+        network = self._network.with_soma_bias(self._network.with_soma_bias(value).soma_bias.copy())
+        self._begin(network, self.state(), self.spike_counts)
 
     @property
     def weights(self) -> Weights:
-        """The weights, read-only: assign others, whole, to go on with them.  Currents that are there stay."""
+        """The weights, read-only: assign others, whole, to go on with a copy; currents stay."""
         return self._network.weights
 
     @weights.setter
     def weights(self, value: Any) -> None:
         weights = as_weights(value)
+        if weights is not value:  # an array, which the caller may change
+            weights = as_weights(deepcopy(value))
         if weights.shape != self._network.weights.shape:
             raise ValueError(
                 f"weights must have shape {self._network.weights.shape}, as those before; got shape "
@@ -115,7 +121,7 @@ class Simulator(Described):
 
     def state(self) -> NetworkState:
         """Return the state now, to save it or to start another run from."""
-        return self._run.state(start_time=self._origin)
+        return self._run.state(time=self.time)
 
     def advance(
         self, until: float, *, max_spikes: int | None = None, progress: bool = False
@@ -145,19 +151,35 @@ class Simulator(Described):
         if math.isinf(until - self._origin):
             raise ValueError(f"until must be less than 1.8e308 after {self._origin}; got {until}")
         progress = checks.flag("progress", progress)
-        if max_spikes is None:
-            max_spikes = default_max_spikes(self._network, until - start.time, start)
-        max_spikes = checks.positive_integer("max_spikes", max_spikes)
+        by_drive = spikes_by_drive(self._network, until - start.time, start)
+        max_spikes = spike_limit(max_spikes, by_drive, record=True)
         self._next = None
-        return advance_to(
-            self._run,
-            until - self._origin,
-            start,
-            origin=self._origin,
-            record_spikes=True,
-            max_spikes=max_spikes,
-            progress=progress,
+        run, then, counts_then = self._run, float(self._run.time[0]), self._run.spike_counts[0].copy()
+        spikes = run.advance(until - self._origin, record=True, max_spikes=max_spikes, progress=progress)
+        counts, elapsed, final = run.spike_counts[0] - counts_then, float(run.time[0]) - then, self.state()
+        if elapsed > 0.0:
+            average_soma_current = run_state.average_current(
+                self._network.firing_threshold,
+                counts,
+                start.membrane_potential,
+                final.membrane_potential,
+                elapsed,
+            )
+        else:  # a runaway within its first instant
+            average_soma_current = self._network.soma_bias + start.synaptic_current
+        result = SimulationResult(
+            network=self._network,
+            duration=elapsed,
+            spike_counts=counts,
+            average_soma_current=average_soma_current,
+            window_moments=window_moments(spikes.times - then, spikes.neurons, self._network.n_neurons),
+            state=final,
+            spikes=spike_train(self._origin + spikes.times, spikes.neurons, start.time, final),
         )
+        if run.n_emitted > max_spikes:
+            raise runaway_error(result, max_spikes, by_drive)
+        run.require_valid()
+        return result
 
     def peek(self) -> float:
         """Return the time of the next spike, inf if there will be none; nothing changes."""
@@ -173,14 +195,14 @@ class Simulator(Described):
         self._run, self._next = run, None
         return spikes
 
-    def _look_ahead(self) -> tuple[EventDrivenRun, SpikeTrain]:
+    def _look_ahead(self) -> tuple[ExactRun, SpikeTrain]:
         """Return a copy of the run that is at its next spike, and that spike; it is kept for `step`."""
         if self._next is None:
             start_time = self.time
             run = self._run.copy()
-            times, neurons = run.step()
-            spikes = spike_train(
-                self._origin + times, neurons, start_time, run.state(start_time=self._origin)
-            )
+            spikes_of_run = run.step()
+            final = run.state(time=self._origin + float(run.time[0]))
+            times = self._origin + spikes_of_run.times
+            spikes = spike_train(times, spikes_of_run.neurons, start_time, final)
             self._next = run, spikes
         return self._next

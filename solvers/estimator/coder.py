@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
@@ -15,16 +17,16 @@ from solvers.estimator.input import (
     known_entries,
     nan_is_missing,
 )
-from solvers.methods.spiking import READOUTS, SpikingCodingResult, solve_spiking
+from solvers.methods.active_set import ActiveSet
+from solvers.methods.method import Method, solve
+from solvers.methods.registry import named_method
 from solvers.problem.conditioning import penalty_called
 from solvers.problem.dense_dictionary import dictionary_of
 from solvers.problem.lasso import LassoProblem
 from solvers.problem.penalties import penalty_of
 from solvers.problem.penalty import Penalty
+from solvers.results.result import SparseCodingResult
 from solvers.studies.held_out import held_out_score
-
-# Default tolerances: of `solve_active_set`, which ends what is polished, and of `solve_spiking`.
-POLISHED_TOL, SPIKING_TOL = 1e-6, 1e-3
 
 
 class SpikingSparseCoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
@@ -42,17 +44,12 @@ class SpikingSparseCoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         The penalty, positive; or an `ElasticNet` or `L1`.
     positive : bool, default False
         Whether codes must not be negative.
-    readout : {"smooth", "rate", "current"}, default "smooth"
-        How codes are read out of the network, without `polish`; see `solve_spiking`.
-    refine : bool, default True
-        Whether codes read through the smooth window are refined, without `polish`; see `solve_spiking`.
-    polish : bool, default True
-        Whether an active-set method corrects what a short run of the network finds; see `solve_spiking`.
+    method : str or Method, default "active_set_from_spikes"
+        The name of a method in `solvers.METHODS`, or a method with options of its own.  By default an
+        active-set method corrects what a short run of the network finds; "spiking" is spikes alone.
     tol : float, optional
-        Largest duality gap, as a share of 1/2 ||signal||^2.  By default that of the solver which ends the
-        work: 1e-6 (`solve_active_set`), or 1e-3 without `polish` (`solve_spiking`).
-    max_duration : float, default 10000
-        Simulated time after which the network is stopped, without `polish`; see `solve_spiking`.
+        Largest duality gap, as a share of 1/2 ||signal||^2.  By default that of the method: 1e-6 where it
+        ends with an active set, else 1e-3.
     missing_values : float, optional
         What stands for a missing entry of the signals, `np.nan` perhaps: the objective is then that of the
         known entries.  By default none is missing, and NaN is an error.
@@ -67,6 +64,10 @@ class SpikingSparseCoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
     Notes
     -----
     Signals may be in compressed rows (CSR), and are then made dense for some of them at a time.
+
+    Atoms that `dictlearn` learned in two channels code signals in two channels.  Its `components_` are the
+    positive channel minus the negative one, and their codes of the signals themselves differ from those of
+    its `transform`.
 
     Codes of float32 signals are float32: those of the result of `encode`, rounded.  All is computed in
     float64, and the result of `encode` stays so; its certificates are of the codes before rounding.
@@ -89,22 +90,16 @@ class SpikingSparseCoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         *,
         alpha: float | ArrayLike | Penalty,
         positive: bool = False,
-        readout: str = "smooth",
-        refine: bool = True,
-        polish: bool = True,
+        method: str | Method[Any] = "active_set_from_spikes",
         tol: float | None = None,
-        max_duration: float = 10_000.0,
         missing_values: float | None = None,
         n_jobs: int | None = None,
     ) -> None:
         self.dictionary = dictionary
         self.alpha = alpha
         self.positive = positive
-        self.readout = readout
-        self.refine = refine
-        self.polish = polish
+        self.method = method
         self.tol = tol
-        self.max_duration = max_duration
         self.missing_values = missing_values
         self.n_jobs = n_jobs
 
@@ -132,8 +127,8 @@ class SpikingSparseCoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         signals = checked_input(self, X, reset=False, accept_sparse=True)
         return self._encode(signals).codes.astype(signals.dtype)
 
-    def encode(self, X: ArrayLike) -> SpikingCodingResult:
-        """Return the codes of signals with their certificates, in float64: the result of `solve_spiking`.
+    def encode(self, X: ArrayLike) -> SparseCodingResult:
+        """Return the codes of signals with their certificates, in float64: the result of the method.
 
         Parameters
         ----------
@@ -176,44 +171,30 @@ class SpikingSparseCoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         be compared between values of `alpha`, as `GridSearchCV` does.
 
         The codes are those of `solve_active_set`, which are optimal to rounding; beyond `tol`, or 1e-6, it
-        warns.  So a search over `tol`, `readout`, `refine`, `polish` or `max_duration` finds equal scores.
+        warns.  So a search over `tol` or `method` finds equal scores.
 
         Parameters
         ----------
         X : array_like or compressed rows, shape (n_signals, n_features)
         y : ignored
         """
-        tol = POLISHED_TOL if self.tol is None else self.tol
+        tol = ActiveSet.usual_tol if self.tol is None else self.tol
         return held_out_score(self.problem(X), tol=tol, n_jobs=self.n_jobs)
 
     @property
     def _n_features_out(self) -> int:
         return dictionary_of(self.dictionary).shape[0]
 
-    def _encode(self, signals: np.ndarray) -> SpikingCodingResult:
+    def _encode(self, signals: np.ndarray) -> SparseCodingResult:
         problem = self._problem(signals)
-        tol = self.tol
-        if tol is None:
-            tol = POLISHED_TOL if self.polish else SPIKING_TOL
         with penalty_called("alpha"):
-            return solve_spiking(
-                problem,
-                tol=tol,
-                max_duration=self.max_duration,
-                readout=self.readout,
-                refine=self.refine,
-                polish=self.polish,
-                n_jobs=self.n_jobs,
-            )
+            return solve(problem, named_method(self.method), tol=self.tol, n_jobs=self.n_jobs)
 
     def _check_run(self) -> None:
-        """Raise TypeError or ValueError where `solve_spiking` would."""
+        """Raise TypeError or ValueError where `solve` would."""
+        named_method(self.method)
         if self.tol is not None:
             checks.positive_number("tol", self.tol)
-        checks.positive_number("max_duration", self.max_duration)
-        checks.one_of("readout", self.readout, READOUTS)
-        checks.flag("refine", self.refine)
-        checks.flag("polish", self.polish)
         checks.worker_count("n_jobs", self.n_jobs)
 
     def _problem(self, signals: np.ndarray) -> LassoProblem:

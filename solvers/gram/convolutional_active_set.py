@@ -31,10 +31,12 @@ import numpy as np
 from scipy import sparse
 
 from solvers._kernels import grid_descent, sparse_gram
+from solvers._kernels.active_set import ROUNDING
 from solvers._kernels.batch import CompressedRows
 from solvers._kernels.grid_descent import GridProblem, KernelGrid
 from solvers._kernels.sparse_gram import GramPart
 from solvers.gram.nested_dissection import Factor
+from solvers.gram.protocol import ActiveSets
 from solvers.problem.convolution import ConvolutionalDictionary
 from solvers.problem.lasso import LassoProblem
 from solvers.problem.norms import inverse_norms
@@ -43,9 +45,6 @@ from solvers.results.result import compressed_rows
 from solvers.workers.progress import is_shown, report, share_of_decades
 
 # All numbers here: `python -m tests.benchmarks convolution`, and docs/convolution.md for what they gain.
-# Violations below this share of the largest correlation, both in units of the norms of atoms, and differences
-# of objectives below this share of 1/2 ||signal||^2, are rounding: some hundred times 1e-16.
-ROUNDING = 1e-13
 # Where the progress bar is full: correlations exceed no penalty by more than this share of it.
 SMALL_EXCESS = 1e-6
 # Most rounds for one signal.  Photographs take a dozen, nearly dependent kernels forty.
@@ -77,9 +76,8 @@ def optimal_codes(
     signals: np.ndarray,
     start: CompressedRows,
     max_rounds: int | None,
-) -> tuple[sparse.csr_array, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Return the optimal codes of some signals, their corrections and rounds, whether each ended, and its
-    multiply-adds.
+) -> ActiveSets:
+    """Return the optimal codes of some signals.
 
     Parameters
     ----------
@@ -123,7 +121,7 @@ def optimal_codes(
     atoms = np.concatenate(atoms_of).astype(np.int32)
     shape = (len(signals), problem.n_atoms)
     codes = compressed_rows(shape, CompressedRows(pointers, atoms, np.concatenate(values_of)))
-    return codes, n_corrections, n_rounds, ended, n_multiply_adds
+    return ActiveSets(codes, n_corrections, n_rounds, ended, n_multiply_adds, np.zeros_like(n_rounds))
 
 
 def _best_multiple(

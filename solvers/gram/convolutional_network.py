@@ -2,42 +2,50 @@
 
 from __future__ import annotations
 
-from weakref import WeakKeyDictionary
+from functools import cached_property
+from typing import cast
 
 import numpy as np
 
 from snn import StencilWeights
 from solvers.problem.convolution import ConvolutionalDictionary
-
-# Of each dictionary that is in use: the weights for codes of either sign, and for positive codes.
-_WEIGHTS: WeakKeyDictionary[ConvolutionalDictionary, dict[bool, StencilWeights]] = WeakKeyDictionary()
+from solvers.problem.setup import ProblemSetup
 
 
-def stencil_weights(dictionary: ConvolutionalDictionary, *, positive: bool) -> StencilWeights:
-    """Return W = -(G - diag G) of the dictionary, or of [D, -D], computed once for each dictionary.
+class Stencils:
+    """W = -(G - diag G) of a convolutional dictionary D, and of [D, -D], each computed once.
 
     A position of the grid has a channel for each kernel; for codes of either sign, the channels of the
     positive neurons of all kernels, then those of their negative neurons.
 
     Parameters
     ----------
-    dictionary : ConvolutionalDictionary
-        The dictionary D.
-    positive : bool
-        Whether codes must not be negative.
+    setup : ProblemSetup
+        With the dictionary.
     """
-    weights = _WEIGHTS.setdefault(dictionary, {})
-    if positive not in weights:
-        weights[positive] = _stencil_weights(dictionary, positive)
-    return weights[positive]
 
+    def __init__(self, setup: ProblemSetup) -> None:
+        self._dictionary = cast(ConvolutionalDictionary, setup.atoms)
 
-def _stencil_weights(dictionary: ConvolutionalDictionary, positive: bool) -> StencilWeights:
-    values = -dictionary.stencil()
-    if not positive:
+    @property
+    def n_kernels(self) -> int:
+        """Number of kernels."""
+        return self._dictionary.n_kernels
+
+    @cached_property
+    def positive(self) -> StencilWeights:
+        """The weights where codes must not be negative."""
+        return self._without_diagonal(-self._dictionary.stencil())
+
+    @cached_property
+    def signed(self) -> StencilWeights:
+        """The weights for codes of either sign."""
+        values = -self._dictionary.stencil()
         values = np.concatenate([values, -values], axis=3)
-        values = np.concatenate([values, -values], axis=0)
-    n_channels, n_row_offsets, n_column_offsets, _ = values.shape
-    channels = np.arange(n_channels)
-    values[channels, n_row_offsets // 2, n_column_offsets // 2, channels] = 0.0
-    return StencilWeights(values, dictionary.grid_shape)
+        return self._without_diagonal(np.concatenate([values, -values], axis=0))
+
+    def _without_diagonal(self, values: np.ndarray) -> StencilWeights:
+        n_channels, n_row_offsets, n_column_offsets, _ = values.shape
+        channels = np.arange(n_channels)
+        values[channels, n_row_offsets // 2, n_column_offsets // 2, channels] = 0.0
+        return StencilWeights(values, self._dictionary.grid_shape)

@@ -1,20 +1,23 @@
-"""The Gram matrix of a dictionary, as active-set solvers and networks use it.
+"""The kinds of Gram matrices, as active-set methods and networks use them (`solvers.gram.protocol`).
 
-There is one class for each kind of dictionary.  Both have the same methods, so that solvers do not ask which
-kind they have.  The curvatures of the penalty (those of an elastic net) are part of the diagonal.
+- `FullGram`: the matrix of an array of atoms;
+- `GramOnDemand`: as much of it as few signals need;
+- `OwnWeights`: none, where each signal has weights of features of its own;
+- `ConvolutionalGram`: parts of that of a convolutional dictionary.
+
+`gram_of` chooses the kind.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cached_property
-from typing import NamedTuple
 
 import numpy as np
-from scipy import sparse
 
 from snn import InhibitionOnDemand, LateralInhibition, SignPairWeights, StencilWeights
 from snn.base import checks
+from snn.weights.protocol import Weights
 from solvers._kernels.active_set import (
     ENDED,
     N_CORRECTIONS,
@@ -25,8 +28,9 @@ from solvers._kernels.active_set import (
     solve_weighted_active_sets,
 )
 from solvers._kernels.batch import CompressedRows
-from solvers.gram import convolutional_active_set, convolutional_network, working_set
-from solvers.problem.convolution import ConvolutionalDictionary
+from solvers.gram import convolutional_active_set, working_set
+from solvers.gram.convolutional_network import Stencils
+from solvers.gram.protocol import ActiveSets, NetworkGram
 from solvers.problem.lasso import LassoProblem
 from solvers.problem.norms import inverse_norms
 from solvers.problem.setup import ProblemSetup
@@ -44,23 +48,7 @@ VALUES_PER_CALL = 100_000
 ROUNDS_PER_ATOM = 10
 
 
-class ActiveSets(NamedTuple):
-    """Optimal codes of some signals, one row or entry each."""
-
-    codes: np.ndarray | sparse.csr_array
-    n_corrections: np.ndarray
-    """Atoms that left or entered the support of the start; an atom that changed its sign counts twice."""
-    n_rounds: np.ndarray
-    ended: np.ndarray
-    """Whether no atom is left that violates its condition by more than rounding."""
-    n_multiply_adds: np.ndarray
-    n_gram_multiply_adds: np.ndarray
-    """Of entries of the Gram matrix that were computed for these signals."""
-
-
-def gram_of(
-    problem: LassoProblem, *, on_demand: bool = False, most_signals: int = 1
-) -> DenseGram | ConvolutionalGram:
+def gram_of(problem: LassoProblem, *, on_demand: bool = False, most_signals: int = 1) -> NetworkGram:
     """Return the Gram matrix of a problem's dictionary, with the weights that features have for all signals.
 
     Parameters
@@ -73,13 +61,19 @@ def gram_of(
         signals agree to rounding.
     most_signals : int, default 1
         Signals that are few.
+
+    Raises
+    ------
+    TypeError
+        If the penalty is not an elastic net, whose curvatures the matrix has on its diagonal.
     """
+    problem.require_elastic_net()
     setup = problem.weighted_setup
-    if isinstance(problem.dictionary, ConvolutionalDictionary):
-        return ConvolutionalGram(problem)
+    if setup.atoms.rows is None:
+        return setup.once(ConvolutionalGram)
     if on_demand and not uses_full_gram(problem, most_signals):
-        return DenseGram(setup, on_demand=True)
-    return setup.once(DenseGram)
+        return GramOnDemand(setup)
+    return setup.once(FullGram)
 
 
 def uses_full_gram(problem: LassoProblem, most_signals: int = 1) -> bool:
@@ -107,7 +101,7 @@ def codes_by_kernel(
     inverse_norms : ndarray, shape (n_atoms,)
         1 / ||d_i||.
     problem, signals, start, max_rounds
-        As of `DenseGram.optimal_codes`.
+        As of `Gram.optimal_codes`.
     """
     if max_rounds is None:
         max_rounds = ROUNDS_PER_ATOM * problem.n_atoms
@@ -139,79 +133,69 @@ def codes_by_kernel(
     )
 
 
-class DenseGram:
-    """The Gram matrix of an array of atoms: the full matrix, or as much of it as few signals need.
+class FullGram:
+    """The Gram matrix of an array of atoms."""
 
-    Attributes
-    ----------
-    diagonal : ndarray, shape (n_atoms,)
-        ||d_i||^2 plus the curvature of the penalty: the thresholds of neurons.  An atom of norm zero has the
-        largest ||d_i||^2 instead.  Its neuron has a negative drive and no weights, and never fires.
-    group_length : int
-        Neurons of a network are in groups of so many positive ones, followed by their negative ones.
-    """
+    n_multiply_adds = 0
 
-    def __init__(self, setup: ProblemSetup, *, on_demand: bool = False) -> None:
-        self._on_demand = on_demand
-        # Not the setup, which keeps this.
-        self._atoms = setup.atoms
-        # Before workers share it.
-        self._gram = None if on_demand else setup.gram
+    def __init__(self, setup: ProblemSetup) -> None:
+        # Not the setup, which keeps this.  The matrix is computed before workers share it.
+        self._gram = setup.gram
+        self._squared_norms = setup.squared_norms
         self._inverse_norms = inverse_norms(setup.squared_norms)
         self.diagonal = setup.atoms.positive_squared_norms + setup.curvatures
         self.group_length = setup.n_atoms
 
     @cached_property
-    def _inhibition(self) -> LateralInhibition | InhibitionOnDemand:
-        if self._gram is None:
-            return InhibitionOnDemand(self._atoms.shape[0], self._atoms.gram_rows)
+    def _inhibition(self) -> LateralInhibition:
         return LateralInhibition.unchecked(self._gram)
 
-    def weights(self, *, positive: bool) -> LateralInhibition | InhibitionOnDemand | SignPairWeights:
-        """Return W = -(G - diag G), or that of the dictionary [D, -D] unless `positive`."""
-        if positive:
-            return self._inhibition
-        return SignPairWeights(self._inhibition, self._atoms.squared_norms)
+    def weights(self, *, positive: bool) -> Weights:
+        """Return lateral inhibition."""
+        return self._inhibition if positive else SignPairWeights(self._inhibition, self._squared_norms)
 
     def store(self, atoms: np.ndarray) -> None:
-        """Compute the rows of some atoms for a network, unless they are stored."""
-        if self._on_demand:
-            self._inhibition.prepare(atoms)
-
-    @property
-    def n_multiply_adds(self) -> int:
-        """Of the rows that were computed on demand, for one signal."""
-        if not self._on_demand:
-            return 0
-        assert isinstance(self._inhibition, InhibitionOnDemand)
-        return self._inhibition.n_stored * self._atoms.shape[0] * self._atoms.features_of_atom
+        """Do nothing: all rows are there."""
 
     def optimal_codes(
         self, problem: LassoProblem, signals: np.ndarray, start: CompressedRows, max_rounds: int | None = None
     ) -> ActiveSets:
-        """Return the optimal codes of some signals of a problem.
-
-        Parameters
-        ----------
-        problem : LassoProblem
-            The problem.
-        signals : ndarray of int, shape (n_solved,)
-            Which signals.
-        start : CompressedRows
-            Where each signal of the problem starts: atoms and their currents, ||d_i||^2 a_i or a multiple of
-            it.
-        max_rounds : int, optional
-            Most rounds for each signal; 10 for each atom by default.
-        """
-        if self._on_demand:
-            if max_rounds is None:
-                max_rounds = ROUNDS_PER_ATOM * problem.n_atoms
-            return ActiveSets(*working_set.optimal_codes(problem, signals, start, max_rounds))
-
-        assert self._gram is not None
+        """See `Gram`."""
         return codes_by_kernel(
             solve_active_sets, (self._gram,), self._inverse_norms, problem, signals, start, max_rounds
         )
+
+
+class GramOnDemand:
+    """As much of the Gram matrix of an array of atoms as few signals need: none for an active-set method, and
+    rows of atoms whose neurons fire for a network."""
+
+    def __init__(self, setup: ProblemSetup) -> None:
+        self._atoms = setup.atoms
+        self._inhibition = InhibitionOnDemand(setup.n_atoms, setup.atoms.gram_rows)
+        self.diagonal = setup.atoms.positive_squared_norms + setup.curvatures
+        self.group_length = setup.n_atoms
+
+    @property
+    def n_multiply_adds(self) -> int:
+        """Of the rows that were computed for a network."""
+        return self._inhibition.n_stored * self._atoms.shape[0] * self._atoms.features_of_atom
+
+    def weights(self, *, positive: bool) -> Weights:
+        """Return lateral inhibition whose rows are computed when they are used."""
+        return self._inhibition if positive else SignPairWeights(self._inhibition, self._atoms.squared_norms)
+
+    def store(self, atoms: np.ndarray) -> None:
+        """Compute the rows of some atoms, unless they are stored."""
+        self._inhibition.prepare(atoms)
+
+    def optimal_codes(
+        self, problem: LassoProblem, signals: np.ndarray, start: CompressedRows, max_rounds: int | None = None
+    ) -> ActiveSets:
+        """See `Gram`."""
+        if max_rounds is None:
+            max_rounds = ROUNDS_PER_ATOM * problem.n_atoms
+        return working_set.optimal_codes(problem, signals, start, max_rounds)
 
 
 class OwnWeights:
@@ -222,18 +206,16 @@ class OwnWeights:
     """
 
     def __init__(self, problem: LassoProblem) -> None:
-        if problem.atoms.rows is None:
-            problem.atoms.refuse_weights()
+        problem.require_elastic_net()
         self._inverse_norms = inverse_norms(problem.squared_norms)
 
     def optimal_codes(
         self, problem: LassoProblem, signals: np.ndarray, start: CompressedRows, max_rounds: int | None = None
     ) -> ActiveSets:
-        """As `DenseGram.optimal_codes`."""
+        """See `Gram`."""
         assert problem.feature_weights is not None
         weights = checks.read_only(problem.feature_weights.astype(np.float64, copy=False))
-        assert problem.atoms.rows is not None
-        products = (problem.atoms.rows, problem.signals, weights)
+        products = (problem.atoms.array, problem.signals, weights)
         return codes_by_kernel(
             solve_weighted_active_sets, products, self._inverse_norms, problem, signals, start, max_rounds
         )
@@ -242,33 +224,25 @@ class OwnWeights:
 class ConvolutionalGram:
     """The Gram matrix of a convolutional dictionary, of which only parts are ever computed.
 
-    Attributes
-    ----------
-    diagonal, group_length
-        As of `DenseGram`.
+    Inner products of kernels, of which they are made, are shared by all signals.
     """
 
-    def __init__(self, problem: LassoProblem) -> None:
-        assert isinstance(problem.dictionary, ConvolutionalDictionary)
-        self._dictionary = problem.dictionary
-        self.diagonal = problem.atoms.positive_squared_norms + problem.curvatures
-        self.group_length = problem.dictionary.n_kernels
+    n_multiply_adds = 0
+
+    def __init__(self, setup: ProblemSetup) -> None:
+        self._stencils = setup.once(Stencils, whatever_penalty=True)
+        self.diagonal = setup.atoms.positive_squared_norms + setup.curvatures
+        self.group_length = self._stencils.n_kernels
 
     def weights(self, *, positive: bool) -> StencilWeights:
-        """Return W = -(G - diag G), or that of the dictionary [D, -D] unless `positive`."""
-        return convolutional_network.stencil_weights(self._dictionary, positive=positive)
+        """Return weights that are the same at every position."""
+        return self._stencils.positive if positive else self._stencils.signed
 
     def store(self, atoms: np.ndarray) -> None:
         """Do nothing: parts are computed where they are used."""
 
-    @property
-    def n_multiply_adds(self) -> int:
-        """None: inner products of kernels are shared by all signals."""
-        return 0
-
     def optimal_codes(
         self, problem: LassoProblem, signals: np.ndarray, start: CompressedRows, max_rounds: int | None = None
     ) -> ActiveSets:
-        """As `DenseGram.optimal_codes`; at most 200 rounds by default."""
-        solved = convolutional_active_set.optimal_codes(problem, self.diagonal, signals, start, max_rounds)
-        return ActiveSets(*solved, np.zeros(len(signals), dtype=np.int64))
+        """See `Gram`."""
+        return convolutional_active_set.optimal_codes(problem, self.diagonal, signals, start, max_rounds)

@@ -31,6 +31,7 @@ from solvers._kernels.active_set import (
 )
 from solvers._kernels.batch import CompressedRows
 from solvers._kernels.factor import WorkingSet, new_working_set
+from solvers.gram.protocol import ActiveSets
 from solvers.problem.lasso import LassoProblem
 from solvers.problem.norms import inverse_norms
 
@@ -48,9 +49,8 @@ SHORT = 1e-6
 
 def optimal_codes(
     problem: LassoProblem, signals: np.ndarray, start: CompressedRows, max_rounds: int
-) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Return the optimal codes of some signals, their corrections and rounds, whether each ended, and its
-    multiply-adds, those of the Gram matrix apart.
+) -> ActiveSets:
+    """Return the optimal codes of some signals.
 
     Parameters
     ----------
@@ -79,7 +79,7 @@ def optimal_codes(
         n_corrections[k] = len(started) + len(atoms) - 2 * n_shared
         n_rounds[k] = search.n_rounds
         n_products[k], n_gram_products[k] = search.n_multiply_adds, search.n_gram_multiply_adds
-    return codes, n_corrections, n_rounds, ended, n_products, n_gram_products
+    return ActiveSets(codes, n_corrections, n_rounds, ended, n_products, n_gram_products)
 
 
 class WorkingSetSearch:

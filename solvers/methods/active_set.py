@@ -3,37 +3,25 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
-from typing import ClassVar, NamedTuple
+from typing import Any
 
 import numpy as np
-from joblib import effective_n_jobs
 from scipy import sparse
 
 from snn.base import checks
 from solvers._kernels.batch import CompressedRows
 from solvers._kernels.one_signal import N_REPORTED, solve_and_certify
 from solvers.certificate.optimality import Optimality
-from solvers.gram.gram import (
-    ATOMS_PER_SIGNAL,
-    ROUNDS_PER_ATOM,
-    ConvolutionalGram,
-    DenseGram,
-    OwnWeights,
-    gram_of,
-    uses_full_gram,
-)
-from solvers.problem.conditioning import warn_if_ill_posed
+from solvers.gram.gram import ATOMS_PER_SIGNAL, ROUNDS_PER_ATOM, OwnWeights, gram_of, uses_full_gram
+from solvers.gram.protocol import Gram
+from solvers.methods.fista import Fista
+from solvers.methods.method import TOGETHER, Method, Takes, solve
 from solvers.problem.lasso import LassoProblem
 from solvers.results.best_codes import BestCodes
-from solvers.results.joining import joined
-from solvers.results.operations import CERTIFICATE, DRIVE, GRAM, METHOD, Work, certificate_work, drive_work
-from solvers.results.result import SparseCodingResult, Status, certified_result, compressed_rows
-from solvers.results.start import Start, start_codes
-from solvers.workers.progress import progress_bar
-from solvers.workers.spread import batch_slices, spread
-
-NO_ATOMS, NO_CURRENTS = np.empty(0, dtype=np.int32), np.empty(0)
+from solvers.results.operations import CERTIFICATE, GRAM, METHOD, START, certificate_work
+from solvers.results.result import SparseCodingResult, as_sparse, compressed_rows
+from solvers.results.solved import Solved
+from solvers.results.start import Start, StartPoint, no_currents
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
@@ -47,8 +35,6 @@ class ActiveSetResult(SparseCodingResult):
     """
 
     n_corrections: np.ndarray
-
-    STEPS: ClassVar[str] = "rounds"
 
 
 def solve_active_set(
@@ -118,178 +104,155 @@ def solve_active_set(
     Osborne, Presnell and Turlach (2000), IMA Journal of Numerical Analysis 20, section 4: the active-set
     method for the LASSO.
     """
-    checks.instance_of("problem", problem, LassoProblem)
-    guess = _guess(problem, start)
-    tol = checks.positive_number("tol", tol)
-    if max_rounds is not None:
-        max_rounds = checks.positive_integer("max_rounds", max_rounds)
-    n_jobs = checks.worker_count("n_jobs", n_jobs)
-    progress = checks.flag("progress", progress)
-    warn_if_ill_posed(problem)
-
-    if problem.n_signals == 1 and not progress:
-        result = _solved_alone(problem, guess, tol, max_rounds)
-        if result is not None:
-            return result
-    gram: DenseGram | ConvolutionalGram | OwnWeights
-    if problem.has_own_weights:
-        gram = OwnWeights(problem)
-    else:
-        gram = gram_of(problem, on_demand=True, most_signals=max(problem.n_atoms // ATOMS_PER_SIGNAL, 1))
-    n_workers = effective_n_jobs(n_jobs) if problem.n_signals > 1 else 1
-    parts = batch_slices(problem.n_signals, problem.n_atoms, n_workers)
-    batches = (
-        [(problem.subset(part), guess.rows(part)) for part in parts] if len(parts) > 1 else [(problem, guess)]
-    )
-    solve = partial(_solve_batch, gram=gram, tol=tol, max_rounds=max_rounds)
-    with progress_bar(len(batches), unit="batch", description="active set", shown=progress) as bar:
-        outcome = joined(spread(solve, batches, n_jobs, n_workers, bar, common=problem.setup))
-    return certified_result(
-        problem,
-        outcome.codes,
-        method="active_set",
-        tol=tol,
-        n_steps=outcome.n_rounds,
-        limit="the precision of the method" if outcome.ended.all() else "its rounds",
-        optimality=outcome.optimality,
-        kind=ActiveSetResult,
-        work=Work(
-            {
-                METHOD: outcome.n_multiply_adds,
-                GRAM: outcome.n_gram_multiply_adds,
-                CERTIFICATE: outcome.n_certificate_multiply_adds,
-            }
-        ),
-        n_corrections=outcome.n_corrections,
-    )
+    method = ActiveSet(max_rounds)
+    return solve(problem, method, start=start, tol=tol, n_jobs=n_jobs, progress=progress)
 
 
-class _Guess(NamedTuple):
-    """What each signal starts from."""
+@dataclass(frozen=True)
+class ActiveSet(Method[ActiveSetResult]):
+    """The active-set method: `solve_active_set`.
 
-    currents: sparse.csr_array | None
-    """||d_i||^2 a_i, or average currents; None without a start."""
-    codes: sparse.csr_array | None
-    """The codes that were given; None without a start."""
-
-    def rows(self, part: slice) -> _Guess:
-        """Return what some of the signals start from."""
-        if self.currents is None or self.codes is None:
-            return self
-        return _Guess(self.currents[part], self.codes[part])
-
-    def start(self, n_signals: int) -> CompressedRows:
-        """Return it as the kernels take it, of one type whatever came in."""
-        if self.currents is None:
-            return CompressedRows(np.zeros(n_signals + 1, dtype=np.int32), NO_ATOMS, NO_CURRENTS)
-        rows = self.currents
-        return CompressedRows(rows.indptr.astype(np.int32), rows.indices.astype(np.int32), rows.data.copy())
-
-
-def _solved_alone(
-    problem: LassoProblem, guess: _Guess, tol: float, max_rounds: int | None
-) -> ActiveSetResult | None:
-    """Return the result for one signal by one call of a kernel; None if that does not do.
-
-    The codes are those of `_solve_batch`, and so are the certificates: but for that, the time of a small
-    problem is that of the calls.
+    Parameters
+    ----------
+    max_rounds : int, optional
+        Most rounds for each signal; by default 10 for each atom, or 200 with a convolutional dictionary.
     """
-    rows = problem.atoms.rows
-    if rows is None or not problem.penalty.is_elastic_net or problem.feature_weights is not None:
-        return None
-    if not uses_full_gram(problem):
-        return None
-    start = guess.start(1)
-    report = np.empty(N_REPORTED)
-    atoms, values = solve_and_certify(
-        rows,
-        problem.gram,
-        problem.atoms.norms,
-        problem.l1_weights,
-        problem.curvatures,
-        problem.positive,
-        problem.dense_signals(),
-        problem.correlations,
-        start.columns,
-        start.values,
-        ROUNDS_PER_ATOM * problem.n_atoms if max_rounds is None else max_rounds,
-        report,
-    )
-    objective, gap, violation, n_corrections, n_rounds, _, n_multiply_adds = report.tolist()
-    if not gap <= tol * problem.energies[0]:
-        return None
-    pointers = np.array([0, len(atoms)], dtype=np.int32)
-    return ActiveSetResult(
-        method="active_set",
-        tol=tol,
-        sparse_codes=compressed_rows((1, problem.n_atoms), CompressedRows(pointers, atoms, values)),
-        objective=np.array([objective]),
-        duality_gap=np.array([gap]),
-        energies=problem.energies,
-        kkt_violation=np.array([violation]),
-        status=np.array([int(Status.CONVERGED)]),
-        n_steps=np.array([int(n_rounds)]),
-        work=Work(
+
+    max_rounds: int | None = None
+
+    name = "active_set"
+    takes = Takes(start=True, convolution=True, own_weights=TOGETHER)
+    steps = "rounds"
+    usual_tol = 1e-6
+    finest_tol = 1e-10
+    result = ActiveSetResult
+
+    def __post_init__(self) -> None:
+        if self.max_rounds is not None:
+            checks.positive_integer("max_rounds", self.max_rounds)
+
+    def limit_of(self, stopped: np.ndarray | None) -> str:
+        """Return the rounds, or the precision of the method where it came to its end."""
+        return "its rounds" if stopped is None or not stopped.all() else "the precision of the method"
+
+    def prepare(self, problem: LassoProblem) -> Gram:
+        """Return the Gram matrix, or what is in its place."""
+        if problem.has_own_weights:
+            return OwnWeights(problem)
+        return gram_of(problem, on_demand=True, most_signals=max(problem.n_atoms // ATOMS_PER_SIGNAL, 1))
+
+    def solve(self, problem: LassoProblem, prepared: Gram, start: StartPoint | None, tol: float) -> Solved:
+        """Return optimal codes; where rounding leads astray, the best that were met."""
+        signals = np.arange(problem.n_signals)
+        found = prepared.optimal_codes(problem, signals, _currents(problem, start), self.max_rounds)
+        best = BestCodes(problem)
+        best.put(signals, found.codes, if_better=True)
+        # On a support that is close to singular the equations may lead astray: keep what is best.
+        missed = signals[best.missed(signals, tol)]
+        if len(missed):
+            if start is not None:
+                best.put(missed, start.codes[missed], if_better=True)
+            best.put(missed, sparse.csr_array((len(missed), problem.n_atoms)), if_better=True)
+        work = {
+            METHOD: found.n_multiply_adds,
+            GRAM: found.n_gram_multiply_adds,
+            CERTIFICATE: best.n_multiply_adds,
+        }
+        columns = {"n_corrections": found.n_corrections}
+        return Solved(best.codes, found.n_rounds, work, best.optimality, found.ended, columns)
+
+    def solve_alone(self, problem: LassoProblem, start: StartPoint | None, tol: float) -> Solved | None:
+        """Return the code of a single signal by one call of a kernel; None if that does not do.
+
+        Code and certificate are those of `solve`.  The time of a small problem is otherwise that of calls.
+        """
+        rows = problem.atoms.rows
+        if rows is None or problem.feature_weights is not None or not uses_full_gram(problem):
+            return None
+        currents = _currents(problem, start)
+        report = np.empty(N_REPORTED)
+        atoms, values = solve_and_certify(
+            rows,
+            problem.gram,
+            problem.atoms.norms,
+            problem.l1_weights,
+            problem.curvatures,
+            problem.positive,
+            problem.dense_signals(),
+            problem.correlations,
+            currents.columns,
+            currents.values,
+            ROUNDS_PER_ATOM * problem.n_atoms if self.max_rounds is None else self.max_rounds,
+            report,
+        )
+        objective, gap, violation, n_corrections, n_rounds, _, n_multiply_adds = report.tolist()
+        if not gap <= tol * problem.energies[0]:
+            return None
+        pointers = np.array([0, len(atoms)], dtype=np.int32)
+        return Solved(
+            compressed_rows((1, problem.n_atoms), CompressedRows(pointers, atoms, values)),
+            np.array([int(n_rounds)]),
             {
-                DRIVE: (drive_work(problem),),
-                METHOD: (int(n_multiply_adds),),
-                CERTIFICATE: (certificate_work(problem, len(atoms)),),
-            }
-        ),
-        n_corrections=np.array([int(n_corrections)]),
-    )
+                METHOD: np.array([int(n_multiply_adds)]),
+                CERTIFICATE: np.array([certificate_work(problem, len(atoms))]),
+            },
+            Optimality(
+                objective=np.array([objective]),
+                duality_gap=np.array([gap]),
+                kkt_violation=np.array([violation]),
+            ),
+            columns={"n_corrections": np.array([int(n_corrections)])},
+        )
 
 
-class _Outcome(NamedTuple):
-    """Of a batch of signals: one row or entry each."""
-
-    codes: sparse.csr_array
-    optimality: Optimality
-    n_corrections: np.ndarray
-    n_rounds: np.ndarray
-    ended: np.ndarray
-    n_multiply_adds: np.ndarray
-    n_gram_multiply_adds: np.ndarray
-    n_certificate_multiply_adds: np.ndarray
+def _currents(problem: LassoProblem, start: StartPoint | None) -> CompressedRows:
+    """Return where the signals of a problem start, as kernels take it."""
+    return no_currents(problem.n_signals) if start is None else start.currents(problem.squared_norms)
 
 
-def _solve_batch(
-    batch: tuple[LassoProblem, _Guess],
-    gram: DenseGram | ConvolutionalGram | OwnWeights,
-    tol: float,
-    max_rounds: int | None,
-) -> _Outcome:
-    problem, guess = batch
-    signals = np.arange(problem.n_signals)
-    start = guess.start(problem.n_signals)
-    solved = gram.optimal_codes(problem, signals, start, max_rounds)
-    best = BestCodes(problem)
-    best.put(signals, solved.codes, if_better=True)
-    # On a support that is close to singular the equations may lead astray: keep what is best.
-    missed = signals[best.missed(signals, tol)]
-    if len(missed):
-        if guess.codes is not None:
-            best.put(missed, guess.codes[missed], if_better=True)
-        best.put(missed, sparse.csr_array((len(missed), problem.n_atoms)), if_better=True)
-    return _Outcome(
-        best.codes,
-        best.optimality,
-        solved.n_corrections,
-        solved.n_rounds,
-        solved.ended,
-        solved.n_multiply_adds,
-        solved.n_gram_multiply_adds,
-        best.n_multiply_adds,
-    )
+@dataclass(frozen=True)
+class ActiveSetFromFista(Method[ActiveSetResult]):
+    """The active-set method, from where a few steps of FISTA lead.
 
+    Parameters
+    ----------
+    max_iter : int, default 10
+        Steps of FISTA, as many as are usual elsewhere.
+    """
 
-def _guess(problem: LassoProblem, start: Start) -> _Guess:
-    """Return the currents and codes of a start."""
-    codes = start_codes(problem, start)
-    if codes is None:
-        return _Guess(None, None)
-    if isinstance(start, SparseCodingResult):
-        return _Guess(start.start_currents(problem.squared_norms), codes)
-    currents = codes.copy()
-    currents.data *= problem.squared_norms[codes.indices]
-    return _Guess(currents, codes)
+    max_iter: int = 10
+
+    name = "active_set_from_fista"
+    takes = ActiveSet.takes._replace(start=False)
+    steps = "rounds"
+    usual_tol = 1e-6
+    finest_tol = 1e-10
+    result = ActiveSetResult
+    blas_threads = True
+
+    def __post_init__(self) -> None:
+        Fista(self.max_iter)
+
+    def limit_of(self, stopped: np.ndarray | None) -> str:
+        """Return that of `ActiveSet`."""
+        return ActiveSet().limit_of(stopped)
+
+    def prepare(self, problem: LassoProblem) -> tuple[Any, Gram]:
+        """Return what both methods share."""
+        return Fista().prepare(problem), ActiveSet().prepare(problem)
+
+    def batches(self, problem: LassoProblem, prepared: tuple[Any, Gram], n_workers: int) -> list[slice]:
+        """Return the blocks of `Fista`."""
+        return Fista().batches(problem, prepared[0], n_workers)
+
+    def solve(
+        self, problem: LassoProblem, prepared: tuple[Any, Gram], start: StartPoint | None, tol: float
+    ) -> Solved:
+        """Return optimal codes, and count the steps of FISTA as work for the start."""
+        step, gram = prepared
+        first = Fista(self.max_iter).solve(problem, step, None, tol)
+        # Its certificates are its own: few of its codes are meant to be good.
+        found = ActiveSet().solve(problem, gram, StartPoint(as_sparse(first.codes)), tol)
+        work = {**found.multiply_adds, START: first.multiply_adds[METHOD]}
+        work[CERTIFICATE] = found.multiply_adds[CERTIFICATE] + first.multiply_adds[CERTIFICATE]
+        return found._replace(multiply_adds=work)

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from functools import partial
+from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
-from tqdm import tqdm
 
 from snn import simulate_analog
 from snn.base import checks
 from solvers.certificate.optimality import measure
-from solvers.methods.masks import solve_groups
-from solvers.problem.conditioning import warn_if_ill_posed
+from solvers.methods.method import Method, Takes, solve
 from solvers.problem.lasso import LassoProblem
-from solvers.results.operations import CERTIFICATE, METHOD, Work, certificate_work
-from solvers.results.result import SparseCodingResult, certified_result
-from solvers.results.start import Start, start_codes
+from solvers.results.operations import CERTIFICATE, METHOD, certificate_work
+from solvers.results.result import SparseCodingResult
+from solvers.results.solved import Solved
+from solvers.results.start import Start, StartPoint
 
 # The gap is looked at after one time constant, and again whenever the time has grown by a quarter.
 FIRST_CHECK = 1.0
@@ -32,6 +32,7 @@ def solve_analog(
     start: Start = None,
     tol: float = 1e-3,
     max_duration: float = 10_000.0,
+    n_jobs: int | None = None,
     progress: bool = False,
 ) -> SparseCodingResult:
     """Solve by integrating the analog LCA, one signal after the other.
@@ -53,11 +54,14 @@ def solve_analog(
         codes, and those of the other atoms as near to their equilibrium, b - (G - 1) a, as that allows.  By
         default the flow starts from rest.
     tol : float, default 1e-3
-        The flow ends when ``duality_gap <= tol * 1/2 ||signal||^2``.
+        A signal has converged if ``duality_gap <= tol * 1/2 ||signal||^2``.
     max_duration : float, default 10000
-        Time after which a signal is given up, in time constants of the flow.
+        Longest time of each signal, in time constants of the flow.
+    n_jobs : int, optional
+        Signals are spread over so many joblib workers.  None is one, unless a `joblib.parallel_config` says
+        otherwise; -1 is one for each processor.
     progress : bool, default False
-        Whether to show a progress bar, in signals.
+        Show a progress bar, in signals.
 
     Returns
     -------
@@ -79,91 +83,110 @@ def solve_analog(
     Rozell, Johnson, Baraniuk and Olshausen (2008), Neural Computation 20, eq 3.2; Tang, Lin and Davies
     (2017), arXiv:1705.05475, section 2.
     """
-    checks.instance_of("problem", problem, LassoProblem)
-    codes_at_start = start_codes(problem, start)
-    tol = checks.positive_number("tol", tol)
-    max_duration = checks.positive_number("max_duration", max_duration)
-    progress = checks.flag("progress", progress)
-    warn_if_ill_posed(problem)
-
-    limit = f"max_duration={max_duration:g}"
-    if problem.has_own_weights:
-        solve = partial(solve_analog, tol=tol, max_duration=max_duration)
-        return solve_groups(solve, problem, start=codes_at_start, progress=progress, limit=limit)
-    norms = np.sqrt(problem.weighted_setup.atoms.positive_squared_norms)
-    weights = -(problem.gram / norms / norms[:, np.newaxis])
-    np.fill_diagonal(weights, 0.0)
-    shape = (problem.n_signals, problem.n_atoms)
-    codes = np.zeros(shape) if codes_at_start is None else codes_at_start.toarray()
-    n_steps, n_products, n_certificate_products = np.zeros((3, problem.n_signals), dtype=np.int64)
-
-    for signal in tqdm(range(problem.n_signals), desc="analog", unit="signal", disable=not progress):
-        one = problem.subset(slice(signal, signal + 1))
-        codes[signal], n_steps[signal], n_products[signal], n_certificate_products[signal] = _solve_one(
-            one, codes[signal], weights, norms, tol, max_duration
-        )
-
-    return certified_result(
-        problem,
-        codes,
-        method="analog",
-        tol=tol,
-        n_steps=n_steps,
-        limit=limit,
-        kind=SparseCodingResult,
-        work=Work({METHOD: n_products, CERTIFICATE: n_certificate_products}),
-    )
+    method = Analog(max_duration)
+    return solve(problem, method, start=start, tol=tol, n_jobs=n_jobs, progress=progress)
 
 
-def _solve_one(
-    problem: LassoProblem,
-    code: np.ndarray,
-    weights: np.ndarray,
-    norms: np.ndarray,
-    tol: float,
-    max_duration: float,
-) -> tuple[np.ndarray, int, int, int]:
-    """Return the code of a single signal, solved from another code, the evaluations of the flow, and the
-    multiply-adds of these and of certificates."""
-    if problem.energies[0] == 0.0:
-        return np.zeros(problem.n_atoms), 0, 0, 0
-    n_certificate_products = certificate_work(problem, int(np.count_nonzero(code)))
-    if measure(problem, code[np.newaxis]).duality_gap[0] <= tol * problem.energies[0]:
-        return code, 0, 0, n_certificate_products
-    # In units in which atoms and signal have norm one.
-    length = np.sqrt(2.0 * problem.energies[0])
-    drive = problem.correlations[0] / (norms * length)
-    threshold = problem.l1_weights / (norms * length)
-    divisor = 1.0 + problem.curvatures / problem.weighted_setup.atoms.positive_squared_norms
-    potential = np.zeros(problem.n_atoms)
-    if code.any():
-        potential = _potential(code * norms / length, drive, weights, threshold, divisor, problem.positive)
-    time = 0.0
-    n_evaluations = 0
-    # Where the flow starts: potentials of all neurons from the active ones.
-    n_products = int(np.count_nonzero(code)) * problem.n_atoms
-    while time < max_duration:
-        segment = min(max(FIRST_CHECK, CHECK_PART * time), max_duration - time)
-        run = simulate_analog(
-            weights,
-            drive,
-            activation_threshold=threshold,
-            duration=segment,
-            two_sided=not problem.positive,
-            divisor=divisor,
-            initial_potential=potential,
-            n_times=2,
-            relative_tolerance=float(np.clip(INTEGRATOR_PART * tol, *INTEGRATOR_RANGE)),
-        )
-        time += segment
-        n_evaluations += run.n_evaluations
-        n_products += int(run.operations.multiply_adds)
-        potential = run.potentials[-1]
-        code = run.activities[-1] * length / norms
-        n_certificate_products += certificate_work(problem, int(np.count_nonzero(code)))
+class Flow(NamedTuple):
+    """What the flows of all signals share."""
+
+    norms: np.ndarray
+    weights: np.ndarray
+    """-(G - 1), of atoms of norm one."""
+
+
+@dataclass(frozen=True)
+class Analog(Method[SparseCodingResult]):
+    """The analog flow of the locally competitive algorithm: `solve_analog`.
+
+    Parameters
+    ----------
+    max_duration : float, default 10000
+        Longest time of each signal, in time constants of the flow.
+    """
+
+    max_duration: float = 10_000.0
+
+    name = "analog"
+    takes = Takes(start=True)
+    steps = "evaluations"
+    finest_tol = 1e-4
+    workers = "processes"
+    blas_threads = True
+
+    def __post_init__(self) -> None:
+        checks.positive_number("max_duration", self.max_duration)
+
+    @property
+    def limit(self) -> str:
+        """The time."""
+        return f"max_duration={self.max_duration:g}"
+
+    def prepare(self, problem: LassoProblem) -> Flow:
+        """Return the weights of the flow."""
+        norms = np.sqrt(problem.weighted_setup.atoms.positive_squared_norms)
+        weights = -(problem.gram / norms / norms[:, np.newaxis])
+        np.fill_diagonal(weights, 0.0)
+        return Flow(norms, weights)
+
+    def batches(self, problem: LassoProblem, prepared: Flow, n_workers: int) -> list[slice]:
+        """Return one signal after the other."""
+        return [slice(signal, signal + 1) for signal in range(problem.n_signals)]
+
+    def solve(self, problem: LassoProblem, prepared: Flow, start: StartPoint | None, tol: float) -> Solved:
+        """Return the code of a single signal."""
+        code = np.zeros(problem.n_atoms) if start is None else start.codes.toarray()[0]
+        code, *counts = self._solve_one(problem, code, prepared, tol)
+        n_steps, n_products, n_certificate_products = np.array(counts, dtype=np.int64)[:, np.newaxis]
+        return Solved(code[np.newaxis], n_steps, {METHOD: n_products, CERTIFICATE: n_certificate_products})
+
+    def _solve_one(
+        self, problem: LassoProblem, code: np.ndarray, flow: Flow, tol: float
+    ) -> tuple[np.ndarray, int, int, int]:
+        """Return the code of a single signal, solved from another code, the evaluations of the flow, and the
+        multiply-adds of these and of certificates."""
+        norms, weights = flow
+        if problem.energies[0] == 0.0:
+            return np.zeros(problem.n_atoms), 0, 0, 0
+        n_certificate_products = certificate_work(problem, int(np.count_nonzero(code)))
         if measure(problem, code[np.newaxis]).duality_gap[0] <= tol * problem.energies[0]:
-            break
-    return code, n_evaluations, n_products, n_certificate_products
+            return code, 0, 0, n_certificate_products
+        # In units in which atoms and signal have norm one.
+        length = np.sqrt(2.0 * problem.energies[0])
+        drive = problem.correlations[0] / (norms * length)
+        threshold = problem.l1_weights / (norms * length)
+        divisor = 1.0 + problem.curvatures / problem.weighted_setup.atoms.positive_squared_norms
+        potential = np.zeros(problem.n_atoms)
+        if code.any():
+            potential = _potential(
+                code * norms / length, drive, weights, threshold, divisor, problem.positive
+            )
+        time = 0.0
+        n_evaluations = 0
+        # Where the flow starts: potentials of all neurons from the active ones.
+        n_products = int(np.count_nonzero(code)) * problem.n_atoms
+        while time < self.max_duration:
+            segment = min(max(FIRST_CHECK, CHECK_PART * time), self.max_duration - time)
+            run = simulate_analog(
+                weights,
+                drive,
+                activation_threshold=threshold,
+                duration=segment,
+                two_sided=not problem.positive,
+                divisor=divisor,
+                initial_potential=potential,
+                n_times=2,
+                relative_tolerance=float(np.clip(INTEGRATOR_PART * tol, *INTEGRATOR_RANGE)),
+            )
+            time += segment
+            n_evaluations += run.n_evaluations
+            n_products += int(run.operations.multiply_adds)
+            potential = run.potentials[-1]
+            code = run.activities[-1] * length / norms
+            n_certificate_products += certificate_work(problem, int(np.count_nonzero(code)))
+            if measure(problem, code[np.newaxis]).duality_gap[0] <= tol * problem.energies[0]:
+                break
+        return code, n_evaluations, n_products, n_certificate_products
 
 
 def _potential(

@@ -3,37 +3,34 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property, partial
-from typing import ClassVar, NamedTuple
+from functools import cached_property
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
-from joblib import effective_n_jobs
 from scipy import sparse
 
-from snn import OperationCounts, SpikingNetwork
+from snn import OperationCounts
 from snn.base import checks
 from snn.base.html import value_range
-from snn.digital import DigitalFormat, DigitalNetwork
-from snn.digital.run import DigitalRun
+from snn.digital import Digital, DigitalFormat, DigitalNetwork
+from snn.digital.run import DigitalRun, Integers
 from snn.record.windows import smooth_rate_of_moments
-from snn.run.clocked import checked_step
-from solvers._kernels.batch import CompressedRows, scaled_drive
+from solvers._kernels.batch import scaled_drive
 from solvers._kernels.refinement import PRODUCTS_OF_RATE
-from solvers.certificate.optimality import Optimality
 from solvers.gram.gram import gram_of
-from solvers.problem.conditioning import warn_if_ill_posed
+from solvers.methods.method import REFUSED, Method, Takes, solve
+from solvers.methods.spiking import HEAD_START
 from solvers.problem.lasso import LassoProblem
 from solvers.results.best_codes import BestCodes
-from solvers.results.joining import joined
-from solvers.results.operations import CERTIFICATE, READ_OUT, OperationLedger, Work, ledger_of
-from solvers.results.result import SparseCodingResult, certified_result, compressed_rows, entries_of
-from solvers.spiking.batches import HEAD_START, run_until_certified
+from solvers.results.operations import CERTIFICATE, READ_OUT, OperationLedger, ledger_of
+from solvers.results.result import SparseCodingResult
+from solvers.results.solved import Solved
+from solvers.results.start import StartPoint
+from solvers.spiking.batches import run_until_certified, sparse_counts
 from solvers.spiking.network import LassoNetwork, signed
-from solvers.spiking.stages import LOWEST_DIGITAL_DRIVE, RefinedCodes
-from solvers.workers.progress import progress_bar
-from solvers.workers.spread import batch_slices, spread
+from solvers.spiking.stages import RefinedCodes
+from solvers.workers.spread import batch_slices
 
 READOUTS = ("smooth", "rate")
 # Without refinement the network is looked at when it has run for this time, and for so many times as long.
@@ -41,6 +38,9 @@ FIRST_LOOK = 12.0
 LOOK_GROWTH = math.sqrt(2.0)
 # Rate of the busiest neuron, driven alone, so that a neuron rarely wants to fire twice in a step.
 RATE_PER_DRIVE = 0.5
+# In units of the largest drive: neurons driven downwards by more are as silent with this.
+LOWEST_DRIVE = 4.0
+QUARTER_STEPS = Digital(0.25, lowest_drive=LOWEST_DRIVE)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
@@ -53,8 +53,8 @@ class DigitalCodingResult(SparseCodingResult):
         How codes are read out of the network.
     n_stages : ndarray of int, shape (n_signals,)
         Runs of the network, one after the other.
-    spikes : CompressedRows
-        The entries of `sparse_spike_counts`.
+    sparse_spike_counts : scipy.sparse.csr_array of int, shape (n_signals, n_neurons)
+        How often each neuron fired; with two neurons for each atom, those of all positive neurons come first.
     n_clock_steps : ndarray of int, shape (n_signals,)
         Steps of the network, of all stages.
     scale : ndarray, shape (n_signals,)
@@ -72,21 +72,13 @@ class DigitalCodingResult(SparseCodingResult):
 
     readout: str
     n_stages: np.ndarray
-    spikes: CompressedRows
+    sparse_spike_counts: sparse.csr_array
     n_clock_steps: np.ndarray
     scale: np.ndarray
     saturations: np.ndarray
     ran_away: np.ndarray
     network: DigitalNetwork
     problem: LassoProblem
-
-    STEPS: ClassVar[str] = "spikes"
-
-    @cached_property
-    def sparse_spike_counts(self) -> sparse.csr_array:
-        """How often each neuron fired, shape (n_signals, n_neurons); with two neurons for each atom, those of
-        all positive neurons come first."""
-        return compressed_rows((self.problem.n_signals, self.network.n_neurons), self.spikes)
 
     @property
     def duration(self) -> np.ndarray:
@@ -120,21 +112,6 @@ class DigitalCodingResult(SparseCodingResult):
         )
         assert self.work is not None
         return ledger_of(self.work, network=counts)
-
-
-class Outcome(NamedTuple):
-    """Of a batch of signals: one row or entry each."""
-
-    codes: sparse.csr_array
-    spikes: CompressedRows
-    optimality: Optimality
-    n_spikes: np.ndarray
-    n_clock_steps: np.ndarray
-    scale: np.ndarray
-    n_stages: np.ndarray
-    saturations: np.ndarray
-    ran_away: np.ndarray
-    multiply_adds: dict[str, np.ndarray]
 
 
 def solve_digital(
@@ -204,151 +181,181 @@ def solve_digital(
         If a signal does not reach `tol` by `max_duration`.  Its code is the best one read out by then, with
         its true gap.
     """
-    checks.instance_of("problem", problem, LassoProblem)
-    format = DigitalFormat() if format is None else checks.instance_of("format", format, DigitalFormat)
-    tol = checks.positive_number("tol", tol)
-    max_duration = checks.positive_number("max_duration", max_duration)
-    time_step = checked_step(time_step, warn=False)  # `DigitalNetwork.of` does
-    if max_duration < time_step:
-        raise ValueError(f"max_duration must be at least one time_step, {time_step:g}; got {max_duration:g}")
+    format = DigitalFormat() if format is None else format
+    how = Digital(time_step, format, threshold=threshold, rng=rng, lowest_drive=LOWEST_DRIVE)
     readout = checks.one_of("readout", readout, READOUTS)
     refine = checks.flag("refine", refine)
     if refine and readout == "rate":
         raise ValueError(
             "refine must be False with readout='rate': stages are read through the smooth window"
         )
-    n_jobs = checks.worker_count("n_jobs", n_jobs)
-    progress = checks.flag("progress", progress)
-    if problem.has_own_weights:
-        raise TypeError(
-            "problem must have one mask for all signals, because the weights of one network are rounded; got "
-            "one for each signal: solve the signals of each mask apart"
-        )
+    kind = DigitalStages if refine else DigitalRates if readout == "rate" else DigitalOneWindow
+    return solve(problem, kind(max_duration, how), tol=tol, n_jobs=n_jobs, progress=progress)
 
-    network = LassoNetwork(gram_of(problem), positive=problem.positive)
-    real = SpikingNetwork(network.weights, np.zeros(network.n_neurons), network.firing_threshold)
-    digital = DigitalNetwork.of(real, format, time_step=time_step, threshold=threshold, rng=rng)
-    warn_if_ill_posed(problem)
-    n_workers = effective_n_jobs(n_jobs) if problem.n_signals > 1 else 1
-    parts = batch_slices(problem.n_signals, network.n_neurons, n_workers)
-    batches = [problem.subset(part) for part in parts] if len(parts) > 1 else [problem]
-    solve: Callable[..., Outcome] = _refined_batch if refine else partial(_one_run_batch, readout=readout)
-    solve = partial(solve, network=network, digital=digital, tol=tol, max_duration=max_duration)
-    with progress_bar(len(batches), unit="batch", description="digital", shown=progress) as bar:
-        outcome = joined(spread(solve, batches, n_jobs, n_workers, bar))
-    limit = f"max_duration={max_duration:g}"
-    if outcome.ran_away.any():
-        limit += (
-            f" (the networks of {int(outcome.ran_away.sum())} ran away and were stopped before: use more "
+
+class _Digital(NamedTuple):
+    """What all signals share."""
+
+    network: LassoNetwork
+    how: Integers
+
+
+@dataclass(frozen=True)
+class DigitalMethod(Method[DigitalCodingResult]):
+    """Codes read out of a network of digital neurons.
+
+    Parameters
+    ----------
+    max_duration : float, default 10000
+        Simulated time, in synaptic time constants, after which the network is stopped.
+    how : Digital
+        Length of a step, widths and rounding; by default those of `solve_digital`.
+    """
+
+    max_duration: float = 10_000.0
+    how: Digital = QUARTER_STEPS
+
+    name = "digital"
+    # The weights of one network are rounded.
+    takes = Takes(convolution=True, own_weights=REFUSED)
+    steps = "spikes"
+    finest_tol = 1e-3
+    result = DigitalCodingResult
+    readout: ClassVar[str]
+
+    def __post_init__(self) -> None:
+        checks.positive_number("max_duration", self.max_duration)
+        checks.instance_of("how", self.how, Digital)
+        step = self.how.time_step
+        if self.max_duration < step:
+            raise ValueError(
+                f"max_duration must be at least one time_step, {step:g}; got {self.max_duration:g}"
+            )
+
+    def limit_of(self, stopped: np.ndarray | None) -> str:
+        """Return the time, and how many networks ran away before."""
+        limit = f"max_duration={self.max_duration:g}"
+        if stopped is None or not stopped.any():
+            return limit
+        return (
+            f"{limit} (the networks of {int(stopped.sum())} ran away and were stopped before: use more "
             "weight bits or a shorter time_step)"
         )
-    return certified_result(
-        problem,
-        outcome.codes,
-        method="digital",
-        tol=tol,
-        n_steps=outcome.n_spikes,
-        limit=limit,
-        optimality=outcome.optimality,
-        kind=DigitalCodingResult,
-        readout=readout,
-        n_stages=outcome.n_stages,
-        spikes=outcome.spikes,
-        work=Work(outcome.multiply_adds),
-        n_clock_steps=outcome.n_clock_steps,
-        scale=outcome.scale,
-        saturations=outcome.saturations,
-        ran_away=outcome.ran_away,
-        network=digital,
-        problem=problem,
-    )
+
+    def prepare(self, problem: LassoProblem) -> _Digital:
+        """Return the network, and its integers."""
+        network = LassoNetwork(gram_of(problem), positive=problem.positive)
+        return _Digital(network, self.how.prepare(network))
+
+    def batches(self, problem: LassoProblem, prepared: _Digital, n_workers: int) -> list[slice]:
+        """Return as many signals as have their neurons in memory close by."""
+        return batch_slices(problem.n_signals, prepared.network.n_neurons, n_workers)
+
+    def columns(self, problem: LassoProblem, prepared: _Digital) -> dict[str, Any]:
+        """Return the read-out, the integers and the problem."""
+        return {"readout": self.readout, "network": prepared.how.network, "problem": problem}
 
 
-def _refined_batch(
-    problem: LassoProblem, network: LassoNetwork, digital: DigitalNetwork, tol: float, max_duration: float
-) -> Outcome:
-    """Run stage after stage until the codes are good enough."""
-    best = BestCodes(problem)
-    refined = RefinedCodes(problem, network, tol=tol, max_duration=max_duration, refine=True, digital=digital)
-    run_until_certified(refined, best, tol=tol)
-    assert isinstance(refined.run, DigitalRun)
-    return _outcome(
-        best,
-        network,
-        refined.run,
-        refined.scale,
-        refined.n_stages.copy(),
-        refined.n_multiply_adds.copy(),
-    )
+class DigitalStages(DigitalMethod):
+    """Codes read through a smooth window, and refined stage by stage: `solve_digital`."""
+
+    readout = "smooth"
+
+    def solve(
+        self, problem: LassoProblem, prepared: _Digital, start: StartPoint | None, tol: float
+    ) -> Solved:
+        """Run stage after stage until the codes are good enough."""
+        best = BestCodes(problem)
+        refined = RefinedCodes(
+            problem,
+            prepared.network,
+            how=prepared.how,
+            tol=tol,
+            max_duration=self.max_duration,
+            refine=True,
+        )
+        run_until_certified(refined, best, tol=tol)
+        n_stages, n_read_out = refined.n_stages.copy(), refined.n_multiply_adds.copy()
+        return _solved(best, prepared.network, refined.run, refined.scale, n_stages, n_read_out)
 
 
-def _one_run_batch(
-    problem: LassoProblem,
-    network: LassoNetwork,
-    digital: DigitalNetwork,
-    tol: float,
-    max_duration: float,
-    readout: str,
-) -> Outcome:
-    """Run once, and look at the codes as time goes on; only certificates are computed outside."""
-    n_signals = problem.n_signals
-    soma_bias, scale = np.empty((n_signals, network.n_neurons)), np.empty(n_signals)
-    scaled_drive(
-        problem.correlations, problem.l1_weights, network.gram.diagonal, problem.positive, soma_bias, scale
-    )
-    scale /= RATE_PER_DRIVE
-    soma_bias *= RATE_PER_DRIVE
-    run = DigitalRun(
-        digital,
-        network.in_network_order(soma_bias),
-        window_moments=readout == "smooth",
-        lowest_drive=LOWEST_DIGITAL_DRIVE,
-    )
-    run.membrane_potential[:] = HEAD_START * network.firing_threshold
-    active = np.arange(n_signals)
-    run.restart(active)
-    best = BestCodes(problem)
-    # What a network that runs away says is worse than nothing.
-    best.put(active, np.zeros((n_signals, problem.n_atoms)), if_better=False)
-    active = active[best.missed(active, tol)]
-    n_read_out = np.zeros(n_signals, dtype=np.int64)
-    products = PRODUCTS_OF_RATE if readout == "smooth" else 1
-    n_steps, last = 0, int(max_duration / digital.time_step)
-    wanted = FIRST_LOOK / digital.time_step
-    while len(active) and n_steps < last:
-        n_steps = min(max(round(wanted), n_steps + 1), last)
-        wanted *= LOOK_GROWTH
-        run.advance(n_steps, active=active)
-        time = n_steps * digital.time_step
-        n_read_out[active] += products * network.n_neurons
-        if readout == "smooth":
-            rates = smooth_rate_of_moments(run.window_moments[active], time)
-        else:
-            rates = run.messages[active] * digital.message_value / time
-        rates = network.in_result_order(rates)
-        codes = signed(rates, positive=network.positive) * scale[active, np.newaxis]
-        best.put(active, codes, if_better=True)
-        active = active[best.missed(active, tol) & ~run.runs_away(active)]
-    return _outcome(best, network, run, scale, np.ones(n_signals, dtype=np.int64), n_read_out)
+class DigitalOneWindow(DigitalMethod):
+    """Codes read through a smooth window over one run: `solve_digital` with ``refine=False``."""
+
+    name = "digital_one_window"
+    finest_tol = 1e-2
+    readout = "smooth"
+
+    def solve(
+        self, problem: LassoProblem, prepared: _Digital, start: StartPoint | None, tol: float
+    ) -> Solved:
+        """Run once, and look at the codes as time goes on; only certificates are computed outside."""
+        network, how = prepared
+        n_signals = problem.n_signals
+        soma_bias, scale = np.empty((n_signals, network.n_neurons)), np.empty(n_signals)
+        scaled_drive(
+            problem.correlations,
+            problem.l1_weights,
+            network.gram.diagonal,
+            problem.positive,
+            soma_bias,
+            scale,
+        )
+        scale /= RATE_PER_DRIVE
+        soma_bias *= RATE_PER_DRIVE
+        soma_bias = network.in_network_order(soma_bias)
+        run = how.start(network, soma_bias, window_moments=self.readout == "smooth")
+        run.membrane_potential[:] = HEAD_START * network.firing_threshold
+        active = np.arange(n_signals)
+        run.restart(active)
+        best = BestCodes(problem)
+        # What a network that runs away says is worse than nothing.
+        best.put(active, np.zeros((n_signals, problem.n_atoms)), if_better=False)
+        active = active[best.missed(active, tol)]
+        n_read_out = np.zeros(n_signals, dtype=np.int64)
+        products = PRODUCTS_OF_RATE if self.readout == "smooth" else 1
+        n_steps, last = 0, int(self.max_duration / run.time_step)
+        wanted = FIRST_LOOK / run.time_step
+        while len(active) and n_steps < last:
+            n_steps = min(max(round(wanted), n_steps + 1), last)
+            wanted *= LOOK_GROWTH
+            time = n_steps * run.time_step
+            run.advance(time, active=active)
+            n_read_out[active] += products * network.n_neurons
+            if self.readout == "smooth":
+                rates = smooth_rate_of_moments(run.window_moments[active], time)
+            else:
+                rates = run.messages[active] * how.network.message_value / time
+            rates = network.in_result_order(rates)
+            codes = signed(rates, positive=network.positive) * scale[active, np.newaxis]
+            best.put(active, codes, if_better=True)
+            active = active[best.missed(active, tol) & ~run.is_lost[active]]
+        return _solved(best, network, run, scale, np.ones(n_signals, dtype=np.int64), n_read_out)
 
 
-def _outcome(
+class DigitalRates(DigitalOneWindow):
+    """Messages per unit of time since the start: `solve_digital` with ``readout="rate"``."""
+
+    name = "digital_rate"
+    readout = "rate"
+
+
+def _solved(
     best: BestCodes,
     network: LassoNetwork,
     run: DigitalRun,
     scale: np.ndarray,
     n_stages: np.ndarray,
     n_read_out: np.ndarray,
-) -> Outcome:
-    return Outcome(
-        best.codes,
-        entries_of(network.in_result_order(run.spike_counts)),
-        best.optimality,
-        run.spike_counts.sum(axis=1),
-        run.total_steps,
-        scale,
-        n_stages,
-        run.overflows.sum(axis=1),
-        run.runs_away(np.arange(len(scale))),
-        {READ_OUT: n_read_out, CERTIFICATE: best.n_multiply_adds},
-    )
+) -> Solved:
+    columns = {
+        "n_stages": n_stages,
+        "sparse_spike_counts": sparse_counts(network, run.spike_counts),
+        "n_clock_steps": run.total_steps,
+        "scale": scale,
+        "saturations": run.overflows.sum(axis=1),
+        "ran_away": run.is_lost,
+    }
+    work = {READ_OUT: n_read_out, CERTIFICATE: best.n_multiply_adds}
+    n_spikes = run.spike_counts.sum(axis=1)
+    return Solved(best.codes, n_spikes, work, best.optimality, run.is_lost, columns)

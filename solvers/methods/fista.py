@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
 from snn.base import checks
 from solvers.certificate.optimality import measure
-from solvers.problem.conditioning import warn_if_ill_posed
+from solvers.methods.method import TOGETHER, Method, Takes, solve
 from solvers.problem.dense_dictionary import sparse_product
 from solvers.problem.dictionary import Dictionary
 from solvers.problem.lasso import LassoProblem
 from solvers.problem.setup import ProblemSetup
 from solvers.problem.signals import SMALLEST_WEIGHT
-from solvers.results.operations import CERTIFICATE, METHOD, Work, certificate_work
-from solvers.results.result import SparseCodingResult, certified_result
-from solvers.results.start import Start, start_codes
-from solvers.workers.progress import Progress, progress_bar, share_of_decades
+from solvers.results.operations import CERTIFICATE, METHOD, certificate_work
+from solvers.results.result import SparseCodingResult
+from solvers.results.solved import Solved
+from solvers.results.start import Start, StartPoint
+from solvers.workers.progress import is_shown, report, share_of_decades
 
 # Iterations from one look at the duality gap to the next, and as a part of those done so far: a look costs
 # less than an iteration, and at most about a tenth of the iterations is wasted.
@@ -40,6 +42,7 @@ def solve_fista(
     start: Start = None,
     tol: float = 1e-3,
     max_iter: int = 10_000,
+    n_jobs: int | None = None,
     progress: bool = False,
 ) -> SparseCodingResult:
     """Solve by accelerated proximal gradient steps (FISTA) with adaptive restart.
@@ -59,11 +62,14 @@ def solve_fista(
     start : array_like or scipy.sparse.csr_array of shape (n_signals, n_atoms), or result, optional
         Where to start: codes, or the result of a solver; by default zero.
     tol : float, default 1e-3
-        A signal is done when ``duality_gap <= tol * 1/2 ||signal||^2``, by its certificate.
+        A signal has converged if ``duality_gap <= tol * 1/2 ||signal||^2``.
     max_iter : int, default 10000
-        Iterations at most, for each signal.
+        Most iterations for each signal.
+    n_jobs : int, optional
+        Signals are spread over so many joblib workers.  None is one, unless a `joblib.parallel_config` says
+        otherwise; -1 is one for each processor.
     progress : bool, default False
-        Whether to show a progress bar, in signals.
+        Show a progress bar, in signals.
 
     Returns
     -------
@@ -83,95 +89,98 @@ def solve_fista(
     Notes
     -----
     Each signal has its own momentum and leaves when it is done, so that its iterates depend on the
-    other signals by rounding at most.  Products go through the Gram matrix or through the dictionary,
-    whichever is cheaper.
+    other signals, and on the number of workers, by rounding at most.  Products go through the Gram matrix or
+    through the dictionary, whichever is cheaper.
 
     References
     ----------
     Beck and Teboulle (2009), SIAM Journal on Imaging Sciences 2, eqs 4.1-4.3; O'Donoghue and Candes
     (2015), Foundations of Computational Mathematics 15, section 3.2, gradient scheme.
     """
-    checks.instance_of("problem", problem, LassoProblem)
-    codes_at_start = start_codes(problem, start)
-    tol = checks.positive_number("tol", tol)
-    max_iter = checks.positive_integer("max_iter", max_iter)
-    progress = checks.flag("progress", progress)
-    warn_if_ill_posed(problem)
+    method = Fista(max_iter)
+    return solve(problem, method, start=start, tol=tol, n_jobs=n_jobs, progress=progress)
 
-    shape = (problem.n_signals, problem.n_atoms)
-    codes = np.zeros(shape) if codes_at_start is None else codes_at_start.toarray()
-    n_steps, n_products, n_certificate_products = np.zeros((3, problem.n_signals), dtype=np.int64)
-    # With weights that are not a mask, L is that of each signal.
-    weights = problem.feature_weights
-    has_own_step = weights is not None and weights.ndim == 2 and weights.dtype != np.bool_
-    step = None if has_own_step else gradient_step(problem)
 
-    size = 1 if has_own_step else max(1, BLOCK_ENTRIES // problem.n_atoms)
-    with progress_bar(problem.n_signals, unit="signal", description="fista", shown=progress) as bar:
-        for first in range(0, problem.n_signals, size):
-            block = slice(first, first + size)
-            part = problem.subset(block)
-            own = gradient_step(part) if step is None else step
-            counted = n_steps[block], n_products[block], n_certificate_products[block]
-            _solve_block(part, own, tol, max_iter, codes[block], *counted, bar)
+@dataclass(frozen=True)
+class Fista(Method[SparseCodingResult]):
+    """Accelerated proximal gradient steps: `solve_fista`.
 
-    return certified_result(
-        problem,
-        codes,
-        method="fista",
-        tol=tol,
-        n_steps=n_steps,
-        limit=f"max_iter={max_iter} iterations",
-        kind=SparseCodingResult,
-        work=Work({METHOD: n_products, CERTIFICATE: n_certificate_products}),
+    Parameters
+    ----------
+    max_iter : int, default 10000
+        Most iterations for each signal.
+    """
+
+    max_iter: int = 10_000
+
+    name = "fista"
+    takes = Takes(
+        start=True, any_penalty=True, convolution=True, weights_with_convolution=True, own_weights=TOGETHER
     )
+    blas_threads = True
+
+    def __post_init__(self) -> None:
+        checks.positive_integer("max_iter", self.max_iter)
+
+    @property
+    def limit(self) -> str:
+        """The iterations."""
+        return f"max_iter={self.max_iter} iterations"
+
+    def prepare(self, problem: LassoProblem) -> GradientStep | None:
+        """Return the step of all signals; None where each has its own."""
+        return None if _has_own_step(problem) else gradient_step(problem)
+
+    def batches(self, problem: LassoProblem, prepared: GradientStep | None, n_workers: int) -> list[slice]:
+        """Return blocks of signals, whose size does not depend on the workers."""
+        size = 1 if prepared is None else max(1, BLOCK_ENTRIES // problem.n_atoms)
+        return [slice(first, first + size) for first in range(0, problem.n_signals, size)]
+
+    def solve(
+        self, problem: LassoProblem, prepared: GradientStep | None, start: StartPoint | None, tol: float
+    ) -> Solved:
+        """Return the codes of a block of signals; each leaves when it is done."""
+        step = gradient_step(problem) if prepared is None else prepared
+        shape = (problem.n_signals, problem.n_atoms)
+        codes = np.zeros(shape) if start is None else start.codes.toarray()
+        n_steps, n_products, n_certificate_products = np.zeros((3, problem.n_signals), dtype=np.int64)
+        iterates = Iterates(problem, step, codes)
+        signals = np.arange(problem.n_signals)
+        iteration = 0
+        while True:
+            n_steps[signals] = iteration
+            gaps = iterates.relative_gap()
+            if is_shown():
+                share = share_of_decades(gaps.max(), 1.0, tol)
+                report(1.0 - (1.0 - share) * len(signals) / problem.n_signals, f"gap {gaps.max():.1e}")
+            done = np.flatnonzero(gaps <= tol)
+            if len(done):
+                # A signal leaves when its certificate agrees: the gap above is a difference of large numbers.
+                leaving = problem.subset(signals[done])
+                candidates = iterates.codes[done] / step.norms
+                n_active = np.count_nonzero(candidates, axis=1)
+                n_certificate_products[signals[done]] += certificate_work(leaving, n_active)
+                agreed = measure(leaving, candidates).duality_gap <= tol * leaving.energies
+                done = done[agreed]
+                codes[signals[done]] = candidates[agreed]
+                n_products[signals[done]] = iterates.n_products[done]
+                signals = np.delete(signals, done)
+                iterates.drop(done)
+            if iteration == self.max_iter or not len(signals):
+                break
+            n_more = min(max(CHECK_EVERY, iteration // CHECK_PART), self.max_iter - iteration)
+            for _ in range(n_more):
+                iterates.advance()
+            iteration += n_more
+        codes[signals] = iterates.codes / step.norms
+        n_products[signals] = iterates.n_products
+        return Solved(codes, n_steps, {METHOD: n_products, CERTIFICATE: n_certificate_products})
 
 
-def _solve_block(
-    problem: LassoProblem,
-    step: GradientStep,
-    tol: float,
-    max_iter: int,
-    codes: np.ndarray,
-    n_steps: np.ndarray,
-    n_products: np.ndarray,
-    n_certificate_products: np.ndarray,
-    bar: Progress | None,
-) -> None:
-    """Improve `codes`, and fill `n_steps` and the multiply-adds of iterations and of certificates."""
-    iterates = Iterates(problem, step, codes)
-    signals = np.arange(problem.n_signals)
-    iteration = 0
-    while True:
-        n_steps[signals] = iteration
-        gaps = iterates.relative_gap()
-        if bar is not None:
-            bar.within(share_of_decades(gaps.max(), 1.0, tol), f"gap {gaps.max():.1e}")
-        done = np.flatnonzero(gaps <= tol)
-        if len(done):
-            # A signal leaves when its certificate agrees: the gap above is a difference of large numbers.
-            leaving = problem.subset(signals[done])
-            candidates = iterates.codes[done] / step.norms
-            n_active = np.count_nonzero(candidates, axis=1)
-            n_certificate_products[signals[done]] += certificate_work(leaving, n_active)
-            agreed = measure(leaving, candidates).duality_gap <= tol * leaving.energies
-            done = done[agreed]
-            codes[signals[done]] = candidates[agreed]
-            n_products[signals[done]] = iterates.n_products[done]
-            signals = np.delete(signals, done)
-            iterates.drop(done)
-            if bar is not None:
-                bar.update(len(done))
-        if iteration == max_iter or not len(signals):
-            break
-        n_more = min(max(CHECK_EVERY, iteration // CHECK_PART), max_iter - iteration)
-        for _ in range(n_more):
-            iterates.advance()
-        iteration += n_more
-    codes[signals] = iterates.codes / step.norms
-    n_products[signals] = iterates.n_products
-    if bar is not None:
-        bar.update(len(signals))
+def _has_own_step(problem: LassoProblem) -> bool:
+    """Return whether L is that of each signal: where its weights are no mask."""
+    weights = problem.feature_weights
+    return weights is not None and weights.ndim == 2 and weights.dtype != np.bool_
 
 
 class GradientStep(NamedTuple):
@@ -233,7 +242,7 @@ def gradient_step(problem: LassoProblem) -> GradientStep:
     has_weights = weights is not None and (weights.ndim == 2 or problem.atoms.rows is None)
     setup = problem.setup if has_weights else problem.weighted_setup
     norms = np.sqrt(setup.atoms.positive_squared_norms)
-    largest_eigenvalue = setup.once(_largest_eigenvalue)
+    largest_eigenvalue = setup.once(_largest_eigenvalue, whatever_penalty=True)
     if has_weights and weights is not None:
         largest_eigenvalue *= max(1.0 if weights.dtype == np.bool_ else float(weights.max()), SMALLEST_WEIGHT)
     n_products = EXPECTED_ITERATIONS * problem.n_signals

@@ -4,25 +4,22 @@ from __future__ import annotations
 
 import threading
 import warnings
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from functools import partial
+from abc import abstractmethod
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from joblib import effective_n_jobs
-from scipy import sparse
 
 from snn.base import checks
 from solvers.certificate.optimality import measure
-from solvers.methods.masks import solve_groups
-from solvers.problem.conditioning import warn_if_ill_posed
+from solvers.methods.method import Method, Takes, solve
 from solvers.problem.lasso import LassoProblem
-from solvers.results.operations import AT_LEAST, AT_MOST, CERTIFICATE, METHOD, Work, certificate_work
-from solvers.results.result import SparseCodingResult, certified_result
-from solvers.results.start import Start, start_codes
-from solvers.workers.progress import progress_bar
-from solvers.workers.spread import spread
+from solvers.results.operations import AT_LEAST, AT_MOST, CERTIFICATE, METHOD, certificate_work
+from solvers.results.result import SparseCodingResult, convergence_warning
+from solvers.results.solved import Solved
+from solvers.results.start import Start, StartPoint
 
 # scikit-learn is imported where it is called: it takes longer to import than all else.
 # Tasks of each of several workers, so that they end together and the progress bar moves.
@@ -52,14 +49,14 @@ def solve_coordinate_descent(
     start : array_like or scipy.sparse.csr_array of shape (n_signals, n_atoms), or result, optional
         Where to start: codes, or the result of a solver; by default zero.
     tol : float, default 1e-3
-        ``duality_gap <= tol * 1/2 ||signal||^2`` is aimed at, by the certificate; see Notes.
+        A signal has converged if ``duality_gap <= tol * 1/2 ||signal||^2``; see Notes.
     max_iter : int, default 10000
-        Sweeps over all atoms at most, for each signal.
+        Most sweeps over all atoms for each signal.
     n_jobs : int, optional
-        Workers of joblib, each with signals of its own.  None is one, unless a
-        `joblib.parallel_config` says otherwise; -1 is one for each processor.
+        Signals are spread over so many joblib workers.  None is one, unless a `joblib.parallel_config` says
+        otherwise; -1 is one for each processor.
     progress : bool, default False
-        Whether to show a progress bar.
+        Show a progress bar, in signals.
 
     Returns
     -------
@@ -90,34 +87,8 @@ def solve_coordinate_descent(
     ----------
     Friedman, Hastie and Tibshirani (2010), Journal of Statistical Software 33(1), section 2.
     """
-    checks.instance_of("problem", problem, LassoProblem)
-    codes = start_codes(problem, start)
-    tol = checks.positive_number("tol", tol)
-    max_iter = checks.positive_integer("max_iter", max_iter)
-    n_jobs = checks.worker_count("n_jobs", n_jobs)
-    progress = checks.flag("progress", progress)
-    warn_if_ill_posed(problem)
-
-    limit = f"max_iter={max_iter} sweeps"
-    if problem.has_own_weights:
-        solve = partial(solve_coordinate_descent, tol=tol, max_iter=max_iter)
-        return solve_groups(solve, problem, start=codes, n_jobs=n_jobs, progress=progress, limit=limit)
-    solve_one = partial(_descend, tol=tol, max_iter=max_iter)
-    scaled = _scaled_atoms(problem, with_gram=True)
-    codes, n_steps, work = _solve_each(
-        problem, codes, scaled, solve_one, n_jobs, progress, "coordinate descent"
-    )
-
-    return certified_result(
-        problem,
-        codes,
-        method="coordinate_descent",
-        tol=tol,
-        n_steps=n_steps,
-        kind=SparseCodingResult,
-        limit=limit,
-        work=work._replace(bound=AT_MOST),
-    )
+    method = CoordinateDescent(max_iter)
+    return solve(problem, method, start=start, tol=tol, n_jobs=n_jobs, progress=progress)
 
 
 def solve_lars(
@@ -138,11 +109,14 @@ def solve_lars(
     problem : LassoProblem
         The problem.
     tol : float, default 1e-3
-        The signal is converged if ``duality_gap <= tol * 1/2 ||signal||^2``.  The path does not depend on it.
+        A signal has converged if ``duality_gap <= tol * 1/2 ||signal||^2``.  The path does not depend on it.
     max_iter : int, default 10000
-        Steps along the path at most; in each an atom joins or leaves the support.
-    n_jobs, progress
-        As `solve_coordinate_descent`.
+        Most steps along the path for each signal; in each an atom joins or leaves the support.
+    n_jobs : int, optional
+        Signals are spread over so many joblib workers.  None is one, unless a `joblib.parallel_config` says
+        otherwise; -1 is one for each processor.
+    progress : bool, default False
+        Show a progress bar, in signals.
 
     Returns
     -------
@@ -171,31 +145,7 @@ def solve_lars(
     ----------
     Efron, Hastie, Johnstone and Tibshirani (2004), Annals of Statistics 32, section 3.1.
     """
-    checks.instance_of("problem", problem, LassoProblem)
-    tol = checks.positive_number("tol", tol)
-    max_iter = checks.positive_integer("max_iter", max_iter)
-    n_jobs = checks.worker_count("n_jobs", n_jobs)
-    progress = checks.flag("progress", progress)
-    warn_if_ill_posed(problem)
-
-    limit = f"max_iter={max_iter} steps, or the path ended early"
-    if problem.has_own_weights:
-        solve = partial(solve_lars, tol=tol, max_iter=max_iter)
-        return solve_groups(solve, problem, n_jobs=n_jobs, progress=progress, limit=limit)
-    solve_one = partial(_follow_path, max_iter=max_iter)
-    scaled = _scaled_atoms(problem, with_gram=False)
-    codes, n_steps, work = _solve_each(problem, None, scaled, solve_one, n_jobs, progress, "lars")
-
-    return certified_result(
-        problem,
-        codes,
-        method="lars",
-        tol=tol,
-        n_steps=n_steps,
-        kind=SparseCodingResult,
-        limit=limit,
-        work=work._replace(bound=AT_LEAST),
-    )
+    return solve(problem, Lars(max_iter), tol=tol, n_jobs=n_jobs, progress=progress)
 
 
 class _ScaledAtoms(NamedTuple):
@@ -226,7 +176,7 @@ def _scaled_atoms(problem: LassoProblem, *, with_gram: bool) -> _ScaledAtoms:
     return _ScaledAtoms(atoms.T, factors, penalty, scaled_curvatures, gram)
 
 
-class _Solved(NamedTuple):
+class _SolvedOne(NamedTuple):
     """One signal, solved."""
 
     code: np.ndarray
@@ -234,56 +184,6 @@ class _Solved(NamedTuple):
     n_products: int
     """A bound on the multiply-adds of the library."""
     n_certificate_products: int = 0
-
-
-_SolveOne = Callable[[LassoProblem, np.ndarray, _ScaledAtoms], _Solved]
-_Chunk = tuple[LassoProblem, sparse.csr_array | None]
-
-
-def _solve_each(
-    problem: LassoProblem,
-    start: sparse.csr_array | None,
-    scaled: _ScaledAtoms,
-    solve_one: _SolveOne,
-    n_jobs: int | None,
-    progress: bool,
-    description: str,
-) -> tuple[np.ndarray, np.ndarray, Work]:
-    """Return the codes, steps and work of all signals, solved one by one from the codes of `start`."""
-    n_workers = effective_n_jobs(n_jobs)
-    size = 1 if n_workers == 1 else -(-problem.n_signals // (TASKS_PER_WORKER * n_workers))
-    parts = [slice(first, first + size) for first in range(0, problem.n_signals, size)]
-    chunks = [(problem.subset(part), None if start is None else start[part]) for part in parts]
-    solve_chunk = partial(_solve_chunk, scaled=scaled, solve_one=solve_one)
-    with (
-        _without_convergence_warnings(),
-        progress_bar(len(chunks), unit="task", description=description, shown=progress) as bar,
-    ):
-        # scikit-learn's solvers hold the GIL for much of their time.
-        solved = spread(solve_chunk, chunks, n_jobs, n_workers, bar, common=problem.setup, prefer="processes")
-    codes, n_steps, n_products, n_certificate_products = (
-        np.concatenate(parts) for parts in zip(*solved, strict=True)
-    )
-    return codes, n_steps, Work({METHOD: n_products, CERTIFICATE: n_certificate_products})
-
-
-def _solve_chunk(chunk: _Chunk, scaled: _ScaledAtoms, solve_one: _SolveOne) -> tuple[np.ndarray, ...]:
-    """Return codes, steps, multiply-adds of the method and of certificates."""
-    problem, start = chunk
-    problem = problem.ordinary()
-    codes = np.zeros((problem.n_signals, problem.n_atoms))
-    n_steps, n_products = np.zeros((2, problem.n_signals), dtype=np.int64)
-    n_certificate_products = np.full(problem.n_signals, certificate_work(problem, 0))
-    violations_at_zero = measure(problem, codes).kkt_violation
-    with _without_convergence_warnings():
-        # Where the zero code is optimal there is nothing to do; scikit-learn would divide by its norm.
-        for signal in np.flatnonzero(violations_at_zero > 0.0):
-            one = problem.subset(slice(signal, signal + 1))
-            first = codes[signal] if start is None else start[[signal]].toarray()[0]
-            solved = solve_one(one, first, scaled)
-            codes[signal], n_steps[signal], n_products[signal] = solved[:3]
-            n_certificate_products[signal] += solved.n_certificate_products
-    return codes, n_steps, n_products, n_certificate_products
 
 
 @contextmanager
@@ -296,85 +196,174 @@ def _without_convergence_warnings() -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    from sklearn.exceptions import ConvergenceWarning
-
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
+        warnings.simplefilter("ignore", convergence_warning())
         yield
 
 
-def _descend(
-    problem: LassoProblem, start: np.ndarray, scaled: _ScaledAtoms, *, tol: float, max_iter: int
-) -> _Solved:
-    from sklearn.linear_model import Lasso
+@dataclass(frozen=True)
+class _OneByOne(Method[SparseCodingResult]):
+    """A solver of scikit-learn, called for one signal after the other.
 
-    n_certificate_products = certificate_work(problem, int(np.count_nonzero(start)))
-    if measure(problem, start[np.newaxis]).duality_gap[0] <= tol * problem.energies[0]:
-        return _Solved(start, 0, 0, n_certificate_products)
-    length = np.sqrt(2.0 * problem.energies[0])
-    model = Lasso(
-        alpha=scaled.penalty / length / problem.n_features,
-        fit_intercept=False,
-        precompute=scaled.gram,
-        positive=problem.positive,
-        copy_X=False,
-        warm_start=True,
-    )
-    model.coef_ = start / (scaled.factors * length)
-    sklearn_tol = 0.5 * tol
-    n_sweeps = n_products = 0
-    # At most: in a sweep every coefficient changes, each with a row of the Gram matrix, and the gap is looked
-    # at.  A fit begins with correlations and one product; each atom that its screening drops is a row more.
-    n_atoms = problem.n_atoms
-    work_of_sweep = n_atoms * (n_atoms + 1) + PRODUCTS_OF_GAP * n_atoms
-    work_of_fit = n_atoms * (problem.n_features + 2 * n_atoms) + PRODUCTS_OF_GAP * n_atoms
-    while True:
-        model.set_params(tol=sklearn_tol, max_iter=max_iter - n_sweeps)
-        model.fit(scaled.design, problem.signals[0] / length, check_input=False)
-        n_sweeps += int(model.n_iter_)
-        n_products += work_of_fit + int(model.n_iter_) * work_of_sweep
-        code = model.coef_ * scaled.factors * length
-        n_certificate_products += certificate_work(problem, int(np.count_nonzero(code)))
-        gap = measure(problem, code[np.newaxis]).duality_gap[0]
-        sklearn_tol *= 0.1
-        # Below this scikit-learn's gap, a difference of numbers near one, is rounding.
-        if gap <= tol * problem.energies[0] or n_sweeps >= max_iter or sklearn_tol < 1e-17:
-            return _Solved(code, n_sweeps, n_products, n_certificate_products)
+    Parameters
+    ----------
+    max_iter : int, default 10000
+        Most steps for each signal.
+    """
+
+    max_iter: int = 10_000
+
+    # They hold the GIL for much of their time.
+    workers = "processes"
+
+    def __post_init__(self) -> None:
+        checks.positive_integer("max_iter", self.max_iter)
+
+    def batches(self, problem: LassoProblem, prepared: _ScaledAtoms, n_workers: int) -> list[slice]:
+        """Return a few batches for each worker."""
+        size = 1 if n_workers == 1 else -(-problem.n_signals // (TASKS_PER_WORKER * n_workers))
+        return [slice(first, first + size) for first in range(0, problem.n_signals, size)]
+
+    def context(self) -> AbstractContextManager[object]:
+        """Return a context without scikit-learn's warnings."""
+        return _without_convergence_warnings()
+
+    def solve(
+        self, problem: LassoProblem, prepared: _ScaledAtoms, start: StartPoint | None, tol: float
+    ) -> Solved:
+        """Return the codes of some signals."""
+        problem = problem.ordinary()
+        codes = np.zeros((problem.n_signals, problem.n_atoms))
+        n_steps, n_products = np.zeros((2, problem.n_signals), dtype=np.int64)
+        n_certificate_products = np.full(problem.n_signals, certificate_work(problem, 0))
+        violations_at_zero = measure(problem, codes).kkt_violation
+        # In another process there is no caller's.
+        with self.context():
+            # Where the zero code is optimal there is nothing to do; scikit-learn would divide by its norm.
+            for signal in np.flatnonzero(violations_at_zero > 0.0):
+                one = problem.subset(slice(signal, signal + 1))
+                first = codes[signal] if start is None else start.codes[[signal]].toarray()[0]
+                code, *counts = self._solve_one(one, first, prepared, tol)
+                codes[signal], n_steps[signal], n_products[signal] = code, counts[0], counts[1]
+                n_certificate_products[signal] += counts[2]
+        return Solved(codes, n_steps, {METHOD: n_products, CERTIFICATE: n_certificate_products})
+
+    @abstractmethod
+    def _solve_one(
+        self, problem: LassoProblem, start: np.ndarray, scaled: _ScaledAtoms, tol: float
+    ) -> _SolvedOne: ...
 
 
-def _follow_path(problem: LassoProblem, _: np.ndarray, scaled: _ScaledAtoms, *, max_iter: int) -> _Solved:
-    from sklearn.linear_model import lars_path
+class CoordinateDescent(_OneByOne):
+    """Coordinate descent: `solve_coordinate_descent`."""
 
-    # A feature for each atom with a quadratic penalty, in which the signal is zero.
-    curved = np.flatnonzero(scaled.curvatures)
-    # One more feature, and an atom along it whose correlation with the signal is half the penalty.  It
-    # stays out of the code, and lets the last segment of the path end at a known alpha: lars_path takes
-    # the largest correlation outside the support for alpha, which is wrong once none of these is positive.
-    n_features, n_atoms = scaled.design.shape
-    n_rows = n_features + len(curved) + 1
-    design = np.zeros((n_rows, n_atoms + 1), order="F")
-    design[:n_features, :-1] = scaled.design
-    design[n_features + np.arange(len(curved)), curved] = np.sqrt(scaled.curvatures[curved])
-    design[-1, -1] = 1.0
-    scale = LARS_ALPHA * n_rows / scaled.penalty
-    signal = np.zeros(n_rows)
-    signal[:n_features] = problem.signals[0] * scale
-    signal[-1] = 0.5 * LARS_ALPHA * n_rows
-    _, _, solution, n_steps = lars_path(
-        design,
-        signal,
-        Gram=None,
-        alpha_min=LARS_ALPHA,
-        max_iter=max_iter,
-        method="lasso",
-        positive=problem.positive,
-        copy_X=False,
-        return_path=False,
-        return_n_iter=True,
-    )
-    code = solution[:-1] * scaled.factors / scale
-    if problem.positive:
-        # An atom that leaves the support may be left at minus a rounding error.
-        code = np.maximum(code, 0.0)
-    # At least: correlations at first, and in each step the products of the direction with all atoms.
-    return _Solved(code, int(n_steps), (int(n_steps) + 1) * design.size)
+    name = "coordinate_descent"
+    takes = Takes(start=True)
+    steps = "sweeps"
+    bound = AT_MOST
+
+    @property
+    def limit(self) -> str:
+        """The sweeps."""
+        return f"max_iter={self.max_iter} sweeps"
+
+    def prepare(self, problem: LassoProblem) -> _ScaledAtoms:
+        """Return the scaled atoms, with their Gram matrix."""
+        return _scaled_atoms(problem, with_gram=True)
+
+    def _solve_one(
+        self, problem: LassoProblem, start: np.ndarray, scaled: _ScaledAtoms, tol: float
+    ) -> _SolvedOne:
+        from sklearn.linear_model import Lasso
+
+        n_certificate_products = certificate_work(problem, int(np.count_nonzero(start)))
+        if measure(problem, start[np.newaxis]).duality_gap[0] <= tol * problem.energies[0]:
+            return _SolvedOne(start, 0, 0, n_certificate_products)
+        length = np.sqrt(2.0 * problem.energies[0])
+        model = Lasso(
+            alpha=scaled.penalty / length / problem.n_features,
+            fit_intercept=False,
+            precompute=scaled.gram,
+            positive=problem.positive,
+            copy_X=False,
+            warm_start=True,
+        )
+        model.coef_ = start / (scaled.factors * length)
+        sklearn_tol = 0.5 * tol
+        n_sweeps = n_products = 0
+        # At most: in a sweep every coefficient changes, each with a row of the Gram matrix, and the gap is
+        # looked at.  A fit begins with correlations and one product; each atom that its screening drops is a
+        # row more.
+        n_atoms = problem.n_atoms
+        work_of_sweep = n_atoms * (n_atoms + 1) + PRODUCTS_OF_GAP * n_atoms
+        work_of_fit = n_atoms * (problem.n_features + 2 * n_atoms) + PRODUCTS_OF_GAP * n_atoms
+        while True:
+            model.set_params(tol=sklearn_tol, max_iter=self.max_iter - n_sweeps)
+            model.fit(scaled.design, problem.signals[0] / length, check_input=False)
+            n_sweeps += int(model.n_iter_)
+            n_products += work_of_fit + int(model.n_iter_) * work_of_sweep
+            code = model.coef_ * scaled.factors * length
+            n_certificate_products += certificate_work(problem, int(np.count_nonzero(code)))
+            gap = measure(problem, code[np.newaxis]).duality_gap[0]
+            sklearn_tol *= 0.1
+            # Below this scikit-learn's gap, a difference of numbers near one, is rounding.
+            if gap <= tol * problem.energies[0] or n_sweeps >= self.max_iter or sklearn_tol < 1e-17:
+                return _SolvedOne(code, n_sweeps, n_products, n_certificate_products)
+
+
+class Lars(_OneByOne):
+    """Least angle regression: `solve_lars`."""
+
+    name = "lars"
+    takes = Takes()
+    steps = "steps"
+    bound = AT_LEAST
+
+    @property
+    def limit(self) -> str:
+        """The steps, or the end of the path."""
+        return f"max_iter={self.max_iter} steps, or the path ended early"
+
+    def prepare(self, problem: LassoProblem) -> _ScaledAtoms:
+        """Return the scaled atoms."""
+        return _scaled_atoms(problem, with_gram=False)
+
+    def _solve_one(
+        self, problem: LassoProblem, start: np.ndarray, scaled: _ScaledAtoms, tol: float
+    ) -> _SolvedOne:
+        from sklearn.linear_model import lars_path
+
+        # A feature for each atom with a quadratic penalty, in which the signal is zero.
+        curved = np.flatnonzero(scaled.curvatures)
+        # One more feature, and an atom along it whose correlation with the signal is half the penalty.  It
+        # stays out of the code, and lets the last segment of the path end at a known alpha: lars_path takes
+        # the largest correlation outside the support for alpha, which is wrong once none of these is
+        # positive.
+        n_features, n_atoms = scaled.design.shape
+        n_rows = n_features + len(curved) + 1
+        design = np.zeros((n_rows, n_atoms + 1), order="F")
+        design[:n_features, :-1] = scaled.design
+        design[n_features + np.arange(len(curved)), curved] = np.sqrt(scaled.curvatures[curved])
+        design[-1, -1] = 1.0
+        scale = LARS_ALPHA * n_rows / scaled.penalty
+        signal = np.zeros(n_rows)
+        signal[:n_features] = problem.signals[0] * scale
+        signal[-1] = 0.5 * LARS_ALPHA * n_rows
+        _, _, solution, n_steps = lars_path(
+            design,
+            signal,
+            Gram=None,
+            alpha_min=LARS_ALPHA,
+            max_iter=self.max_iter,
+            method="lasso",
+            positive=problem.positive,
+            copy_X=False,
+            return_path=False,
+            return_n_iter=True,
+        )
+        code = solution[:-1] * scaled.factors / scale
+        if problem.positive:
+            # An atom that leaves the support may be left at minus a rounding error.
+            code = np.maximum(code, 0.0)
+        # At least: correlations at first, and in each step the products of the direction with all atoms.
+        return _SolvedOne(code, int(n_steps), (int(n_steps) + 1) * design.size)

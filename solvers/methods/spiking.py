@@ -2,36 +2,51 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from abc import abstractmethod
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
-from joblib import effective_n_jobs
 from scipy import sparse
 
 from snn import OperationCounts
 from snn.base import checks
 from snn.base.html import value_range
-from snn.run.clocked import checked_step
-from solvers._kernels.batch import CompressedRows
+from snn.run.clocked import time_of
+from snn.run.exact import Exact
+from snn.run.run import Run, Time
 from solvers.certificate.compiled import certify
 from solvers.gram.gram import gram_of
-from solvers.methods.masks import solve_groups
-from solvers.problem.conditioning import warn_if_ill_posed
+from solvers.methods.method import Method, Takes, solve
 from solvers.problem.lasso import LassoProblem
 from solvers.problem.masks import groups_of, with_shared_mask
-from solvers.results.joining import joined
-from solvers.results.operations import OperationLedger, Work, ledger_of
-from solvers.results.result import SparseCodingResult, as_sparse, certified_result, compressed_rows
-from solvers.results.start import Start, start_codes
-from solvers.spiking.batches import Outcome, polish_batch, read_batch, read_smooth_batch
+from solvers.results.best_codes import BestCodes
+from solvers.results.operations import CERTIFICATE, GRAM, POLISH, READ_OUT, OperationLedger, ledger_of
+from solvers.results.result import SparseCodingResult, as_sparse
+from solvers.results.solved import Solved
+from solvers.results.start import Start, StartPoint
+from solvers.spiking.batches import BatchRun, run_until_certified, sparse_counts
 from solvers.spiking.network import LassoNetwork, spike_rates
-from solvers.workers.progress import progress_bar
-from solvers.workers.spread import batch_slices, spread
+from solvers.spiking.stages import RefinedCodes
+from solvers.workers.spread import batch_slices
 
 READOUTS = ("smooth", "rate", "current")
+# Rates and average currents are read out at 2, 2.8, 4, 5.7 ... synaptic time constants: no run is more than
+# 1.41 times too long.
+FIRST_CHECK = 2.0
+CHECKS_PER_DOUBLING = 2
+# With polish, potentials start at this share of their thresholds, so that neurons that will fire soon fire
+# before the run ends: `python -m tests.benchmarks random`.
+HEAD_START = 0.5
+# Simulated time before the active-set method, in synaptic time constants: from there on, a correction costs
+# less than the spikes that would make it.  Measured by `python -m tests.benchmarks finish`.
+POLISH_TIME = 2.0
+# Where the method does not end, it starts again from runs that are POLISH_GROWTH times as long, up to this
+# time, in synaptic time constants.  Only nearly dependent atoms come that far.
+LAST_POLISH_TIME = 500.0
+POLISH_GROWTH = 4.0
+EXACT_TIME = Exact()
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
@@ -50,10 +65,14 @@ class SpikingCodingResult(SparseCodingResult):
     n_stages : ndarray of int, shape (n_signals,)
         Runs of the network, one after the other: 1 unless codes were refined, and 0 where the start, or zero,
         was good enough.
-    spikes : CompressedRows
-        The entries of `sparse_spike_counts`.
-    currents : CompressedRows or None
-        The entries of `sparse_average_currents`.
+    sparse_spike_counts : scipy.sparse.csr_array of int, shape (n_signals, n_neurons)
+        Spikes of each neuron.  Where codes may be negative, those of all positive neurons come before those
+        of all negative ones.
+    sparse_average_currents : scipy.sparse.csr_array, shape (n_signals, n_atoms), or None
+        Average soma currents of the neurons that fired, times `scale`.  Where an average is negative it
+        counts as zero, and the potential at the start counts as current.  With two neurons for each atom it
+        is the positive one's minus the negative one's.  None if codes were read through a smooth window, of
+        stages that differ in scale.
     duration : ndarray, shape (n_signals,)
         Simulated time, of all stages, in synaptic time constants.
     scale : ndarray, shape (n_signals,)
@@ -69,35 +88,11 @@ class SpikingCodingResult(SparseCodingResult):
     polished: np.ndarray
     n_corrections: np.ndarray
     n_stages: np.ndarray
-    spikes: CompressedRows
-    currents: CompressedRows | None
+    sparse_spike_counts: sparse.csr_array
     duration: np.ndarray
     scale: np.ndarray
-    n_clock_steps: np.ndarray | None
+    n_clock_steps: np.ndarray | None = None
     problem: LassoProblem
-
-    STEPS: ClassVar[str] = "spikes"
-
-    @cached_property
-    def sparse_spike_counts(self) -> sparse.csr_array:
-        """Spikes of each neuron, shape (n_signals, n_neurons).
-
-        Where codes may be negative, those of all positive neurons come before those of all negative ones.
-        """
-        n_neurons = self.problem.n_atoms if self.problem.positive else 2 * self.problem.n_atoms
-        return compressed_rows((self.problem.n_signals, n_neurons), self.spikes)
-
-    @cached_property
-    def sparse_average_currents(self) -> sparse.csr_array | None:
-        """Average soma currents of the neurons that fired, times `scale`, shape (n_signals, n_atoms).
-
-        Where an average is negative it counts as zero, and the potential at the start counts as current.
-        With two neurons for each atom it is the positive one's minus the negative one's.  None if codes were
-        read through a smooth window, of stages that differ in scale.
-        """
-        if self.currents is None:
-            return None
-        return compressed_rows((self.problem.n_signals, self.problem.n_atoms), self.currents)
 
     @cached_property
     def spike_counts(self) -> np.ndarray:
@@ -139,19 +134,6 @@ class SpikingCodingResult(SparseCodingResult):
             "duration": f"{value_range(self.duration)} synaptic time constants",
             "polished": f"{int(np.count_nonzero(self.polished)):,} of {len(self.polished):,}",
         }
-
-    def start_currents(self, squared_norms: np.ndarray) -> sparse.csr_array:
-        """Return what `solve_active_set` starts from: the average currents of the neurons that fired, or
-        ||d_i||^2 a_i.
-
-        Parameters
-        ----------
-        squared_norms : ndarray, shape (n_atoms,)
-            ||d_i||^2.
-        """
-        if self.currents is None:
-            return super().start_currents(squared_norms)
-        return self.sparse_average_currents
 
 
 def _synaptic_operations(problem: LassoProblem, spike_counts: sparse.csr_array) -> np.ndarray:
@@ -266,82 +248,293 @@ def solve_spiking(
     Tang, Lin and Davies (2017), arXiv:1705.05475: the network, Theorem 2 (convergence), section 4
     (read-outs "rate" and "current").  The smooth window and refinement: docs/theory.md, section 4.
     """
-    checks.instance_of("problem", problem, LassoProblem)
-    tol = checks.positive_number("tol", tol)
-    max_duration = checks.positive_number("max_duration", max_duration)
     readout = checks.one_of("readout", readout, READOUTS)
     refine = checks.flag("refine", refine)
     polish = checks.flag("polish", polish)
-    if time_step is not None:
-        time_step = checked_step(time_step)
-        if polish or readout != "smooth":
-            raise ValueError(
-                f"time_step must come with readout='smooth' and polish=False; got {readout!r} and {polish}"
-            )
-    n_jobs = checks.worker_count("n_jobs", n_jobs)
-    progress = checks.flag("progress", progress)
-    warn_if_ill_posed(problem)
-    codes_at_start = start_codes(problem, start)
-    if codes_at_start is not None and (polish or readout != "smooth"):
+    if time_step is not None and (polish or readout != "smooth"):
         raise ValueError(
-            'start must be None unless codes are read out "smooth" and not polished; got a start with '
-            f"readout={readout!r}, polish={polish}: solve_active_set takes any start"
+            f"time_step must come with readout='smooth' and polish=False; got {readout!r} and {polish}"
         )
-
-    limit = "the precision of the active-set method" if polish else f"max_duration={max_duration:g}"
-    if problem.has_own_weights:
-        solve_mask = partial(
-            solve_spiking,
-            tol=tol,
-            max_duration=max_duration,
-            readout=readout,
-            refine=refine,
-            polish=polish,
-            time_step=time_step,
-        )
-        return solve_groups(
-            solve_mask, problem, start=codes_at_start, n_jobs=n_jobs, progress=progress, limit=limit
-        )
-    network = LassoNetwork(gram_of(problem, on_demand=True), positive=problem.positive)
-    n_workers = effective_n_jobs(n_jobs) if problem.n_signals > 1 else 1
-    parts = batch_slices(problem.n_signals, network.n_neurons, n_workers)
-    problems = [problem.subset(part) for part in parts] if len(parts) > 1 else [problem]
-    batches: Sequence[Any] = problems
-    solve: Callable[..., Outcome]
+    method: Method[SpikingCodingResult]
     if polish:
-        solve = polish_batch
+        method = ActiveSetFromSpikes(max_duration)
     elif readout == "smooth":
-        starts = [None if codes_at_start is None else codes_at_start[part] for part in parts]
-        batches = list(zip(problems, starts, strict=True))
-        solve = partial(read_smooth_batch, refine=refine, time_step=time_step)
+        method = (Stages if refine else OneWindow)(max_duration, time_of(time_step))
     else:
-        solve = partial(read_batch, readout=readout)
-    solve = partial(solve, network=network, tol=tol, max_duration=max_duration)
-    with progress_bar(len(batches), unit="batch", description="spiking", shown=progress) as bar:
-        outcome = joined(spread(solve, batches, n_jobs, n_workers, bar, common=problem.setup))
-    if outcome.is_lost.any() and not polish:
-        limit += (
-            f" (the networks of {int(outcome.is_lost.sum())} were stopped before, because one spike "
+        method = (Rates if readout == "rate" else AverageCurrents)(max_duration)
+    return solve(problem, method, start=start, tol=tol, n_jobs=n_jobs, progress=progress)
+
+
+@dataclass(frozen=True)
+class SpikingMethod(Method[SpikingCodingResult]):
+    """Codes read out of a network of spiking neurons.
+
+    Parameters
+    ----------
+    max_duration : float, default 10000
+        Simulated time, in synaptic time constants, after which the network is stopped.
+
+    Attributes
+    ----------
+    readout : str
+        How codes are read out.
+    """
+
+    max_duration: float = 10_000.0
+
+    takes = Takes(convolution=True)
+    steps = "spikes"
+    result = SpikingCodingResult
+    readout: ClassVar[str]
+
+    def __post_init__(self) -> None:
+        checks.positive_number("max_duration", self.max_duration)
+
+    @property
+    def limit(self) -> str:
+        """The time."""
+        return f"max_duration={self.max_duration:g}"
+
+    def limit_of(self, stopped: np.ndarray | None) -> str:
+        """Return the time, and how many networks were stopped before."""
+        if stopped is None or not stopped.any():
+            return self.limit
+        return (
+            f"{self.limit} (the networks of {int(stopped.sum())} were stopped before, because one spike "
             "caused millions: scale the atoms to one norm, and their penalties with them)"
         )
-    return certified_result(
-        problem,
-        outcome.codes,
-        method="active_set_from_spikes" if polish else "spiking",
-        tol=tol,
-        n_steps=outcome.n_spikes,
-        limit=limit,
-        optimality=outcome.optimality,
-        kind=SpikingCodingResult,
-        work=Work(outcome.multiply_adds),
-        readout=readout,
-        polished=outcome.polished,
-        n_corrections=outcome.n_corrections,
-        n_stages=outcome.n_stages,
-        spikes=outcome.spikes,
-        currents=outcome.currents,
-        duration=outcome.duration,
-        scale=outcome.scale,
-        n_clock_steps=None if time_step is None else outcome.n_clock_steps,
-        problem=problem,
-    )
+
+    def prepare(self, problem: LassoProblem) -> LassoNetwork:
+        """Return the network of all signals."""
+        return LassoNetwork(gram_of(problem, on_demand=True), positive=problem.positive)
+
+    def batches(self, problem: LassoProblem, prepared: LassoNetwork, n_workers: int) -> list[slice]:
+        """Return as many signals as have their neurons in memory close by."""
+        return batch_slices(problem.n_signals, prepared.n_neurons, n_workers)
+
+    def columns(self, problem: LassoProblem, prepared: LassoNetwork) -> dict[str, Any]:
+        """Return the read-out and the problem."""
+        return {"readout": self.readout, "problem": problem}
+
+
+@dataclass(frozen=True)
+class Stages(SpikingMethod):
+    """Codes read through a smooth window, and refined stage by stage: `solve_spiking`.
+
+    Parameters
+    ----------
+    max_duration : float, default 10000
+        Simulated time, of all stages.
+    how : Time, default Exact()
+        How the network runs: `Exact`, or on a `Clock`.
+    """
+
+    how: Time[Run] = EXACT_TIME
+
+    name = "spiking"
+    takes = Takes(start=True, convolution=True)
+    finest_tol = 1e-6
+    readout = "smooth"
+    refine: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        checks.instance_of("how", self.how, Time)
+
+    def solve(
+        self, problem: LassoProblem, prepared: LassoNetwork, start: StartPoint | None, tol: float
+    ) -> Solved:
+        """Return the best codes read out."""
+        best = BestCodes(problem)
+        first = None
+        if start is not None:
+            signals = np.arange(problem.n_signals)
+            best.put(signals, sparse.csr_array(start.codes.shape), if_better=False)
+            best.put(signals, start.codes, if_better=True)
+            first = best.codes.toarray()
+        refined = RefinedCodes(
+            problem,
+            prepared,
+            how=self.how,
+            tol=tol,
+            max_duration=self.max_duration,
+            refine=self.refine,
+            start=first,
+        )
+        run_until_certified(refined, best, tol=tol)
+        n_signals = problem.n_signals
+        columns = {
+            "polished": np.zeros(n_signals, dtype=np.bool_),
+            "n_corrections": np.zeros(n_signals, dtype=np.int64),
+            "n_stages": refined.n_stages.copy(),
+            "sparse_spike_counts": sparse_counts(prepared, refined.run.spike_counts),
+            "duration": refined.duration.copy(),
+            "scale": refined.scale,
+        }
+        if refined.run.total_steps is not None:
+            columns["n_clock_steps"] = refined.run.total_steps
+        work = {
+            READ_OUT: refined.n_multiply_adds.copy(),
+            GRAM: np.full(n_signals, prepared.gram.n_multiply_adds),
+            CERTIFICATE: best.n_multiply_adds,
+        }
+        n_spikes = refined.run.spike_counts.sum(axis=1)
+        return Solved(best.codes, n_spikes, work, best.optimality, refined.run.is_lost, columns)
+
+
+class OneWindow(Stages):
+    """Codes read through a smooth window over one run: `solve_spiking` with ``refine=False``."""
+
+    name = "spiking_one_window"
+    finest_tol = 1e-3
+    refine = False
+
+
+class OneRun(SpikingMethod):
+    """Codes read out of one run, at times that grow, until they are good enough."""
+
+    finest_tol = 1e-2
+    products_per_neuron: ClassVar[int] = 1
+    """Multiply-adds of reading out."""
+
+    def begin(self, batch: BatchRun) -> Any:
+        """Return what `read` remembers from one call to the next."""
+
+    @abstractmethod
+    def read(self, batch: BatchRun, signals: np.ndarray, memory: Any) -> np.ndarray:
+        """Return the codes of some signals now, shape (len(signals), n_atoms).
+
+        Parameters
+        ----------
+        batch : BatchRun
+            The networks.
+        signals : ndarray of int
+            Which signals.
+        memory : object
+            From `begin`.
+        """
+
+    def solve(
+        self, problem: LassoProblem, prepared: LassoNetwork, start: StartPoint | None, tol: float
+    ) -> Solved:
+        """Return the codes read out last."""
+        batch = BatchRun(problem, prepared)
+        memory = self.begin(batch)
+        best = BestCodes(problem)
+        n_read_out = np.zeros(problem.n_signals, dtype=np.int64)
+        active = np.arange(problem.n_signals)
+        check = 0
+        while len(active):
+            time = min(FIRST_CHECK * 2.0 ** (check / CHECKS_PER_DOUBLING), self.max_duration)
+            batch.advance(active, time)
+            n_read_out[active] += self.products_per_neuron * prepared.n_neurons
+            codes = self.read(batch, active, memory)
+            is_lost = batch.run.is_lost[active]
+            if is_lost.any() and not best.has_codes:
+                best.put(active, np.zeros_like(codes), if_better=False)
+            # What is read out in the middle of a burst may be worse than the code before.
+            best.put(active, codes, if_better=is_lost)
+            goes_on = best.missed(active, tol) & ~is_lost
+            active = active[goes_on] if time < self.max_duration else active[:0]
+            check += 1
+        work = {
+            READ_OUT: n_read_out,
+            POLISH: np.zeros_like(n_read_out),
+            GRAM: np.full(problem.n_signals, prepared.gram.n_multiply_adds),
+            CERTIFICATE: best.n_multiply_adds,
+        }
+        columns = batch.columns(batch.average_currents())
+        n_spikes = batch.run.spike_counts.sum(axis=1)
+        return Solved(best.codes, n_spikes, work, best.optimality, batch.run.is_lost, columns)
+
+
+class Rates(OneRun):
+    """Spikes per unit of time since the start: `solve_spiking` with ``readout="rate"``."""
+
+    name = "spiking_rate"
+    readout = "rate"
+
+    def read(self, batch: BatchRun, signals: np.ndarray, memory: Any) -> np.ndarray:
+        """Return the rates."""
+        return batch.rates(signals)
+
+
+class AverageCurrents(OneRun):
+    """Thresholded average currents over the second half: `solve_spiking` with ``readout="current"``."""
+
+    name = "spiking_current"
+    readout = "current"
+    products_per_neuron = 2
+
+    def begin(self, batch: BatchRun) -> list[tuple[np.ndarray, np.ndarray]]:
+        """Return times and charges of the last reads, of which the first was at half the time."""
+        return [batch.charge()] * CHECKS_PER_DOUBLING
+
+    def read(self, batch: BatchRun, signals: np.ndarray, memory: Any) -> np.ndarray:
+        """Return the average currents since half the time."""
+        memory.append(batch.charge())
+        return batch.codes_between(memory.pop(0), memory[-1], signals)
+
+
+class ActiveSetFromSpikes(SpikingMethod):
+    """The active-set method, from atoms whose neurons fired: `solve_spiking` with ``polish=True``."""
+
+    name = "active_set_from_spikes"
+    usual_tol = 1e-6
+    finest_tol = 1e-10
+    # Read out where the method fails.
+    readout = "current"
+
+    def limit_of(self, stopped: np.ndarray | None) -> str:
+        """Return the precision."""
+        return "the precision of the active-set method"
+
+    def solve(
+        self, problem: LassoProblem, prepared: LassoNetwork, start: StartPoint | None, tol: float
+    ) -> Solved:
+        """Run until the support is nearly right, and correct it by the active-set method."""
+        batch = BatchRun(problem, prepared, head_start=HEAD_START)
+        before = batch.charge()
+        best = BestCodes(problem)
+        polished = np.zeros(problem.n_signals, dtype=np.bool_)
+        n_corrections, n_products, n_gram_products, n_read_out = np.zeros(
+            (4, problem.n_signals), dtype=np.int64
+        )
+        active = np.arange(problem.n_signals)
+        time = min(POLISH_TIME, self.max_duration)
+        while len(active):
+            batch.advance(active, time)
+            fired = batch.average_currents()
+            solved = prepared.gram.optimal_codes(problem, active, fired)
+            n_products[active] += solved.n_multiply_adds
+            n_gram_products[active] += solved.n_gram_multiply_adds
+            kept = best.put(active, solved.codes, if_better=True)
+            polished[active[kept]] = True
+            n_corrections[active[kept]] = solved.n_corrections[kept]
+            missed = best.missed(active, tol)
+            # On a support that is close to singular the equations may lead astray: keep what is best.
+            if missed.any():
+                # Of these signals alone: a code does not depend on what else is in the batch.
+                behind = active[missed]
+                n_read_out[behind] += AverageCurrents.products_per_neuron * prepared.n_neurons
+                before, begin = batch.charge(), before
+                read_out = batch.codes_between(begin, before, behind)
+                for codes in (read_out, np.zeros_like(read_out)):
+                    kept = best.put(behind, codes, if_better=True)
+                    polished[behind[kept]] = False
+                    n_corrections[behind[kept]] = 0
+                missed = best.missed(active, tol)
+            # Where the method ended, only rounding is left, and no spike can improve on it.
+            goes_on = missed & ~solved.ended & ~batch.run.is_lost[active]
+            active = active[goes_on] if time < min(self.max_duration, LAST_POLISH_TIME) else active[:0]
+            time = min(POLISH_GROWTH * time, self.max_duration)
+        n_rows = np.full(problem.n_signals, prepared.gram.n_multiply_adds)
+        work = {
+            READ_OUT: n_read_out,
+            POLISH: n_products,
+            GRAM: n_rows + n_gram_products,
+            CERTIFICATE: best.n_multiply_adds,
+        }
+        columns = {**batch.columns(fired), "polished": polished, "n_corrections": n_corrections}
+        n_spikes = batch.run.spike_counts.sum(axis=1)
+        return Solved(best.codes, n_spikes, work, best.optimality, columns=columns)

@@ -281,6 +281,14 @@ class LassoProblem(Described):
                 "them, pass problem.ordinary(), of the features that count"
             )
 
+    def require_elastic_net(self) -> None:
+        """Raise TypeError unless `l1_weights` and `curvatures` say all of the penalty."""
+        if not self.penalty.is_elastic_net:
+            raise TypeError(
+                "problem must have an L1 or ElasticNet penalty, of which weights and curvatures say all; "
+                f"got a {type(self.penalty).__name__}: solve_fista takes it"
+            )
+
     @property
     def has_gram(self) -> bool:
         """True if the Gram matrix was given or has been computed."""

@@ -31,6 +31,7 @@ from solvers.problem.penalty import (
     each,
     first_wrong,
     one_or_each,
+    refuse_subclass,
     require_positive,
     threshold,
     unconstrained_multiple,
@@ -62,6 +63,9 @@ class L1(Penalty):
         def __init__(self, weights: ArrayLike) -> None: ...
 
     is_elastic_net = True
+
+    def __init_subclass__(cls) -> None:
+        refuse_subclass(L1)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "weights", one_or_each("weights", self.weights))
@@ -167,6 +171,9 @@ class ElasticNet(Penalty):
         def __init__(self, l1: ArrayLike, l2: ArrayLike) -> None: ...
 
     is_elastic_net = True
+
+    def __init_subclass__(cls) -> None:
+        refuse_subclass(ElasticNet)
 
     def __post_init__(self) -> None:
         for name in ("l1", "l2"):

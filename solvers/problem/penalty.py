@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numbers
 from abc import ABC, abstractmethod
-from typing import Any, Self
+from typing import Any, NoReturn, Self
 
 import numpy as np
 
@@ -19,9 +19,9 @@ class Penalty(ABC):
     caller passed.  Afterwards they are arrays, one number an atom, and the other methods can be called.
     These work element by element and broadcast with the parameters, unless they say otherwise.
 
-    Solvers that work with a matrix or a network read `l1_weights` and `curvatures` alone: the analog flow,
-    the active set, spiking networks and scikit-learn's solvers.  A penalty that is not the sum of these two
-    parts needs a solver that calls `proximal_step`, and overrides `maximum` and the violations.
+    Solvers that work with a matrix or a network read `l1_weights` and `curvatures` alone, and refuse a
+    penalty that is not an elastic net.  It needs a method that takes any penalty (`Takes.any_penalty`), by
+    its `proximal_step`: `solve_fista`.  Such a penalty overrides `maximum` and the violations.
     """
 
     is_elastic_net = False
@@ -138,6 +138,13 @@ class Penalty(ABC):
     def violation_at_zero(self, reach: np.ndarray, *, out: np.ndarray) -> np.ndarray:
         """Return `violation` of coefficients that are zero in `out`; negative where there is none."""
         return np.subtract(reach, self.l1_weights, out=out)
+
+
+def refuse_subclass(kind: type) -> NoReturn:
+    """Raise TypeError: solvers read the parameters of this class, and would miss what a subclass changes."""
+    raise TypeError(
+        f"{kind.__name__} must not be subclassed, since solvers read its parameters alone: subclass Penalty"
+    )
 
 
 def bound(parameter: float | np.ndarray) -> np.ndarray:

@@ -64,7 +64,9 @@ class ProblemSetup(Described):
             require_weighted_norms(self.atoms, self.feature_weights)
         self.is_prepared = False
         self._weighted: ProblemSetup | None = None
+        # What was made of all of it, and of what is there whatever the penalty.
         self._kept: dict[Callable[..., Any], Any] = {}
+        self._kept_of_atoms: dict[Callable[..., Any], Any] = {}
 
     def _facts(self) -> dict[str, str]:
         penalty = f"{type(self.penalty).__name__}, {value_range(self.penalty.l1_weights)}"
@@ -125,7 +127,7 @@ class ProblemSetup(Described):
     def copy(self) -> ProblemSetup:
         """Return a setup that knows what this one does; what is computed later is its own."""
         other = copy(self)
-        other._kept = dict(self._kept)
+        other._kept, other._kept_of_atoms = dict(self._kept), dict(self._kept_of_atoms)
         if self._weighted is not None:
             other._weighted = self._weighted.copy()
         return other
@@ -157,7 +159,7 @@ class ProblemSetup(Described):
         other = copy(self)
         other.atoms = self.atoms.weighted(weights)
         other.feature_weights = other._weighted = other._gram = None
-        other._kept = {}
+        other._kept, other._kept_of_atoms = {}, {}
         return other
 
     def with_weights(self, weights: np.ndarray) -> ProblemSetup:
@@ -181,14 +183,17 @@ class ProblemSetup(Described):
             other._weighted = other._weighted.with_penalty(other.penalty)
         return other
 
-    def once(self, make: Callable[[ProblemSetup], Made]) -> Made:
+    def once(self, make: Callable[[ProblemSetup], Made], *, whatever_penalty: bool = False) -> Made:
         """Return what `make` returns of this setup; it is called once, and what it makes is kept.
 
         Parameters
         ----------
         make : callable
-            A function of a module.
+            A function, or a class, of a module.
+        whatever_penalty : bool, default False
+            Whether it does not read the penalty, so that setups with other penalties keep what it makes.
         """
-        if make not in self._kept:
-            self._kept[make] = make(self)
-        return self._kept[make]
+        kept = self._kept_of_atoms if whatever_penalty else self._kept
+        if make not in kept:
+            kept[make] = make(self)
+        return kept[make]

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, overload
+from typing import Any, NamedTuple, overload
 
 import numpy as np
 
 from snn import OperationCounts
-from snn.base.html import Described, counted
+from snn.base.drawn import Drawn
+from snn.base.html import counted
 from solvers.problem.lasso import LassoProblem
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 DRIVE, GRAM, NETWORK, READ_OUT, METHOD, POLISH, START, CERTIFICATE = PARTS = (
     "drive",
@@ -39,7 +37,7 @@ class Work(NamedTuple):
     """Whether these are exact, or what a library at least, or at most, has done."""
 
 
-class OperationLedger(Described, Mapping[str, OperationCounts]):
+class OperationLedger(Drawn, Mapping[str, OperationCounts]):
     """The operations of a solver by what they were for: a mapping from the names of parts to counts.
 
     Counts are arrays of one entry a signal.  The Gram matrix, which many signals share, is not counted, but
@@ -75,12 +73,6 @@ class OperationLedger(Described, Mapping[str, OperationCounts]):
 
     def __len__(self) -> int:
         return len(self._parts)
-
-    def plot(self, ax: Axes | None = None) -> Axes:
-        """Draw the operations of each part, all signals together: `solvers.plotting.ledger`."""
-        from solvers import plotting  # here: results come before their plots
-
-        return plotting.ledger(self, ax=ax)
 
     def _facts(self) -> dict[str, str]:
         return {
@@ -146,24 +138,6 @@ def added(ledgers: Sequence[OperationLedger], *, once: Sequence[str] = ()) -> Op
         if any(name in ledger for ledger in ledgers)
     }
     return OperationLedger(parts, bound=ledgers[0].bound)
-
-
-def with_start(work: Work, start: Work) -> Work:
-    """Return the work of a solver, and of another one that gave it its start.
-
-    Certificates are those of both; the drive is computed once; all else of the other solver is for the start.
-
-    Parameters
-    ----------
-    work, start : Work
-        Of the solver, and of that of the start.
-    """
-    certificates = np.asarray(work.multiply_adds[CERTIFICATE]) + start.multiply_adds[CERTIFICATE]
-    others = [
-        np.asarray(counts) for name, counts in start.multiply_adds.items() if name not in (DRIVE, CERTIFICATE)
-    ]
-    before = np.sum(others, axis=0, initial=0)
-    return work._replace(multiply_adds={**work.multiply_adds, START: before, CERTIFICATE: certificates})
 
 
 def drive_work(problem: LassoProblem) -> int:

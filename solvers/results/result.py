@@ -6,35 +6,19 @@ from copy import copy
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import cached_property, lru_cache
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from typing import Any
 
 import numpy as np
 from scipy import sparse
 
 from snn.base import checks
-from snn.base.caller_warnings import warn_caller
-from snn.base.html import Described, counted, number, value_range
+from snn.base.drawn import Drawn
+from snn.base.html import counted, number, value_range
 from solvers._kernels.batch import CompressedRows, nonzero_entries
-from solvers.certificate.compiled import certify
-from solvers.certificate.optimality import Optimality
-from solvers.problem.conditioning import warn_if_all_zero
-from solvers.problem.lasso import LassoProblem
-from solvers.results.joining import LARGEST_INDEX
-from solvers.results.operations import (
-    CERTIFICATE,
-    DRIVE,
-    SIGNS,
-    OperationLedger,
-    Work,
-    certificate_work,
-    drive_work,
-    ledger_of,
-)
+from solvers.results.operations import SIGNS, OperationLedger, Work, ledger_of
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
-Result = TypeVar("Result", bound="SparseCodingResult")
+# The largest of the 32-bit indices of sparse matrices.
+LARGEST_INDEX = np.iinfo(np.int32).max
 
 
 class Status(IntEnum):
@@ -47,7 +31,7 @@ class Status(IntEnum):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
-class SparseCodingResult(Described):
+class SparseCodingResult(Drawn):
     """Codes with their certificates, the figures of `solvers.certificate.optimality`, whatever the solver.
 
     Attributes
@@ -72,6 +56,11 @@ class SparseCodingResult(Described):
         Spikes of the spiking solver, rounds of the active-set solver, iterations of the others.
     work : Work or None
         What `operations` is made of; None of a solver that does not count.
+    sparse_average_currents : scipy.sparse.csr_array, shape (n_signals, n_atoms), or None
+        Average soma currents of the neurons that fired, in units of correlations; None of a solver without
+        neurons.
+    steps : str, default "iterations"
+        What `n_steps` counts.
     """
 
     method: str
@@ -84,20 +73,13 @@ class SparseCodingResult(Described):
     status: np.ndarray
     n_steps: np.ndarray
     work: Work | None = None
-
-    STEPS: ClassVar[str] = "iterations"
-    """What `n_steps` counts."""
+    sparse_average_currents: sparse.csr_array | None = None
+    steps: str = "iterations"
 
     def __post_init__(self) -> None:
         for value in vars(self).values():
-            if isinstance(value, np.ndarray):
-                value.flags.writeable = False
-            elif isinstance(value, sparse.csr_array):
-                for array in (value.data, value.indices, value.indptr):
-                    array.flags.writeable = False
-            elif isinstance(value, CompressedRows):
-                for array in value:
-                    array.flags.writeable = False
+            for array in _arrays(value):
+                array.flags.writeable = False
 
     @cached_property
     def codes(self) -> np.ndarray:
@@ -120,28 +102,10 @@ class SparseCodingResult(Described):
         """True if every signal reached `tol`."""
         return bool((self.status == Status.CONVERGED).all())
 
-    def start_currents(self, squared_norms: np.ndarray) -> sparse.csr_array:
-        """Return what `solve_active_set` starts from, ||d_i||^2 a_i, shape (n_signals, n_atoms).
-
-        Parameters
-        ----------
-        squared_norms : ndarray, shape (n_atoms,)
-            ||d_i||^2.
-        """
-        codes = self.sparse_codes
-        currents = codes.data * squared_norms[codes.indices]
-        return sparse.csr_array((currents, codes.indices, codes.indptr), codes.shape)
-
     @property
     def support_size(self) -> np.ndarray:
         """Number of non-zero entries of each code, shape (n_signals,)."""
         return np.diff(self.sparse_codes.indptr)
-
-    def plot(self, ax: Axes | None = None, *, signal: int = 0) -> Axes:
-        """Draw the code of one signal, with its certificate: `solvers.plotting.code`."""
-        from solvers import plotting  # here: results come before their plots
-
-        return plotting.code(self, signal=signal, ax=ax)
 
     def _facts(self) -> dict[str, str]:
         n_signals, n_atoms = self.sparse_codes.shape
@@ -156,9 +120,16 @@ class SparseCodingResult(Described):
             "certified gap": f"{value_range(self.relative_gap)} of 1/2 ||signal||²",
             "objective": value_range(self.objective),
             "support": f"{value_range(self.support_size)} of {counted(n_atoms, 'atom')}",
-            self.STEPS: number(int(self.n_steps.sum())),
+            self.steps: number(int(self.n_steps.sum())),
             **work,
         }
+
+
+def _arrays(value: Any) -> tuple[np.ndarray, ...]:
+    """Return the arrays of a field of a result."""
+    if sparse.issparse(value):
+        return value.data, value.indices, value.indptr
+    return (value,) if isinstance(value, np.ndarray) else ()
 
 
 def as_sparse(rows: np.ndarray | sparse.csr_array) -> sparse.csr_array:
@@ -218,83 +189,3 @@ def convergence_warning() -> type[Warning]:
     from sklearn.exceptions import ConvergenceWarning  # scikit-learn takes a second to import
 
     return ConvergenceWarning
-
-
-def certified_result(
-    problem: LassoProblem,
-    codes: np.ndarray | sparse.csr_array,
-    /,
-    *,
-    method: str,
-    tol: float,
-    n_steps: np.ndarray,
-    limit: str | None,
-    optimality: Optimality | None = None,
-    kind: type[Result],
-    work: Work | None = None,
-    **more: Any,
-) -> Result:
-    """Return the result for `codes`; warn of signals that missed `tol` within the `limit` named, and if all
-    codes are zero.
-
-    Parameters
-    ----------
-    problem, codes
-        What was solved, and the codes found.
-    method, tol, n_steps
-        As in the result.
-    limit : str or None
-        What ended the solver, for the warning; None where there is to be no warning at all.
-    optimality : Optimality, optional
-        The certificates of these codes, where they were measured before.
-    kind : type
-        Class of the result: `SparseCodingResult`, or one that adds to it.
-    work : Work, optional
-        The multiply-adds of the solver; those of the drive are added, and those of the certificates that are
-        measured here.
-    **more
-        Further fields of that class.
-    """
-    codes = as_sparse(codes)
-    if work is not None:
-        work = _with_drive(work, problem)
-    if optimality is None:
-        optimality = certify(problem, codes)
-        if work is not None:
-            work = _with_certificates(work, problem, codes)
-    if limit is not None:
-        warn_if_all_zero(problem, codes)
-    # A gap that is not a number misses `tol`, too.
-    missed = ~(optimality.duality_gap <= tol * problem.energies)
-    if limit is not None and missed.any():
-        with np.errstate(divide="ignore", invalid="ignore"):
-            worst = np.max((optimality.duality_gap / problem.energies)[missed])
-        warn_caller(
-            f"{method}: {int(missed.sum())} of {problem.n_signals} signals did not reach "
-            f"duality_gap <= {tol:g} * 1/2 ||signal||^2 within {limit}; the worst has {worst:.2g}",
-            convergence_warning(),
-        )
-    return kind(
-        method=method,
-        tol=tol,
-        sparse_codes=codes,
-        objective=optimality.objective,
-        duality_gap=optimality.duality_gap,
-        energies=problem.energies,
-        kkt_violation=optimality.kkt_violation,
-        status=np.where(missed, int(Status.LIMIT_REACHED), int(Status.CONVERGED)),
-        n_steps=n_steps,
-        work=work,
-        **more,
-    )
-
-
-def _with_drive(work: Work, problem: LassoProblem) -> Work:
-    drive = np.full(problem.n_signals, drive_work(problem))
-    return work._replace(multiply_adds={DRIVE: drive, **work.multiply_adds})
-
-
-def _with_certificates(work: Work, problem: LassoProblem, codes: sparse.csr_array) -> Work:
-    before = np.asarray(work.multiply_adds.get(CERTIFICATE, 0))
-    certificates = before + certificate_work(problem, np.diff(codes.indptr))
-    return work._replace(multiply_adds={**work.multiply_adds, CERTIFICATE: certificates})

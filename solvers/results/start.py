@@ -2,24 +2,67 @@
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
 
 from snn.base import checks
+from solvers._kernels.batch import CompressedRows
 from solvers.problem.lasso import LassoProblem
 from solvers.results.result import SparseCodingResult, as_sparse
 
 Start: TypeAlias = ArrayLike | sparse.csr_array | SparseCodingResult | None
 """What solvers take as `start`; None is the zero code."""
 
+NO_ATOMS, NO_CURRENTS = np.empty(0, dtype=np.int32), np.empty(0)
 
-def start_codes(problem: LassoProblem, start: Start) -> sparse.csr_array | None:
-    """Return the codes of a start with their non-zero entries alone, in order and each once.
 
-    Those of atoms of norm zero are left out.
+class StartPoint(NamedTuple):
+    """Where the signals of a problem start."""
+
+    codes: sparse.csr_array
+    """The non-zero entries, in order and each once; none of an atom of norm zero."""
+    average_currents: sparse.csr_array | None = None
+    """Average currents of the neurons that fired, where spikes found the codes."""
+
+    def at(self, signals: slice | np.ndarray) -> StartPoint:
+        """Return where some signals start.
+
+        Parameters
+        ----------
+        signals : slice, or ndarray of int
+            Which signals.
+        """
+        currents = self.average_currents
+        return StartPoint(self.codes[signals], None if currents is None else currents[signals])
+
+    def currents(self, squared_norms: np.ndarray) -> CompressedRows:
+        """Return what the active-set method starts from: average currents, or ||d_i||^2 a_i.
+
+        Parameters
+        ----------
+        squared_norms : ndarray, shape (n_atoms,)
+            ||d_i||^2.
+        """
+        if self.average_currents is not None:
+            rows = self.average_currents
+            data = rows.data.copy()
+        else:
+            rows = self.codes
+            data = rows.data * squared_norms[rows.indices]
+        # Of one type whatever came in, so that kernels are compiled once.
+        return CompressedRows(rows.indptr.astype(np.int32), rows.indices.astype(np.int32), data)
+
+
+def no_currents(n_signals: int) -> CompressedRows:
+    """Return what the active-set method starts from where there is no start."""
+    return CompressedRows(np.zeros(n_signals + 1, dtype=np.int32), NO_ATOMS, NO_CURRENTS)
+
+
+def start_point(problem: LassoProblem, start: Start) -> StartPoint | None:
+    """Return where the signals of a problem start; None without a start.
 
     Parameters
     ----------
@@ -27,11 +70,6 @@ def start_codes(problem: LassoProblem, start: Start) -> sparse.csr_array | None:
         The problem that is solved.
     start : array_like or scipy.sparse.csr_array of shape (n_signals, n_atoms), result, or None
         What the caller of a solver passed.
-
-    Returns
-    -------
-    scipy.sparse.csr_array, shape (n_signals, n_atoms), or None
-        Of float64 numbers; None without a start.
 
     Raises
     ------
@@ -41,8 +79,9 @@ def start_codes(problem: LassoProblem, start: Start) -> sparse.csr_array | None:
     if start is None:
         return None
     shape = (problem.n_signals, problem.n_atoms)
+    currents = None
     if isinstance(start, SparseCodingResult):
-        codes = start.sparse_codes
+        codes, currents = start.sparse_codes, start.sparse_average_currents
     elif not sparse.issparse(start):
         codes = as_sparse(checks.real_array("start", start, shape=shape, meaning="(n_signals, n_atoms)"))
     elif not isinstance(start, sparse.csr_array):
@@ -67,4 +106,4 @@ def start_codes(problem: LassoProblem, start: Start) -> sparse.csr_array | None:
         codes.eliminate_zeros()
     if problem.positive and codes.data.min(initial=0.0) < 0.0:
         raise ValueError(f"start must not be negative for a positive problem; got {codes.data.min()}")
-    return codes
+    return StartPoint(codes, currents)

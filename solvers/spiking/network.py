@@ -6,7 +6,8 @@ import numpy as np
 
 from snn import SpikingNetwork
 from snn.base import checks
-from solvers.gram.gram import ConvolutionalGram, DenseGram, gram_of
+from solvers.gram.gram import gram_of
+from solvers.gram.protocol import NetworkGram
 from solvers.problem.lasso import LassoProblem
 from solvers.problem.masks import with_shared_mask
 
@@ -62,20 +63,20 @@ class LassoNetwork:
 
     Parameters
     ----------
-    gram : DenseGram or ConvolutionalGram
+    gram : NetworkGram
         The Gram matrix of the dictionary.
     positive : bool
         Whether codes must not be negative: one neuron for each atom, otherwise two.
 
     Attributes
     ----------
-    weights : LateralInhibition, InhibitionOnDemand, SignPairWeights or StencilWeights
+    weights : Weights
         Synaptic weights.
     firing_threshold : ndarray, shape (n_neurons,)
         Thresholds, in the order of the network.
     """
 
-    def __init__(self, gram: DenseGram | ConvolutionalGram, *, positive: bool) -> None:
+    def __init__(self, gram: NetworkGram, *, positive: bool) -> None:
         self.gram = gram
         self.positive = positive
         self.weights = gram.weights(positive=positive)

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from snn import SpikeTrain, simulate
+from snn import Exact, SpikeTrain, simulate
 from snn.base import checks
+from snn.base.drawn import Drawn
 from snn.base.html import Described, counted, number
 from snn.record.rates import smooth_rate, spike_rate
+from snn.run.run import Spikes
 from solvers.certificate.optimality import measure
 from solvers.gram.gram import gram_of
 from solvers.methods.active_set import solve_active_set
@@ -22,11 +24,6 @@ from solvers.results.best_codes import BestCodes
 from solvers.spiking.batches import run_until_certified
 from solvers.spiking.network import LassoNetwork, signed
 from solvers.spiking.stages import RefinedCodes
-
-if TYPE_CHECKING:
-    from matplotlib.animation import FuncAnimation
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 READOUTS = {"smooth": smooth_rate, "rate": spike_rate}
 
@@ -82,13 +79,13 @@ class Stage(Described):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
-class CodeHistory(Described):
+class CodeHistory(Drawn):
     """The code of one signal while its network runs, with its certificate at each time.
 
     Attributes
     ----------
     problem : LassoProblem
-        Of this signal alone.
+        The problem of this signal alone.
     readout : str
         How the codes are read out of the spikes.
     stages : tuple of Stage
@@ -97,8 +94,8 @@ class CodeHistory(Described):
         From 0 to the end of the last stage, in synaptic time constants, closer together at first:
         t_k = t_end (k / (n_times - 1))^2.
     codes : ndarray, shape (n_times, n_atoms)
-        The code at each time: with "smooth" the best one so far, with "rate" that of the rates since 0.  The
-        last is that of `solve_spiking`: what is read in between and is better does not count.
+        The code at each time: with "smooth" the best one so far, with "rate" the spike rates since 0.  The
+        last is the code of `solve_spiking`, even if a better one was read in between.
     objective : ndarray, shape (n_times,)
         E(a) of each code.
     duality_gap : ndarray, shape (n_times,)
@@ -159,64 +156,6 @@ class CodeHistory(Described):
     def optimum(self) -> np.ndarray:
         """The optimal code, by `solve_active_set`, shape (n_atoms,)."""
         return checks.read_only(solve_active_set(self.problem, start=self.codes[-1:]).codes[0])
-
-    def plot(self, ax: Axes | None = None) -> Axes:
-        """Draw the certified gap against time, and where stages begin.
-
-        Parameters
-        ----------
-        ax : Axes, optional
-            Where to draw; by default the current axes.
-        """
-        from solvers import plotting  # it needs this module
-
-        return plotting.gap_history(self, ax=ax)
-
-    def picture(self, **options: Any) -> Figure:
-        """Draw spikes, code, signal and gap at the end of the run: the last picture of `animate`.
-
-        Parameters
-        ----------
-        **options
-            As of `animate`, but for the `interval`.
-        """
-        from solvers.animation import HistoryPicture  # Matplotlib, which most callers never need
-
-        picture = HistoryPicture(self, **options)
-        picture.draw(len(self.times) - 1)
-        return picture.figure
-
-    def animate(self, *, interval: float = 80.0, **options: Any) -> FuncAnimation:
-        """Return an animation: spikes, the code as it nears the optimum, the signal coded so far, the gap.
-
-        Save it by ``.save("network.gif")``, or show it in a notebook by
-        ``IPython.display.HTML(animation.to_jshtml())``.
-
-        Parameters
-        ----------
-        interval : float, default 80
-            Milliseconds from picture to picture, one for each of `times`.
-        image_shape : (int, int), optional
-            (height, width) of signals that are images: signal and atoms are drawn as such.
-        n_atoms : int, default 12
-            At most so many atoms are shown, those with the largest entries first.
-        title : str, optional
-            Above all panels.
-        figure : Figure, optional
-            Where to draw; by default a new one of pyplot.
-
-        Returns
-        -------
-        matplotlib.animation.FuncAnimation
-
-        Raises
-        ------
-        TypeError, ValueError
-            If an argument is of the wrong kind or value, or signals do not have that shape.
-        """
-        from solvers.animation import animation_of
-
-        return animation_of(self, interval=interval, **options)
 
 
 def code_history(
@@ -333,7 +272,7 @@ def _refined_run(
     """Return the stages of `solve_spiking`, and the time of each of its looks with its best code then."""
     network = _solver_network(problem)
     recorded = _RecordedCodes(
-        problem, network, tol=tol, max_duration=max_duration, refine=refine, record_spikes=True
+        problem, network, how=Exact(), tol=tol, max_duration=max_duration, refine=refine, record_spikes=True
     )
     run_until_certified(recorded, BestCodes(problem), tol=tol)
     stages: list[Stage] = []
@@ -341,7 +280,8 @@ def _refined_run(
     start = 0.0
     for stage in range(1, recorded.looks[-1].stage + 1 if recorded.looks else 1):
         own = [look for look in recorded.looks if look.stage == stage]
-        times, neurons = (np.concatenate(parts) for parts in zip(*(look.spikes for look in own), strict=True))
+        times = np.concatenate([look.spikes.times for look in own])
+        neurons = np.concatenate([look.spikes.neurons for look in own])
         spikes = _in_result_order(times, neurons, own[-1].time, network)
         stages.append(Stage(start=start, offset=own[0].offset, scale=own[0].scale, spikes=spikes))
         looks += [(start + look.time, look.best) for look in own]
@@ -356,13 +296,13 @@ class _Look(NamedTuple):
     scale: float
     time: float
     """Since the stage began."""
-    spikes: tuple[np.ndarray, ...]
-    """Times and neurons since the look before."""
+    spikes: Spikes
+    """Since the look before."""
     best: np.ndarray
     """The best code so far."""
 
 
-class _RecordedCodes(RefinedCodes):
+class _RecordedCodes(RefinedCodes[Any]):
     """As `RefinedCodes`, of one signal, with all that was seen at each look."""
 
     def __init__(self, *arguments: Any, **options: Any) -> None:

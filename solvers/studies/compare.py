@@ -4,62 +4,19 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
-from functools import partial
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 from snn.base import checks
-from snn.base.caller_warnings import without_warnings
+from snn.base.caller_warnings import each_warning_once, without_warnings
+from snn.base.drawn import Drawn
 from snn.base.html import Described, grid
-from solvers.methods.active_set import solve_active_set
-from solvers.methods.analog import solve_analog
-from solvers.methods.digital import solve_digital
-from solvers.methods.fista import solve_fista
-from solvers.methods.reference import solve_coordinate_descent, solve_lars
-from solvers.methods.spiking import solve_spiking
+from solvers.methods.registry import METHODS
 from solvers.problem.conditioning import IllPosedWarning, warn_if_ill_posed
 from solvers.problem.lasso import LassoProblem
-from solvers.results.operations import BOUNDS, CERTIFICATE, DRIVE, SIGNS, with_start
+from solvers.results.operations import BOUNDS, CERTIFICATE, DRIVE, SIGNS
 from solvers.results.result import SparseCodingResult, Status
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
 Solver: TypeAlias = Callable[..., SparseCodingResult]
-
-# FISTA steps before the active-set method, as many as are usual elsewhere.
-FISTA_STEPS = 10
-
-
-def _active_set_from_fista(problem: LassoProblem, *, tol: float) -> SparseCodingResult:
-    """Solve by the active-set method, from where a few steps of FISTA lead."""
-    with without_warnings():  # they need not get anywhere
-        start = solve_fista(problem, tol=tol, max_iter=FISTA_STEPS)
-    result = solve_active_set(problem, start=start, tol=tol)
-    assert result.work is not None
-    assert start.work is not None
-    return replace(result, work=with_start(result.work, start.work))
-
-
-METHODS: Mapping[str, Solver] = {
-    "spiking": solve_spiking,
-    "spiking_one_window": partial(solve_spiking, refine=False),
-    "spiking_current": partial(solve_spiking, readout="current"),
-    "spiking_rate": partial(solve_spiking, readout="rate"),
-    "active_set": solve_active_set,
-    "active_set_from_fista": _active_set_from_fista,
-    "active_set_from_spikes": partial(solve_spiking, polish=True),
-    "fista": solve_fista,
-    "coordinate_descent": solve_coordinate_descent,
-    "lars": solve_lars,
-    "analog": solve_analog,
-    "digital": solve_digital,
-}
-"""The solvers that `compare` knows by name.
-
-What is called spiking is done by spikes alone; what is called an active set is that classical method,
-whatever it starts from.
-"""
 
 COLUMNS = {
     "method": "{}",
@@ -79,7 +36,7 @@ BOUNDED = "multiply_adds"
 """The field that may be a bound, which the record has under "bound"."""
 
 
-class Comparison(list[dict[str, Any]], Described):
+class Comparison(list[dict[str, Any]], Drawn):
     """The records of `compare`, a dict each; ``print`` shows them as a table, and so does a notebook.
 
     Parameters
@@ -89,14 +46,8 @@ class Comparison(list[dict[str, Any]], Described):
 
     See Also
     --------
-    comparison_table, plot_comparison : The same of any records.
+    comparison_table : The same table of any records.
     """
-
-    def plot(self, ax: Axes | None = None) -> Axes:
-        """Draw seconds against the largest gap of each method: `plot_comparison`."""
-        from solvers import plotting  # here: results come before their plots
-
-        return plotting.plot_comparison(self, ax=ax)
 
     def _facts(self) -> dict[str, str]:
         return {_cell(record, "method"): _cell(record, "largest_relative_gap") for record in self}
@@ -124,9 +75,9 @@ def compare(
     ----------
     problem : LassoProblem
         The problem.
-    methods : sequence of str, or mapping of str to callable
-        Names in `METHODS`, or labels with functions called as ``solve(problem, tol=tol)`` that return a
-        `SparseCodingResult`.
+    methods : sequence of str, or mapping of str to Method or callable
+        Names in `METHODS`, or labels with methods, or with functions called as ``solve(problem, tol=tol)``
+        that return a `SparseCodingResult`.
     tol : float, default 1e-3
         The tolerance of each, ``duality_gap <= tol * 1/2 ||signal||^2``.
 
@@ -164,7 +115,7 @@ def compare(
     tol = checks.positive_number("tol", tol)
     solvers = _solvers(methods)
     warn_if_ill_posed(problem)
-    with without_warnings(IllPosedWarning):  # there is one for all methods
+    with each_warning_once(), without_warnings(IllPosedWarning):  # there is one for all methods
         return Comparison(_record(label, solve, problem, tol) for label, solve in solvers.items())
 
 

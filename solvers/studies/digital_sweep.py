@@ -5,22 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from snn.base import checks
 from snn.base.caller_warnings import without_warnings
-from snn.base.html import Described, number, value_range
+from snn.base.drawn import Drawn
+from snn.base.html import number, value_range
 from snn.digital import DigitalFormat
 from snn.run.clocked import checked_step
 from solvers.methods.active_set import solve_active_set
 from solvers.methods.digital import READOUTS, DigitalCodingResult, solve_digital
 from solvers.problem.lasso import LassoProblem
 from solvers.results.result import SparseCodingResult
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 AXES = {
     "weight_bits": "bits of a weight",
@@ -49,7 +47,7 @@ NO_TOL = 1e-14
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
-class DigitalSweep(Described):
+class DigitalSweep(Drawn):
     """Digital formats on one problem: a point for each combination of values, a column for each signal.
 
     Attributes
@@ -67,12 +65,6 @@ class DigitalSweep(Described):
         Messages sent.
     ran_away : ndarray of bool, shape (n_points, n_signals)
         Whether the network was stopped because its potentials ran up to the end of their registers.
-    saturations : ndarray of int, shape (n_points, n_signals, 4)
-        As of `DigitalCodingResult`.
-    exact : SparseCodingResult
-        The exact solution.
-    settings : dict
-        What was the same at all points.
     """
 
     axes: Mapping[str, tuple[float, ...]]
@@ -82,9 +74,6 @@ class DigitalSweep(Described):
     support_precision: np.ndarray
     n_spikes: np.ndarray
     ran_away: np.ndarray
-    saturations: np.ndarray
-    exact: SparseCodingResult
-    settings: Mapping[str, Any]
 
     def __post_init__(self) -> None:
         checks.freeze_arrays(self)
@@ -138,16 +127,6 @@ class DigitalSweep(Described):
         --------
         >>> import numpy as np
         >>> problem = LassoProblem(np.eye(2), [[1.0, 0.6]], penalty=0.1)
-        >>> sweep = sweep_digital(problem, {"weight_bits": [4, 8]}, duration=100.0)
-
-        Of one axis there is one entry, and nothing else was varied:
-
-        >>> [(_, bits)] = sweep.needed(within=0.05)
-        >>> bits
-        4
-
-        Of several axes there is one for each combination of the others:
-
         >>> sweep = sweep_digital(
         ...     problem, {"weight_bits": [4, 8], "potential_bits": [16, 24]}, duration=100.0
         ... )
@@ -168,20 +147,6 @@ class DigitalSweep(Described):
             n_good = np.cumprod(medians[order] <= within).sum()
             found.append((rest, values[order[n_good - 1]].item() if n_good else None))
         return found
-
-    def plot(
-        self,
-        ax: Axes | None = None,
-        *,
-        axis: str | None = None,
-        figure: str = "relative_gap",
-        within: float | None = 0.01,
-        **line_kwargs: Any,
-    ) -> Axes:
-        """Draw the median over the signals along one axis: `solvers.plotting.sweep`."""
-        from solvers import plotting  # here: results come before their plots
-
-        return plotting.sweep(self, axis=axis, figure=figure, within=within, ax=ax, **line_kwargs)
 
     def _facts(self) -> dict[str, str]:
         varied = {name: ", ".join(f"{value:g}" for value in values) for name, values in self.axes.items()}
@@ -243,7 +208,7 @@ def sweep_digital(
         What to vary: "weight_bits", "bias_bits", "register_bits" (potentials and currents), "potential_bits",
         "current_bits", "decay_bits", "message_bits", "delay", "time_step".  All combinations are solved.
     format : DigitalFormat, optional
-        Everything that no axis varies; by default that of `DigitalFormat`.
+        Everything that no axis varies; by default ``DigitalFormat()``.
     time_step : float, default 0.25
         The step, unless an axis varies it.
     duration : float, default 500
@@ -269,8 +234,6 @@ def sweep_digital(
     axes = _checked_axes(axes)
     duration = checks.positive_number("duration", duration)
     readout = checks.one_of("readout", readout, READOUTS)
-    settings: dict[str, Any] = {"max_duration": duration, "readout": readout, "refine": refine, "rng": rng}
-
     time_step = checked_step(time_step, warn=False)
     checked_step(max(axes.get("time_step", (time_step,))))  # warns of the longest
 
@@ -289,8 +252,11 @@ def sweep_digital(
                             varied(format, point),
                             tol=NO_TOL,
                             time_step=point.get("time_step", time_step),
+                            max_duration=duration,
+                            readout=readout,
+                            refine=refine,
+                            rng=rng,
                             n_jobs=n_jobs,
-                            **settings,
                         ),
                         problem,
                         exact,
@@ -301,8 +267,6 @@ def sweep_digital(
             raise ValueError(f"axes must combine to formats that exist; with {described}: {error}") from None
     return DigitalSweep(
         axes=axes,
-        exact=exact,
-        settings={"format": format, "time_step": time_step, **settings},
         **{name: np.stack([values[name] for values in figures]) for name in figures[0]},
     )
 
@@ -345,7 +309,6 @@ def _figures(
         "support_precision": _share(both, found.sum(axis=1)),
         "n_spikes": result.n_steps,
         "ran_away": result.ran_away,
-        "saturations": result.saturations,
     }
 
 

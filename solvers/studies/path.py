@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property, partial
-from typing import TYPE_CHECKING
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -14,32 +13,18 @@ from tqdm import tqdm
 
 from snn.base import checks
 from snn.base.caller_warnings import warn_caller, without_warnings
-from snn.base.html import Described, counted, number, value_range
-from solvers.methods.active_set import solve_active_set
-from solvers.methods.analog import solve_analog
-from solvers.methods.fista import solve_fista
-from solvers.methods.reference import solve_coordinate_descent
-from solvers.methods.spiking import solve_spiking
+from snn.base.drawn import Drawn
+from snn.base.html import counted, number, value_range
+from solvers.methods.method import Method
+from solvers.methods.registry import named_method
 from solvers.problem.conditioning import warn_if_ill_posed
 from solvers.problem.lasso import LassoProblem
 from solvers.results.operations import DRIVE, OperationLedger, added
-from solvers.results.result import SparseCodingResult, Status
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
-METHODS: dict[str, Callable[..., SparseCodingResult]] = {
-    "active_set": solve_active_set,
-    "spiking": solve_spiking,
-    "fista": solve_fista,
-    "coordinate_descent": solve_coordinate_descent,
-    "analog": solve_analog,
-}
-"""The solvers that take a `start`."""
+from solvers.results.result import SparseCodingResult, Status, convergence_warning
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
-class PathResult(Described):
+class PathResult(Drawn):
     """Codes at each multiple of a penalty, with their certificates.
 
     Attributes
@@ -90,12 +75,6 @@ class PathResult(Described):
         """Number of non-zero entries of each code, shape (n_multiples, n_signals)."""
         return np.stack([np.diff(codes.indptr) for codes in self.sparse_codes])
 
-    def plot(self, ax: Axes | None = None, *, signal: int = 0) -> Axes:
-        """Draw the code of one signal against the penalty: `CodePathDisplay`."""
-        from solvers import plotting  # here: results come before their plots
-
-        return plotting.code_path(self, signal=signal, ax=ax)
-
     def _facts(self) -> dict[str, str]:
         n_converged = int(np.count_nonzero(self.status == Status.CONVERGED))
         return {
@@ -121,7 +100,7 @@ def path(
     *,
     n_multiples: int = 100,
     smallest: float = 1e-3,
-    method: str = "active_set",
+    method: str | Method[Any] = "active_set",
     tol: float = 1e-6,
     n_jobs: int | None = None,
     progress: bool = False,
@@ -143,12 +122,13 @@ def path(
         See above.
     smallest : float, default 1e-3
         See above; less than 1.
-    method : {"active_set", "spiking", "fista", "coordinate_descent", "analog"}, default "active_set"
-        The solver: `solve_active_set`, which carries the support, or another one that takes a `start`.
+    method : str or Method, default "active_set"
+        The name of a method in `METHODS` that takes a `start`, or such a method: by default that of
+        `solve_active_set`, which carries the support.
     tol : float, default 1e-6
         A code is done when ``duality_gap <= tol * 1/2 ||signal||^2``.
     n_jobs : int, optional
-        As the solver takes it: "active_set", "spiking" and "coordinate_descent".
+        Signals are spread over so many joblib workers.
     progress : bool, default False
         Show a progress bar, in penalties.
 
@@ -185,17 +165,10 @@ def path(
            [2.5, 0.5]])
     """
     checks.instance_of("problem", problem, LassoProblem)
-    method = checks.one_of("method", method, tuple(METHODS))
+    solver = named_method(method, with_start=True)
     tol = checks.positive_number("tol", tol)
     progress = checks.flag("progress", progress)
-    solve = METHODS[method]
     n_jobs = checks.worker_count("n_jobs", n_jobs)
-    if n_jobs is not None:
-        if method not in ("active_set", "spiking", "coordinate_descent"):
-            raise ValueError(
-                f"n_jobs must be None with method={method!r}, which has no workers; got {n_jobs}"
-            )
-        solve = partial(solve, n_jobs=n_jobs)
     if multiples is None:
         multiples = _default_multiples(problem, n_multiples, smallest)
     else:
@@ -208,20 +181,18 @@ def path(
         for multiple in tqdm(multiples, desc="path", unit="penalty", disable=not progress):
             penalty = problem.penalty.rescaled(units, 1.0 / multiple)
             start = results[-1] if results else None
-            results.append(solve(problem.with_penalty(penalty), start=start, tol=tol))
+            results.append(solver(problem.with_penalty(penalty), start=start, tol=tol, n_jobs=n_jobs))
     status = np.stack([result.status for result in results])
     missed = status != Status.CONVERGED
     if missed.any():
-        from sklearn.exceptions import ConvergenceWarning  # scikit-learn takes a second to import
-
         warn_caller(
             f"path: {int(missed.sum())} of {missed.size} codes did not reach "
             f"duality_gap <= {tol:g} * 1/2 ||signal||^2; the first at the multiple "
             f"{multiples[np.argmax(missed.any(axis=1))]:.3g}",
-            ConvergenceWarning,
+            convergence_warning(),
         )
     return PathResult(
-        method=method,
+        method=solver.name,
         tol=tol,
         multiples=multiples,
         sparse_codes=tuple(result.sparse_codes for result in results),

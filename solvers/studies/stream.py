@@ -6,13 +6,12 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
 
-from snn import OperationCounts
+from snn import Exact, OperationCounts
 from snn.base import checks
 from snn.base.html import Described, number
 from solvers.gram.gram import gram_of
@@ -22,8 +21,9 @@ from solvers.problem.penalty import Penalty
 from solvers.problem.prepared import PreparedLasso
 from solvers.problem.signals import feature_weights
 from solvers.results.best_codes import BestCodes
-from solvers.results.operations import CERTIFICATE, NETWORK, READ_OUT, START, OperationLedger, Work, ledger_of
-from solvers.results.result import SparseCodingResult, certified_result
+from solvers.results.operations import CERTIFICATE, NETWORK, READ_OUT, START, OperationLedger, ledger_of
+from solvers.results.result import SparseCodingResult
+from solvers.results.solved import Solved, certified_result
 from solvers.spiking.network import LassoNetwork
 from solvers.spiking.stages import RefinedCodes
 
@@ -56,8 +56,6 @@ class StreamResult(SparseCodingResult):
     n_stages: np.ndarray
     duration: np.ndarray
     network_operations: OperationCounts
-
-    STEPS: ClassVar[str] = "spikes"
 
     @cached_property
     def operations(self) -> OperationLedger:
@@ -214,6 +212,7 @@ class SparseCodingStream(Described):
         refined = RefinedCodes(
             problem,
             network,
+            how=Exact(),
             tol=tol,
             max_duration=max_duration,
             refine=True,
@@ -243,22 +242,19 @@ class SparseCodingStream(Described):
             synaptic_operations=refined.run.spike_counts @ out_degree,
             duration=refined.duration,
         )
+        work = {
+            START: n_start_products,
+            READ_OUT: refined.n_multiply_adds.copy(),
+            CERTIFICATE: best.n_multiply_adds,
+        }
         return certified_result(
             problem,
-            best.codes,
+            Solved(best.codes, n_spikes, work, best.optimality),
             method="stream",
             tol=tol,
-            n_steps=n_spikes,
             limit=None,
-            optimality=best.optimality,
             kind=StreamResult,
-            work=Work(
-                {
-                    START: n_start_products,
-                    READ_OUT: refined.n_multiply_adds.copy(),
-                    CERTIFICATE: best.n_multiply_adds,
-                }
-            ),
+            steps="spikes",
             start_duality_gap=start_gap,
             is_carried=is_carried,
             n_stages=refined.n_stages.copy(),

@@ -27,10 +27,13 @@ class Progress:
     ----------
     bar : tqdm
         Where it is shown.
+    per_batch : int, default 1
+        How much a batch counts for, of which `within` says how far it is.
     """
 
-    def __init__(self, bar: tqdm) -> None:
+    def __init__(self, bar: tqdm, per_batch: int = 1) -> None:
         self._bar = bar
+        self._per_batch = per_batch
         self._done = 0
         self._drawn = 0.0
         self._lock = Lock()
@@ -49,7 +52,7 @@ class Progress:
             self._show(0.0)
 
     def within(self, share: float, text: str) -> None:
-        """Show how much of the present one is done.
+        """Show how much of the present batch is done.
 
         Parameters
         ----------
@@ -60,7 +63,7 @@ class Progress:
         """
         with self._lock:
             self._bar.set_postfix_str(text, refresh=False)
-            self._show(share)
+            self._show(share * self._per_batch)
 
     def _show(self, share: float) -> None:
         shown = min(round(self._done + share, 2), self._bar.total)
@@ -74,7 +77,9 @@ class Progress:
 
 
 @contextmanager
-def progress_bar(total: int, *, unit: str, description: str, shown: bool) -> Iterator[Progress | None]:
+def progress_bar(
+    total: int, *, unit: str, description: str, shown: bool, per_batch: int = 1
+) -> Iterator[Progress | None]:
     """Show a bar for what is done inside, or nothing.
 
     Parameters
@@ -85,12 +90,14 @@ def progress_bar(total: int, *, unit: str, description: str, shown: bool) -> Ite
         What is counted, and what is done.
     shown : bool
         Whether there is a bar.
+    per_batch : int, default 1
+        As of `Progress`.
     """
     if not shown:
         yield None
         return
     with tqdm(total=total, unit=unit, desc=description) as bar:
-        progress = Progress(bar)
+        progress = Progress(bar, per_batch)
         token = _SHOWN.set(progress)
         try:
             yield progress
@@ -104,7 +111,7 @@ def is_shown() -> bool:
 
 
 def report(share: float, text: str) -> None:
-    """Show how much of the present batch or signal is done, if this thread's call has a bar.
+    """Show how much of the present batch is done, if this thread's call has a bar.
 
     Parameters
     ----------

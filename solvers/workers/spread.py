@@ -6,6 +6,7 @@ import math
 import sys
 from collections.abc import Callable, Sequence
 from concurrent.futures import BrokenExecutor, ThreadPoolExecutor
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -61,12 +62,14 @@ def spread(
     *,
     common: Any = None,
     prefer: str = "threads",
+    count: Callable[[Outcome], int] | None = None,
+    blas_threads: bool = False,
 ) -> list[Outcome]:
     """Solve batches on workers of the kind that a `joblib.parallel_config` says, or of the kind preferred.
 
     What batches have in common goes to other processes once, and not with each batch.  BLAS has one thread in
     all workers, the caller among them: it rounds products of matrices differently with their number, and
-    results must not depend on workers.
+    results must not depend on workers.  With `blas_threads` a single worker leaves BLAS as it is.
 
     Parameters
     ----------
@@ -84,6 +87,10 @@ def spread(
         What batches refer to beside what `solve` does: arrays in it go once to each process too.
     prefer : {"threads", "processes"}, default "threads"
         The kind of workers unless a `joblib.parallel_config` says otherwise.
+    count : callable, optional
+        How much an outcome counts for on the bar; 1 by default.
+    blas_threads : bool, default False
+        Whether a single worker may use all threads of BLAS.
 
     Returns
     -------
@@ -99,13 +106,14 @@ def spread(
 
     def counted(outcome: Outcome) -> Outcome:
         if bar is not None:
-            bar.update()
+            bar.update(1 if count is None else count(outcome))
         return outcome
 
     backend, _ = get_active_backend(prefer=prefer)
     client = _cluster_of(backend)
-    with one_blas_thread():
-        if len(batches) == 1 or (n_workers == 1 and client is None):
+    is_serial = len(batches) == 1 or (n_workers == 1 and client is None)
+    with nullcontext() if is_serial and blas_threads else one_blas_thread():
+        if is_serial:
             return [counted(solve(batch)) for batch in batches]
         if isinstance(backend, ThreadingBackend):
             return _spread_over_threads(solve, batches, n_workers, counted)

@@ -13,9 +13,8 @@ from scipy.stats import spearmanr
 from examples._common import BLUE, GREEN, GREY, ORANGE, PURPLE, figure
 from examples._data import grey_photograph
 from examples.convolutional_coding import STRIDE, learned_kernels, normalised
-from snn import NetworkState
+from snn import Exact, NetworkState
 from snn.record.windows import smooth_rate_of_moments
-from snn.run.exact import EventDrivenRun
 from solvers import ConvolutionalDictionary, LassoProblem, lasso_network, solve_active_set
 from solvers.certificate.optimality import measure
 from solvers.gram.gram import gram_of
@@ -95,7 +94,7 @@ def follow_read_outs(problem: LassoProblem, longest: float) -> dict:
     network = lasso_network(problem, scale=scale)
     threshold = network.firing_threshold
     state = NetworkState(membrane_potential=0.5 * threshold, synaptic_current=np.zeros(network.n_neurons))
-    run = EventDrivenRun(network, network.soma_bias[np.newaxis], state, window_moments=True)
+    run = Exact().start(network, network.soma_bias[np.newaxis], state, window_moments=True)
     times = FIRST * 2.0 ** (0.5 * np.arange(int(2.0 * np.log2(longest / FIRST)) + 1))
     # Charges at half of each time, for the current since then.
     halves = {}
@@ -135,7 +134,7 @@ def relative_gap(problem: LassoProblem, code: np.ndarray) -> float:
 def follow_refined(problem: LassoProblem) -> dict:
     """Return simulated time, spikes and the certified gap of refined codes at each look that improves."""
     network = LassoNetwork(gram_of(problem, on_demand=True), positive=problem.positive)
-    refined = RefinedCodes(problem, network, tol=LEAST, max_duration=10_000.0, refine=True)
+    refined = RefinedCodes(problem, network, how=Exact(), tol=LEAST, max_duration=10_000.0, refine=True)
     n_spikes, gaps = [], []
     while len(refined.active):
         refined.advance()

@@ -19,7 +19,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from dictlearn import random_patches
-from examples._common import BLUE, GREEN, GREY, ORANGE, figure
+from examples._common import BLUE, GREEN, GREY, ORANGE, figure, progress_line
 from examples._data import PHOTOGRAPHS, grey_photograph
 from examples.convolutional_coding import (
     CODED,
@@ -30,8 +30,7 @@ from examples.convolutional_coding import (
     fresh,
     learned_kernels,
 )
-from snn.drawing import progress_line
-from snn.run.exact import EventDrivenRun
+from snn import Exact
 from solvers import (
     ConvolutionalDictionary,
     IllPosedWarning,
@@ -55,8 +54,8 @@ ALONE, ACTIVE_SET = "spikes alone", "active set"
 LARGEST_MEMORY = 2.0  # GB
 # The objective that coarse codes must reach, beside the optimum, which FISTA finds to a gap of its own.
 CLOSE, OPTIMUM_TOL = 0.01, 1e-4
-# Gaps of 1/2 ||image||^2 that spikes alone, and FISTA, are taken to, up to so many unknowns; more have the
-# first only.
+# Gaps of 1/2 ||image||^2 that spikes alone, and FISTA, are taken to, up to this number of unknowns;
+# more have the first only.
 CERTIFIED = (1e-1, 1e-2, 1e-4, 1e-6)
 MOST_UNKNOWNS = 100_000
 MOST_ITERATIONS = 100_000
@@ -116,13 +115,13 @@ def run_spikes(problem: LassoProblem, duration: float) -> tuple[SpikingRead, flo
     drive = unsolved.correlations - unsolved.l1_weights
     scale = max(float((drive / unsolved.squared_norms).max()), np.finfo(float).tiny)
     network = lasso_network(unsolved, scale=scale)
-    run = EventDrivenRun(network, network.soma_bias[np.newaxis])
+    run = Exact().start(network, network.soma_bias[np.newaxis])
     run.advance(duration)
     by_rate = run.spike_counts * (scale / duration)
     seconds = time.perf_counter() - begin
 
     # Not on the clock: another run, stopped half way.
-    halved = EventDrivenRun(network, network.soma_bias[np.newaxis])
+    halved = Exact().start(network, network.soma_bias[np.newaxis])
     charge = []
     for end in (0.5 * duration, duration):
         halved.advance(end)
@@ -195,7 +194,7 @@ def measure(problem: LassoProblem, repeats: int) -> dict:
     counts = facts["spike_counts"][0]
     n_events = int(lasso_network(problem).weights.n_deliveries(counts))
     stencil = problem.dictionary.stencil()
-    # Of each target: its bound is read and written, and its weight is read; its weight once more when the
+    # For each target its bound is read and written, and its weight is read; its weight once more when the
     # spike is added to potential and current.
     n_touched = n_events / counts.sum()
     return {

@@ -33,7 +33,7 @@ from tests.benchmarks.timing import table, versions  # noqa: E402
 from tests.reference import spams_dictionary  # noqa: E402
 
 SEED = 0
-# Of the clock; None: from event to event.
+# Steps of the clock; None: from event to event.
 STEPS = (None, 1 / 64, 1 / 32, 1 / 16, 1 / 8)
 # (amplitude, duration of a phase), from many spikes in a short time to the opposite.
 TRADES = ((5.0, 5.0), (5.0, 10.0), (3.0, 10.0), (2.0, 20.0), (1.0, 40.0))
@@ -45,9 +45,9 @@ def ablations(base: LearningSettings) -> dict[str, LearningSettings]:
     """Return the settings of each line of the table."""
     lines = {
         "as it comes": base,
-        "spike counts": replace(base, readout="counts"),
+        "spike counts": replace(base, readout="rate"),
         "potentials from empty": replace(base, initial_potential=0.0),
-        "spike counts from empty": replace(base, readout="counts", initial_potential=0.0),
+        "spike counts from empty": replace(base, readout="rate", initial_potential=0.0),
         "no probes": replace(base, steps=UsageSteps(probes=0.0)),
         "no recovery of the silent": replace(base, steps=UsageSteps(patience=1e12)),
         "gain 1": replace(base, steps=UsageSteps(gain=1.0)),

@@ -8,8 +8,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from examples._common import BLUE, GREEN, GREY, ORANGE, figure
-from snn import SpikingNetwork, simulate
-from snn.run.exact import EventDrivenRun
+from snn import Exact, SpikingNetwork, simulate
 from solvers import LassoProblem, lasso_network, solve_spiking
 from tests.benchmarks.problems import random_dictionary
 from tests.benchmarks.report import Target, at_most
@@ -91,7 +90,7 @@ def cost_of_spikes(atoms: np.ndarray, signal: np.ndarray, penalty: float, *, qui
 def _parts(network: SpikingNetwork) -> tuple[list[int], list[float]]:
     """Run once, through all marks; return spikes and seconds of each part."""
     totals, moments = [0], [time.perf_counter()]
-    run = EventDrivenRun(network, network.soma_bias[np.newaxis])
+    run = Exact().start(network, network.soma_bias[np.newaxis])
     for mark in MARKS[1:]:
         run.advance(mark)
         moments.append(time.perf_counter())

@@ -5,9 +5,8 @@ from unittest import mock
 
 from matplotlib.figure import Figure
 
-from solvers import LassoProblem, SparseCodingResult, solve_active_set, solve_spiking
-from solvers.spiking import batches as spiking_batches
-from solvers.studies.compare import METHODS
+from solvers import METHODS, LassoProblem, SparseCodingResult, solve_active_set, solve_spiking
+from solvers.methods import spiking
 from tests.benchmarks.problems import (
     again,
     correlated_dictionary,
@@ -21,7 +20,7 @@ from tests.benchmarks.timing import milliseconds, table, timed, verify
 TITLE = "Where the active-set method starts"
 FINISH_TIMES = (1.0, 2.0, 4.0, 8.0, 16.0)
 GAP = 1e-6
-# The constant of `solvers.spiking.batches` that says when.
+# The constant of `solvers.methods.spiking` that says when.
 NAME = "POLISH_TIME"
 
 
@@ -43,7 +42,7 @@ def starts() -> dict[str, Callable[[LassoProblem], SparseCodingResult]]:
 
     def after(finish_time: float) -> Callable[[LassoProblem], SparseCodingResult]:
         def solve(problem: LassoProblem) -> SparseCodingResult:
-            with mock.patch.object(spiking_batches, NAME, finish_time):
+            with mock.patch.object(spiking, NAME, finish_time):
                 return solve_spiking(again(problem), polish=True, tol=GAP)
 
         return solve

@@ -5,8 +5,7 @@ import time
 import numpy as np
 from matplotlib.figure import Figure
 
-from examples._common import BLUE, GREEN, GREY, ORANGE, PURPLE, RED, figure
-from snn.drawing import progress_line
+from examples._common import BLUE, GREEN, GREY, ORANGE, PURPLE, RED, figure, progress_line
 from solvers import LassoProblem
 from tests.benchmarks import peers
 from tests.benchmarks.peers import Peer, missing, present, quiet

@@ -15,6 +15,7 @@ from functools import partial
 import numpy as np
 
 from solvers import (
+    METHODS,
     LassoProblem,
     PreparedLasso,
     SparseCodingResult,
@@ -22,7 +23,6 @@ from solvers import (
     solve_fista,
     solve_spiking,
 )
-from solvers.studies.compare import METHODS
 from tests.benchmarks.lean_fista import largest_eigenvalue, lean_fista
 from tests.benchmarks.problems import again
 from tests.benchmarks.timing import relative_gaps

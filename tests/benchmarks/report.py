@@ -9,6 +9,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from examples._pictures import save_picture
+from examples._results import write_results
 from tests.benchmarks.timing import table
 
 PAGE = "README.md"
@@ -51,7 +53,7 @@ def at_most(work: str, needed: float, value: float | None, target: str, unit: st
 def save(output: Path, name: str, section: ModuleType, data: dict) -> None:
     """Write a section's JSON and picture."""
     output.mkdir(parents=True, exist_ok=True)
-    (output / f"{name}.json").write_text(json.dumps(_storable(data), indent=1) + "\n")
+    write_results(output / f"{name}.json", _storable(data))
     draw(output, name, section, data)
 
 
@@ -59,18 +61,20 @@ def draw(output: Path, name: str, section: ModuleType, data: dict) -> None:
     """Write a section's picture, if it has one."""
     picture = section.plot(data)
     if picture is not None:
-        picture.savefig(output / f"{name}.png", dpi=110)
+        save_picture(picture, output / f"{name}.png", dpi=110)
 
 
 def _storable(value: object) -> object:
-    """Return a value as JSON can hold it: plain numbers, and null for those that are none."""
+    """Return a value as JSON can hold it: numbers of seven digits, and null for those that are none."""
     if isinstance(value, dict):
         return {str(name): _storable(each) for name, each in value.items()}
     if isinstance(value, (list, tuple, np.ndarray)):
         return [_storable(each) for each in value]
     if isinstance(value, np.generic):
         value = value.item()
-    return None if isinstance(value, float) and not math.isfinite(value) else value
+    if isinstance(value, float):
+        return float(f"{value:.7g}") if math.isfinite(value) else None
+    return value
 
 
 def number(value: float | None) -> float:

@@ -28,9 +28,10 @@ from dictlearn import LearningSettings, new_learner  # noqa: E402
 from dictlearn.distributed.data import NpyFile, Rows  # noqa: E402
 from dictlearn.distributed.learning import _run  # noqa: E402
 from dictlearn.distributed.parts import run_part  # noqa: E402
+from examples._results import write_results  # noqa: E402
 from solvers import LassoProblem, penalty_max, solve_spiking  # noqa: E402
 from solvers.gram.gram import gram_of  # noqa: E402
-from solvers.spiking.batches import polish_batch  # noqa: E402
+from solvers.methods.spiking import ActiveSetFromSpikes  # noqa: E402
 from solvers.spiking.network import LassoNetwork  # noqa: E402
 from solvers.workers.cluster import run_on_cluster  # noqa: E402
 from solvers.workers.spread import batch_slices  # noqa: E402
@@ -40,7 +41,7 @@ from tests.cluster import local_cluster  # noqa: E402
 
 PAGE = Path(__file__).parents[2] / "docs" / "scale_out.md"
 FIGURES = Path(__file__).parents[2] / "docs" / "benchmarks" / "scale_out.json"
-# Of the network between machines, assumed: 10 Gbit/s.
+# Bandwidth between machines, assumed: 10 Gbit/s.
 BANDWIDTH = 1.25e9
 WORKERS = (1, 2, 10, 100)
 N_TASKS = 64
@@ -96,7 +97,7 @@ def coding(client, *, quick):
     for n_atoms, n_features, n_signals in sizes:
         problem = planted(n_atoms, n_features, n_signals)
         network = LassoNetwork(gram_of(problem), positive=False)
-        solve = partial(polish_batch, network=network, tol=1e-3, max_duration=1e4)
+        solve = partial(ActiveSetFromSpikes().solve, prepared=network, start=None, tol=1e-3)
         # A new problem, of which nothing is known but the dictionary.
         batch = problem.with_signals(problem.signals[batch_slices(n_signals, 2 * n_atoms, 2)[0]])
         shared = Shared((solve, problem.setup))
@@ -165,7 +166,7 @@ def update(client, folder, n_inputs, n_atoms, batch_size):
 
 
 def predicted(row, dispatched, n_workers):
-    """Return the seconds of an update on so many workers of one thread, by the model of the page."""
+    """Return the seconds of an update on `n_workers` workers of one thread, by the model of the page."""
     n_tasks = -(-row["batch"] // 64)
     rounds = -(-n_tasks // min(n_workers, n_tasks)) / n_tasks
     copies = int(np.ceil(np.log2(n_workers + 1)))
@@ -174,7 +175,7 @@ def predicted(row, dispatched, n_workers):
 
 
 def predicted_coding(row, dispatched, n_workers, n_signals=N_SIGNALS):
-    """Return the seconds of coding so many signals on so many workers, by the model of the page."""
+    """Return the seconds of coding signals on several workers, by the model of the page."""
     n_tasks = -(-n_signals * 8 * row["features"] // row["batch"])
     copies = int(np.ceil(np.log2(n_workers + 1)))
     sent = (copies * row["shared"] + n_tasks * row["task"]) / BANDWIDTH
@@ -262,7 +263,7 @@ def main():
             data = measured(client, folder, quick=options.quick)
     print(tables(data))
     if not options.quick:
-        FIGURES.write_text(json.dumps(data, indent=1) + "\n")
+        write_results(FIGURES, data)
         text = PAGE.read_text()
         begin, end = (text.index(f"<!-- {mark} -->") for mark in ("tables", "end of tables"))
         PAGE.write_text(f"{text[:begin]}<!-- tables -->\n\n{tables(data)}\n\n{text[end:]}")

@@ -7,8 +7,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from examples._common import BLUE, GREY, ORANGE, figure
-from snn import SpikingNetwork, simulate
-from snn.run.exact import EventDrivenRun
+from snn import Exact, SpikingNetwork, simulate
 from solvers import lasso_network
 from tests.benchmarks.brian2_network import TIME_STEP, brian2_run
 from tests.benchmarks.problems import planted_problems, random_dictionary
@@ -61,7 +60,7 @@ def unscreened_run(network: SpikingNetwork, duration: float) -> Callable[[], np.
     """Return a run in which every neuron is updated at every spike, and none is screened."""
 
     def unscreened() -> np.ndarray:
-        run = EventDrivenRun(network, network.soma_bias[np.newaxis], screening=False)
+        run = Exact(screening=False).start(network, network.soma_bias[np.newaxis])
         run.advance(duration)
         return run.spike_counts[0]
 

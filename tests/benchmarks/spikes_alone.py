@@ -6,6 +6,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from examples._common import BLUE, GREEN, GREY, ORANGE, PURPLE, RED, figure
+from snn import Exact
 from solvers import LassoProblem, solve_spiking
 from solvers.gram.gram import gram_of
 from solvers.spiking.network import LassoNetwork
@@ -109,7 +110,7 @@ def control(problems: Sequence[LassoProblem], gap: float) -> dict[str, list[floa
 def n_products(problem: LassoProblem, gap: float) -> int:
     """Return the products with the Gram matrix that it takes to look at refined codes, and to set offsets."""
     network = LassoNetwork(gram_of(problem), positive=problem.positive)
-    refined = RefinedCodes(problem, network, tol=gap, max_duration=10_000.0, refine=True)
+    refined = RefinedCodes(problem, network, how=Exact(), tol=gap, max_duration=10_000.0, refine=True)
     looks = 0
     while len(refined.active):
         refined.advance()
@@ -118,7 +119,7 @@ def n_products(problem: LassoProblem, gap: float) -> int:
 
 
 def fista_gap(problem: LassoProblem, iterations: int) -> float:
-    """Return the relative gap of FISTA after so many iterations, a product each."""
+    """Return the relative gap of FISTA after some iterations, a product each."""
     return float(relative_gaps(problem, _fista_code(problem, 0.0, iterations)[0])[0])
 
 

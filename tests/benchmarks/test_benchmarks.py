@@ -3,8 +3,6 @@
 import json
 import math
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +17,7 @@ from tests.benchmarks.problems import planted_problems, random_dictionary
 from tests.benchmarks.simulator import require_same_spikes
 from tests.benchmarks.threads import require_same_bits
 from tests.benchmarks.timing import WrongAnswerError, relative_gaps, verify
+from tests.processes import run_python
 
 ROOT = Path(__file__).parents[2]
 ALL_PEERS = (
@@ -41,15 +40,7 @@ ELSEWHERE = {"convolution"}
 def output(tmp_path_factory):
     folder = tmp_path_factory.mktemp("benchmarks")
     names = [name for name in sections() if name not in ELSEWHERE]
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.benchmarks", *names, "--quick", "--output", str(folder)],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
+    run_python("-m", "tests.benchmarks", *names, "--quick", "--output", folder)
     return folder
 
 
@@ -72,13 +63,7 @@ def test_section_writes_its_figures(output, name):
 def test_page_is_made_anew_from_the_figures_alone(output):
     before = (output / report.PAGE).read_text()
     (output / report.PAGE).unlink()
-    subprocess.run(
-        [sys.executable, "-m", "tests.benchmarks", "--render", "--output", str(output)],
-        cwd=ROOT,
-        capture_output=True,
-        timeout=120,
-        check=True,
-    )
+    run_python("-m", "tests.benchmarks", "--render", "--output", output)
     assert (output / report.PAGE).read_text() == before
 
 
@@ -100,15 +85,7 @@ def test_figures_of_small_sizes_are_not_quoted(output):
 
 
 def test_unknown_section_is_refused():
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.benchmarks", "nonsense"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-    assert done.returncode == 2
+    done = run_python("-m", "tests.benchmarks", "nonsense", returns=2)
     assert "sections must be of spikes" in done.stderr
 
 
@@ -237,13 +214,7 @@ def test_targets_are_judged_honestly():
 def test_dictionary_learning_benchmark_runs(tmp_path):
     report = tmp_path / "report.md"
     options = ("--samples", "64", "--ablated", "1008", "--held-out", "10", "--quick")
-    subprocess.run(
-        [sys.executable, "-m", "tests.benchmarks.dictionary_learning", *options, "--output", str(report)],
-        cwd=ROOT,
-        check=True,
-        capture_output=True,
-        timeout=300,
-    )
+    run_python("-m", "tests.benchmarks.dictionary_learning", *options, "--output", report)
     text = report.read_text()
     for name in ("two threads", "step 1/32", "as it comes", "the paper's settings"):
         assert name in text

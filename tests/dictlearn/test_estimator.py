@@ -28,7 +28,7 @@ from dictlearn import (
     split_channels,
 )
 from dictlearn.estimator import SpikingDictionaryLearning
-from dictlearn.order import seed_of_order
+from dictlearn.resumable import seed_of_order
 from snn.digital import FixedPoint
 from solvers import IllPosedWarning, LassoProblem, solve_active_set, solve_spiking
 
@@ -78,12 +78,12 @@ def fitted(signals):
 def test_fit_is_learn_dictionary_of_split_signals(signals):
     steps = UsageSteps(gain=3.0)
     learning = SpikingDictionaryLearning(
-        8, alpha=0.2, max_iter=3, batch_size=10, kappa=0.5, duration=8.0, amplitude=4.0, readout="counts",
+        8, alpha=0.2, max_iter=3, batch_size=10, kappa=0.5, duration=8.0, amplitude=4.0, readout="rate",
         steps=steps, replace_dead=True, random_state=5, n_jobs=2,
     )  # fmt: skip
     learning.fit(signals)
     settings = LearningSettings(
-        penalty=0.2, batch_size=10, kappa=0.5, duration=8.0, amplitude=4.0, readout="counts", steps=steps
+        penalty=0.2, batch_size=10, kappa=0.5, duration=8.0, amplitude=4.0, readout="rate", steps=steps
     )
     seed = int(np.random.RandomState(5).randint(2**31 - 1))
     expected = learn_dictionary(split_channels(signals), 8, settings=settings, n_samples=600, rng=seed)
@@ -471,13 +471,15 @@ def test_atoms_that_vanished_code_nothing(signals, fitted, n_vanished):
         ({"kappa": 1.0}, ValueError, r"kappa must lie in \[0, 1\); got 1.0"),
         ({"duration": 0.0}, ValueError, "duration must be positive; got 0.0"),
         ({"amplitude": -1.0}, ValueError, "amplitude must be positive; got -1.0"),
-        ({"readout": "exact"}, ValueError, "readout must be one of 'counts', 'currents'; got 'exact'"),
+        ({"readout": "exact"}, ValueError, "readout must be one of 'rate', 'current'; got 'exact'"),
         ({"steps": 0.1}, TypeError, "steps must be UsageSteps or PaperSteps; got float"),
         ({"dict_init": np.ones((2, 4))}, ValueError, r"dict_init must have shape \(any, 5\), .*; got shape \(2, 4\)"),
         ({"dict_init": np.ones((2, 5)), "n_components": 3}, ValueError, "dict_init has 2 atoms but n_components is 3"),
         ({"dict_init": np.eye(2, 5) * [[1.0], [0.0]]}, ValueError, "dict_init must have atoms of positive norm; got zeros for atom 1"),
         ({"dict_init": -np.ones((2, 5)), "split_channels": False}, ValueError, "dict_init must not be negative; got -1.0"),
         ({"dict_init": TwoPhaseNetwork.consistent(np.ones((2, 5)))}, ValueError, "dict_init has 5 inputs but signals have 10 features"),
+        ({"alpha": 1e300}, ValueError, r"alpha must be at most 1e\+150 in units of the network"),
+        ({"dict_init": TwoPhaseNetwork(np.ones((2, 10)), np.ones((10, 2)), 0.01 * np.eye(2))}, ValueError, "dict_init must have thresholds of at least 0.05; got 0.01"),
         ({"replace_dead": 1}, TypeError, "replace_dead must be True or False; got 1"),
         ({"n_jobs": 0}, ValueError, "n_jobs must not be 0"),
         ({"transform_alpha": -1.0}, ValueError, "transform_alpha must be positive; got -1.0"),

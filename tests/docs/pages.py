@@ -13,7 +13,6 @@ import contextlib
 import io
 import os
 import re
-import shutil
 import tempfile
 import time
 import warnings
@@ -26,6 +25,9 @@ import matplotlib
 import numpy as np
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
+from PIL import Image
+
+from examples._pictures import write
 
 ROOT = Path(__file__).parents[2]
 
@@ -34,7 +36,7 @@ EXTRAS = {
     "brian2": "brian2",
     "dask": "dask",
     "distributed": "dask",
-    "mlxtend": "examples",
+    "mlxtend": "digits",
     "nir": "nir",
     "PIL": "examples",
     "skimage": "examples",
@@ -227,8 +229,9 @@ def main() -> None:
                 lines[first + 1 : last - 1] = [printed]
             if asked.rewrite:
                 page.write_text("".join(lines), encoding="utf-8")
-            for picture in sorted(Path(folder).glob("*.png")) if output else ():
-                shutil.copy(picture, output)
+            for picture in sorted(Path(folder).glob("tutorial_*.*")) if output else ():
+                with Image.open(picture) as drawn:
+                    write(drawn, output / picture.name)
                 print(f"picture: {os.path.relpath(output / picture.name, ROOT)}")
 
 

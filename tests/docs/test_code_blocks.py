@@ -33,7 +33,7 @@ def test_code_runs_and_prints_what_the_page_says(page, tmp_path, monkeypatch):
     except ExtraNeeded as needed:
         pytest.skip(str(needed))
     # A picture of its own, which the page shows, is one that its code draws.
-    shown = re.findall(r"!\[[^]]*\]\(\S*/(tutorial_\w+\.png)\)", page.read_text(encoding="utf-8"))
+    shown = re.findall(r"!\[[^]]*\]\(\S*/(tutorial_\w+\.\w+)\)", page.read_text(encoding="utf-8"))
     assert [name for name in shown if not (tmp_path / name).is_file()] == []
 
 

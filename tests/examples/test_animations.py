@@ -9,7 +9,7 @@ from PIL import Image
 
 from dictlearn import mean_objective, random_dictionary
 from examples import animate_learning, animate_network
-from examples._gif import save_gif
+from examples._animation import save_animation
 
 
 def durations(path):
@@ -17,18 +17,19 @@ def durations(path):
         shown = []
         for k in range(written.n_frames):
             written.seek(k)
+            written.load()
             shown.append(written.info["duration"])
     return shown
 
 
-def test_a_gif_shows_each_picture_and_holds_the_last(tmp_path, capsys):
+def test_an_animation_shows_each_picture_and_holds_the_last(tmp_path, capsys):
     picture = Figure(figsize=(1.0, 0.5))
     box = picture.add_axes((0.0, 0.0, 0.5, 1.0))
 
     def draw(k):
         box.set_facecolor(["white", "black", "#0072B2"][k])
 
-    path = save_gif(picture, draw, 3, tmp_path, "colours.gif", milliseconds=50, hold=900)
+    path = save_animation(picture, draw, 3, tmp_path, "colours.webp", milliseconds=50, hold=900)
     assert "3 pictures" in capsys.readouterr().out
     assert durations(path) == [50, 50, 900]
     with Image.open(path) as written:
@@ -42,7 +43,7 @@ def test_the_network(tmp_path, capsys):
     pytest.importorskip("skimage")
     arguments = ["--output", str(tmp_path), "--samples", "1000", "--frames", "5", "--tol", "1e-2"]
     assert animate_network.main(arguments) == 0
-    assert sum(durations(tmp_path / "network.gif")) == 4 * 80 + 2500
+    assert sum(durations(tmp_path / "network.webp")) == 4 * 80 + 2500
     gap = float(re.search(r"certified gap ([\d.e-]+)", capsys.readouterr().out)[1])
     assert 0.0 < gap <= 1e-2
 
@@ -50,7 +51,7 @@ def test_the_network(tmp_path, capsys):
 def test_learning(tmp_path, capsys):
     arguments = ["--output", str(tmp_path), "--samples", "1000", "--atoms", "20", "--frames", "5"]
     assert animate_learning.main(arguments) == 0
-    assert sum(durations(tmp_path / "learning.gif")) == 4 * 80 + 2500
+    assert sum(durations(tmp_path / "learning.webp")) == 4 * 80 + 2500
     first, last = map(
         float, re.search(r"objective from ([\d.]+) to ([\d.]+)", capsys.readouterr().out).groups()
     )

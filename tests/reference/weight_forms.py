@@ -162,7 +162,23 @@ FORMS = {
     "one position": WeightForm(one_position, screened=False),
 }
 NAMES = tuple(FORMS)
+SIGNED = tuple(name for name, form in FORMS.items() if form.signed)
 ANY_MATRIX = tuple(name for name, form in FORMS.items() if form.nearest is np.copy)
+
+
+# One form of each record that kernels are compiled for (snn/_kernels/forms.py), and rows that pairs share, a
+# branch of their own.  All other forms are packed into these.
+RECORDS = ("dense", "sign pairs", "blocks", "sparse", "grid")
+N_SEEDS_OF_A_FORM = 4
+
+
+def names_and_seeds(n_seeds: int, names: tuple[str, ...] = NAMES) -> list[tuple[str, int]]:
+    """Return (form, seed) to test: all seeds for each record, few for each form that is packed into one."""
+    return [
+        (name, seed)
+        for name in names
+        for seed in range(n_seeds if name in RECORDS else min(n_seeds, N_SEEDS_OF_A_FORM))
+    ]
 
 
 def stored(name: str, weights: np.ndarray, soma_bias, firing_threshold=1.0) -> SpikingNetwork:

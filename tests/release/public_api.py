@@ -15,13 +15,15 @@ import inspect
 import re
 from pathlib import Path
 
+from snn.base.drawn import Drawn, drawing_of
+
 LIST = Path(__file__).with_name("public_api.txt")
 COMMAND = "python -m tests.release.public_api --accept"
 MODULES = (
     "snn",
     "snn.digital",
     "snn.exchange",
-    "snn.plotting",
+    "snn.pictures",
     "snn.record.rates",
     "snn.record.traces",
     "snn.weights",
@@ -29,6 +31,7 @@ MODULES = (
     "solvers.certificate.optimality",
     "dictlearn",
     "dictlearn.distributed",
+    "dictlearn.pictures",
     "dictlearn.rules",
 )
 """What documentation tells users to import from."""
@@ -178,6 +181,8 @@ def _members(cls, names):
 
 def _own_members(cls, names):
     members = {name: name for name in _attributes(cls)}
+    if issubclass(cls, Drawn) and cls is not Drawn:
+        members["plot"] = f"plot{_plot_signature(cls)}"
     for name, value in vars(cls).items():
         if (name.startswith("_") and name not in PROTOCOLS) or ROUTING.fullmatch(name):
             continue
@@ -186,6 +191,14 @@ def _own_members(cls, names):
         else:
             members[name] = name
     return members
+
+
+def _plot_signature(cls):
+    """Return what ``plot`` takes for a class: the options of its drawing, after `ax`."""
+    parameters = dict(inspect.signature(drawing_of(cls)).parameters)
+    ax = parameters.pop("ax").replace(kind=inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    _, *options = (p.replace(annotation=inspect.Parameter.empty) for p in parameters.values())
+    return inspect.Signature([ax.replace(annotation=inspect.Parameter.empty), *options])
 
 
 def _attributes(cls):

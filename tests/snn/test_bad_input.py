@@ -17,12 +17,12 @@ from snn import (
     SpikeTrain,
     SpikingNetwork,
     explain,
-    plotting,
     simulate,
     simulate_analog,
     simulate_clocked,
 )
 from snn.base import checks
+from snn.pictures import potentials, rates_against_time
 from snn.record import rates, traces
 
 NETWORK = SpikingNetwork(np.array([[0.0, -0.5], [-0.3, 0.0]]), np.array([1.0, 0.7]))
@@ -68,14 +68,14 @@ CASES = [
     (lambda: SpikingNetwork(sparse.csr_array(np.zeros((2, 3))), [0, 0]), ValueError, "weights must be square"),
     (lambda: SpikingNetwork(sparse.csr_array([[0, NAN], [0, 0]]), [0, 0]), ValueError, "weights must be finite; got nan"),
     (lambda: SpikingNetwork(sparse.csr_array(SQUARE * 1j), [0, 0]), TypeError, "weights must be a matrix of real numbers; got dtype complex128"),
-    (lambda: SpikingNetwork(SQUARE, [0, 0, 0]), ValueError, "soma_bias must have shape (2,), one drive a neuron; got shape (3,)"),
+    (lambda: SpikingNetwork(SQUARE, [0, 0, 0]), ValueError, "soma_bias must have shape (2,), one constant drive a neuron (for one that changes with time assign Simulator.soma_bias); got shape (3,)"),
     (lambda: SpikingNetwork(SQUARE, [0, INF]), ValueError, "soma_bias must be finite; got inf at [1]"),
     (lambda: SpikingNetwork(SQUARE, None), TypeError, "soma_bias must be an array of real numbers; got dtype object"),
     (lambda: SpikingNetwork(SQUARE, [0, 0], 0.0), ValueError, "firing_threshold must be positive; got 0.0"),
     (lambda: SpikingNetwork(SQUARE, [0, 0], [1.0, -1.0]), ValueError, "firing_threshold must be positive; got -1.0 at [1]"),
     (lambda: SpikingNetwork(SQUARE, [0, 0], NAN), ValueError, "firing_threshold must be finite; got nan"),
     (lambda: SpikingNetwork(SQUARE, [0, 0], [1.0]), ValueError, "firing_threshold must have shape (2,), one threshold a neuron; got shape (1,)"),
-    (lambda: NETWORK.with_soma_bias([1.0]), ValueError, "soma_bias must have shape (2,), one drive a neuron; got shape (1,)"),
+    (lambda: NETWORK.with_soma_bias([1.0]), ValueError, "soma_bias must have shape (2,), one constant drive a neuron (for one that changes with time assign Simulator.soma_bias); got shape (1,)"),
     (lambda: SignPairWeights(np.eye(2), [1.0, 1.0]), ValueError, "lateral must have a zero diagonal"),
     (lambda: SignPairWeights(np.zeros((2, 3)), [1.0, 1.0]), ValueError, "lateral must be square"),
     (lambda: SignPairWeights(SQUARE, [1.0]), ValueError, "cross must have shape (2,), one weight for each pair; got shape (1,)"),
@@ -153,15 +153,14 @@ CASES = [
     (lambda: traces.membrane_potential(NETWORK, train(n_neurons=3), [1.0]), ValueError, "spikes are of 3 neurons but the network has 2"),
     (lambda: traces.average_soma_current(NETWORK, SPIKES, [0.0]), ValueError, "times must lie after the start of the record, 0.0; got 0.0"),
     # -- plots --
-    (lambda: plotting.raster(RESULT), TypeError, "spikes must be a SpikeTrain; got SimulationResult: pass run.spikes"),
-    (lambda: plotting.raster(simulate(NETWORK, 1.0)), TypeError, "spikes must be a SpikeTrain; got SimulationResult: pass run.spikes, of a run with record_spikes=True"),
+    (lambda: rates_against_time(RESULT), TypeError, "spikes must be a SpikeTrain; got SimulationResult: pass run.spikes"),
+    (lambda: rates_against_time(simulate(NETWORK, 1.0)), TypeError, "spikes must be a SpikeTrain; got SimulationResult: pass run.spikes, of a run with record_spikes=True"),
     (lambda: explain(NETWORK, RESULT, 1), TypeError, "spikes must be a SpikeTrain; got SimulationResult: pass run.spikes"),
-    (lambda: plotting.operations(RESULT), TypeError, "counts must be an OperationCounts; got SimulationResult: pass its operations"),
-    (lambda: plotting.raster(SPIKES, neurons=[2]), ValueError, "neurons must lie in [0, 2); got 2 to 2"),
-    (lambda: plotting.raster(SPIKES, neurons=[0.5]), TypeError, "neurons must be a non-empty list of integers"),
-    (lambda: plotting.potentials(NETWORK, SPIKES, neurons=[]), TypeError, "neurons must be a non-empty list of integers; got []"),
-    (lambda: plotting.rates_against_time(SPIKES, limits=[1.0]), ValueError, "limits must have shape (2,), one limit a neuron; got shape (1,)"),
-    (lambda: plotting.rates_against_time(SPIKES, n_times=0), ValueError, "n_times must be positive; got 0"),
+    (lambda: SPIKES.plot(neurons=[2]), ValueError, "neurons must lie in [0, 2); got 2 to 2"),
+    (lambda: SPIKES.plot(neurons=[0.5]), TypeError, "neurons must be a non-empty list of integers"),
+    (lambda: potentials(NETWORK, SPIKES, neurons=[]), TypeError, "neurons must be a non-empty list of integers; got []"),
+    (lambda: rates_against_time(SPIKES, limits=[1.0]), ValueError, "limits must have shape (2,), one limit a neuron; got shape (1,)"),
+    (lambda: rates_against_time(SPIKES, n_times=0), ValueError, "n_times must be positive; got 0"),
 ]  # fmt: skip
 
 
@@ -222,7 +221,7 @@ def test_networks_and_results_cannot_be_written():
         ("EventData", "an EventData"),
         ("int", "an int"),
         ("ndarray", "an ndarray"),
-        ("LCARun", "an LCARun"),
+        ("LSTMCell", "an LSTMCell"),
         ("UsageSteps", "a UsageSteps"),
         ("LassoProblem", "a LassoProblem"),
         ("str", "a str"),

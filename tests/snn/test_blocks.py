@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from snn import Block, BlockWeights, NetworkState, SpikingNetwork, simulate
-from snn.run.exact import EventDrivenRun
+from snn import Block, BlockWeights, Exact, NetworkState, SpikingNetwork, simulate
 from tests.reference.plain_simulator import simulate_plainly
 
 
@@ -85,7 +84,7 @@ def test_equal_neurons_stay_equal():
 def test_filtered_spikes_carry_the_synaptic_current(seed):
     """Started at rest, the current into every neuron is W^T times the filtered spikes."""
     network, _ = random_block_network(np.random.default_rng(seed))
-    run = EventDrivenRun(network, np.stack([network.soma_bias, 0.5 * network.soma_bias]), filter_spikes=True)
+    run = Exact().start(network, np.stack([network.soma_bias, 0.5 * network.soma_bias]), filter_spikes=True)
     for end in (3.3, 20.0):
         run.advance(end)
         expected = network.weights.transpose_product(run.filtered_spikes)

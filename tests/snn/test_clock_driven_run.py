@@ -5,9 +5,8 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from snn import NetworkState, SpikingNetwork, simulate_clocked
+from snn import Clock, NetworkState, SpikingNetwork, simulate_clocked
 from snn.record import rates
-from snn.run.clocked import ClockDrivenRun
 from tests.reference.networks import random_network, random_sign_pair_network
 from tests.reference.weight_forms import in_form
 
@@ -44,10 +43,10 @@ def test_copies_are_runs_of_their_own(form, rules):
     rng = np.random.default_rng(21)
     network = network_in(form, rng)
     bias, state = drives(rng, network), random_state(rng, network.n_neurons)
-    run = ClockDrivenRun(network, bias, time_step=TIME_STEP, state=state, **rules)
-    steps, neurons = run.advance(1000, record_spikes=True)
-    np.testing.assert_array_equal(run.steps, 1000)
-    own_steps, own_neurons = [], []
+    run = Clock(TIME_STEP, **rules).start(network, bias, state)
+    times, neurons, _ = run.advance(1000 * TIME_STEP, record=True)
+    np.testing.assert_array_equal(run.n_steps, 1000)
+    own_times, own_neurons = [], []
     for copy, own_bias in enumerate(bias):
         alone = simulate_clocked(
             network.with_soma_bias(own_bias),
@@ -62,9 +61,9 @@ def test_copies_are_runs_of_their_own(form, rules):
         np.testing.assert_array_equal(run.membrane_potential[copy], alone.state.membrane_potential)
         np.testing.assert_array_equal(run.synaptic_current[copy], alone.state.synaptic_current)
         np.testing.assert_array_equal(run.charge[copy] / (1000 * TIME_STEP), alone.average_soma_current)
-        own_steps.append(np.rint(alone.spikes.times / TIME_STEP))
+        own_times.append(alone.spikes.times)
         own_neurons.append(alone.spikes.neurons)
-    np.testing.assert_array_equal(steps, np.concatenate(own_steps))
+    np.testing.assert_array_equal(times, np.concatenate(own_times))
     np.testing.assert_array_equal(neurons, np.concatenate(own_neurons))
 
 
@@ -78,9 +77,9 @@ def test_forms_of_weights_agree(form, n_neurons, sign):
     bias = np.array([[0.1], [1.0], [4.0]]) * rng.uniform(0.5, 1.0, (3, n_neurons))
     runs = []
     for network in (dense, in_form(dense, form)):
-        runs.append(ClockDrivenRun(network, bias, time_step=0.1))
+        runs.append(Clock(0.1).start(network, bias))
         # Short enough that differences in the last bit do not grow to a spike more or less.
-        runs[-1].advance(200)
+        runs[-1].advance(20.0)
     expected, run = runs
     assert run.spike_counts.sum() > 0
     np.testing.assert_array_equal(run.spike_counts, expected.spike_counts)
@@ -95,9 +94,9 @@ def test_neurons_that_fire_together_are_all_found():
     for together in ([3, 70], [31, 32], [64, 65, 95, 99], list(range(n_neurons))):
         bias = np.zeros((1, n_neurons))
         bias[0, together] = 1.0
-        run = ClockDrivenRun(network, bias, time_step=0.25)
-        steps, neurons = run.advance(8, record_spikes=True)
-        np.testing.assert_array_equal(steps, np.repeat([4, 8], len(together)))
+        run = Clock(0.25).start(network, bias)
+        times, neurons, _ = run.advance(2.0, record=True)
+        np.testing.assert_array_equal(times, np.repeat([1.0, 2.0], len(together)))
         np.testing.assert_array_equal(neurons, together * 2)
         np.testing.assert_array_equal(run.charge, 2.0 * bias)
 
@@ -110,22 +109,23 @@ def test_currents_are_weighted_filtered_spikes(form):
     """
     rng = np.random.default_rng(23)
     network = network_in(form, rng)
-    run = ClockDrivenRun(network, drives(rng, network), time_step=0.1)
-    for step in (1, 400, 1600):
-        run.advance(step)
+    run = Clock(0.1).start(network, drives(rng, network))
+    for time in (0.1, 40.0, 160.0):
+        run.advance(time)
         expected = network.weights.transpose_product(run.filtered_spikes)
         np.testing.assert_allclose(run.synaptic_current, expected, rtol=0, atol=1e-12)
     assert run.filtered_spikes.max() > 1.0
 
 
+@pytest.mark.filterwarnings("ignore:time_step is:UserWarning")
 @pytest.mark.parametrize("time_step", [0.1, 100.0, 1000.0])
 def test_filtered_spikes_are_the_sum_over_the_spikes(time_step):
     """Also where e^dt, by which the kernel counts, is out of range."""
     network = SpikingNetwork(np.zeros((2, 2)), [0.3 / time_step, 1.0 / time_step], [1.0, 1.0])
-    run = ClockDrivenRun(network, network.soma_bias[np.newaxis], time_step=time_step)
-    steps, neurons = run.advance(1601, record_spikes=True)
+    run = Clock(time_step).start(network, network.soma_bias[np.newaxis])
+    times, neurons, _ = run.advance(1601 * time_step, record=True)
     for neuron in range(2):
-        ages = (1601 - steps[neurons == neuron]) * time_step
+        ages = 1601 * time_step - times[neurons == neuron]
         expected = np.exp(-ages).sum()
         np.testing.assert_allclose(run.filtered_spikes[0, neuron], expected, rtol=1e-12, atol=1e-300)
 
@@ -137,15 +137,15 @@ def test_going_on_is_running_through(form, rules):
     network = network_in(form, rng)
     bias, state = drives(rng, network), random_state(rng, network.n_neurons)
     options = {"time_step": TIME_STEP, **rules}
-    through = ClockDrivenRun(network, bias, state=state, **options)
-    through.advance(800)
-    parts = ClockDrivenRun(network, bias, state=state, **options)
-    parts.advance(300)
-    other = ClockDrivenRun(network, bias, state=parts, **options)
+    through = Clock(**options).start(network, bias, state)
+    through.advance(800 * TIME_STEP)
+    parts = Clock(**options).start(network, bias, state)
+    parts.advance(300 * TIME_STEP)
+    other = Clock(**options).start(network, bias, parts)
     before = parts.spike_counts.copy(), parts.charge
     np.testing.assert_allclose(other.filtered_spikes, parts.filtered_spikes, rtol=1e-15)
     for run, step in ((parts, 800), (other, 500)):
-        run.advance(step)
+        run.advance(step * TIME_STEP)
         np.testing.assert_array_equal(run.membrane_potential, through.membrane_potential)
         np.testing.assert_array_equal(run.synaptic_current, through.synaptic_current)
     for name in ("spike_counts", "charge", "filtered_spikes"):
@@ -161,10 +161,10 @@ def test_a_run_goes_on_with_other_drives_and_weights():
     first, second = (network_in("blocks", rng) for _ in range(2))
     second = SpikingNetwork(second.weights, second.soma_bias, first.firing_threshold)
     bias, other_bias = drives(rng, first), drives(rng, second)
-    before = ClockDrivenRun(first, bias, time_step=TIME_STEP)
-    before.advance(400)
-    after = ClockDrivenRun(second, other_bias, time_step=TIME_STEP, state=before)
-    after.advance(400)
+    before = Clock(TIME_STEP).start(first, bias)
+    before.advance(400 * TIME_STEP)
+    after = Clock(TIME_STEP).start(second, other_bias, before)
+    after.advance(400 * TIME_STEP)
     for copy in range(len(bias)):
         left = simulate_clocked(first.with_soma_bias(bias[copy]), 400 * TIME_STEP, time_step=TIME_STEP)
         alone = simulate_clocked(
@@ -176,7 +176,7 @@ def test_a_run_goes_on_with_other_drives_and_weights():
         np.testing.assert_array_equal(after.membrane_potential[copy], alone.state.membrane_potential)
         np.testing.assert_array_equal(after.spike_counts[copy], alone.spike_counts)
     # The first run is left as it was.
-    np.testing.assert_array_equal(before.steps, 400)
+    np.testing.assert_array_equal(before.n_steps, 400)
 
 
 @pytest.mark.parametrize("rules", RULES, ids=NAMES)
@@ -186,13 +186,13 @@ def test_charge_is_what_the_steps_brought(form, rules):
     rng = np.random.default_rng(26)
     network = network_in(form, rng)
     bias, state = drives(rng, network), random_state(rng, network.n_neurons)
-    run = ClockDrivenRun(network, bias, time_step=TIME_STEP, state=state, **rules)
+    run = Clock(TIME_STEP, **rules).start(network, bias, state)
     brought = np.zeros(bias.shape)
-    # Of a current h the soma gets its integral over the step, or a rectangle as high as it is at first.
+    # The soma gets the integral of a current h over the step, or a rectangle as high as h is at first.
     share = -np.expm1(-TIME_STEP) if rules["integration"] == "exact" else TIME_STEP
     for step in range(600):
         brought += TIME_STEP * bias + share * run.synaptic_current
-        run.advance(step + 1)
+        run.advance((step + 1) * TIME_STEP)
     assert run.spike_counts.sum() > 100
     np.testing.assert_allclose(run.charge, brought, rtol=0, atol=1e-11)
     kept = network.firing_threshold * run.spike_counts + run.membrane_potential - state.membrane_potential
@@ -206,22 +206,22 @@ def test_charge_is_what_the_steps_brought(form, rules):
 
 @pytest.mark.parametrize("form", FORMS)
 def test_window_moments_are_sums_over_the_spikes(form):
-    """Of the ends of steps, several spikes of a step counted each; in two calls, and copy by copy."""
+    """Moments count the end of a step once for each spike; in two calls, and copy by copy."""
     rng = np.random.default_rng(30)
     network = network_in(form, rng)
     bias = 40.0 * drives(rng, network)
-    run = ClockDrivenRun(network, bias, time_step=0.25, window_moments=True)
-    recorded = [run.advance(step, record_spikes=True) for step in (100, 160)]
+    run = Clock(0.25).start(network, bias, window_moments=True)
+    recorded = [run.advance(time, record=True) for time in (25.0, 40.0)]
     expected = np.zeros((*bias.shape, 3))
     n_several = 0
     for copy in range(len(bias)):
-        alone = ClockDrivenRun(network, bias[[copy]], time_step=0.25)
-        steps, neurons = alone.advance(160, record_spikes=True)
-        n_several += len(steps) - len(np.unique(np.column_stack([steps, neurons]), axis=0))
+        alone = Clock(0.25).start(network, bias[[copy]])
+        times, neurons, _ = alone.advance(40.0, record=True)
+        n_several += len(times) - len(np.unique(np.column_stack([times, neurons]), axis=0))
         for p in (2, 3, 4):
-            np.add.at(expected[copy, :, p - 2], neurons, (0.25 * steps) ** p)
+            np.add.at(expected[copy, :, p - 2], neurons, times**p)
     assert n_several > 0
-    assert sum(len(steps) for steps, _ in recorded) == run.spike_counts.sum()
+    assert sum(len(spikes.times) for spikes in recorded) == run.spike_counts.sum()
     np.testing.assert_allclose(run.window_moments, expected, rtol=1e-13)
     result = simulate_clocked(network.with_soma_bias(bias[0]), 40.0, time_step=0.25, record_spikes=True)
     np.testing.assert_array_equal(result.window_moments, run.window_moments[0])
@@ -234,44 +234,44 @@ def test_copies_stop_at_steps_of_their_own_and_start_again(form):
     network = network_in(form, rng)
     bias = drives(rng, network)
     potential = 0.5 * network.firing_threshold
-    run = ClockDrivenRun(network, bias, time_step=0.25, window_moments=True)
-    run.advance(np.array([30, 70, 50, 90]), active=np.array([3, 0, 1]))
-    np.testing.assert_array_equal(run.steps, [30, 70, 0, 90])
-    run.advance(60, active=np.array([0, 3]))  # a copy that is there already stays
-    np.testing.assert_array_equal(run.steps, [60, 70, 0, 90])
-    alone = ClockDrivenRun(network, bias, time_step=0.25)
-    alone.advance(60)
+    run = Clock(0.25).start(network, bias, window_moments=True)
+    run.advance(0.25 * np.array([30, 70, 50, 90]), active=np.array([3, 0, 1]))
+    np.testing.assert_array_equal(run.n_steps, [30, 70, 0, 90])
+    run.advance(15.0, active=np.array([0, 3]))  # a copy that is there already stays
+    np.testing.assert_array_equal(run.n_steps, [60, 70, 0, 90])
+    alone = Clock(0.25).start(network, bias)
+    alone.advance(15.0)
     np.testing.assert_array_equal(run.membrane_potential[0], alone.membrane_potential[0])
 
     counts = run.spike_counts.copy()
     bias[[0, 1]] *= 0.5
     run.membrane_potential[[0, 1]] = potential
     run.restart(np.array([0, 1]))
-    run.advance(40)
+    run.advance(10.0)
     state = NetworkState(membrane_potential=potential, synaptic_current=np.zeros(network.n_neurons))
-    anew = ClockDrivenRun(network, bias, time_step=0.25, state=state, window_moments=True)
-    anew.advance(40)
+    anew = Clock(0.25).start(network, bias, state, window_moments=True)
+    anew.advance(10.0)
     np.testing.assert_array_equal((run.spike_counts - counts)[:2], anew.spike_counts[:2])
-    for name in ("membrane_potential", "charge", "filtered_spikes", "window_moments", "steps"):
+    for name in ("membrane_potential", "charge", "filtered_spikes", "window_moments", "n_steps"):
         np.testing.assert_array_equal(getattr(run, name)[:2], getattr(anew, name)[:2])
-    assert run.steps[3] == 90
+    assert run.n_steps[3] == 90
 
 
 def test_stops_after_max_spikes_and_catches_up():
     rng = np.random.default_rng(27)
     network = network_in("blocks", rng)
     bias = drives(rng, network)
-    whole = ClockDrivenRun(network, bias, time_step=TIME_STEP)
-    whole.advance(640)
+    whole = Clock(TIME_STEP).start(network, bias)
+    whole.advance(640 * TIME_STEP)
     n_spikes = int(whole.spike_counts.sum())
-    run = ClockDrivenRun(network, bias, time_step=TIME_STEP)
-    run.advance(640, max_spikes=n_spikes // 2)
+    run = Clock(TIME_STEP).start(network, bias)
+    run.advance(640 * TIME_STEP, max_spikes=n_spikes // 2)
     # A step is never split, and in steps as short no neuron fires twice in one.
     assert n_spikes // 2 < run.spike_counts.sum() <= n_spikes // 2 + network.n_neurons
-    assert run.steps[0] == 640
-    assert run.steps[-1] == 0
-    run.advance(640, max_spikes=n_spikes)
-    np.testing.assert_array_equal(run.steps, 640)
+    assert run.n_steps[0] == 640
+    assert run.n_steps[-1] == 0
+    run.advance(640 * TIME_STEP, max_spikes=n_spikes)
+    np.testing.assert_array_equal(run.n_steps, 640)
     for name in ("spike_counts", "membrane_potential", "charge", "filtered_spikes"):
         np.testing.assert_array_equal(getattr(run, name), getattr(whole, name))
 
@@ -282,10 +282,10 @@ def test_returning_to_python_changes_no_bit(updates_per_call):
     for form in FORMS:
         network = network_in(form, rng)
         bias = drives(rng, network)
-        whole = ClockDrivenRun(network, bias, time_step=TIME_STEP)
-        paused = ClockDrivenRun(network, bias, time_step=TIME_STEP, updates_per_call=updates_per_call)
-        spikes, paused_spikes = (run.advance(500, record_spikes=True) for run in (whole, paused))
-        for recorded, expected in zip(paused_spikes, spikes, strict=True):
+        whole = Clock(TIME_STEP).start(network, bias)
+        paused = Clock(TIME_STEP).start(network, bias, updates_per_call=updates_per_call)
+        spikes, paused_spikes = (run.advance(500 * TIME_STEP, record=True) for run in (whole, paused))
+        for recorded, expected in zip(paused_spikes[:2], spikes[:2], strict=True):
             np.testing.assert_array_equal(recorded, expected)
         for name in ("spike_counts", "membrane_potential", "synaptic_current", "charge", "filtered_spikes"):
             np.testing.assert_array_equal(getattr(paused, name), getattr(whole, name))
@@ -297,8 +297,8 @@ def test_threads_do_not_disturb_each_other():
     batches = [drives(rng, network, 8) for _ in range(6)]
 
     def run(bias):
-        run = ClockDrivenRun(network, bias, time_step=TIME_STEP)
-        run.advance(640)
+        run = Clock(TIME_STEP).start(network, bias)
+        run.advance(640 * TIME_STEP)
         return run
 
     with ThreadPoolExecutor(3) as pool:

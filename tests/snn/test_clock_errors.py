@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from snn import RunawayError, SpikingNetwork, simulate, simulate_clocked
-from snn.run.clocked import ClockDrivenRun
+from snn import Clock, RunawayError, SpikingNetwork, simulate, simulate_clocked
 from tests.reference.networks import golden_network, random_network, random_sign_pair_network
 from tests.reference.weight_forms import in_form
 
@@ -91,14 +90,14 @@ def test_recording_progress_and_pausing_change_no_bit(capsys):
         np.testing.assert_array_equal(recorded.average_soma_current, plain.average_soma_current)
         np.testing.assert_array_equal(recorded.state.membrane_potential, plain.state.membrane_potential)
         np.testing.assert_array_equal(recorded.spikes.counts(), plain.spike_counts)
-        paused = ClockDrivenRun(network, network.soma_bias[np.newaxis], time_step=0.1, updates_per_call=1)
-        steps, neurons = paused.advance(200, record_spikes=True)
+        paused = Clock(0.1).start(network, network.soma_bias[np.newaxis], updates_per_call=1)
+        times, neurons, _ = paused.advance(20.0, record=True)
         np.testing.assert_array_equal(paused.spike_counts[0], plain.spike_counts)
         np.testing.assert_array_equal(paused.charge[0] / 20.0, plain.average_soma_current)
         np.testing.assert_array_equal(paused.membrane_potential[0], plain.state.membrane_potential)
-        np.testing.assert_array_equal(np.minimum(steps * 0.1, 20.0), recorded.spikes.times)
+        np.testing.assert_array_equal(np.minimum(times, 20.0), recorded.spikes.times)
         np.testing.assert_array_equal(neurons, recorded.spikes.neurons)
-    assert "step" in capsys.readouterr().err
+    assert "tau" in capsys.readouterr().err
 
 
 def test_exactly_max_spikes_spikes_are_allowed():

@@ -6,8 +6,7 @@ The plain simulator is itself compared with the twin in 30 digits, here.
 import numpy as np
 import pytest
 
-from snn import simulate
-from snn.run.exact import EventDrivenRun
+from snn import Exact, simulate
 from tests.reference.networks import random_weights
 from tests.reference.plain_simulator import simulate_plainly
 from tests.reference.simulator import simulate_slowly
@@ -70,7 +69,7 @@ def test_plain_simulator_equals_the_twin_on_a_hundred_neurons(kind):
 
 
 def network_of(kind, name, rng, about):
-    """Return (weights, soma_bias, firing_threshold) of a network of about so many neurons."""
+    """Return (weights, soma_bias, firing_threshold) of a network of about this number of neurons."""
     if kind in ("coding", "coherent"):
         coherence = rng.uniform(0.1, 0.6) if kind == "coherent" else 0.0
         weights, bias = sparse_coding(
@@ -126,8 +125,8 @@ def assert_same_run(run, plain, n_spikes_at_least=0):
 
 
 def advanced_to(network, duration, state=None, **options):
-    run = EventDrivenRun(network, network.soma_bias[np.newaxis], state, **options)
-    times, neurons = run.advance(duration, record_spikes=True)
+    run = Exact(**options).start(network, network.soma_bias[np.newaxis], state)
+    times, neurons, _ = run.advance(duration, record=True)
     return run, times, neurons
 
 
@@ -225,13 +224,13 @@ def test_screening_is_part_of_what_changes_no_bit(name):
     network = stored(name, weights, bias)
     network.weights.toarray()  # rows of weights on demand: all are known, to every run
     drives = bias * rng.uniform(0.3, 1.0, (4, 1))
-    together = EventDrivenRun(network, drives)
+    together = Exact().start(network, drives)
     together.advance(50.0)
     if name in SCREENED:
         assert (together.screened_time > 0.0).any()
     for k in range(4):
-        paused = EventDrivenRun(network, drives[k : k + 1], updates_per_call=1)
-        paused.advance(50.0, record_spikes=True)
+        paused = Exact().start(network, drives[k : k + 1], updates_per_call=1)
+        paused.advance(50.0, record=True)
         np.testing.assert_array_equal(together.spike_counts[k], paused.spike_counts[0])
         np.testing.assert_array_equal(together.membrane_potential[k], paused.membrane_potential[0])
         np.testing.assert_array_equal(together.synaptic_current[k], paused.synaptic_current[0])

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from snn import (
+    Exact,
     InhibitionOnDemand,
     LateralInhibition,
     SignPairWeights,
@@ -15,7 +16,6 @@ from snn import (
     simulate,
     simulate_clocked,
 )
-from snn.run.exact import EventDrivenRun
 from tests.reference.networks import random_dictionary
 from tests.reference.plain_simulator import simulate_plainly
 
@@ -53,8 +53,8 @@ def test_same_spikes_as_with_the_whole_matrix(n_atoms, signed, screening):
         bias = np.concatenate([bias, -correlations - penalty])
         whole, partly = (SignPairWeights(weights, np.diag(gram).copy()) for weights in (whole, partly))
     expected = simulate_plainly(whole.toarray(), bias, 1.0, 60.0)
-    run = EventDrivenRun(SpikingNetwork(partly, bias), bias[np.newaxis], screening=screening)
-    times, neurons = run.advance(60.0, record_spikes=True)
+    run = Exact(screening=screening).start(SpikingNetwork(partly, bias), bias[np.newaxis])
+    times, neurons, _ = run.advance(60.0, record=True)
     np.testing.assert_array_equal(neurons, expected.neurons)
     np.testing.assert_allclose(times, expected.times, rtol=0, atol=1e-9)
     np.testing.assert_allclose(run.membrane_potential[0], expected.membrane_potential, atol=1e-9)

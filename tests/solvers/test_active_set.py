@@ -130,7 +130,7 @@ def test_no_network_is_made_unless_the_start_is_one(monkeypatch):
     def refuse(*arguments, **options):
         raise AssertionError("a network was made")
 
-    monkeypatch.setattr("snn.run.exact.EventDrivenRun.__init__", refuse)
+    monkeypatch.setattr("snn.run.exact.ExactRun.__init__", refuse)
     monkeypatch.setattr("solvers.spiking.network.LassoNetwork.__init__", refuse)
     assert solve_active_set(problem).converged
     assert solve_active_set(problem, start=solve_fista(problem)).converged

@@ -1,7 +1,6 @@
 """Every solver finds the optimum that scikit-learn's Lasso finds, and behaves as the others do."""
 
 import warnings
-from functools import partial
 
 import numpy as np
 import pytest
@@ -9,45 +8,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.exceptions import ConvergenceWarning
 
-from snn.digital import DigitalFormat, FixedPoint
-from solvers import (
-    LassoProblem,
-    Status,
-    solve_active_set,
-    solve_analog,
-    solve_coordinate_descent,
-    solve_digital,
-    solve_fista,
-    solve_lars,
-    solve_spiking,
-)
+from solvers import LassoProblem, Status
 from solvers.certificate.optimality import objective, penalty_max
+from tests.reference.methods import each_method
 from tests.reference.problems import optimal_codes, random_problem, require_certified
 
-# Atoms whose norms differ tenfold, or that are coherent, need more bits than the eight of the default.
-SIXTEEN_BITS = DigitalFormat(weights=FixedPoint(bits=16), bias=FixedPoint(bits=20))
-# Each with the finest tol at which it is held to the others here; coarser ones would hide what it can do.
-SOLVERS = {
-    "spiking_rate": (partial(solve_spiking, readout="rate"), 1e-2),
-    "spiking_current": (partial(solve_spiking, readout="current"), 1e-2),
-    "spiking_polished": (partial(solve_spiking, polish=True), 1e-10),
-    "active_set": (solve_active_set, 1e-10),
-    "fista": (solve_fista, 1e-8),
-    "coordinate_descent": (solve_coordinate_descent, 1e-8),
-    "lars": (solve_lars, 1e-8),
-    "analog": (solve_analog, 1e-4),
-    "digital": (partial(solve_digital, format=SIXTEEN_BITS), 1e-4),
-}
-
-
-def each_but(*left_out):
-    chosen = {name: value for name, value in SOLVERS.items() if name not in left_out}
-    return pytest.mark.parametrize(("solve", "tol"), chosen.values(), ids=chosen.keys())
-
-
-each_solver = each_but()
+each_solver = each_method()
 # Rates and average currents come near like 1 / t: 1e-8 lies beyond max_duration.
-each_fine_solver = each_but("spiking_rate", "spiking_current")
+each_fine_solver = each_method("spiking_rate", "spiking_current", "spiking_one_window")
 either_sign = pytest.mark.parametrize("positive", [True, False], ids=["positive", "signed"])
 
 
@@ -101,7 +69,7 @@ def test_other_sizes(solve, tol, n_features, n_atoms):
 
 
 # In steps of 1/4 atoms this coherent fire together: test_digital.py has them.
-@each_but("digital")
+@each_method("digital", "spiking_clock")
 @either_sign
 def test_coherent_atoms(solve, tol, positive):
     problem = random_problem(64, 128, coherence=0.9, positive=positive, n_signals=2)
@@ -118,7 +86,7 @@ def test_penalties_and_norms_of_their_own(solve, tol, positive):
 
 
 @either_sign
-@each_but("lars")
+@each_method("lars")
 def test_atoms_that_are_the_same(solve, tol, positive):
     """The code is not unique, its objective is.  (LARS drops atoms here: test_reference.py.)"""
     assert_optimal(random_problem(64, 128, n_duplicates=30, positive=positive), solve, tol)

@@ -9,6 +9,8 @@ import pytest
 from scipy import sparse
 
 from solvers import (
+    METHODS,
+    Comparison,
     LassoProblem,
     PreparedLasso,
     SparseCodingStream,
@@ -21,10 +23,10 @@ from solvers import (
     lasso_network,
     objective,
     penalty_max,
-    plot_comparison,
     solve_active_set,
     solve_analog,
     solve_coordinate_descent,
+    solve_digital,
     solve_fista,
     solve_lars,
     solve_spiking,
@@ -316,22 +318,7 @@ CASES = [
     (lambda: solve_fista(PROBLEM, max_iter=0), ValueError, "max_iter must be positive; got 0"),
     (lambda: solve_fista(PROBLEM, max_iter=10.0), TypeError, "max_iter must be an integer; got float"),
     (lambda: solve_coordinate_descent(PROBLEM, max_iter=-1), ValueError, "max_iter must be positive; got -1"),
-    (
-        lambda: solve_coordinate_descent(PROBLEM, n_jobs=0),
-        ValueError,
-        "n_jobs must not be 0; -1 is one worker for each processor",
-    ),
-    (
-        lambda: solve_coordinate_descent(PROBLEM, n_jobs=1.5),
-        TypeError,
-        "n_jobs must be an integer; got float",
-    ),
     (lambda: solve_lars(PROBLEM, max_iter=True), TypeError, "max_iter must be an integer; got bool"),
-    (
-        lambda: solve_lars(PROBLEM, n_jobs=0),
-        ValueError,
-        "n_jobs must not be 0; -1 is one worker for each processor",
-    ),
     (lambda: solve_analog(PROBLEM, max_duration=0.0), ValueError, "max_duration must be positive; got 0.0"),
     (
         lambda: solve_analog(PROBLEM, max_duration="long"),
@@ -368,8 +355,6 @@ CASES = [
     ),
     (lambda: solve_spiking(PROBLEM, polish="yes"), TypeError, "polish must be True or False; got 'yes'"),
     # -- the active-set solver --
-    (lambda: solve_active_set(DICTIONARY), TypeError, "problem must be a LassoProblem; got ndarray"),
-    (lambda: solve_active_set(PROBLEM, tol=0.0), ValueError, "tol must be positive; got 0.0"),
     (lambda: solve_active_set(PROBLEM, max_rounds=0), ValueError, "max_rounds must be positive; got 0"),
     (
         lambda: solve_active_set(PROBLEM, max_rounds=1.5),
@@ -461,9 +446,9 @@ CASES = [
         "tol must be positive; got 0.0",
     ),
     (
-        lambda: SpikingSparseCoder(DICTIONARY, alpha=0.1, readout="x").fit_transform(SIGNALS),
+        lambda: SpikingSparseCoder(DICTIONARY, alpha=0.1, method="x").fit_transform(SIGNALS),
         ValueError,
-        "readout must be one of 'smooth', 'rate', 'current'; got 'x'",
+        "method must be one of 'spiking', 'spiking_one_window', 'spiking_current', 'spiking_rate', 'active_set', 'active_set_from_fista', 'active_set_from_spikes', 'fista', 'coordinate_descent', 'lars', 'analog', 'digital'; got 'x'",
     ),
     # -- comparisons --
     (lambda: compare("problem", ["fista"]), TypeError, "problem must be a LassoProblem; got str"),
@@ -504,18 +489,23 @@ CASES = [
         ValueError,
         "records must have the key 'n_signals'; got ['method']",
     ),
-    (lambda: plot_comparison([]), ValueError, "records must not be empty"),
-    (lambda: plot_comparison([RECORD], ax="here"), TypeError, "ax must be an Axes; got str"),
+    (lambda: Comparison([RECORD]).plot(ax="here"), TypeError, "ax must be an Axes; got str"),
 ]
 
 # What every solver takes.
-for solve in (solve_spiking, solve_fista, solve_analog, solve_coordinate_descent, solve_lars):
+for solve in (*METHODS.values(), solve_spiking, solve_digital, solve_active_set):
     CASES += [
         (lambda solve=solve: solve(DICTIONARY), TypeError, "problem must be a LassoProblem; got ndarray"),
         (lambda solve=solve: solve(PROBLEM, tol=0.0), ValueError, "tol must be positive; got 0.0"),
         (lambda solve=solve: solve(PROBLEM, tol=NAN), ValueError, "tol must be finite; got nan"),
         (lambda solve=solve: solve(PROBLEM, tol="fine"), TypeError, "tol must be a real number; got str"),
         (lambda solve=solve: solve(PROBLEM, progress=2), TypeError, "progress must be True or False; got 2"),
+        (
+            lambda solve=solve: solve(PROBLEM, n_jobs=0),
+            ValueError,
+            "n_jobs must not be 0; -1 is one worker for each processor",
+        ),
+        (lambda solve=solve: solve(PROBLEM, n_jobs=1.5), TypeError, "n_jobs must be an integer; got float"),
     ]
 
 

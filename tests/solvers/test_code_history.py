@@ -1,10 +1,7 @@
 """The history of a code: the run of `solve_spiking` itself, every spike of it, and certified codes."""
 
-import matplotlib.pyplot as plt
 import numpy as np
 import pytest
-from matplotlib.figure import Figure
-from PIL import Image
 
 from snn import NetworkState
 from solvers import ConvolutionalDictionary, LassoProblem, code_history, duality_gap, solve_spiking
@@ -139,7 +136,6 @@ def test_a_signal_whose_code_is_zero_has_no_spikes():
     assert len(history.spikes) == 0
     assert not history.codes.any()
     assert history.times.tolist() == [0.0] * 5
-    history.picture(figure=Figure())
 
 
 @pytest.mark.parametrize(
@@ -160,75 +156,3 @@ def test_nonsense_is_refused(options, error, message):
 def test_no_problem_is_refused():
     with pytest.raises(TypeError, match="problem must be"):
         code_history(np.eye(3))
-
-
-@pytest.fixture(scope="module")
-def history():
-    return code_history(PROBLEMS["signed"], 0, tol=1e-3, n_times=6)
-
-
-def test_the_last_picture_shows_the_last_code(history):
-    figure = history.picture(image_shape=(3, 4), n_atoms=5, title="One signal", figure=Figure())
-    signal, coded, gap, raster, pictures, code = figure.axes
-    np.testing.assert_array_equal(signal.images[0].get_array(), history.problem.signals.reshape(3, 4))
-    shown = history.problem.reconstruct(history.codes)[-1]
-    np.testing.assert_array_equal(coded.images[0].get_array(), shown.reshape(3, 4))
-    times, gaps = gap.lines[0].get_data()
-    np.testing.assert_array_equal(times, history.times)
-    np.testing.assert_array_equal(gaps, history.relative_gap)
-    atoms = np.argsort(-np.abs(history.optimum), kind="stable")[:5]
-    assert [bar.get_width() for bar in code.patches] == history.codes[-1, atoms].tolist()
-    assert code.lines[0].get_xdata().tolist() == history.optimum[atoms].tolist()
-    for picture, atom in zip(pictures.images, atoms, strict=True):
-        np.testing.assert_array_equal(picture.get_array(), history.problem.dictionary[atom].reshape(3, 4))
-    n_ticks = np.isin(history.spikes.neurons % 24, atoms).sum()
-    assert len(raster.collections[0].get_segments()) == n_ticks
-    assert raster.get_title() == f"{len(history.spikes)} spikes, stage {len(history.stages)}"
-    assert figure.get_suptitle() == "One signal"
-
-
-def test_an_animation_has_a_picture_for_each_time(history, tmp_path):
-    animation = history.animate(interval=50.0)
-    animation.save(tmp_path / "network.gif", dpi=40)
-    with Image.open(tmp_path / "network.gif") as written:
-        assert written.n_frames == 6
-    assert plt.get_fignums() == [animation._fig.number]
-
-
-def test_signals_that_are_no_images_are_lines(history):
-    figure = history.picture(n_atoms=3, figure=Figure())
-    lines = {line.get_label(): line.get_ydata() for line in figure.axes[0].lines}
-    np.testing.assert_array_equal(lines["signal"], history.problem.signals[0])
-    np.testing.assert_array_equal(lines["coded"], history.problem.reconstruct(history.codes)[-1])
-
-
-def test_atoms_of_a_convolutional_dictionary_are_drawn():
-    history = code_history(PROBLEMS["convolutional"], tol=1e-2, n_times=2)
-    figure = history.picture(image_shape=(8, 8), n_atoms=2, figure=Figure())
-    drawn = figure.axes[4].images[0].get_array()
-    atom = np.abs(history.optimum).argmax()
-    np.testing.assert_allclose(drawn.ravel(), history.problem.dictionary.toarray()[atom], rtol=0, atol=1e-15)
-
-
-@pytest.mark.parametrize(
-    ("options", "error", "message"),
-    [
-        (
-            {"image_shape": (3, 5)},
-            ValueError,
-            r"image_shape must be that of a signal of 12 features; got \(3, 5\)",
-        ),
-        ({"image_shape": 12}, TypeError, "image_shape"),
-        ({"n_atoms": 0}, ValueError, "n_atoms must be"),
-        ({"title": 3}, TypeError, "title must be"),
-    ],
-)
-def test_nonsense_is_not_drawn(history, options, error, message):
-    with pytest.raises(error, match=message):
-        history.picture(figure=Figure(), **options)
-    assert not plt.get_fignums()
-
-
-def test_pictures_come_after_each_other(history):
-    with pytest.raises(ValueError, match="interval must be positive"):
-        history.animate(interval=0.0)

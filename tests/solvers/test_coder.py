@@ -25,6 +25,8 @@ from solvers import (
     solve_active_set,
     solve_spiking,
 )
+from solvers.methods.spiking import Rates, Stages
+from tests.reference.methods import methods
 
 # A coder's dictionary fixes the number of features, and scikit-learn's checks bring data of many
 # widths; this is what each of them brings (10 where it does not matter).
@@ -62,7 +64,7 @@ FEATURES = {
 VARIANTS = {
     "plain": {},
     "missing_values": {"missing_values": np.nan},
-    "spikes alone": {"polish": False, "tol": 1e-9},  # checks want the same codes of the same signals
+    "spikes alone": {"method": "spiking", "tol": 1e-9},  # checks want the same codes of the same signals
 }
 
 
@@ -142,7 +144,7 @@ def test_names_of_the_outputs_and_pipelines(data):
         ({"alpha": "small"}, TypeError, "alpha must be .* real number.*; got "),
         ({"alpha": [1.0, 2.0]}, ValueError, r"alpha must have shape \(12,\), .*; got shape \(2,\)"),
         ({"alpha": ElasticNet([1.0], 1.0)}, ValueError, r"l1 must have shape \(12,\), .*; got shape \(1,\)"),
-        ({"alpha": 1.0, "readout": "best"}, ValueError, "readout must be one of .*; got 'best'"),
+        ({"alpha": 1.0, "method": "best"}, ValueError, "method must be one of .*; got 'best'"),
         ({"alpha": 1.0, "positive": "yes"}, TypeError, "positive must be True or False; got 'yes'"),
         ({"alpha": 1.0, "tol": -1.0}, ValueError, "tol must be positive; got -1.0"),
     ],
@@ -158,9 +160,7 @@ def test_bad_parameters_are_named(data, parameters, error, message):
 @pytest.mark.parametrize(
     ("parameters", "error", "message"),
     [
-        ({"max_duration": -1.0}, ValueError, "max_duration must be positive; got -1.0"),
-        ({"refine": "x"}, TypeError, "refine must be True or False; got 'x'"),
-        ({"polish": 1}, TypeError, "polish must be True or False; got 1"),
+        ({"method": 1}, TypeError, "method must be one of 'spiking', .*; got int"),
         ({"n_jobs": "a"}, TypeError, "n_jobs must be an integer; got str"),
         ({"n_jobs": 0}, ValueError, "n_jobs must not be 0"),
     ],
@@ -233,7 +233,7 @@ def test_missing_values_are_left_out_of_the_objective(data, missing):
     coder = SpikingSparseCoder(dictionary, alpha=0.3, missing_values=missing)
     codes = coder.fit_transform(np.where(known, signals, missing))
     for code, signal, row in zip(codes, signals, known, strict=True):
-        # Of the known features alone.
+        # For the known features alone.
         alone = LassoProblem(dictionary[:, row], signal[np.newaxis, row], 0.3)
         np.testing.assert_allclose(code, solve_active_set(alone).codes[0], rtol=0, atol=1e-9)
     np.testing.assert_array_equal(
@@ -370,19 +370,24 @@ def test_a_score_with_missing_values_is_that_of_the_known_features(noisy):
 # -- defaults, and warnings with a remedy --------------------------------------------------------
 
 
-@pytest.mark.parametrize("readout", ["smooth", "rate", "current"])
-def test_spikes_alone_converge_at_the_default_tolerance(data, readout):
+@pytest.mark.parametrize("method", methods().values(), ids=methods())
+def test_methods_converge_at_their_default_tolerance(data, method):
     dictionary, signals = data
-    encoded = SpikingSparseCoder(dictionary, alpha=0.4, readout=readout, polish=False).encode(signals)
+    encoded = SpikingSparseCoder(dictionary, alpha=0.4, method=method).encode(signals)
     assert encoded.converged
-    assert encoded.tol == solve_spiking.__kwdefaults__["tol"]
-    polished = SpikingSparseCoder(dictionary, alpha=0.4).encode(signals)
-    assert polished.tol == solve_active_set.__kwdefaults__["tol"]
+    assert encoded.tol == method.usual_tol
+    assert (encoded.tol == solve_active_set.__kwdefaults__["tol"]) == method.name.startswith("active_set")
+
+
+def test_a_method_may_be_named(data):
+    dictionary, signals = data
+    encoded = SpikingSparseCoder(dictionary, alpha=0.4, method="spiking").encode(signals)
+    assert (encoded.method, encoded.tol) == ("spiking", 1e-3)
 
 
 def test_max_duration_limits_the_network(data):
     dictionary, signals = data
-    coder = SpikingSparseCoder(dictionary, alpha=0.1, polish=False, max_duration=1.0)
+    coder = SpikingSparseCoder(dictionary, alpha=0.1, method=Stages(max_duration=1.0))
     with pytest.warns(ConvergenceWarning, match="did not reach .* within max_duration=1;"):
         assert coder.encode(signals).duration.max() <= 1.0
 
@@ -390,7 +395,7 @@ def test_max_duration_limits_the_network(data):
 def test_warnings_point_at_the_line_that_called(data):
     dictionary, signals = data
     coder = SpikingSparseCoder(dictionary, alpha=100.0)
-    short = SpikingSparseCoder(dictionary, alpha=0.1, polish=False, max_duration=1.0)
+    short = SpikingSparseCoder(dictionary, alpha=0.1, method=Stages(max_duration=1.0))
     problem = LassoProblem(dictionary, signals, 0.1)
     masked = LassoProblem(dictionary, signals, 0.1, mask=np.eye(7, 6) == 0.0)
     for call in (
@@ -410,7 +415,7 @@ def test_a_search_over_how_codes_are_found_sees_equal_scores(noisy):
     dictionary, _, signals = noisy
     coder = SpikingSparseCoder(dictionary, alpha=0.1)
     score = coder.score(signals)
-    for parameters in ({"tol": 0.1}, {"readout": "rate", "polish": False}, {"refine": False}):
+    for parameters in ({"tol": 0.1}, {"method": "spiking_rate"}, {"method": Rates()}):
         assert clone(coder).set_params(**parameters).score(signals) == score
     with pytest.raises(ValueError, match=r"tol must be positive; got -1\.0"):
         coder.set_params(tol=-1.0).score(signals)

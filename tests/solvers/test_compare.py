@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from sklearn.exceptions import ConvergenceWarning
 
-from solvers import Comparison, LassoProblem, compare, comparison_table, plot_comparison, solve_fista
-from solvers.studies.compare import COLUMNS, METHODS
+from solvers import METHODS, Comparison, LassoProblem, compare, comparison_table, solve_fista
+from solvers.studies.compare import COLUMNS
 from tests.reference.problems import random_problem
 
 
@@ -152,14 +152,8 @@ def test_an_empty_comparison_is_a_table_without_rows():
 def test_plot_has_a_point_for_each_record():
     figure, ax = plt.subplots()
     exact = {**RECORD, "method": "lars", "largest_relative_gap": -1e-17}
-    assert plot_comparison([RECORD, exact], ax=ax) is ax
+    assert Comparison([RECORD, exact]).plot(ax=ax) is ax
     points = [(line.get_xdata()[0], line.get_ydata()[0]) for line in ax.get_lines()]
     assert points == [(2e-3, 0.25), (1e-16, 0.25)]
     assert [text.get_text() for text in ax.get_legend().get_texts()] == ["fista", "lars"]
-    plt.close(figure)
-
-
-def test_plot_without_axes_uses_the_current_ones():
-    figure, ax = plt.subplots()
-    assert plot_comparison([RECORD]) is ax
     plt.close(figure)

@@ -238,5 +238,7 @@ def test_one_shared_mask_is_a_network_of_its_own_and_one_for_each_signal_is_refu
         positive=True,
         mask=rng.random(whole.signals.shape) < 0.8,
     )
-    with pytest.raises(TypeError, match="problem must have one mask for all signals, because the weights"):
+    with pytest.raises(
+        TypeError, match="problem must have one mask for all signals for digital; got one for each signal"
+    ):
         solve_digital(own)

@@ -14,11 +14,10 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import Lasso
 
 from solvers import (
+    METHODS,
     ConvolutionalDictionary,
     ElasticNet,
     LassoProblem,
-    LCA1Layer,
-    LCA2Layer,
     PreparedLasso,
     SparseCodingStream,
     compare,
@@ -38,25 +37,13 @@ from solvers.certificate.optimality import measure
 from solvers.problem.masks import groups_of
 from solvers.problem.setup import ProblemSetup
 from solvers.results.result import as_sparse
-from solvers.studies.compare import METHODS
+from tests.reference.methods import each_method, methods
 from tests.reference.problems import random_codes, require_certified
 from tests.reference.rationals import ExactProblem, rational
 
 SIGNS = pytest.mark.parametrize("positive", [True, False], ids=["positive", "signed"])
 FIGURES = ("objective", "duality_gap", "kkt_violation")
-# Each with the finest tol at which it is held to scikit-learn here.
-SOLVERS = {
-    "spiking": (solve_spiking, 1e-6),
-    "spiking, rate": (partial(solve_spiking, readout="rate"), 1e-2),
-    "spiking, current": (partial(solve_spiking, readout="current"), 1e-2),
-    "spiking, clock": (partial(solve_spiking, time_step=0.0625), 1e-4),
-    "polished": (partial(solve_spiking, polish=True), 1e-10),
-    "active_set": (solve_active_set, 1e-10),
-    "fista": (solve_fista, 1e-8),
-    "coordinate_descent": (solve_coordinate_descent, 1e-8),
-    "lars": (solve_lars, 1e-8),
-    "analog": (solve_analog, 1e-4),
-}
+each_solver = each_method(own_weights=True)
 WEIGHTS = {
     "a mask for each": lambda shape, rng: {"mask": _masks(shape, rng)},
     "one mask": lambda shape, rng: {"mask": rng.random(shape[1]) < 0.6},
@@ -95,7 +82,7 @@ def masked_problem(kind, *, n_features=24, n_atoms=40, n_signals=4, positive=Fal
 
 
 def ordinary_problems(problem):
-    """Of each signal the problem without weights, made here: features that count, times the root of w."""
+    """Return each signal's problem without weights: features that count, times the root of w."""
     for k in range(problem.n_signals):
         weights = problem.feature_weights
         weights = (weights if weights.ndim == 1 else weights[k]).astype(float)
@@ -132,7 +119,7 @@ def optimal_objectives(problem):
 
 @SIGNS
 @each_kind
-@pytest.mark.parametrize(("solve", "tol"), SOLVERS.values(), ids=SOLVERS.keys())
+@each_solver
 def test_optimum_is_that_of_scikit_learn_on_known_features(solve, tol, kind, positive):
     problem = masked_problem(kind, positive=positive)
     result = solve(problem, tol=tol)
@@ -152,7 +139,7 @@ def test_there_is_something_to_solve():
         assert support.sum() >= 12, kind
 
 
-@pytest.mark.parametrize(("solve", "tol"), SOLVERS.values(), ids=SOLVERS.keys())
+@each_solver
 def test_nothing_known_of_any_signal(solve, tol):
     dictionary, nothing = np.random.default_rng(0).standard_normal((9, 5)), np.zeros(5, dtype=bool)
     for mask in (nothing, np.stack([nothing, nothing])):
@@ -371,7 +358,7 @@ def test_penalty_max():
 def test_starts():
     problem = masked_problem("a mask for each")
     best = solve_active_set(problem, tol=1e-10)
-    for solve in (solve_active_set, solve_fista, solve_spiking, solve_coordinate_descent, solve_analog):
+    for solve in methods(start=True, own_weights=True).values():
         again = solve(problem, start=best, tol=1e-6)
         assert again.converged
         assert again.n_steps.sum() <= problem.n_signals
@@ -430,7 +417,7 @@ def test_one_warning_for_all_groups():
 def test_compare_and_path(kind):
     problem = masked_problem(kind)
     # A result of digital neurons has one network, and there is none where masks differ.
-    records = compare(problem, [name for name in METHODS if name not in ("lars", "digital")], tol=1e-2)
+    records = compare(problem, [name for name in METHODS if name != "digital"], tol=1e-2)
     assert all(record["n_converged"] == problem.n_signals for record in records)
     followed = path(problem, [4.0, 2.0, 1.0])
     alone = solve_active_set(problem, tol=1e-8)
@@ -501,9 +488,6 @@ def test_what_has_one_network_takes_one_mask():
     shared = LassoProblem(np.eye(4), np.ones((2, 4)), 0.25, mask=mask)
     codes = solve_digital(shared, tol=0.05).codes
     np.testing.assert_allclose(codes, 0.75 * np.stack([mask, mask]), rtol=0, atol=0.1)
-    for export in (LCA1Layer.of, LCA2Layer.of):
-        with pytest.raises(ValueError, match=r"where all signals share them, pass problem\.ordinary"):
-            export(shared)
 
 
 @SIGNS
@@ -529,6 +513,6 @@ def test_convolutional(positive):
         figures, of_array = measure(problem, result.codes), measure(expected, result.codes)
         for name in FIGURES:
             np.testing.assert_allclose(getattr(figures, name), getattr(of_array, name), rtol=0, atol=1e-10)
-        for solve in (solve_active_set, solve_spiking, solve_analog, solve_coordinate_descent, solve_lars):
+        for solve in methods("digital", weights_with_convolution=False).values():
             with pytest.raises(TypeError, match=r"an array of atoms .* ConvolutionalDictionary"):
                 solve(problem)

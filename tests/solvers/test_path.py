@@ -6,23 +6,13 @@ from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import enet_path, lasso_path
 
-from solvers import L1, ConvolutionalDictionary, ElasticNet, LassoProblem, path, solve_active_set
+from solvers import L1, METHODS, ConvolutionalDictionary, ElasticNet, LassoProblem, path, solve_active_set
 from solvers.certificate.optimality import measure, penalty_max
-from solvers.studies.path import METHODS
+from tests.reference.methods import each_method
 from tests.reference.problems import random_problem
 
 either_sign = pytest.mark.parametrize("positive", [True, False], ids=["positive", "signed"])
-# Each with the tol that is asked of it here.
-each_method = pytest.mark.parametrize(
-    ("method", "tol"),
-    [
-        ("active_set", 1e-10),
-        ("spiking", 1e-4),
-        ("fista", 1e-8),
-        ("coordinate_descent", 1e-8),
-        ("analog", 1e-4),
-    ],
-)
+each_solver = each_method(start=True, tols={"spiking": 1e-4, "analog": 1e-4})
 
 
 def unit_problem(problem):
@@ -70,12 +60,12 @@ def test_elastic_nets_are_scaled_as_in_scikit_learn():
     np.testing.assert_allclose(result.codes[:, 0], coefs.T, rtol=0, atol=1e-6 * np.abs(coefs).max())
 
 
-@each_method
+@each_solver
 @either_sign
-def test_every_method_ends_where_a_cold_solve_ends(method, tol, positive):
+def test_every_method_ends_where_a_cold_solve_ends(solve, tol, positive):
     problem = random_problem(n_signals=3, positive=positive, unit_norm=False)
     multiples = [8.0, 4.0, 2.0, 1.0]
-    result = path(problem, multiples, method=method, tol=tol)
+    result = path(problem, multiples, method=solve, tol=tol)
     assert result.converged
     for k, multiple in enumerate(multiples):
         at = LassoProblem(
@@ -173,9 +163,9 @@ def test_results_are_read_only():
         ({"multiples": 1.0}, ValueError, "multiples must be 1-D"),
         ({"n_multiples": 0}, ValueError, "n_multiples must be positive; got 0"),
         ({"smallest": 1.0}, ValueError, "smallest must be less than 1; got 1.0"),
-        ({"method": "lars"}, ValueError, "method must be one of 'active_set', .* got 'lars'"),
+        ({"method": "lars"}, ValueError, "method must be one of 'spiking', .* got 'lars'"),
         ({"tol": 0.0}, ValueError, "tol must be positive; got 0.0"),
-        ({"method": "fista", "n_jobs": 2}, ValueError, "n_jobs must be None with method='fista'"),
+        ({"method": METHODS["lars"]}, ValueError, "method must take a start; got lars: 'spiking', .* do"),
     ],
 )
 def test_nonsense_is_refused(options, error, sentence):
@@ -190,8 +180,10 @@ def test_silent_signals_have_no_default_penalties():
         path(np.eye(2))
 
 
-def test_all_methods_are_tested():
-    assert set(METHODS) == {"active_set", "spiking", "fista", "coordinate_descent", "analog"}
+def test_names_are_those_of_methods_that_take_a_start():
+    for name in METHODS:
+        if METHODS[name].takes.start:
+            assert path(random_problem(), [2.0], method=name, tol=1e-2, n_jobs=1).method == name
 
 
 @pytest.mark.parametrize("penalty", [1.0, L1(1.0), ElasticNet(1.0, 0.5)], ids=["number", "L1", "elastic net"])

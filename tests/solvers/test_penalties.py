@@ -3,7 +3,6 @@
 import ast
 import pickle
 import warnings
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -24,41 +23,22 @@ from solvers import (
     objective,
     penalty_max,
     solve_active_set,
-    solve_analog,
-    solve_coordinate_descent,
-    solve_digital,
     solve_fista,
-    solve_lars,
     solve_spiking,
 )
 from solvers.certificate.optimality import measure
 from tests.reference.convolutions import GEOMETRIES, random_dictionary
+from tests.reference.methods import each_method, methods
 from tests.reference.problems import random_codes, random_problem
 
 NAN, INF = float("nan"), float("inf")
 NONE = np.empty(0, dtype=np.int64)
 SIGNS = pytest.mark.parametrize("positive", [True, False], ids=["positive", "signed"])
 
-# Each with the finest tol at which it is held to scikit-learn here.
-SOLVERS = {
-    "spiking_rate": (partial(solve_spiking, readout="rate"), 1e-2),
-    "spiking_current": (partial(solve_spiking, readout="current"), 1e-3),
-    "spiking_polished": (partial(solve_spiking, polish=True), 1e-11),
-    "active_set": (solve_active_set, 1e-11),
-    "fista": (solve_fista, 1e-9),
-    "coordinate_descent": (solve_coordinate_descent, 1e-9),
-    "lars": (solve_lars, 1e-9),
-    "analog": (solve_analog, 1e-5),
-    "digital": (solve_digital, 1e-4),
-}
-
-
-def each_but(*left_out):
-    chosen = {name: value for name, value in SOLVERS.items() if name not in left_out}
-    return pytest.mark.parametrize(("solve", "tol"), chosen.values(), ids=chosen.keys())
-
-
-each_solver = each_but()
+# Each is held to scikit-learn more closely than elsewhere.
+TOLS = {"spiking_current": 1e-3, "fista": 1e-9, "coordinate_descent": 1e-9, "lars": 1e-9, "analog": 1e-5}
+TOLS |= {"active_set": 1e-11, "active_set_from_spikes": 1e-11}
+each_solver = each_method(tols=TOLS)
 
 
 def net_problem(*, l1=1.0, l2=0.5, **options):
@@ -323,7 +303,8 @@ def test_without_quadratic_part_it_is_the_lasso(positive):
     np.testing.assert_allclose(
         measure(problem, codes).duality_gap, measure(lasso, codes).duality_gap, rtol=1e-14
     )
-    for solve, tol in SOLVERS.values():
+    for solve in methods().values():
+        tol = solve.finest_tol
         np.testing.assert_array_equal(solve(problem, tol=tol).codes, solve(lasso, tol=tol).codes)
 
 
@@ -388,7 +369,7 @@ def test_weights_and_norms_of_their_own(solve, tol, positive):
     assert_optimal(problem, solve, tol)
 
 
-@each_but("lars")
+@each_method("lars", tols=TOLS)
 def test_atoms_that_are_the_same_share_their_coefficient(solve, tol):
     """They join the path at the same time, which `lars_path` does not follow."""
     problem = net_problem(n_atoms=40, n_duplicates=20, l2=1.0)

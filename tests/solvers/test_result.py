@@ -7,21 +7,9 @@ from solvers import (
     LassoProblem,
     PreparedLasso,
     solve_active_set,
-    solve_analog,
-    solve_coordinate_descent,
-    solve_digital,
-    solve_fista,
     solve_spiking,
 )
-
-SOLVERS = (
-    solve_active_set,
-    solve_analog,
-    solve_coordinate_descent,
-    solve_digital,
-    solve_fista,
-    solve_spiking,
-)
+from tests.reference.methods import methods
 
 
 def dictionary() -> np.ndarray:
@@ -35,7 +23,7 @@ def signals() -> np.ndarray:
     return drawn * np.array([[0.0], [0.1], [1.0], [1000.0]])
 
 
-@pytest.mark.parametrize("solve", SOLVERS, ids=lambda solve: solve.__name__)
+@pytest.mark.parametrize("solve", methods("spiking_rate").values(), ids=methods("spiking_rate"))
 def test_relative_gap_is_in_the_unit_of_tol(solve):
     for signal in signals():
         result = solve(

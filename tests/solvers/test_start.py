@@ -1,7 +1,5 @@
 """One meaning of `start` in every solver that has it: codes or a result, and the optimum all the same."""
 
-import inspect
-
 import numpy as np
 import pytest
 from scipy import sparse
@@ -13,21 +11,14 @@ from solvers import (
     solve_analog,
     solve_coordinate_descent,
     solve_fista,
-    solve_lars,
 )
 from solvers.certificate.optimality import objective
+from tests.reference.methods import each_method, methods
 from tests.reference.problems import optimal_codes, random_codes, random_problem
 
-# Each with the finest tol at which it is compared with scikit-learn's optimum.
-SOLVERS = {
-    "active_set": (solve_active_set, 1e-10),
-    "fista": (solve_fista, 1e-8),
-    "coordinate_descent": (solve_coordinate_descent, 1e-8),
-    "analog": (solve_analog, 1e-5),
-}
 NAN = float("nan")
 
-each_solver = pytest.mark.parametrize(("solve", "tol"), SOLVERS.values(), ids=SOLVERS.keys())
+each_solver = each_method(start=True)
 either_sign = pytest.mark.parametrize("positive", [True, False], ids=["positive", "signed"])
 
 
@@ -51,7 +42,7 @@ def test_the_optimum_is_a_start_that_takes_no_steps(solve, tol, positive):
     optimum = solve_active_set(problem)
     result = solve(problem, start=optimum, tol=tol)
     np.testing.assert_allclose(result.codes, optimum.codes, rtol=0, atol=1e-12 * optimum.codes.max())
-    if solve is not solve_active_set:
+    if solve.name != "active_set":
         # Its last round finds that nothing is to be done.
         assert (result.n_steps == 0).all()
 
@@ -60,7 +51,7 @@ def test_the_optimum_is_a_start_that_takes_no_steps(solve, tol, positive):
 def test_a_start_near_the_optimum_saves_steps(solve, tol):
     problem = random_problem(n_signals=5, share=0.05)
     near = solve_active_set(problem.subset(slice(None))).codes * 1.001
-    if solve is solve_active_set:
+    if solve.name == "active_set":
         assert (solve(problem, start=near).n_steps < solve(problem).n_steps).all()
     else:
         assert solve(problem, start=near, tol=tol).n_steps.sum() < 0.8 * solve(problem, tol=tol).n_steps.sum()
@@ -128,8 +119,10 @@ def test_penalties_that_differ_and_elastic_nets(solve, tol):
     np.testing.assert_allclose(result.objective, expected, rtol=0, atol=tol * problem.energies.max())
 
 
-def test_lars_starts_from_the_largest_penalty_alone():
-    assert "start" not in inspect.signature(solve_lars).parameters
+@pytest.mark.parametrize("solve", methods(start=False).values(), ids=methods(start=False))
+def test_methods_without_a_start_refuse_one(solve):
+    with pytest.raises(ValueError, match=rf"start must be None for {solve.name}: 'spiking', .* take it$"):
+        solve(random_problem(), start=np.ones((3, 40)))
 
 
 BAD = {

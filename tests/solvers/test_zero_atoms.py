@@ -11,32 +11,16 @@ from solvers import (
     lasso_network,
     penalty_max,
     solve_active_set,
-    solve_analog,
-    solve_coordinate_descent,
-    solve_digital,
     solve_fista,
-    solve_lars,
     solve_spiking,
 )
 from solvers.certificate.compiled import certify
 from solvers.certificate.optimality import measure
 from solvers.results.result import as_sparse
+from tests.reference.methods import methods
 from tests.reference.problems import random_problem
 
 SIGNS = pytest.mark.parametrize("positive", [True, False], ids=["positive", "signed"])
-SOLVERS = {
-    "spiking": solve_spiking,
-    "spiking, rate": lambda problem, **options: solve_spiking(problem, readout="rate", **options),
-    "spiking, current": lambda problem, **options: solve_spiking(problem, readout="current", **options),
-    "spiking, clock": lambda problem, **options: solve_spiking(problem, time_step=0.25, **options),
-    "digital": solve_digital,
-    "polished": lambda problem, **options: solve_spiking(problem, polish=True, **options),
-    "active_set": solve_active_set,
-    "fista": solve_fista,
-    "analog": solve_analog,
-    "coordinate_descent": solve_coordinate_descent,
-    "lars": solve_lars,
-}
 ZEROS = [0, 17, 40]
 """Where atoms of norm zero are put."""
 
@@ -47,7 +31,7 @@ def with_zero_atoms(problem):
 
 @SIGNS
 @pytest.mark.parametrize("curved", [False, True], ids=["l1", "elastic net"])
-@pytest.mark.parametrize("solve", SOLVERS.values(), ids=SOLVERS.keys())
+@pytest.mark.parametrize("solve", methods().values(), ids=methods())
 def test_every_solver_leaves_it_out(solve, curved, positive):
     problem = random_problem(share=0.3, positive=positive, unit_norm=False)
     dictionary = with_zero_atoms(problem)
@@ -80,9 +64,7 @@ def test_one_signal_without_a_gram_matrix_and_from_a_start(positive):
 
 
 @SIGNS
-@pytest.mark.parametrize(
-    "solve", [solve_spiking, solve_active_set, solve_fista, solve_analog, solve_coordinate_descent]
-)
+@pytest.mark.parametrize("solve", methods(start=True).values(), ids=methods(start=True))
 @pytest.mark.parametrize("tol", [1e-3, 10.0])
 def test_a_start_that_has_it_is_taken_without(solve, tol, positive):
     """Also where the start is good enough already, and no solver would change it."""

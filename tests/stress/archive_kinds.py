@@ -10,6 +10,7 @@ import numpy as np
 
 from dictlearn import KernelLearner, KernelSettings, TwoPhaseLearner, learn_dictionary
 from dictlearn.images.kernel_learning import learn_kernels
+from dictlearn.resumable import Course
 from dictlearn.two_phase.settings import LearningSettings
 from snn import NetworkState, SpikingNetwork, simulate
 from snn.digital import DigitalState
@@ -104,7 +105,8 @@ IMAGES = _images()
 def _learn_kernels(path: Path | None) -> KernelLearner:
     start = np.random.default_rng(0).standard_normal((3, 3, 3))
     learner = KernelLearner(start, KernelSettings(penalty=0.5))
-    learn_kernels(learner, IMAGES, n_passes=2, crop_size=(8, 8), batch_size=2, seed=1, checkpoint=path)
+    course = Course(checkpoint=path)
+    learn_kernels(learner, IMAGES, n_passes=2, crop_size=(8, 8), batch_size=2, seed=1, course=course)
     return learner
 
 

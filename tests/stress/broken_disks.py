@@ -41,6 +41,7 @@ from tqdm import tqdm
 
 from dictlearn import LearningSettings, TwoPhaseLearner, TwoPhaseNetwork
 from dictlearn.images.kernel_learner import KernelLearner, KernelSettings
+from examples._results import write_results
 from snn import NetworkState
 from tests.stress.watched import CRASHED, HUNG, watched
 
@@ -261,7 +262,7 @@ def disk_in_memory(folder: Path) -> Iterator[Path | None]:
 
 
 def play_failures(n_failures: int, seed: int, folder: Path, progress: bool) -> dict[str, Any]:
-    """Have so many saves fail."""
+    """Make this number of saves fail."""
     counts: Counter = Counter()
     complaints = []
     folder.chmod(0o755)
@@ -389,7 +390,7 @@ def main() -> int:
             "together": {name: saved[name] for name in ("writers", "readers", "saves", "reads")},
             "failures": complaints,
         }
-        options.results.write_text(json.dumps(summary, indent=1) + "\n", encoding="utf-8")
+        write_results(options.results, summary)
     return 1 if complaints else 0
 
 

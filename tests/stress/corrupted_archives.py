@@ -2,7 +2,7 @@
 
     python -m tests.stress.corrupted_archives --files 10000
 
-Of each kind (`tests.stress.archive_kinds`) so many files are damaged, in turns:
+The same number of files of each kind (`tests.stress.archive_kinds`) is damaged, in turns:
 
 - bits flipped, in one place or many; cut short; a block of zeros or of garbage; two blocks exchanged;
 - entries swapped, missing, or changed, in an archive that is otherwise whole;
@@ -30,6 +30,7 @@ import numpy as np
 from tqdm import tqdm
 
 from dictlearn.two_phase.phases import RunawayFeedbackError
+from examples._results import write_results
 from snn import RunawayError
 from tests.stress.archive_kinds import KINDS, ForeignError, same
 from tests.stress.watched import CRASHED, HUNG, watched
@@ -379,7 +380,7 @@ def main() -> int:
     data = play(names, options.files, options.seed, quiet=options.quiet, only=options.only)
     data["seconds"] = round(time.monotonic() - started)
     if options.only is None and options.kind is None:
-        options.output.write_text(json.dumps(data, indent=1) + "\n")
+        write_results(options.output, data)
     for name, table in data["kinds"].items():
         total: dict[str, int] = {}
         for counts in table.values():

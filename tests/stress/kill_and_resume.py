@@ -18,7 +18,6 @@ import os
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import argparse
-import json
 import shutil
 import signal
 import sys
@@ -36,8 +35,10 @@ from tqdm import tqdm
 from dictlearn import TwoPhaseLearner, learn_dictionary
 from dictlearn.images.kernel_learner import KernelLearner, KernelSettings
 from dictlearn.images.kernel_learning import learn_kernels, random_kernels
-from dictlearn.two_phase.saving import COUNTERS
+from dictlearn.resumable import Course
+from dictlearn.two_phase.learner import COUNTERS
 from dictlearn.two_phase.settings import LearningSettings
+from examples._results import write_results
 from snn.base.archive import load_archive, save_archive
 from solvers import LassoProblem, penalty_max, solve_spiking
 
@@ -46,7 +47,7 @@ N_SAMPLES = 5000
 # So often that many a kill meets a write.
 BATCH_SIZE, CHECKPOINT_EVERY = 8, 16
 N_THREADS = 3
-# Of kernels: passes through the images; of coding: batches of so many signals.
+# Of kernels: passes through the images; of coding: the size of a batch of signals.
 N_PASSES, SIGNALS_OF_BATCH = 2, 128
 LONGEST_WAIT = 0.5
 # More than a job takes, on any machine.
@@ -58,7 +59,7 @@ class Job:
     """What children work on, in a folder of their own."""
 
     work: Callable[[Path, int], None]
-    """Go on from what the folder has, in so many threads."""
+    """Continue from what the folder has, in this number of threads."""
     n_threads: int
     reached: Callable[[Path], int]
     """How far what was saved is; ValueError if it is corrupt."""
@@ -155,8 +156,7 @@ def learn_from_images(folder: Path, n_threads: int) -> None:
         batch_size=2,
         seed=0,
         n_jobs=n_threads,
-        checkpoint=folder / "kernels.npz",
-        checkpoint_every=1,
+        course=Course(checkpoint=folder / "kernels.npz"),
     )
 
 
@@ -376,7 +376,7 @@ def main() -> int:
             "failures": [name for name, tally in tallies.items() if not tally.is_clean],
             "jobs": {name: asdict(tally) for name, tally in tallies.items()},
         }
-        options.results.write_text(json.dumps(summary, indent=1) + "\n", encoding="utf-8")
+        write_results(options.results, summary)
     return 0 if all(tally.is_clean for tally in tallies.values()) else 1
 
 

@@ -9,8 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from snn import RunawayError, SimulationResult, Simulator, SpikeTrain, SpikingNetwork, simulate
-from snn.run.exact import EventDrivenRun
+from snn import Exact, RunawayError, SimulationResult, Simulator, SpikeTrain, SpikingNetwork, simulate
 from tests.reference.exact_spikes import LEAST_POWER, MOST_POWER, judge
 from tests.reference.precise_simulator import simulate_precisely
 from tests.stress.network_cases import MOST_SPIKES, Case, case
@@ -96,8 +95,8 @@ def unrecorded(this: Case, run: SimulationResult, rng, seen: dict) -> None:
 
 
 def paused(this: Case, run: SimulationResult, rng, seen: dict) -> None:
-    again = EventDrivenRun(run.network, run.network.soma_bias[np.newaxis], this.state, updates_per_call=1)
-    times, neurons = again.advance(this.duration, record_spikes=True)
+    again = Exact().start(run.network, run.network.soma_bias[np.newaxis], this.state, updates_per_call=1)
+    times, neurons, _ = again.advance(this.duration, record=True)
     start = 0.0 if this.state is None else this.state.time
     if not (
         np.array_equal(start + times, run.spikes.times)
@@ -112,7 +111,7 @@ def in_a_batch(this: Case, run: SimulationResult, rng, seen: dict) -> None:
     place = int(rng.integers(n_copies))
     drives = run.network.soma_bias * rng.uniform(0.0, 1.0, (n_copies, 1))
     drives[place] = run.network.soma_bias
-    again = EventDrivenRun(run.network, drives, this.state)
+    again = Exact().start(run.network, drives, this.state)
     # Its mates may run away.
     again.advance(this.duration, active=np.roll(np.arange(n_copies), -place)[:1])
     again.advance(this.duration, max_spikes=MOST_SPIKES)

@@ -15,8 +15,9 @@ from pathlib import Path
 import nir
 import numpy as np
 
+from conformance.cases import cases
 from snn import SimulationResult, SpikingNetwork, StencilWeights, simulate, simulate_clocked
-from snn.exchange import conformance_cases, for_reader, from_nir, to_nir
+from snn.exchange import for_reader, from_nir, to_nir
 from tests.reference.networks import classo_network, golden_network, random_dictionary, random_weights
 
 STEP = 1 / 64
@@ -150,7 +151,7 @@ def compare_conformance(installed: list[str]) -> None:
     step = 2.0**-10
     print("\n| graph | " + " | ".join(installed) + " |")
     print("|---" * (len(installed) + 1) + "|")
-    for case in conformance_cases():
+    for case in cases():
         cells = []
         for reader in installed:
             try:

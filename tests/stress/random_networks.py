@@ -24,6 +24,7 @@ from pathlib import Path
 import numpy as np
 from tqdm import tqdm
 
+from examples._results import compact
 from tests.reference.weight_forms import FORMS
 from tests.stress.network_cases import Case
 from tests.stress.network_checks import draw, examine, new_count
@@ -131,7 +132,7 @@ class Tally:
             name: {key: {k: plain(v) for k, v in count.items()} for key, count in table.items()}
             for name, table in (("forms", self.forms), ("regimes", self.regimes))
         }
-        return json.dumps(
+        return compact(
             {
                 "command": f"{COMMAND} --networks {self.done} --seed {self.seed}",
                 "seed": self.seed,
@@ -140,8 +141,7 @@ class Tally:
                 "failures": self.failures,
                 "ways": dict(sorted(self.ways.items())),
                 **tables,
-            },
-            indent=1,
+            }
         )
 
     @classmethod

@@ -45,6 +45,7 @@ from sklearn.exceptions import ConvergenceWarning
 from tqdm import tqdm
 
 import solvers
+from examples._results import write_results
 from snn.digital import DigitalFormat, FixedPoint
 from solvers import (
     IllPosedWarning,
@@ -69,10 +70,10 @@ from tests.stress.watched import CRASHED, HUNG, watched
 ROOT = Path(solvers.__file__).parents[1]
 # Seconds of this process for one problem, and seconds of the clock after which it is hung.
 PATIENCE_OF_PROCESS, PATIENCE = 60.0, 300.0
-# Of the energy, which the library rounds.
+# A share of the energy, which the library rounds.
 ENERGY_ROUNDING = Fraction(1, 10**14)
-# Of the objective, a sum of terms that are not negative; and of the square of what the terms of a code may
-# add up to, of which a residual keeps some 70 bits.
+# Shares of the objective, a sum of terms that are not negative, and of the square of what the terms of a code
+# may add up to, of which a residual keeps some 70 bits.
 OBJECTIVE_ROUNDING, ROUNDING_OF_TERMS = Fraction(1, 10**10), Fraction(1, 10**30)
 SAVE_EVERY = 1000
 COMMAND = "python -m tests.stress.random_problems"
@@ -473,9 +474,7 @@ class Summary:
             "failures": self.failures,
             "picture": {"decades of tol": [-16.0, 0.25], "decades of gap": [-20.0, 0.25], **picture},
         }
-        part = file.with_suffix(".part")
-        part.write_text(json.dumps(text, indent=1) + "\n", encoding="utf-8")
-        part.replace(file)
+        write_results(file, text)
 
     def __str__(self) -> str:
         total: Counter = sum(self.methods.values(), Counter())

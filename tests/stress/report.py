@@ -17,6 +17,7 @@ from typing import NamedTuple
 import matplotlib.pyplot as plt
 import numpy as np
 
+from examples._pictures import save_picture
 from tests.benchmarks.quoted import BLOCK
 from tests.benchmarks.timing import table
 from tests.reference.exact_spikes import LEAST_POWER, MOST_POWER
@@ -78,7 +79,7 @@ def total(counts: dict[str, dict], name: str) -> int:
 
 
 def quantile(errors: np.ndarray, share: float) -> float:
-    """Return below which power of two, in roundings, so many of the instants are."""
+    """Return the power of two, in roundings, below which this share of the instants is."""
     place = int(np.searchsorted(np.cumsum(errors), share * errors.sum()))
     return 2.0 ** (LEAST_POWER + place + 1)
 
@@ -289,10 +290,10 @@ def main() -> None:
     data = measured()
     PAGE.write_text(filled(PAGE.read_text(), data))
     if "networks" in data:
-        draw_networks(data["networks"]).savefig(FIGURE, dpi=110)
+        save_picture(draw_networks(data["networks"]), FIGURE, dpi=110)
     for name, draw in pictures.PICTURES.items():
         if name in data:
-            draw(data[name]).savefig(FIGURE.with_name(f"reliability_{name}.png"), dpi=110)
+            save_picture(draw(data[name]), FIGURE.with_name(f"reliability_{name}.png"), dpi=110)
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ import pytest
 import solvers.results.result
 from solvers import ConvolutionalDictionary, ElasticNet, LassoProblem
 from solvers.certificate.optimality import Optimality
+from tests.processes import LIMIT
 from tests.reference.rationals import ExactProblem, rational
 from tests.stress import random_problems
 from tests.stress.exact_judge import Judge, Numbers, placed
@@ -110,12 +111,12 @@ def die_or_wait(number):
     if number == 2:
         os.kill(os.getpid(), signal.SIGKILL)
     if number == 4:
-        time.sleep(60)
+        time.sleep(LIMIT)
     return number
 
 
 def test_a_crash_and_a_hang_cost_one_case(capfd):
-    told = dict(watched(die_or_wait, 0, 6, patience=1.0))
+    told = dict(watched(die_or_wait, 0, 6, patience=20.0))
     assert told == {0: 0, 1: 1, 2: CRASHED, 3: 3, 4: HUNG, 5: 5}
 
 

@@ -19,7 +19,6 @@ import os
 os.environ["OPENBLAS_NUM_THREADS"] = "4"
 
 import argparse
-import json
 import signal
 import sys
 import threading
@@ -37,6 +36,7 @@ from tqdm import tqdm
 from dictlearn import LearningSettings, continue_learning, new_learner
 from dictlearn.images.kernel_learner import KernelLearner, KernelSettings
 from dictlearn.images.kernel_learning import learn_kernels, random_kernels
+from examples._results import write_results
 from solvers import (
     LassoProblem,
     PreparedLasso,
@@ -355,7 +355,7 @@ def _hides_an_interrupt(error: BaseException | None) -> bool:
 
 
 def play(n_rounds: int, rng: np.random.Generator, progress: bool) -> dict[str, Tally]:
-    """Play so many rounds of both."""
+    """Play this number of rounds of both."""
     tallies = {"together": Tally(), "interrupted": Tally()}
     before = sys.getswitchinterval()
     sys.setswitchinterval(SWITCH_INTERVAL)
@@ -413,7 +413,7 @@ def main() -> int:
                 "seconds to stop": [round(float(value), 4) for value in np.sort(late)],
             },
         }
-        options.results.write_text(json.dumps(summary, indent=1) + "\n", encoding="utf-8")
+        write_results(options.results, summary)
     return 0 if all(tally.is_clean for tally in tallies.values()) else 1
 
 

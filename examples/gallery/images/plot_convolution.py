@@ -13,7 +13,8 @@ from scipy.ndimage import gaussian_filter
 from sklearn.datasets import load_sample_image
 from sklearn.decomposition import MiniBatchDictionaryLearning
 
-from dictlearn import normalise, plot_atoms, random_patches
+from dictlearn import normalise, random_patches
+from dictlearn.pictures import plot_atoms
 from solvers import ConvolutionalDictionary, LassoProblem, solve_spiking
 
 # Two photographs without their local means: kernels are learned from one.
@@ -46,7 +47,7 @@ for ax, (title, picture) in zip(axes.flat, pictures.items(), strict=False):
     ax.imshow(picture, cmap="gray", vmin=-0.3, vmax=0.3)
     ax.set_title(title, fontsize="medium")
     ax.set_axis_off()
-plot_atoms(kernels.reshape(-1, 64), 8, ax=axes[1, 1])
+plot_atoms(kernels, ax=axes[1, 1])
 axes[1, 1].set_title("The kernels, at every fourth pixel", fontsize="medium")
 plt.show()
 gap = result.relative_gap[0]

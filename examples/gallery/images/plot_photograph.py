@@ -14,10 +14,10 @@ from sklearn.datasets import load_sample_image
 from dictlearn import (
     extract_patches,
     overcomplete_dct,
-    plot_atoms,
     reconstruct_from_patches,
     remove_mean,
 )
+from dictlearn.pictures import plot_atoms
 from solvers import LassoProblem, solve_spiking
 
 image = load_sample_image("china.jpg")[110:310, 180:500].mean(axis=2) / 255.0

@@ -11,13 +11,12 @@ import matplotlib.pyplot as plt
 from sklearn.datasets import load_sample_image
 
 from dictlearn import (
-    AtomsDisplay,
-    LearningDisplay,
     SpikingDictionaryLearning,
     normalise,
     random_patches,
     remove_mean,
 )
+from dictlearn.pictures import plot_atoms
 
 image = load_sample_image("flower.jpg").mean(axis=2) / 255.0
 patches = random_patches([image], 8, 15_000, rng=0, least_contrast=0.5)
@@ -28,14 +27,14 @@ learning = SpikingDictionaryLearning(
 learning.fit(signals)
 
 # %%
-# Displays are made from estimators, as those of scikit-learn.
+# The learner of a fitted estimator draws its history.
 
 figure, (atoms, curve) = plt.subplots(
     1, 2, figsize=(6.4, 3.6), width_ratios=(1.15, 1), layout="constrained"
 )
-AtomsDisplay.from_estimator(learning, patch_size=8, ax=atoms)
+plot_atoms(learning.components_, 8, ax=atoms)
 atoms.set_title("64 atoms, learned by spikes")
-LearningDisplay.from_estimator(learning, ax=curve)
+learning.learner_.plot(ax=curve)
 curve.set_title("While they were learned")
 plt.show()
 

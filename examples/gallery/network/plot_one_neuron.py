@@ -10,7 +10,8 @@ times are exact, and both curves are closed forms of them.
 import matplotlib.pyplot as plt
 import numpy as np
 
-from snn import SpikingNetwork, plotting, simulate
+from snn import SpikingNetwork, simulate
+from snn.pictures import potentials
 from snn.record import traces
 
 # Rows of the weights are sources, columns are targets: both senders reach neuron 2.
@@ -50,7 +51,7 @@ current.set(
 )
 current.legend(ncols=2, loc="upper left", fontsize="small")
 
-plotting.potentials(network, run.spikes, neurons=[2], ax=potential)
+potentials(network, run.spikes, neurons=[2], ax=potential)
 potential.lines[0].set(color="black", label="membrane potential")
 potential.axhline(1.0, color="0.6", linestyle=":", label="firing threshold")
 fired = run.spikes.of(2)

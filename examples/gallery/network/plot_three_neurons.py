@@ -12,7 +12,8 @@ numbers are those of the first figure of `Tang, Lin and Davies (2017)
 import matplotlib.pyplot as plt
 import numpy as np
 
-from snn import plotting, simulate
+from snn import simulate
+from snn.pictures import rates_against_time
 from solvers import LassoProblem, lasso_network, solve_active_set
 
 atoms = np.array(
@@ -38,7 +39,7 @@ spikes.set(
 )
 spikes.invert_yaxis()
 rates.set_prop_cycle(color=colours)
-plotting.rates_against_time(run.spikes, limits=optimum, n_times=3000, ax=rates)
+rates_against_time(run.spikes, limits=optimum, n_times=3000, ax=rates)
 rates.set(ylim=(-0.05, 1.9), ylabel="spike rate since 0")
 rates.plot([], [], "--", color="0.3", label="exact solution")
 rates.legend(ncols=2, loc="upper right")

@@ -6,7 +6,6 @@ import signal
 import subprocess
 import sys
 import threading
-from functools import partial
 from pathlib import Path
 
 import joblib
@@ -23,7 +22,6 @@ from dictlearn import (
     new_learner,
 )
 from dictlearn.distributed import continue_learning_on, learn_dictionary_on
-from dictlearn.two_phase.learning import learn_batches
 from dictlearn.two_phase.threads import thread_count
 from tests.cluster import kill, worker_pids
 
@@ -87,7 +85,7 @@ def test_so_does_a_file_in_fortran_order(cluster_client, tmp_path):
 
 
 def test_so_does_the_paper_s_network_which_counts_spikes(cluster_client, path, signals):
-    settings = LearningSettings(penalty=0.1, batch_size=40, readout="counts", steps=PaperSteps())
+    settings = LearningSettings(penalty=0.1, batch_size=40, readout="rate", steps=PaperSteps())
     options = {"settings": settings, "n_samples": 100, "rng": 1, "replace_dead": True}
     require_same_bits(
         learn_on(cluster_client, path, **options), learn_dictionary(signals, N_ATOMS, **options)
@@ -112,16 +110,12 @@ def test_blocks_come_one_after_the_other_and_every_sample_once_an_epoch(cluster_
     assert all(
         sorted(np.concatenate(batches[first : first + 5])) == list(range(250)) for first in range(0, 15, 5)
     )
-    learn = partial(_learn_rows, expected, signals)
-    learn_batches(expected, batches, learn, n_samples=750)
+    for rows in batches:
+        expected.learn(signals[rows])
     learner = learn_on(cluster_client, array, n_samples=750, callback=lambda _: True, callback_every=340)
     assert learner.n_samples == 340
     continue_learning_on(cluster_client, learner, array, n_samples=750, rng=1)
     require_same_bits(learner, expected)
-
-
-def _learn_rows(learner, signals, rows):
-    return learner.learn(signals[rows])
 
 
 @pytest.mark.parametrize(("data", "n_killed"), [("file", 1), ("file", 2), ("blocks", 1)])

@@ -1,10 +1,10 @@
 """Without Dask everything else works, and learning on a cluster names the extra."""
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+
+from tests.processes import run_python
 
 ROOT = Path(__file__).parents[3]
 PROGRAM = """
@@ -20,14 +20,7 @@ except ImportError as error:
 
 @pytest.mark.parametrize("missing", ["dask", "distributed"])
 def test_a_missing_extra_is_named(missing):
-    answer = subprocess.run(
-        [sys.executable, "-c", PROGRAM.format(missing=missing)],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=True,
-    )
+    answer = run_python("-c", PROGRAM.format(missing=missing))
     (line,) = answer.stdout.splitlines()
     assert " must be installed for this" in line
     assert line.endswith("pip install 'sparsespike[dask]'")

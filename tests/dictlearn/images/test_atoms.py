@@ -5,8 +5,9 @@ import pytest
 from matplotlib.figure import Figure
 from scipy.fft import dctn
 
-from dictlearn import overcomplete_dct, plot_atoms
+from dictlearn import overcomplete_dct
 from dictlearn.atoms import unit_norm
+from dictlearn.pictures import plot_atoms
 
 # An entry is a product of two waves, each a few roundings from exact.
 ROUNDING = 1e-14
@@ -94,7 +95,7 @@ def test_mosaic_is_about_square_and_uses_the_current_axes():
             ValueError,
             "patch_size 7 needs atoms of 49 numbers, or 147 in colour; these have 64",
         ),
-        (lambda: plot_atoms(np.ones((3, 2, 2)), 2), ValueError, "dictionary must be 2-D"),
+        (lambda: plot_atoms(np.ones(4), 2), ValueError, "dictionary must be 2-D"),
         (lambda: plot_atoms(np.ones((3, 4)), 2, columns=0), ValueError, "columns must be positive; got 0"),
         (lambda: plot_atoms([["a"] * 4], 2), TypeError, "dictionary must be an array of real numbers"),
     ],

@@ -180,9 +180,7 @@ def test_a_checkpoint_of_another_start_or_of_more_passes_is_refused(tmp_path):
     with pytest.raises(ValueError, match="was made with other start"):
         estimator(max_iter=2, checkpoint=path, dict_init=start).fit(images())
     shorter = estimator(max_iter=1, checkpoint=path)
-    with pytest.raises(
-        ValueError, match=r"batches already; the passes asked for have .*: ask for more passes"
-    ):
+    with pytest.raises(ValueError, match=r"batches already; this call asks for .*: ask for more"):
         shorter.fit(images())
     assert not hasattr(shorter, "learner_")
     np.testing.assert_array_equal(
@@ -307,7 +305,7 @@ def test_images_are_not_changed_and_any_layout_does(fitted):
         ({"max_iter": 0}, images(), ValueError, "max_iter must be positive"),
         ({"background": "dark"}, images(), ValueError, "background must be one of"),
         ({"dict_init": np.ones((3, 5, 5))}, images(), ValueError, "dict_init must have shape"),
-        ({"dict_init": np.zeros((4, 5, 5))}, images(), ValueError, "kernels must have positive norms"),
+        ({"dict_init": np.zeros((4, 5, 5))}, images(), ValueError, "dict_init must have positive norms"),
         ({"callback": 3}, images(), TypeError, "callback must be callable"),
         ({"progress": 1}, images(), TypeError, "progress must be"),
         ({"n_jobs": 0}, images(), ValueError, "n_jobs must"),

@@ -7,6 +7,7 @@ from joblib import parallel_config
 from dictlearn import KernelLearner, KernelSettings
 from dictlearn.images.crops import batches_of_crops, crop_shape
 from dictlearn.images.kernel_learning import learn_kernels, random_kernels
+from dictlearn.resumable import Course
 from solvers import ConvolutionalDictionary, LassoProblem, solve_active_set
 
 RNG = np.random.default_rng(0)
@@ -85,33 +86,45 @@ def test_bits_depend_neither_on_workers_nor_on_a_stop(tmp_path):
     np.testing.assert_array_equal(whole.kernels, others.kernels)
 
     path = tmp_path / "kernels.npz"
+    saved = {"course": Course(checkpoint=path)}
     stopped = KernelLearner(start, settings)
     learn_kernels(
-        stopped, list(images), **task, callback=lambda learner: learner.n_batches == 3, checkpoint=path
+        stopped,
+        list(images),
+        **task,
+        course=Course(callback=lambda learner: learner.n_batches == 3, checkpoint=path),
     )
     assert stopped.n_batches == 3
     continued = KernelLearner(start, settings)
-    learn_kernels(continued, list(images), **task, checkpoint=path)
+    learn_kernels(continued, list(images), **task, **saved)
     np.testing.assert_array_equal(whole.kernels, continued.kernels)
     for name, values in whole.history.items():
         np.testing.assert_array_equal(values, continued.history[name])
     with pytest.raises(ValueError, match="was made with other start"):
-        learn_kernels(KernelLearner(start[::-1], settings), list(images), **task, checkpoint=path)
-    for learner, where in ((KernelLearner(start, settings), {"checkpoint": path}), (whole, {})):
+        learn_kernels(KernelLearner(start[::-1], settings), list(images), **task, **saved)
+    for learner, where in (
+        (KernelLearner(start, settings), saved),
+        (whole, {}),
+    ):
         with pytest.raises(
-            ValueError, match=r"has learned from \d+ batches already; the passes asked for have"
+            ValueError, match=r"has learned from \d+ batches already; this call asks for \d+: ask for more"
         ):
             learn_kernels(learner, list(images), **{**task, "n_passes": 1}, **where)
         assert learner.n_batches in (0, whole.n_batches)
     # A learner that has learned goes on from a checkpoint, whatever its own start was.
-    learn_kernels(continued, list(images), **task, checkpoint=path)
+    learn_kernels(continued, list(images), **task, **saved)
     np.testing.assert_array_equal(whole.kernels, continued.kernels)
     with pytest.raises(ValueError, match="was made with other start"):
-        learn_kernels(KernelLearner(start[::-1], settings), list(images), **task, checkpoint=path)
+        learn_kernels(KernelLearner(start[::-1], settings), list(images), **task, **saved)
     with pytest.raises(ValueError, match="was made with other seed"):
-        learn_kernels(KernelLearner(start, settings), list(images), **{**task, "seed": 6}, checkpoint=path)
+        learn_kernels(
+            KernelLearner(start, settings),
+            list(images),
+            **{**task, "seed": 6},
+            **saved,
+        )
     with pytest.raises(ValueError, match="was made with other images"):
-        learn_kernels(KernelLearner(start, settings), list(2 * images), **task, checkpoint=path)
+        learn_kernels(KernelLearner(start, settings), list(2 * images), **task, **saved)
 
 
 def test_a_stop_within_a_batch_leaves_the_learner_as_it_was(monkeypatch):
@@ -323,6 +336,6 @@ def test_a_checkpoint_that_cannot_be_written_is_said_at_once(tmp_path):
             crop_size=(12, 12),
             batch_size=3,
             seed=5,
-            checkpoint=tmp_path / "nowhere" / "kernels.npz",
+            course=Course(checkpoint=tmp_path / "nowhere" / "kernels.npz"),
         )
     assert learner.n_batches == 0

@@ -10,7 +10,6 @@ from matplotlib.figure import Figure
 
 from dictlearn import TwoPhaseNetwork, learn_dictionary, random_dictionary
 from dictlearn.two_phase.gradient_check import LAYERS, check_gradients, limiting_codes
-from dictlearn.two_phase.plotting import plot_gradient_check
 from dictlearn.two_phase.rules import READOUTS
 from solvers import LassoProblem, solve_spiking
 from tests.dictlearn.two_phase.networks import (
@@ -55,7 +54,7 @@ def mismatched_check(dictionary, signals):
 
 
 def slope(check, readout, layer):
-    """Of the mean error against the duration, in decades a decade."""
+    """Return the slope of the mean error against the duration, in decades a decade."""
     errors = check.mean("error", readout, layer)
     return np.polyfit(np.log(check.durations[1:]), np.log(errors[1:]), 1)[0]
 
@@ -78,7 +77,7 @@ def test_updates_of_a_mismatched_network_become_its_own_gradients(mismatched_che
     """Counted, of every layer; read from currents, of H."""
     index = LAYERS.index(layer)
     assert np.median(mismatched_check.cosine[0, index, -1]) > 0.99
-    assert -1.3 < slope(mismatched_check, "counts", layer) < -0.7
+    assert -1.3 < slope(mismatched_check, "rate", layer) < -0.7
     assert mismatched_check.error[1, 2, -1].mean() < 0.1
     at_ten = [mismatched_check.mean("cosine", readout, layer)[0] for readout in READOUTS]
     assert at_ten[1] > at_ten[0]
@@ -90,7 +89,7 @@ def test_currents_are_exact_for_the_code_of_the_phase(consistent_check, mismatch
     layers = LAYERS[:2] if kind == "consistent" else LAYERS
     for layer in layers:
         assert np.nanmax(check.same_code_error[1, LAYERS.index(layer)]) < 1e-11
-        counted = check.mean("same_code_error", "counts", layer)
+        counted = check.mean("same_code_error", "rate", layer)
         assert counted[0] > 0.02
         assert counted[-1] < counted[0] / 50.0
 
@@ -110,10 +109,10 @@ def test_after_learning_lateral_gradients_need_currents():
         durations=(10.0, 500.0),
     )
     for layer in LAYERS:
-        assert check.mean("cosine", "currents", layer)[0] > 0.9
-        assert check.mean("cosine", "currents", layer)[1] > 0.99
-    assert 0.5 < check.mean("cosine", "counts", "feedback")[0] < 0.95
-    assert check.mean("cosine", "counts", "lateral")[0] < 0.5
+        assert check.mean("cosine", "current", layer)[0] > 0.9
+        assert check.mean("cosine", "current", layer)[1] > 0.99
+    assert 0.5 < check.mean("cosine", "rate", "feedback")[0] < 0.95
+    assert check.mean("cosine", "rate", "lateral")[0] < 0.5
 
 
 # -- what is compared with what ------------------------------------------------------------------
@@ -127,7 +126,7 @@ def test_figures_of_one_signal_by_hand(dictionary, signals, readout):
     first, second = network.run(signals[check.signals], penalty=PENALTY, duration=20.0)
     optimum = solve_spiking(LassoProblem(dictionary, signals, PENALTY, positive=True), polish=True).codes
     for k, signal in enumerate(check.signals):
-        if readout == "counts":
+        if readout == "rate":
             code, g_d = second.coding_rate[k], second.input_rate[k] - first.input_rate[k]
         else:
             code = np.maximum(second.coding_trace[k], 0.0)
@@ -143,8 +142,8 @@ def test_figures_of_one_signal_by_hand(dictionary, signals, readout):
 
 def test_means_and_quartiles(consistent_check):
     values = consistent_check.error[0, 1]
-    np.testing.assert_allclose(consistent_check.mean("error", "counts", "feedback"), values.mean(axis=1))
-    low, median, high = consistent_check.quartiles("error", "counts", "feedback")
+    np.testing.assert_allclose(consistent_check.mean("error", "rate", "feedback"), values.mean(axis=1))
+    low, median, high = consistent_check.quartiles("error", "rate", "feedback")
     np.testing.assert_allclose(median, np.median(values, axis=1))
     assert (low < median).all()
     assert (median < high).all()
@@ -154,8 +153,8 @@ def test_means_and_quartiles(consistent_check):
 
 def test_a_consistent_network_has_no_lateral_gradient(consistent_check):
     assert np.isnan(consistent_check.error[:, 2]).all()
-    assert np.isnan(consistent_check.mean("cosine", "counts", "lateral")).all()
-    assert np.isnan(consistent_check.quartiles("cosine", "counts", "lateral")).all()
+    assert np.isnan(consistent_check.mean("cosine", "rate", "lateral")).all()
+    assert np.isnan(consistent_check.quartiles("cosine", "rate", "lateral")).all()
 
 
 def test_signals_without_a_code_are_left_out(consistent_check, mismatched_check):
@@ -211,29 +210,27 @@ def test_a_fraction_is_a_number():
 # -- the picture ---------------------------------------------------------------------------------
 
 
-def test_picture(mismatched_check, consistent_check):
-    axes = plot_gradient_check(mismatched_check, axes=Figure().subplots(2, 2))
-    for layer, (above, below) in zip(("feedback", "lateral"), axes.T, strict=True):
-        assert above.get_xscale() == above.get_yscale() == below.get_xscale() == "log"
-        lines = {line.get_label(): line for line in above.get_lines()}
-        for readout in READOUTS:
-            drawn = lines[readout].get_ydata()
-            np.testing.assert_array_equal(drawn, mismatched_check.quartiles("error", readout, layer)[1])
-        slopes = np.diff(np.log(lines["1 / T"].get_ydata())) / np.diff(np.log(DURATIONS))
-        np.testing.assert_allclose(slopes, -1.0)
-    axes = plot_gradient_check(consistent_check, axes=Figure().subplots(2, 2))
-    assert [text.get_text() for text in axes[0, 1].texts] == ["no gradient"]
-    assert not axes[0, 0].texts
+@pytest.mark.parametrize("layer", ["feedback", "lateral"])
+def test_picture(mismatched_check, layer):
+    above, below = (
+        mismatched_check.plot(layer=layer, measure=measure, ax=Figure().subplots())
+        for measure in ("error", "cosine")
+    )
+    assert above.get_xscale() == above.get_yscale() == below.get_xscale() == "log"
+    lines = {line.get_label(): line for line in above.get_lines()}
+    for readout in READOUTS:
+        drawn = lines[readout].get_ydata()
+        np.testing.assert_array_equal(drawn, mismatched_check.quartiles("error", readout, layer)[1])
+    slopes = np.diff(np.log(lines["1 / T"].get_ydata())) / np.diff(np.log(DURATIONS))
+    np.testing.assert_allclose(slopes, -1.0)
 
 
-def test_picture_in_the_current_figure(mismatched_check):
-    import matplotlib.pyplot as plt
-
-    figure = plt.figure()
-    axes = plot_gradient_check(mismatched_check)
-    assert axes.shape == (2, 2)
-    assert axes[0, 0].figure is figure
-    plt.close(figure)
+def test_picture_without_a_gradient(consistent_check):
+    lateral, feedback = (
+        consistent_check.plot(layer=layer, ax=Figure().subplots()) for layer in ("lateral", "feedback")
+    )
+    assert [text.get_text() for text in lateral.texts] == ["no gradient"]
+    assert not feedback.texts
 
 
 # -- what is refused -----------------------------------------------------------------------------
@@ -255,10 +252,8 @@ RUN = {"penalty": 0.1, "durations": [1.0]}
         (lambda: check_gradients(NETWORK, np.ones((1, 3)), penalty=0.1, durations=[]), ValueError, "durations must not be empty"),
         (lambda: check_gradients(NETWORK, np.ones((1, 3)), **RUN, kappa=1.0), ValueError, r"kappa must lie in \[0, 1\)"),
         (lambda: check_gradients(NETWORK, np.ones((1, 3)), **RUN, initial_potential=1.0), ValueError, r"initial_potential must lie in \[0, 1\)"),
-        (lambda: check_gradients(NETWORK, np.ones((1, 3)), **RUN).mean("bias", "counts", "lateral"), ValueError, "measure must be one of 'cosine'"),
-        (lambda: check_gradients(NETWORK, np.ones((1, 3)), **RUN).mean("error", "counts", "H"), ValueError, "layer must be one of 'feedforward'"),
-        (lambda: plot_gradient_check(1), TypeError, "check must be a GradientCheck; got int"),
-        (lambda: plot_gradient_check(check_gradients(NETWORK, np.ones((1, 3)), **RUN), axes=np.empty(2)), ValueError, r"axes must have shape \(2, 2\); got \(2,\)"),
+        (lambda: check_gradients(NETWORK, np.ones((1, 3)), **RUN).mean("bias", "rate", "lateral"), ValueError, "measure must be one of 'cosine'"),
+        (lambda: check_gradients(NETWORK, np.ones((1, 3)), **RUN).mean("error", "rate", "H"), ValueError, "layer must be one of 'feedforward'"),
     ],
 )  # fmt: skip
 def test_nonsense_gets_one_clear_sentence(call, error, message):

@@ -7,11 +7,8 @@ import errno
 import os
 import pickle
 import signal
-import subprocess
-import sys
 import time
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -35,6 +32,7 @@ from dictlearn.two_phase import batch as batch_module
 from dictlearn.two_phase._kernels import updates
 from snn.base import archive
 from solvers import LassoProblem, solve_spiking
+from tests.processes import run_python
 from tests.stress.kill_and_resume import state
 
 PENALTY = 0.05
@@ -137,7 +135,7 @@ def test_consistent_symmetric_weights_come_of_any_others(signals):
     [
         {},
         {"time_step": None},
-        {"readout": "counts"},
+        {"readout": "rate"},
         # Codes far from the optimum: F . g_D is far from -kappa lambda1.
         {"kappa": 0.9},
         {"kappa": 0.2},
@@ -202,7 +200,7 @@ def test_a_slow_lateral_step_lets_thresholds_and_norms_shrink(data):
 @pytest.mark.parametrize(
     "changes",
     [
-        {"readout": "counts"},
+        {"readout": "rate"},
         {"time_step": None},
         {"duration": 10.0},
         {"time_step": 1 / 32, "integration": "euler"},
@@ -268,7 +266,7 @@ def phases(monkeypatch):
     return phases
 
 
-@pytest.mark.parametrize("readout", ["currents", "counts"])
+@pytest.mark.parametrize("readout", ["current", "rate"])
 @pytest.mark.parametrize("n_signals", [1, 5])
 @pytest.mark.parametrize(
     "steps", [PaperSteps(step=0.02, decay=0.3), PaperSteps(step=0.02), UsageSteps(probes=0.0)]
@@ -285,7 +283,7 @@ def test_a_batch_changes_weights_as_equations_11_and_12_say(signals, phases, ste
     energy, penalty, kappa = 25.0, 5.0 * PENALTY, 0.5
     thresholds = np.diagonal(before.lateral)
     first, second = phases
-    if readout == "currents":
+    if readout == "current":
         g_d = second.input_current - first.input_current
         codes = np.maximum(second.coding_trace, 0.0)
         passed_on = (1.0 - kappa) * first.input_current - second.input_current
@@ -306,7 +304,7 @@ def test_a_batch_changes_weights_as_equations_11_and_12_say(signals, phases, ste
         units = np.divide(codes, norms, out=np.zeros_like(codes), where=norms > 0.0)
         inverse = np.linalg.inv(units @ units.T + 0.01 * np.eye(n_signals))
         given = np.divide(g_h, norms, out=np.zeros_like(g_h), where=norms > 0.0)
-        lateral_change = (1.0 if readout == "currents" else 0.1) * (inverse @ given).T @ units / kappa
+        lateral_change = (1.0 if readout == "current" else 0.1) * (inverse @ given).T @ units / kappa
     else:
         step = steps.step / energy
         decay = steps.decay * energy if steps.decay else penalty * codes.mean() * thresholds.mean()
@@ -516,7 +514,7 @@ class StopHereError(Exception):
 
 
 def stop_at(monkeypatch, n_batches):
-    """Have learning fail before so many batches are done."""
+    """Make learning fail before this number of batches is done."""
     plain = TwoPhaseLearner.learn
     calls = []
 
@@ -535,7 +533,7 @@ def stop_at(monkeypatch, n_batches):
         (USAGE, {}),
         (replace(USAGE, steps=UsageSteps(probes=0.1)), {"replace_dead": True}),
         (replace(PAPER, batch_size=7), {}),
-        (replace(USAGE, time_step=1 / 16, duration=4.0, readout="counts"), {}),
+        (replace(USAGE, time_step=1 / 16, duration=4.0, readout="rate"), {}),
         (USAGE, {"n_atoms": None, "start": random_network(8, 12, rng=0)}),
     ],
     ids=["usage", "replacing", "paper", "clocked", "given start"],
@@ -645,6 +643,13 @@ def test_settings_survive_as_text(settings):
     assert again == settings
 
 
+def test_files_have_the_names_of_read_outs_that_the_first_files_had():
+    for readout, filed in (("rate", "counts"), ("current", "currents")):
+        text = LearningSettings(penalty=0.1, readout=readout).as_text()
+        assert f'"readout": "{filed}"' in text
+        assert LearningSettings.from_text(text).readout == readout
+
+
 @pytest.mark.parametrize(
     ("changes", "what"),
     [
@@ -702,7 +707,7 @@ def test_a_damaged_checkpoint_is_refused_and_kept(signals, tmp_path, damage):
     damaged = path.read_bytes()
     with pytest.raises(
         ValueError,
-        match=r"path must name a saved (TwoPhaseLearner|checkpoint of learn_dictionary); got '.*learner\.npz' ",
+        match=r"path must name a saved (TwoPhaseLearner|checkpoint of a TwoPhaseLearner); got '.*learner\.npz' ",
     ):
         learn(signals, 200, checkpoint=path)
     assert path.read_bytes() == damaged
@@ -739,7 +744,7 @@ DEEP = "[" * 100_000 + "]" * 100_000
         ("feedback", np.ones((12, 9)), r"feedback has the wrong shape, \(12, 9\)"),
         ("lateral", np.zeros((8, 8)), "lateral must have a positive diagonal"),
         ("feedforward", np.full((8, 12), np.nan), "feedforward is not finite"),
-        ("identity", np.array("[]"), "identity is not an object of JSON but list"),
+        ("identity", np.array("[]"), "identity must be an object of JSON; got list"),
         ("identity", np.array("{"), "Expecting property name"),
         ("identity", np.array(DEEP), "recursion"),
         ("identity", np.array(1), "identity has the wrong kind of entries, int64"),
@@ -755,7 +760,7 @@ def test_an_archive_with_wrong_content_is_refused(signals, tmp_path, entry, valu
     with np.load(path) as entries:
         changed = {**entries, entry: value}
     np.savez(path, **changed)
-    sentence = rf"path must name a saved (TwoPhaseLearner|checkpoint of learn_dictionary); got '.*learner\.npz' \(.*{reason}"
+    sentence = rf"path must name a saved (TwoPhaseLearner|checkpoint of a TwoPhaseLearner); got '.*learner\.npz' \(.*{reason}"
     with pytest.raises(ValueError, match=sentence):
         learn(signals, 200, checkpoint=path)
     assert learner.n_samples == 100
@@ -797,20 +802,8 @@ def test_a_full_disk_leaves_the_last_checkpoint(signals, tmp_path, what):
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs os.fork")
 def test_killed_processes_lose_nothing():
     """The short form of ``python -m tests.stress.kill_and_resume``."""
-    command = [
-        sys.executable,
-        "-m",
-        "tests.stress.kill_and_resume",
-        "--rounds",
-        "10",
-        "--samples",
-        "1500",
-        "--quiet",
-    ]
-    ran = subprocess.run(
-        command, cwd=Path(__file__).parents[3], capture_output=True, text=True, timeout=300, check=False
-    )
-    assert ran.returncode == 0, ran.stdout + ran.stderr
+    options = ("--rounds", "10", "--samples", "1500", "--quiet")
+    ran = run_python("-m", "tests.stress.kill_and_resume", *options)
     clean = "checkpoints lost or corrupt: 0; outcomes that differ: 0; children that failed: 0"
     assert ran.stdout.count(clean) == 4
 
@@ -944,7 +937,7 @@ GOOD = np.ones((4, 3))
         (lambda: LearningSettings(penalty=0.1, kappa=0.0), ValueError, "kappa must be positive"),
         (lambda: LearningSettings(penalty=0.1, duration=-1.0), ValueError, "duration must be positive; got -1.0"),
         (lambda: LearningSettings(penalty=0.1, amplitude=0.0), ValueError, "amplitude must be positive; got 0.0"),
-        (lambda: LearningSettings(penalty=0.1, readout="rate"), ValueError, "readout must be one of 'counts', 'currents'; got 'rate'"),
+        (lambda: LearningSettings(penalty=0.1, readout="counts"), ValueError, "readout must be one of 'rate', 'current'; got 'counts'"),
         (lambda: LearningSettings(penalty=0.1, time_step=0.0), ValueError, "time_step must be positive; got 0.0"),
         (lambda: LearningSettings(penalty=0.1, integration="rk4"), ValueError, "integration must be one of 'exact', 'euler'; got 'rk4'"),
         (lambda: LearningSettings(penalty=0.1, integration=None), TypeError, "integration must be one of 'exact', 'euler'; got NoneType"),

@@ -170,9 +170,9 @@ def test_counted_gradients_are_true_to_one_over_the_duration(dictionary, task):
         phases = network.run(signals, penalty=PENALTY, mask=mask, duration=duration)
         true = masked_gradients(network, phases[1].coding_rate, signals, mask, 0.7)
         seen = (
-            rules.reconstruction_gradient(*phases, readout="counts", mask=mask),
+            rules.reconstruction_gradient(*phases, readout="rate", mask=mask),
             rules.lateral_gradient(
-                network.feedforward, network.lateral, *phases, kappa=0.7, readout="counts", mask=mask
+                network.feedforward, network.lateral, *phases, kappa=0.7, readout="rate", mask=mask
             ),
         )
         errors.append([np.abs(ours - theirs).max() for ours, theirs in zip(seen, true, strict=True)])
@@ -189,9 +189,9 @@ def test_the_gradient_check_compares_with_masked_gradients(dictionary, task, str
     check = check_gradients(network, signals, penalty=PENALTY, durations=durations, mask=mask)
     assert check.signals.tolist() == [0, 2, 3, 4, 5]
     for layer in ("feedforward", "feedback") if strength == 0.0 else ("feedback", "lateral"):
-        errors = check.mean("error", "counts", layer)
+        errors = check.mean("error", "rate", layer)
         assert errors[1] < errors[0] / 4.0
-    assert check.mean("cosine", "currents", "feedback")[1] > 0.99
+    assert check.mean("cosine", "current", "feedback")[1] > 0.99
     # One of them by hand.
     phases = network.run(signals, penalty=PENALTY, mask=mask, duration=1000.0, initial_potential=0.5)
     seen = rules.reconstruction_gradient(*phases, mask=mask)[2] / 0.7

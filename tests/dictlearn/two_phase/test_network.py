@@ -118,7 +118,7 @@ def test_counted_gradients_are_true_to_one_over_the_duration(dictionary, signals
     for duration in durations:
         phases = network.run(signals, penalty=PENALTY, kappa=kappa, duration=duration)
         true_d, true_h = true_gradients(network, phases[1].coding_rate, signals, kappa)
-        seen_d, seen_h = seen_gradients(network, phases, kappa, "counts")
+        seen_d, seen_h = seen_gradients(network, phases, kappa, "rate")
         errors["g_D"].append(np.abs(seen_d - true_d).max())
         errors["g_H"].append(np.abs(seen_h - true_h).max())
         scale = np.abs(true_d).max()
@@ -142,7 +142,7 @@ def test_gradients_from_currents_are_exact(dictionary, signals, strength, durati
     phases = network.run(signals, penalty=PENALTY, kappa=kappa, duration=duration, **clock)
     codes = phases[1].coding_trace
     true_d, true_h = true_gradients(network, codes, signals, kappa)
-    seen_d, seen_h = seen_gradients(network, phases, kappa, "currents")
+    seen_d, seen_h = seen_gradients(network, phases, kappa, "current")
     np.testing.assert_allclose(seen_d, true_d, rtol=0, atol=1e-13)
     np.testing.assert_allclose(seen_h, true_h, rtol=0, atol=1e-13)
     if duration == 20.0:

@@ -1,0 +1,350 @@
+"""Pictures of atoms, of images and of learning; see `snn.pictures`."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from numpy.typing import ArrayLike
+
+from dictlearn.evaluation import AtomMatch
+from dictlearn.images.coded import CodedImage
+from dictlearn.images.denoising import DenoisingResult
+from dictlearn.images.kernel_learner import KernelLearner
+from dictlearn.images.patches import as_patch_size
+from dictlearn.images.prepared import PreparedImage
+from dictlearn.two_phase.gradient_check import LAYERS, GradientCheck
+from dictlearn.two_phase.learner import RECORD_EVERY, TwoPhaseLearner
+from dictlearn.two_phase.phases import Phase
+from snn.base import checks
+from snn.base.drawn import plot
+from snn.base.html import counted, size
+from snn.pictures import current_axes, require_increasing, stems
+
+__all__ = ["plot_atoms", "plot_image"]
+
+# From here on an atom counts as found, in the title.
+FOUND = 0.9
+COLOURS = ("#E69F00", "#0072B2")  # Okabe and Ito's orange and blue, for `rules.READOUTS`
+LAYER_NAMES = {"feedforward": "F", "feedback": "F, B", "lateral": "H"}
+MEASURES = {
+    "error": ("error of updates", "relative error"),
+    "cosine": ("direction of updates", "cosine with the gradient"),
+}
+LABELS = {
+    "objective": "mean objective",
+    "nonzeros": "non-zero entries of a code",
+    "spikes": "spikes a sample",
+    "disturbance": "disturbance by the feedback",
+    "consistency": "consistency of H and F B",
+    "symmetry": "symmetry of F and B",
+    "least_norm": "least norm of an atom",
+    "median_norm": "median norm of an atom",
+    "largest_norm": "largest norm of an atom",
+}
+"""Figures of the history of learning, and their names in pictures."""
+
+
+def plot_atoms(
+    dictionary: ArrayLike,
+    patch_size: int | tuple[int, int] | None = None,
+    *,
+    ax: Axes | None = None,
+    columns: int | None = None,
+) -> Axes:
+    """Draw atoms: as a mosaic of patches if they are kernels or a size is given, and else as rows.
+
+    Each patch is scaled by its own largest magnitude: white is positive, black negative, grey zero; in
+    colour, in each channel.
+
+    Parameters
+    ----------
+    dictionary : array_like, shape (n_atoms, n_features) or (n_kernels, height, width[, n_channels])
+        One atom a row, or kernels of one or three channels.  A row of colour has the channels of a pixel one
+        after the other.
+    patch_size : int or (int, int), optional
+        Side of a square patch, or (height, width), in pixels; kernels have their own.
+    ax : Axes, optional
+        Where to draw; by default the current axes.
+    columns : int, optional
+        Patches side by side; by default as many as make the mosaic about square.
+
+    Returns
+    -------
+    Axes
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is of the wrong kind, shape or value.
+    """
+    if np.ndim(dictionary) in (3, 4):
+        dictionary, patch_size = _rows_of_kernels(dictionary, patch_size)
+    dictionary = checks.real_array(
+        "dictionary",
+        dictionary,
+        shape=(None, None),
+        meaning="(n_atoms, n_features) or (n_kernels, height, width[, n_channels])",
+    )
+    if patch_size is None:
+        if columns is not None:
+            raise ValueError(f"columns must be None without a patch_size; got {columns}")
+        return _atoms_as_rows(dictionary, ax)
+    height, width = as_patch_size(patch_size)
+    n_pixels = height * width
+    n_atoms, n_features = dictionary.shape
+    if n_features not in (n_pixels, 3 * n_pixels):
+        raise ValueError(
+            f"patch_size {patch_size} needs atoms of {n_pixels} numbers, or {3 * n_pixels} in colour; these "
+            f"have {n_features}"
+        )
+    n_channels = n_features // n_pixels
+    if columns is None:
+        columns = math.ceil(math.sqrt(n_atoms * height / width))
+    columns = min(checks.positive_integer("columns", columns), n_atoms)
+    ax = current_axes(ax)
+    rows = math.ceil(n_atoms / columns)
+    largest = np.abs(dictionary).max(axis=1, keepdims=True)
+    # One pixel of nothing between atoms, and none around them.
+    tiles = np.full((rows * columns, height + 1, width + 1, n_channels), np.nan)
+    scaled = dictionary / np.where(largest > 0.0, largest, 1.0)
+    tiles[:n_atoms, :-1, :-1] = scaled.reshape(n_atoms, height, width, n_channels)
+    mosaic = tiles.reshape(rows, columns, height + 1, width + 1, n_channels).swapaxes(1, 2)
+    mosaic = mosaic.reshape(rows * (height + 1), columns * (width + 1), n_channels)[:-1, :-1]
+    if n_channels == 3:
+        shown = np.nan_to_num(0.5 + 0.5 * mosaic, nan=1.0)
+    else:
+        shown = np.ma.masked_invalid(mosaic[..., 0])
+    ax.imshow(shown, cmap="gray", vmin=-1.0, vmax=1.0, interpolation="nearest")
+    ax.set_title(counted(n_atoms, "atom"))
+    ax.set_axis_off()
+    return ax
+
+
+def _rows_of_kernels(
+    kernels: ArrayLike, patch_size: int | tuple[int, int] | None
+) -> tuple[np.ndarray, tuple[int, int]]:
+    kernels = checks.real_array("dictionary", kernels, shape=(None,) * np.ndim(kernels))
+    if kernels.shape[3:] not in ((), (1,), (3,)):
+        raise ValueError(f"dictionary must have kernels of 1 or 3 channels; got shape {kernels.shape}")
+    height, width = kernels.shape[1:3]
+    if patch_size is not None:
+        raise ValueError(
+            f"patch_size must be None for kernels, which are {height} x {width}; got {patch_size}"
+        )
+    return kernels.reshape(len(kernels), -1), (height, width)
+
+
+def _atoms_as_rows(dictionary: np.ndarray, ax: Axes | None) -> Axes:
+    ax = current_axes(ax)
+    largest = float(np.abs(dictionary).max())
+    image = ax.imshow(
+        dictionary, cmap="RdBu_r", vmin=-largest, vmax=largest, aspect="auto", interpolation="nearest"
+    )
+    ax.figure.colorbar(image, ax=ax)
+    ax.set(xlabel="feature", ylabel="atom", title=counted(len(dictionary), "atom"))
+    return ax
+
+
+def plot_image(image: ArrayLike, *, title: str = "", signed: bool = False, ax: Axes | None = None) -> Axes:
+    """Draw a grey or a colour image.
+
+    Parameters
+    ----------
+    image : array_like, shape (height, width), (height, width, 1) or (height, width, 3)
+        Grey images are shown from their smallest value, black, to their largest; of colour, values are those
+        of pixels from 0 to 1, or are divided by the largest if that is above 2.
+    title : str, default ""
+        Title of the axes.
+    signed : bool, default False
+        Show zero as the middle grey, and the largest magnitude as black or white.
+    ax : Axes, optional
+        Where to draw; by default the current axes.
+
+    Returns
+    -------
+    Axes
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is of the wrong kind or shape.
+    """
+    meaning = "(height, width[, 1 or 3])"
+    image = checks.real_array(
+        "image", image, shape=(None,) * (3 if np.ndim(image) == 3 else 2), meaning=meaning
+    )
+    if image.shape[2:] not in ((), (1,), (3,)):
+        raise ValueError(f"image must have 1 or 3 channels; got shape {image.shape}")
+    signed = checks.flag("signed", signed)
+    ax = current_axes(ax)
+    largest = float(np.abs(image).max()) or 1.0
+    if image.shape[2:] == (3,):
+        shown = 0.5 + 0.5 * image / largest if signed else image / (largest if largest > 2.0 else 1.0)
+        ax.imshow(np.clip(shown, 0.0, 1.0), interpolation="nearest")
+    else:
+        low, high = (-largest, largest) if signed else (float(image.min()), float(image.max()))
+        ax.imshow(image.reshape(image.shape[:2]), cmap="gray", vmin=low, vmax=high, interpolation="nearest")
+    ax.set_axis_off()
+    ax.set_title(title)
+    return ax
+
+
+@plot.register
+def denoised_image(result: DenoisingResult, *, ax: Axes | None = None) -> Axes:
+    """Draw the denoised image."""
+    title = (
+        f"denoised, {result.nonzeros_per_patch:.3g} atoms a patch\n"
+        f"certified gaps up to {result.relative_gap:.1e} of ½‖patch‖²"
+    )
+    return plot_image(result.image, title=title, ax=ax)
+
+
+@plot.register
+def prepared_image(prepared: PreparedImage, *, ax: Axes | None = None) -> Axes:
+    """Draw the signal as an image, grey where it is zero."""
+    title = f"{size(prepared.detail.shape)}, without background"
+    return plot_image(prepared.detail, title=title, signed=True, ax=ax)
+
+
+@plot.register
+def coded_image(coded: CodedImage, *, ax: Axes | None = None) -> Axes:
+    """Draw the image that the code and the background make."""
+    title = (
+        f"{counted(int(coded.result.support_size[0]), 'coefficient')}\n"
+        f"certified gap {coded.result.relative_gap[0]:.1e} of ½‖signal‖²"
+    )
+    return plot_image(coded.image, title=title, ax=ax)
+
+
+@plot.register
+def kernels(learner: KernelLearner, *, columns: int | None = None, ax: Axes | None = None) -> Axes:
+    """Draw the kernels as they are now, `columns` of them side by side."""
+    now = learner.kernels
+    ax = plot_atoms(now, ax=ax, columns=columns)
+    ax.set_title(f"{counted(len(now), 'kernel')} after {counted(learner.n_samples, 'image')}")
+    return ax
+
+
+@plot.register
+def learning(
+    learner: TwoPhaseLearner, *, quantity: str = "objective", ax: Axes | None = None, **line_kwargs: Any
+) -> Axes:
+    """Draw a figure of the history of learning against the samples learned from.
+
+    Parameters
+    ----------
+    learner : TwoPhaseLearner
+        With at least 1,000 samples.
+    quantity : str, default "objective"
+        A key of `TwoPhaseLearner.history` other than ``n_samples``.
+    **line_kwargs
+        Options of `Axes.plot`.
+    """
+    quantity = checks.one_of("quantity", quantity, tuple(LABELS))
+    history = learner.history
+    if not len(history["n_samples"]):
+        raise ValueError(
+            f"the history has an entry for every {RECORD_EVERY:,} samples; there were "
+            f"{learner.n_samples:,}: learn from at least {RECORD_EVERY:,} in all (raise max_iter)"
+        )
+    n_samples, name = history["n_samples"], LABELS[quantity]
+    ax = current_axes(ax)
+    style = {"marker": "o" if len(n_samples) < 30 else None, "markersize": 3.0, **line_kwargs}
+    ax.plot(n_samples, history[quantity], **style)
+    ax.set(xlabel="samples", ylabel=name, title=f"{name} while learning")
+    ax.locator_params(axis="x", nbins=6)
+    ax.grid(alpha=0.3)
+    if "label" in line_kwargs:
+        ax.legend(fontsize="small")
+    return ax
+
+
+@plot.register
+def cosines(match: AtomMatch, *, ax: Axes | None = None) -> Axes:
+    """Draw the cosines of given atoms with those of a dictionary, in falling order."""
+    best, assigned = match.best_cosine, match.assigned_cosine
+    ax = current_axes(ax)
+    places = np.arange(1, len(best) + 1)
+    ax.plot(places, np.sort(best)[::-1], "o-", markersize=3.0, label="best atom")
+    ax.plot(places, np.sort(assigned)[::-1], "s--", markersize=3.0, label="assigned atom, each once")
+    ax.set(
+        xlabel="given atoms, best found first",
+        ylabel="cosine with an atom of the dictionary",
+        ylim=(min(0.0, float(best.min()), float(assigned.min())), 1.03),
+        title=f"{int((best >= FOUND).sum()):,} of {counted(len(best), 'atom')} found to {FOUND} or more",
+    )
+    ax.locator_params(axis="x", integer=True)
+    ax.legend(fontsize="small")
+    return ax
+
+
+@plot.register
+def coding_rates(phase: Phase, *, signal: int = 0, ax: Axes | None = None) -> Axes:
+    """Draw the rates of the coding neurons in one phase, for one signal."""
+    signal = checks.index("signal", signal, len(phase.coding_rate))
+    ax = current_axes(ax)
+    rates = phase.coding_rate[signal]
+    fired = np.flatnonzero(rates)
+    stems(ax, fired, rates[fired], len(rates))
+    ax.set(
+        xlabel="coding neuron",
+        ylabel="spike rate (per time constant)",
+        title=f"signal {signal}: {len(fired):,} of {counted(len(rates), 'coding neuron')}, "
+        f"T = {phase.duration:g}",
+    )
+    return ax
+
+
+@plot.register
+def gradient_panel(
+    check: GradientCheck, *, layer: str = "feedback", measure: str = "error", ax: Axes | None = None
+) -> Axes:
+    """Draw one measure of one layer against the duration of the phases.
+
+    Lines are medians over the signals, bands reach from quartile to quartile, and dashed lines are of the
+    updates of all signals together.
+
+    Parameters
+    ----------
+    check : GradientCheck
+        From `check_gradients`.
+    layer : {"feedforward", "feedback", "lateral"}, default "feedback"
+        F, B or H.
+    measure : {"error", "cosine"}, default "error"
+        Norm of the difference of update and gradient, or the cosine between them.
+    """
+    layer = checks.one_of("layer", layer, LAYERS)
+    measure = checks.one_of("measure", measure, tuple(MEASURES))
+    ax = current_axes(ax)
+    title, of_measure = MEASURES[measure]
+    durations, index = require_increasing("durations", check.durations), LAYERS.index(layer)
+    for r, (readout, colour) in enumerate(zip(check.readouts, COLOURS, strict=True)):
+        low, median, high = check.quartiles(measure, readout, layer)
+        together = (check.mean_error if measure == "error" else check.mean_cosine)[r, index]
+        quartiles = "quartiles" if r == 0 else None
+        ax.fill_between(durations, low, high, color=colour, alpha=0.2, linewidth=0.0, label=quartiles)
+        ax.plot(durations, median, color=colour, marker="o", markersize=3.0, label=readout)
+        label = f"{readout}, all together"
+        ax.plot(durations, together, color=colour, linestyle="--", linewidth=1.0, label=label)
+    ax.set(
+        xscale="log",
+        title=f"{LAYER_NAMES[layer]}: {title}",
+        xlabel="duration of a phase, T (synaptic time constants)",
+        ylabel=of_measure,
+    )
+    ax.grid(alpha=0.3)
+    has_gradient = not np.isnan(check.error[:, index]).all()
+    if measure == "cosine":
+        ax.set_ylim(-0.25, 1.05)
+    elif has_gradient:
+        ax.set_yscale("log")
+        last = check.quartiles("error", check.readouts[0], layer)[1, -1]
+        ax.plot(durations, last * durations[-1] / durations, color="#666666", linestyle=":", label="1 / T")
+    if has_gradient:
+        ax.legend(fontsize="small")
+    else:
+        ax.text(0.5, 0.5, "no gradient", transform=ax.transAxes, ha="center", va="center")
+    return ax

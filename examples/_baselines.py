@@ -1,0 +1,166 @@
+"""Other methods to compare learning with: from the same start, samples in the same order, with exact codes.
+
+All minimise, over non-negative dictionaries D of atoms of norm one (at most) and codes a >= 0, the mean over
+the signals x of ``1/2 ||x - a D||^2 + penalty ||a||_1``, as `learn_dictionary` does.
+"""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from sklearn.decomposition import MiniBatchDictionaryLearning
+from tqdm import tqdm
+
+from dictlearn.atoms import unit_norm
+from dictlearn.resumable import batches_in_order, seed_of_order
+from solvers import IllPosedWarning, LassoProblem, solve_spiking
+
+# Tolerance of the duality gap of codes; the active-set method ends well below it.
+TOL = 1e-9
+# scikit-learn's sweeps over all atoms for one code: it warns of those that need more.
+MAX_SWEEPS = 100_000
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class LearningCurve:
+    """The dictionary at several marks while it is learned.
+
+    `dictionaries` has one for each mark, `n_samples` how many samples it was learned from, and `seconds` how
+    long that took; compilation is not counted.
+    """
+
+    method: str
+    n_samples: np.ndarray
+    dictionaries: np.ndarray
+    seconds: np.ndarray
+
+    @property
+    def dictionary(self) -> np.ndarray:
+        """The last of the dictionaries, shape (n_atoms, n_features)."""
+        return self.dictionaries[-1]
+
+
+def learn_by_gradient_descent(
+    signals: np.ndarray,
+    *,
+    start: np.ndarray,
+    penalty: float,
+    n_samples: int,
+    step: float,
+    halving: float = np.inf,
+    batch_size: int = 1,
+    marks: Sequence[int] | None = None,
+    rng: int | np.random.Generator | None = None,
+    progress: bool = False,
+) -> LearningCurve:
+    """Learn a dictionary by plain stochastic gradient descent, with codes solved exactly.
+
+    For each batch, with A its exact codes as rows, and then for every atom d_i::
+
+        D <- D - eta A^T (A D - X)                eta = step / (1 + n / halving) after n samples
+        d_i <- max(d_i, 0) / ||max(d_i, 0)||
+
+    Only atoms in use change, and none vanishes, however large the step.  The best step is a number of order
+    one over the mean energy ||x||^2 of the signals.  Samples come in the order of `learn_dictionary` with the
+    same `rng`; `marks` are numbers of samples, increasing, at which the dictionary is kept: at the end of the
+    batch that reaches them.  0 is the start.
+    """
+    dictionary = unit_norm(start)
+    gram = dictionary @ dictionary.T
+    n_seen = 0
+    _exact_codes(dictionary, signals[:1], penalty, gram)  # compiles
+
+    def learn(batch: np.ndarray) -> np.ndarray:
+        nonlocal n_seen
+        codes = _exact_codes(dictionary, signals[batch], penalty, gram)
+        used = np.flatnonzero(codes.any(axis=0))
+        codes = codes[:, used]
+        eta = step / (1.0 + n_seen / halving)
+        moved = dictionary[used] - eta * (codes.T @ (codes @ dictionary[used] - signals[batch]))
+        np.maximum(moved, 0.0, out=moved)
+        # Not zero: at an optimal code d_i . (x - a D) = penalty where a_i > 0, so that the gradient of d_i
+        # has a negative product with d_i, and some entry of d_i grows.
+        dictionary[used] = unit_norm(moved)
+        gram[used] = dictionary[used] @ dictionary.T
+        gram[:, used] = gram[used].T
+        n_seen += len(batch)
+        return dictionary
+
+    batches = batches_in_order(len(signals), n_samples, batch_size=batch_size, seed=seed_of_order(rng))
+    return _curve("gradient descent", learn, batches, dictionary, n_samples, marks, progress)
+
+
+def learn_with_scikit_learn(
+    signals: np.ndarray,
+    *,
+    start: np.ndarray,
+    penalty: float,
+    n_samples: int,
+    batch_size: int = 16,
+    marks: Sequence[int] | None = None,
+    rng: int | np.random.Generator | None = None,
+    progress: bool = False,
+) -> LearningCurve:
+    """Learn a dictionary with scikit-learn's `MiniBatchDictionaryLearning`, all of it not negative.
+
+    The online algorithm of Mairal, Bach, Ponce and Sapiro (2009), codes by coordinate descent.  Its `alpha`
+    is our penalty, and its atoms have norm one at most.  It replaces atoms that no sample has used so far by
+    noisy samples, from the first batch on: of a random start, little is left after a few batches.
+    """
+    dictionary, seed = unit_norm(start), seed_of_order(rng)
+    model = MiniBatchDictionaryLearning(
+        n_components=len(dictionary),
+        alpha=penalty,
+        dict_init=dictionary.copy(),
+        fit_algorithm="cd",
+        positive_dict=True,
+        positive_code=True,
+        transform_max_iter=MAX_SWEEPS,
+        random_state=seed % 2**32,
+    )
+
+    def learn(batch: np.ndarray) -> np.ndarray:
+        return model.partial_fit(signals[batch]).components_
+
+    batches = batches_in_order(len(signals), n_samples, batch_size=batch_size, seed=seed)
+    return _curve("scikit-learn", learn, batches, dictionary, n_samples, marks, progress)
+
+
+def _exact_codes(dictionary: np.ndarray, signals: np.ndarray, penalty: float, gram: np.ndarray) -> np.ndarray:
+    problem = LassoProblem(dictionary, signals, penalty, positive=True, gram=gram)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", IllPosedWarning)  # one batch says little
+        return solve_spiking(problem, polish=True, tol=TOL).codes
+
+
+def _curve(
+    method: str,
+    learn: Callable[[np.ndarray], np.ndarray],
+    batches: Iterator[np.ndarray],
+    start: np.ndarray,
+    n_samples: int,
+    marks: Sequence[int] | None,
+    progress: bool,
+) -> LearningCurve:
+    """Give `learn` one batch after the other; keep at the marks the dictionary that it returns."""
+    wanted = [n_samples] if marks is None else list(marks)
+    kept: list[tuple[int, np.ndarray, float]] = []
+    n_seen, seconds, dictionary = 0, 0.0, start
+    with tqdm(total=n_samples, disable=not progress, unit="sample", desc=method) as bar:
+        while True:
+            while len(kept) < len(wanted) and n_seen >= wanted[len(kept)]:
+                kept.append((n_seen, dictionary.copy(), seconds))
+            if len(kept) == len(wanted):
+                break
+            batch = next(batches)
+            started = time.perf_counter()
+            dictionary = learn(batch)
+            seconds += time.perf_counter() - started
+            n_seen += len(batch)
+            bar.update(len(batch))
+    counts, dictionaries, times = map(np.array, zip(*kept, strict=True))
+    return LearningCurve(method=method, n_samples=counts, dictionaries=dictionaries, seconds=times)

@@ -1,0 +1,421 @@
+"""Pictures of runs, and what the pictures of all packages share.
+
+Each drawing draws into `ax` (default: the current axes) and returns it.  Those that are registered with
+`plot` are what ``result.plot()`` draws.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import fields
+from functools import partial
+from typing import Any
+
+import matplotlib.pyplot as plt
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.axis import Axis
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
+from matplotlib.ticker import FuncFormatter, MaxNLocator
+
+from snn.analog import AnalogResult
+from snn.base import checks
+from snn.base.drawn import plot
+from snn.base.html import counted, number
+from snn.digital import DigitalResult
+from snn.network import SpikingNetwork
+from snn.record import rates as read_outs
+from snn.record import traces
+from snn.record.energy import EnergyEstimate
+from snn.record.explain import SpikeExplanation
+from snn.record.operations import OperationCounts
+from snn.record.result import SimulationResult, SpikeTrain, require_record
+from snn.state import NetworkState
+
+__all__ = ["potentials", "rates_against_time"]
+
+TIME_LABEL = "time (synaptic time constants)"
+# Lines with a colour and a name; all others are grey, with one name for all.
+N_NAMED = 6
+GREY = "0.75"
+# Neurons that all have a label of their own.
+N_LABELLED = 20
+
+
+@plot.register
+def raster(spikes: SpikeTrain, *, neurons: Sequence[int] | None = None, ax: Axes | None = None) -> Axes:
+    """Draw a tick for each spike, a row for each of the chosen neurons (default: all)."""
+    chosen = _chosen(neurons, spikes.n_neurons)
+    ax = current_axes(ax)
+    row_of = np.full(spikes.n_neurons, -1)
+    row_of[chosen] = np.arange(len(chosen))
+    rows = row_of[spikes.neurons]
+    shown = rows >= 0
+    height = min(1.0, 200.0 / len(chosen))
+    ax.scatter(
+        spikes.times[shown], rows[shown], marker="|", s=(72 * height / 4) ** 2, linewidths=0.8, color="C0"
+    )
+    _label_time(ax, spikes)
+    ax.set(
+        ylim=(len(chosen) - 0.5, -0.5),
+        ylabel="neuron",
+        title=f"{counted(int(shown.sum()), 'spike')} of {counted(len(chosen), 'neuron')}",
+    )
+    _name_positions(ax.yaxis, chosen)
+    return ax
+
+
+@plot.register
+def charges(explanation: SpikeExplanation, *, n_sources: int = 10, ax: Axes | None = None) -> Axes:
+    """Draw the charges that brought a neuron to its threshold, a bar each.
+
+    Parameters
+    ----------
+    explanation : SpikeExplanation
+        From `explain`.
+    n_sources : int, default 10
+        Number of sources with a bar of their own, those with the largest charges; the others share one.
+    """
+    parts = explanation.parts(checks.positive_integer("n_sources", n_sources))
+    ax = current_axes(ax)
+    names, amounts = [name for name, _ in parts], np.array([charge for _, charge in parts])
+    ends = np.cumsum(amounts)
+    ax.barh(names, amounts, left=ends - amounts, color=["C0" if a >= 0.0 else "C3" for a in amounts])
+    threshold = ax.axvline(
+        explanation.firing_threshold, color="black", linestyle="--", linewidth=0.8, label="threshold"
+    )
+    ax.invert_yaxis()
+    ax.set(
+        xlabel="charge since the last reset (units of potential)",
+        title=f"neuron {explanation.neuron}, spike at {explanation.time:.6g}",
+    )
+    ax.legend(
+        handles=[Patch(color="C0", label="excites"), Patch(color="C3", label="inhibits"), threshold],
+        fontsize="small",
+        loc="best",
+    )
+    return ax
+
+
+@plot.register(SimulationResult)
+@plot.register(DigitalResult)
+def run(
+    result: SimulationResult | DigitalResult, *, neurons: Sequence[int] | None = None, ax: Axes | None = None
+) -> Axes:
+    """Draw the spikes of a run if they were recorded, and else the rate of each of the chosen neurons."""
+    if result.spikes is not None:
+        return raster(result.spikes, neurons=neurons, ax=ax)
+    chosen = _chosen(neurons, len(result.spike_counts))
+    ax = current_axes(ax)
+    rates = result.spike_rate[chosen]
+    fired = np.flatnonzero(rates)
+    stems(ax, fired, np.where(np.isfinite(rates[fired]), rates[fired], 0.0), len(chosen))
+    _name_positions(ax.xaxis, chosen)
+    ax.set(
+        xlabel="neuron",
+        ylabel="spike rate (per time constant)",
+        title=f"{counted(int(result.spike_counts[chosen].sum()), 'spike')} of "
+        f"{counted(len(chosen), 'neuron')} in {result.duration:.4g} time constants",
+    )
+    return ax
+
+
+@plot.register
+def activities(result: AnalogResult, *, ax: Axes | None = None) -> Axes:
+    """Draw the activities of an analog flow against time; neurons that are never active are left out."""
+    times = require_increasing("times", result.times)
+    ax = current_axes(ax)
+    used = np.flatnonzero(result.activities.any(axis=0))
+    used = used[np.argsort(-np.abs(result.activities[-1, used]), kind="stable")]
+    named_lines(
+        ax,
+        times,
+        [result.activities[:, neuron] for neuron in used],
+        [f"neuron {neuron}" for neuron in used],
+        others="other neurons",
+    )
+    base_line(ax)
+    ax.set(
+        xlabel="time (time constants of the flow)",
+        ylabel="activity",
+        title=f"{np.count_nonzero(result.activities[-1]):,} of "
+        f"{counted(result.activities.shape[1], 'neuron')} active at the end",
+    )
+    if len(used):
+        ax.legend(fontsize="small", loc="best")
+    return ax
+
+
+@plot.register
+def operations(counts: OperationCounts, *, ax: Axes | None = None) -> Axes:
+    """Draw a bar for each kind of operation, of all signals together."""
+    ax = current_axes(ax)
+    total = counts.total()
+    names = [field.name for field in fields(counts) if not field.name.endswith("_time")]
+    count_bars(ax, {"operations": {name.replace("_", " "): getattr(total, name) for name in names}})
+    ax.set(xlabel="number of operations", title="operations")
+    return ax
+
+
+@plot.register
+def energy(estimate: EnergyEstimate, *, ax: Axes | None = None) -> Axes:
+    """Draw a bar for each kind of operation: its energy by the table of costs, of all signals together."""
+    ax = current_axes(ax)
+    picojoules, unit = estimate.unit
+    parts = {name.replace("_", " "): np.sum(part).item() for name, part in estimate.parts.items()}
+    count_bars(ax, {"energy": {name: part / picojoules for name, part in parts.items()}}, log=False)
+    ax.set(xlabel=f"estimated energy ({unit})", title=str(estimate))
+    return ax
+
+
+def potentials(
+    network: SpikingNetwork,
+    spikes: SpikeTrain,
+    *,
+    neurons: Sequence[int],
+    initial_state: NetworkState | None = None,
+    n_times: int = 1000,
+    ax: Axes | None = None,
+) -> Axes:
+    """Draw the exact membrane potentials of chosen neurons, with their resets, and return the axes.
+
+    Parameters
+    ----------
+    network : SpikingNetwork
+        The network that ran.
+    spikes : SpikeTrain
+        Its recorded spikes.
+    neurons : sequence of int
+        Which neurons.
+    initial_state : NetworkState, optional
+        The state at the start of the record; by default the network is at rest.
+    n_times : int, default 1000
+        Number of times at which a potential is computed, besides its own spikes.
+    ax : Axes, optional
+        Where to draw; by default the current axes.
+    """
+    checks.instance_of("network", network, SpikingNetwork)
+    require_record(spikes)
+    chosen = _chosen(neurons, spikes.n_neurons)
+    n_times = checks.positive_integer("n_times", n_times)
+    ax = current_axes(ax)
+    grid = np.linspace(spikes.start, spikes.stop, n_times)
+    for neuron in chosen:
+        # At each spike of its own: the threshold just before it, the reset just after.
+        own = spikes.of(neuron)
+        times = np.unique(np.concatenate([grid, own]))
+        values = traces.membrane_potential(network, spikes, times, initial_state=initial_state)[:, neuron]
+        after = np.searchsorted(times, own)
+        times = np.insert(times, after, own)
+        values = np.insert(values, after, network.firing_threshold[neuron])
+        ax.plot(times, values, label=f"neuron {neuron}", linewidth=1.0)
+    _label_time(ax, spikes)
+    ax.set_ylabel("membrane potential")
+    ax.legend(loc="best", fontsize="small")
+    return ax
+
+
+def rates_against_time(
+    spikes: SpikeTrain,
+    *,
+    neurons: Sequence[int] | None = None,
+    limits: np.ndarray | None = None,
+    n_times: int = 500,
+    ax: Axes | None = None,
+) -> Axes:
+    """Draw spike rates since the start of the record against time, and return the axes.
+
+    If there are many neurons, those with the largest rates are named, and all others are grey.
+
+    Parameters
+    ----------
+    spikes : SpikeTrain
+        The recorded spikes.
+    neurons : sequence of int, optional
+        Which neurons; by default all.
+    limits : ndarray, shape (n_neurons,), optional
+        The rates that the neurons should approach; drawn dashed.
+    n_times : int, default 500
+        Number of times at which rates are computed.
+    ax : Axes, optional
+        Where to draw; by default the current axes.
+    """
+    require_record(spikes)
+    chosen = _chosen(neurons, spikes.n_neurons)
+    n_times = checks.positive_integer("n_times", n_times)
+    if limits is not None:
+        limits = checks.real_array("limits", limits, shape=(spikes.n_neurons,), meaning="one limit a neuron")
+    if spikes.stop <= spikes.start:
+        raise ValueError(
+            f"spikes must be of an interval of time; got one from {spikes.start} to {spikes.stop}"
+        )
+    ax = current_axes(ax)
+    times = np.linspace(spikes.start, spikes.stop, n_times + 1)[1:]
+    curves = read_outs.rate_curve(spikes, times)
+    if len(chosen) > N_NAMED:
+        chosen = chosen[np.argsort(-curves[-1, chosen], kind="stable")]
+    lines = named_lines(
+        ax,
+        times,
+        [curves[:, neuron] for neuron in chosen],
+        [f"neuron {neuron}" for neuron in chosen],
+        others="other neurons",
+        linewidth=1.0,
+    )
+    handles = ax.get_legend_handles_labels()[0]
+    if limits is not None:
+        for neuron, line in zip(chosen, lines, strict=True):
+            ax.axhline(limits[neuron], color=line.get_color(), linestyle="--", linewidth=0.8)
+        handles.append(Line2D([], [], color="0.4", linestyle="--", linewidth=0.8, label="limits"))
+    _label_time(ax, spikes)
+    ax.set_ylabel("spike rate (per time constant)")
+    ax.legend(handles=handles, loc="best", fontsize="small")
+    return ax
+
+
+def current_axes(ax: Axes | None) -> Axes:
+    """Return `ax`, or the current axes; raise TypeError if it is something else."""
+    return plt.gca() if ax is None else checks.instance_of("ax", ax, Axes)
+
+
+def require_increasing(name: str, values: np.ndarray) -> np.ndarray:
+    """Return a vector of numbers, or raise ValueError if they do not increase: a line would go back."""
+    values = checks.real_array(name, values, shape=(None,), meaning="one after the other")
+    wrong = np.flatnonzero(np.diff(values) <= 0.0)
+    if len(wrong):
+        first = wrong[0]
+        raise ValueError(
+            f"{name} must increase from each to the next; got {values[first]:g} before "
+            f"{values[first + 1]:g}: sort them, together with what belongs to them"
+        )
+    return values
+
+
+def named_lines(
+    ax: Axes,
+    x: np.ndarray,
+    columns: Sequence[np.ndarray],
+    names: Sequence[str],
+    *,
+    others: str,
+    **kwargs: Any,
+) -> list[Line2D]:
+    """Draw lines: the first few in the colours of the axes, with a name each; the others are grey.
+
+    Parameters
+    ----------
+    ax : Axes
+        Where to draw.
+    x : ndarray, shape (n_points,)
+        Common to all lines.
+    columns : sequence of ndarray, shape (n_points,) each
+        The lines, the most important ones first.
+    names : sequence of str
+        Their names.
+    others : str
+        The name of those in grey.
+    **kwargs
+        Options of `Axes.plot`; they replace what is chosen here.
+    """
+    lines = []
+    for rank, (column, name) in enumerate(zip(columns, names, strict=True)):
+        if rank < N_NAMED:
+            style: dict[str, Any] = {"label": name}
+        else:
+            style = {"color": GREY, "linewidth": 0.8, "zorder": 1}
+            if rank == N_NAMED:
+                style["label"] = others
+        lines += ax.plot(x, column, **{**style, **kwargs})
+    return lines
+
+
+def stems(ax: Axes, positions: np.ndarray, values: np.ndarray, n_positions: int, **kwargs: Any) -> None:
+    """Draw a line with a dot from zero to each value; positions without one stay empty.
+
+    Parameters
+    ----------
+    ax : Axes
+        Where to draw.
+    positions, values : ndarray, shape (n_values,)
+        Where, and how high.
+    n_positions : int
+        How many positions there are.
+    **kwargs
+        Options of `Axes.scatter` for the dots: a label, for example.
+    """
+    colour = kwargs.pop("color", "C0")
+    ax.vlines(positions, 0.0, values, color=colour, linewidth=1.0)
+    ax.scatter(positions, values, s=14.0, color=colour, **kwargs)
+    base_line(ax)
+    ax.set_xlim(-0.5 - 0.02 * n_positions, n_positions - 0.5 + 0.02 * n_positions)
+
+
+def base_line(ax: Axes) -> None:
+    """Draw the line of zero."""
+    ax.axhline(0.0, color="0.4", linewidth=0.8, zorder=0)
+
+
+def count_bars(ax: Axes, groups: Mapping[str, Mapping[str, float]], *, log: bool = True) -> None:
+    """Draw bars from left to right, each with its number; rows of zeros are left out.
+
+    Parameters
+    ----------
+    ax : Axes
+        Where to draw.
+    groups : mapping of str to (mapping of str to number)
+        Numbers by the name of their row, for each name of a colour; all groups have the same rows.
+    log : bool, default True
+        Use a logarithmic scale from 1 on, for counts of different orders.
+    """
+    rows = [row for row in next(iter(groups.values())) if any(counts[row] > 0 for counts in groups.values())]
+    height = 0.8 / len(groups)
+    largest = max((counts[row] for counts in groups.values() for row in rows), default=1.0)
+    for k, (name, counts) in enumerate(groups.items()):
+        shown = {row: counts[row] for row in rows if counts[row] > 0}
+        places = [rows.index(row) + (k - 0.5 * (len(groups) - 1)) * height for row in shown]
+        bars = ax.barh(places, list(shown.values()), height=height, color=f"C{k}", label=name)
+        ax.bar_label(bars, [number(count) for count in shown.values()], padding=2, fontsize="small")
+    ax.set_yticks(range(len(rows)), labels=rows)
+    # With room for the names of the colours.
+    ax.set_ylim(max(len(rows), 1) - 0.5, -0.5 if len(groups) == 1 else -1.2)
+    if log:
+        # With room for the number of the longest bar.
+        ax.set(xscale="log", xlim=(1.0, 10.0 * max(largest, 1.0) ** 1.5))
+    else:
+        ax.set_xlim(0.0, 1.3 * largest)
+    if len(groups) > 1:
+        ax.legend(fontsize="small", loc="upper right", ncols=len(groups))
+
+
+def _label_time(ax: Axes, spikes: SpikeTrain) -> None:
+    # A run that ended in its first instant has no interval to show.
+    if spikes.stop > spikes.start:
+        ax.set_xlim(spikes.start, spikes.stop)
+    ax.set_xlabel(TIME_LABEL)
+
+
+def _name_positions(axis: Axis, chosen: np.ndarray) -> None:
+    """Label positions 0, 1, ... with the neurons drawn there: each of a few, some of many."""
+    if len(chosen) <= N_LABELLED:
+        axis.set_ticks(range(len(chosen)), labels=[str(neuron) for neuron in chosen])
+        return
+    axis.set_major_locator(MaxNLocator("auto", steps=[1, 2, 5, 10], integer=True))
+    # Not a function inside this one: figures can be pickled.
+    axis.set_major_formatter(FuncFormatter(partial(_neuron_at, chosen)))
+
+
+def _neuron_at(chosen: np.ndarray, position: float, _: int | None = None) -> str:
+    row = round(position)
+    return str(chosen[row]) if row == position and 0 <= row < len(chosen) else ""
+
+
+def _chosen(neurons: Sequence[int] | None, n_neurons: int) -> np.ndarray:
+    if neurons is None:
+        return np.arange(n_neurons)
+    chosen = np.asarray(neurons)
+    if chosen.ndim != 1 or chosen.size == 0 or chosen.dtype.kind not in "iu":
+        raise TypeError(f"neurons must be a non-empty list of integers; got {neurons!r}")
+    if chosen.min() < 0 or chosen.max() >= n_neurons:
+        raise ValueError(f"neurons must lie in [0, {n_neurons}); got {chosen.min()} to {chosen.max()}")
+    return chosen

@@ -1,0 +1,355 @@
+"""Runs: copies of one network that are advanced together, whatever the kind of time.
+
+`Time` is how time passes: `Exact`, `Clock`, `Digital`.  It starts a `Run`.  All runs have the same fields and
+methods, and the loop over their kernel is here.  A new kind of run is a class of `Run` with one `_call` of
+its kernel, and a class of `Time` that starts it.
+"""
+
+from __future__ import annotations
+
+import sys
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from contextlib import nullcontext
+from typing import Any, Generic, NamedTuple, TypeVar
+
+import numpy as np
+from tqdm import tqdm
+
+from snn._kernels import run_state
+from snn.network import RunnableNetwork
+from snn.state import NetworkState
+
+UPDATES_PER_CALL = 30_000_000
+"""Updates of a neuron after which a kernel returns to Python, a tenth of a second or so: Ctrl-C and a
+progress bar work in between."""
+LARGEST_GROWN_RATIO = 2.0**46
+"""Currents beyond so many firing thresholds leave so few digits that rounding decides which neurons fire."""
+
+NO_MOMENTS = np.empty((0, 0, 3))
+BAR_FORMAT = "{l_bar}{bar}| {n:.1f}/{total:.1f} tau{postfix}"
+NO_BAR = nullcontext()
+
+
+class Spikes(NamedTuple):
+    """Spikes of a call of `Run.advance`, copy by copy."""
+
+    times: np.ndarray
+    """Since each copy was started."""
+    neurons: np.ndarray
+    messages: np.ndarray | None = None
+    """What each spike of a digital run says; None of other runs."""
+
+
+NO_SPIKES = Spikes(np.empty(0), np.empty(0, dtype=np.int64))
+
+
+class Run(ABC):
+    """Copies of one network, each with its own drive, advanced together.
+
+    `Time.start` makes one.  Arguments are not checked.
+
+    Parameters
+    ----------
+    how : Time
+        What started it.
+    network : SpikingNetwork, or another with its weights and thresholds
+        Weights and thresholds; its soma bias is not used.
+    soma_bias : ndarray, shape (n_copies, n_neurons)
+        The drive of each copy; float64 and contiguous.
+    state : NetworkState or Run, optional
+        The state that every copy starts in, or a run whose copies are continued; by default rest.
+    window_moments : bool, default False
+        Keep the moments of the spike times of every neuron, for `snn.record.rates.smooth_rate_of_moments`.
+    filter_spikes : bool, default False
+        Keep the filtered spikes of every neuron.
+    gives_up : bool, default False
+        Leave a copy where it is when it cannot go on, and go on with the others: see `is_lost`.  Otherwise
+        that is an error, if the kind of run finds out.
+    check_weights : bool, default False
+        Refuse weights that are computed on demand and too large beside a threshold, as `SpikingNetwork` does.
+    updates_per_call : int, default UPDATES_PER_CALL
+        Updates of a neuron after which a call to the kernel ends; no bit depends on it.
+
+    Attributes
+    ----------
+    membrane_potential, synaptic_current : ndarray, shape (n_copies, n_neurons)
+        State of the copies.
+    spike_counts : ndarray of int, shape (n_copies, n_neurons)
+        Spikes so far, those before a restart included.
+    window_moments : ndarray, shape (n_copies, n_neurons, 3)
+        The sums of t^2, t^3 and t^4 over the times t of each neuron's spikes since the start, if they are
+        kept.
+    n_emitted : int
+        Spikes of all copies in the last call of `advance`.
+    time_step : float
+        Length of a step, in synaptic time constants; 0 of exact runs.
+    gain : float
+        The charge that a spike brings in all, in units of its weight.
+    """
+
+    time_step = 0.0
+    gain = 1.0
+
+    def __init__(
+        self,
+        how: Time[Any],
+        network: RunnableNetwork,
+        soma_bias: np.ndarray,
+        state: NetworkState | Run | None = None,
+        *,
+        window_moments: bool = False,
+        filter_spikes: bool = False,
+        gives_up: bool = False,
+        check_weights: bool = False,
+        updates_per_call: int = UPDATES_PER_CALL,
+    ) -> None:
+        shape = soma_bias.shape
+        self.network = network
+        self._filters_spikes, self._gives_up, self._checks_weights = filter_spikes, gives_up, check_weights
+        self._updates_per_call = updates_per_call
+        self.membrane_potential, self.synaptic_current = np.zeros((2, *shape))
+        self.spike_counts = np.zeros(shape, dtype=np.int64)
+        self.window_moments = np.zeros((*shape, 3)) if window_moments else NO_MOMENTS
+        self.n_emitted = 0
+        if state is not None:
+            self.membrane_potential[:] = state.membrane_potential
+            self.synaptic_current[:] = state.synaptic_current
+        self._potential_at_start = self.membrane_potential.copy()
+
+    @property
+    @abstractmethod
+    def time(self) -> np.ndarray:
+        """Time since each copy was started, in synaptic time constants, shape (n_copies,)."""
+
+    @property
+    def n_steps(self) -> np.ndarray | None:
+        """Steps since each copy was started, shape (n_copies,); None of exact runs."""
+        return None
+
+    @property
+    def total_steps(self) -> np.ndarray | None:
+        """As `n_steps`, those before a restart included."""
+        return None
+
+    @property
+    def is_lost(self) -> np.ndarray:
+        """Copies that cannot go on, bool, shape (n_copies,); they stay at their `time`."""
+        return np.zeros(len(self.spike_counts), dtype=np.bool_)
+
+    @property
+    def charge(self) -> np.ndarray:
+        """The integral of the soma currents since the start, shape (n_copies, n_neurons): the rise of the
+        potentials plus what resets took from them."""
+        return (self.membrane_potential - self._potential_at_start) + self._removed()
+
+    @property
+    def filtered_spikes(self) -> np.ndarray:
+        """The synaptic trace of each neuron's own spikes, 1 a spike, falling as e^-t, if it is kept; shape
+        (n_copies, n_neurons)."""
+        raise ValueError(f"{type(self).__name__} keeps no filtered spikes")
+
+    def advance(
+        self,
+        until: float | np.ndarray,
+        *,
+        active: np.ndarray | None = None,
+        max_spikes: int | None = None,
+        record: bool = False,
+        progress: bool = False,
+        stop_when: Callable[[], bool] | None = None,
+    ) -> Spikes:
+        """Advance copies to a time, and on a clock to the end of the last step that ends by then.
+
+        Parameters
+        ----------
+        until : float or ndarray of shape (n_copies,)
+            Time since the start: one for all, or one for each copy of the run.
+        active : ndarray of int, optional
+            Which copies; by default all.
+        max_spikes : int, optional
+            Stop as soon as this call has emitted more spikes: with the spike, and those of the same instant
+            or step.  Copies may then be before `until`.
+        record : bool, default False
+            Return the spikes.
+        progress : bool, default False
+            Show a progress bar.
+        stop_when : callable, optional
+            Asked whenever the kernel returns; if it says True the call ends early.
+
+        Returns
+        -------
+        Spikes
+            Empty unless they are recorded.
+        """
+        if active is None:
+            active = np.arange(len(self.spike_counts))
+        most = sys.maxsize if max_spikes is None else max_spikes
+        stops = self._stops(until)
+        buffer = self._begin(record)
+        recorded: list[Spikes] = []
+        position = n_spikes = 0
+        with tqdm(total=until, unit="tau", bar_format=BAR_FORMAT) if progress else NO_BAR as bar:
+            while position < len(active) and n_spikes <= most:
+                position, n_new, n_entries = self._call(active, position, stops, most - n_spikes, buffer)
+                n_spikes += n_new
+                if record:
+                    recorded.append(self._recorded(buffer, n_entries))
+                if bar is not None:
+                    bar.set_postfix_str(f"{n_spikes:,} spikes", refresh=False)
+                    bar.update(float(self.time[active].min()) - bar.n)
+                if stop_when is not None and stop_when():
+                    break
+        self.n_emitted = n_spikes
+        self._update(active)
+        return _joined(recorded) if recorded else NO_SPIKES
+
+    def restart(self, copies: np.ndarray) -> None:
+        """Start some copies again at time zero, without currents.
+
+        Before, the caller may change their rows of `membrane_potential`, and of the `soma_bias` that the run
+        was made of.  Spikes go on being counted; charge, filtered spikes and moments start anew.
+
+        Parameters
+        ----------
+        copies : ndarray of int
+            Which copies.
+        """
+        self._potential_at_start[copies] = self.membrane_potential[copies]
+        self._restart(copies)
+
+    def state(self, copy: int = 0, *, time: float | None = None) -> NetworkState:
+        """Return the state of one copy, whose numbers are in range.
+
+        Parameters
+        ----------
+        copy : int, default 0
+            Which copy.
+        time : float, optional
+            The time of the state, by default that since the start.
+        """
+        return NetworkState.unchecked(
+            # Rounding may leave a neuron that is about to fire a little above its threshold.
+            np.minimum(self.membrane_potential[copy], self.network.firing_threshold),
+            self.synaptic_current[copy].copy(),
+            float(self.time[copy]) if time is None else time,
+        )
+
+    def require_valid(self) -> None:
+        """Raise an error where the copies are not what the rules of the run make of them.
+
+        Raises
+        ------
+        OverflowError
+            If currents are so large that rounding decides which neurons fire.
+        """
+        is_finite, is_moderate = run_state.in_range(
+            self.membrane_potential, self.synaptic_current, self.network.firing_threshold, LARGEST_GROWN_RATIO
+        )
+        if not is_finite:
+            raise OverflowError(
+                "potentials or currents of the network have left the range of float64 numbers"
+            )
+        if not is_moderate:
+            raise OverflowError(
+                f"currents of the network have grown beyond {LARGEST_GROWN_RATIO:.1g} firing thresholds, "
+                "where rounding decides which neurons fire"
+            )
+
+    # What a kind of run supplies, besides `time`, and `filtered_spikes` where it keeps them.
+
+    @abstractmethod
+    def _stops(self, until: float | np.ndarray) -> np.ndarray:
+        """Return where each copy is to stop, shape (n_copies,), as the kernel takes it."""
+
+    @abstractmethod
+    def _begin(self, record: bool) -> Any:
+        """Return memory for the spikes of one call of the kernel, of size zero if none are recorded."""
+
+    @abstractmethod
+    def _call(
+        self, active: np.ndarray, position: int, stops: np.ndarray, most: int, buffer: Any
+    ) -> tuple[int, int, int]:
+        """Call the kernel once for the copies active[position:]; it stops with more than `most` spikes.
+
+        Return the position to go on from, the spikes, and the entries in the buffer.
+        """
+
+    @abstractmethod
+    def _recorded(self, buffer: Any, n_entries: int) -> Spikes:
+        """Return a copy of the spikes in the buffer."""
+
+    def _update(self, copies: np.ndarray) -> None:  # noqa: B027
+        """Set the fields of copies that have advanced, where the kernel does not write them itself."""
+
+    @abstractmethod
+    def _restart(self, copies: np.ndarray) -> None:
+        """Set all that changes, but for potentials and counts of spikes, to what it is at time zero."""
+
+    @abstractmethod
+    def _removed(self) -> np.ndarray:
+        """Return what resets took from the potentials since the start."""
+
+
+def _joined(parts: list[Spikes]) -> Spikes:
+    messages = [part.messages for part in parts if part.messages is not None]
+    return Spikes(
+        np.concatenate([part.times for part in parts]),
+        np.concatenate([part.neurons for part in parts]),
+        np.concatenate(messages) if messages else None,
+    )
+
+
+R_co = TypeVar("R_co", bound=Run, covariant=True)
+
+
+class Time(Generic[R_co]):
+    """How time passes in a run of a network.
+
+    Attributes
+    ----------
+    run_type : type
+        The class of its runs.
+    time_step : float or None
+        Length of a step, in synaptic time constants; None of exact time.
+    """
+
+    run_type: type[R_co]
+    time_step: float | None = None
+
+    def start(
+        self, network: RunnableNetwork, soma_bias: np.ndarray, state: Any = None, **options: Any
+    ) -> R_co:
+        """Start copies of a network, each with its own drive.
+
+        Parameters
+        ----------
+        network, soma_bias, state, **options
+            As of `Run`; not checked.
+        """
+        return self.run_type(self, network, soma_bias, state, **options)
+
+    def prepare(self, network: RunnableNetwork) -> Time[R_co]:
+        """Return a time that starts runs of one network faster; what takes long is done here, once.
+
+        Parameters
+        ----------
+        network : SpikingNetwork, or another with its weights and thresholds
+            The network of all runs to come.
+        """
+        return self
+
+    def end_of(self, duration: float) -> float:
+        """Return the time at which a run of this duration ends: the two may differ by rounding.
+
+        Parameters
+        ----------
+        duration : float
+            Positive.
+
+        Raises
+        ------
+        ValueError
+            If no run can end there.
+        """
+        return duration

@@ -1,0 +1,337 @@
+"""A solver is a value that says what it takes, and one driver does the rest.
+
+The driver `solve` checks arguments, refuses what a method does not take, warns, forms groups of signals with
+equal masks, cuts batches, spreads them over workers, joins and certifies their codes, and counts operations.
+A method solves a batch.  A new one is a subclass of `Method`, and a line in `solvers.methods.registry`.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from functools import partial
+from typing import Any, ClassVar, Generic, NamedTuple, cast
+
+import numpy as np
+from joblib import effective_n_jobs
+
+from snn.base import checks
+from solvers.problem.conditioning import warn_if_ill_posed
+from solvers.problem.lasso import LassoProblem
+from solvers.problem.masks import groups_of, with_shared_mask
+from solvers.results.operations import EXACT
+from solvers.results.result import SparseCodingResult
+from solvers.results.solved import Result, Solved, certified_result, joined
+from solvers.results.start import Start, StartPoint, start_point
+from solvers.workers.progress import progress_bar
+from solvers.workers.spread import batch_slices, spread
+
+# Signals with masks, or weights of features, of their own: solved together; those with equal masks together,
+# as a problem with a shared mask, whose Gram matrix is computed once; or refused.
+TOGETHER, BY_MASK, REFUSED = "together", "by mask", "refused"
+
+
+class Takes(NamedTuple):
+    """What a method takes; the driver refuses the rest."""
+
+    start: bool = False
+    """Codes to start from."""
+    any_penalty: bool = False
+    """Any `Penalty`, by its proximal step, and not only those that are an elastic net."""
+    convolution: bool = False
+    """Convolutional dictionaries."""
+    weights_with_convolution: bool = False
+    """These with masks, or weights of features."""
+    own_weights: str = BY_MASK
+    """How signals with weights of their own are solved."""
+
+
+class Method(ABC, Generic[Result]):
+    """A solver, with its options: a frozen dataclass.
+
+    Attributes
+    ----------
+    name : str
+        What results, tables and `METHODS` call it.
+    takes : Takes
+        What it takes.
+    steps : str, default "iterations"
+        What it counts.
+    usual_tol : float, default 1e-3
+        The tolerance where none is asked for.
+    finest_tol : float, default 1e-8
+        The finest tolerance that it reaches in reasonable time, where atoms do not depend on each other.
+    bound : {"exact", "at least", "at most"}, default "exact"
+        Whether it counts its multiply-adds, or bounds those of a library.
+    workers : {"threads", "processes"}, default "threads"
+        The kind of workers it is best spread over.
+    blas_threads : bool, default False
+        Whether products of matrices use all threads of BLAS where there is one worker.  Codes then depend on
+        the number of workers, by rounding.
+    result : type
+        The class of its results.
+    """
+
+    name: str
+    takes: Takes
+    steps: ClassVar[str] = "iterations"
+    usual_tol: ClassVar[float] = 1e-3
+    finest_tol: ClassVar[float] = 1e-8
+    bound: ClassVar[str] = EXACT
+    workers: ClassVar[str] = "threads"
+    blas_threads: ClassVar[bool] = False
+    result: ClassVar[type[SparseCodingResult]] = SparseCodingResult
+
+    def prepare(self, problem: LassoProblem) -> Any:
+        """Return what all batches of a problem share, such as a Gram matrix, a network or a step length.
+
+        Parameters
+        ----------
+        problem : LassoProblem
+            The problem; with masks of their own only if the method takes these together.
+        """
+
+    @abstractmethod
+    def solve(self, problem: LassoProblem, prepared: Any, start: StartPoint | None, tol: float) -> Solved:
+        """Return the codes of a batch of signals, and what they took.
+
+        Parameters
+        ----------
+        problem : LassoProblem
+            The problem of these signals.
+        prepared : object
+            From `prepare`.
+        start : StartPoint or None
+            Where these signals start.
+        tol : float
+            A signal is done when ``duality_gap <= tol * 1/2 ||signal||^2``.
+        """
+
+    @property
+    def limit(self) -> str:
+        """What ends a signal that does not reach `tol`, for the warning."""
+        return "its limit"
+
+    def limit_of(self, stopped: np.ndarray | None) -> str:
+        """Return what ended the signals, given which of them stopped before the limit; `limit` by default."""
+        return self.limit
+
+    def batches(self, problem: LassoProblem, prepared: Any, n_workers: int) -> list[slice]:
+        """Return which signals are solved together; by default as many as memory close by can hold."""
+        return batch_slices(problem.n_signals, problem.n_atoms, n_workers)
+
+    def solve_alone(self, problem: LassoProblem, start: StartPoint | None, tol: float) -> Solved | None:
+        """Return the code of a single signal if there is a shorter way for it, with its certificate."""
+        return None
+
+    def columns(self, problem: LassoProblem, prepared: Any) -> dict[str, Any]:
+        """Return fields of the result that are the same for all signals, beside those of every result."""
+        return {}
+
+    def context(self) -> AbstractContextManager[object]:
+        """Return a context in which all batches are solved, in the thread of the caller."""
+        return nullcontext()
+
+    def __call__(self, problem: LassoProblem, **options: Any) -> Result:
+        """Solve a problem: `solve`."""
+        return solve(problem, self, **options)
+
+
+METHODS: dict[str, Method[Any]] = {}
+"""The methods by their names; `solvers.methods.registry` fills it.
+
+It serves `compare`, `path`, `SpikingSparseCoder`, the benchmarks and the tests.  What is called spiking is
+done by spikes alone; what is called an active set is that classical method, whatever it starts from.
+"""
+
+
+def solve(
+    problem: LassoProblem,
+    method: Method[Result],
+    *,
+    start: Start = None,
+    tol: float | None = None,
+    n_jobs: int | None = None,
+    progress: bool = False,
+) -> Result:
+    """Solve a problem by a method.
+
+    Parameters
+    ----------
+    problem : LassoProblem
+        The problem.
+    method : Method
+        The method, with its options: one of `METHODS`, or another one.
+    start : array_like or scipy.sparse.csr_array of shape (n_signals, n_atoms), or result, optional
+        Where to start: codes, or the result of a solver; by default zero.
+    tol : float, optional
+        A signal has converged if ``duality_gap <= tol * 1/2 ||signal||^2``; by default `Method.usual_tol`.
+    n_jobs : int, optional
+        Signals are spread over so many joblib workers.  None is one, unless a `joblib.parallel_config` says
+        otherwise; -1 is one for each processor.
+    progress : bool, default False
+        Show a progress bar, in signals.
+
+    Returns
+    -------
+    SparseCodingResult
+        Or what the method adds to it.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is of the wrong kind, shape or value, or the method does not take the problem or a
+        start.
+
+    Warns
+    -----
+    IllPosedWarning
+        If dictionary or penalty do not suit the signals.
+    sklearn.exceptions.ConvergenceWarning
+        If a signal does not reach `tol`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from solvers import METHODS, LassoProblem, solve
+    >>> solve(LassoProblem(np.eye(2), [[3.0, 0.5]], 1.0), METHODS["fista"]).codes
+    array([[2., 0.]])
+    """
+    checks.instance_of("problem", problem, LassoProblem)
+    checks.instance_of("method", method, Method)
+    point = start_point(problem, start)
+    tol = method.usual_tol if tol is None else checks.positive_number("tol", tol)
+    n_jobs = checks.worker_count("n_jobs", n_jobs)
+    progress = checks.flag("progress", progress)
+    _require_taken(problem, method, point)
+    warn_if_ill_posed(problem)
+    prepared, solved = None, None
+    if problem.n_signals == 1 and not progress:
+        solved = method.solve_alone(problem, point, tol)
+    if solved is None:
+        prepared, solved = _solved(problem, method, point, tol, n_jobs, progress)
+    return certified_result(
+        problem,
+        solved,
+        method=method.name,
+        tol=tol,
+        limit=method.limit_of,
+        kind=cast(type[Result], method.result),
+        bound=method.bound,
+        steps=method.steps,
+        **method.columns(problem, prepared),
+    )
+
+
+def _solved(
+    problem: LassoProblem,
+    method: Method[Any],
+    start: StartPoint | None,
+    tol: float,
+    n_jobs: int | None,
+    progress: bool,
+) -> tuple[Any, Solved]:
+    """Return what the batches share, and what is said of all signals."""
+    n_workers = effective_n_jobs(n_jobs) if problem.n_signals > 1 else 1
+    prepared, groups = None, None
+    run: Callable[[Any], Solved]
+    if problem.has_own_weights and method.takes.own_weights == BY_MASK:
+        groups = groups_of(problem)
+        run = partial(_solve_group, method=method, tol=tol)
+        batches = [(problem.subset(group), start and start.at(group)) for group in groups]
+    else:
+        prepared = method.prepare(problem)
+        run = partial(_solve_batch, method=method, prepared=prepared, tol=tol)
+        batches = _batches(problem, method, prepared, start, n_workers)
+    per_batch = -(-problem.n_signals // len(batches))
+    name = method.name.replace("_", " ")
+    with (
+        method.context(),
+        progress_bar(
+            problem.n_signals, unit="signal", description=name, shown=progress, per_batch=per_batch
+        ) as bar,
+    ):
+        parts = spread(
+            run,
+            batches,
+            n_jobs,
+            n_workers,
+            bar,
+            common=problem.setup,
+            prefer=method.workers,
+            count=lambda part: len(part.n_steps),
+            blas_threads=method.blas_threads,
+        )
+    solved = joined(parts)
+    if groups is not None:
+        solved = solved.at(np.argsort(np.concatenate(groups)))
+    return prepared, solved
+
+
+def _batches(
+    problem: LassoProblem, method: Method[Any], prepared: Any, start: StartPoint | None, n_workers: int
+) -> list[tuple[LassoProblem, StartPoint | None]]:
+    parts = method.batches(problem, prepared, n_workers)
+    if len(parts) == 1:
+        return [(problem, start)]
+    return [(problem.subset(part), start and start.at(part)) for part in parts]
+
+
+def _solve_batch(
+    batch: tuple[LassoProblem, StartPoint | None], method: Method[Any], prepared: Any, tol: float
+) -> Solved:
+    problem, start = batch
+    return method.solve(problem, prepared, start, tol).certified(problem)
+
+
+def _solve_group(batch: tuple[LassoProblem, StartPoint | None], method: Method[Any], tol: float) -> Solved:
+    """Solve the problem of signals whose masks are equal.
+
+    Its Gram matrix is kept no longer: there may be thousands of groups.
+    """
+    problem, start = batch
+    problem = with_shared_mask(problem)
+    prepared = method.prepare(problem)
+    with method.context():
+        return joined(
+            [
+                _solve_batch(part, method, prepared, tol)
+                for part in _batches(problem, method, prepared, start, 1)
+            ]
+        )
+
+
+def _require_taken(problem: LassoProblem, method: Method[Any], start: StartPoint | None) -> None:
+    """Raise TypeError or ValueError where a method does not take a problem or a start."""
+    takes, name = method.takes, method.name
+    if start is not None and not takes.start:
+        raise ValueError(f"start must be None for {name}: {_takers('start')}")
+    if not takes.any_penalty and not problem.penalty.is_elastic_net:
+        raise TypeError(
+            f"problem must have an L1 or ElasticNet penalty for {name}; got a "
+            f"{type(problem.penalty).__name__}: {_takers('any_penalty')}"
+        )
+    if problem.atoms.rows is None:
+        kind = type(problem.atoms).__name__
+        if problem.feature_weights is not None and not takes.weights_with_convolution:
+            raise TypeError(
+                f"problem must have an array of atoms for {name} where features are masked or weighted; got "
+                f"a {kind}: {_takers('weights_with_convolution')}"
+            )
+        if not takes.convolution:
+            raise TypeError(
+                f"problem must have an array of atoms for {name}; got a {kind}: for a small image, pass its "
+                f"toarray(); {_takers('convolution')}"
+            )
+    if takes.own_weights == REFUSED and problem.has_own_weights:
+        raise TypeError(
+            f"problem must have one mask for all signals for {name}; got one for each signal: solve the "
+            "signals of each mask apart"
+        )
+
+
+def _takers(field: str) -> str:
+    """Return which methods take something, for the end of a sentence."""
+    names = [repr(name) for name, method in METHODS.items() if getattr(method.takes, field)]
+    return f"{', '.join(names)} {'take' if len(names) > 1 else 'takes'} it"

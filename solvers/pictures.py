@@ -1,0 +1,205 @@
+"""Pictures of codes, of what they took, and of studies; see `snn.pictures`.
+
+All of them are drawn by ``result.plot()``.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+
+from snn.base import checks
+from snn.base.drawn import plot
+from snn.base.html import counted
+from snn.pictures import (
+    TIME_LABEL,
+    base_line,
+    count_bars,
+    current_axes,
+    named_lines,
+    stems,
+)
+from solvers.results.operations import OperationLedger
+from solvers.results.result import SparseCodingResult, Status
+from solvers.studies.code_history import CodeHistory
+from solvers.studies.compare import Comparison, checked_records
+from solvers.studies.digital_sweep import AXES, FIGURES, DigitalSweep
+from solvers.studies.path import PathResult
+
+GAP_LABEL = "certified gap / (½‖signal‖²)"
+# Gaps below this are rounding.
+LEAST_GAP = 1e-16
+
+
+@plot.register
+def code(result: SparseCodingResult, *, signal: int = 0, ax: Axes | None = None) -> Axes:
+    """Draw the code of one signal, a line for each entry, with its certified gap in the title."""
+    n_signals, n_atoms = result.sparse_codes.shape
+    signal = checks.index("signal", signal, n_signals)
+    ax = current_axes(ax)
+    first, last = result.sparse_codes.indptr[signal : signal + 2]
+    atoms, entries = result.sparse_codes.indices[first:last], result.sparse_codes.data[first:last]
+    stems(ax, atoms, entries, n_atoms)
+    missed = "" if result.status[signal] == Status.CONVERGED else f", more than tol = {result.tol:g}"
+    ax.set(
+        xlabel="atom",
+        ylabel="entry of the code",
+        title=f"{result.method}, signal {signal}: {len(atoms):,} of {counted(n_atoms, 'atom')}\n"
+        f"certified gap {result.relative_gap[signal]:.1e} of ½‖signal‖²{missed}",
+    )
+    return ax
+
+
+@plot.register
+def gap_history(history: CodeHistory, *, ax: Axes | None = None) -> Axes:
+    """Draw the certified gap of one signal while its network runs, and where stages begin."""
+    ax = current_axes(ax)
+    ax.semilogy(history.times, np.maximum(history.relative_gap, LEAST_GAP), label="code so far")
+    for stage in history.stages[1:]:
+        ax.axvline(stage.start, color="0.5", linewidth=0.8, linestyle=":", label="a stage begins")
+    handles = dict(zip(*reversed(ax.get_legend_handles_labels()), strict=True))
+    ax.legend(handles.values(), handles.keys(), fontsize="small")
+    ax.set(
+        xlabel=TIME_LABEL,
+        ylabel=GAP_LABEL,
+        title=f"{counted(len(history.spikes), 'spike')}, certified gap {history.relative_gap[-1]:.1e}",
+    )
+    return ax
+
+
+@plot.register
+def code_path(
+    result: PathResult,
+    *,
+    signal: int = 0,
+    penalty: float | None = None,
+    ax: Axes | None = None,
+    **line_kwargs: Any,
+) -> Axes:
+    """Draw the code of one signal against the penalty: a line for each atom that is ever used.
+
+    Parameters
+    ----------
+    result : PathResult
+        From `path`.
+    signal : int, default 0
+        Which signal.
+    penalty : float, optional
+        The penalty of the problem.  The axis then shows penalties instead of multiples, and a line marks
+        this one.
+    **line_kwargs
+        Options of `Axes.plot`.
+    """
+    signal = checks.index("signal", signal, result.codes.shape[1])
+    if penalty is not None:
+        penalty = checks.positive_number("penalty", penalty)
+    ax = current_axes(ax)
+    name = "multiple of the penalty" if penalty is None else "penalty"
+    penalties, codes = result.multiples * (penalty or 1.0), result.codes[:, signal]
+    largest = np.abs(codes).max(axis=0)
+    used = np.flatnonzero(largest > 0.0)
+    used = used[np.argsort(-largest[used], kind="stable")]
+    named_lines(
+        ax,
+        penalties,
+        [codes[:, atom] for atom in used],
+        [f"atom {atom}" for atom in used],
+        others="other atoms",
+        **line_kwargs,
+    )
+    if penalty is not None and penalties.min() <= penalty <= penalties.max():
+        ax.axvline(penalty, color="0.4", linestyle=":", label=f"{name} = {penalty:.3g}")
+    base_line(ax)
+    ax.set(xscale="log", xlabel=name, ylabel="entry of the code", title=f"code of signal {signal}")
+    ax.invert_xaxis()
+    if len(used):
+        ax.legend(fontsize="small", loc="upper left", bbox_to_anchor=(1.0, 1.0))
+    return ax
+
+
+@plot.register
+def sweep(
+    result: DigitalSweep,
+    *,
+    axis: str | None = None,
+    figure: str = "relative_gap",
+    within: float | None = 0.01,
+    ax: Axes | None = None,
+    **line_kwargs: Any,
+) -> Axes:
+    """Draw medians over the signals along one axis of a sweep, a line for each combination of the others.
+
+    Parameters
+    ----------
+    result : DigitalSweep
+        From `sweep_digital`.
+    axis : str, optional
+        The axis; by default the first.
+    figure : str, default "relative_gap"
+        One of `solvers.studies.digital_sweep.FIGURES`.
+    within : float or None, default 0.01
+        Mark where a gap or an excess comes within this, as `DigitalSweep.needed` says; None to mark nothing.
+    **line_kwargs
+        Options of `Axes.plot`: a color or a label, to draw several sweeps into one picture.
+    """
+    axis = next(iter(result.axes)) if axis is None else checks.one_of("axis", axis, tuple(result.axes))
+    figure = checks.one_of("figure", figure, tuple(FIGURES))
+    ax = current_axes(ax)
+    lines = result.lines(axis, figure)
+    wanted = within if figure in ("relative_gap", "relative_excess") else None
+    knees: list[int | float | None] = [None] * len(lines)
+    if wanted is not None:
+        knees = [knee for _, knee in result.needed(axis, within=wanted, figure=figure)]
+    for (rest, values, medians), knee in zip(lines, knees, strict=True):
+        label = ", ".join(f"{value:g} {AXES[name]}" for name, value in rest.items()) or "median signal"
+        style: dict[str, Any] = {"marker": "o", "markersize": 4, "label": label, **line_kwargs}
+        (line,) = ax.plot(values, medians, **style)
+        if knee is not None:
+            height = medians[values == knee]
+            ax.plot([knee], height, "o", markersize=10, markerfacecolor="none", color=line.get_color())
+    mark = f"within {wanted:g}: enough (ring)" if wanted is not None else ""
+    if wanted is not None and mark not in ax.get_legend_handles_labels()[1]:
+        ax.axhline(wanted, color="0.6", linewidth=0.8, label=mark)
+    if not figure.startswith("support"):
+        ax.set_yscale("log")
+    if axis == "time_step":
+        ax.set_xscale("log", base=2)
+    n_signals = result.relative_gap.shape[1]
+    ax.set(xlabel=AXES[axis], ylabel=FIGURES[figure], title=f"median of {counted(n_signals, 'signal')}")
+    if len(lines) > 1 or wanted is not None:
+        ax.legend(frameon=False, fontsize="small")
+    return ax
+
+
+@plot.register
+def comparison(records: Comparison, *, ax: Axes | None = None) -> Axes:
+    """Draw seconds against the largest relative gap of each method; gaps below 1e-16 are drawn there."""
+    checked_records(records)
+    ax = current_axes(ax)
+    for record in records:
+        gap = max(float(record["largest_relative_gap"]), LEAST_GAP)
+        ax.loglog([gap], [float(record["seconds"])], "o", label=str(record["method"]))
+    n_signals = max(int(record["n_signals"]) for record in records)
+    ax.set(xlabel=f"largest {GAP_LABEL}", ylabel="seconds", title=counted(n_signals, "signal"))
+    ax.margins(0.25)
+    ax.legend(fontsize="small")
+    return ax
+
+
+@plot.register
+def ledger(operations: OperationLedger, *, ax: Axes | None = None) -> Axes:
+    """Draw the operations of each part of a solver, of all signals together."""
+    ax = current_axes(ax)
+    totals = {part: counts.total() for part, counts in operations.items()}
+    kinds = ("synaptic_operations", "multiply_adds")
+    count_bars(
+        ax,
+        {
+            kind.replace("_", " "): {part: getattr(total, kind) for part, total in totals.items()}
+            for kind in kinds
+        },
+    )
+    ax.set(xlabel="number of operations", title=f"operations by what they were for ({operations.bound})")
+    return ax

@@ -1,0 +1,165 @@
+"""What a method has to say of a batch of signals, of several batches as one, and the result of all."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+from scipy import sparse
+
+from snn.base.caller_warnings import warn_caller
+from solvers.certificate.compiled import certify
+from solvers.certificate.optimality import Optimality
+from solvers.problem.conditioning import warn_if_all_zero
+from solvers.problem.lasso import LassoProblem
+from solvers.results.operations import CERTIFICATE, DRIVE, EXACT, Work, certificate_work, drive_work
+from solvers.results.result import SparseCodingResult, Status, as_sparse, convergence_warning
+
+Result = TypeVar("Result", bound=SparseCodingResult)
+
+
+class Solved(NamedTuple):
+    """What a method has to say of a batch of signals: one row, or entry, for each signal."""
+
+    codes: np.ndarray | sparse.csr_array
+    """The codes, shape (n_signals, n_atoms)."""
+    n_steps: np.ndarray
+    """What the method counts: its `Method.steps`."""
+    multiply_adds: Mapping[str, np.ndarray]
+    """By parts of an `OperationLedger`, the drive apart."""
+    optimality: Optimality | None = None
+    """The certificates of these codes, if they were measured; `multiply_adds` then counts them."""
+    stopped: np.ndarray | None = None
+    """Whether the method stopped before its limit, and not because `tol` was reached."""
+    columns: Mapping[str, Any] = {}
+    """Further fields of the result: arrays, or compressed rows."""
+
+    def certified(self, problem: LassoProblem) -> Solved:
+        """Return it with sparse codes, and with their certificates.
+
+        Parameters
+        ----------
+        problem : LassoProblem
+            The problem of these signals.
+        """
+        codes = as_sparse(self.codes)
+        if self.optimality is not None:
+            return self._replace(codes=codes)
+        work = certificate_work(problem, np.diff(codes.indptr)) + self.multiply_adds.get(CERTIFICATE, 0)
+        return self._replace(
+            codes=codes,
+            optimality=certify(problem, codes),
+            multiply_adds={**self.multiply_adds, CERTIFICATE: work},
+        )
+
+    def at(self, signals: np.ndarray) -> Solved:
+        """Return what is said of some signals, in their order.
+
+        Parameters
+        ----------
+        signals : ndarray of int
+            Their numbers.
+        """
+        return _combined(lambda values: values[0][signals], [self])
+
+
+def joined(batches: Sequence[Solved]) -> Solved:
+    """Return what is said of several batches as one.
+
+    Parameters
+    ----------
+    batches : sequence of Solved
+        All of one method, and certified.
+    """
+    return batches[0] if len(batches) == 1 else _combined(_stacked, batches)
+
+
+def _combined(combine: Callable[[list[Any]], Any], batches: Sequence[Solved]) -> Solved:
+    """Return the record of what `combine` makes of each kind of values, one of each batch."""
+
+    def combined(*of_batches: Mapping[str, Any]) -> dict[str, Any]:
+        return {name: combine([values[name] for values in of_batches]) for name in of_batches[0]}
+
+    first = batches[0]
+    optimality = None
+    if first.optimality is not None:
+        figures = combined(*(vars(batch.optimality) for batch in batches))
+        optimality = Optimality(**{field.name: figures[field.name] for field in fields(Optimality)})
+    return Solved(
+        combine([batch.codes for batch in batches]),
+        combine([batch.n_steps for batch in batches]),
+        combined(*(batch.multiply_adds for batch in batches)),
+        optimality,
+        None if first.stopped is None else combine([batch.stopped for batch in batches]),
+        combined(*(batch.columns for batch in batches)),
+    )
+
+
+def _stacked(values: list[Any]) -> Any:
+    return sparse.vstack(values, format="csr") if sparse.issparse(values[0]) else np.concatenate(values)
+
+
+def certified_result(
+    problem: LassoProblem,
+    solved: Solved,
+    /,
+    *,
+    method: str,
+    tol: float,
+    limit: Callable[[np.ndarray | None], str] | None,
+    kind: type[Result],
+    bound: str = EXACT,
+    steps: str = "iterations",
+    **more: Any,
+) -> Result:
+    """Return the result for what was solved; warn of signals that missed `tol`, and if all codes are zero.
+
+    Parameters
+    ----------
+    problem : LassoProblem
+        What was solved.
+    solved : Solved
+        What is said of all its signals; certified.
+    method, tol, steps
+        As in the result.
+    limit : callable or None
+        Returns what ended the signals, for the warning, given which of them stopped before the limit.  None
+        where there is to be no warning at all.
+    kind : type
+        Class of the result: `SparseCodingResult`, or one that adds to it.
+    bound : {"exact", "at least", "at most"}, default "exact"
+        Whether multiply-adds are exact, or bounds on those of a library.
+    **more
+        Further fields of that class, the same for all signals.
+    """
+    codes, optimality = solved.codes, solved.optimality
+    assert optimality is not None
+    # A gap that is not a number misses `tol`, too.
+    missed = ~(optimality.duality_gap <= tol * problem.energies)
+    if limit is not None:
+        warn_if_all_zero(problem, codes)
+        if missed.any():
+            with np.errstate(divide="ignore", invalid="ignore"):
+                worst = np.max((optimality.duality_gap / problem.energies)[missed])
+            warn_caller(
+                f"{method}: {int(missed.sum())} of {problem.n_signals} signals did not reach "
+                f"duality_gap <= {tol:g} * 1/2 ||signal||^2 within {limit(solved.stopped)}; the worst has "
+                f"{worst:.2g}",
+                convergence_warning(),
+            )
+    drive = np.full(problem.n_signals, drive_work(problem))
+    return kind(
+        method=method,
+        tol=tol,
+        sparse_codes=codes,
+        **vars(optimality),
+        energies=problem.energies,
+        status=np.where(missed, int(Status.LIMIT_REACHED), int(Status.CONVERGED)),
+        n_steps=solved.n_steps,
+        steps=steps,
+        work=Work({DRIVE: drive, **solved.multiply_adds}, bound),
+        **solved.columns,
+        **more,
+    )

@@ -1,0 +1,163 @@
+"""The learners that the network is compared with: steps by hand, slow twins, planted atoms."""
+
+import numpy as np
+import pytest
+
+from dictlearn import match_atoms, mean_objective, random_dictionary
+from dictlearn.resumable import batches_in_order, seed_of_order
+from examples._baselines import learn_by_gradient_descent, learn_with_scikit_learn
+from solvers import LassoProblem
+from tests.reference.problems import optimal_codes
+
+PENALTY = 0.1
+N_FEATURES, N_ATOMS = 16, 8
+
+
+@pytest.fixture(scope="module")
+def planted():
+    """Sparse atoms, and signals of two or three of them."""
+    rng = np.random.default_rng(0)
+    atoms = rng.uniform(size=(N_ATOMS, N_FEATURES)) * (rng.uniform(size=(N_ATOMS, N_FEATURES)) < 0.3) + 0.01
+    atoms /= np.linalg.norm(atoms, axis=1, keepdims=True)
+    codes = rng.uniform(0.5, 1.5, (600, N_ATOMS)) * (rng.uniform(size=(600, N_ATOMS)) < 0.3)
+    return atoms, codes @ atoms
+
+
+@pytest.fixture(scope="module")
+def signals(planted):
+    return planted[1]
+
+
+@pytest.fixture(scope="module")
+def start():
+    return random_dictionary(N_ATOMS, N_FEATURES, rng=3)
+
+
+# -- plain gradient descent ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("batch_size", [1, 3])
+def test_gradient_steps_by_hand(signals, start, batch_size):
+    """Optimal codes from scikit-learn, eta falls with the samples, atoms are projected."""
+    curve = learn_by_gradient_descent(
+        signals, start=2.0 * start, penalty=PENALTY, n_samples=12, step=0.5, halving=6.0,
+        batch_size=batch_size, marks=range(0, 13, batch_size), rng=7,
+    )  # fmt: skip
+    dictionary = start.copy()
+    np.testing.assert_allclose(curve.dictionaries[0], dictionary, rtol=1e-14)
+    n_seen = 0
+    batches = batches_in_order(len(signals), 12, batch_size=batch_size, seed=seed_of_order(7))
+    for batch, learned in zip(batches, curve.dictionaries[1:], strict=True):
+        codes = optimal_codes(LassoProblem(dictionary, signals[batch], PENALTY, positive=True))
+        gradient = codes.T @ (codes @ dictionary - signals[batch])
+        dictionary = np.maximum(dictionary - 0.5 / (1.0 + n_seen / 6.0) * gradient, 0.0)
+        dictionary /= np.linalg.norm(dictionary, axis=1, keepdims=True)
+        n_seen += len(batch)
+        # The tolerance of scikit-learn's codes, through up to twelve steps.
+        np.testing.assert_allclose(learned, dictionary, rtol=0, atol=1e-6)
+    assert np.abs(dictionary - start).max() > 0.05
+
+
+def test_however_large_the_step_something_is_left_of_each_atom(signals, start):
+    """What is left are the entries that the codes made too small: they exist, by optimality."""
+    curve = learn_by_gradient_descent(
+        signals, start=start, penalty=PENALTY, n_samples=100, step=1e9, batch_size=5, rng=0
+    )
+    np.testing.assert_allclose(np.linalg.norm(curve.dictionary, axis=1), 1.0, rtol=1e-14)
+    assert (curve.dictionary == 0.0).mean() > 0.3
+
+
+@pytest.mark.parametrize(
+    ("learn", "options"),
+    [
+        (learn_by_gradient_descent, {"step": 0.3, "batch_size": 4}),
+        (learn_with_scikit_learn, {"batch_size": 16}),
+    ],
+)
+def test_planted_atoms_are_found(planted, start, learn, options):
+    atoms, signals = planted
+    common = {"start": start, "penalty": 0.02, "n_samples": 3_000, "rng": 8, **options}
+    curve = learn(signals, marks=[0, 300, 3_000], **common)
+    scores = [
+        mean_objective(dictionary, signals, penalty=0.02).objective for dictionary in curve.dictionaries
+    ]
+    assert scores[0] > 2.0 * scores[1] > 2.0 * scores[2]
+    assert match_atoms(curve.dictionary, atoms).assigned_cosine.mean() > 0.97
+    norms = np.linalg.norm(curve.dictionaries, axis=2)
+    assert norms.max() <= 1.0 + 1e-12
+    assert curve.dictionaries.min() >= 0.0
+    assert (np.diff(curve.seconds) > 0.0).all()
+    assert curve.seconds[0] == 0.0
+    # Learning is a function of its arguments.
+    np.testing.assert_array_equal(learn(signals, **common).dictionary, curve.dictionary)
+
+
+def test_marks_are_met_at_the_end_of_a_batch(signals, start):
+    curve = learn_by_gradient_descent(
+        signals[:10], start=start, penalty=PENALTY, n_samples=25, step=0.1, batch_size=4, rng=0,
+        marks=[0, 3, 4, 5, 25],
+    )  # fmt: skip
+    assert curve.n_samples.tolist() == [0, 4, 4, 8, 25]
+    np.testing.assert_array_equal(curve.dictionaries[1], curve.dictionaries[2])
+    assert curve.dictionary.shape == (N_ATOMS, N_FEATURES)
+
+
+# -- others' programs ----------------------------------------------------------------------------
+
+
+def online_learning(batches, start, penalty, n_counted, weight_of_start):
+    """The online algorithm of Mairal and others (2009), codes from scikit-learn's Lasso.
+
+    The sufficient statistics of the past fade as if `n_counted(step, batch size)` samples had been seen.
+    """
+    dictionary = start.copy()
+    gram, correlations = weight_of_start * np.eye(len(start)), weight_of_start * start
+    for step, signals in enumerate(batches):
+        codes = optimal_codes(LassoProblem(dictionary, signals, penalty, positive=True))
+        size = len(signals)
+        counted = n_counted(step, size)
+        keep = (counted + 1 - size) / (counted + 1)
+        gram = keep * gram + codes.T @ codes / size
+        correlations = keep * correlations + codes.T @ signals / size
+        assert np.diagonal(gram).min() > 1e-6  # else both programs do something else
+        for k in range(len(dictionary)):
+            atom = dictionary[k] + (correlations[k] - gram[k] @ dictionary) / gram[k, k]
+            atom = np.maximum(atom, 0.0)
+            dictionary[k] = atom / max(np.linalg.norm(atom), 1.0)
+    return dictionary
+
+
+def test_scikit_learn_minimises_our_objective(signals, start):
+    """A penalty or a scale of another meaning would give other atoms after five batches."""
+    options = {"penalty": PENALTY, "n_samples": 200, "batch_size": 40, "rng": 9}
+    learned = learn_with_scikit_learn(signals, start=start, **options).dictionary
+    order = batches_in_order(len(signals), 200, batch_size=40, seed=seed_of_order(9))
+    expected = online_learning(
+        [signals[batch] for batch in order],
+        start,
+        PENALTY,
+        lambda step, size: (step + 1) * size if step < size - 1 else size**2 + step + 1 - size,
+        0.0,
+    )
+    # scikit-learn's codes are good to a gap of 1e-8.
+    np.testing.assert_allclose(learned, expected, rtol=0, atol=1e-4)
+    assert np.abs(expected - start).max() > 0.1
+
+
+def test_spams_learns_from_the_same_samples_in_the_same_order(signals, start):
+    """And minimises our objective: its dictionary is that of the slow twin, batch by batch."""
+    pytest.importorskip("spams")
+    from tests.reference.spams_dictionary import learn_with_spams
+
+    curve = learn_with_spams(
+        signals, start=start, penalty=PENALTY, n_samples=200, batch_size=40, marks=[0, 40, 80, 200], rng=9
+    )
+    assert curve.n_samples.tolist() == [0, 40, 80, 200]
+    order = batches_in_order(len(signals), 200, batch_size=40, seed=seed_of_order(9))
+    batches = [signals[batch] for batch in order]
+    for n_samples, learned in zip(curve.n_samples, curve.dictionaries, strict=True):
+        # SPAMS counts from the batch before, and starts with 1e-5 of a sample an atom.
+        expected = online_learning(
+            batches[: n_samples // 40], start, PENALTY, lambda step, size: step * size, 1e-5
+        )
+        np.testing.assert_allclose(learned, expected, rtol=0, atol=1e-6)

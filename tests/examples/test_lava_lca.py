@@ -1,0 +1,306 @@
+"""Lava's networks: what its own tests check, the bits of a slow twin, and the LASSO they solve."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from examples.lava_lca import LCA1Layer, LCA2Layer
+from solvers import LassoProblem, solve_active_set
+from solvers.certificate.optimality import duality_gap
+
+# -- what lava-optimization tests of its processes: 1000 steps, and how near codes must be ---------------
+
+THIRD, HALF = math.sqrt(1 / 3), math.sqrt(1 / 2)
+COMPETING = np.array([[0.0, HALF, HALF], [THIRD, THIRD, THIRD]])
+"""The first atom explains the signal alone, and must silence the second."""
+EXCITING = np.array([[-THIRD, THIRD, THIRD], [1.0, 0.0, 0.0]])
+"""The second atom is needed only for what the first one brings."""
+
+
+def lateral(atoms):
+    return (np.eye(len(atoms)) - atoms @ atoms.T) * 0.1
+
+
+@pytest.mark.parametrize(
+    "signal",
+    [
+        [0.992033, 0.531077, 0.848734, 0.154417, 0.608637],
+        [0.484741, 1.384066, -0.074855, -0.038785, 0.509362],
+    ],
+    ids=["positive", "of both signs"],
+)
+def test_two_layers_in_floats_code_a_signal_by_unit_vectors(signal):
+    run = LCA2Layer(np.eye(5), signal, threshold=0.001, spike_height=0, arithmetic="float").run(1000)
+    np.testing.assert_allclose(run.v1, signal, rtol=1e-5, atol=0.001)
+
+
+@pytest.mark.parametrize(
+    ("atoms", "expected", "rtol"), [(COMPETING, [1 / HALF, 0.0], 1e-5), (EXCITING, [1 / THIRD, 1.0], 1e-2)]
+)
+def test_layers_in_floats_compete_and_excite(atoms, expected, rtol):
+    signal = np.array([0.0, 1.0, 1.0])
+    two = LCA2Layer(atoms, signal, threshold=0.001, spike_height=0, arithmetic="float").run(1000)
+    one = LCA1Layer(lateral(atoms), signal @ atoms.T * 0.1, threshold=0.001, arithmetic="float").run(1000)
+    for run in (two, one):
+        np.testing.assert_allclose(run.v1, expected, atol=0.001, rtol=rtol)
+
+
+@pytest.mark.parametrize(
+    "signal",
+    [[6502, 29847, 14746, 8168, 12989], [26366, -18082, 5808, -10212, -25449]],
+    ids=["positive", "of both signs"],
+)
+def test_two_layers_in_integers_code_a_signal_by_unit_vectors(signal):
+    run = LCA2Layer(np.eye(5) * 2**8, signal, weights_exp=-8).run(1000)
+    np.testing.assert_allclose(run.v1, signal, atol=600, rtol=1e-2)
+
+
+@pytest.mark.parametrize(
+    ("atoms", "expected", "rtol"),
+    [(COMPETING, [2**14 / HALF, 0.0], 1e-2), (EXCITING, [2**14 / THIRD, 2**14], 1e-1)],
+)
+def test_two_layers_in_integers_compete_and_excite(atoms, expected, rtol):
+    run = LCA2Layer(atoms * 2**8, [0, 2**14, 2**14], weights_exp=-8).run(1000)
+    np.testing.assert_allclose(run.v1, expected, atol=600, rtol=rtol)
+
+
+@pytest.mark.parametrize(
+    ("atoms", "bits", "expected", "atol", "rtol"),
+    [(COMPETING, 11, [2**22 / HALF, 0.0], 20_000, 1e-3), (EXCITING, 12, [2**22 / THIRD, 2**22], 0, 2e-1)],
+)
+def test_one_layer_in_integers_competes_and_excites(atoms, bits, expected, atol, rtol):
+    bias = np.array([0, 2**22, 2**22]) @ atoms.T * 0.1
+    run = LCA1Layer(lateral(atoms) * 2**bits, bias, weights_exp=-bits).run(1000)
+    np.testing.assert_allclose(run.voltage, expected, atol=atol, rtol=rtol)
+
+
+@pytest.mark.parametrize("signal", [[2**15, 0], [0, -(2**15) - 1]])
+def test_signals_beyond_16_bits_are_refused(signal):
+    with pytest.raises(ValueError, match=r"input_vec must lie in \[-2\^15, 2\^15\)"):
+        LCA2Layer(np.eye(2), signal)
+
+
+# -- the bits ------------------------------------------------------------------------------------------
+
+
+def lavas_mantissas(weights):
+    """Compute one number after the other, by Python's integers."""
+    whole = [[int(w) for w in row] for row in weights]
+    positive = all(w >= 0 for row in whole for w in row)
+    negative = all(w <= 0 for row in whole for w in row)
+    if positive or negative:
+        return [[max(-255, min(255, w)) for w in row] for row in whole]
+    return [[max(-256, min(255, w)) // 2 * 2 for w in row] for row in whole]
+
+
+def shifted(number, exponent):
+    return number * 2**exponent if exponent >= 0 else number // 2**-exponent
+
+
+def soft(v, threshold):
+    return 0 if abs(v) <= threshold else (abs(v) - threshold) * (1 if v > 0 else -1)
+
+
+def twin_one_layer(weights, bias, exponent, threshold, tau, n_steps):
+    n, mantissas = len(bias), lavas_mantissas(weights)
+    decay = int(tau * 2**24)
+    v, arriving, a = [0] * n, [0] * n, [0] * n
+    for _ in range(n_steps):
+        a = [soft(x, threshold) for x in v]
+        v = [(x * (2**24 - decay)) // 2**24 + y + int(b) for x, y, b in zip(v, arriving, bias, strict=True)]
+        arriving = [shifted(sum(w * x for w, x in zip(row, a, strict=True)), exponent) for row in mantissas]
+    return a, v
+
+
+def twin_two_layers(weights, signal, exponent, threshold, tau, height, n_steps):
+    n, d = len(weights), len(signal)
+    decay = int(tau * 2**24)
+    back = lavas_mantissas([[-weights[i][k] for i in range(n)] for k in range(d)])
+    forth = lavas_mantissas([[weights[i][k] * tau for k in range(d)] for i in range(n)])
+    v, to_v, r, to_r = [0] * n, [0] * n, [0] * d, [0] * d
+    for _ in range(n_steps):
+        a = [soft(x, threshold) for x in v]
+        r = [x + y + s for x, y, s in zip(r, to_r, signal, strict=True)]
+        sent = [x if abs(x) > height else 0 for x in r]
+        r = [0 if abs(x) > height else x for x in r]
+        v = [
+            (x * (2**24 - decay)) // 2**24 + y + z * decay // 2**24
+            for x, y, z in zip(v, to_v, a, strict=True)
+        ]
+        to_r = [shifted(sum(w * x for w, x in zip(row, a, strict=True)), exponent) for row in back]
+        to_v = [shifted(sum(w * x for w, x in zip(row, sent, strict=True)), exponent) for row in forth]
+    return a, v, sent
+
+
+def test_integers_are_those_of_a_slow_twin():
+    rng = np.random.default_rng(0)
+    for _ in range(60):
+        n, d = rng.integers(1, 6, 2)
+        atoms = rng.standard_normal((n, d))
+        atoms /= np.linalg.norm(atoms, axis=1, keepdims=True)
+        threshold, tau = int(rng.integers(0, 2000)), float(rng.uniform(0.02, 0.2))
+        exponent = int(rng.integers(-12, -6))
+        weights = (np.eye(n) - atoms @ atoms.T) * tau * 2.0**-exponent
+        bias = rng.integers(-(2**14), 2**14, n)
+        run = LCA1Layer(weights, bias, exponent, threshold, tau).run(50)
+        a, v = twin_one_layer(weights.tolist(), bias.tolist(), exponent, threshold, tau, 50)
+        assert run.n_saturated == 0
+        assert run.v1.tolist() == a
+        assert run.voltage.tolist() == v
+        weights, height = atoms * 2.0**-exponent / 4, int(rng.integers(0, 500))
+        signal = rng.integers(-3000, 3000, d)
+        run = LCA2Layer(weights, signal, exponent, 0, threshold, tau, spike_height=height).run(50)
+        a, v, sent = twin_two_layers(weights.tolist(), signal.tolist(), exponent, threshold, tau, height, 50)
+        assert run.v1.tolist() == a
+        assert run.voltage.tolist() == v
+        assert run.residual.tolist() == sent
+
+
+def test_pausing_does_not_change_a_bit():
+    atoms = EXCITING * 2**8
+    whole, parts = (LCA2Layer(atoms, [5, 2**14, 2**13], weights_exp=-8) for _ in range(2))
+    expected = whole.run(60)
+    for n_steps in (1, 20, 39):
+        run = parts.run(n_steps)
+    np.testing.assert_array_equal(run.voltage, expected.voltage)
+    assert run.n_messages == expected.n_messages
+
+
+def test_messages_beyond_24_bits_saturate_and_are_counted():
+    run = LCA1Layer([[0.0]], [2**22], tau=0.1).run(50)
+    assert run.n_saturated > 0
+    assert run.v1.tolist() == [2**23 - 1]
+
+
+# -- the LASSO -----------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def problem():
+    rng = np.random.default_rng(1)
+    atoms = rng.standard_normal((64, 32))
+    atoms /= np.linalg.norm(atoms, axis=1, keepdims=True)
+    signals = atoms[:4].sum(axis=0) + 0.05 * rng.standard_normal((2, 32))
+    return LassoProblem(atoms, signals, 0.2)
+
+
+def test_one_layer_in_floats_solves_the_lasso(problem):
+    for signal in range(2):
+        run = LCA1Layer.of(problem, signal, tau=0.05, arithmetic="float").run(4000)
+        exact = solve_active_set(problem).codes[signal]
+        np.testing.assert_allclose(run.v1, exact, atol=1e-9)
+
+
+@pytest.mark.parametrize("kind", [LCA1Layer, LCA2Layer])
+def test_integers_come_near_and_the_gap_says_how_near(problem, kind):
+    one = problem.subset(slice(0, 1))
+    network = kind.of(one, tau=0.05)
+    run = network.run(2000)
+    assert run.n_saturated == 0
+    gap = duality_gap(one, run.v1[np.newaxis] * network.unit)[0] / one.energies[0]
+    assert 1e-6 < gap < 0.05
+
+
+@pytest.mark.parametrize("kind", [LCA1Layer, LCA2Layer])
+@pytest.mark.parametrize("arithmetic", ["fixed", "float"])
+def test_sparse_signals_are_those_of_an_array(problem, kind, arithmetic):
+    rows = sparse.csr_array(problem.signals)
+    one = kind.of(LassoProblem(problem.dictionary, rows, 0.2), 1, tau=0.05, arithmetic=arithmetic)
+    other = kind.of(problem, 1, tau=0.05, arithmetic=arithmetic)
+    np.testing.assert_allclose(one.run(100).v1 * one.unit, other.run(100).v1 * other.unit, rtol=1e-6)
+
+
+@pytest.mark.parametrize("kind", [LCA1Layer, LCA2Layer])
+def test_floats_have_no_largest_potential_but_their_own(problem, kind):
+    """The bound of the integers, 2^36, depends on the unit of the signals."""
+    loud = LassoProblem(problem.dictionary, 2.0**60 * problem.signals, 0.2 * 2.0**60)
+    quiet = kind.of(problem, tau=0.05, arithmetic="float").run(200)
+    np.testing.assert_array_equal(kind.of(loud, tau=0.05, arithmetic="float").run(200).v1, 2.0**60 * quiet.v1)
+
+
+ONE = LassoProblem(np.eye(2), [[1.0, 2.0]], 0.1)
+
+
+@pytest.mark.parametrize(
+    ("make", "error", "message"),
+    [
+        (lambda: LCA1Layer(np.ones((2, 3)), [0, 0]), ValueError, "weights must be square"),
+        (lambda: LCA1Layer(np.eye(2), [0, 0, 0]), ValueError, r"bias must have shape \(2,\)"),
+        (lambda: LCA1Layer(np.eye(2), [0, 2**23]), ValueError, "bias must fit into 24 bits"),
+        (lambda: LCA1Layer(np.eye(2), [0, 0], tau=1.5), ValueError, "tau .* must lie between 0 and 1"),
+        (
+            lambda: LCA1Layer(np.eye(2), [0, 0], tau_exp=2000),
+            ValueError,
+            r"tau \* 2\^tau_exp must lie between 0 and 1; got 0.1 \* 2\^2000",
+        ),
+        (
+            lambda: LCA1Layer(np.eye(2), [0, 0], tau=1e-9),
+            ValueError,
+            r"tau \* 2\^tau_exp must be at least 2\^-24 in fixed-point",
+        ),
+        (
+            lambda: LCA1Layer(np.eye(2), [0, 0], threshold=1e30),
+            ValueError,
+            r"threshold must be at most 2\^36 in fixed-point arithmetic",
+        ),
+        (
+            lambda: LCA1Layer(np.eye(2), [0, 0], 5000, arithmetic="float"),
+            ValueError,
+            r"the exponent of weights must lie in \[-900, 900\] in floats; got 5000",
+        ),
+        (
+            lambda: LCA1Layer(1e300 * np.eye(2), [0, 0], 500, arithmetic="float"),
+            ValueError,
+            r"weights must be in the range of floats .* got 1e\+300 \* 2\^500",
+        ),
+        (
+            lambda: LCA2Layer(np.eye(2), [0, 0], input_exp=-5000, arithmetic="float"),
+            ValueError,
+            r"the exponent of input_vec must lie in \[-900, 900\]",
+        ),
+        (lambda: LCA2Layer.of(ONE, "a"), TypeError, "signal must be an integer; got str"),
+        (lambda: LCA2Layer.of(ONE, 1.5), TypeError, "signal must be an integer; got float"),
+        (lambda: LCA2Layer.of(ONE, -9), ValueError, r"signal must lie in \[0, 1\); got -9"),
+        (lambda: LCA1Layer.of(ONE, tau="slow"), TypeError, "tau must be a real number; got str"),
+        (lambda: LCA1Layer(np.eye(2), [0, 0], 30), ValueError, "the exponent of weights must lie in"),
+        (lambda: LCA1Layer(np.eye(2), [0, 0], threshold=0.5), ValueError, "threshold must be a whole number"),
+        (lambda: LCA1Layer(np.eye(2), [0, 0], arithmetic="int"), ValueError, "arithmetic must be one of"),
+        (lambda: LCA2Layer(np.eye(2), [0, 0], input_exp=9), ValueError, "input_exp must lie in"),
+        (
+            lambda: LCA2Layer(np.eye(2), [0, 0], spike_height=-1),
+            ValueError,
+            "spike_height must not be negative",
+        ),
+        (lambda: LCA1Layer(np.eye(2), [0, 0]).run(0), ValueError, "n_steps must be positive"),
+        (lambda: LCA1Layer.of(np.eye(2)), TypeError, "problem must be a LassoProblem"),
+        (
+            lambda: LCA1Layer.of(LassoProblem(np.eye(2), [[1.0, 2.0]], 0.1, positive=True)),
+            ValueError,
+            "problem must have codes of any sign",
+        ),
+        (
+            lambda: LCA2Layer.of(LassoProblem(2 * np.eye(2), [[1.0, 2.0]], 0.1)),
+            ValueError,
+            "problem must have atoms of norm one",
+        ),
+    ],
+)
+def test_bad_arguments(make, error, message):
+    with pytest.raises(error, match=message):
+        make()
+
+
+def test_unstable_networks_end_in_a_sentence():
+    with pytest.raises(OverflowError, match=r"grew beyond 2\^36; the network is unstable"):
+        LCA1Layer([[200.0]], [100], 8, tau=0.1).run(1000)
+    with pytest.raises(OverflowError, match="grew beyond the range of floats; the network is unstable"):
+        LCA1Layer([[3.0]], [100], tau=0.1, arithmetic="float").run(1000)
+
+
+@pytest.mark.parametrize("kind", [LCA1Layer, LCA2Layer])
+def test_a_mask_is_refused(kind):
+    problem = LassoProblem(np.eye(4), np.ones((2, 4)), 0.25, mask=np.array([True, True, False, True]))
+    with pytest.raises(ValueError, match=r"where all signals share them, pass problem\.ordinary"):
+        kind.of(problem)

@@ -1,0 +1,74 @@
+"""Other processes, and limits of time that a busy machine does not reach."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+# Seconds after which something hangs, even where the machine compiles for others at the same time.
+LIMIT = 1500.0
+
+
+def run_python(*arguments, returns=0, cwd=ROOT, **environment) -> subprocess.CompletedProcess:
+    """Run Python with these arguments and variables of the environment; return what it printed."""
+    ran = subprocess.run(
+        [sys.executable, *map(str, arguments)],
+        cwd=cwd,
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        timeout=LIMIT,
+        check=False,
+    )
+    assert ran.returncode == returns, ran.stdout + ran.stderr
+    return ran
+
+
+def interrupted(program: str, *arguments, after: float = 0.5) -> tuple[str, float]:
+    """Run a program that prints "ready", and interrupt it some seconds later.
+
+    Return what it prints after that line, and the seconds of the processor that it took from then on.
+    """
+    command = [sys.executable, "-W", "error", "-c", PREPARED + program, *map(str, arguments)]
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as child:
+        watch = threading.Timer(LIMIT, child.kill)
+        watch.start()
+        try:
+            line = child.stdout.readline()
+            assert line.startswith("ready "), line
+            time.sleep(after)
+            child.send_signal(signal.SIGINT)
+            printed = child.stdout.read()
+            _, status, used = os.wait4(child.pid, 0)
+            child.returncode = os.waitstatus_to_exitcode(status)
+        finally:
+            watch.cancel()
+            child.kill()
+    assert child.returncode == 0
+    return printed, used.ru_utime + used.ru_stime - float(line.split()[1])
+
+
+# Programs in the background of a shell ignore SIGINT.
+PREPARED = """
+import signal, time
+signal.signal(signal.SIGINT, signal.default_int_handler)
+def ready():
+    print("ready", time.process_time(), flush=True)
+"""
+
+
+@contextmanager
+def at_most(seconds: float) -> Iterator[None]:
+    """Require that the block takes fewer seconds of the processor: other programs do not count."""
+    begin = time.process_time()
+    yield
+    used = time.process_time() - begin
+    assert used < seconds, f"{used:.1f} s"

@@ -1,0 +1,57 @@
+"""The methods of `METHODS` as the parameters of tests, so that a new one is tested by all of them."""
+
+from dataclasses import replace
+
+import pytest
+
+from snn import Clock
+from snn.digital import DigitalFormat, FixedPoint
+from solvers import METHODS
+from solvers.methods.method import REFUSED
+from solvers.methods.spiking import Stages
+
+# Atoms whose norms differ tenfold, or that are coherent, need more bits than the eight of the default.
+SIXTEEN_BITS = DigitalFormat(weights=FixedPoint(bits=16), bias=FixedPoint(bits=20))
+# The finest tol at which a method is held to the others, where it is not its own.
+TOLS = {"spiking_clock": 1e-4, "digital": 1e-4}
+
+
+def methods(*but, own_weights=None, **takes):
+    """Return methods by name, and one on a clock, but some; those alone that take what is asked for.
+
+    Parameters
+    ----------
+    *but : str
+        Names that are left out.
+    own_weights : bool, optional
+        Whether signals may have weights of features of their own.
+    **takes : bool
+        Fields of `Takes`.
+    """
+    chosen = {**METHODS, "spiking_clock": Stages(how=Clock(0.0625))}
+    digital = chosen["digital"]
+    chosen["digital"] = replace(digital, how=replace(digital.how, format=SIXTEEN_BITS))
+    return {
+        name: method
+        for name, method in chosen.items()
+        if name not in but
+        and (own_weights is None or (method.takes.own_weights != REFUSED) == own_weights)
+        and all(getattr(method.takes, field) == wanted for field, wanted in takes.items())
+    }
+
+
+def each_method(*but, tols=None, **takes):
+    """Return the parametrisation over `solve` and `tol` of the methods that `methods` returns.
+
+    Parameters
+    ----------
+    *but, **takes
+        As of `methods`.
+    tols : dict of str to float, optional
+        Other tolerances than the finest of a method.
+    """
+    chosen = methods(*but, **takes)
+    of = {name: method.finest_tol for name, method in chosen.items()} | TOLS | (tols or {})
+    return pytest.mark.parametrize(
+        ("solve", "tol"), [(method, of[name]) for name, method in chosen.items()], ids=list(chosen)
+    )

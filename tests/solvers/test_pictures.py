@@ -1,0 +1,73 @@
+"""The code along the penalty: what is drawn is what `path` finds."""
+
+import numpy as np
+import pytest
+from matplotlib.figure import Figure
+
+from solvers import ElasticNet, LassoProblem, SpikingSparseCoder, path
+
+
+@pytest.fixture(scope="module")
+def data():
+    rng = np.random.default_rng(0)
+    return rng.standard_normal((15, 8)), rng.standard_normal((4, 8))
+
+
+@pytest.fixture
+def ax():
+    return Figure().subplots()
+
+
+def atom_lines(ax):
+    """Return the lines of atoms; the lines of zero and of the penalty have two points."""
+    return [line for line in ax.lines if len(line.get_xdata()) > 2]
+
+
+def test_lines_are_the_codes_of_one_signal(data, ax):
+    dictionary, signals = data
+    coder = SpikingSparseCoder(dictionary, alpha=0.5)
+    result = path(coder.problem(signals[[2]]), n_multiples=20)
+    assert result.plot(penalty=0.5, ax=ax) is ax
+    used = np.flatnonzero(result.codes[:, 0].any(axis=0))
+    atoms = used[np.argsort(-np.abs(result.codes[:, 0, used]).max(axis=0), kind="stable")]
+    for line, atom in zip(atom_lines(ax), atoms, strict=True):
+        penalties, entries = line.get_data()
+        # At each penalty the code is that of the LASSO with it.
+        for k in (3, 11, 19):
+            exact = path(LassoProblem(dictionary, signals[2:3], 1.0), [penalties[k]]).codes[0, 0, atom]
+            assert entries[k] == pytest.approx(exact, abs=1e-6)
+    assert ax.get_xlabel() == "penalty"
+    labels = [text.get_text() for text in ax.get_legend().get_texts()]
+    assert labels[0] == f"atom {atoms[0]}"
+    assert "penalty = 0.5" in labels
+    assert ("other atoms" in labels) == (len(used) > 6)
+
+
+def test_other_penalties_are_drawn_as_multiples(data):
+    dictionary, signals = data
+    for alpha in (ElasticNet(0.5, 0.1), np.linspace(0.1, 1.0, 15)):
+        coder = SpikingSparseCoder(dictionary, alpha=alpha, positive=True)
+        ax = path(coder.problem(signals), n_multiples=5).plot(ax=Figure().subplots())
+        assert ax.get_xlabel() == "multiple of the penalty"
+        assert min(line.get_ydata().min() for line in atom_lines(ax)) == 0.0
+
+
+def test_lines_have_the_style_that_is_asked_for(data, ax):
+    dictionary, signals = data
+    result = path(LassoProblem(dictionary, signals, 1.0), n_multiples=6)
+    result.plot(signal=1, ax=ax, color="red", linewidth=3.0)
+    lines = atom_lines(ax)
+    assert {line.get_color() for line in lines} == {"red"}
+    drawn = np.stack([line.get_ydata() for line in lines])
+    codes = result.codes[:, 1]
+    used = codes[:, codes.any(axis=0)].T
+    np.testing.assert_array_equal(np.sort(drawn, axis=0), np.sort(used, axis=0))
+
+
+def test_bad_arguments_are_named(data):
+    dictionary, signals = data
+    result = path(LassoProblem(dictionary, signals, 1.0), n_multiples=2)
+    with pytest.raises(ValueError, match=r"signal must lie in \[0, 4\); got 4"):
+        result.plot(signal=4)
+    with pytest.raises(ValueError, match="penalty must be positive; got 0"):
+        result.plot(penalty=0.0)
