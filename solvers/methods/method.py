@@ -217,7 +217,7 @@ def solve(
         method=method.name,
         tol=tol,
         limit=method.limit_of,
-        kind=cast(type[Result], method.result),
+        kind=cast("type[Result]", method.result),
         bound=method.bound,
         steps=method.steps,
         **method.columns(problem, prepared),

@@ -15,7 +15,7 @@ from solvers.certificate.optimality import Optimality
 from solvers.problem.conditioning import warn_if_all_zero
 from solvers.problem.lasso import LassoProblem
 from solvers.results.operations import CERTIFICATE, DRIVE, EXACT, Work, certificate_work, drive_work
-from solvers.results.result import SparseCodingResult, Status, as_sparse, convergence_warning
+from solvers.results.result import SparseCodingResult, as_sparse, convergence_warning
 
 Result = TypeVar("Result", bound=SparseCodingResult)
 
@@ -136,7 +136,7 @@ def certified_result(
     """
     codes, optimality = solved.codes, solved.optimality
     assert optimality is not None
-    # A gap that is not a number misses `tol`, too.
+    # A gap that is not a number misses `tol`, too.  This is `Status`: 1 for LIMIT_REACHED.
     missed = ~(optimality.duality_gap <= tol * problem.energies)
     if limit is not None:
         warn_if_all_zero(problem, codes)
@@ -156,7 +156,7 @@ def certified_result(
         sparse_codes=codes,
         **vars(optimality),
         energies=problem.energies,
-        status=np.where(missed, int(Status.LIMIT_REACHED), int(Status.CONVERGED)),
+        status=missed.astype(np.int64),
         n_steps=solved.n_steps,
         steps=steps,
         work=Work({DRIVE: drive, **solved.multiply_adds}, bound),
