@@ -208,7 +208,7 @@ def sweep_digital(
         What to vary: "weight_bits", "bias_bits", "register_bits" (potentials and currents), "potential_bits",
         "current_bits", "decay_bits", "message_bits", "delay", "time_step".  All combinations are solved.
     format : DigitalFormat, optional
-        Everything that no axis varies; by default that of `DigitalFormat`.
+        Everything that no axis varies; by default ``DigitalFormat()``.
     time_step : float, default 0.25
         The step, unless an axis varies it.
     duration : float, default 500

@@ -103,7 +103,7 @@ def test_norms_come_back(patches):
 
 
 def cosine(height, width, down, across):
-    """A wave with so many periods down and across, and a mean of 5."""
+    """Return a wave with these numbers of periods down and across, and a mean of 5."""
     row, column = np.mgrid[:height, :width]
     return 5.0 + np.cos(2.0 * np.pi * (down * row / height + across * column / width))
 

@@ -5,7 +5,7 @@ import pytest
 
 from snn import SpikingNetwork, simulate_clocked
 from snn.digital import DigitalFormat, DigitalNetwork, DigitalState, FixedPoint, simulate_digital
-from snn.digital.run import DigitalRun
+from snn.digital.run import Integers
 from tests.reference.digital import simulate_slowly
 
 WIDE = DigitalFormat(
@@ -160,10 +160,11 @@ def test_bits_depend_on_neither_the_length_of_calls_nor_on_other_copies(tmp_path
     rng = np.random.default_rng(2)
     network = random_digital(rng, n_neurons=9)
     drives = rng.standard_normal((4, 9))
-    together = DigitalRun(network, drives, window_moments=True)
+    how, real = Integers(network=network), network.network
+    together = how.start(real, drives, window_moments=True)
     together.advance(60 * network.time_step)
     for k in range(4):
-        alone = DigitalRun(network, drives[k : k + 1], window_moments=True, updates_per_call=20)
+        alone = how.start(real, drives[k : k + 1], window_moments=True, updates_per_call=20)
         for stop in (3, 17, 60):
             alone.advance(stop * network.time_step)
         np.testing.assert_array_equal(alone.messages[0], together.messages[k])

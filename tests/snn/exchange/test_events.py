@@ -85,7 +85,7 @@ def events(**changes):
         (
             lambda: nir.TimeGriddedData(np.zeros((1, 2, 3), bool), 0.1),
             TypeError,
-            "data must be EventData; got TimeGriddedData: pass what its to_event returns",
+            "data must be an EventData; got TimeGriddedData: pass what its to_event returns",
         ),
         (
             lambda: nir.ValuedEventData(np.array([[0]]), np.array([[1.0]]), 1, 2.0, np.array([[3.0]])),

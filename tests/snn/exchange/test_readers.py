@@ -216,7 +216,7 @@ def test_an_adapted_graph_is_not_taken_for_another(tmp_path):
 
 def test_nonsense_ends_in_a_sentence():
     graph = to_nir(golden_network())
-    with pytest.raises(TypeError, match=r"graph must be a nir\.NIRGraph; got str"):
+    with pytest.raises(TypeError, match="graph must be an NIRGraph; got str"):
         for_reader("graph", "norse", time_step=0.1)
     with pytest.raises(TypeError, match="reader must be one of"):
         for_reader(graph, 3, time_step=0.1)
