@@ -196,6 +196,14 @@ def positive_integer(name: str, value: Any) -> int:
     return number
 
 
+def non_negative_integer(name: str, value: Any) -> int:
+    """Return `value` as an int >= 0."""
+    number = integer(name, value)
+    if number < 0:
+        raise ValueError(f"{name} must not be negative; got {number}")
+    return number
+
+
 def integer_pair(name: str, value: Any) -> tuple[int, int]:
     """Return `value` as a pair of ints > 0."""
     if not isinstance(value, (tuple, list)):

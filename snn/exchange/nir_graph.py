@@ -3,43 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
-from typing import Any
+from typing import Any, NamedTuple
 
 from snn.base import checks
-from snn.base.extras import require
 
 DEEPEST = 32
 """Levels of graphs within graphs: more is a graph that contains itself."""
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class FlatGraph:
-    """Nodes by name, and for each the names of the nodes before it.
-
-    Attributes
-    ----------
-    nodes : dict of str to nir.NIRNode
-        Without graphs; a node of a graph within the graph is named "graph.node".
-    before : dict of str to list of str
-        The nodes with an edge into each.
-    """
+class FlatGraph(NamedTuple):
+    """The nodes of a graph, those of graphs within it included."""
 
     nodes: dict[str, Any]
+    """Nodes by name; a node of a graph within the graph is named "graph.node"."""
     before: dict[str, list[str]]
-
-    def kind(self, name: str) -> str:
-        """Return the kind of a node, the name of its class."""
-        return kind_of(self.nodes[name])
+    """For each node the names of the nodes with an edge into it."""
 
 
 def kind_of(node: Any) -> str:
-    """Return the kind of a NIR node: the name of its class, as in files."""
-    return type(node).__name__
+    """Return the name of the class of NIR that an object is of, or of its own class if it is of none."""
+    classes = (kind for kind in type(node).__mro__ if kind.__module__.split(".")[0] == "nir")
+    return next(classes, type(node)).__name__
 
 
-def flat_graph(graph: Any) -> FlatGraph:
+def flat_graph(nir: Any, graph: Any) -> FlatGraph:
     """Return the nodes and edges of a graph, those of graphs within it included.
 
     Raises
@@ -47,24 +35,14 @@ def flat_graph(graph: Any) -> FlatGraph:
     TypeError, ValueError
         If it is not a graph of NIR, or its edges do not join its nodes.
     """
-    nir = require("nir", extra="nir")
-    checks.instance_of("graph", graph, nir.NIRGraph)
-    nodes: dict[str, Any] = {}
-    before: dict[str, list[str]] = {}
-    _add(nir, graph, "", nodes, before, 0)
-    return FlatGraph(nodes=nodes, before=before)
+    flat = FlatGraph({}, {})
+    _add(nir, graph, "", flat, 0)
+    return flat
 
 
-def require_not_adapted(graph: Any, *, where: str = "graph") -> None:
-    """Raise ValueError if the numbers of a graph are those for one reader, as `for_reader` scales them.
-
-    Parameters
-    ----------
-    graph : nir.NIRGraph
-        The graph.
-    where : str, default "graph"
-        What an error calls it.
-    """
+def require_graph(nir: Any, graph: Any, *, where: str = "graph") -> None:
+    """Raise an error unless this is a graph with the numbers that NIR says, which an error calls `where`."""
+    checks.instance_of(where, graph, nir.NIRGraph)
     if isinstance(graph.metadata, dict) and "reader" in graph.metadata:
         raise ValueError(
             f"{where} must have the numbers that NIR says; got one that for_reader has scaled for "
@@ -90,32 +68,40 @@ def in_order(graph: FlatGraph, roots: Iterable[str]) -> list[str]:
         ) from None
 
 
-def _add(
-    nir: Any, graph: Any, prefix: str, nodes: dict[str, Any], before: dict[str, list[str]], depth: int
-) -> None:
+def ancestors(graph: FlatGraph, names: Iterable[str]) -> set[str]:
+    """Return the nodes from which a path leads to one of some nodes, these included."""
+    found = set(names)
+    waiting = list(found)
+    while waiting:
+        new = set(graph.before[waiting.pop()]) - found
+        found |= new
+        waiting += new
+    return found
+
+
+def _add(nir: Any, graph: Any, prefix: str, flat: FlatGraph, depth: int) -> None:
     """Add the nodes and edges of a graph, under names that begin with `prefix`."""
     if depth > DEEPEST:
         raise ValueError(f"graph must not have more than {DEEPEST} graphs within one another")
     where = f"graph {prefix[:-1]!r}" if prefix else "graph"
-    require_not_adapted(graph, where=where)
+    require_graph(nir, graph, where=where)
     if not isinstance(graph.nodes, dict) or not graph.nodes:
         raise ValueError(f"{where} must have nodes, in a dict by name; got {graph.nodes!r:.80}")
     for name, node in graph.nodes.items():
         full = f"{prefix}{name}"
         checks.instance_of(f"node {full!r}", node, nir.NIRNode)
         if kind_of(node) == "NIRGraph":
-            _add(nir, node, f"{full}.", nodes, before, depth + 1)
-            continue
-        if full in nodes:
+            _add(nir, node, f"{full}.", flat, depth + 1)
+        elif full in flat.nodes:
             raise ValueError(f"graph must have one node of a name; got {full!r} twice")
-        nodes[full] = node
-        before[full] = []
+        else:
+            flat.nodes[full], flat.before[full] = node, []
     seen = set()
     for edge in graph.edges:
         if not isinstance(edge, tuple | list) or len(edge) != 2:
             raise TypeError(f"edges of {where} must be pairs of names; got {edge!r:.80}")
         source, target = edge
-        for name in (source, target):
+        for name in edge:
             if name not in graph.nodes:
                 raise ValueError(f"edges of {where} must join its nodes; got {edge!r}, without node {name!r}")
         if (source, target) in seen:
@@ -124,11 +110,11 @@ def _add(
                 f"{edge!r} twice"
             )
         seen.add((source, target))
-        before[_end(graph, target, prefix, "Input")].append(_end(graph, source, prefix, "Output"))
+        flat.before[_end(graph, target, prefix, "Input")].append(_end(graph, source, prefix, "Output"))
 
 
 def _end(graph: Any, name: str, prefix: str, kind: str) -> str:
-    """Return the flat name of the node at the end of an edge: in a graph within the graph, of its `kind`."""
+    """Return the flat name of the node where an edge ends or begins: the Input or Output of a graph."""
     full, node = f"{prefix}{name}", graph.nodes[name]
     while kind_of(node) == "NIRGraph":
         ends = [inner for inner, one in node.nodes.items() if kind_of(one) == kind]

@@ -13,7 +13,7 @@ import numpy as np
 
 from snn.base import checks
 from snn.base.extras import require
-from snn.exchange.nir_graph import kind_of, require_not_adapted
+from snn.exchange.nir_graph import kind_of, require_graph
 
 if TYPE_CHECKING:
     import nir
@@ -88,7 +88,7 @@ def for_reader(graph: nir.NIRGraph, reader: str, *, time_step: float) -> nir.NIR
         The program.  "sinabs without bound" is for graphs with inhibition: set ``min_v_mem = None`` in all
         of its layers after it has read the graph.
     time_step : float
-        Of the program's clock, in the graph's unit of time.  The graph is right for this step alone.
+        Step of the program's clock, in the graph's unit of time.  The graph is right for this step alone.
 
     Returns
     -------
@@ -103,12 +103,11 @@ def for_reader(graph: nir.NIRGraph, reader: str, *, time_step: float) -> nir.NIR
         this network.
     """
     nir = require("nir", extra="nir")
-    checks.instance_of("graph", graph, nir.NIRGraph)
+    require_graph(nir, graph)
     reader = checks.one_of("reader", reader, (*READERS, *UNABLE))
     time_step = checks.positive_number("time_step", time_step)
     if reader in UNABLE:
         raise ValueError(f"reader {reader!r} cannot run such a network: {UNABLE[reader]}")
-    require_not_adapted(graph)
     for require_that in READERS[reader].requirements:
         require_that(graph, time_step)
     nodes = {name: _adapted(nir, graph, READERS[reader], time_step, name) for name in graph.nodes}

@@ -131,7 +131,7 @@ def test_charge_is_what_the_steps_brought(form, rules):
     bias, state = drives(rng, network), random_state(rng, network.n_neurons)
     run = Clock(TIME_STEP, **rules).start(network, bias, state)
     brought = np.zeros(bias.shape)
-    # Of a current h the soma gets its integral over the step, or a rectangle as high as it is at first.
+    # The soma gets the integral of a current h over the step, or a rectangle as high as h is at first.
     share = -np.expm1(-TIME_STEP) if rules["integration"] == "exact" else TIME_STEP
     for step in range(600):
         brought += TIME_STEP * bias + share * run.synaptic_current
@@ -149,7 +149,7 @@ def test_charge_is_what_the_steps_brought(form, rules):
 
 @pytest.mark.parametrize("form", FORMS)
 def test_window_moments_are_sums_over_the_spikes(form):
-    """Of the ends of steps, several spikes of a step counted each; in two calls, and copy by copy."""
+    """Moments count the end of a step once for each spike; in two calls, and copy by copy."""
     rng = np.random.default_rng(30)
     network = network_in(form, rng)
     bias = 40.0 * drives(rng, network)

@@ -1,8 +1,10 @@
 """Every form of weights keeps the protocol; wrong indices and extreme values are refused in one sentence."""
 
 import copy
+import inspect
 import pickle
 import re
+from dataclasses import dataclass
 
 import numpy as np
 import pytest
@@ -25,7 +27,7 @@ from snn import (
 from snn._kernels import clocked
 from snn._kernels.forms import FORMS
 from snn.base.checks import LARGEST_RATIO
-from snn.weights import SegmentedWeights, examples
+from snn.weights import SegmentedWeights, Weights, examples
 
 
 def compressed(kind, *, indices=(1, 0), starts=(0, 1, 2)):
@@ -185,7 +187,25 @@ def test_biases_and_currents_far_beyond_the_threshold():
 # -- the protocol --
 
 
-@pytest.mark.parametrize("weights", examples(), ids=lambda weights: type(weights).__name__)
+@dataclass(frozen=True, eq=False, repr=False)
+class Chain(Weights):
+    """A form that says no more than it must: each neuron excites the next one."""
+
+    weight: float
+    n_neurons: int
+
+    @property
+    def layout(self):
+        return (self.n_neurons,)
+
+    def toarray(self):
+        return np.diag(np.full(self.n_neurons - 1, self.weight), 1)
+
+    def kernel_form(self):
+        return DenseWeights(self.toarray()).kernel_form()
+
+
+@pytest.mark.parametrize("weights", [*examples(), Chain(0.5, 3)], ids=lambda weights: type(weights).__name__)
 def test_every_form_says_the_same_as_its_array(weights):
     weights.prepare(np.arange(weights.shape[0]))
     array = np.asarray(weights)
@@ -202,6 +222,13 @@ def test_every_form_says_the_same_as_its_array(weights):
         np.testing.assert_allclose(weights.column(target, everything[::-1]), array[::-1, target], atol=1e-15)
     with pytest.raises((ValueError, AttributeError)):
         weights.kernel_form().values[0] = 1.0
+
+
+@pytest.mark.parametrize("form", {type(weights) for weights in examples()}, ids=lambda form: form.__name__)
+def test_methods_are_described_once(form):
+    for name in dir(form):
+        if not name.startswith("_"):
+            assert inspect.getdoc(getattr(form, name)), name
 
 
 @pytest.mark.parametrize("weights", examples(), ids=lambda weights: type(weights).__name__)
