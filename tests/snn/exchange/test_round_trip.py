@@ -1,5 +1,7 @@
 """Networks of all forms to NIR, to a file, and back: the same spikes."""
 
+# ruff: noqa: E501 - a case a line reads better
+
 import numpy as np
 import pytest
 from scipy import sparse
@@ -281,33 +283,13 @@ PLAIN = SpikingNetwork(np.zeros((2, 2)), [1.0, 1.0])
         (PLAIN, {"populations": {"a": 1}}, ValueError, "populations must have 2 neurons together; got 1"),
         (PLAIN, {"populations": {"a": 1, "b": 0}}, ValueError, r"populations\['b'\] must be positive"),
         (PLAIN, {"populations": {"a/b": 2}}, ValueError, "populations must have names without a slash"),
-        (
-            PLAIN,
-            {"populations": {"input": 2}},
-            ValueError,
-            "populations must have names that leave other nodes",
-        ),
+        (PLAIN, {"populations": {"input": 2}}, ValueError, "populations must have names that leave other nodes"),
         (PLAIN, {"populations": {"a": 1, "a_synapses": 1}}, ValueError, "got 'a_synapses' twice"),
-        (
-            PLAIN,
-            {"input_weights": InputConvolution(np.ones((1, 1, 1)), (1, 2), 1)},
-            TypeError,
-            "input_weights must be an array, one row for each neuron",
-        ),
-        (
-            STENCIL,
-            {"input_weights": InputConvolution(np.ones((2, 1, 1)), (2, 2), 1)},
-            ValueError,
-            "soma_bias of network must be the same at every position for an InputConvolution",
-        ),
-        (
-            STENCIL,
-            {"input_weights": InputConvolution(np.ones((3, 1, 1)), (2, 2), 1)},
-            ValueError,
-            r"input_weights must have 2 kernels on a grid of \(2, 2\); got 3 on \(2, 2\)",
-        ),
+        (PLAIN, {"input_weights": InputConvolution(np.ones((1, 1, 1)), (1, 2), 1)}, TypeError, "input_weights must be an array, one row for each neuron"),
+        (STENCIL, {"input_weights": InputConvolution(np.ones((2, 1, 1)), (2, 2), 1)}, ValueError, "soma_bias of network must be the same at every position for an InputConvolution"),
+        (STENCIL, {"input_weights": InputConvolution(np.ones((3, 1, 1)), (2, 2), 1)}, ValueError, r"input_weights must have 2 kernels on a grid of \(2, 2\); got 3 on \(2, 2\)"),
     ],
-)
+)  # fmt: skip
 def test_nonsense_ends_in_a_sentence(network, options, error, message):
     with pytest.raises(error, match=message):
         to_nir(network, **options)
