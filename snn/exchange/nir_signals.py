@@ -36,7 +36,8 @@ REASONS = {
 }
 """Kinds of nodes that no network here can have."""
 WHY_ZERO = {
-    "v_reset": "neurons here are reset to zero and start at zero, and NIR does not say where potentials start",
+    "v_reset": "neurons here are reset to zero and start at zero, and NIR does not say where potentials "
+    "start",
     "v_leak": "a synapse here has no current without spikes",
 }
 """Why a parameter must be zero."""
