@@ -105,9 +105,10 @@ $(VENV)/pyvenv.cfg:
 	@$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); \
 		echo "$(PYTHON) -m venv failed: on Debian and Ubuntu, install python3-venv"; exit 1; }
 
+# Modules are compiled when they are first imported, which most are not: half of the time that pip takes.
 $(VENV)/.installed: pyproject.toml | $(VENV)/pyvenv.cfg
 	@echo "installing sparsespike"
-	@$(INSTALL) --editable '.[examples]'
+	@$(INSTALL) --no-compile --editable '.[examples]'
 	@touch $@
 
 # Brian2 judges the simulator, and SPAMS the learner, in a few tests.  Where they cannot be had, those tests
@@ -115,11 +116,11 @@ $(VENV)/.installed: pyproject.toml | $(VENV)/pyvenv.cfg
 $(VENV)/.installed-test: pyproject.toml | $(VENV)/pyvenv.cfg
 	@echo "installing sparsespike with what its tests need"
 	@$(INSTALL) --editable '.[peers]' 2>/dev/null || $(INSTALL) 'spams-bin>=2.6' 2>/dev/null || true
-	@if $(INSTALL) --editable '.[test,examples,brian2]' && $(RUN) -W ignore -c 'import brian2'; then \
+	@if $(INSTALL) --editable '.[test,examples,digits,brian2]' && $(RUN) -W ignore -c 'import brian2'; then \
 		: > $@; \
 	else \
 		$(RUN) -m pip uninstall --quiet --yes brian2 2>/dev/null; \
-		$(INSTALL) --editable '.[test,examples]' && \
+		$(INSTALL) --editable '.[test,examples,digits]' && \
 		echo "Brian2 could not be installed (see above, or run: $(RUN) -m pip install brian2): its tests are skipped" > $@; \
 	fi
 	@touch $(VENV)/.installed

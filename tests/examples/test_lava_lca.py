@@ -86,7 +86,7 @@ def test_signals_beyond_16_bits_are_refused(signal):
 
 
 def lavas_mantissas(weights):
-    """Of one number after the other, by Python's integers."""
+    """Compute one number after the other, by Python's integers."""
     whole = [[int(w) for w in row] for row in weights]
     positive = all(w >= 0 for row in whole for w in row)
     negative = all(w <= 0 for row in whole for w in row)

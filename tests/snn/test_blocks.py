@@ -70,21 +70,6 @@ def test_blocks_equal_dense(seed):
     np.testing.assert_allclose(blocks.state.synaptic_current, dense.synaptic_current, atol=1e-9)
 
 
-def test_equal_neurons_stay_equal():
-    """Ten groups of three: members fire together, in the order of indices, before any weight is added."""
-    rng = np.random.default_rng(1)
-    group = np.repeat(np.arange(10), 3)
-    weights = rng.uniform(-0.3, 0.1, (10, 10))[np.ix_(group, group)]
-    weights[group[:, np.newaxis] == group] = 0.0
-    block = Block(first_source=0, first_target=0, values=weights)
-    bias = rng.uniform(0.5, 2.0, 10)[group]
-    run = simulate(SpikingNetwork(BlockWeights(30, [block]), bias), 50.0, record_spikes=True)
-    assert run.n_spikes > 300
-    neurons, times = run.spikes.neurons.reshape(-1, 3), run.spikes.times.reshape(-1, 3)
-    np.testing.assert_array_equal(times, times[:, :1] + np.zeros(3))
-    np.testing.assert_array_equal(neurons, 3 * group[neurons[:, :1]] + np.arange(3))
-
-
 @pytest.mark.parametrize("seed", range(5))
 def test_filtered_spikes_carry_the_synaptic_current(seed):
     """Started at rest, the current into every neuron is W^T times the filtered spikes."""

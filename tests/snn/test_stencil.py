@@ -6,12 +6,10 @@ import numpy as np
 import pytest
 
 from snn import (
-    Exact,
     NetworkState,
     SpikingNetwork,
     StencilWeights,
     simulate,
-    simulate_clocked,
 )
 from snn._kernels.convolution.grid import MOST_LOGGED, events_per_epoch
 from tests.processes import at_most
@@ -258,7 +256,7 @@ def test_an_even_image_stays_even():
     weights = StencilWeights(values, (12, 12))
     network = SpikingNetwork(weights, np.tile([1.0, 0.625], 144))
     run = simulate(network, 3.0, record_spikes=True)
-    # Of the first spikes of channel 0 only, before which all positions are alike.
+    # Only the first spikes of channel 0: before them all positions are alike.
     np.testing.assert_array_equal(run.spikes.times[:144], 1.0)
     np.testing.assert_array_equal(run.spikes.neurons[:144], 2 * np.arange(144))
     other = simulate(in_full(network), 3.0, record_spikes=True)
@@ -284,33 +282,6 @@ def test_identities_after_a_million_spikes():
 
 
 # -- how it is called ----------------------------------------------------------------------------
-
-
-def test_pausing_changes_no_bit():
-    network, state = random_stencil_network(
-        np.random.default_rng(10), n_channels=7, grid=(4, 4), reach=(1, 1)
-    )
-    bias = network.soma_bias[np.newaxis]
-    whole = Exact().start(network, bias, state)
-    paused = Exact().start(network, bias, state, updates_per_call=1)
-    spikes, paused_spikes = (run.advance(200.0, record=True) for run in (whole, paused))
-    assert len(spikes[0]) > 5_000
-    np.testing.assert_array_equal(paused_spikes[0], spikes[0])
-    np.testing.assert_array_equal(paused_spikes[1], spikes[1])
-    np.testing.assert_array_equal(paused.membrane_potential, whole.membrane_potential)
-    np.testing.assert_array_equal(paused.synaptic_current, whole.synaptic_current)
-
-
-def test_a_silent_grid_ends_at_once():
-    rng = np.random.default_rng(18)
-    weights = random_stencil(rng, n_channels=3, grid=(8, 8), reach=(1, 1))
-    drive = -rng.uniform(0.0, 1.0, 192) * rng.integers(0, 2, 192)
-    current = rng.uniform(-2.0, 0.9, 192)
-    state = NetworkState(membrane_potential=np.zeros(192), synaptic_current=current)
-    run = simulate(SpikingNetwork(weights, drive), 1e12, state=state)
-    assert run.n_spikes == 0
-    np.testing.assert_allclose(run.state.membrane_potential, 1e12 * drive + current, rtol=1e-12, atol=1e-12)
-    np.testing.assert_array_equal(run.state.synaptic_current, 0.0)
 
 
 def test_a_grid_that_hardly_ever_fires_takes_the_time_of_its_spikes():
@@ -341,13 +312,6 @@ def test_a_run_of_few_spikes_can_be_interrupted():
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0.0)
         signal.signal(signal.SIGALRM, before)
-
-
-def test_on_a_clock_too():
-    network, _ = random_stencil_network(np.random.default_rng(13), n_channels=3, grid=(2, 3), reach=(1, 0))
-    runs = [simulate_clocked(x, 40.0, time_step=1 / 32) for x in (network, in_full(network))]
-    assert runs[0].n_spikes > 50
-    np.testing.assert_array_equal(runs[0].spike_counts, runs[1].spike_counts)
 
 
 # -- ends of the number range --------------------------------------------------------------------

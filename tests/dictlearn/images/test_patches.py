@@ -103,7 +103,7 @@ def test_norms_come_back(patches):
 
 
 def cosine(height, width, down, across):
-    """A wave with so many periods down and across, and a mean of 5."""
+    """Return a wave with these numbers of periods down and across, and a mean of 5."""
     row, column = np.mgrid[:height, :width]
     return 5.0 + np.cos(2.0 * np.pi * (down * row / height + across * column / width))
 
@@ -215,7 +215,7 @@ IMAGE = np.zeros((10, 12))
         (lambda: extract_patches(IMAGE, 0), ValueError, "patch_size must be positive; got 0"),
         (lambda: extract_patches(IMAGE, 2.5), TypeError, "patch_size must be an integer; got float"),
         (lambda: extract_patches(IMAGE, True), TypeError, "patch_size must be an integer; got bool"),
-        (lambda: extract_patches(IMAGE, (2, 3, 4)), ValueError, "patch_size must be a pair .* got 3 numbers"),
+        (lambda: extract_patches(IMAGE, (2, 3, 4)), ValueError, "patch_size must be a pair .* got 3 of them"),
         (lambda: extract_patches(IMAGE, (2, -3)), ValueError, "patch_size must be positive; got -3"),
         (
             lambda: extract_patches(IMAGE, 11),

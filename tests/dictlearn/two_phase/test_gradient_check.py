@@ -54,7 +54,7 @@ def mismatched_check(dictionary, signals):
 
 
 def slope(check, readout, layer):
-    """Of the mean error against the duration, in decades a decade."""
+    """Return the slope of the mean error against the duration, in decades a decade."""
     errors = check.mean("error", readout, layer)
     return np.polyfit(np.log(check.durations[1:]), np.log(errors[1:]), 1)[0]
 

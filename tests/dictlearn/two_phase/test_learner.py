@@ -514,7 +514,7 @@ class StopHereError(Exception):
 
 
 def stop_at(monkeypatch, n_batches):
-    """Have learning fail before so many batches are done."""
+    """Make learning fail before this number of batches is done."""
     plain = TwoPhaseLearner.learn
     calls = []
 
