@@ -199,13 +199,7 @@ def _require_before(name: str, learner: Resumable, end: int) -> None:
 
 
 def digest(arrays: Iterable[np.ndarray]) -> str:
-    """Return a short text that differs if the numbers of any of the arrays do.
-
-    Parameters
-    ----------
-    arrays : iterable of ndarray
-        The arrays.
-    """
+    """Return a short text that differs if the numbers of any of the arrays do."""
     total = hashlib.blake2b(digest_size=16)
     for array in arrays:
         total.update(np.ascontiguousarray(array).data)
@@ -216,13 +210,7 @@ def digest(arrays: Iterable[np.ndarray]) -> str:
 
 
 def seed_of_order(rng: int | np.random.Generator | None) -> int:
-    """Return the number that the order of samples comes from.
-
-    Parameters
-    ----------
-    rng : int or Generator, optional
-        As for `numpy.random.default_rng`.
-    """
+    """Return the number that the order of samples comes from."""
     return int(np.random.default_rng(rng).integers(2**62))
 
 

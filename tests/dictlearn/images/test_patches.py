@@ -217,7 +217,7 @@ IMAGE = np.zeros((10, 12))
         (lambda: extract_patches(IMAGE, 0), ValueError, "patch_size must be positive; got 0"),
         (lambda: extract_patches(IMAGE, 2.5), TypeError, "patch_size must be an integer; got float"),
         (lambda: extract_patches(IMAGE, True), TypeError, "patch_size must be an integer; got bool"),
-        (lambda: extract_patches(IMAGE, (2, 3, 4)), ValueError, "patch_size must be a pair .* got 3 numbers"),
+        (lambda: extract_patches(IMAGE, (2, 3, 4)), ValueError, "patch_size must be a pair .* got 3 of them"),
         (lambda: extract_patches(IMAGE, (2, -3)), ValueError, "patch_size must be positive; got -3"),
         (lambda: extract_patches(IMAGE, 11), ValueError, r"must fit into the image, \(10, 12\); got \(11, 11\)"),
         (lambda: extract_patches(IMAGE, 8, stride=0), ValueError, "stride must be positive; got 0"),
