@@ -91,8 +91,7 @@ class Course:
 
     def __post_init__(self) -> None:
         checks.flag("progress", self.progress)
-        for name in ("checkpoint_every", "callback_every"):
-            object.__setattr__(self, name, checks.positive_integer(name, getattr(self, name)))
+        checks.check_fields(self, checks.positive_integer, "checkpoint_every", "callback_every")
         if self.callback is not None and not callable(self.callback):
             raise TypeError(f"callback must be callable; got {type(self.callback).__name__}")
         if self.checkpoint is not None:

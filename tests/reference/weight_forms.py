@@ -22,6 +22,7 @@ from snn import (
     SignPairWeights,
     SpikingNetwork,
     StencilWeights,
+    Weights,
 )
 from tests.reference.networks import dense_weights, random_dictionary, random_weights
 
@@ -179,6 +180,19 @@ def names_and_seeds(n_seeds: int, names: tuple[str, ...] = NAMES) -> list[tuple[
         for name in names
         for seed in range(n_seeds if name in RECORDS else min(n_seeds, N_SEEDS_OF_A_FORM))
     ]
+
+
+def require_sums(form: Weights, weights: np.ndarray) -> None:
+    """Require the sums over weights, and the degrees, of the dense matrix."""
+    assert form.shape == weights.shape
+    amounts = np.random.default_rng(0).standard_normal((3, len(weights)))
+    np.testing.assert_allclose(form.transpose_product(amounts), amounts @ weights, rtol=0, atol=1e-13)
+    np.testing.assert_allclose(form.transpose_product(amounts[0]), amounts[0] @ weights, rtol=0, atol=1e-13)
+    np.testing.assert_array_equal(form.tocsr().toarray(), form.toarray())
+    degrees = np.count_nonzero(weights, axis=1)
+    every = np.arange(len(weights))
+    np.testing.assert_array_equal(form.out_degrees(every), degrees)
+    np.testing.assert_array_equal(form.out_degrees(every[::-2]), degrees[::-2])
 
 
 def stored(name: str, weights: np.ndarray, soma_bias, firing_threshold=1.0) -> SpikingNetwork:

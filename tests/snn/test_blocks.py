@@ -5,6 +5,7 @@ import pytest
 
 from snn import Block, BlockWeights, Exact, NetworkState, SpikingNetwork, simulate
 from tests.reference.plain_simulator import simulate_plainly
+from tests.reference.weight_forms import require_sums
 
 
 def random_block_network(rng):
@@ -31,6 +32,8 @@ def random_block_network(rng):
                 factor=strength * min(1.0, 0.16 / excitation),
             )
         )
+    if n_neurons % 2:
+        blocks.append(Block(first_source=0, first_target=0, values=np.ones((n_neurons, 2)), factor=0.0))
     threshold = rng.uniform(1.0, 2.0, n_neurons)
     network = SpikingNetwork(BlockWeights(n_neurons, blocks), rng.uniform(-0.5, 2.0, n_neurons), threshold)
     state = NetworkState(
@@ -56,6 +59,8 @@ def test_blocks_equal_dense(seed):
     network, state = random_block_network(np.random.default_rng(seed))
     weights = dense_of(network.weights)
     np.testing.assert_allclose(network.weights.toarray(), weights, rtol=0, atol=1e-15)
+    require_sums(network.weights, network.weights.toarray())
+    require_sums(network.weights.segments, network.weights.toarray())
     blocks = simulate(network, 30.0, state=state, record_spikes=True)
     dense = simulate_plainly(weights, network.soma_bias, network.firing_threshold, 30.0, state=state)
     np.testing.assert_array_equal(blocks.spikes.neurons, dense.neurons)

@@ -15,6 +15,7 @@ from snn._kernels.convolution.grid import MOST_LOGGED, events_per_epoch
 from tests.processes import at_most
 from tests.reference.plain_simulator import simulate_plainly
 from tests.reference.simulator import simulate_slowly
+from tests.reference.weight_forms import require_sums
 
 
 def random_stencil(rng, *, n_channels=None, grid=None, reach=None, sign=0, strength=0.8):
@@ -77,9 +78,7 @@ def test_sums_equal_those_of_the_array(seed):
     weights = random_stencil(rng)
     array = weights.toarray()
     n_neurons = len(array)
-    assert weights.shape == array.shape
     assert not array.diagonal().any()
-    np.testing.assert_array_equal(weights.tocsr().toarray(), array)
     rows, columns = weights.grid_shape
     neurons = [
         (row, column, k)
@@ -93,13 +92,7 @@ def test_sums_equal_those_of_the_array(seed):
             i, j = other_row - row + weights.reach[0], other_column - column + weights.reach[1]
             inside = 0 <= i <= 2 * weights.reach[0] and 0 <= j <= 2 * weights.reach[1]
             assert array[source, target] == (weights.values[k, i, j, other] if inside else 0.0)
-    amounts = rng.standard_normal((3, n_neurons))
-    np.testing.assert_allclose(weights.transpose_product(amounts), amounts @ array, rtol=0, atol=1e-13)
-    np.testing.assert_allclose(weights.transpose_product(amounts[0]), amounts[0] @ array, rtol=0, atol=1e-13)
-    degrees = np.count_nonzero(array, axis=1)
-    all_neurons = np.arange(n_neurons)
-    np.testing.assert_array_equal(weights.out_degrees(all_neurons), degrees)
-    np.testing.assert_array_equal(weights.out_degrees(all_neurons[::-2]), degrees[::-2])
+    require_sums(weights, array)
 
 
 @pytest.mark.parametrize(
