@@ -39,10 +39,14 @@ help:
 	@echo "make links      ask the network whether links to other sites still lead somewhere"
 	@echo "make clean      remove the virtual environment, caches and $(OUTPUT)/"
 
+# Learning runs beside the other two, because most of a first run is compilation; its report comes last.
 demo: $(VENV)/.installed
-	@$(RUN) -m examples.three_neurons --output $(OUTPUT)
-	@$(RUN) -m examples.photograph --output $(OUTPUT)
-	@$(RUN) -m examples.learn_photographs --samples 20000 --steps 0.5 --held-out 1000 --output $(OUTPUT)
+	@mkdir -p $(OUTPUT)
+	@$(RUN) -m examples.learn_photographs --samples 20000 --held-out 1000 --learners scikit-learn \
+		--output $(OUTPUT) > $(OUTPUT)/learning.txt 2>&1 & learning=$$!; \
+	$(RUN) -m examples.three_neurons --output $(OUTPUT) && \
+	$(RUN) -m examples.photograph --output $(OUTPUT); done=$$?; \
+	wait $$learning; learned=$$?; cat $(OUTPUT)/learning.txt; exit $$((done + learned))
 
 # Kernels that the tests share are compiled first: processes that run side by side would each compile them.
 test: $(VENV)/.installed-test
@@ -105,9 +109,10 @@ $(VENV)/pyvenv.cfg:
 	@$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); \
 		echo "$(PYTHON) -m venv failed: on Debian and Ubuntu, install python3-venv"; exit 1; }
 
+# Modules are compiled when they are first imported, which most are not: half of the time that pip takes.
 $(VENV)/.installed: pyproject.toml | $(VENV)/pyvenv.cfg
 	@echo "installing sparsespike"
-	@$(INSTALL) --editable '.[examples]'
+	@$(INSTALL) --no-compile --editable '.[examples]'
 	@touch $@
 
 # Brian2 judges the simulator, and SPAMS the learner, in a few tests.  Where they cannot be had, those tests
@@ -115,11 +120,11 @@ $(VENV)/.installed: pyproject.toml | $(VENV)/pyvenv.cfg
 $(VENV)/.installed-test: pyproject.toml | $(VENV)/pyvenv.cfg
 	@echo "installing sparsespike with what its tests need"
 	@$(INSTALL) --editable '.[peers]' 2>/dev/null || $(INSTALL) 'spams-bin>=2.6' 2>/dev/null || true
-	@if $(INSTALL) --editable '.[test,examples,brian2]' && $(RUN) -W ignore -c 'import brian2'; then \
+	@if $(INSTALL) --editable '.[test,examples,digits,brian2]' && $(RUN) -W ignore -c 'import brian2'; then \
 		: > $@; \
 	else \
 		$(RUN) -m pip uninstall --quiet --yes brian2 2>/dev/null; \
-		$(INSTALL) --editable '.[test,examples]' && \
+		$(INSTALL) --editable '.[test,examples,digits]' && \
 		echo "Brian2 could not be installed (see above, or run: $(RUN) -m pip install brian2): its tests are skipped" > $@; \
 	fi
 	@touch $(VENV)/.installed

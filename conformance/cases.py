@@ -8,7 +8,6 @@ writes a NIR file for each case, and ``conformance.json`` with the spikes that a
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -17,6 +16,8 @@ from pathlib import Path
 import nir
 import numpy as np
 from scipy.special import lambertw
+
+from examples._results import write_results
 
 FOLDER = Path(__file__).parent
 
@@ -58,7 +59,7 @@ def write(folder: Path) -> None:
                 },
             }
         )
-    (folder / "conformance.json").write_text(json.dumps(entries, indent=2) + "\n", encoding="utf-8")
+    write_results(folder / "conformance.json", entries)
 
 
 def _after(charge: float, drive: float, current: float) -> float:

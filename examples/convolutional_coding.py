@@ -44,7 +44,7 @@ LEARNED_FROM = ("china", "flower", "astronaut", "coffee", "rocket")
 # Relative to 1/2 ||image||^2.
 TOLS = (1e-1, 3e-2, 1e-2, 1e-3, 1e-4, 1e-5, 1e-6)
 LEAST_GAP = 1e-16
-# Of each time the least counts.
+# The least of several times counts.
 REPEATS = 3
 
 

@@ -20,7 +20,6 @@ from dictlearn import (
     learn_dictionary,
     random_network,
 )
-from dictlearn.pictures import plot_gradient_check
 from dictlearn.two_phase.gradient_check import LAYERS, GradientCheck, check_gradients
 from examples._common import figure, parser, save, table
 from examples._data import grey_photograph, held_out, patch_signals
@@ -47,11 +46,24 @@ def title(when: str, network: TwoPhaseNetwork) -> str:
     return f"{when}: ‖H - F B‖ is {100.0 * mismatch:.1f} % of ‖H‖"
 
 
+def draw_check(check: GradientCheck, axes: np.ndarray) -> None:
+    """Draw errors above, cosines below; F and B, which are alike, on the left."""
+    for row, measure in zip(axes, ("error", "cosine"), strict=True):
+        for ax, layer in zip(row, ("feedback", "lateral"), strict=True):
+            check.plot(layer=layer, measure=measure, ax=ax)
+            # The names are the same in all four.
+            if ax is not axes[0, 0] and ax.get_legend() is not None:
+                ax.get_legend().remove()
+    for ax in axes[0]:
+        ax.set_xlabel("")
+
+
 def draw(results: dict[str, GradientCheck], titles: dict[str, str]) -> Figure:
     picture = figure(14.0, 7.0)
     for part, (when, check) in zip(picture.subfigures(1, 2, wspace=0.03), results.items(), strict=True):
         part.suptitle(titles[when], fontweight="bold")
-        axes = plot_gradient_check(check, axes=part.subplots(2, 2, sharex=True))
+        axes = part.subplots(2, 2, sharex=True)
+        draw_check(check, axes)
         for panel in axes[0]:
             panel.set_ylim(1e-3, 1e2)
     return picture

@@ -21,7 +21,7 @@ from solvers import LassoProblem, SparseCodingResult, solve_active_set
 
 SIDE = 8
 N_WAVES = 12
-# Of a wave of one half period in a patch, and of the constant one as a part of that.
+# Penalty of a wave of one half period in a patch, and the penalty of the constant one as a part of it.
 PENALTY = 0.002
 LEAST_FREQUENCY = 0.3
 GAP = 1e-4

@@ -208,7 +208,7 @@ class LCA1Layer:
     weights_exp : int, default 0
         The power of two of the mantissas.
     threshold : float, default 1
-        Of the potentials.
+        Threshold of the potentials.
     tau, tau_exp : float and int, default 0.1 and 0
         The decay of a step, ``tau * 2^tau_exp``, between 0 and 1.
     arithmetic : {"fixed", "float"}, default "fixed"
@@ -298,7 +298,7 @@ class LCA1Layer:
 
     @np.errstate(over="ignore", invalid="ignore")  # `require_range` refuses it
     def run(self, n_steps: int) -> LCARun:
-        """Run so many more steps, and return what the network came to."""
+        """Run `n_steps` more steps, and return what the network came to."""
         numbers = self._numbers
         for _ in range(checks.positive_integer("n_steps", n_steps)):
             activation = numbers.shrunk(self._potential, self._threshold)
@@ -328,7 +328,7 @@ class LCA2Layer:
     input_exp : int, default 0
         The power of two of the mantissas of the input.
     threshold : float, default 1
-        Of the potentials.
+        Threshold of the potentials.
     tau, tau_exp : float and int, default 0.1 and 0
         The decay of a step, ``tau * 2^tau_exp``, between 0 and 1.
     spike_height : float, default 1
@@ -440,7 +440,7 @@ class LCA2Layer:
 
     @np.errstate(over="ignore", invalid="ignore")  # `require_range` refuses it
     def run(self, n_steps: int) -> LCARun:
-        """Run so many more steps, and return what the network came to."""
+        """Run `n_steps` more steps, and return what the network came to."""
         numbers = self._numbers
         for _ in range(checks.positive_integer("n_steps", n_steps)):
             activation = numbers.shrunk(self._potential, self._threshold)
@@ -487,6 +487,6 @@ def _unit(unit: float | None, values: np.ndarray, largest: int, arithmetic: str)
     """Return the unit in which the largest of some values is as large, unless it is given."""
     if unit is not None:
         return checks.positive_number("unit", unit)
-    # Of next to nothing the quotient may be zero.
+    # The quotient of a tiny value may be zero.
     quotient = float(np.abs(values).max()) / largest
     return quotient if arithmetic == "fixed" and quotient > 0.0 else 1.0

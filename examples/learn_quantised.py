@@ -36,7 +36,7 @@ PENALTY = 0.1
 LEAST_CONTRAST = 0.4
 N_CODED = 300  # of the held-out patches, by the networks themselves
 BITS = (4, 5, 6, 7, 8, 9, 10, 11, 12)
-# Of the network that codes: long enough that its codes are its weights' and not those of a short run.
+# Duration of the network that codes: long enough that codes depend on weights, and not on a short run.
 DURATION = 200.0
 SEED = 0
 ROUNDED = "rounded after learning"

@@ -21,7 +21,7 @@ from examples._small_patches import N_SAMPLES, PIECES, SIDE, learned_atoms, piec
 from solvers import CodeHistory, LassoProblem, code_history
 
 FILE, CONSTANT = "recorded_runs.js", "RECORDED_RUNS"
-# Of the smallest penalty at which no neuron fires.
+# Shares of the smallest penalty at which no neuron fires.
 SHARES = np.round(np.geomspace(0.08, 0.8, 25), 3)
 TOL = 1e-4
 N_TIMES = 64

@@ -37,7 +37,7 @@ CLOCKS = {
     CHARGE: {"integration": "exact", "reset": "subtract"},
 }
 LINES = {PAPERS: "-", EULER: "--", CHARGE: ":"}
-# Of the problems whose gap is certified; their penalty is in units of the largest that gives a code at all.
+# Sizes of the problems whose gap is certified; the penalty is a share of the largest that gives a code.
 N_CERTIFIED_ATOMS, N_CERTIFIED_ACTIVE, CERTIFIED_PENALTY = 256, 6, 0.1
 CERTIFIED_DURATION = 1280.0
 INVERSE_STEPS = (4, 8, 16, 32, 64, 100)

@@ -156,6 +156,7 @@ def starting_state(network: SpikingNetwork, state: NetworkState | None) -> Netwo
 
 
 def _soma_bias(value: ArrayLike, firing_threshold: np.ndarray) -> np.ndarray:
-    array = checks.real_array("soma_bias", value, shape=firing_threshold.shape, meaning="one drive a neuron")
+    meaning = "one constant drive a neuron (for one that changes with time assign Simulator.soma_bias)"
+    array = checks.real_array("soma_bias", value, shape=firing_threshold.shape, meaning=meaning)
     checks.require_ratio("soma_bias", array, firing_threshold)
     return checks.read_only(array)

@@ -36,7 +36,7 @@ from snn.state import NetworkState
 __all__ = ["potentials", "rates_against_time"]
 
 TIME_LABEL = "time (synaptic time constants)"
-# Of the lines that have a colour and a name; all others are grey, with one name.
+# Lines with a colour and a name; all others are grey, with one name for all.
 N_NAMED = 6
 GREY = "0.75"
 # Neurons that all have a label of their own.
@@ -316,7 +316,7 @@ def named_lines(
     others : str
         The name of those in grey.
     **kwargs
-        Of `Axes.plot`; they go before what is chosen here.
+        Options of `Axes.plot`; they replace what is chosen here.
     """
     lines = []
     for rank, (column, name) in enumerate(zip(columns, names, strict=True)):
@@ -342,7 +342,7 @@ def stems(ax: Axes, positions: np.ndarray, values: np.ndarray, n_positions: int,
     n_positions : int
         How many positions there are.
     **kwargs
-        Of the dots, `Axes.scatter`: a label, for example.
+        Options of `Axes.scatter` for the dots: a label, for example.
     """
     colour = kwargs.pop("color", "C0")
     ax.vlines(positions, 0.0, values, color=colour, linewidth=1.0)
@@ -389,7 +389,7 @@ def count_bars(ax: Axes, groups: Mapping[str, Mapping[str, float]], *, log: bool
 
 
 def _label_time(ax: Axes, spikes: SpikeTrain) -> None:
-    # Of a run that ended in its first instant there is no interval to show.
+    # A run that ended in its first instant has no interval to show.
     if spikes.stop > spikes.start:
         ax.set_xlim(spikes.start, spikes.stop)
     ax.set_xlabel(TIME_LABEL)

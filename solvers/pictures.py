@@ -90,7 +90,7 @@ def code_path(
         The penalty of the problem.  The axis then shows penalties instead of multiples, and a line marks
         this one.
     **line_kwargs
-        Of `Axes.plot`.
+        Options of `Axes.plot`.
     """
     signal = checks.index("signal", signal, result.codes.shape[1])
     if penalty is not None:
@@ -142,7 +142,7 @@ def sweep(
     within : float or None, default 0.01
         Mark where a gap or an excess comes within this, as `DigitalSweep.needed` says; None to mark nothing.
     **line_kwargs
-        Of `Axes.plot`: a color or a label, to draw several sweeps into one picture.
+        Options of `Axes.plot`: a color or a label, to draw several sweeps into one picture.
     """
     axis = next(iter(result.axes)) if axis is None else checks.one_of("axis", axis, tuple(result.axes))
     figure = checks.one_of("figure", figure, tuple(FIGURES))

@@ -4,14 +4,17 @@ import enum
 import importlib
 import importlib.metadata
 import inspect
+import json
 import re
 import tomllib
 from fnmatch import fnmatch
 from pathlib import Path
 
 import pytest
+from PIL import Image
 
 import snn
+from examples._results import compact
 from tests.processes import run_python
 from tests.release.public_api import MODULES, exported, module_of
 
@@ -105,7 +108,7 @@ def test_import_compiles_and_draws_nothing():
     program = """
 import importlib, pkgutil, sys
 packages = [importlib.import_module(name) for name in ("snn", "solvers", "dictlearn")]
-assert "matplotlib.pyplot" not in sys.modules, "pyplot is imported"
+assert "matplotlib" not in sys.modules
 names = [m.name for p in packages for m in pkgutil.walk_packages(p.__path__, p.__name__ + ".")]
 modules = [importlib.import_module(name) for name in names]
 from numba.core.dispatcher import Dispatcher
@@ -116,3 +119,24 @@ print(len(kernels), compiled)
     n_kernels, compiled = run_python("-c", program).stdout.split(maxsplit=1)
     assert int(n_kernels) > 5
     assert compiled.strip() == "[]"
+
+
+# --- a clone holds whatever was ever committed ---------------------------------------------------
+
+
+def test_pictures_of_the_documentation_are_light():
+    pictures = [path for path in (ROOT / "docs").glob("*/*.*") if path.suffix in (".png", ".webp", ".gif")]
+    assert len(pictures) > 40
+    for path in pictures:
+        with Image.open(path) as picture:
+            wanted = picture.mode in ("P", "L") if path.suffix == ".png" else path.suffix == ".webp"
+        assert wanted, f"{path}: python -m examples._pictures {path.relative_to(ROOT)}"
+        assert path.stat().st_size < 800_000
+    assert sum(path.stat().st_size for path in pictures) < 6_000_000
+
+
+def test_results_are_rows_and_not_indented():
+    for folder in ("docs/results", "docs/benchmarks", "conformance"):
+        for path in (ROOT / folder).glob("*.json"):
+            text = path.read_text(encoding="utf-8")
+            assert text == compact(json.loads(text)) + "\n", f"{path}: examples._results.write_results"

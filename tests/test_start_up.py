@@ -57,9 +57,10 @@ from numba.core.dispatcher import Dispatcher
 def signatures():
     modules = [module for name, module in sys.modules.items()
                if name.split(".")[0] in ("snn", "solvers", "dictlearn")]
-    kernels = {f"{kernel.__module__}.{kernel.__name__}": kernel for module in modules
-               for kernel in vars(module).values() if isinstance(kernel, Dispatcher)}
-    return {(name, *signature) for name, kernel in kernels.items() for signature in kernel.signatures}
+    kernels = {kernel for module in modules for kernel in vars(module).values()
+               if isinstance(kernel, Dispatcher)}
+    return {(id(kernel), kernel.__module__, kernel.__name__, *signature)
+            for kernel in kernels for signature in kernel.signatures}
 """
 WARM_SNN = """
 import snn

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dictlearn.two_phase.arguments import share
-from dictlearn.two_phase.network import TwoPhaseNetwork
+from dictlearn.two_phase.network import TwoPhaseNetwork, share
 from snn.base import checks
 from snn.exchange import to_nir
 

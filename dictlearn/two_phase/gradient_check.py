@@ -17,8 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dictlearn.two_phase import rules
-from dictlearn.two_phase.arguments import Task, checked_phases
-from dictlearn.two_phase.network import TwoPhaseNetwork
+from dictlearn.two_phase.network import Task, TwoPhaseNetwork, checked_phases
 from dictlearn.two_phase.phases import Phase
 from snn.base import checks
 from snn.base.drawn import Drawn
@@ -273,13 +272,6 @@ def limiting_codes(
     """Return the codes that the second of two long phases tends to, shape (n_signals, n_atoms).
 
     Exactly, if the network is consistent and symmetric; otherwise read from a run: `check_gradients`, Notes.
-
-    Parameters
-    ----------
-    network, signals, penalty, kappa, initial_potential, reweighting, mask, n_jobs
-        As for `check_gradients`.
-    duration : float, default 2000.0
-        T of each phase of that run, in synaptic time constants.
     """
     checks.instance_of("network", network, TwoPhaseNetwork)
     task = Task.checked(network, signals, penalty, reweighting, mask)

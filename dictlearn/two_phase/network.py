@@ -11,13 +11,14 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dictlearn.atoms import checked_atoms
-from dictlearn.two_phase.arguments import Task, checked_phases, share
+from dictlearn.signals import checked_known_signals
 from dictlearn.two_phase.phases import Phase, run_phases
 from dictlearn.two_phase.synapses import Synapses, blocks, firing_thresholds
 from dictlearn.two_phase.threads import thread_count
 from snn import BlockWeights, Exact, NetworkState, SpikeTrain, SpikingNetwork, simulate
 from snn.base import checks
 from snn.base.html import Described, memory, number, value_range
+from snn.run.clocked import time_of
 from snn.run.run import Time
 
 # Signals simulated by one worker at a time.
@@ -95,7 +96,7 @@ class TwoPhaseNetwork(Described):
     @classmethod
     def consistent(cls, dictionary: np.ndarray) -> TwoPhaseNetwork:
         """Return the network of a dictionary, shape (n_atoms, n_inputs), not negative: H = F B."""
-        dictionary = checked_atoms("dictionary", dictionary, meaning="(n_atoms, n_inputs)")
+        dictionary = checked_atoms("dictionary", dictionary)
         return cls(dictionary, np.ascontiguousarray(dictionary.T), dictionary @ dictionary.T)
 
     def _facts(self) -> dict[str, str]:
@@ -363,3 +364,80 @@ class TwoPhaseNetwork(Described):
     @property
     def _matrices(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         return self.feedforward, self.feedback, self.lateral
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Task:
+    """What a network is to code, checked.
+
+    Attributes
+    ----------
+    signals : ndarray, shape (n_signals, n_inputs)
+        x; zero where it is unknown.
+    mask : ndarray of bool, shape (n_signals, n_inputs), or None
+        True where x is known; None if it is everywhere.
+    penalty, reweighting : ndarray, shape (n_atoms,)
+        lambda1 and s.
+    """
+
+    signals: np.ndarray
+    mask: np.ndarray | None
+    penalty: np.ndarray
+    reweighting: np.ndarray
+
+    @classmethod
+    def checked(
+        cls,
+        network: TwoPhaseNetwork,
+        signals: ArrayLike,
+        penalty: float | ArrayLike,
+        reweighting: ArrayLike | None,
+        mask: ArrayLike | None,
+    ) -> Task:
+        """Return what a network is to code, arguments as of `TwoPhaseNetwork.run`, having checked them."""
+        n_atoms = network.n_atoms
+        signals, mask = checked_known_signals(signals, network.n_inputs, mask)
+        if mask is not None:
+            signals = np.where(mask, signals, 0.0)
+        penalty = checks.positive_array("penalty", penalty, n_atoms, meaning="a number for each atom")
+        if reweighting is None:
+            reweighting = np.ones(n_atoms)
+        reweighting = checks.real_array(
+            "reweighting", reweighting, shape=(n_atoms,), meaning="one weight for each atom"
+        )
+        if reweighting.min() < 0.0:
+            raise ValueError(f"reweighting must not be negative; got {reweighting.min()}")
+        return cls(signals=signals, mask=mask, penalty=penalty, reweighting=reweighting)
+
+    @property
+    def drives(self) -> np.ndarray:
+        """The soma bias at gamma = 0, inputs first, one row for each signal."""
+        inhibition = np.broadcast_to(-self.penalty * self.reweighting, (len(self.signals), len(self.penalty)))
+        return np.hstack([self.signals, inhibition])
+
+
+def checked_phases(
+    kappa: float,
+    duration: float,
+    initial_potential: float,
+    time_step: float | None = None,
+    integration: str = "exact",
+) -> tuple[float, float, float, Time[Any]]:
+    """Return the parameters of two phases, numbers as floats, and how time passes, having checked them."""
+    kappa = share("kappa", kappa)
+    if kappa == 0.0:
+        raise ValueError("kappa must be positive: without feedback there is no second phase")
+    duration = checks.positive_number("duration", duration)
+    initial_potential = share("initial_potential", initial_potential)
+    reset = "zero" if integration == "euler" else "subtract"
+    how = time_of(time_step, integration=integration, reset=reset)
+    how.end_of(duration)
+    return kappa, duration, initial_potential, how
+
+
+def share(name: str, value: float) -> float:
+    """Return a number in [0, 1)."""
+    number = checks.non_negative_number(name, value)
+    if number >= 1.0:
+        raise ValueError(f"{name} must lie in [0, 1); got {number}")
+    return number

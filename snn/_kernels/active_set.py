@@ -19,7 +19,7 @@ import numpy as np
 
 from snn._kernels import delivery
 from snn._kernels.candidates import ARRIVING, add_to_range, find_candidates
-from snn._kernels.compiling import implements, merged, uncounted
+from snn._kernels.compiling import implements, inner
 from snn._kernels.event_loop import MOST_EVENTS_PER_WINDOW, run
 from snn._kernels.neuron import Group
 from snn._kernels.screening import (
@@ -122,7 +122,7 @@ def deliver(form, source, moment, length, group, windows, n_candidates):
     return n_candidates
 
 
-@uncounted
+@inner
 def choose(form, group, drift, interval, margin, is_active):
     """Mark neurons that may come near their thresholds within the interval; return how many.
 
@@ -148,7 +148,7 @@ def choose(form, group, drift, interval, margin, is_active):
     return n_active
 
 
-@merged
+@inner
 def plan(form, group, drift, state, remaining, settings, work):
     """Choose the interval that costs least, and its active set; return 0 where it is best to integrate
     all."""
@@ -181,7 +181,7 @@ def plan(form, group, drift, state, remaining, settings, work):
     return best
 
 
-@uncounted
+@inner
 def copy_out(group, is_active, active):
     """Copy the active set out; return how many neurons it has, which may be more than there is room for."""
     n_active = 0
@@ -201,7 +201,7 @@ def copy_out(group, is_active, active):
     return n_active
 
 
-@merged
+@inner
 def integrate_active(form, group, drift, state, interval, settings, work):
     """Run the active set, then screen the others; return (time that passed, spikes, windows).
 

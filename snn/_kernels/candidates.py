@@ -19,7 +19,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from snn._kernels.compiling import inlined, uncounted
+from snn._kernels.bits import as_integers
+from snn._kernels.compiling import inlined, inner
 from snn._kernels.neuron import (
     LONGEST_TIE,
     at_threshold,
@@ -81,7 +82,7 @@ def moment_at(now, end_fade):
     return Moment(now, growth, fade, fade - end_fade, 1.0 - end_fade * growth)
 
 
-@uncounted
+@inner
 def open_window(group, length, windows):
     """Find the bound of each neuron, and mark those that could fire."""
     rise = -math.expm1(-length)
@@ -92,7 +93,7 @@ def open_window(group, length, windows):
         windows.may_fire[i] = (over >= 0.0) | (v >= group.threshold[i])
 
 
-@uncounted
+@inner
 def close_window(group, now, length, windows):
     """Bring potentials and currents to `now`, at the end of the window or before it."""
     decay = math.exp(-now)
@@ -139,7 +140,7 @@ def end_potential_of(i, length, group, windows):
     return windows.excess[i] + end_bound(group.bias[i], group.threshold[i], length)
 
 
-@uncounted
+@inner
 def find_candidates(first, last, length, n_candidates, group, windows):
     """Add the neurons of a range that could fire now, and could not before; return how many candidates there
     are."""
@@ -158,11 +159,11 @@ def find_candidates(first, last, length, n_candidates, group, windows):
     return n_candidates
 
 
-@uncounted
+@inner
 def first_candidates(group, length, windows):
     """Make candidates of the neurons marked by `open_window`; return how many."""
     rise = -math.expm1(-length)
-    words = windows.may_fire.view(np.uint64)
+    words = as_integers(windows.may_fire)
     n_neurons = group.bias.shape[0]
     n_candidates = 0
     for word in range((n_neurons + 7) // 8):
@@ -243,7 +244,7 @@ def refine(k, moment, length, instant, windows):
     windows.exact_at[k] = instant
 
 
-@uncounted
+@inner
 def refine_before(limit, n_candidates, moment, length, instant, windows):
     """Refine all crossings that could be before `limit`, or before the first of those that are found."""
     for k in range(n_candidates):
@@ -269,7 +270,7 @@ def first_to_cross(n_candidates, moment, length, end_fade, instant, windows):
     """Return the column of the first candidate to cross, whose crossing is made exact; -1 if none does."""
     # Bits of numbers that are not negative have their order, and a processor takes their minimum eight at a
     # time.
-    bits = windows.crossing.view(np.int64)
+    bits = as_integers(windows.crossing)
     while True:
         first = INFINITE
         for k in range(n_candidates):

@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from snn._kernels.compiling import compiled, uncounted
+from snn._kernels.compiling import inner, uncounted
 from snn._kernels.currents import add_weights
 from snn._kernels.neuron import add_to_moments
 
@@ -86,7 +86,7 @@ class Spikes(NamedTuple):
     times: np.ndarray
 
 
-@compiled
+@inner
 def _enter(potential, current, bias, time_step, workspace):
     """Put one copy into the workspace."""
     for i in range(bias.shape[0]):
@@ -95,14 +95,14 @@ def _enter(potential, current, bias, time_step, workspace):
         workspace[RISE, i] = bias[i] * time_step
 
 
-@compiled
+@inner
 def _leave(potential, current, workspace):
     for i in range(potential.shape[0]):
         potential[i] = workspace[POTENTIAL, i]
         current[i] = workspace[CURRENT, i]
 
 
-@compiled
+@inner
 def _integrate(rise, threshold, potential, current, arrival, decay):
     """Advance potentials and currents; return the sum of ONE_NEURON + i over all i that fire.
 
@@ -118,7 +118,7 @@ def _integrate(rise, threshold, potential, current, arrival, decay):
     return fired_sum
 
 
-@compiled
+@inner
 def _sum_of_fired(threshold, potential):
     fired_sum = 0
     for i in range(potential.shape[0]):
@@ -126,7 +126,7 @@ def _sum_of_fired(threshold, potential):
     return fired_sum
 
 
-@compiled
+@inner
 def _find_several(threshold, potential, fired):
     """List the neurons that fire; return how many do."""
     n_fired = 0
@@ -145,13 +145,13 @@ def _find_several(threshold, potential, fired):
     return n_fired
 
 
-@compiled
+@inner
 def _rescale(trace, growth):
     for i in range(trace.shape[0]):
         trace[i] /= growth
 
 
-@compiled
+@inner
 def _reset(threshold, potential, subtract):
     """Return what the spikes of a neuron take from its potential, and how many they are."""
     if not subtract:

@@ -16,23 +16,35 @@ import numba
 from numba import njit
 from numba.core import event
 from numba.core.caching import FunctionCache
+from numba.core.dispatcher import Dispatcher
 from numba.core.serialize import dumps
 from numba.extending import overload, register_jitable
 
 from snn._kernels.compile_notice import NOTICE
 
+try:
+    from snn._kernels import linking
+except (ImportError, AttributeError, TypeError):  # pragma: no cover - Numba has moved what it uses
+    linking = None  # type: ignore[assignment]
+
 HERE = Path(__file__).parent
 
 event.register("numba:compile", NOTICE)
 
+_KERNEL: dict[str, Any] = {"nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True}
+_INNER: dict[str, Any] = {"error_model": "numpy", "_nrt": False}
+if linking is not None:
+    _KERNEL["pipeline_class"] = linking.KernelCompiler
+    _INNER |= {"pipeline_class": linking.InnerCompiler, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+
 
 def compiled(function: Callable, **options: Any) -> Callable:
-    """Compile for one processor at first call, without the GIL; keep the machine code on disk.
+    """Compile what Python calls: at first call, without the GIL; keep the machine code on disk.
 
     `inf` and comparisons of times mean what they say: no blanket fast-math.  `options` are further ones of
     `numba.njit`; with them, write ``partial(compiled, ...)``.
     """
-    dispatcher = njit(nogil=True, error_model="numpy", **options)(function)
+    dispatcher = njit(**_KERNEL, **options)(function)
     # Numba raises if there is no folder that it may write to, and sets nothing up if its internals have
     # moved: then each process compiles for itself.
     with contextlib.suppress(RuntimeError, AttributeError):
@@ -48,17 +60,35 @@ def uncounted(function: Callable, **options: Any) -> Callable:
     return compiled(function, _nrt=False, **options)
 
 
-def merged(function: Callable) -> Callable:
-    """As `uncounted`, for what is called in one place: it is compiled there, as if it were written there.
+def inner(function: Callable, **options: Any) -> Callable:
+    """Compile what kernels alone call, and what allocates nothing; it is optimised as a part of each kernel.
 
-    Compiled by itself it would be optimised once more, with all that it calls.
+    It has no machine code of its own, and is not kept on disk.  One that does allocate is written
+    ``partial(inner, _nrt=True)``.  Where Python calls it nevertheless, to test it, it is a kernel by itself.
     """
-    return numba.njit(inline="always", _nrt=False, error_model="numpy")(function)
+    dispatcher: Any = njit(**{**_INNER, **options})(function)
+    if linking is not None and isinstance(dispatcher, Dispatcher):
+        alone: Any = functools.cache(lambda: compiled(function, **{"_nrt": False, **options}))
+        vars(dispatcher).update(
+            _insert=lambda *_: None,
+            _compile_for_args=lambda *arguments: alone()._compile_for_args(*arguments),
+        )
+    return dispatcher
 
 
-def inlined(function: Callable) -> Callable:
-    """As `uncounted`, for what runs once a spike: no call is left of it."""
-    return compiled(function, forceinline=True, _nrt=False)
+def kernel_of(function: Callable, **options: Any) -> Callable:
+    """Return a kernel, for Python to call, that does what an inner function does."""
+    return uncounted(getattr(function, "py_func", function), **options)
+
+
+def inlined(function: Callable, **options: Any) -> Callable:
+    """As `inner`, for what runs once a spike: no call is left of it."""
+    return inner(function, forceinline=True, **options)
+
+
+def merged(function: Callable) -> Callable:
+    """As `inner`, for what returns parts of arrays: compiled as if it were written where it is called."""
+    return njit(inline="always", _nrt=False, error_model="numpy")(function)
 
 
 def callable_in_kernels(function: Callable) -> Callable:
@@ -67,7 +97,7 @@ def callable_in_kernels(function: Callable) -> Callable:
     Numba makes the record that a compiled function returns by calling Python, without looking for errors.
     A Ctrl-C in that moment would end the process.
     """
-    return register_jitable(function)
+    return register_jitable(**{**_INNER, "_nrt": True})(function)
 
 
 def resolved_by_record(operation: Callable) -> Callable:
@@ -84,7 +114,7 @@ def resolved_by_record(operation: Callable) -> Callable:
     def implementation_for(record: numba.types.NamedTuple, *_: numba.types.Type) -> Callable:
         return _IMPLEMENTATIONS.get((operation.__name__, record.instance_class), operation)
 
-    overload(resolved, jit_options=_INLINED, strict=False)(implementation_for)
+    overload(resolved, jit_options={**_INNER, "forceinline": True}, strict=False)(implementation_for)
     return resolved
 
 
@@ -100,7 +130,6 @@ def implements(operation: Callable, record: type) -> Callable[[Callable], Callab
 
 
 _IMPLEMENTATIONS: dict[tuple[str, type], Callable] = {}
-_INLINED = {"nogil": True, "error_model": "numpy", "forceinline": True, "_nrt": False}
 
 
 class KernelCache(FunctionCache):

@@ -1,10 +1,10 @@
 """The currents that spikes or rates cause: weights of a source, added to all currents at once."""
 
-from snn._kernels.compiling import compiled, implements, resolved_by_record
+from snn._kernels.compiling import implements, inner, resolved_by_record
 from snn._kernels.forms import CompressedRows, Rows, Segments, Stencil
 
 
-@compiled
+@inner
 def _add(current, weights, factor):
     for i in range(weights.shape[0]):
         current[i] += factor * weights[i]

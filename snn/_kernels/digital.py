@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from snn._kernels.compiling import compiled, uncounted
+from snn._kernels.compiling import inner, uncounted
 
 TRUNCATE, FLOOR, NEAREST = 0, 1, 2
 """How quotients are rounded."""
@@ -87,7 +87,7 @@ class Spikes(NamedTuple):
     messages: np.ndarray
 
 
-@compiled
+@inner
 def rounded_quotient(number, shift, rounding):
     """Return number / 2^shift, rounded; shift >= 0."""
     if shift == 0:
@@ -101,13 +101,13 @@ def rounded_quotient(number, shift, rounding):
     return -size if number < 0 else size
 
 
-@compiled
+@inner
 def _wrapped(number, least, largest):
     """Return the number modulo the range, in the range; its length is a power of two."""
     return ((number - least) & (largest - least)) + least
 
 
-@compiled
+@inner
 def _integrate(copies, k, network, rules, fired):
     """Advance potentials by bias and current, decay currents; list the neurons that fire, return how many."""
     bias, potential, current, overflows = (
@@ -143,7 +143,7 @@ def _integrate(copies, k, network, rules, fired):
     return n_fired
 
 
-@compiled
+@inner
 def _message(potential, threshold, rules, overflows):
     """Return what a neuron that fires sends, and what it says of the potential."""
     message = potential >> rules.message_shift if rules.is_graded else potential // threshold
@@ -156,7 +156,7 @@ def _message(potential, threshold, rules, overflows):
     return message, said
 
 
-@compiled
+@inner
 def _arrive(copies, k, slot, rules):
     """Add to the currents what arrives at the end of a step."""
     arriving, current, overflows = copies.pending[k, slot], copies.current[k], copies.overflows[k]

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import config
 
-from snn._kernels import simulation, workspace
+from snn._kernels import screened_simulation, simulation, workspace
 from snn._kernels.convolution import grid, loop
 from snn._kernels.forms import CompressedRows, Rows, Segments, Stencil
 
@@ -38,12 +38,37 @@ def _without_warnings(kernel: Callable) -> Callable:
     return call
 
 
+_ADVANCE = _without_warnings(simulation.advance)
+_ADVANCE_SCREENED = _without_warnings(screened_simulation.advance)
+
+
+def _advance(
+    form: tuple,
+    neurons: tuple,
+    states: np.ndarray,
+    settings: workspace.Settings,
+    memories: tuple,
+    active: np.ndarray,
+    first: int,
+    stop_times: np.ndarray,
+    budget: int,
+    spikes: tuple,
+) -> tuple:
+    """Call the kernel that these settings need: most networks are small, and never have an active set."""
+    memory, more = memories
+    if settings.room == 0:
+        return _ADVANCE(form, neurons, states, settings, memory, active, first, stop_times, budget, spikes)
+    return _ADVANCE_SCREENED(
+        form, neurons, states, settings, memory, more, active, first, stop_times, budget, spikes
+    )
+
+
 EVENT_LOOP = Engine(
     workspace.settings_of,
     workspace.single_step,
     workspace.overshoot,
     workspace.new_memory,
-    _without_warnings(simulation.advance),
+    _advance,
 )
 
 GRID = Engine(

@@ -5,6 +5,9 @@ network as for its active set.
 """
 
 import math
+from typing import NamedTuple
+
+import numpy as np
 
 from snn._kernels.candidates import (
     close_window,
@@ -17,7 +20,7 @@ from snn._kernels.candidates import (
     renew_bounds,
     reset_tied,
 )
-from snn._kernels.compiling import inlined, uncounted
+from snn._kernels.compiling import inlined, inner
 from snn._kernels.delivery import deliver, renew, row_is_there
 from snn._kernels.neuron import coast, quiet_time_of
 from snn._kernels.run_state import SHORTEST_WINDOW
@@ -26,6 +29,13 @@ MOST_EVENTS_PER_WINDOW = 512
 """Spikes in one window, apart from those of its last instant."""
 LONGEST_WINDOW = 16.0
 """In synaptic time constants, where neurons could fire."""
+
+
+class Log(NamedTuple):
+    """The spikes of an interval."""
+
+    times: np.ndarray
+    neurons: np.ndarray
 
 
 @inlined
@@ -38,7 +48,7 @@ def next_window(window, length, is_crowded, n_fired, n_wanted):
     return min(length * min(max(n_wanted / (n_fired + 0.5), 0.5), 2.0), LONGEST_WINDOW)
 
 
-@uncounted
+@inner
 def run(form, group, interval, window, most_events, n_wanted, windows, log):
     """Integrate a group of neurons for `interval`; return (time that passed, window, spikes, windows,
     missing).

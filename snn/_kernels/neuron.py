@@ -26,7 +26,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from snn._kernels.compiling import inlined, uncounted
+from snn._kernels.compiling import inlined, inner
 
 SLACK = 1e-9
 """Share of the numbers a bound is made of by which it may look too low and still be examined exactly."""
@@ -88,7 +88,7 @@ def quiet_time(threshold, potential, bias, current):
     return SHORTER * (gap / bias) if bias > 0.0 else (math.inf if gap > 0.0 else 0.0)
 
 
-@uncounted
+@inner
 def quiet_time_of(group, enough):
     """Return a time before which no neuron fires, inf if that is never; any time if less than `enough`."""
     earliest = math.inf
@@ -100,7 +100,7 @@ def quiet_time_of(group, enough):
     return earliest
 
 
-@uncounted
+@inner
 def coast(group, interval):
     """Bring potentials and currents to the end of an interval in which no neuron fires."""
     rise = -math.expm1(-interval)
@@ -166,7 +166,7 @@ def charge(threshold, n_spikes, potential_then, potential):
     return threshold * n_spikes + (potential - potential_then)
 
 
-@partial(uncounted, fastmath={"contract"})
+@partial(inner, fastmath={"contract"})
 def _near_expm1(x):
     """Return e^x - 1 for |x| <= 1/2, by its series to x^14, to rounding, faster than expm1."""
     square = x * x
@@ -178,7 +178,7 @@ def _near_expm1(x):
     return x * (first + fourth * (second + fourth * (third + fourth * last)))
 
 
-@uncounted
+@inner
 def crossing_time(gap, bias, current, horizon):
     """Return the first t >= 0 with bias t + current (1 - e^-t) = gap; inf if past the horizon.
 

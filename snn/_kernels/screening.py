@@ -20,7 +20,8 @@ from typing import NamedTuple
 import numpy as np
 
 from snn._kernels import delivery
-from snn._kernels.compiling import merged, uncounted
+from snn._kernels.bits import as_integers
+from snn._kernels.compiling import inner
 from snn._kernels.delivery import DEVIATION, LAST, TOTAL, TRACE
 from snn._kernels.neuron import crossing_time, largest_rise, slack
 
@@ -39,17 +40,10 @@ class Sources(NamedTuple):
     """Where their weights are, as `delivery.prepare_sources` notes it."""
     sums: np.ndarray
     """Rows TOTAL, TRACE, DEVIATION, and LAST, which serves as scratch."""
-
-
-class Log(NamedTuple):
-    """The spikes of an interval."""
-
-    times: np.ndarray
-    neurons: np.ndarray
     totals: np.ndarray
-    """F of the source before the spike."""
+    """Of each spike of the interval, F of its source before it."""
     traces: np.ndarray
-    """Trace of the source after it."""
+    """Of each, the trace of its source after it."""
 
 
 class Screened(NamedTuple):
@@ -62,7 +56,7 @@ class Screened(NamedTuple):
     """Rows TOTAL, TRACE, DEVIATION of the targets worked on together."""
 
 
-@uncounted
+@inner
 def summarise(log, n_events, interval, slots, n_slots, sources):
     """Sum up the spikes of each source at the end of the interval: its trace, its total F, its deviation.
 
@@ -87,8 +81,8 @@ def summarise(log, n_events, interval, slots, n_slots, sources):
         total[slot] += trace[slot] * (1.0 - fade)
         trace[slot] = trace[slot] * fade + 1.0
         last[slot] = log.times[event]
-        log.totals[event] = total[slot]
-        log.traces[event] = trace[slot]
+        sources.totals[event] = total[slot]
+        sources.traces[event] = trace[slot]
     for slot in range(n_slots):
         fade = math.exp(last[slot] - interval)
         total[slot] += trace[slot] * (1.0 - fade)
@@ -97,22 +91,22 @@ def summarise(log, n_events, interval, slots, n_slots, sources):
     for event in range(n_events):
         slot = slots[log.neurons[event]]
         slope = total[slot] / interval
-        below = log.totals[event] - slope * log.times[event]
+        below = sources.totals[event] - slope * log.times[event]
         above = below
-        if log.traces[event] > slope:
-            rise = log.traces[event] - slope
-            above += rise * rise / (log.traces[event] + slope)
+        if sources.traces[event] > slope:
+            rise = sources.traces[event] - slope
+            above += rise * rise / (sources.traces[event] + slope)
         deviation[slot] = max(deviation[slot], max(above, -below))
 
 
-@uncounted
+@inner
 def bulge_of(rise, interval):
     """Return the largest of 1 - e^-tau - rise tau / T, where e^-tau = rise / T; rise = 1 - e^-T."""
     slope = rise / interval
     return max(1.0 - slope + slope * math.log(slope), 0.0) if slope > 0.0 else 1.0
 
 
-@uncounted
+@inner
 def screen(form, group, is_active, interval, sources, n_sources, screened):
     """Bring all neurons to the end of the interval; mark those not proven to have been silent, the violators.
 
@@ -128,7 +122,7 @@ def screen(form, group, is_active, interval, sources, n_sources, screened):
     bulge = bulge_of(rise, interval)
     n_violators = 0
     # Bits of numbers that are not negative have their order, and the largest is found eight at a time.
-    bits = sums.view(np.int64)
+    bits = as_integers(sums)
     largest = np.int64(0)
     for start in range(0, n_sums, at_once):
         size = min(at_once, n_sums - start)
@@ -168,14 +162,14 @@ def screen(form, group, is_active, interval, sources, n_sources, screened):
     return n_violators, sums[0, 0]
 
 
-@merged
+@inner
 def fires(form, i, group, interval, active, sources, n_slots, log, n_events):
     """Follow a screened neuron through the spikes of the interval; return whether it reaches its
     threshold."""
     from_slot = sources.sums[LAST]
     for slot in range(n_slots):
         from_slot[slot] = delivery.weight_between(form, active.members[sources.members[slot]], i)
-    rises = log.totals
+    rises = sources.totals
     bias, threshold = group.bias[i], group.threshold[i]
     v, h = group.potential[i], group.current[i]
     then = 0.0
@@ -198,7 +192,7 @@ def fires(form, i, group, interval, active, sources, n_slots, log, n_events):
     return False
 
 
-@merged
+@inner
 def find_firing(form, group, interval, is_active, active, sources, screened, log, n_events, n_slots, cost):
     """Make members of the active set of the violators that fire, or of all if they are many; return how many.
 
@@ -214,7 +208,7 @@ def find_firing(form, group, interval, is_active, active, sources, screened, log
     then = 0.0
     for event in range(n_events + 1):
         now = log.times[event] if event < n_events else interval
-        log.totals[event] = -math.expm1(then - now)
+        sources.totals[event] = -math.expm1(then - now)
         then = now
     n_more = 0
     for i in range(n_neurons):

@@ -4,8 +4,7 @@ spent."""
 import numpy as np
 
 from snn._kernels import compressed_rows, rows, segments  # noqa: F401 - implementations of `delivery`
-from snn._kernels.active_set import integrate_active, plan
-from snn._kernels.compiling import merged, uncounted
+from snn._kernels.compiling import inner, resolved_by_record, uncounted
 from snn._kernels.event_loop import run
 from snn._kernels.neuron import Group
 from snn._kernels.run_state import (
@@ -22,37 +21,17 @@ from snn._kernels.run_state import (
 from snn._kernels.workspace import cut_up
 
 
-@merged
-def integrate_all(form, group, drift, state, remaining, settings, work):
-    """Integrate all neurons in place; return (time that passed, spikes, windows)."""
-    is_screened = settings.room > 0
-    before, log, marks = work.screened.potential, work.log, work.windows.exact_at
-    n_neurons = group.threshold.shape[0]
-    if is_screened:
-        for i in range(n_neurons):
-            before[i] = group.potential[i]
+@resolved_by_record
+def integrate(work, form, group, drift, state, remaining, settings):
+    """Integrate neurons for the time that remains or less; return (time that passed, spikes, windows)."""
     elapsed, state.window, n_new, n_windows, state.missing = run(
-        form, group, remaining, state.window, settings.events_in_place, settings.n_wanted, work.windows, log
-    )
-    if elapsed == 0.0 or not is_screened:
-        return elapsed, n_new, n_windows
-    # For the choice of an active set: mean soma currents, and how many neurons fired.
-    for i in range(n_neurons):
-        drift[i] = (group.potential[i] - before[i]) / elapsed
-    n_sources = 0
-    for event in range(n_new):
-        marks[log.neurons[event]] = -1
-    for event in range(n_new):
-        neuron = log.neurons[event]
-        drift[neuron] += group.threshold[neuron] / elapsed
-        n_sources -= marks[neuron]
-        marks[neuron] = 0
-    state.interval = elapsed
-    state.n_sources = n_sources
+        form, group, remaining, state.window, settings.events_in_place, settings.n_wanted, work.windows,
+        work.log,
+    )  # fmt: skip
     return elapsed, n_new, n_windows
 
 
-@merged
+@inner
 def advance_one(form, neurons, k, group, drift, state, settings, stop_time, budget, work, spikes, n_events):
     """Advance copy k; return (status, spikes so far, budget left).  A window costs as much as a spike."""
     while True:
@@ -61,12 +40,7 @@ def advance_one(form, neurons, k, group, drift, state, settings, stop_time, budg
         remaining = remaining_time(state, stop_time)
         if remaining <= 0.0:
             return REACHED, n_events, budget
-        elapsed, n_new, n_windows = -1.0, 0, 0
-        interval = plan(form, group, drift, state, remaining, settings, work)
-        if interval > 0.0:
-            elapsed, n_new, n_windows = integrate_active(form, group, drift, state, interval, settings, work)
-        if elapsed < 0.0:
-            elapsed, n_new, n_windows = integrate_all(form, group, drift, state, remaining, settings, work)
+        elapsed, n_new, n_windows = integrate(work, form, group, drift, state, remaining, settings)
         if not elapsed < np.inf:
             # Numbers have left their range, and there is no going on.
             elapsed = remaining
@@ -105,8 +79,14 @@ def advance(form, neurons, states, settings, memory, active, first, stop_times, 
     spikes : run_state.Spikes
         Of size zero, or with room for `workspace.overshoot` more than the budget.
     """
+    work = cut_up(memory, neurons.threshold.shape[0], settings)
+    return advance_each(form, neurons, states, settings, work, active, first, stop_times, budget, spikes)
+
+
+@inner
+def advance_each(form, neurons, states, settings, work, active, first, stop_times, budget, spikes):
+    """As `advance`, in given work arrays, which say whether there is an active set."""
     n_neurons = neurons.threshold.shape[0]
-    work = cut_up(memory, n_neurons, settings)
     # Copies that may be written, as those of an active set may: a kernel is compiled for either.
     for i in range(n_neurons):
         work.threshold[i] = neurons.threshold[i]

@@ -8,9 +8,9 @@ import numpy as np
 from snn._kernels.active_set import OWN_ROWS, Active, most_events, most_members
 from snn._kernels.candidates import CANDIDATE_ROWS, Windows
 from snn._kernels.compiling import compiled, merged
-from snn._kernels.event_loop import MOST_EVENTS_PER_WINDOW
+from snn._kernels.event_loop import MOST_EVENTS_PER_WINDOW, Log
 from snn._kernels.rows import SUMS_IN_CACHE, TOGETHER
-from snn._kernels.screening import Log, Screened, Sources
+from snn._kernels.screening import Screened, Sources
 
 DENSE_IN_PLACE, SPARSE_IN_PLACE, NEURONS_PER_SPARSE = 32, 128, 16
 """Spikes of an interval in which all neurons are integrated: few, where many neurons drop out soon; more,
@@ -67,19 +67,24 @@ LARGE = 2**19
 
 
 class Memory(NamedTuple):
-    """What is cut up."""
+    """What is cut up where all neurons are integrated."""
 
     floats: np.ndarray
     integers: np.ndarray
     flags: np.ndarray
-    used: np.ndarray
-    """How much of each of these is cut off already."""
+    candidates: np.ndarray
+
+
+class ScreeningMemory(NamedTuple):
+    """What is cut up besides where there is an active set.  Little of `rows` may be touched."""
+
+    floats: np.ndarray
+    integers: np.ndarray
+    flags: np.ndarray
+    own: np.ndarray
     rows: np.ndarray
-    """By itself, since it may be large and little of it touched."""
-
-
-FLOATS, INTEGERS, FLAGS = 0, 1, 2
-"""Entries of `Memory.used`."""
+    source_sums: np.ndarray
+    target_sums: np.ndarray
 
 
 class Work(NamedTuple):
@@ -88,24 +93,42 @@ class Work(NamedTuple):
     bias: np.ndarray
     threshold: np.ndarray
     windows: Windows
+    log: Log
+
+
+class ScreeningWork(NamedTuple):
+    """Those of one with an active set."""
+
+    bias: np.ndarray
+    threshold: np.ndarray
+    windows: Windows
+    log: Log
     active: Active
     is_active: np.ndarray
     sources: Sources
     screened: Screened
-    log: Log
     most_events: int
 
 
 def new_memory(form, n_neurons, settings):
-    """Return memory for networks of so many neurons; the system provides what is touched of it."""
-    floats, integers, flags, rows = _sizes(n_neurons, settings)
-    return Memory(
-        new_floats(floats),
-        np.empty(integers, dtype=np.int64),
-        np.empty(flags, dtype=np.bool_),
-        np.empty(3, dtype=np.int64),
-        new_floats(rows),
+    """Return memory for networks of so many neurons, and for their active sets, None without; the system
+    provides what is touched of it."""
+    n, n_log = n_neurons, overshoot(n_neurons, settings)
+    memory = Memory(
+        new_floats(4 * n + n_log),
+        np.empty(5 * n + 1 + n_log, dtype=np.int64),
+        np.empty((n + 7) // 8 * 8, dtype=np.bool_),
+        np.empty((CANDIDATE_ROWS, n)),
     )
+    m = settings.room
+    if m == 0:
+        return memory, None
+    n_sources = m + TOGETHER
+    return memory, ScreeningMemory(
+        new_floats(2 * n + 2 * n_log), np.empty(2 * m + 1 + 2 * n_sources, dtype=np.int64),
+        np.empty(2 * n, dtype=np.bool_), np.empty((OWN_ROWS, m)), new_floats(m * m),
+        np.empty((4, n_sources)), np.empty((3, max(n, SUMS_IN_CACHE))),
+    )  # fmt: skip
 
 
 def new_floats(size):
@@ -118,18 +141,6 @@ def new_integers(size):
     return new_floats(size).view(np.int64)
 
 
-@lru_cache(maxsize=64)
-def _sizes(n_neurons, settings):
-    room, log = settings.room, overshoot(n_neurons, settings)
-    floats = (4 + CANDIDATE_ROWS) * n_neurons + 3 * log
-    integers = 5 * n_neurons + 1 + log
-    if room > 0:
-        n_sums = max(n_neurons, SUMS_IN_CACHE)
-        floats += 2 * n_neurons + OWN_ROWS * room + 4 * (room + TOGETHER) + 3 * n_sums
-        integers += 2 * room + 1 + 2 * (room + TOGETHER)
-    return floats, integers, 3 * n_neurons + 8, room * room
-
-
 @compiled
 def _allocate(size):
     # Not by NumPy, which asks for pages of 2 MB where an array is large: touching one clears it all.
@@ -137,63 +148,65 @@ def _allocate(size):
 
 
 @merged
-def _take(memory, used, which, size):
-    first = used[which]
-    used[which] += size
-    return memory[first : first + size]
+def cut_up(memory, n, settings):
+    """Return the work arrays of n neurons, all of which are integrated."""
+    floats, integers = memory.floats, memory.integers
+    n_log = settings.events_in_place + MOST_EVENTS_PER_WINDOW + n
+    return Work(
+        bias=floats[:n],
+        threshold=floats[n : 2 * n],
+        windows=Windows(
+            excess=floats[2 * n : 3 * n],
+            may_fire=memory.flags,
+            neurons=integers[:n],
+            column_of=integers[n : 2 * n],
+            candidates=memory.candidates,
+            crossing=floats[3 * n : 4 * n],
+            exact_at=integers[2 * n : 3 * n],
+            tied=integers[3 * n : 4 * n],
+            touched=integers[4 * n : 5 * n],
+            n_touched=integers[5 * n : 5 * n + 1],
+        ),
+        log=Log(times=floats[4 * n : 4 * n + n_log], neurons=integers[5 * n + 1 : 5 * n + 1 + n_log]),
+    )
 
 
 @merged
-def cut_up(memory, n_neurons, settings):
-    """Return the work arrays that lie in some memory; where nothing is screened, most are empty."""
-    n, m = n_neurons, settings.room
-    is_screened = m > 0
-    n_log = (settings.most_events if is_screened else settings.events_in_place) + MOST_EVENTS_PER_WINDOW + n
-    n_sources = m + TOGETHER if is_screened else 0
-    n_screened = n if is_screened else 0
-    n_sums = max(n, SUMS_IN_CACHE) if is_screened else 0
-    floats, integers, flags, used = memory.floats, memory.integers, memory.flags, memory.used
-    for which in range(used.shape[0]):
-        used[which] = 0
-    return Work(
-        bias=_take(floats, used, FLOATS, n),
-        threshold=_take(floats, used, FLOATS, n),
-        windows=Windows(
-            excess=_take(floats, used, FLOATS, n),
-            may_fire=_take(flags, used, FLAGS, (n + 7) // 8 * 8),
-            neurons=_take(integers, used, INTEGERS, n),
-            column_of=_take(integers, used, INTEGERS, n),
-            candidates=_take(floats, used, FLOATS, CANDIDATE_ROWS * n).reshape(CANDIDATE_ROWS, n),
-            crossing=_take(floats, used, FLOATS, n),
-            exact_at=_take(integers, used, INTEGERS, n),
-            tied=_take(integers, used, INTEGERS, n),
-            touched=_take(integers, used, INTEGERS, n),
-            n_touched=_take(integers, used, INTEGERS, 1),
+def cut_up_for_screening(memory, more, n, settings):
+    """Return the work arrays of n neurons that have an active set."""
+    n_log = settings.most_events + MOST_EVENTS_PER_WINDOW + n
+    work = cut_up(memory, n, settings)
+    m = settings.room
+    n_sources = m + TOGETHER
+    floats, integers, flags = more.floats, more.integers, more.flags
+    return ScreeningWork(
+        bias=work.bias,
+        threshold=work.threshold,
+        windows=work.windows,
+        log=Log(
+            times=memory.floats[4 * n : 4 * n + n_log],
+            neurons=memory.integers[5 * n + 1 : 5 * n + 1 + n_log],
         ),
         active=Active(
-            members=_take(integers, used, INTEGERS, m),
-            own=_take(floats, used, FLOATS, OWN_ROWS * m).reshape(OWN_ROWS, m),
-            slots=_take(integers, used, INTEGERS, m),
-            rows=memory.rows,
-            n_slots=_take(integers, used, INTEGERS, 1 if is_screened else 0),
+            members=integers[:m],
+            own=more.own,
+            slots=integers[m : 2 * m],
+            rows=more.rows,
+            n_slots=integers[2 * m : 2 * m + 1],
         ),
-        is_active=_take(flags, used, FLAGS, n_screened),
+        is_active=flags[:n],
         sources=Sources(
-            members=_take(integers, used, INTEGERS, n_sources),
-            rows=_take(integers, used, INTEGERS, n_sources),
-            sums=_take(floats, used, FLOATS, 4 * n_sources).reshape(4, n_sources),
+            members=integers[2 * m + 1 : 2 * m + 1 + n_sources],
+            rows=integers[2 * m + 1 + n_sources :],
+            sums=more.source_sums,
+            totals=floats[2 * n : 2 * n + n_log],
+            traces=floats[2 * n + n_log :],
         ),
         screened=Screened(
-            potential=_take(floats, used, FLOATS, n_screened),
-            current=_take(floats, used, FLOATS, n_screened),
-            is_violator=_take(flags, used, FLAGS, n_screened),
-            sums=_take(floats, used, FLOATS, 3 * n_sums).reshape(3, n_sums),
-        ),
-        log=Log(
-            times=_take(floats, used, FLOATS, n_log),
-            neurons=_take(integers, used, INTEGERS, n_log),
-            totals=_take(floats, used, FLOATS, n_log),
-            traces=_take(floats, used, FLOATS, n_log),
+            potential=floats[:n],
+            current=floats[n : 2 * n],
+            is_violator=flags[n:],
+            sums=more.target_sums,
         ),
         most_events=settings.most_events,
     )

@@ -10,7 +10,7 @@ import math
 import numbers
 import operator
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -136,6 +136,12 @@ def freeze_arrays(record: Any) -> None:
             object.__setattr__(record, name, read_only(value))
 
 
+def check_fields(record: Any, check: Callable[[str, Any], Any], *names: str) -> None:
+    """Replace attributes of a frozen dataclass by what `check` returns for their names and values."""
+    for name in names:
+        object.__setattr__(record, name, check(name, getattr(record, name)))
+
+
 def positive_array(name: str, value: Any, length: int, *, meaning: str) -> np.ndarray:
     """Return one positive number for each of `length` things; a single number is for all of them."""
     if isinstance(value, numbers.Real) or (isinstance(value, np.ndarray) and value.ndim == 0):
@@ -193,6 +199,14 @@ def positive_integer(name: str, value: Any) -> int:
     number = integer(name, value)
     if number <= 0:
         raise ValueError(f"{name} must be positive; got {number}")
+    return number
+
+
+def non_negative_integer(name: str, value: Any) -> int:
+    """Return `value` as an int >= 0."""
+    number = integer(name, value)
+    if number < 0:
+        raise ValueError(f"{name} must not be negative; got {number}")
     return number
 
 

@@ -62,7 +62,7 @@ class Drawn(Described):
         ax : Axes, optional
             Where to draw; by default the current axes.
         **options
-            Of the drawing: docs/pictures.md lists those of each type.
+            Options of the drawing; docs/pictures.md lists them for each type.
 
         Raises
         ------

@@ -8,7 +8,7 @@ from html import escape
 import numpy as np
 
 MOST_CHARACTERS = 100
-"""Of a fact; the rest is cut off."""
+"""Length of a fact; the rest is cut off."""
 TINY = 1e-300
 """What is smaller is what underflow left of zero."""
 UNITS = ((2**40, "TiB"), (2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB"))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Unpack
+from typing import Any
 
 import numpy as np
 
@@ -15,25 +15,21 @@ from snn.digital.network import DigitalNetwork
 from snn.digital.state import DigitalState
 from snn.network import RunnableNetwork, SpikingNetwork
 from snn.run.clocked import SteppedRun, checked_step
-from snn.run.run import UPDATES_PER_CALL, Options, Spikes, Time
+from snn.run.run import Spikes, Time
 
 QUOTIENTS = {"truncate": digital.TRUNCATE, "floor": digital.FLOOR, "nearest": digital.NEAREST}
 
 
 class DigitalRun(SteppedRun):
-    """Copies of one network of integers, advanced by the rules of `simulate_digital`; see `Run`.
+    """Copies of one network of integers, advanced by the rules of `simulate_digital`; parameters as of `Run`.
 
     Drives, potentials and currents are floats here, in the units of the real network.  Drives and potentials
     are rounded to integers when a copy starts.  Filtered spikes are not kept.
 
     Parameters
     ----------
-    network : DigitalNetwork
-        Weights, thresholds and format.
     state : DigitalState, optional
         The state that every copy starts in; by default rest.
-    lowest_drive : float, optional
-        See `Digital`.
 
     Attributes
     ----------
@@ -41,43 +37,34 @@ class DigitalRun(SteppedRun):
         The sum of the messages of each neuron; `spike_counts` is how many they are, and in `window_moments`
         a message counts for as many spikes as it stands for.
     overflows : ndarray of int, shape (n_copies, n_neurons, 4)
-        Steps in which a register was too narrow: potential below, potential above, current, message.
+        Steps in which a register was too narrow: potential below, potential above, current, message.  Those
+        of messages are counted where messages have several bits, or are graded.
     n_clipped_drives : ndarray of int, shape (n_copies,)
         Entries of the drive that are beyond a given exponent.
     """
 
+    buffer_type = digital.Spikes
+
     def __init__(
         self,
-        network: DigitalNetwork,
+        how: Integers,
+        network: RunnableNetwork,
         soma_bias: np.ndarray,
         state: DigitalState | None = None,
-        *,
-        lowest_drive: float | None = None,
-        window_moments: bool = False,
-        filter_spikes: bool = False,
-        gives_up: bool = False,
-        check_weights: bool = False,
-        updates_per_call: int = UPDATES_PER_CALL,
+        **options: Any,
     ) -> None:
-        if filter_spikes:
-            raise ValueError("filter_spikes must be False: a digital run keeps no filtered spikes")
-        super().__init__(
-            network.network,
-            soma_bias,
-            None,
-            time_step=network.time_step,
-            work_per_spike=len(network.targets) / network.n_neurons,
-            window_moments=window_moments,
-            updates_per_call=updates_per_call,
-        )
+        integers = how.network
+        work_per_spike = len(integers.targets) / integers.n_neurons
+        steps = {"time_step": integers.time_step, "work_per_spike": work_per_spike}
+        super().__init__(how, network, soma_bias, None, **steps, **options)
         n_copies, n_neurons = shape = soma_bias.shape
-        self.digital = network
-        self._lowest_drive = lowest_drive
+        self.integers = integers
+        self._lowest_drive = how.lowest_drive
         self._soma_bias = soma_bias
         self.messages, self._messages_before = np.zeros((2, *shape), dtype=np.int64)
         self.overflows = np.zeros((*shape, 4), dtype=np.int64)
         self.n_clipped_drives = np.zeros(n_copies, dtype=np.int64)
-        n_slots = int(network.delays.max()) + 1
+        n_slots = int(integers.delays.max()) + 1
         bias, potential, current = np.zeros((3, *shape), dtype=np.int64)
         self._copies = digital.Copies(
             bias=bias,
@@ -92,14 +79,14 @@ class DigitalRun(SteppedRun):
         )
         self._is_due = np.zeros((n_copies, n_slots), dtype=np.bool_)
         self._fired = np.empty(n_neurons, dtype=np.int64)
-        self._rules = rules_of(network)
+        self._rules = rules_of(integers)
         self._network = digital.Network(
-            network.firing_threshold,
-            network.weights.mantissas,
-            network.targets,
-            network.starts,
-            network.delays,
-            network.message_value,
+            integers.firing_threshold,
+            integers.weights.mantissas,
+            integers.targets,
+            integers.starts,
+            integers.delays,
+            integers.message_value,
         )
         everything = np.arange(n_copies)
         if state is not None:
@@ -109,7 +96,7 @@ class DigitalRun(SteppedRun):
             self._copies.pending[:] = np.roll(state.pending, 1, axis=0)
             self._is_due[:] = self._copies.pending.any(axis=2)
             self._update(everything)
-            self._potential_at_start[:] = self.membrane_potential
+            self._first_potential[:] = self.membrane_potential
         self._set_drive(everything)
 
     @property
@@ -117,11 +104,6 @@ class DigitalRun(SteppedRun):
         """Copies that run away, bool, shape (n_copies,): potentials came to the upper end of their registers,
         on average one in every step, because more charge arrives than spikes take away."""
         return self.overflows[:, :, HIGH_POTENTIAL].sum(axis=1) > self.total_steps
-
-    @property
-    def filtered_spikes(self) -> np.ndarray:
-        """Not kept: a ValueError."""
-        raise ValueError("a digital run keeps no filtered spikes")
 
     def state(self, copy: int = 0, *, time: float | None = None) -> DigitalState:  # type: ignore[override]
         """Return the integers of a copy; they say no time."""
@@ -135,10 +117,6 @@ class DigitalRun(SteppedRun):
 
     def require_valid(self) -> None:
         """Do nothing: registers hold what their widths say."""
-
-    def _begin(self, record: bool) -> digital.Spikes:
-        capacity = self._spikes_per_call + self.network.n_neurons if record else 0
-        return digital.Spikes(*np.empty((3, capacity), dtype=np.int64))
 
     def _call(
         self, active: np.ndarray, position: int, stops: np.ndarray, most: int, buffer: digital.Spikes
@@ -158,28 +136,28 @@ class DigitalRun(SteppedRun):
         self._messages_before[copies] = self.messages[copies]
         for array in (self._copies.current, self._copies.pending, self._is_due):
             array[copies] = 0
-        units = np.rint(self.membrane_potential[copies] / self.digital.unit)
+        units = np.rint(self.membrane_potential[copies] / self.integers.unit)
         ends = self._rules.least_potential, self._rules.largest_potential
         self._copies.potential[copies] = np.clip(units, *ends).astype(np.int64)
         self._set_drive(copies)
         self._update(copies)
-        self._potential_at_start[copies] = self.membrane_potential[copies]
+        self._first_potential[copies] = self.membrane_potential[copies]
 
     def _removed(self) -> np.ndarray:
         # What messages say; a reset to zero takes more, and registers that are too narrow lose charge.
-        spikes = (self.messages - self._messages_before) * self.digital.message_value
-        return spikes * self.digital.firing_threshold * self.digital.unit
+        spikes = (self.messages - self._messages_before) * self.integers.message_value
+        return spikes * self.integers.firing_threshold * self.integers.unit
 
     def _update(self, copies: np.ndarray) -> None:
-        self.membrane_potential[copies] = self._copies.potential[copies] * self.digital.unit
-        self.synaptic_current[copies] = self._copies.current[copies] * self.digital.current_unit
+        self.membrane_potential[copies] = self._copies.potential[copies] * self.integers.unit
+        self.synaptic_current[copies] = self._copies.current[copies] * self.integers.current_unit
 
     def _set_drive(self, copies: np.ndarray) -> None:
         for k in copies:
             soma_bias = self._soma_bias[k]
             if self._lowest_drive is not None:
                 soma_bias = np.maximum(soma_bias, -self._lowest_drive * max(soma_bias.max(), 0.0))
-            drive = self.digital.drive(soma_bias)
+            drive = self.integers.drive(soma_bias)
             self._copies.bias[k] = drive.mantissas << drive.exponent
             self.n_clipped_drives[k] = drive.n_saturated
 
@@ -234,13 +212,15 @@ class Digital(Time[DigitalRun]):
         return Integers(network=rounded, lowest_drive=self.lowest_drive)
 
     def start(
-        self,
-        network: RunnableNetwork,
-        soma_bias: np.ndarray,
-        state: Any = None,
-        **options: Unpack[Options],
+        self, network: RunnableNetwork, soma_bias: np.ndarray, state: Any = None, **options: Any
     ) -> DigitalRun:
-        """Start copies of a network, each with its own drive; arguments, not checked, as of `Run`."""
+        """As `Time.start`; the weights are rounded here.
+
+        Parameters
+        ----------
+        network, soma_bias, state, **options
+            As of `Run`; not checked.
+        """
         return self.prepare(network).start(network, soma_bias, state, **options)
 
 
@@ -258,16 +238,7 @@ class Integers(Time[DigitalRun]):
 
     network: DigitalNetwork
     lowest_drive: float | None = None
-
-    def start(
-        self,
-        network: RunnableNetwork,
-        soma_bias: np.ndarray,
-        state: Any = None,
-        **options: Unpack[Options],
-    ) -> DigitalRun:
-        """Start copies of the network, each with its own drive; arguments, not checked, as of `Run`."""
-        return DigitalRun(self.network, soma_bias, state, lowest_drive=self.lowest_drive, **options)
+    run_type = DigitalRun
 
 
 def rules_of(network: DigitalNetwork) -> digital.Rules:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,11 +11,13 @@ from snn.base import checks
 from snn.base.drawn import Drawn
 from snn.base.html import number
 from snn.digital.network import DigitalNetwork
-from snn.digital.run import DigitalRun
+from snn.digital.run import Integers
 from snn.digital.state import DigitalState
 from snn.record.operations import OperationCounts
-from snn.record.result import SpikeTrain, run_facts
+from snn.record.result import SpikeTrain, run_facts, runaway_error
 from snn.record.windows import smooth_rate_of_moments
+from snn.run.simulate import MOST_RECORDED, spikes_by_drive
+from snn.state import NetworkState
 
 # Sums of messages stay below 2^62.
 LARGEST_SUM_OF_MESSAGES = 2**62
@@ -39,7 +42,8 @@ class DigitalResult(Drawn):
         Steps in which the potential was below, and above, what its register holds; it then saturated, or
         wrapped around.  The potential of a neuron that is driven downwards comes to the lower end, and stays.
     current_saturations, message_saturations : ndarray of int, shape (n_neurons,)
-        Steps in which the synaptic current, and the message, was beyond what its bits hold.
+        Steps in which the synaptic current, and the message, was beyond what its bits hold.  Messages of one
+        bit, unless they are graded, say that a neuron fired, and are not counted.
     bias_saturations : int
         Entries of the drive beyond what its bits hold.
     window_moments : ndarray, shape (n_neurons, 3)
@@ -129,6 +133,7 @@ def simulate_digital(
     *,
     state: DigitalState | None = None,
     record_spikes: bool = False,
+    max_spikes: int | None = None,
 ) -> DigitalResult:
     """Run a network of digital neurons, in integers.
 
@@ -154,6 +159,8 @@ def simulate_digital(
         What to start from; by default rest.  A run that continues has the bits of one that did not stop.
     record_spikes : bool, default False
         Keep every message.
+    max_spikes : int, optional
+        Stop with an error after so many messages.  By default 20,000,000 if they are recorded.
 
     Returns
     -------
@@ -163,6 +170,8 @@ def simulate_digital(
     ------
     TypeError, ValueError
         If an argument is of the wrong kind, shape or value.
+    RunawayError
+        If the network sends more than `max_spikes` messages.
 
     References
     ----------
@@ -178,9 +187,14 @@ def simulate_digital(
     if state is not None:
         _require_fitting_state(network, state)
     record_spikes = checks.flag("record_spikes", record_spikes)
+    real, duration = network.network, n_steps * network.time_step
+    if max_spikes is None:
+        max_spikes = MOST_RECORDED if record_spikes else sys.maxsize
+    max_spikes = checks.positive_integer("max_spikes", max_spikes)
 
-    run = DigitalRun(network, network.network.soma_bias[np.newaxis], state, window_moments=True)
-    recorded = run.advance(n_steps * network.time_step, record=record_spikes)
+    run = Integers(network=network).start(real, real.soma_bias[np.newaxis], state, window_moments=True)
+    recorded = run.advance(duration, record=record_spikes, max_spikes=max_spikes)
+    n_steps = int(run.n_steps[0])
     spikes = None
     if record_spikes:
         spikes = SpikeTrain(
@@ -190,7 +204,7 @@ def simulate_digital(
             start=0.0,
             stop=n_steps * network.time_step,
         )
-    return DigitalResult(
+    result = DigitalResult(
         network=network,
         n_steps=n_steps,
         spike_counts=run.spike_counts[0],
@@ -204,6 +218,10 @@ def simulate_digital(
         spikes=spikes,
         spike_messages=recorded.messages if record_spikes else None,
     )
+    if run.n_emitted > max_spikes:
+        by_drive = spikes_by_drive(real, duration, NetworkState.at_rest(real.n_neurons))
+        raise runaway_error(result, max_spikes, by_drive)
+    return result
 
 
 def _require_fitting_state(network: DigitalNetwork, state: DigitalState) -> None:

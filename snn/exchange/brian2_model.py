@@ -41,7 +41,7 @@ class Brian2Model(Described):
     monitor : brian2.SpikeMonitor
         Records the spikes.
     time_step : float
-        Of its clock.
+        Step of its clock.
     start_time : float
         Time of the state that it starts from.
     """
@@ -107,7 +107,7 @@ def to_brian2(
     network : SpikingNetwork
         The network.
     time_step : float
-        Of Brian2's clock, in synaptic time constants.  At 1e-3 its spike counts are mostly ours.
+        Step of Brian2's clock, in synaptic time constants.  At 1e-3 its spike counts are mostly ours.
     state : NetworkState, optional
         Where to start; by default at rest at time 0.
     method : str, default "rk4"

@@ -8,6 +8,7 @@ import numpy as np
 
 from snn.base import checks
 from snn.base.extras import require
+from snn.exchange.nir_graph import kind_of
 from snn.record.result import SpikeTrain, require_record
 
 if TYPE_CHECKING:
@@ -67,11 +68,11 @@ def from_event_data(data: nir.EventData, *, sample: int = 0) -> SpikeTrain:
         If these are no events, have values, or lie outside of the neurons or the time of the record.
     """
     nir = require("nir", extra="nir")
-    if isinstance(data, nir.TimeGriddedData):
-        raise TypeError("data must be EventData; got TimeGriddedData: pass what its to_event returns")
-    if isinstance(data, nir.ValuedEventData):
+    kind = kind_of(data)
+    if kind == "ValuedEventData":
         raise TypeError("data must be events without values, as spikes are; got ValuedEventData")
-    checks.instance_of("data", data, nir.EventData)
+    hint = ": pass what its to_event returns" if kind == "TimeGriddedData" else ""
+    checks.instance_of("data", data, nir.EventData, hint=hint)
     idx, times = np.asarray(data.idx), np.asarray(data.time)
     if idx.ndim != 2 or idx.shape != times.shape:
         raise ValueError(

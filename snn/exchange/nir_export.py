@@ -11,7 +11,7 @@ import numpy as np
 from snn.base import checks
 from snn.base.extras import require
 from snn.base.html import Described, number, size
-from snn.network import SpikingNetwork
+from snn.network import SpikingNetwork, starting_state
 from snn.state import NetworkState
 from snn.weights import StencilWeights
 
@@ -68,9 +68,8 @@ class InputConvolution(Described):
             raise ValueError(
                 f"kernels must not be larger than the image; got {kernels.shape[2:]} in {image_shape}"
             )
-        object.__setattr__(self, "kernels", checks.read_only(kernels))
-        object.__setattr__(self, "image_shape", image_shape)
-        object.__setattr__(self, "stride", checks.positive_integer("stride", self.stride))
+        stride = checks.positive_integer("stride", self.stride)
+        vars(self).update(kernels=checks.read_only(kernels), image_shape=image_shape, stride=stride)
 
     def _facts(self) -> dict[str, str]:
         n_kernels, *of_each = self.kernels.shape
@@ -138,25 +137,98 @@ def to_nir(
         neurons would need a dense array.
     """
     checks.instance_of("network", network, SpikingNetwork)
-    if state is not None:
-        _require_rest(network, state)
+    start = starting_state(network, state)
+    if start.membrane_potential.any() or start.synaptic_current.any():
+        raise ValueError(
+            "state must be rest: NIR has no words for potentials and currents to start from; got "
+            f"{np.count_nonzero(start.membrane_potential)} potentials and "
+            f"{np.count_nonzero(start.synaptic_current)} currents that are not zero: set them in the program "
+            "that reads the graph"
+        )
     time_constant = checks.positive_number("time_constant", time_constant)
-    nir = require("nir", extra="nir")
-    stencil_input = _stencil_input(network, input_weights, populations)
-    if stencil_input is not None:
-        nodes, edges = _grid_nodes(nir, network, stencil_input, time_constant)
+    graph = _Graph(require("nir", extra="nir"), time_constant)
+    on_grid = _on_grid(network, input_weights, populations)
+    if on_grid is not None:
+        _add_grid(graph, network, *on_grid)
     else:
-        nodes, edges = _layer_nodes(nir, network, input_weights, populations, time_constant)
-    return nir.NIRGraph(nodes=nodes, edges=edges, metadata={**METADATA, "time constant": time_constant})
+        _add_layers(graph, network, input_weights, populations)
+    metadata = {**METADATA, "time constant": time_constant}
+    return graph.nir.NIRGraph(nodes=graph.nodes, edges=graph.edges, metadata=metadata)
 
 
-def _layer_nodes(
-    nir: Any,
+class _Graph:
+    """The nodes and edges of a graph that is being written."""
+
+    def __init__(self, nir: Any, time_constant: float) -> None:
+        self.nir, self.time_constant = nir, time_constant
+        self.nodes: dict[str, Any] = {}
+        self.edges: list[tuple[str, str]] = []
+
+    def add(self, name: str, node: Any, *, after: str | None = None) -> None:
+        """Add a node, and the edge from the node before it."""
+        if name in self.nodes:
+            raise ValueError(f"populations must have names that leave other nodes theirs; got {name!r} twice")
+        self.nodes[name] = node
+        if after is not None:
+            self.edges.append((after, name))
+
+    def add_population(self, name: str, drive: Any, threshold: np.ndarray, *, output: str = "output") -> None:
+        """Add neurons at rest, with the node that drives them, their synapses and their output."""
+        nir, shape = self.nir, threshold.shape
+        neurons = nir.IF(r=np.ones(shape), v_threshold=threshold, v_reset=np.zeros(shape))
+        synapses = nir.LI(tau=np.full(shape, self.time_constant), r=np.ones(shape), v_leak=np.zeros(shape))
+        self.add(f"input_to_{name}", drive, after="input")
+        self.add(name, neurons, after=f"input_to_{name}")
+        self.add(f"{name}_synapses", synapses, after=name)
+        self.add(output, nir.Output(np.array(shape)), after=name)
+
+    def connect(self, source: str, target: str, weights: Any) -> None:
+        """Add the weights from one population to another, or to itself."""
+        name = f"{source}_to_{target}"
+        self.add(name, weights, after=f"{source}_synapses")
+        self.edges.append((name, target))
+
+    def convolution(
+        self,
+        what: str,
+        kernels: np.ndarray,
+        grid: tuple[int, int],
+        bias: np.ndarray,
+        *,
+        stride: int = 1,
+        padding: tuple[int, int] = (0, 0),
+    ) -> Any:
+        """Return a Conv2d whose kernels, called `what`, have as many rows as columns.
+
+        NIR 1.0.8 takes the rows of a kernel for its columns where it infers the shape of what comes out, and
+        refuses graphs whose kernels are not square.  Zeros on both sides, of the kernel and of the image,
+        change nothing.
+        """
+        rows, columns = kernels.shape[2:]
+        if (rows - columns) % 2:
+            raise ValueError(
+                f"{what} must have sides that are both even or both odd, since NIR infers shapes of square "
+                f"kernels alone; got {rows} x {columns}: add a row or a column of zeros"
+            )
+        down, right = max(columns - rows, 0) // 2, max(rows - columns, 0) // 2
+        return self.nir.Conv2d(
+            input_shape=grid,
+            weight=np.ascontiguousarray(np.pad(kernels, ((0, 0), (0, 0), (down, down), (right, right)))),
+            stride=(stride, stride),
+            padding=(padding[0] + down, padding[1] + right),
+            dilation=(1, 1),
+            groups=1,
+            bias=bias,
+        )
+
+
+def _add_layers(
+    graph: _Graph,
     network: SpikingNetwork,
-    input_weights: ArrayLike | InputConvolution | None,
+    input_weights: Any,
     populations: Mapping[str, int] | None,
-    time_constant: float,
-) -> tuple[dict[str, Any], list[tuple[str, str]]]:
+) -> None:
+    """Add a network as populations with dense weights."""
     n_neurons = network.n_neurons
     if n_neurons > LARGEST_DENSE:
         raise ValueError(
@@ -166,152 +238,80 @@ def _layer_nodes(
     slices = _slices(populations, n_neurons)
     if input_weights is None:
         input_weights = np.zeros((n_neurons, 1))
-    elif isinstance(input_weights, InputConvolution):
-        raise TypeError(
-            "input_weights must be an array, one row for each neuron, unless the network has StencilWeights "
-            "and one population; got InputConvolution"
-        )
     input_weights = checks.real_array(
         "input_weights", input_weights, shape=(n_neurons, None), meaning="(n_neurons, n_inputs)"
     )
-    weights = network.weights.toarray()
-    bias = network.soma_bias / time_constant
-    nodes = _Nodes(input=nir.Input(np.array([input_weights.shape[1]])))
-    edges = []
+    weights, affine = network.weights.toarray(), graph.nir.Affine
+    graph.add("input", graph.nir.Input(np.array([input_weights.shape[1]])))
     for name, part in slices.items():
+        drive = affine(
+            input_weights[part] / graph.time_constant, network.soma_bias[part] / graph.time_constant
+        )
         output = "output" if len(slices) == 1 else f"output_{name}"
-        length = part.stop - part.start
-        nodes[f"input_to_{name}"] = nir.Affine(input_weights[part] / time_constant, bias[part])
-        nodes[name] = _neurons(nir, network.firing_threshold[part].copy())
-        nodes[f"{name}_synapses"] = _synapses(nir, (length,), time_constant)
-        nodes[output] = nir.Output(np.array([length]))
-        edges += [
-            ("input", f"input_to_{name}"),
-            (f"input_to_{name}", name),
-            (name, f"{name}_synapses"),
-            (name, output),
-        ]
+        graph.add_population(name, drive, network.firing_threshold[part].copy(), output=output)
     for source, sources in slices.items():
         for target, targets in slices.items():
             between = weights[sources, targets]
             if between.any() or len(slices) == 1:
-                name = f"{source}_to_{target}"
-                nodes[name] = nir.Affine(np.ascontiguousarray(between.T), np.zeros(between.shape[1]))
-                edges += [(f"{source}_synapses", name), (name, target)]
-    return dict(nodes), edges
+                node = affine(np.ascontiguousarray(between.T), np.zeros(between.shape[1]))
+                graph.connect(source, target, node)
 
 
-class _Nodes(dict[str, Any]):
-    """Nodes by name, each of which is set once."""
-
-    def __setitem__(self, name: str, node: Any) -> None:
-        if name in self:
-            raise ValueError(f"populations must have names that leave other nodes theirs; got {name!r} twice")
-        super().__setitem__(name, node)
-
-
-def _grid_nodes(
-    nir: Any, network: SpikingNetwork, source: InputConvolution, time_constant: float
-) -> tuple[dict[str, Any], list[tuple[str, str]]]:
-    """Return the nodes of a network on a grid; NIR's arrays have the channels first."""
-    weights = network.weights
-    assert isinstance(weights, StencilWeights)
-    rows, columns, n_channels = weights.layout
-    bias = network.soma_bias.reshape(weights.layout)[0, 0] / time_constant
+def _add_grid(
+    graph: _Graph, network: SpikingNetwork, weights: StencilWeights, source: InputConvolution
+) -> None:
+    """Add a network on a grid, as convolutions; NIR's arrays have the channels first."""
+    bias = network.soma_bias.reshape(weights.layout)[0, 0] / graph.time_constant
     threshold = np.ascontiguousarray(network.firing_threshold.reshape(weights.layout).transpose(2, 0, 1))
+    image, stride = source.image_shape, source.stride
+    drive = graph.convolution("kernels", source.kernels / graph.time_constant, image, bias, stride=stride)
+    graph.add("input", graph.nir.Input(np.array([source.kernels.shape[1], *image])))
+    graph.add_population("neurons", drive, threshold)
     # NIR's convolution reads: the target at q gets w[l, k, a, b] from q + (a, b) - reach.  Ours sends, so
     # that offsets have the opposite sign.
-    kernel, padding = _square(weights.values[:, ::-1, ::-1].transpose(3, 0, 1, 2), "values of StencilWeights")
-    input_kernel, input_padding = _square(source.kernels / time_constant, "kernels")
-    nodes = {
-        "input": nir.Input(np.array([source.kernels.shape[1], *source.image_shape])),
-        "input_to_neurons": nir.Conv2d(
-            input_shape=source.image_shape,
-            weight=input_kernel,
-            stride=(source.stride, source.stride),
-            padding=input_padding,
-            dilation=(1, 1),
-            groups=1,
-            bias=bias,
-        ),
-        "neurons": _neurons(nir, threshold),
-        "neurons_synapses": _synapses(nir, (n_channels, rows, columns), time_constant),
-        "neurons_to_neurons": nir.Conv2d(
-            input_shape=(rows, columns),
-            weight=kernel,
-            stride=(1, 1),
-            padding=(weights.reach[0] + padding[0], weights.reach[1] + padding[1]),
-            dilation=(1, 1),
-            groups=1,
-            bias=np.zeros(n_channels),
-        ),
-        "output": nir.Output(np.array([n_channels, rows, columns])),
-    }
-    edges = [
-        ("input", "input_to_neurons"),
-        ("input_to_neurons", "neurons"),
-        ("neurons", "neurons_synapses"),
-        ("neurons_synapses", "neurons_to_neurons"),
-        ("neurons_to_neurons", "neurons"),
-        ("neurons", "output"),
-    ]
-    return nodes, edges
+    kernels = weights.values[:, ::-1, ::-1].transpose(3, 0, 1, 2)
+    between = graph.convolution(
+        "values of StencilWeights",
+        kernels,
+        weights.grid_shape,
+        np.zeros(weights.n_channels),
+        padding=weights.reach,
+    )
+    graph.connect("neurons", "neurons", between)
 
 
-def _square(kernel: np.ndarray, what: str) -> tuple[np.ndarray, tuple[int, int]]:
-    """Return a kernel with as many rows as columns, and by how much an image must be padded for it.
-
-    NIR 1.0.8 takes the rows of a kernel for its columns where it infers the shape of what comes out, and
-    refuses graphs whose kernels are not square.  Zeros on both sides, of the kernel and of the image, change
-    nothing.
-    """
-    rows, columns = kernel.shape[2:]
-    if (rows - columns) % 2:
-        raise ValueError(
-            f"{what} must have sides that are both even or both odd, since NIR infers shapes of square "
-            f"kernels alone; got {rows} x {columns}: add a row or a column of zeros"
-        )
-    down, right = max(columns - rows, 0) // 2, max(rows - columns, 0) // 2
-    padded = np.pad(kernel, ((0, 0), (0, 0), (down, down), (right, right)))
-    return np.ascontiguousarray(padded), (down, right)
-
-
-def _neurons(nir: Any, threshold: np.ndarray) -> Any:
-    return nir.IF(r=np.ones(threshold.shape), v_threshold=threshold, v_reset=np.zeros(threshold.shape))
-
-
-def _synapses(nir: Any, shape: tuple[int, ...], time_constant: float) -> Any:
-    return nir.LI(tau=np.full(shape, time_constant), r=np.ones(shape), v_leak=np.zeros(shape))
-
-
-def _stencil_input(
+def _on_grid(
     network: SpikingNetwork,
     input_weights: ArrayLike | InputConvolution | None,
     populations: Mapping[str, int] | None,
-) -> InputConvolution | None:
-    """Return the input of a network that convolutions can say exactly, or None if they cannot."""
+) -> tuple[StencilWeights, InputConvolution] | None:
+    """Return weights and input of a network that convolutions can say exactly, or None if they cannot."""
     weights = network.weights
+    source = input_weights if isinstance(input_weights, InputConvolution) else None
     if not isinstance(weights, StencilWeights) or populations is not None:
+        if source is not None:
+            raise TypeError(
+                "input_weights must be an array, one row for each neuron, unless the network has "
+                "StencilWeights and one population; got InputConvolution"
+            )
         return None
-    if isinstance(input_weights, InputConvolution) and (
-        input_weights.grid_shape != weights.grid_shape or len(input_weights.kernels) != weights.n_channels
-    ):
+    bias = network.soma_bias.reshape(-1, weights.n_channels)
+    is_uniform = bool((bias == bias[0]).all())
+    if source is None:
+        if input_weights is not None or not is_uniform:
+            return None
+        return weights, InputConvolution(np.zeros((weights.n_channels, 1, 1)), weights.grid_shape, 1)
+    if source.grid_shape != weights.grid_shape or len(source.kernels) != weights.n_channels:
         raise ValueError(
             f"input_weights must have {weights.n_channels} kernels on a grid of {weights.grid_shape}; got "
-            f"{len(input_weights.kernels)} on {input_weights.grid_shape}"
+            f"{len(source.kernels)} on {source.grid_shape}"
         )
-    bias = network.soma_bias.reshape(-1, weights.n_channels)
-    if (bias == bias[0]).all():
-        if isinstance(input_weights, InputConvolution):
-            return input_weights
-        if input_weights is None:
-            return InputConvolution(np.zeros((weights.n_channels, 1, 1)), weights.grid_shape, 1)
-    elif isinstance(input_weights, InputConvolution):
+    if not is_uniform:
         raise ValueError(
             "soma_bias of network must be the same at every position for an InputConvolution; got "
             f"{bias.min()} to {bias.max()}: pass network.with_soma_bias(what is left without an input)"
         )
-    return None
+    return weights, source
 
 
 def _slices(populations: Mapping[str, int] | None, n_neurons: int) -> dict[str, slice]:
@@ -331,16 +331,3 @@ def _slices(populations: Mapping[str, int] | None, n_neurons: int) -> dict[str, 
     if first != n_neurons:
         raise ValueError(f"populations must have {n_neurons} neurons together; got {first}")
     return slices
-
-
-def _require_rest(network: SpikingNetwork, state: NetworkState) -> None:
-    checks.instance_of("state", state, NetworkState)
-    if state.n_neurons != network.n_neurons:
-        raise ValueError(f"state has {state.n_neurons} neurons but the network has {network.n_neurons}")
-    if state.membrane_potential.any() or state.synaptic_current.any():
-        raise ValueError(
-            "state must be rest: NIR has no words for potentials and currents to start from; got "
-            f"{np.count_nonzero(state.membrane_potential)} potentials and "
-            f"{np.count_nonzero(state.synaptic_current)} currents that are not zero: set them in the program "
-            "that reads the graph"
-        )

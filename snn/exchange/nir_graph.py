@@ -3,59 +3,40 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
-from typing import Any
+from typing import Any, NamedTuple
 
-from snn.base.extras import require
+from snn.base import checks
 
 DEEPEST = 32
 """Levels of graphs within graphs: more is a graph that contains itself."""
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class FlatGraph:
-    """Nodes by name, and for each the names of the nodes before it.
-
-    Attributes
-    ----------
-    nodes : dict of str to nir.NIRNode
-        Without graphs; a node of a graph within the graph is named "graph.node".
-    before : dict of str to list of str
-        The nodes with an edge into each.
-    """
+class FlatGraph(NamedTuple):
+    """The nodes of a graph, those of graphs within it included."""
 
     nodes: dict[str, Any]
+    """Nodes by name; a node of a graph within the graph is named "graph.node"."""
     before: dict[str, list[str]]
+    """For each node the names of the nodes with an edge into it."""
 
 
-def flat_graph(graph: Any) -> FlatGraph:
-    """Return the nodes and edges of a graph, those of graphs within it included.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If it is not a graph of NIR, or its edges do not join its nodes.
-    """
-    nir = require("nir", extra="nir")
-    if not isinstance(graph, nir.NIRGraph):
-        raise TypeError(f"graph must be a nir.NIRGraph; got {type(graph).__name__}")
-    nodes: dict[str, Any] = {}
-    before: dict[str, list[str]] = {}
-    _add(nir, graph, "", nodes, before, 0)
-    return FlatGraph(nodes=nodes, before=before)
+def kind_of(node: Any) -> str:
+    """Return the name of the class of NIR that an object is of, or of its own class if it is of none."""
+    classes = (kind for kind in type(node).__mro__ if kind.__module__.split(".")[0] == "nir")
+    return next(classes, type(node)).__name__
 
 
-def require_not_adapted(graph: Any, *, where: str = "graph") -> None:
-    """Raise ValueError if the numbers of a graph are those for one reader, as `for_reader` scales them.
+def flat_graph(nir: Any, graph: Any) -> FlatGraph:
+    """Return the nodes and edges of a graph, checked, those of graphs within it included."""
+    flat = FlatGraph({}, {})
+    _add(nir, graph, "", flat, 0)
+    return flat
 
-    Parameters
-    ----------
-    graph : nir.NIRGraph
-        The graph.
-    where : str, default "graph"
-        What an error calls it.
-    """
+
+def require_graph(nir: Any, graph: Any, *, where: str = "graph") -> None:
+    """Raise an error unless this is a graph with the numbers that NIR says, which an error calls `where`."""
+    checks.instance_of(where, graph, nir.NIRGraph)
     if isinstance(graph.metadata, dict) and "reader" in graph.metadata:
         raise ValueError(
             f"{where} must have the numbers that NIR says; got one that for_reader has scaled for "
@@ -64,12 +45,9 @@ def require_not_adapted(graph: Any, *, where: str = "graph") -> None:
 
 
 def in_order(graph: FlatGraph, roots: Iterable[str]) -> list[str]:
-    """Return all nodes, each after those before it; what is before a root does not count.
+    """Return all nodes, each after those before it; nodes before a root do not count.
 
-    Raises
-    ------
-    ValueError
-        If there is a loop without a root.
+    A loop without a root is refused.
     """
     roots = set(roots)
     dependencies = {name: () if name in roots else graph.before[name] for name in graph.nodes}
@@ -81,33 +59,40 @@ def in_order(graph: FlatGraph, roots: Iterable[str]) -> list[str]:
         ) from None
 
 
-def _add(
-    nir: Any, graph: Any, prefix: str, nodes: dict[str, Any], before: dict[str, list[str]], depth: int
-) -> None:
+def ancestors(graph: FlatGraph, names: Iterable[str]) -> set[str]:
+    """Return the nodes from which a path leads to one of some nodes, these included."""
+    found = set(names)
+    waiting = list(found)
+    while waiting:
+        new = set(graph.before[waiting.pop()]) - found
+        found |= new
+        waiting += new
+    return found
+
+
+def _add(nir: Any, graph: Any, prefix: str, flat: FlatGraph, depth: int) -> None:
     """Add the nodes and edges of a graph, under names that begin with `prefix`."""
     if depth > DEEPEST:
         raise ValueError(f"graph must not have more than {DEEPEST} graphs within one another")
     where = f"graph {prefix[:-1]!r}" if prefix else "graph"
-    require_not_adapted(graph, where=where)
+    require_graph(nir, graph, where=where)
     if not isinstance(graph.nodes, dict) or not graph.nodes:
         raise ValueError(f"{where} must have nodes, in a dict by name; got {graph.nodes!r:.80}")
     for name, node in graph.nodes.items():
-        if isinstance(node, nir.NIRGraph):
-            _add(nir, node, f"{prefix}{name}.", nodes, before, depth + 1)
-        elif isinstance(node, nir.NIRNode):
-            full = f"{prefix}{name}"
-            if full in nodes:
-                raise ValueError(f"graph must have one node of a name; got {full!r} twice")
-            nodes[full] = node
-            before[full] = []
+        full = f"{prefix}{name}"
+        checks.instance_of(f"node {full!r}", node, nir.NIRNode)
+        if kind_of(node) == "NIRGraph":
+            _add(nir, node, f"{full}.", flat, depth + 1)
+        elif full in flat.nodes:
+            raise ValueError(f"graph must have one node of a name; got {full!r} twice")
         else:
-            raise TypeError(f"node {prefix + str(name)!r} must be a nir.NIRNode; got {type(node).__name__}")
+            flat.nodes[full], flat.before[full] = node, []
     seen = set()
     for edge in graph.edges:
         if not isinstance(edge, tuple | list) or len(edge) != 2:
             raise TypeError(f"edges of {where} must be pairs of names; got {edge!r:.80}")
         source, target = edge
-        for name in (source, target):
+        for name in edge:
             if name not in graph.nodes:
                 raise ValueError(f"edges of {where} must join its nodes; got {edge!r}, without node {name!r}")
         if (source, target) in seen:
@@ -116,27 +101,17 @@ def _add(
                 f"{edge!r} twice"
             )
         seen.add((source, target))
-        before[_entrance(nir, graph, target, prefix)].append(_exit(nir, graph, source, prefix))
+        flat.before[_end(graph, target, prefix, "Input")].append(_end(graph, source, prefix, "Output"))
 
 
-def _entrance(nir: Any, graph: Any, name: str, prefix: str) -> str:
-    """Return the flat name of the node that an edge to `name` ends at."""
-    return _end(graph, name, prefix, nir.NIRGraph, nir.Input)
-
-
-def _exit(nir: Any, graph: Any, name: str, prefix: str) -> str:
-    """Return the flat name of the node that an edge from `name` begins at."""
-    return _end(graph, name, prefix, nir.NIRGraph, nir.Output)
-
-
-def _end(graph: Any, name: str, prefix: str, graph_type: Any, end_type: type) -> str:
+def _end(graph: Any, name: str, prefix: str, kind: str) -> str:
+    """Return the flat name of the node where an edge ends or begins: the Input or Output of a graph."""
     full, node = f"{prefix}{name}", graph.nodes[name]
-    while isinstance(node, graph_type):
-        ends = [inner for inner, one in node.nodes.items() if isinstance(one, end_type)]
+    while kind_of(node) == "NIRGraph":
+        ends = [inner for inner, one in node.nodes.items() if kind_of(one) == kind]
         if len(ends) != 1:
             raise ValueError(
-                f"graph {full!r} must have one {end_type.__name__} for the edges that it is an end of; got "
-                f"{len(ends)}"
+                f"graph {full!r} must have one {kind} for the edges that it is an end of; got {len(ends)}"
             )
         full, node = f"{full}.{ends[0]}", node.nodes[ends[0]]
     return full

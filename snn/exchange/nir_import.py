@@ -15,9 +15,9 @@ from snn.base import checks
 from snn.base.extras import require
 from snn.base.html import Described, number
 from snn.exchange.events import to_event_data
-from snn.exchange.nir_graph import FlatGraph, flat_graph
-from snn.exchange.nir_linear import Convolution
-from snn.exchange.nir_signals import IncomingCurrents, Wire, expanded, inflow, require_known_kinds, signal_of
+from snn.exchange.nir_graph import FlatGraph, flat_graph, kind_of
+from snn.exchange.nir_linear import Convolution, Wire
+from snn.exchange.nir_signals import Drive, inflow, require_known_kinds, signal_of, written_out
 from snn.network import SpikingNetwork
 from snn.record.result import SpikeTrain, require_record
 from snn.weights import Block, BlockWeights, StencilWeights
@@ -65,12 +65,12 @@ class ImportedNetwork(Described):
         Parameters
         ----------
         spikes : SpikeTrain
-            Of a run from time 0 on.
+            Recorded spikes of a run that begins at time 0.
 
         Raises
         ------
         TypeError, ValueError
-            If these are not spikes of so many neurons from time 0 on.
+            If the number of neurons is another one, or the record does not begin at time 0.
         """
         require_record(spikes)
         if spikes.n_neurons != self.network.n_neurons:
@@ -132,31 +132,29 @@ def from_nir(
         a reset to another potential than zero, several time constants), needs a signal, or has the numbers
         that `for_reader` made for one program; if an array reaches a node of another shape.
     """
-    nir = require("nir", extra="nir")
-    flat = flat_graph(graph)
+    flat = flat_graph(require("nir", extra="nir"), graph)
     require_known_kinds(flat)
-    names = _ordered(nir, flat, order)
-    drives, time_constant, ignored = inflow(nir, flat, names, _signals(nir, flat, signal))
+    drives, time_constant, ignored = inflow(flat, _ordered(flat, order), _signals(flat, signal))
     populations, first = {}, 0
-    for name in names:
-        shape = np.atleast_1d(np.asarray(flat.nodes[name].v_threshold)).shape
-        populations[name] = _numbers(shape, first)
-        first += populations[name].size
-    network = SpikingNetwork(
-        _weights(populations, drives),
-        time_constant * _by_neuron(populations, {name: drives[name].constant for name in names}),
-        _by_neuron(populations, {name: drives[name].threshold for name in names}),
-    )
+    for name, drive in drives.items():
+        populations[name] = _numbers(drive.threshold.shape, first)
+        first += drive.threshold.size
+    soma_bias, firing_threshold = np.empty(first), np.empty(first)
+    for name, drive in drives.items():
+        soma_bias[populations[name].ravel()] = time_constant * drive.constant
+        firing_threshold[populations[name]] = drive.threshold
+    network = SpikingNetwork(_weights(populations, drives), soma_bias, firing_threshold)
     return ImportedNetwork(
         network=network, populations=populations, time_constant=time_constant, ignored=ignored
     )
 
 
-def _ordered(nir: Any, graph: FlatGraph, order: Sequence[str] | None) -> list[str]:
+def _ordered(graph: FlatGraph, order: Sequence[str] | None) -> list[str]:
     """Return the names of the IF nodes in the order of their neurons."""
-    names = sorted(name for name, node in graph.nodes.items() if isinstance(node, nir.IF))
+    names = sorted(name for name, node in graph.nodes.items() if kind_of(node) == "IF")
     if not names:
-        raise ValueError(f"graph must have a spiking node, nir.IF; got {_kinds(graph)}")
+        kinds = ", ".join(sorted({type(node).__name__ for node in graph.nodes.values()}))
+        raise ValueError(f"graph must have a spiking node, nir.IF; got {kinds}")
     if order is None:
         return names
     if isinstance(order, str) or not isinstance(order, Sequence):
@@ -171,18 +169,14 @@ def _ordered(nir: Any, graph: FlatGraph, order: Sequence[str] | None) -> list[st
     return list(order)
 
 
-def _kinds(graph: FlatGraph) -> str:
-    return ", ".join(sorted({type(node).__name__ for node in graph.nodes.values()}))
-
-
-def _signals(nir: Any, graph: FlatGraph, signal: Any) -> dict[str, np.ndarray]:
+def _signals(graph: FlatGraph, signal: Any) -> dict[str, np.ndarray]:
     """Return the values of the inputs that were given, by name."""
     if signal is None:
         return {}
     inputs = {
         name: node
         for name, node in graph.nodes.items()
-        if isinstance(node, nir.Input) and not graph.before[name]
+        if kind_of(node) == "Input" and not graph.before[name]
     }
     if not isinstance(signal, Mapping):
         if len(inputs) != 1:
@@ -206,18 +200,10 @@ def _numbers(shape: tuple[int, ...], first: int) -> np.ndarray:
     return checks.read_only(neurons.reshape(shape))
 
 
-def _by_neuron(populations: dict[str, np.ndarray], values: dict[str, np.ndarray]) -> np.ndarray:
-    """Return values of the elements of all nodes in the order of the neurons."""
-    result = np.empty(sum(neurons.size for neurons in populations.values()))
-    for name, neurons in populations.items():
-        result[neurons.ravel()] = values[name]
-    return result
-
-
 def _weights(
-    populations: dict[str, np.ndarray], drives: Mapping[str, IncomingCurrents]
+    populations: dict[str, np.ndarray], drives: Mapping[str, Drive]
 ) -> np.ndarray | sparse.csr_array | BlockWeights | StencilWeights:
-    """Return the weights, in the form nearest to that of the graph."""
+    """Return the weights, in a form that is as near to the graph as possible."""
     if len(populations) == 1:
         ((name, neurons),) = populations.items()
         stencil = _stencil(drives[name].wires.get(name), neurons.shape, name)
@@ -226,46 +212,41 @@ def _weights(
     blocks: dict[tuple[str, str], np.ndarray | sparse.csr_array] = {}
     for target, drive in drives.items():
         for source, wire in drive.wires.items():
-            matrix = expanded(wire, populations[source].size)
+            matrix = written_out(wire, populations[source].size)
             if source == target:
                 _require_no_self(source, matrix.diagonal())
             # From [target, source], in the order of elements, to [source, target] in the order of neurons.
             order = [np.argsort(populations[name].ravel()) for name in (source, target)]
             blocks[source, target] = matrix.T[order[0]][:, order[1]]
-    names = list(populations)
-    if len(names) == 1 and isinstance(blocks.get((names[0],) * 2), np.ndarray):
-        return np.ascontiguousarray(blocks[names[0], names[0]])
-    if blocks and all(isinstance(block, np.ndarray) for block in blocks.values()):
+    if blocks and not any(map(sparse.issparse, blocks.values())):
+        if len(populations) == 1:
+            return np.ascontiguousarray(*blocks.values())
         firsts = {name: int(neurons.min()) for name, neurons in populations.items()}
         return BlockWeights(
             sum(neurons.size for neurons in populations.values()),
-            tuple(
+            [
                 Block(first_source=firsts[source], first_target=firsts[target], values=values)
                 for (source, target), values in blocks.items()
-            ),
+            ],
         )
-    empty = {
-        (source, target): sparse.csr_array((populations[source].size, populations[target].size))
-        for source in names
-        for target in names
+    # A shape alone makes an array of zeros.
+    shapes = {
+        (source, target): (populations[source].size, populations[target].size)
+        for source in populations
+        for target in populations
     }
-    return sparse.csr_array(
-        sparse.block_array(
-            [
-                [sparse.csr_array(blocks.get((source, target), empty[source, target])) for target in names]
-                for source in names
-            ]
-        )
-    )
+    every = [sparse.csr_array(blocks.get(pair, shape)) for pair, shape in shapes.items()]
+    n = len(populations)
+    return sparse.block_array([every[i : i + n] for i in range(0, n * n, n)], format="csr")
 
 
 def _stencil(wire: Wire, shape: tuple[int, ...], name: str) -> StencilWeights | None:
-    """Return the weights of a convolution that keeps the grid of a node, or None if they are none such."""
-    if not isinstance(wire, Convolution) or not wire.keeps_grid or shape[1:] != wire.input_shape:
+    """Return the weights of a convolution that keeps the grid of a node, or None."""
+    if not isinstance(wire, Convolution) or not wire.keeps_grid or shape[1:] != wire.grid:
         return None
-    values = wire.weight.transpose(1, 2, 3, 0)[:, ::-1, ::-1]
+    values = wire.kernels.transpose(1, 2, 3, 0)[:, ::-1, ::-1]
     _require_no_self(name, values[:, values.shape[1] // 2, values.shape[2] // 2].diagonal())
-    return StencilWeights(_without_margins(values), wire.input_shape)
+    return StencilWeights(_without_margins(values), wire.grid)
 
 
 def _without_margins(values: np.ndarray) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""What the linear nodes of a NIR graph do to a vector: one class for each kind of node.
+"""What the linear nodes of a NIR graph do to a vector.
 
 Values of nodes of any shape are vectors here, in C order of the shape.
 """
@@ -6,209 +6,66 @@ Values of nodes of any shape are vectors here, in C order of the shape.
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 from scipy import sparse
 
 from snn.base import checks
+from snn.exchange.nir_graph import kind_of
 
-Matrix: TypeAlias = np.ndarray | sparse.csr_array
+Shape: TypeAlias = tuple[int, ...]
 
 MOST_ENTRIES = 2**27
 """Entries of a matrix that a convolution is expanded to."""
 
 
-class LinearNode(ABC):
-    """y = W x + b."""
-
-    @property
-    def n_inputs(self) -> int | None:
-        """Length of x; None if any will do."""
-        return None
-
-    @property
-    def shape_before(self) -> tuple[int, ...]:
-        """Shape of the array that x is, which does for a vector too; empty if any will do."""
-        return () if self.n_inputs is None else (self.n_inputs,)
-
-    @property
-    def shape_behind(self) -> tuple[int, ...] | None:
-        """Shape of the array that y is; None for that of x."""
-        return None
-
-    @abstractmethod
-    def apply(self, values: np.ndarray) -> np.ndarray:
-        """Return W x, without b."""
-
-    @abstractmethod
-    def matrix(self) -> Matrix | None:
-        """Return W, or None for the identity."""
-
-    @property
-    def bias(self) -> np.ndarray | float:
-        """b."""
-        return 0.0
-
-    @property
-    def is_zero(self) -> bool:
-        """Whether W is zero, so that no input matters."""
-        return False
-
-
-class Identity(LinearNode):
-    """Flatten, which hands on what it gets."""
-
-    def apply(self, values: np.ndarray) -> np.ndarray:
-        """See `LinearNode`."""
-        return values
-
-    def matrix(self) -> None:
-        """See `LinearNode`."""
-
-
-@dataclass(frozen=True, eq=False)
-class Product(LinearNode):
-    """Affine and Linear: an array and a bias."""
-
-    weight: np.ndarray
-    offset: np.ndarray | float = 0.0
-
-    @property
-    def n_inputs(self) -> int:
-        """See `LinearNode`."""
-        return self.weight.shape[1]
-
-    @property
-    def shape_behind(self) -> tuple[int, ...]:
-        """See `LinearNode`."""
-        return self.weight.shape[:1]
-
-    def apply(self, values: np.ndarray) -> np.ndarray:
-        """See `LinearNode`."""
-        return self.weight @ values
-
-    def matrix(self) -> np.ndarray:
-        """See `LinearNode`."""
-        return self.weight
-
-    @property
-    def bias(self) -> np.ndarray | float:
-        """See `LinearNode`."""
-        return self.offset
-
-    @property
-    def is_zero(self) -> bool:
-        """See `LinearNode`."""
-        return not self.weight.any()
-
-
-@dataclass(frozen=True, eq=False)
-class Factors(LinearNode):
-    """Scale: a factor for each entry of an array of some shape."""
-
-    factors: np.ndarray
-    shape: tuple[int, ...]
-
-    @property
-    def n_inputs(self) -> int:
-        """See `LinearNode`."""
-        return len(self.factors)
-
-    @property
-    def shape_before(self) -> tuple[int, ...]:
-        """See `LinearNode`."""
-        return self.shape
-
-    def apply(self, values: np.ndarray) -> np.ndarray:
-        """See `LinearNode`."""
-        return self.factors * values
-
-    def matrix(self) -> sparse.csr_array:
-        """See `LinearNode`."""
-        return sparse.diags_array(self.factors, format="csr")
-
-    @property
-    def is_zero(self) -> bool:
-        """See `LinearNode`."""
-        return not self.factors.any()
-
-
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Convolution(LinearNode):
-    """Conv2d: y[l, i, j] = b[l] + sum over k, a, b of w[l, k, a, b] x[k, s i + d a - p, s j + d b - p].
+class Convolution:
+    """The weights of a Conv2d, as kernels: ``self @ x`` is y, and `matrix` is written out.
+
+    ``y[l, i, j] = sum over k, a, b of kernels[l, k, a, b] x[k, s i + d a - p, s j + d b - p]``
 
     Attributes
     ----------
     name : str
-        Of the node.
-    weight : ndarray, shape (n_targets, n_sources / groups, height, width)
+        Name of the node.
+    kernels : ndarray, shape (n_targets, n_sources / groups, height, width)
         The kernels.
-    per_channel : ndarray, shape (n_targets,)
-        The bias.
-    input_shape : (int, int)
+    grid : (int, int)
         (rows, columns) of x.
     stride, padding, dilation : (int, int)
-        Along rows and columns.
+        s, p and d, along rows and columns.
     groups : int
         Into how many groups the channels are divided.
     """
 
     name: str
-    weight: np.ndarray
-    per_channel: np.ndarray
-    input_shape: tuple[int, int]
+    kernels: np.ndarray
+    grid: tuple[int, int]
     stride: tuple[int, int]
     padding: tuple[int, int]
     dilation: tuple[int, int]
     groups: int
 
     @property
-    def source_channels(self) -> int:
-        """Number of channels of x."""
-        return self.weight.shape[1] * self.groups
-
-    @property
-    def n_inputs(self) -> int:
-        """See `LinearNode`."""
-        return math.prod(self.shape_before)
-
-    @property
     def shape_before(self) -> tuple[int, int, int]:
-        """See `LinearNode`."""
-        return (self.source_channels, *self.input_shape)
+        """Shape of x."""
+        return (self.kernels.shape[1] * self.groups, *self.grid)
 
     @property
     def shape_behind(self) -> tuple[int, int, int]:
-        """See `LinearNode`."""
-        return (len(self.weight), *self.output_grid)
-
-    @property
-    def output_grid(self) -> tuple[int, int]:
-        """(rows, columns) of y."""
-        sides = zip(
-            self.input_shape, self.weight.shape[2:], self.stride, self.padding, self.dilation, strict=True
-        )
+        """Shape of y."""
+        sides = zip(self.grid, self.kernels.shape[2:], self.stride, self.padding, self.dilation, strict=True)
         rows, columns = ((n + 2 * p - d * (k - 1) - 1) // s + 1 for n, k, s, p, d in sides)
-        return rows, columns
-
-    @property
-    def bias(self) -> np.ndarray:
-        """See `LinearNode`."""
-        return np.repeat(self.per_channel, math.prod(self.output_grid))
-
-    @property
-    def is_zero(self) -> bool:
-        """See `LinearNode`."""
-        return not self.weight.any()
+        return len(self.kernels), rows, columns
 
     @property
     def keeps_grid(self) -> bool:
         """Whether x and y have the same grid and the same channels, and offsets go equally far both ways."""
-        n_targets, n_sources, *sides = self.weight.shape
+        n_targets, n_sources, *sides = self.kernels.shape
         return (
             self.stride == self.dilation == (1, 1)
             and self.groups == 1
@@ -217,152 +74,151 @@ class Convolution(LinearNode):
             and self.padding == (sides[0] // 2, sides[1] // 2)
         )
 
-    def apply(self, values: np.ndarray) -> np.ndarray:
-        """See `LinearNode`."""
-        windows = self._windows(values.reshape(self.source_channels, *self.input_shape))
+    def __matmul__(self, values: np.ndarray) -> np.ndarray:
+        windows = np.split(self._windows(values), self.groups)
         return np.concatenate(
             [
-                np.tensordot(weight, part, axes=([1, 2, 3], [0, 3, 4])).ravel()
-                for weight, part in zip(
-                    np.split(self.weight, self.groups), np.split(windows, self.groups), strict=True
-                )
+                np.tensordot(kernels, seen, axes=([1, 2, 3], [0, 3, 4])).ravel()
+                for kernels, seen in zip(np.split(self.kernels, self.groups), windows, strict=True)
             ]
         )
 
     def matrix(self) -> sparse.csr_array:
-        """See `LinearNode`."""
-        n_positions = math.prod(self.output_grid)
-        n_entries = self.weight.size * n_positions
+        """Return the weights as a matrix, [target, source]."""
+        n_outputs = math.prod(self.shape_behind)
+        n_entries = self.kernels[0].size * n_outputs
         if n_entries > MOST_ENTRIES:
             raise ValueError(
                 f"node {self.name!r} must have at most {MOST_ENTRIES:,} weights, written out for every "
                 f"position; got {n_entries:,}"
             )
-        numbers = np.arange(1, self.n_inputs + 1).reshape(self.source_channels, *self.input_shape)
-        windows = self._windows(numbers)  # zero: beyond the image
-        n_targets, n_sources, height, width = self.weight.shape
-        in_group = n_targets // self.groups
-        shape = (n_targets, *self.output_grid, n_sources, height, width)
-        sources = np.empty(shape, dtype=np.int64)
-        for target in range(n_targets):
-            first = target // in_group * n_sources
-            sources[target] = windows[first : first + n_sources].transpose(1, 2, 0, 3, 4)
-        entries = np.broadcast_to(self.weight[:, np.newaxis, np.newaxis], shape)
+        n_inputs = math.prod(self.shape_before)
+        windows = self._windows(np.arange(1, n_inputs + 1))  # zero: beyond the image
+        windows = windows.reshape(self.groups, -1, *windows.shape[1:])
+        # For each entry [target, row, column, source, a, b] of the matrix: from where, by how much, to where.
+        sources = np.repeat(windows, len(self.kernels) // self.groups, axis=0).transpose(0, 2, 3, 1, 4, 5)
+        weights = np.broadcast_to(self.kernels[:, np.newaxis, np.newaxis], sources.shape)
+        targets = np.broadcast_to(np.arange(n_outputs).reshape(*self.shape_behind, 1, 1, 1), sources.shape)
         inside = sources > 0
-        rows = np.arange(n_targets * n_positions).reshape(*shape[:3], 1, 1, 1)
         return sparse.csr_array(
-            (entries[inside], (np.broadcast_to(rows, shape)[inside], sources[inside] - 1)),
-            shape=(n_targets * n_positions, self.n_inputs),
+            (weights[inside], (targets[inside], sources[inside] - 1)), shape=(n_outputs, n_inputs)
         )
 
-    def _windows(self, image: np.ndarray) -> np.ndarray:
+    def _windows(self, values: np.ndarray) -> np.ndarray:
         """Return what each position sees, shape (n_sources, rows, columns, height, width)."""
-        (down, right), (height, width) = self.padding, self.weight.shape[2:]
-        padded = np.pad(image, ((0, 0), (down, down), (right, right)))
+        (down, right), (height, width) = self.padding, self.kernels.shape[2:]
+        padded = np.pad(values.reshape(self.shape_before), ((0, 0), (down, down), (right, right)))
         reach = self.dilation[0] * (height - 1) + 1, self.dilation[1] * (width - 1) + 1
         windows = sliding_window_view(padded, (1, *reach))[:, :, :, 0]
         return windows[:, :: self.stride[0], :: self.stride[1], :: self.dilation[0], :: self.dilation[1]]
 
 
-def linear_node(nir: Any, name: str, node: Any, shape: tuple[int, ...] | None) -> LinearNode | None:
-    """Return what a node does, or None if it is not linear.
+Weight: TypeAlias = np.ndarray | sparse.csr_array | Convolution
+"""Weights, [target, source]."""
+Wire: TypeAlias = Weight | None
+"""Weights, or None for the identity."""
 
-    Parameters
-    ----------
-    nir : module
-        NIR.
-    name : str
-        Name of the node.
-    node : nir.NIRNode
-        The node.
-    shape : tuple of int, optional
-        Shape of what reaches the node, where it is known.
 
-    Raises
-    ------
-    TypeError, ValueError
-        If its parameters are not what NIR says.
-    """
-    if isinstance(node, nir.Flatten):
-        return Identity()
-    if isinstance(node, nir.Affine | nir.Linear):
-        weight = parameter(name, "weight", node.weight, shape=(None, None), meaning="(targets, sources)")
-        if isinstance(node, nir.Linear):
-            return Product(weight)
-        bias = parameter(name, "bias", node.bias, shape=weight.shape[:1], meaning="one for each target")
-        return Product(weight, bias)
-    if isinstance(node, nir.Scale):
-        factors = np.atleast_1d(parameter(name, "scale", node.scale))
-        return Factors(factors.ravel(), factors.shape)
-    if isinstance(node, nir.Conv2d):
-        return _convolution(name, node, shape)
+class LinearNode(NamedTuple):
+    """y = W x + b; without arguments, the identity."""
+
+    weight: Wire = None
+    """W."""
+    bias: np.ndarray | float = 0.0
+    """b."""
+    is_zero: bool = False
+    """Whether W is zero, so that no input matters."""
+    shape_before: Shape = ()
+    """Shape of x."""
+    shape_behind: Shape | None = None
+    """Shape of y; None if it is the shape of x."""
+
+
+def linear_node(name: str, node: Any, shape: Shape | None) -> LinearNode | None:
+    """Return what a node does, or None if it is not linear; `shape` is that of what reaches it, if known."""
+    match kind_of(node):
+        case "Flatten":
+            return LinearNode()
+        case "Affine" | "Linear" as kind:
+            weight = parameter(name, node, "weight", shape=(None, None), meaning="(targets, sources)")
+            behind, before = weight.shape
+            bias: np.ndarray | float = 0.0
+            if kind == "Affine":
+                bias = parameter(name, node, "bias", shape=(behind,), meaning="one for each target")
+            return LinearNode(weight, bias, not weight.any(), (before,), (behind,))
+        case "Scale":
+            factors = np.atleast_1d(parameter(name, node, "scale"))
+            return LinearNode(scaling(factors), 0.0, not factors.any(), factors.shape)
+        case "Conv2d":
+            return _convolution(name, node, shape)
     return None
 
 
-def parameter(
-    name: str,
-    what: str,
-    value: Any,
-    *,
-    shape: tuple[int | None, ...] | None = None,
-    meaning: str = "",
+def scaling(factors: np.ndarray) -> sparse.csr_array:
+    """Return the matrix that multiplies each value by its factor."""
+    return sparse.diags_array(factors.ravel(), format="csr")
+
+
+def real_values(
+    label: str, value: Any, *, shape: tuple[int | None, ...] | None = None, meaning: str = ""
 ) -> np.ndarray:
-    """Return a parameter of a node as a float64 array, checked."""
-    label = f"{what} of node {name!r}"
+    """Return `value` as `checks.real_array` does; without a shape, as an array of any number of axes."""
     try:
         array = np.asarray(value)
     except (TypeError, ValueError):
         raise TypeError(f"{label} must be an array of real numbers; got {type(value).__name__}") from None
     if not array.size:
         raise ValueError(f"{label} must not be empty; got shape {array.shape}")
-    if array.ndim == 0 and not shape:
+    if array.ndim == 0 and array.dtype.kind in "fiub" and not shape:
         return np.full((), checks.real_number(label, array))
     return checks.real_array(label, array, shape=array.shape if shape is None else shape, meaning=meaning)
 
 
-def _convolution(name: str, node: Any, shape: tuple[int, ...] | None) -> Convolution:
-    weight = parameter(
-        name,
-        "weight",
-        node.weight,
-        shape=(None, None, None, None),
-        meaning="(targets, sources, rows, columns)",
-    )
-    bias = parameter(name, "bias", node.bias, shape=weight.shape[:1], meaning="one for each target channel")
+def parameter(
+    name: str, node: Any, what: str, *, shape: tuple[int | None, ...] | None = None, meaning: str = ""
+) -> np.ndarray:
+    """Return a parameter of a node as a float64 array, checked."""
+    return real_values(f"{what} of node {name!r}", getattr(node, what), shape=shape, meaning=meaning)
+
+
+def _convolution(name: str, node: Any, shape: Shape | None) -> LinearNode:
+    meaning = "(targets, sources, rows, columns)"
+    kernels = parameter(name, node, "weight", shape=(None,) * 4, meaning=meaning)
+    bias = parameter(name, node, "bias", shape=kernels.shape[:1], meaning="one for each target channel")
     if node.input_shape is not None:
         grid = _pair(name, "input_shape", node.input_shape, least=1)
     elif shape is not None and len(shape) == 3:
-        grid = (int(shape[1]), int(shape[2]))
+        grid = shape[1], shape[2]
     else:
         raise ValueError(f"node {name!r} must have an input_shape; got None, and what reaches it is no image")
     dilation = _pair(name, "dilation", node.dilation, least=1)
     stride = _pair(name, "stride", node.stride, least=1)
     groups = checks.positive_integer(f"groups of node {name!r}", node.groups)
-    if weight.shape[0] % groups:
-        raise ValueError(f"groups of node {name!r} must divide {weight.shape[0]} channels; got {groups}")
-    padding = node.padding.decode() if isinstance(node.padding, bytes) else node.padding
-    if isinstance(padding, str) and padding == "valid":
-        padding = (0, 0)
-    elif isinstance(padding, str) and padding == "same":
-        reach = [d * (side - 1) for d, side in zip(dilation, weight.shape[2:], strict=True)]
-        if stride != (1, 1) or any(side % 2 for side in reach):
+    if len(kernels) % groups:
+        raise ValueError(f"groups of node {name!r} must divide {len(kernels)} channels; got {groups}")
+    padding = node.padding
+    word = np.asarray(padding).astype(str).item() if np.ndim(padding) == 0 else ""  # files have bytes
+    if word in ("valid", "same"):
+        reach = [d * (side - 1) for d, side in zip(dilation, kernels.shape[2:], strict=True)]
+        if word == "same" and (stride != (1, 1) or any(side % 2 for side in reach)):
             raise ValueError(
                 f"padding of node {name!r} must be numbers, not 'same', for strides or kernels of even length"
             )
-        padding = (reach[0] // 2, reach[1] // 2)
+        padding = [side // 2 for side in reach] if word == "same" else 0
     convolution = Convolution(
         name=name,
-        weight=weight,
-        per_channel=bias,
-        input_shape=grid,
+        kernels=kernels,
+        grid=grid,
         stride=stride,
         padding=_pair(name, "padding", padding, least=0),
         dilation=dilation,
         groups=groups,
     )
-    if min(convolution.output_grid) < 1:
+    before, behind = convolution.shape_before, convolution.shape_behind
+    if min(behind) < 1:
         raise ValueError(f"node {name!r} must have kernels no larger than its image, {grid}, and its padding")
-    return convolution
+    bias = np.repeat(bias, behind[1] * behind[2])
+    return LinearNode(convolution, bias, not kernels.any(), before, behind)
 
 
 def _pair(name: str, what: str, value: Any, *, least: int) -> tuple[int, int]:

@@ -5,17 +5,23 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
 
-from snn.base import checks
-from snn.exchange.nir_graph import FlatGraph, in_order
-from snn.exchange.nir_linear import Convolution, Identity, LinearNode, Matrix, linear_node, parameter
-
-Wire: TypeAlias = Matrix | Convolution | None
-"""Weights from the neurons of a node, [target, source]; None for the identity."""
+from snn.exchange.nir_graph import FlatGraph, ancestors, in_order, kind_of
+from snn.exchange.nir_linear import (
+    Convolution,
+    LinearNode,
+    Shape,
+    Weight,
+    Wire,
+    linear_node,
+    parameter,
+    real_values,
+    scaling,
+)
 
 REASONS = {
     "LIF": "its membrane potential leaks, and that of these neurons does not",
@@ -28,35 +34,49 @@ REASONS = {
     "SumPool2d": "pooling is not taken: write it as a Conv2d",
     "AvgPool2d": "pooling is not taken: write it as a Conv2d",
 }
+"""Kinds of nodes that no network here can have."""
+WHY_ZERO = {
+    "v_reset": "neurons here are reset to zero and start at zero, and NIR does not say where potentials "
+    "start",
+    "v_leak": "a synapse here has no current without spikes",
+}
+"""Why a parameter must be zero."""
+
+
+class Spikes(NamedTuple):
+    """The spikes of an IF node: as unit impulses, or filtered, as decaying currents."""
+
+    node: str
+    filtered: bool
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Value:
-    """The value of a node.
+    """The value of a node: a constant, and weights times spikes.
 
     Attributes
     ----------
-    length : int or None
-        Number of entries; None if nothing has said it.
-    shape : tuple of int, optional
-        Shape of the array that these are, where it is known.
+    shape : tuple of int or None
+        Shape of the array of its entries, (n,) where they have any order; None if no node has said it.
     constant : ndarray or float
         The part that does not change.
     unset : frozenset of str
         Inputs that it depends on, and that were not given.
-    impulses, filtered : dict of str to Wire
-        Weights from the spikes of IF nodes: as unit impulses, and as decaying currents.
+    wires : mapping of Spikes to Wire
+        Weights from spikes.
     """
 
-    length: int | None = None
-    shape: tuple[int, ...] | None = None
+    shape: Shape | None = None
     constant: np.ndarray | float = 0.0
     unset: frozenset[str] = frozenset()
-    impulses: Mapping[str, Wire] = field(default_factory=dict)
-    filtered: Mapping[str, Wire] = field(default_factory=dict)
+    wires: Mapping[Spikes, Wire] = field(default_factory=dict)
+
+    def nodes(self, *, filtered: bool) -> list[str]:
+        """Return the names of the IF nodes whose spikes it has in one of the two ways."""
+        return sorted(spikes.node for spikes in self.wires if spikes.filtered == filtered)
 
 
-class IncomingCurrents(NamedTuple):
+class Drive(NamedTuple):
     """What drives the neurons of an IF node, and when they fire."""
 
     constant: np.ndarray
@@ -65,63 +85,39 @@ class IncomingCurrents(NamedTuple):
 
 
 class Inflow(NamedTuple):
-    """What drives all IF nodes.
+    """What drives all IF nodes."""
 
-    Attributes
-    ----------
-    currents : dict of str to IncomingCurrents
-        For each IF node.
-    time_constant : float
-        tau of all LI on the way.
-    ignored : tuple of str
-        Nodes that reach no neuron.
-    """
-
-    currents: dict[str, IncomingCurrents]
+    drives: dict[str, Drive]
+    """For each IF node."""
     time_constant: float
+    """tau of all LI on the way."""
     ignored: tuple[str, ...]
+    """Nodes that reach no neuron."""
 
 
-def inflow(nir: Any, graph: FlatGraph, neurons: list[str], signals: Mapping[str, np.ndarray]) -> Inflow:
-    """Return what drives the neurons of a graph.
-
-    Parameters
-    ----------
-    nir : module
-        NIR.
-    graph : FlatGraph
-        The graph.
-    neurons : list of str
-        Names of the IF nodes.
-    signals : mapping of str to ndarray
-        Values of the inputs that were given.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If a node is none that such a network can have.
-    """
-    needed = _ancestors(graph, neurons)
-    walk = _Walk(nir, graph, signals)
+def inflow(graph: FlatGraph, neurons: list[str], signals: Mapping[str, np.ndarray]) -> Inflow:
+    """Return what drives the IF nodes `neurons` of a graph whose inputs have the values `signals`."""
+    needed = ancestors(graph, neurons)
+    walk = _Walk(graph, signals)
     for name in in_order(graph, neurons):
         if name in neurons:
             shape = np.atleast_1d(np.asarray(graph.nodes[name].v_threshold)).shape
-            walk.values[name] = Value(length=int(np.prod(shape)), shape=shape, impulses={name: None})
+            walk.values[name] = Value(shape=shape, wires={Spikes(name, False): None})
         elif name in needed:
             walk.values[name] = walk.value(name)
-    currents = {name: walk.currents_into(name) for name in neurons}
+    drives = {name: walk.drive(name) for name in neurons}
     ignored = tuple(
         name
         for name, node in graph.nodes.items()
-        if name not in needed and not isinstance(node, nir.Input | nir.Output)
+        if name not in needed and kind_of(node) not in ("Input", "Output")
     )
-    return Inflow(currents, walk.time_constant or 1.0, ignored)
+    return Inflow(drives, walk.time_constant or 1.0, ignored)
 
 
 def require_known_kinds(graph: FlatGraph) -> None:
     """Raise ValueError if a node is of a kind that no network here can have."""
     for name, node in graph.nodes.items():
-        kind = type(node).__name__
+        kind = kind_of(node)
         if kind in REASONS:
             raise ValueError(f"node {name!r} must not be a {kind}: {REASONS[kind]}")
 
@@ -129,72 +125,60 @@ def require_known_kinds(graph: FlatGraph) -> None:
 class _Walk:
     """Values of nodes, computed one after the other."""
 
-    def __init__(self, nir: Any, graph: FlatGraph, signals: Mapping[str, np.ndarray]) -> None:
-        self.nir, self.graph, self.signals = nir, graph, signals
+    def __init__(self, graph: FlatGraph, signals: Mapping[str, np.ndarray]) -> None:
+        self.graph, self.signals = graph, signals
         self.values: dict[str, Value] = {}
         self.time_constant: float | None = None
         self._first_integrator = ""
 
     def value(self, name: str) -> Value:
         """Return the value of a node that is not an IF."""
-        node, before = self.graph.nodes[name], self.graph.before[name]
-        if isinstance(node, self.nir.Input) and not before:
+        node, kind = self.graph.nodes[name], kind_of(self.graph.nodes[name])
+        if kind == "Input" and not self.graph.before[name]:
             shape = input_shape(name, node)
-            length = int(np.prod(shape))
             if name in self.signals:
-                return Value(length=length, shape=shape, constant=self.signals[name])
-            return Value(length=length, shape=shape, constant=np.zeros(length), unset=frozenset([name]))
+                return Value(shape=shape, constant=self.signals[name])
+            return Value(shape=shape, constant=np.zeros(math.prod(shape)), unset=frozenset([name]))
         incoming = self._sum(name)
-        if isinstance(node, self.nir.LI):
+        if kind == "LI":
             return self._filtered(name, node, incoming)
-        if isinstance(node, self.nir.Input | self.nir.Output):
+        if kind in ("Input", "Output"):
             return self._handed_on(name, node, incoming)
-        linear = linear_node(self.nir, name, node, incoming.shape)
+        linear = linear_node(name, node, incoming.shape)
         if linear is None:
             raise ValueError(
                 f"node {name!r} must be of a kind that is known here (IF, LI, Affine, Linear, Scale, Conv2d, "
                 f"Flatten, Input, Output, NIRGraph); got {type(node).__name__}"
             )
-        return self._through(name, linear, incoming)
+        return _through(name, linear, incoming)
 
-    def currents_into(self, name: str) -> IncomingCurrents:
+    def drive(self, name: str) -> Drive:
         """Return what drives the neurons of an IF node."""
-        node, incoming = self.graph.nodes[name], self._sum(name)
-        threshold = parameter(name, "v_threshold", node.v_threshold)
-        resistance = parameter(name, "r", node.r, shape=threshold.shape, meaning="as v_threshold")
-        reset = parameter(name, "v_reset", node.v_reset, shape=threshold.shape, meaning="as v_threshold")
+        incoming = self._sum(name)
+        threshold, resistance = _parameters(name, self.graph.nodes[name], "v_threshold", "r", "v_reset")
         if not (threshold > 0.0).all():
             raise ValueError(f"v_threshold of node {name!r} must be positive; got {threshold.min()}")
-        if reset.any():
+        _require_shape(name, incoming, threshold.shape)
+        impulses = incoming.nodes(filtered=False)
+        if impulses:
             raise ValueError(
-                f"v_reset of node {name!r} must be zero; got {reset[reset != 0.0].flat[0]}: neurons here are "
-                "reset to zero and start at zero, and NIR does not say where potentials start"
-            )
-        self._require_shape(name, incoming, np.atleast_1d(threshold).shape)
-        if incoming.impulses:
-            raise ValueError(
-                f"node {name!r} must get spikes through a leaky integrator, nir.LI; got those of "
-                f"{sorted(incoming.impulses)} as they are"
+                f"node {name!r} must get spikes through a leaky integrator, nir.LI; got those of {impulses} "
+                "as they are"
             )
         if incoming.unset:
             raise ValueError(
                 f"signal must be given: node {name!r} depends on the input {sorted(incoming.unset)}; for "
                 "none pass zeros"
             )
-        resistance = resistance.ravel()
-        return IncomingCurrents(
-            resistance * np.broadcast_to(incoming.constant, threshold.size),
-            {source: _rows_times(resistance, wire) for source, wire in incoming.filtered.items()},
-            threshold.ravel(),
+        return Drive(
+            resistance.ravel() * np.broadcast_to(incoming.constant, threshold.size),
+            {spikes.node: _scaled(resistance, wire) for spikes, wire in incoming.wires.items()},
+            threshold,
         )
 
     def _filtered(self, name: str, node: Any, incoming: Value) -> Value:
         """Return the value of an LI: tau dv/dt = -v + r x, where x are spikes and nothing else."""
-        tau = parameter(name, "tau", node.tau)
-        resistance = parameter(name, "r", node.r, shape=tau.shape, meaning="as tau")
-        leak = parameter(name, "v_leak", node.v_leak, shape=tau.shape, meaning="as tau")
-        if leak.any():
-            raise ValueError(f"v_leak of node {name!r} must be zero; got {leak[leak != 0.0].flat[0]}")
+        tau, resistance = _parameters(name, node, "tau", "r", "v_leak")
         first = float(tau.flat[0])
         if not first > 0.0 or (tau != first).any():
             raise ValueError(
@@ -208,93 +192,107 @@ class _Walk:
                 f"tau of node {name!r} must be that of node {self._first_integrator!r}, "
                 f"{self.time_constant}, since all synapses here have one time constant; got {first}"
             )
-        self._require_shape(name, incoming, np.atleast_1d(tau).shape)
-        if incoming.filtered:
+        _require_shape(name, incoming, tau.shape)
+        twice = incoming.nodes(filtered=True)
+        if twice:
             raise ValueError(
-                f"node {name!r} must get spikes that no other LI has filtered; got those of "
-                f"{sorted(incoming.filtered)}"
+                f"node {name!r} must get spikes that no other LI has filtered; got those of {twice}"
             )
         if incoming.unset or np.any(incoming.constant):
             what = f"the input {sorted(incoming.unset)}" if incoming.unset else "a constant"
             raise ValueError(f"node {name!r} must get spikes of neurons and nothing else; got {what}")
-        filtered = {
-            source: _rows_times(resistance.ravel(), wire) for source, wire in incoming.impulses.items()
-        }
-        return Value(length=tau.size, shape=np.atleast_1d(tau).shape, filtered=filtered)
+        wires = {Spikes(s.node, True): _scaled(resistance, wire) for s, wire in incoming.wires.items()}
+        return Value(shape=tau.shape, wires=wires)
 
     def _handed_on(self, name: str, node: Any, incoming: Value) -> Value:
         """Return the value of an Input or Output of a graph within the graph."""
         if isinstance(node.input_type, dict) and node.input_type.get("input") is None:
             return incoming
         shape = input_shape(name, node)
-        self._require_shape(name, incoming, shape)
+        _require_shape(name, incoming, shape)
         return replace(incoming, shape=_finer(incoming.shape, shape))
-
-    def _through(self, name: str, node: LinearNode, incoming: Value) -> Value:
-        if isinstance(node, Identity):
-            return replace(incoming, shape=None)
-        self._require_shape(name, incoming, node.shape_before)
-        values = np.broadcast_to(np.asarray(incoming.constant), math.prod(node.shape_before))
-        constant = node.apply(values) + node.bias
-        return Value(
-            length=len(constant),
-            shape=node.shape_behind or _finer(incoming.shape, node.shape_before),
-            constant=constant,
-            unset=frozenset() if node.is_zero else incoming.unset,
-            impulses={source: _after(node, wire) for source, wire in incoming.impulses.items()},
-            filtered={source: _after(node, wire) for source, wire in incoming.filtered.items()},
-        )
 
     def _sum(self, name: str) -> Value:
         """Return the sum of the values of all nodes before one."""
         total = Value()
         for before in self.graph.before[name]:
             value = self.values[before]
-            if total.length is None or not self.graph.before[name]:
+            if total.shape is None:
                 total = value
                 continue
-            if value.length is not None and value.length != total.length:
+            difference = _difference(total.shape, value.shape)
+            if difference:
+                what, ours, theirs = difference
                 raise ValueError(
-                    f"node {name!r} must get values of one length from all nodes before it; got "
-                    f"{total.length} and, from {before!r}, {value.length}"
-                )
-            if not _agree(total.shape, value.shape):
-                raise ValueError(
-                    f"node {name!r} must get values of one shape from all nodes before it; got {total.shape} "
-                    f"and, from {before!r}, {value.shape}"
+                    f"node {name!r} must get values of one {what} from all nodes before it; got {ours} and, "
+                    f"from {before!r}, {theirs}"
                 )
             total = replace(
                 total,
                 shape=_finer(total.shape, value.shape),
                 constant=total.constant + value.constant,
                 unset=total.unset | value.unset,
-                impulses=_added(total.impulses, value.impulses, total.length),
-                filtered=_added(total.filtered, value.filtered, total.length),
+                wires=_added(total.wires, value.wires, math.prod(total.shape)),
             )
         return total
 
-    def _require_shape(self, name: str, value: Value, shape: tuple[int, ...]) -> None:
-        length = math.prod(shape)
-        if value.length is not None and value.length != length:
-            raise ValueError(f"node {name!r} must get {length} values; got {value.length}")
-        if not _agree(value.shape, shape):
-            raise ValueError(
-                f"node {name!r} must get values of shape {shape}; got {value.shape}: put a Flatten before it "
-                "if the order of the values is right"
-            )
+
+def _through(name: str, node: LinearNode, incoming: Value) -> Value:
+    """Return the value of a linear node."""
+    if node.weight is None:  # a Flatten: what comes out has the order of any array
+        return replace(incoming, shape=None if incoming.shape is None else (math.prod(incoming.shape),))
+    _require_shape(name, incoming, node.shape_before)
+    values = np.broadcast_to(np.asarray(incoming.constant), math.prod(node.shape_before))
+    return Value(
+        shape=node.shape_behind or _finer(incoming.shape, node.shape_before),
+        constant=node.weight @ values + node.bias,
+        unset=frozenset() if node.is_zero else incoming.unset,
+        wires={spikes: _product(node.weight, wire) for spikes, wire in incoming.wires.items()},
+    )
 
 
-def _agree(one: tuple[int, ...] | None, other: tuple[int, ...] | None) -> bool:
-    """Return whether arrays of two shapes of one length have their values in one order; vectors have any."""
-    return one is None or other is None or len(one) == 1 or len(other) == 1 or one == other
+def _parameters(name: str, node: Any, first: str, factor: str, zero: str) -> tuple[np.ndarray, np.ndarray]:
+    """Return two parameters of an IF or LI, of one shape; a third one must be zero."""
+    leading = parameter(name, node, first)
+    factors, offset = (
+        parameter(name, node, what, shape=leading.shape, meaning=f"as {first}") for what in (factor, zero)
+    )
+    if offset.any():
+        value = offset[offset != 0.0].flat[0]
+        raise ValueError(f"{zero} of node {name!r} must be zero; got {value}: {WHY_ZERO[zero]}")
+    return np.atleast_1d(leading), np.atleast_1d(factors)
 
 
-def _finer(one: tuple[int, ...] | None, other: tuple[int, ...] | None) -> tuple[int, ...] | None:
+def _difference(one: Shape | None, other: Shape | None) -> tuple[str, Any, Any] | None:
+    """Return in what arrays of two shapes differ: their lengths, or the order of their values.
+
+    A vector may have the order of any array.
+    """
+    if one is None or other is None:
+        return None
+    lengths = math.prod(one), math.prod(other)
+    if lengths[0] != lengths[1]:
+        return "length", *lengths
+    return None if one == other or 1 in (len(one), len(other)) else ("shape", one, other)
+
+
+def _require_shape(name: str, value: Value, shape: Shape) -> None:
+    difference = _difference(value.shape, shape)
+    if difference and difference[0] == "length":
+        raise ValueError(f"node {name!r} must get {difference[2]} values; got {difference[1]}")
+    if difference:
+        raise ValueError(
+            f"node {name!r} must get values of shape {shape}; got {value.shape}: put a Flatten before it "
+            "if the order of the values is right"
+        )
+
+
+def _finer(one: Shape | None, other: Shape | None) -> Shape | None:
     """Return the one of two shapes that agree which says more."""
     return one if len(one or ()) >= len(other or ()) else other
 
 
-def input_shape(name: str, node: Any) -> tuple[int, ...]:
+def input_shape(name: str, node: Any) -> Shape:
     """Return the shape of what an Input node holds."""
     try:
         shape = np.atleast_1d(np.asarray(node.input_type["input"]))
@@ -307,57 +305,35 @@ def input_shape(name: str, node: Any) -> tuple[int, ...]:
 
 def signal_of(name: str, node: Any, signal: Any) -> np.ndarray:
     """Return the values of an input as a vector, checked."""
-    shape = input_shape(name, node)
-    try:
-        n_axes = np.ndim(signal)
-    except ValueError:
-        n_axes = len(shape)
-    values = checks.real_array(
-        "signal",
-        signal,
-        shape=(None,) * (n_axes if n_axes else 1),
-        meaning=f"the input {name!r} of shape {shape}",
-    )
-    if values.shape != shape and values.shape != (int(np.prod(shape)),):
+    shape, values = input_shape(name, node), real_values("signal", signal)
+    if values.shape not in (shape, (math.prod(shape),)):
         raise ValueError(f"signal must have the shape {shape} of the input {name!r}; got {values.shape}")
     return values.ravel()
 
 
-def expanded(wire: Wire, n_sources: int) -> Matrix:
-    """Return the matrix of a wire."""
-    if wire is None:
-        return sparse.eye_array(n_sources, format="csr")
-    return wire.matrix() if isinstance(wire, Convolution) else wire
+def written_out(wire: Wire, n_sources: int) -> np.ndarray | sparse.csr_array:
+    """Return the weights of a wire as an array."""
+    return sparse.eye_array(n_sources, format="csr") if wire is None else _array(wire)
 
 
-def _after(node: LinearNode, wire: Wire) -> Wire:
-    if wire is None:
-        return node if isinstance(node, Convolution) else node.matrix()
-    return node.matrix() @ expanded(wire, math.prod(node.shape_before))
+def _array(weight: Weight) -> np.ndarray | sparse.csr_array:
+    return weight.matrix() if isinstance(weight, Convolution) else weight
 
 
-def _rows_times(factors: np.ndarray, wire: Wire) -> Wire:
-    if (factors == 1.0).all():
-        return wire
-    return sparse.diags_array(factors, format="csr") @ expanded(wire, len(factors))
+def _product(weight: Weight, wire: Wire) -> Weight:
+    """Return the weights of a wire with a linear node behind it."""
+    return weight if wire is None else _array(weight) @ _array(wire)
 
 
-def _added(ones: Mapping[str, Wire], others: Mapping[str, Wire], length: int) -> dict[str, Wire]:
+def _scaled(factors: np.ndarray, wire: Wire) -> Wire:
+    return wire if (factors == 1.0).all() else _product(scaling(factors), wire)
+
+
+def _added(ones: Mapping[Spikes, Wire], others: Mapping[Spikes, Wire], length: int) -> dict[Spikes, Wire]:
     """Return the sums of wires that end at the same node, of `length` entries: so long is an identity."""
     result = dict(ones)
-    for source, wire in others.items():
-        if source in result:
-            wire = expanded(result[source], length) + expanded(wire, length)
-        result[source] = wire
+    for spikes, wire in others.items():
+        if spikes in result:
+            wire = written_out(result[spikes], length) + written_out(wire, length)
+        result[spikes] = wire
     return result
-
-
-def _ancestors(graph: FlatGraph, names: list[str]) -> set[str]:
-    """Return the nodes from which a path leads to one of some nodes, these included."""
-    found, waiting = set(names), list(names)
-    while waiting:
-        for before in graph.before[waiting.pop()]:
-            if before not in found:
-                found.add(before)
-                waiting.append(before)
-    return found

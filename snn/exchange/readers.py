@@ -13,7 +13,7 @@ import numpy as np
 
 from snn.base import checks
 from snn.base.extras import require
-from snn.exchange.nir_graph import require_not_adapted
+from snn.exchange.nir_graph import kind_of, require_graph
 
 if TYPE_CHECKING:
     import nir
@@ -26,27 +26,27 @@ class Reader(NamedTuple):
     """For weights behind an LI, as a function of the time step in units of its tau."""
     counts_steps: bool
     """Whether the program wants tau in time steps."""
-    requirements: tuple[Callable[[Any, nir.NIRGraph, float], None], ...]
-    """Functions of NIR, a graph and the time step; they raise ValueError if the program cannot run it."""
+    requirements: tuple[Callable[[nir.NIRGraph, float], None], ...]
+    """Functions of a graph and the time step; they raise ValueError if the program cannot run it."""
 
 
-def _steps_shorter_than_tau(nir: Any, graph: nir.NIRGraph, time_step: float) -> None:
+def _steps_shorter_than_tau(graph: nir.NIRGraph, time_step: float) -> None:
     for name, node in graph.nodes.items():
-        if isinstance(node, nir.LI) and time_step >= _time_constant(graph, [name]):
+        if kind_of(node) == "LI" and time_step >= _time_constant(graph, [name]):
             tau = _time_constant(graph, [name])
             raise ValueError(f"time_step must be smaller than tau, {tau}, for Norse; got {time_step}")
 
 
-def _one_axis(nir: Any, graph: nir.NIRGraph, time_step: float) -> None:
+def _one_axis(graph: nir.NIRGraph, time_step: float) -> None:
     for name, node in graph.nodes.items():
-        if isinstance(node, nir.LI) and np.ndim(node.tau) != 1:
+        if kind_of(node) == "LI" and np.ndim(node.tau) != 1:
             raise ValueError(
                 f"node {name!r} must have one axis for Sinabs, which cannot read an LI with more; got "
                 f"shape {np.shape(node.tau)}: export the network with weights.toarray()"
             )
 
 
-def _nothing_negative(nir: Any, graph: nir.NIRGraph, time_step: float) -> None:
+def _nothing_negative(graph: nir.NIRGraph, time_step: float) -> None:
     """Without negative weights and biases no potential falls to the bound, minus the threshold."""
     for name, node in graph.nodes.items():
         for what in ("weight", "bias"):
@@ -88,7 +88,7 @@ def for_reader(graph: nir.NIRGraph, reader: str, *, time_step: float) -> nir.NIR
         The program.  "sinabs without bound" is for graphs with inhibition: set ``min_v_mem = None`` in all
         of its layers after it has read the graph.
     time_step : float
-        Of the program's clock, in the graph's unit of time.  The graph is right for this step alone.
+        Step of the program's clock, in the graph's unit of time.  The graph is right for this step alone.
 
     Returns
     -------
@@ -103,15 +103,13 @@ def for_reader(graph: nir.NIRGraph, reader: str, *, time_step: float) -> nir.NIR
         this network.
     """
     nir = require("nir", extra="nir")
-    if not isinstance(graph, nir.NIRGraph):
-        raise TypeError(f"graph must be a nir.NIRGraph; got {type(graph).__name__}")
+    require_graph(nir, graph)
     reader = checks.one_of("reader", reader, (*READERS, *UNABLE))
     time_step = checks.positive_number("time_step", time_step)
     if reader in UNABLE:
         raise ValueError(f"reader {reader!r} cannot run such a network: {UNABLE[reader]}")
-    require_not_adapted(graph)
     for require_that in READERS[reader].requirements:
-        require_that(nir, graph, time_step)
+        require_that(graph, time_step)
     nodes = {name: _adapted(nir, graph, READERS[reader], time_step, name) for name in graph.nodes}
     metadata = {**graph.metadata, "reader": reader, "time step": time_step}
     return nir.NIRGraph(nodes=nodes, edges=list(graph.edges), metadata=metadata)
@@ -119,28 +117,29 @@ def for_reader(graph: nir.NIRGraph, reader: str, *, time_step: float) -> nir.NIR
 
 def _adapted(nir: Any, graph: nir.NIRGraph, reader: Reader, time_step: float, name: str) -> Any:
     node = graph.nodes[name]
-    if isinstance(node, nir.Input | nir.Output):
+    kind = kind_of(node)
+    if kind in ("Input", "Output"):
         return node
-    if isinstance(node, nir.IF | nir.LI):
-        fixed = {"r": 1.0, "v_reset": 0.0} if isinstance(node, nir.IF) else {"r": 1.0, "v_leak": 0.0}
+    if kind in ("IF", "LI"):
+        fixed = {"r": 1.0, "v_reset": 0.0} if kind == "IF" else {"r": 1.0, "v_leak": 0.0}
         for what, only in fixed.items():
             if not (np.asarray(getattr(node, what)) == only).all():
                 raise ValueError(
                     f"{what} of node {name!r} must be {only:g}, as to_nir writes it; got another"
                 )
-        if isinstance(node, nir.IF):
+        if kind == "IF":
             return node
         tau = _time_constant(graph, [name]) / (time_step if reader.counts_steps else 1.0)
         return nir.LI(tau=np.full(np.shape(node.tau), tau), r=node.r, v_leak=node.v_leak)
     before = [source for source, target in graph.edges if target == name]
-    kinds = {type(graph.nodes[source]) for source in before}
-    if not isinstance(node, nir.Affine | nir.Conv2d) or kinds not in ({nir.Input}, {nir.LI}):
+    kinds = {kind_of(graph.nodes[source]) for source in before}
+    if kind not in ("Affine", "Conv2d") or kinds not in ({"Input"}, {"LI"}):
         raise ValueError(
-            f"graph must be one that to_nir wrote; got a {type(node).__name__}, {name!r}, behind "
-            f"{sorted(kind.__name__ for kind in kinds)}: import it by from_nir and export its network"
+            f"graph must be one that to_nir wrote; got {checks.a_or_an(kind)}, {name!r}, behind "
+            f"{sorted(kinds)}: import it by from_nir and export its network"
         )
     factor = time_step
-    if kinds == {nir.LI}:
+    if kinds == {"LI"}:
         factor = reader.synapse_factor(time_step / _time_constant(graph, before))
     adapted = copy(node)
     adapted.bias = node.bias * time_step

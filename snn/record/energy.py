@@ -27,7 +27,7 @@ class EnergyCosts:
     Parameters
     ----------
     name : str
-        Of the table.
+        Name of the table.
     synaptic_operation, neuron_update, multiply_add : float, optional
         Energy of each, in picojoules.
     source : str, default ""

@@ -226,14 +226,39 @@ class RunawayError(RuntimeError):
 
     Attributes
     ----------
-    result : SimulationResult
+    result : SimulationResult or DigitalResult
         The run up to the last spike.
     """
 
-    def __init__(self, message: str, result: SimulationResult) -> None:
+    def __init__(self, message: str, result: Any) -> None:
         super().__init__(message)
         self.result = result
 
     def __reduce__(self) -> tuple[Any, ...]:
         # By default exceptions are pickled with their message alone, without the result.
         return type(self), (self.args[0], self.result)
+
+
+def runaway_error(result: SimulationResult | DigitalResult, max_spikes: int, by_drive: float) -> RunawayError:
+    """Return the error of a run that stopped because it had too many spikes.
+
+    Parameters
+    ----------
+    result : SimulationResult or DigitalResult
+        The run up to there.
+    max_spikes : int
+        What was allowed.
+    by_drive : float
+        How many spikes the drive alone could cause in the whole run.
+    """
+    busiest = np.argsort(-result.spike_counts, kind="stable")[:3]
+    named = ", ".join(
+        f"{int(i)} ({int(result.spike_counts[i]):,} spikes)" for i in busiest if result.spike_counts[i]
+    )
+    return RunawayError(
+        f"the network emitted more than max_spikes = {max_spikes:,} spikes within {result.duration:.6g} time "
+        f"constants; most active are neurons {named}: lateral excitation outruns the firing thresholds, or "
+        f"max_spikes is too small for this run, in which the drive alone would cause up to {by_drive:.3g} "
+        "spikes",
+        result,
+    )

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Unpack
+from typing import Any
 
 import numpy as np
 
@@ -13,7 +14,7 @@ from snn.base import checks
 from snn.base.caller_warnings import warn_caller
 from snn.network import RunnableNetwork, require_moderate_weights
 from snn.run.exact import Exact
-from snn.run.run import UPDATES_PER_CALL, Options, Run, Spikes, Time
+from snn.run.run import Run, Spikes, Time
 from snn.state import NetworkState
 
 INTEGRATIONS = ("exact", "euler")
@@ -47,31 +48,24 @@ def checked_step(time_step: float, *, warn: bool = True) -> float:
 
 
 class SteppedRun(Run):
-    """What runs on a clock have in common, of whatever kind their neurons are.
+    """What runs on a clock have in common, of whatever kind their neurons are; parameters as of `Run`.
 
     Parameters
     ----------
+    time_step : float
+        Length of a step.
     work_per_spike : float
         Updates of a neuron that a spike takes.
     """
 
-    def __init__(
-        self,
-        network: RunnableNetwork,
-        soma_bias: np.ndarray,
-        state: NetworkState | Run | None,
-        *,
-        time_step: float,
-        work_per_spike: float,
-        window_moments: bool,
-        updates_per_call: int,
-    ) -> None:
-        super().__init__(network, soma_bias, state, window_moments=window_moments)
-        n_copies, n_neurons = soma_bias.shape
+    buffer_type: Callable[..., Any]
+
+    def __init__(self, *arguments: Any, time_step: float, work_per_spike: float, **options: Any) -> None:
+        super().__init__(*arguments, **options)
         self.time_step = time_step
-        self._steps, self._steps_before = np.zeros((2, n_copies), dtype=np.int64)
-        self._steps_per_call = max(1, updates_per_call // n_neurons)
-        spikes_per_call = max(1, int(updates_per_call / max(work_per_spike, 1.0)))
+        self._steps, self._steps_before = np.zeros((2, len(self.spike_counts)), dtype=np.int64)
+        self._steps_per_call = max(1, self._updates_per_call // self.network.n_neurons)
+        spikes_per_call = max(1, int(self._updates_per_call / max(work_per_spike, 1.0)))
         self._spikes_per_call = min(spikes_per_call, MOST_SPIKES_PER_CALL)
 
     @property
@@ -95,6 +89,10 @@ class SteppedRun(Run):
         # The quotient of a product may be rounded to less than its factor.
         return (steps + ((steps + 1.0) * self.time_step <= times)).astype(np.int64)
 
+    def _begin(self, record: bool) -> Any:
+        capacity = self._spikes_per_call + self.network.n_neurons if record else 0
+        return self.buffer_type(*np.empty((3, capacity), dtype=np.int64))
+
     def _restart(self, copies: np.ndarray) -> None:
         self._steps_before[copies] += self._steps[copies]
         self._steps[copies] = 0
@@ -104,39 +102,30 @@ class SteppedRun(Run):
 
 
 class ClockRun(SteppedRun):
-    """Copies of one network, advanced on a clock by the rules of `simulate_clocked`; see `Run`.
+    """Copies of one network, advanced on a clock by the rules of `simulate_clocked`; parameters as of `Run`.
 
     Filtered spikes are always kept.  The spikes of a step count in full at its end.  From rest, the currents
     are W^T times these.  A run that starts from a `NetworkState` starts them at zero.
     """
 
+    buffer_type = clocked.Spikes
+
     def __init__(
         self,
-        clock: Clock,
+        how: Clock,
         network: RunnableNetwork,
         soma_bias: np.ndarray,
         state: NetworkState | Run | None = None,
-        *,
-        window_moments: bool = False,
-        filter_spikes: bool = True,
-        gives_up: bool = False,
-        check_weights: bool = False,
-        updates_per_call: int = UPDATES_PER_CALL,
+        **options: Any,
     ) -> None:
-        super().__init__(
-            network,
-            soma_bias,
-            state,
-            time_step=clock.time_step,
-            work_per_spike=network.weights.work_per_spike,
-            window_moments=window_moments,
-            updates_per_call=updates_per_call,
-        )
+        work_per_spike = network.weights.work_per_spike
+        steps = {"time_step": how.time_step, "work_per_spike": work_per_spike}
+        super().__init__(how, network, soma_bias, state, **steps, **options)
         decay = math.exp(-self.time_step)
         # Of the two, arrival and decay, one is rounded, and their sum is 1: no charge is lost or made.
-        arrival = 1.0 - decay if clock.integration == "exact" else self.time_step
+        arrival = 1.0 - decay if how.integration == "exact" else self.time_step
         self.gain = arrival / (1.0 - decay)
-        self._rules = clocked.Rules(self.time_step, arrival, decay, subtract=clock.reset == "subtract")
+        self._rules = clocked.Rules(self.time_step, arrival, decay, subtract=how.reset == "subtract")
         self._copies = clocked.Copies(
             bias=checks.read_only(soma_bias),
             potential=self.membrane_potential,
@@ -151,7 +140,7 @@ class ClockRun(SteppedRun):
         if state is not None:
             self._copies.trace[:] = getattr(state, "filtered_spikes", 0.0)
         network.weights.prepare(np.arange(network.n_neurons))
-        if check_weights:
+        if self._checks_weights:
             require_moderate_weights(network.weights, network.firing_threshold)
         self._form = network.weights.kernel_form()
         self._workspace = _workspace(network.firing_threshold)
@@ -171,10 +160,6 @@ class ClockRun(SteppedRun):
                 f"{clocked.MOST_AT_ONCE:,.0f} times in a step; got {self.time_step}, too long for neuron "
                 f"{int(np.argmax(is_late))}: docs/theory.md, section 7.2"
             )
-
-    def _begin(self, record: bool) -> clocked.Spikes:
-        capacity = self._spikes_per_call + self.network.n_neurons if record else 0
-        return clocked.Spikes(*np.empty((3, capacity), dtype=np.int64))
 
     def _call(
         self, active: np.ndarray, position: int, stops: np.ndarray, most: int, buffer: clocked.Spikes
@@ -208,10 +193,7 @@ class Clock(Time[ClockRun]):
     time_step : float
         Length of a step, in synaptic time constants.
     integration : {"exact", "euler"}, default "exact"
-        How potentials rise within a step: by the charge that arrives, or by dt times the current at its
-        beginning.
     reset : {"subtract", "zero"}, default "subtract"
-        What a spike takes from the potential: the threshold, or all of it.
 
     Raises
     ------
@@ -222,6 +204,7 @@ class Clock(Time[ClockRun]):
     time_step: float
     integration: str = field(default="exact", kw_only=True)
     reset: str = field(default="subtract", kw_only=True)
+    run_type = ClockRun
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "time_step", checked_step(self.time_step))
@@ -243,16 +226,6 @@ class Clock(Time[ClockRun]):
                 f"{self.time_step}"
             )
         return n_steps * self.time_step
-
-    def start(
-        self,
-        network: RunnableNetwork,
-        soma_bias: np.ndarray,
-        state: Any = None,
-        **options: Unpack[Options],
-    ) -> ClockRun:
-        """Start copies of a network, each with its own drive; arguments, not checked, as of `Run`."""
-        return ClockRun(self, network, soma_bias, state, **options)
 
 
 def time_of(time_step: float | None, *, integration: str = "exact", reset: str = "subtract") -> Time[Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from dataclasses import dataclass
-from typing import Any, Unpack
+from typing import Any
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from snn._kernels.engines import ENGINES
 from snn._kernels.run_state import Neurons
 from snn.base import checks
 from snn.network import RunnableNetwork, require_moderate_weights
-from snn.run.run import NO_SPIKES, UPDATES_PER_CALL, Options, Run, Spikes, Time
+from snn.run.run import NO_SPIKES, Run, Spikes, Time
 from snn.state import NetworkState
 
 LEAST_WORK_PER_CALL, MOST_WORK_PER_CALL = 16, 65_536
@@ -40,39 +40,29 @@ CHANGING = ("potential", "current", "drift", "spike_counts", "trace", "last_spik
 
 
 class ExactRun(Run):
-    """Copies of one network, advanced exactly; `Run` has the parameters and what is not said here.
+    """Copies of one network, advanced exactly; parameters as of `Run`.
 
-    Parameters
-    ----------
-    screening : bool
-        See `Exact`.
-    gives_up : bool, default False
-        Where a copy fires `LARGEST_BURST` times faster than `BURST_RATE`, or its numbers leave their range,
-        leave it there.  Its own spikes alone decide on that, not those of other copies, nor when a call to
-        the kernel ends.  Otherwise, it is an OverflowError where rounding decides which neurons fire.
+    A copy is given up where it fires `LARGEST_BURST` times faster than `BURST_RATE`, or its numbers leave
+    their range.  Its own spikes alone decide on that, not those of other copies, nor when a call to the
+    kernel ends.
     """
 
     def __init__(
         self,
+        how: Exact,
         network: RunnableNetwork,
         soma_bias: np.ndarray,
         state: NetworkState | Run | None = None,
-        *,
-        screening: bool = True,
-        window_moments: bool = False,
-        filter_spikes: bool = False,
-        gives_up: bool = False,
-        check_weights: bool = False,
-        updates_per_call: int = UPDATES_PER_CALL,
+        **options: Any,
     ) -> None:
-        super().__init__(network, soma_bias, state, window_moments=window_moments)
+        super().__init__(how, network, soma_bias, state, **options)
         shape = soma_bias.shape
         n_neurons = shape[1]
         drift = soma_bias.copy()
-        traces = np.zeros((2, *shape)) if filter_spikes else NO_TRACES
+        traces = np.zeros((2, *shape)) if self._filters_spikes else NO_TRACES
         if state is not None:
             drift += self.synaptic_current
-            if filter_spikes:
+            if self._filters_spikes:
                 traces[0] = getattr(state, "filtered_spikes", 0.0)
         self._neurons = Neurons(
             # Read-only, as all that kernels only read: they are compiled once for all callers.
@@ -86,21 +76,19 @@ class ExactRun(Run):
             traces[1],
             self.window_moments,
         )
-        self._counts_before = np.zeros(shape, dtype=np.int64)
-        self._checks_weights, self._gives_up = check_weights, gives_up
         self._is_lost = np.zeros(shape[0], dtype=np.bool_)
         self._states = run_state.new_states(shape[0])
-        if gives_up:
+        if self._gives_up:
             self._states["largest_burst"] = LARGEST_BURST + SPIKES_PER_NEURON * n_neurons
             self._states["burst_rate"] = BURST_RATE + SPIKES_PER_NEURON * n_neurons
         weights = network.weights
         self._form = weights.kernel_form()
         self._engine = ENGINES[type(self._form)]
-        self._usual = self._engine.settings_of(n_neurons, weights.work_per_spike, screening=screening)
+        self._usual = self._engine.settings_of(n_neurons, weights.work_per_spike, screening=how.screening)
         # Those of the present call of `advance`, which may go from spike to spike.
         self._settings, self._is_stepping = self._usual, False
         self._memory = self._engine.new_memory(self._form, n_neurons, self._usual)
-        work = int(updates_per_call / max(weights.work_per_spike, 1.0))
+        work = int(self._updates_per_call / max(weights.work_per_spike, 1.0))
         self._work_per_call = min(max(work, LEAST_WORK_PER_CALL), MOST_WORK_PER_CALL)
         self._most_per_call = self._work_per_call + self._engine.overshoot(n_neurons, self._usual)
 
@@ -146,8 +134,7 @@ class ExactRun(Run):
         other = copy.copy(self)
         other._states = self._states.copy()
         other._is_lost = self._is_lost.copy()
-        other._potential_at_start = self._potential_at_start.copy()
-        other._counts_before = self._counts_before.copy()
+        other._first_potential, other._first_counts = self._first_potential.copy(), self._first_counts.copy()
         neurons = {name: getattr(self._neurons, name).copy() for name in CHANGING}
         other._neurons = self._neurons._replace(**neurons)
         other.membrane_potential, other.synaptic_current = neurons["potential"], neurons["current"]
@@ -206,11 +193,7 @@ class ExactRun(Run):
         return Spikes(buffer.times[:n_entries].copy(), buffer.neurons[:n_entries].copy())
 
     def _restart(self, copies: np.ndarray) -> None:
-        self._counts_before[copies] = self.spike_counts[copies]
         run_state.restart(self._neurons, self._states, copies)
-
-    def _removed(self) -> np.ndarray:
-        return self.network.firing_threshold * (self.spike_counts - self._counts_before)
 
     def _changing(self) -> list[np.ndarray]:
         """Return all that a call of the kernel changes, but for what is empty; a row for each copy."""
@@ -256,16 +239,7 @@ class Exact(Time[ExactRun]):
     """
 
     screening: bool = True
+    run_type = ExactRun
 
     def __post_init__(self) -> None:
         checks.flag("screening", self.screening)
-
-    def start(
-        self,
-        network: RunnableNetwork,
-        soma_bias: np.ndarray,
-        state: Any = None,
-        **options: Unpack[Options],
-    ) -> ExactRun:
-        """Start copies of a network, each with its own drive; arguments, not checked, as of `Run`."""
-        return ExactRun(network, soma_bias, state, screening=self.screening, **options)

@@ -11,7 +11,7 @@ import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from contextlib import nullcontext
-from typing import Any, Generic, NamedTuple, TypedDict, TypeVar, Unpack
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 from tqdm import tqdm
@@ -44,16 +44,6 @@ class Spikes(NamedTuple):
 NO_SPIKES = Spikes(np.empty(0), np.empty(0, dtype=np.int64))
 
 
-class Options(TypedDict, total=False):
-    """What is kept of a run, and how it is run: see `Run`."""
-
-    window_moments: bool
-    filter_spikes: bool
-    gives_up: bool
-    check_weights: bool
-    updates_per_call: int
-
-
 class Run(ABC):
     """Copies of one network, each with its own drive, advanced together.
 
@@ -61,6 +51,8 @@ class Run(ABC):
 
     Parameters
     ----------
+    how : Time
+        What started it.
     network : SpikingNetwork, or another with its weights and thresholds
         Weights and thresholds; its soma bias is not used.
     soma_bias : ndarray, shape (n_copies, n_neurons)
@@ -101,14 +93,21 @@ class Run(ABC):
 
     def __init__(
         self,
+        how: Time[Any],
         network: RunnableNetwork,
         soma_bias: np.ndarray,
         state: NetworkState | Run | None = None,
         *,
         window_moments: bool = False,
+        filter_spikes: bool = False,
+        gives_up: bool = False,
+        check_weights: bool = False,
+        updates_per_call: int = UPDATES_PER_CALL,
     ) -> None:
         shape = soma_bias.shape
         self.network = network
+        self._filters_spikes, self._gives_up, self._checks_weights = filter_spikes, gives_up, check_weights
+        self._updates_per_call = updates_per_call
         self.membrane_potential, self.synaptic_current = np.zeros((2, *shape))
         self.spike_counts = np.zeros(shape, dtype=np.int64)
         self.window_moments = np.zeros((*shape, 3)) if window_moments else NO_MOMENTS
@@ -116,7 +115,9 @@ class Run(ABC):
         if state is not None:
             self.membrane_potential[:] = state.membrane_potential
             self.synaptic_current[:] = state.synaptic_current
-        self._potential_at_start = self.membrane_potential.copy()
+        # When each copy was started.
+        self._first_potential = self.membrane_potential.copy()
+        self._first_counts = np.zeros(shape, dtype=np.int64)
 
     @property
     @abstractmethod
@@ -142,13 +143,13 @@ class Run(ABC):
     def charge(self) -> np.ndarray:
         """The integral of the soma currents since the start, shape (n_copies, n_neurons): the rise of the
         potentials plus what resets took from them."""
-        return (self.membrane_potential - self._potential_at_start) + self._removed()
+        return (self.membrane_potential - self._first_potential) + self._removed()
 
     @property
-    @abstractmethod
     def filtered_spikes(self) -> np.ndarray:
         """The synaptic trace of each neuron's own spikes, 1 a spike, falling as e^-t, if it is kept; shape
         (n_copies, n_neurons)."""
+        raise ValueError(f"{type(self).__name__} keeps no filtered spikes")
 
     def advance(
         self,
@@ -216,7 +217,8 @@ class Run(ABC):
         copies : ndarray of int
             Which copies.
         """
-        self._potential_at_start[copies] = self.membrane_potential[copies]
+        self._first_potential[copies] = self.membrane_potential[copies]
+        self._first_counts[copies] = self.spike_counts[copies]
         self._restart(copies)
 
     def state(self, copy: int = 0, *, time: float | None = None) -> NetworkState:
@@ -257,7 +259,7 @@ class Run(ABC):
                 "where rounding decides which neurons fire"
             )
 
-    # What a kind of run supplies, besides `time` and `filtered_spikes`.
+    # What a kind of run supplies, besides `time`, and `filtered_spikes` where it keeps them.
 
     @abstractmethod
     def _stops(self, until: float | np.ndarray) -> np.ndarray:
@@ -287,9 +289,9 @@ class Run(ABC):
     def _restart(self, copies: np.ndarray) -> None:
         """Set all that changes, but for potentials and counts of spikes, to what it is at time zero."""
 
-    @abstractmethod
     def _removed(self) -> np.ndarray:
-        """Return what resets took from the potentials since the start."""
+        """Return what resets took from the potentials since the start; by default a threshold a spike."""
+        return self.network.firing_threshold * (self.spike_counts - self._first_counts)
 
 
 def _joined(parts: list[Spikes]) -> Spikes:
@@ -304,16 +306,41 @@ def _joined(parts: list[Spikes]) -> Spikes:
 R_co = TypeVar("R_co", bound=Run, covariant=True)
 
 
-class Time(ABC, Generic[R_co]):
+class Time(Generic[R_co]):
     """How time passes in a run of a network.
 
     Attributes
     ----------
+    run_type : type
+        The class of its runs.
     time_step : float or None
         Length of a step, in synaptic time constants; None of exact time.
     """
 
+    run_type: type[R_co]
     time_step: float | None = None
+
+    def start(
+        self, network: RunnableNetwork, soma_bias: np.ndarray, state: Any = None, **options: Any
+    ) -> R_co:
+        """Start copies of a network, each with its own drive.
+
+        Parameters
+        ----------
+        network, soma_bias, state, **options
+            As of `Run`; not checked.
+        """
+        return self.run_type(self, network, soma_bias, state, **options)
+
+    def prepare(self, network: RunnableNetwork) -> Time[R_co]:
+        """Return a time that starts runs of one network faster; what takes long is done here, once.
+
+        Parameters
+        ----------
+        network : SpikingNetwork, or another with its weights and thresholds
+            The network of all runs to come.
+        """
+        return self
 
     def end_of(self, duration: float) -> float:
         """Return the time at which a run of this duration ends: the two may differ by rounding.
@@ -329,23 +356,3 @@ class Time(ABC, Generic[R_co]):
             If no run can end there.
         """
         return duration
-
-    def prepare(self, network: RunnableNetwork) -> Time[R_co]:
-        """Return a time that starts runs of this network faster; what takes long is done here, once.
-
-        Parameters
-        ----------
-        network : SpikingNetwork, or another with its weights and thresholds
-            The network of all runs to come.
-        """
-        return self
-
-    @abstractmethod
-    def start(
-        self,
-        network: RunnableNetwork,
-        soma_bias: np.ndarray,
-        state: Any = None,
-        **options: Unpack[Options],
-    ) -> R_co:
-        """Start copies of a network, each with its own drive; arguments, not checked, as of `Run`."""

@@ -10,10 +10,10 @@ import numpy as np
 from snn._kernels import run_state
 from snn.base import checks
 from snn.network import SpikingNetwork, starting_state
-from snn.record.result import RunawayError, SimulationResult, SpikeTrain
+from snn.record.result import SimulationResult, SpikeTrain, runaway_error
 from snn.run.clocked import Clock
 from snn.run.exact import Exact
-from snn.run.run import Run, Time
+from snn.run.run import Time
 from snn.state import NetworkState
 
 LEAST_SPIKE_LIMIT = 1_000_000
@@ -177,7 +177,8 @@ def _simulate(
         )
     record_spikes = checks.flag("record_spikes", record_spikes)
     progress = checks.flag("progress", progress)
-    max_spikes = spike_limit(max_spikes, network, duration, start, record=record_spikes)
+    by_drive = spikes_by_drive(network, duration, start)
+    max_spikes = spike_limit(max_spikes, by_drive, record=record_spikes)
     run = how.start(network, network.soma_bias[np.newaxis], state, window_moments=True, check_weights=True)
     spikes = run.advance(end, record=record_spikes, max_spikes=max_spikes, progress=progress)
 
@@ -202,7 +203,9 @@ def _simulate(
         spikes=spike_train(start.time + times, spikes.neurons, start.time, final) if record_spikes else None,
         n_steps=n_steps,
     )
-    require_complete(result, run, max_spikes, duration, start)
+    if run.n_emitted > max_spikes:
+        raise runaway_error(result, max_spikes, by_drive)
+    run.require_valid()
     return result
 
 
@@ -218,38 +221,15 @@ def spike_train(times: np.ndarray, neurons: np.ndarray, start: float, final: Net
     )
 
 
-def spike_limit(
-    max_spikes: int | None, network: SpikingNetwork, duration: float, state: NetworkState, *, record: bool
-) -> int:
+def spike_limit(max_spikes: int | None, by_drive: float, *, record: bool) -> int:
     """Return `max_spikes`, checked, or its default: far above what the drive alone can cause."""
     if max_spikes is not None:
         return checks.positive_integer("max_spikes", max_spikes)
-    by_drive = min(SPIKE_LIMIT_FACTOR * _by_drive(network, duration, state), 1e18)
-    most = max(LEAST_SPIKE_LIMIT, math.ceil(by_drive))
+    most = max(LEAST_SPIKE_LIMIT, math.ceil(min(SPIKE_LIMIT_FACTOR * by_drive, 1e18)))
     return min(most, MOST_RECORDED) if record else most
 
 
-def require_complete(
-    result: SimulationResult, run: Run, max_spikes: int, duration: float, start: NetworkState
-) -> None:
-    """Raise RunawayError, with the result, if there were too many spikes, or as `Run.require_valid`."""
-    if run.n_emitted <= max_spikes:
-        run.require_valid()
-        return
-    busiest = np.argsort(-result.spike_counts, kind="stable")[:3]
-    named = ", ".join(
-        f"{int(i)} ({int(result.spike_counts[i]):,} spikes)" for i in busiest if result.spike_counts[i]
-    )
-    raise RunawayError(
-        f"the network emitted more than max_spikes = {max_spikes:,} spikes by time {result.state.time:.6g}; "
-        f"most active are neurons {named}: lateral excitation outruns the firing thresholds, or max_spikes "
-        f"is too small for {duration:.6g} time constants, in which the drive alone would cause up to "
-        f"{_by_drive(result.network, duration, start):.3g} spikes",
-        result,
-    )
-
-
-def _by_drive(network: SpikingNetwork, duration: float, state: NetworkState) -> float:
+def spikes_by_drive(network: SpikingNetwork, duration: float, state: NetworkState) -> float:
     """Return how many spikes the drive and the currents of a state could cause alone."""
     return run_state.expected_spikes(
         network.soma_bias, network.firing_threshold, state.synaptic_current, duration

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from copy import deepcopy
 from typing import Any
 
 import numpy as np
@@ -11,10 +12,10 @@ from snn._kernels import run_state
 from snn.base import checks
 from snn.base.html import Described, number
 from snn.network import SpikingNetwork, starting_state
-from snn.record.result import SimulationResult, SpikeTrain
+from snn.record.result import SimulationResult, SpikeTrain, runaway_error
 from snn.record.windows import window_moments
 from snn.run.exact import Exact, ExactRun
-from snn.run.simulate import require_complete, spike_limit, spike_train
+from snn.run.simulate import spike_limit, spike_train, spikes_by_drive
 from snn.state import NetworkState
 from snn.weights import Weights, as_weights
 
@@ -92,21 +93,24 @@ class Simulator(Described):
 
     @property
     def soma_bias(self) -> np.ndarray:
-        """The constant drive, shape (n_neurons,), read-only: assign a whole array to go on with another."""
+        """The constant drive, shape (n_neurons,), read-only: assign another, whole, to go on with a copy."""
         return self._network.soma_bias
 
     @soma_bias.setter
     def soma_bias(self, value: np.ndarray) -> None:
-        self._begin(self._network.with_soma_bias(value), self.state(), self.spike_counts)
+        network = self._network.with_soma_bias(self._network.with_soma_bias(value).soma_bias.copy())
+        self._begin(network, self.state(), self.spike_counts)
 
     @property
     def weights(self) -> Weights:
-        """The weights, read-only: assign others, whole, to go on with them.  Currents that are there stay."""
+        """The weights, read-only: assign others, whole, to go on with a copy; currents stay."""
         return self._network.weights
 
     @weights.setter
     def weights(self, value: Any) -> None:
         weights = as_weights(value)
+        if weights is not value:  # an array, which the caller may change
+            weights = as_weights(deepcopy(value))
         if weights.shape != self._network.weights.shape:
             raise ValueError(
                 f"weights must have shape {self._network.weights.shape}, as those before; got shape "
@@ -147,7 +151,8 @@ class Simulator(Described):
         if math.isinf(until - self._origin):
             raise ValueError(f"until must be less than 1.8e308 after {self._origin}; got {until}")
         progress = checks.flag("progress", progress)
-        max_spikes = spike_limit(max_spikes, self._network, until - start.time, start, record=True)
+        by_drive = spikes_by_drive(self._network, until - start.time, start)
+        max_spikes = spike_limit(max_spikes, by_drive, record=True)
         self._next = None
         run, then, counts_then = self._run, float(self._run.time[0]), self._run.spike_counts[0].copy()
         spikes = run.advance(until - self._origin, record=True, max_spikes=max_spikes, progress=progress)
@@ -171,7 +176,9 @@ class Simulator(Described):
             state=final,
             spikes=spike_train(self._origin + spikes.times, spikes.neurons, start.time, final),
         )
-        require_complete(result, run, max_spikes, until - start.time, start)
+        if run.n_emitted > max_spikes:
+            raise runaway_error(result, max_spikes, by_drive)
+        run.require_valid()
         return result
 
     def peek(self) -> float:

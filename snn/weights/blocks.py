@@ -16,7 +16,7 @@ from snn._kernels.forms import Segments
 from snn.base import checks
 from snn.base.html import Described, memory, number
 from snn.weights.dense import largest_off_diagonal
-from snn.weights.protocol import Weights, same_type
+from snn.weights.protocol import Weights, kept, same_type
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
@@ -46,13 +46,22 @@ class Block(Described):
 
     def __post_init__(self) -> None:
         values = checks.real_array("values", self.values, shape=(None, None), meaning="(source, target)")
-        object.__setattr__(self, "values", checks.read_only(values))
-        object.__setattr__(self, "factor", checks.real_number("factor", self.factor))
-        for name in ("first_source", "first_target"):
-            first = checks.integer(name, getattr(self, name))
-            if first < 0:
-                raise ValueError(f"{name} must not be negative; got {first}")
-            object.__setattr__(self, name, first)
+        vars(self).update(
+            first_source=checks.non_negative_integer("first_source", self.first_source),
+            first_target=checks.non_negative_integer("first_target", self.first_target),
+            values=checks.read_only(values),
+            factor=checks.real_number("factor", self.factor),
+        )
+
+    @property
+    def sources(self) -> slice:
+        """The neurons that the weights are from."""
+        return slice(self.first_source, self.first_source + self.values.shape[0])
+
+    @property
+    def targets(self) -> slice:
+        """The neurons that the weights are to."""
+        return slice(self.first_target, self.first_target + self.values.shape[1])
 
     def _facts(self) -> dict[str, str]:
         n_sources, n_targets = self.values.shape
@@ -97,49 +106,38 @@ class BlockWeights(Weights):
         blocks = tuple(self.blocks)
         for block in blocks:
             checks.instance_of("blocks", block, Block)
-            last = (block.first_source + block.values.shape[0], block.first_target + block.values.shape[1])
-            if max(last) > n_neurons:
+            if max(block.sources.stop, block.targets.stop) > n_neurons:
                 raise ValueError(
-                    f"blocks must lie within the {n_neurons} neurons; got one that ends at source {last[0]}, "
-                    f"target {last[1]}"
+                    f"blocks must lie within the {n_neurons} neurons; got one that ends at source "
+                    f"{block.sources.stop}, target {block.targets.stop}"
                 )
-        object.__setattr__(self, "n_neurons", n_neurons)
-        object.__setattr__(self, "blocks", blocks)
+        vars(self).update(n_neurons=n_neurons, blocks=blocks)
 
     @property
-    def shape(self) -> tuple[int, int]:
-        """(n_neurons, n_neurons)."""
-        return self.n_neurons, self.n_neurons
+    def layout(self) -> tuple[int]:
+        return (self.n_neurons,)
 
     @property
     def work_per_spike(self) -> float:
-        """See `Weights`."""
         return self.segments.work_per_spike
 
     @property
-    def n_bytes(self) -> int:
-        """See `Weights`."""
+    def nbytes(self) -> int:
         return sum(block.values.nbytes for block in self.blocks)
 
     def stored_facts(self) -> dict[str, str]:
-        """See `Weights`."""
-        return {"blocks": number(len(self.blocks)), "memory": memory(self.n_bytes)}
+        return {"blocks": number(len(self.blocks)), "memory": memory(self.nbytes)}
 
     def kernel_form(self) -> Segments:
-        """See `Weights`."""
         return self.segments.kernel_form()
 
     def toarray(self) -> np.ndarray:
-        """Return the weights as a dense array."""
         return self._rows(np.arange(self.n_neurons))
 
     def transpose_product(self, amounts: np.ndarray) -> np.ndarray:
-        """See `Weights`."""
         received = np.zeros(amounts.shape)
         for block in self.blocks:
-            n_sources, n_targets = block.values.shape
-            sources = slice(block.first_source, block.first_source + n_sources)
-            targets = slice(block.first_target, block.first_target + n_targets)
+            sources, targets = block.sources, block.targets
             received[..., targets] += block.factor * (amounts[..., sources] @ block.values)
             # Take away what a neuron of both ranges would send to itself.
             own = np.arange(max(sources.start, targets.start), min(sources.stop, targets.stop))
@@ -148,39 +146,28 @@ class BlockWeights(Weights):
         return received
 
     def out_degrees(self, sources: np.ndarray) -> np.ndarray:
-        """See `Weights`."""
         return np.count_nonzero(self._rows(sources), axis=1)
 
+    @kept
     def largest_magnitudes(self) -> np.ndarray:
-        """See `Weights`."""
-        return self._largest_magnitudes
-
-    @cached_property
-    def _largest_magnitudes(self) -> np.ndarray:
+        if any(_overlap(one, other) for one, other in combinations(self.blocks, 2)):
+            # Overlapping weights add up.
+            return np.abs(self.toarray()).max(axis=0, initial=0.0)
         largest = np.zeros(self.n_neurons)
         for block in self.blocks:
-            targets = slice(block.first_target, block.first_target + block.values.shape[1])
-            largest[targets] = np.maximum(
-                largest[targets],
-                abs(block.factor)
-                * largest_off_diagonal(
-                    block.values, first_source=block.first_source, first_target=block.first_target
-                ),
+            in_block = largest_off_diagonal(
+                block.values, first_source=block.first_source, first_target=block.first_target
             )
-        if any(_overlap(one, other) for one, other in combinations(self.blocks, 2)):
-            # There weights add up.
-            return np.abs(self.toarray()).max(axis=0, initial=0.0)
+            largest[block.targets] = np.maximum(largest[block.targets], abs(block.factor) * in_block)
         return largest
 
     def _rows(self, sources: np.ndarray) -> np.ndarray:
         """Return some rows as a dense array, shape (len(sources), n_neurons)."""
         rows = np.zeros((len(sources), self.n_neurons))
         for block in self.blocks:
-            n_sources, n_targets = block.values.shape
             place = sources - block.first_source
-            inside = (place >= 0) & (place < n_sources)
-            targets = slice(block.first_target, block.first_target + n_targets)
-            rows[inside, targets] += block.factor * block.values[place[inside]]
+            inside = (place >= 0) & (place < len(block.values))
+            rows[inside, block.targets] += block.factor * block.values[place[inside]]
         rows[np.arange(len(sources)), sources] = 0.0
         return rows
 
@@ -286,32 +273,30 @@ class SegmentedWeights(Weights):
                 "a segment must not contain its own source (no neuron connects to itself); "
                 f"segment {own[0]} does: cut it in two there"
             )
-        arrays = (starts, targets, lengths, offsets, factors)
-        for name, array in zip(("starts", "targets", "lengths", "offsets", "factors"), arrays, strict=True):
-            object.__setattr__(self, name, checks.read_only(array))
-        object.__setattr__(self, "n_neurons", n_neurons)
+        vars(self).update(
+            n_neurons=n_neurons,
+            starts=checks.read_only(starts),
+            targets=checks.read_only(targets),
+            lengths=checks.read_only(lengths),
+            offsets=checks.read_only(offsets),
+            factors=checks.read_only(factors),
+        )
 
     @property
-    def shape(self) -> tuple[int, int]:
-        """(n_neurons, n_neurons)."""
-        return self.n_neurons, self.n_neurons
+    def layout(self) -> tuple[int]:
+        return (self.n_neurons,)
 
     @property
     def work_per_spike(self) -> float:
-        """See `Weights`."""
         return float(self.lengths.sum() / self.n_neurons)
 
-    @cached_property
-    def _kernel_form(self) -> Segments:
+    @kept
+    def kernel_form(self) -> Segments:
+        # Its values are a view of `values`, and follow what changes there.
         integers = (same_type(x, np.int64) for x in (self.starts, self.targets, self.lengths, self.offsets))
         return Segments(*integers, *(same_type(x, np.float64) for x in (self.factors, self.values)))
 
-    def kernel_form(self) -> Segments:
-        """See `Weights`; it follows what changes in `values`."""
-        return self._kernel_form
-
     def tocsr(self) -> sparse.csr_array:
-        """Return the weights as they are now in compressed rows, a row for each source."""
         first = np.cumsum(self.lengths) - self.lengths
         within = np.arange(self.lengths.sum()) - np.repeat(first, self.lengths)
         targets = np.repeat(self.targets, self.lengths) + within
@@ -320,39 +305,17 @@ class SegmentedWeights(Weights):
         starts = np.append(first, len(within))[self.starts]
         matrix = sparse.csr_array((weights, targets, starts), shape=self.shape)
         matrix.sum_duplicates()
+        matrix.eliminate_zeros()
         return matrix
 
     def toarray(self) -> np.ndarray:
-        """Return the weights as they are now as a dense array."""
         return self.tocsr().toarray()
-
-    def transpose_product(self, amounts: np.ndarray) -> np.ndarray:
-        """See `Weights`."""
-        return amounts @ self.tocsr()
-
-    def out_degrees(self, sources: np.ndarray) -> np.ndarray:
-        """See `Weights`."""
-        matrix = self.tocsr()
-        matrix.eliminate_zeros()
-        return np.diff(matrix.indptr)[sources]
-
-    def largest_magnitudes(self) -> np.ndarray:
-        """See `Weights`."""
-        matrix = self.tocsr()
-        largest = np.zeros(self.n_neurons)
-        np.maximum.at(largest, matrix.indices, np.abs(matrix.data))
-        return largest
 
 
 def _overlap(one: Block, other: Block) -> bool:
-    """Whether two blocks have a weight in common."""
-    firsts = ((block.first_source, block.first_target) for block in (one, other))
-    return all(
-        first < other_first + other_size and other_first < first + size
-        for first, other_first, size, other_size in zip(
-            *firsts, one.values.shape, other.values.shape, strict=True
-        )
-    )
+    """Return True if two blocks have a weight in common."""
+    ranges = (one.sources, other.sources), (one.targets, other.targets)
+    return all(a.start < b.stop and b.start < a.stop for a, b in ranges)
 
 
 def _integers(name: str, value: np.ndarray, length: int | None) -> np.ndarray:

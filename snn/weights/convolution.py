@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,7 +13,7 @@ from scipy import sparse
 from snn._kernels.forms import Stencil
 from snn.base import checks
 from snn.base.html import counted, size
-from snn.weights.protocol import Weights, same_type
+from snn.weights.protocol import Weights, kept, same_type
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -73,8 +72,8 @@ class StencilWeights(Weights):
                 "values must not connect a neuron to itself; got "
                 f"{own[channel]} for channel {channel} without offset"
             )
-        object.__setattr__(self, "values", checks.read_only(values))
-        object.__setattr__(self, "grid_shape", checks.integer_pair("grid_shape", self.grid_shape))
+        grid_shape = checks.integer_pair("grid_shape", self.grid_shape)
+        vars(self).update(values=checks.read_only(values), grid_shape=grid_shape)
 
     @property
     def n_channels(self) -> int:
@@ -87,41 +86,29 @@ class StencilWeights(Weights):
         return self.values.shape[1] // 2, self.values.shape[2] // 2
 
     @property
-    def shape(self) -> tuple[int, int]:
-        """(n_neurons, n_neurons)."""
-        n_neurons = self.grid_shape[0] * self.grid_shape[1] * self.n_channels
-        return n_neurons, n_neurons
-
-    @property
     def layout(self) -> tuple[int, int, int]:
         """(rows, columns, channels)."""
         return (*self.grid_shape, self.n_channels)
 
     @property
     def work_per_spike(self) -> float:
-        """See `Weights`; targets beyond the grid are included."""
+        # Targets beyond the grid are included.
         return float(self.values[0].size)
 
     def stored_facts(self) -> dict[str, str]:
-        """See `Weights`."""
         return {
             "grid": f"{size(self.grid_shape)}, {counted(self.n_channels, 'channel')}",
             **super().stored_facts(),
         }
 
-    @cached_property
-    def _kernel_form(self) -> Stencil:
+    @kept
+    def kernel_form(self) -> Stencil:
         largest_value = float(np.abs(self.values).max()) or 1.0
         return Stencil(
             same_type(self.values, np.float64), largest_value, *self.grid_shape, self.n_channels, *self.reach
         )
 
-    def kernel_form(self) -> Stencil:
-        """See `Weights`."""
-        return self._kernel_form
-
     def tocsr(self) -> sparse.csr_array:
-        """Return the weights in compressed rows, a row for each source."""
         n_positions = self.grid_shape[0] * self.grid_shape[1]
         positions = np.arange(n_positions).reshape(self.grid_shape)
         blocks = sparse.csr_array((n_positions * self.n_channels,) * 2)
@@ -140,11 +127,9 @@ class StencilWeights(Weights):
         return matrix
 
     def toarray(self) -> np.ndarray:
-        """Return the weights as a dense array, for small networks and tests."""
         return self.tocsr().toarray()
 
     def transpose_product(self, amounts: np.ndarray) -> np.ndarray:
-        """See `Weights`."""
         sent = amounts.reshape(*amounts.shape[:-1], *self.grid_shape, self.n_channels)
         received = np.zeros(sent.shape)
         for i, j, sources, targets in self._offsets():
@@ -154,7 +139,6 @@ class StencilWeights(Weights):
         return received.reshape(amounts.shape)
 
     def out_degrees(self, sources: np.ndarray) -> np.ndarray:
-        """See `Weights`."""
         position, channel = np.divmod(sources, self.n_channels)
         degrees = np.count_nonzero(self.values, axis=3)
         total = np.zeros(len(sources), dtype=np.int64)
@@ -165,7 +149,7 @@ class StencilWeights(Weights):
         return total
 
     def largest_magnitudes(self) -> np.ndarray:
-        """See `Weights`; offsets beyond the grid are included."""
+        # Offsets beyond the grid are included.
         return np.tile(np.abs(self.values).max(axis=(0, 1, 2)), self.grid_shape[0] * self.grid_shape[1])
 
     def _offsets(self) -> Iterator[tuple[int, int, tuple[slice, ...], tuple[slice, ...]]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from snn._kernels.forms import Rows
 from snn.base import checks
-from snn.weights.protocol import Weights, same_type
+from snn.weights.protocol import Weights, kept, same_type
 
 NO_CROSS = checks.read_only(np.empty(0))
 ROWS_AT_ONCE = 64
@@ -50,22 +50,12 @@ class DenseWeights(Weights):
         return weights
 
     @property
-    def shape(self) -> tuple[int, int]:
-        """(n_neurons, n_neurons)."""
-        return self.values.shape
+    def layout(self) -> tuple[int]:
+        return (len(self.values),)
 
-    @property
-    def work_per_spike(self) -> float:
-        """See `Weights`: every neuron."""
-        return float(len(self.values))
-
-    @cached_property
-    def _kernel_form(self) -> Rows:
-        return rows_of_matrix(self.values, 1.0)
-
+    @kept
     def kernel_form(self) -> Rows:
-        """See `Weights`."""
-        return self._kernel_form
+        return rows_of_matrix(self.values, 1.0)
 
     def toarray(self) -> np.ndarray:
         """Return the array itself, which is read-only."""
@@ -76,23 +66,16 @@ class DenseWeights(Weights):
         return array.copy() if copy else array
 
     def transpose_product(self, amounts: np.ndarray) -> np.ndarray:
-        """See `Weights`."""
         return amounts @ self.values
 
     def out_degrees(self, sources: np.ndarray) -> np.ndarray:
-        """See `Weights`."""
         return np.count_nonzero(self.values[sources], axis=1)
 
+    @kept
     def largest_magnitudes(self) -> np.ndarray:
-        """See `Weights`."""
-        return self._largest_magnitudes
-
-    @cached_property
-    def _largest_magnitudes(self) -> np.ndarray:
         return largest_off_diagonal(self.values)
 
     def column(self, target: int, sources: np.ndarray) -> np.ndarray:
-        """See `Weights`."""
         return self.values[sources, target]
 
 
@@ -134,22 +117,12 @@ class LateralInhibition(Weights):
         return weights
 
     @property
-    def shape(self) -> tuple[int, int]:
-        """(n_neurons, n_neurons)."""
-        return self.strength.shape
+    def layout(self) -> tuple[int]:
+        return (len(self.strength),)
 
-    @property
-    def work_per_spike(self) -> float:
-        """See `Weights`: every neuron."""
-        return float(len(self.strength))
-
-    @cached_property
-    def _kernel_form(self) -> Rows:
-        return rows_of_matrix(self.strength, -1.0)
-
+    @kept
     def kernel_form(self) -> Rows:
-        """See `Weights`."""
-        return self._kernel_form
+        return rows_of_matrix(self.strength, -1.0)
 
     def toarray(self) -> np.ndarray:
         """Return the weights as a dense array."""
@@ -158,24 +131,17 @@ class LateralInhibition(Weights):
         return array
 
     def transpose_product(self, amounts: np.ndarray) -> np.ndarray:
-        """See `Weights`."""
         return amounts * np.diagonal(self.strength) - amounts @ self.strength
 
     def out_degrees(self, sources: np.ndarray) -> np.ndarray:
-        """See `Weights`."""
         own = self.strength[sources, sources] != 0.0
         return np.count_nonzero(self.strength[sources], axis=1) - own
 
+    @kept
     def largest_magnitudes(self) -> np.ndarray:
-        """See `Weights`."""
-        return self._largest_magnitudes
-
-    @cached_property
-    def _largest_magnitudes(self) -> np.ndarray:
         return largest_off_diagonal(self.strength)
 
     def column(self, target: int, sources: np.ndarray) -> np.ndarray:
-        """See `Weights`."""
         return np.where(sources == target, 0.0, -self.strength[sources, target])
 
 
@@ -185,14 +151,9 @@ def rows_of_matrix(matrix: np.ndarray, factor: float) -> Rows:
 
 
 def largest_off_diagonal(values: np.ndarray, *, first_source: int = 0, first_target: int = 0) -> np.ndarray:
-    """Return the largest absolute value of each column, without weights from a neuron to itself.
+    """Return the largest absolute weight to each target, without those from a neuron to itself.
 
-    Parameters
-    ----------
-    values : ndarray, shape (n_sources, n_targets)
-        Weights between two ranges of neurons.
-    first_source, first_target : int
-        The first neuron of each range.
+    The weights are between two ranges of neurons, which begin at `first_source` and `first_target`.
     """
     n_sources, n_targets = values.shape
     largest = np.zeros(n_targets)

@@ -59,14 +59,8 @@ class InhibitionOnDemand(Weights):
         self.__dict__.update(state, _lock=threading.Lock())
 
     @property
-    def shape(self) -> tuple[int, int]:
-        """(n_neurons, n_neurons)."""
-        return self._n_neurons, self._n_neurons
-
-    @property
-    def work_per_spike(self) -> float:
-        """See `Weights`: every neuron."""
-        return float(self._n_neurons)
+    def layout(self) -> tuple[int]:
+        return (self._n_neurons,)
 
     @property
     def n_stored(self) -> int:
@@ -74,16 +68,14 @@ class InhibitionOnDemand(Weights):
         return self._n_stored
 
     @property
-    def n_bytes(self) -> int:
-        """See `Weights`: of the rows computed so far."""
+    def nbytes(self) -> int:
         return 8 * self._n_neurons * self._n_stored
 
     def stored_facts(self) -> dict[str, str]:
-        """See `Weights`."""
         return {"rows computed": f"{self._n_stored:,} of {self._n_neurons:,}", **super().stored_facts()}
 
     def kernel_form(self) -> Rows:
-        """See `Weights`; the rows computed so far, to which later ones are not added."""
+        # The rows computed so far; later ones are not added to this record.
         with self._lock:
             rows, row_of = self._rows, self._row_of
         # Rows that this record knows never change; others may be written behind them meanwhile.
@@ -92,7 +84,6 @@ class InhibitionOnDemand(Weights):
     def prepare(
         self, sources: np.ndarray, *, at_most: int | None = None, priority: np.ndarray | None = None
     ) -> None:
-        """See `Weights`."""
         with self._lock:
             missing = sources[self._row_of[sources] < 0]
             if at_most is not None and len(missing) > at_most:
@@ -134,7 +125,6 @@ class InhibitionOnDemand(Weights):
         return array
 
     def transpose_product(self, amounts: np.ndarray) -> np.ndarray:
-        """See `Weights`."""
         sources = np.flatnonzero(amounts.reshape(-1, self._n_neurons).any(axis=0))
         strength = self.strength_of(sources)
         received = -amounts[..., sources] @ strength
@@ -142,13 +132,11 @@ class InhibitionOnDemand(Weights):
         return received
 
     def out_degrees(self, sources: np.ndarray) -> np.ndarray:
-        """See `Weights`."""
         strength = self.strength_of(sources)
         own = strength[np.arange(len(sources)), sources] != 0.0
         return np.count_nonzero(strength, axis=1) - own
 
     def largest_magnitudes(self) -> np.ndarray:
-        """See `Weights`; of the rows computed so far."""
         with self._lock:
             sources = np.flatnonzero(self._row_of >= self._n_bounded)
             if len(sources):
@@ -159,5 +147,4 @@ class InhibitionOnDemand(Weights):
             return self._largest
 
     def column(self, target: int, sources: np.ndarray) -> np.ndarray:
-        """See `Weights`."""
         return np.where(sources == target, 0.0, -self.strength_of(sources)[:, target])

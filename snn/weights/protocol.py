@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import fields
-from typing import Any, TypeAlias
+from functools import wraps
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 from scipy import sparse
@@ -17,28 +20,46 @@ KernelForm: TypeAlias = Rows | Segments | CompressedRows | Stencil
 SOURCES_AT_ONCE = 64
 """Sources whose weights to one target are computed together."""
 
+Result = TypeVar("Result")
+
+
+def kept(method: Callable[[Any], Result]) -> Callable[[Any], Result]:
+    """Return a method that computes its result once for each object, which keeps it."""
+    name = f"_{method.__name__}"
+
+    @wraps(method)
+    def once(self: Any) -> Result:
+        if name not in vars(self):
+            vars(self)[name] = method(self)
+        result: Result = vars(self)[name]
+        return result
+
+    return once
+
 
 class Weights(Described, ABC):
     """Weights of a network: ``weights[source, target]``; a positive weight excites.
 
-    A form of weights is a subclass.  It is immutable, and several runs may use one object at the same
-    time.  Objects convert to arrays: ``numpy.asarray(weights)``.
+    A form of weights is a subclass, which defines `layout`, `kernel_form` and `toarray`, and whatever else
+    its structure makes cheaper.  It is immutable, and several runs may use one object at the same time.
+    Objects convert to arrays: ``numpy.asarray(weights)``.
     """
 
     @property
     @abstractmethod
-    def shape(self) -> tuple[int, int]:
-        """(n_neurons, n_neurons)."""
-
-    @property
     def layout(self) -> tuple[int, ...]:
         """Order of the neurons: the shape of the array whose entries they are, in C order."""
-        return self.shape[:1]
 
     @property
-    @abstractmethod
+    def shape(self) -> tuple[int, int]:
+        """(n_neurons, n_neurons)."""
+        n_neurons = math.prod(self.layout)
+        return n_neurons, n_neurons
+
+    @property
     def work_per_spike(self) -> float:
-        """Mean number of targets that a spike touches, stored zeros included."""
+        """Mean number of targets that a spike touches, stored zeros included; every neuron by default."""
+        return float(self.shape[0])
 
     @abstractmethod
     def kernel_form(self) -> KernelForm:
@@ -48,24 +69,31 @@ class Weights(Described, ABC):
     def toarray(self) -> np.ndarray:
         """Return the weights as a dense array, shape (n_neurons, n_neurons)."""
 
-    @abstractmethod
+    def tocsr(self) -> sparse.csr_array:
+        """Return the weights in compressed rows, a row for each source, without stored zeros."""
+        return sparse.csr_array(self.toarray())
+
     def transpose_product(self, amounts: np.ndarray) -> np.ndarray:
         """Return W^T amounts, shape (..., n_neurons).
 
         ``received[..., i] = sum_j W[j, i] amounts[..., j]``: what each target receives when every source j
         sends ``amounts[..., j]``.
         """
+        flat = amounts.reshape(-1, self.shape[0]) @ self.tocsr()
+        return flat.reshape(amounts.shape)
 
-    @abstractmethod
     def out_degrees(self, sources: np.ndarray) -> np.ndarray:
         """Return the number of targets of each source: the non-zero weights of its row."""
+        return np.diff(self.tocsr().indptr)[sources]
 
-    @abstractmethod
     def largest_magnitudes(self) -> np.ndarray:
         """Return an upper bound of the absolute weights to each target, shape (n_neurons,).
 
-        Of weights that are computed on demand, the bound is that of the rows known so far.
+        If rows are computed on demand, the bound is that of the rows known so far.
         """
+        matrix, largest = self.tocsr(), np.zeros(self.shape[0])
+        np.maximum.at(largest, matrix.indices, np.abs(matrix.data))
+        return largest
 
     def column(self, target: int, sources: np.ndarray) -> np.ndarray:
         """Return the weights from `sources` to one target, shape (n_sources,)."""
@@ -98,13 +126,13 @@ class Weights(Described, ABC):
         return spike_counts[..., fired] @ self.out_degrees(fired)
 
     @property
-    def n_bytes(self) -> int:
+    def nbytes(self) -> int:
         """Memory of the weights as they are stored, in bytes."""
-        return sum(map(_n_bytes, Weights.__getstate__(self).values()))
+        return sum(getattr(stored, "nbytes", 0) for stored in Weights.__getstate__(self).values())
 
     def stored_facts(self) -> dict[str, str]:
         """Return how the weights are stored, for descriptions of them and of their network."""
-        return {"work per spike": number(self.work_per_spike, digits=4), "memory": memory(self.n_bytes)}
+        return {"work per spike": number(self.work_per_spike, digits=4), "memory": memory(self.nbytes)}
 
     def _facts(self) -> dict[str, str]:
         return {"neurons": number(self.shape[0]), **self.stored_facts()}
@@ -115,21 +143,9 @@ class Weights(Described, ABC):
         return np.asarray(self.toarray(), dtype=dtype)
 
     def __getstate__(self) -> dict[str, Any]:
-        # What is derived from the fields is derived again where it is needed.
-        # Every form is a dataclass.
+        # The fields of the dataclass alone: what is kept beside them is computed again where it is needed.
         names = [field.name for field in fields(self)]  # type: ignore[arg-type]
         return {name: getattr(self, name) for name in names}
-
-
-def _n_bytes(stored: Any) -> int:
-    """Return the bytes of a field of weights: an array, compressed rows, or several of them."""
-    if isinstance(stored, np.ndarray):
-        return stored.nbytes
-    if isinstance(stored, Weights):
-        return stored.n_bytes
-    if sparse.issparse(stored):
-        return int(stored.data.nbytes + stored.indices.nbytes + stored.indptr.nbytes)
-    return 0
 
 
 def same_type(array: np.ndarray, dtype: type) -> np.ndarray:

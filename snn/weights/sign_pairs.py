@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -61,27 +60,14 @@ class SignPairWeights(Weights):
         cross = checks.real_array(
             "cross", self.cross, shape=(lateral.shape[0],), meaning="one weight for each pair"
         )
-        object.__setattr__(self, "lateral", lateral)
-        object.__setattr__(self, "cross", checks.read_only(cross))
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """(n_neurons, n_neurons), twice the number of pairs."""
-        n_neurons = 2 * len(self.cross)
-        return n_neurons, n_neurons
+        vars(self).update(lateral=lateral, cross=checks.read_only(cross))
 
     @property
     def layout(self) -> tuple[int, int]:
         """(2, n_pairs): all positive neurons, then all negative ones."""
         return 2, len(self.cross)
 
-    @property
-    def work_per_spike(self) -> float:
-        """See `Weights`: every neuron."""
-        return float(self.shape[0])
-
     def kernel_form(self) -> Rows:
-        """See `Weights`."""
         form = self.lateral.kernel_form()
         assert isinstance(form, Rows)
         return form._replace(cross=same_type(self.cross, np.float64))
@@ -93,26 +79,18 @@ class SignPairWeights(Weights):
         return np.block([[lateral, opposite], [opposite, lateral]])
 
     def transpose_product(self, amounts: np.ndarray) -> np.ndarray:
-        """See `Weights`."""
         positive, negative = np.split(amounts, 2, axis=-1)
         lateral = self.lateral.transpose_product(positive - negative)
         return np.concatenate([lateral + self.cross * negative, self.cross * positive - lateral], axis=-1)
 
     def out_degrees(self, sources: np.ndarray) -> np.ndarray:
-        """See `Weights`."""
         pairs = sources % len(self.cross)
         return 2 * self.lateral.out_degrees(pairs) + (self.cross[pairs] != 0.0)
 
     def largest_magnitudes(self) -> np.ndarray:
-        """See `Weights`."""
-        return np.tile(np.maximum(self.lateral.largest_magnitudes(), self._absolute_cross), 2)
-
-    @cached_property
-    def _absolute_cross(self) -> np.ndarray:
-        return np.abs(self.cross)
+        return np.tile(np.maximum(self.lateral.largest_magnitudes(), np.abs(self.cross)), 2)
 
     def column(self, target: int, sources: np.ndarray) -> np.ndarray:
-        """See `Weights`."""
         n_pairs = len(self.cross)
         pair = target % n_pairs
         lateral = self.lateral.column(pair, sources % n_pairs)
@@ -123,7 +101,6 @@ class SignPairWeights(Weights):
     def prepare(
         self, sources: np.ndarray, *, at_most: int | None = None, priority: np.ndarray | None = None
     ) -> None:
-        """See `Weights`."""
         if priority is not None:
             priority = priority.reshape(self.layout).max(axis=0)
         pairs = np.unique(sources % len(self.cross))

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 from scipy import sparse
 
 from snn._kernels.forms import CompressedRows
 from snn.weights.dense import require_square, require_zero_diagonal
-from snn.weights.protocol import Weights, same_type
+from snn.weights.protocol import Weights, kept, same_type
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -42,56 +41,37 @@ class SparseWeights(Weights):
         return weights
 
     @property
-    def shape(self) -> tuple[int, int]:
-        """(n_neurons, n_neurons)."""
-        return self.matrix.shape
+    def layout(self) -> tuple[int]:
+        return (self.matrix.shape[0],)
 
     @property
     def work_per_spike(self) -> float:
-        """See `Weights`."""
         return self.matrix.nnz / self.matrix.shape[0]
 
-    @cached_property
-    def _kernel_form(self) -> CompressedRows:
+    @property
+    def nbytes(self) -> int:
+        return sum(a.nbytes for a in (self.matrix.data, self.matrix.indices, self.matrix.indptr))
+
+    @kept
+    def kernel_form(self) -> CompressedRows:
         return CompressedRows(
             same_type(self.matrix.indptr, np.int64),
             same_type(self.matrix.indices, np.int64),
             same_type(self.matrix.data, np.float64),
         )
 
-    def kernel_form(self) -> CompressedRows:
-        """See `Weights`."""
-        return self._kernel_form
-
     def tocsr(self) -> sparse.csr_array:
         """Return the matrix itself, whose arrays are read-only."""
         return self.matrix
 
     def toarray(self) -> np.ndarray:
-        """Return the weights as a dense array."""
         return self.matrix.toarray()
 
-    def transpose_product(self, amounts: np.ndarray) -> np.ndarray:
-        """See `Weights`."""
-        flat = amounts.reshape(-1, self.shape[0]) @ self.matrix
-        return flat.reshape(amounts.shape)
-
-    def out_degrees(self, sources: np.ndarray) -> np.ndarray:
-        """See `Weights`."""
-        return np.diff(self.matrix.indptr)[sources]
-
+    @kept
     def largest_magnitudes(self) -> np.ndarray:
-        """See `Weights`."""
-        return self._largest_magnitudes
-
-    @cached_property
-    def _largest_magnitudes(self) -> np.ndarray:
-        largest = np.zeros(self.shape[0])
-        np.maximum.at(largest, self.matrix.indices, np.abs(self.matrix.data))
-        return largest
+        return super().largest_magnitudes()
 
     def column(self, target: int, sources: np.ndarray) -> np.ndarray:
-        """See `Weights`."""
         return self.matrix[:, [target]].toarray().reshape(-1)[sources]
 
 

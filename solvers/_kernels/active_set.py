@@ -23,14 +23,15 @@ members, and correlations with the residual, are computed from the atoms.  `solv
 """
 
 import math
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 
-from snn._kernels.compiling import callable_in_kernels, compiled, uncounted
+from snn._kernels.compiling import callable_in_kernels, compiled, inner, kernel_of
 from solvers._kernels.factor import (
     Terms,
-    enlarged,
+    copy_members,
     enter,
     leave,
     new_working_set,
@@ -80,7 +81,7 @@ def new_scratch(n_atoms):
     )  # fmt: skip
 
 
-@uncounted
+@inner
 def _violators(residual, l1_weights, inverse_norms, positive, share, tolerance, n_atoms, most, scratch):
     """Fill `places` with up to `most` atoms that violate most, the worst first; return how many."""
     places, excesses = scratch.places, scratch.excesses
@@ -110,7 +111,7 @@ def _violators(residual, l1_weights, inverse_norms, positive, share, tolerance, 
     return count
 
 
-@uncounted
+@inner
 def _residuals_within(work, n_members, size):
     """Set `residual` of W, 0 in S; write the residual of the equations on S to `solution`."""
     for i in range(n_members):
@@ -126,7 +127,7 @@ def _residuals_within(work, n_members, size):
         work.residual[place] = 0.0
 
 
-@uncounted
+@inner
 def _share(value, solution):
     """Return the part of the way from x to y on which an entry remains positive, at most 1."""
     if solution > 0.0:
@@ -134,7 +135,7 @@ def _share(value, solution):
     return value / (value - solution) if value > 0.0 else 0.0
 
 
-@uncounted
+@inner
 def _move(work, size):
     """Move from x towards y until atoms vanish, and remove these from S; return its size."""
     step = 1.0
@@ -152,7 +153,7 @@ def _move(work, size):
     return size
 
 
-@uncounted
+@inner
 def _pivot(work, size, scratch):
     """Let a violator enter that is a linear combination of S, in place of the first atom that vanishes.
 
@@ -183,7 +184,7 @@ def _pivot(work, size, scratch):
     return size, True
 
 
-@uncounted
+@inner
 def solve_within(work, n_members, size, positive, tolerance, max_rounds, at_start, scratch):
     """Solve the problem of the members of W; return (size of S, rounds left, whether it is solved).
 
@@ -226,7 +227,7 @@ def solve_within(work, n_members, size, positive, tolerance, max_rounds, at_star
     return size, 0, False
 
 
-@uncounted
+@inner
 def join(work, n_members, atoms, terms, signal, atom):
     """Make an atom the next member of W."""
     work.atoms[n_members] = atom
@@ -240,7 +241,7 @@ def join(work, n_members, atoms, terms, signal, atom):
     products[n_members] += terms.curvatures[atom]
 
 
-@uncounted
+@inner
 def refine(work, size):
     """Do one step of iterative refinement: many changes of the factor have added rounding errors."""
     work.n_multiply_adds[0] += 2 * triangle_work(size)
@@ -252,7 +253,13 @@ def refine(work, size):
             work.value[i] = refined
 
 
-@uncounted
+# For Python to call (`solvers.gram.working_set`).
+enter_kernel = kernel_of(enter)
+solve_within_kernel = kernel_of(solve_within)
+refine_kernel = kernel_of(refine)
+
+
+@inner
 def _largest_first(start, signal, inverse_norms, scratch):
     """Write the atoms that a signal starts from to `places`, the largest currents first, and their signs.
 
@@ -276,7 +283,7 @@ def _largest_first(start, signal, inverse_norms, scratch):
     return count
 
 
-@compiled
+@partial(inner, _nrt=True)
 def _solve_one(atoms, terms, signal, start, max_rounds, work, scratch):
     """Solve for one signal; return (working set, size of S, rounds left, whether the method ended)."""
     n_atoms = terms.l1_weights.shape[0]
@@ -287,11 +294,11 @@ def _solve_one(atoms, terms, signal, start, max_rounds, work, scratch):
     tolerance *= ROUNDING
 
     places, is_member = scratch.places, scratch.is_member
-    work.n_multiply_adds[0] = 0
     # The largest enter first; those that depend on them stay outside S.
     n_members = _largest_first(start, signal, terms.inverse_norms, scratch)
     if n_members > work.atoms.shape[0]:
-        work = enlarged(work, 0, 0, 2 * n_members)
+        work = new_working_set(2 * n_members)
+    work.n_multiply_adds[0] = 0
     for k in range(n_members):
         atom = places[k]
         join(work, k, atoms, terms, signal, atom)
@@ -317,7 +324,9 @@ def _solve_one(atoms, terms, signal, start, max_rounds, work, scratch):
             most, scratch,
         )  # fmt: skip
         if n_members + n_joining > work.atoms.shape[0]:
-            work = enlarged(work, n_members, size, 2 * (n_members + n_joining))
+            larger = new_working_set(2 * (n_members + n_joining))
+            copy_members(larger, work, n_members, size)
+            work = larger
         ended = True
         for k in range(n_joining):
             atom = places[k]
@@ -369,7 +378,7 @@ def solve_weighted_active_sets(
     _solve_each(atoms, terms, signals, start, max_rounds, codes, report)
 
 
-@compiled
+@partial(inner, _nrt=True)
 def _solve_each(atoms, terms, signals, start, max_rounds, codes, report):
     n_atoms = terms.l1_weights.shape[0]
     work = new_working_set(LEAST_CAPACITY)

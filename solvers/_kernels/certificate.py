@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from snn._kernels.compiling import compiled, uncounted
+from snn._kernels.compiling import callable_in_kernels, compiled, inner
 from solvers._kernels.dots import dot, four_dots
 from solvers._kernels.precision import (
     EXACT_BITS,
@@ -48,7 +48,7 @@ class Work(NamedTuple):
     exponents: np.ndarray  # e: the largest number of the atom lies in [2^(e-1), 2^e)
 
 
-@compiled
+@callable_in_kernels
 def new_work(n_features, n_atoms):
     return Work(
         np.empty(n_features), np.empty(n_features), np.empty(n_features), np.empty(n_atoms),
@@ -56,17 +56,17 @@ def new_work(n_features, n_atoms):
     )  # fmt: skip
 
 
-@uncounted
+@inner
 def _gamma(n_operations):
     return SLACK * UNIT_ROUNDOFF * (n_operations + SPARE_OPERATIONS)
 
 
-@uncounted
+@inner
 def _operations_of_sum(n_products):
     return min(n_products, LONGEST_SUM) + (n_products - 1) // LONGEST_SUM
 
 
-@partial(uncounted, fastmath={"contract"})
+@partial(inner, fastmath={"contract"})
 def _add_split(exact, rest, row, magic, high, low):
     """Add (high + low) row to two sums: what is exact, and the rest."""
     for j in range(row.shape[0]):
@@ -76,7 +76,7 @@ def _add_split(exact, rest, row, magic, high, low):
         rest[j] += high * (row[j] - kept) + low * row[j]
 
 
-@partial(uncounted, fastmath={"nnan", "nsz"})
+@partial(inner, fastmath={"nnan", "nsz"})
 def _largest_number(row):
     largest = 0.0
     for j in range(row.shape[0]):
@@ -84,7 +84,7 @@ def _largest_number(row):
     return largest
 
 
-@uncounted
+@inner
 def _inner(left, right):
     """Return an inner product, added up part by part."""
     total = dot(left[:LONGEST_SUM], right[:LONGEST_SUM])
@@ -93,7 +93,7 @@ def _inner(left, right):
     return total
 
 
-@uncounted
+@inner
 def _correlate(array, residual, correlations):
     """Write array @ residual, added up part by part; rows are read four at a time."""
     n_atoms, n_features = array.shape
@@ -113,7 +113,7 @@ def _correlate(array, residual, correlations):
         correlations[i] = _inner(array[i], residual)
 
 
-@uncounted
+@inner
 def _write_residual(array, signal, columns, values, work):
     """Write s - a D; return the bound on the error of each of its numbers that is not its own rounding."""
     n_terms = columns.shape[0]
@@ -142,7 +142,7 @@ def _write_residual(array, signal, columns, values, work):
     return relative * (2.0 * n_terms + 4.0) * n_terms * largest_rest + n_terms * QUANTUM
 
 
-@uncounted
+@inner
 def _weigh(residual, weights, weighted):
     """Write w r to `weighted`, and zeros to r where w is zero; return the largest weight."""
     largest = 0.0
@@ -154,7 +154,7 @@ def _weigh(residual, weights, weighted):
     return largest
 
 
-@uncounted
+@inner
 def _squared_norm(row, weights):
     """Return sum_j w_j d_j^2."""
     total = 0.0
@@ -163,7 +163,7 @@ def _squared_norm(row, weights):
     return total
 
 
-@partial(uncounted, fastmath={"nnan", "nsz", "contract"})
+@partial(inner, fastmath={"nnan", "nsz", "contract"})
 def _largest(reach, l1_weights, norms, error):
     """Return the largest (reach + error) / l1 and the largest reach - l1."""
     ratio = 0.0
@@ -174,7 +174,7 @@ def _largest(reach, l1_weights, norms, error):
     return ratio, violation
 
 
-@uncounted
+@inner
 def _threshold(value, weight, positive):
     """Return T(value, weight)."""
     if value > weight:
@@ -184,7 +184,7 @@ def _threshold(value, weight, positive):
     return 0.0
 
 
-@uncounted
+@inner
 def _slack_at(code, point, weight, curvature, positive):
     """Return ``h(a) + h*(x) - a x``, rounded up."""
     along = -point if code < 0.0 else point
@@ -199,7 +199,7 @@ def _slack_at(code, point, weight, curvature, positive):
     return abs(code) * max(weight - along, 0.0) + 0.5 * distance * distance
 
 
-@uncounted
+@inner
 def _curved_multiple(multiple, along, squared, reach, entry_reach, columns, l1_weights, curvatures):
     """Return the best multiple where atoms have curvatures, by Newton's method from above.
 
@@ -228,7 +228,7 @@ def _curved_multiple(multiple, along, squared, reach, entry_reach, columns, l1_w
         multiple = min(multiple, max(numerator / max(denominator, SMALLEST), 0.0))
 
 
-@uncounted
+@inner
 def certify(array, norms, l1_weights, curvatures, positive, signal, weights, columns, values, work, figures):
     """Write objective, duality gap and KKT violation of the code of one signal to `figures`.
 

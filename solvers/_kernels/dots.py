@@ -2,10 +2,10 @@
 
 from functools import partial
 
-from snn._kernels.compiling import uncounted
+from snn._kernels.compiling import inlined, inner
 
 
-@partial(uncounted, forceinline=True, fastmath={"reassoc", "contract"})
+@partial(inlined, fastmath={"reassoc", "contract"})
 def dot(left, right):
     """Return an inner product."""
     total = 0.0
@@ -14,7 +14,7 @@ def dot(left, right):
     return total
 
 
-@partial(uncounted, fastmath={"reassoc", "contract"})
+@partial(inner, fastmath={"reassoc", "contract"})
 def four_dots(first, second, third, fourth, vector):
     """Return the inner products of four rows with one vector, which is read once."""
     a = 0.0

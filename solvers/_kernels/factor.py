@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from snn._kernels.compiling import callable_in_kernels, inlined, uncounted
+from snn._kernels.compiling import callable_in_kernels, inlined, inner
 from solvers._kernels.dots import dot
 
 # Least share of an atom's squared norm that must remain after projection on the atoms in S.  Below it the
@@ -66,25 +66,27 @@ def new_working_set(capacity):
     )  # fmt: skip
 
 
-@callable_in_kernels
-def enlarged(work, n_members, size, capacity):
-    """Return a copy of a working set with room for `capacity` members."""
-    new = new_working_set(capacity)
-    new.atoms[:n_members] = work.atoms[:n_members]
-    new.correlation[:n_members] = work.correlation[:n_members]
-    new.l1_weight[:n_members] = work.l1_weight[:n_members]
-    new.inverse_norm[:n_members] = work.inverse_norm[:n_members]
-    new.gram[:n_members, :n_members] = work.gram[:n_members, :n_members]
-    new.factor[:size, :size] = work.factor[:size, :size]
-    new.active[:size] = work.active[:size]
-    new.sign[:size] = work.sign[:size]
-    new.image[:size] = work.image[:size]
-    new.value[:size] = work.value[:size]
+@inner
+def copy_members(new, work, n_members, size):
+    """Copy n_members members of W, of which S has `size`, to another working set."""
+    for k in range(n_members):
+        new.atoms[k] = work.atoms[k]
+        new.correlation[k] = work.correlation[k]
+        new.l1_weight[k] = work.l1_weight[k]
+        new.inverse_norm[k] = work.inverse_norm[k]
+        for i in range(n_members):
+            new.gram[k, i] = work.gram[k, i]
+    for k in range(size):
+        new.active[k] = work.active[k]
+        new.sign[k] = work.sign[k]
+        new.image[k] = work.image[k]
+        new.value[k] = work.value[k]
+        for i in range(size):
+            new.factor[k, i] = work.factor[k, i]
     new.n_multiply_adds[0] = work.n_multiply_adds[0]
-    return new
 
 
-@partial(uncounted, forceinline=True, fastmath={"contract"})
+@partial(inlined, fastmath={"contract"})
 def subtract(target, factor, source):
     for i in range(target.shape[0]):
         target[i] -= factor * source[i]
@@ -102,7 +104,7 @@ def triangle_work(size):
     return size * (size + 1) // 2
 
 
-@uncounted
+@inner
 def solve_transposed(factor, vector, size):
     """Solve U^T w = vector in place."""
     for i in range(size):
@@ -110,14 +112,14 @@ def solve_transposed(factor, vector, size):
         subtract(vector[i + 1 : size], vector[i], factor[i, i + 1 : size])
 
 
-@uncounted
+@inner
 def solve(factor, vector, size):
     """Solve U y = vector in place."""
     for i in range(size - 1, -1, -1):
         vector[i] = (vector[i] - dot(factor[i, i + 1 : size], vector[i + 1 : size])) / factor[i, i]
 
 
-@uncounted
+@inner
 def enter(work, size, places, signs, n_entering):
     """Append members of W to S and to the factor, except those that depend linearly on S.
 
@@ -169,7 +171,7 @@ def enter(work, size, places, signs, n_entering):
     return size
 
 
-@partial(uncounted, fastmath={"contract"})
+@partial(inner, fastmath={"contract"})
 def _rotate(target, source, other, cosine, sine):
     """Rotate two rows in their plane; write the first to `target`, the second in place."""
     for j in range(target.shape[0]):
@@ -179,7 +181,7 @@ def _rotate(target, source, other, cosine, sine):
         other[j] = cosine * right - sine * left
 
 
-@uncounted
+@inner
 def leave(work, size, leaving):
     """Delete an entry of S from the factor by plane rotations of its rows."""
     for i in range(leaving):

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from snn._kernels.compiling import uncounted
+from snn._kernels.compiling import inner, uncounted
 from solvers._kernels.coordinate import minimised
 
 
@@ -46,7 +46,7 @@ class GridProblem(NamedTuple):
 PASSES = 2
 
 
-@partial(uncounted, fastmath={"contract", "reassoc"})
+@partial(inner, fastmath={"contract", "reassoc"})
 def _inner(left, right):
     total = 0.0
     for i in range(left.shape[0]):
@@ -54,13 +54,13 @@ def _inner(left, right):
     return total
 
 
-@partial(uncounted, fastmath={"contract"})
+@partial(inner, fastmath={"contract"})
 def _subtract(target, factor, vector):
     for i in range(target.shape[0]):
         target[i] -= factor * vector[i]
 
 
-@partial(uncounted, fastmath={"contract"})
+@partial(inner, fastmath={"contract"})
 def _correlate(pixels, patch, correlations):
     for k in range(correlations.shape[0]):
         correlations[k] = 0.0
@@ -69,7 +69,7 @@ def _correlate(pixels, patch, correlations):
             correlations[k] += patch[i] * pixels[i, k]
 
 
-@uncounted
+@inner
 def _take(grid, position, image):
     top = grid.row_stride * (position // grid.n_columns)
     left = grid.column_stride * (position % grid.n_columns)
@@ -78,7 +78,7 @@ def _take(grid, position, image):
             grid.patch[i * grid.width + j] = image[top + i, left + j]
 
 
-@uncounted
+@inner
 def _put(grid, position, image):
     top = grid.row_stride * (position // grid.n_columns)
     left = grid.column_stride * (position % grid.n_columns)
@@ -87,7 +87,7 @@ def _put(grid, position, image):
             image[top + i, left + j] = grid.patch[i * grid.width + j]
 
 
-@uncounted
+@inner
 def _add_drift(grid, position, amount, drift):
     """Add what a position moved by to the drift of all positions in reach."""
     row, column = position // grid.n_columns, position % grid.n_columns

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from snn._kernels.compiling import implements, resolved_by_record, uncounted
+from snn._kernels.compiling import implements, inner, resolved_by_record
 from solvers._kernels.dots import dot, four_dots
 from solvers._kernels.factor import copy, subtract
 
@@ -38,7 +38,7 @@ def write_residuals(atoms, signal, work, size, correlations, residual):
     """Write the correlations of all atoms with the residual of x to `residual`."""
 
 
-@partial(uncounted, fastmath={"contract"})
+@partial(inner, fastmath={"contract"})
 def _subtract_four(target, factors, first, second, third, fourth):
     for i in range(target.shape[0]):
         target[i] -= (
@@ -46,7 +46,7 @@ def _subtract_four(target, factors, first, second, third, fourth):
         )
 
 
-@uncounted
+@inner
 def _subtract_rows(rows, work, size, target):
     """Subtract the rows of the atoms in S, times their values, from `target`."""
     factors = work.residual

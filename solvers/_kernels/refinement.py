@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from snn._kernels.compiling import inlined, uncounted
+from snn._kernels.compiling import inlined, inner, uncounted
 from snn._kernels.currents import add_weights
 from snn._kernels.delivery import row_is_there
 from solvers._kernels.coordinate import minimised
@@ -114,7 +114,7 @@ class Work(NamedTuple):
     stepped_currents: np.ndarray
 
 
-@uncounted
+@inner
 def caused_currents(form, code, currents):
     """Write W^T a, the currents that constant rates cause.
 
@@ -133,7 +133,7 @@ def caused_currents(form, code, currents):
     return True, n_multiply_adds
 
 
-@partial(uncounted, fastmath={"reassoc", "contract", "nsz"})
+@partial(inner, fastmath={"reassoc", "contract", "nsz"})
 def gap_of(correlations, l1_weights, diagonal, positive, energy, code, currents):
     """Return the duality gap of a code, from the currents that it causes."""
     squared_residual = along_signal = 2.0 * energy
@@ -151,14 +151,14 @@ def gap_of(correlations, l1_weights, diagonal, positive, energy, code, currents)
     return 0.5 * (1.0 - kappa) ** 2 * max(squared_residual, 0.0) + cost - kappa * fitted
 
 
-@uncounted
+@inner
 def current_code(correlations, l1_weights, diagonal, positive, currents, code):
     """Write T(b + W^T a) / theta, the code of the currents that rates a cause: a Jacobi step from a."""
     for i in range(code.shape[0]):
         code[i] = minimised(correlations[i] + currents[i], l1_weights[i], diagonal[i], positive)
 
 
-@uncounted
+@inner
 def largest_difference(first, second):
     """Return the largest difference between two codes."""
     largest = 0.0
@@ -173,7 +173,7 @@ def neurons_of(atom, group_length, positive):
     return atom if positive else atom + atom // group_length * group_length
 
 
-@uncounted
+@inner
 def read_rates(moments, time, scale, group_length, positive, offset, code):
     """Write the offset plus the rates of a stage, through the smooth window over all of it."""
     square = time * time
@@ -201,7 +201,7 @@ def is_suppressed(i, problem, moments, potential, offset):
     return moments[neuron, 0] == 0.0 and potential[neuron] < 0.0
 
 
-@uncounted
+@inner
 def n_suppressed(problem, moments, potential, offset):
     """Return how many atoms have offsets that are too large."""
     count = 0
@@ -210,7 +210,7 @@ def n_suppressed(problem, moments, potential, offset):
     return count
 
 
-@uncounted
+@inner
 def widen(problem, moments, potential, has_progress, offset, width):
     """Widen the margins of atoms whose offsets are too large; after progress, narrow those of others.
 
@@ -223,7 +223,7 @@ def widen(problem, moments, potential, has_progress, offset, width):
             width[i] = max(1.0, NARROWER * width[i])
 
 
-@uncounted
+@inner
 def set_offset(code, margin, width, offset):
     """Write the code, drawn towards zero by margins; entries of less than two margins become zero."""
     for i in range(code.shape[0]):
@@ -231,7 +231,7 @@ def set_offset(code, margin, width, offset):
         offset[i] = math.copysign(size - own, code[i]) if size > 2.0 * own else 0.0
 
 
-@uncounted
+@inner
 def drive_of(correlations, l1_weights, diagonal, group_length, positive, offset, currents, soma_bias):
     """Write the drive of a network that codes what the offset leaves; return its scale, 0 if none is
     driven."""
@@ -253,7 +253,7 @@ def drive_of(correlations, l1_weights, diagonal, group_length, positive, offset,
     return scale
 
 
-@uncounted
+@inner
 def set_potentials(problem, n_stages, soma_bias, potential):
     """Write where the neurons of a stage start."""
     lag = LAG if n_stages > 1 else 0.0
@@ -276,7 +276,7 @@ def keep_if_better(look, gap, code, best):
             best[i] = code[i]
 
 
-@uncounted
+@inner
 def begin_stage(form, problem, k, look, codes, max_duration, drives, work):
     """Set the offset of the next stage behind the best code, and the drive of its network; return whether
     one is driven.
@@ -340,7 +340,7 @@ def begin(form, problem, max_duration, looks, codes, drives, work):
             look.status = STAGE_ENDED
 
 
-@uncounted
+@inner
 def stage_ends(look, problem, moments, potential, offset):
     """Return whether to go on from the best code: the gap has fallen far enough, or will not for long."""
     if look.gap <= ENOUGH * look.gap_before:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from snn._kernels.compiling import uncounted
+from snn._kernels.compiling import inner, uncounted
 
 
 class GramPart(NamedTuple):
@@ -26,7 +26,7 @@ class GramPart(NamedTuple):
     values: np.ndarray
 
 
-@uncounted
+@inner
 def _run(part, row, column):
     """Return the members from ... to in reach of a column of the grid, in one of its rows."""
     left = row * part.n_columns + max(column - part.reach_columns, 0)
@@ -34,7 +34,7 @@ def _run(part, row, column):
     return part.first[left], part.first[right + 1]
 
 
-@uncounted
+@inner
 def _rows_in_reach(part, row):
     """Return the rows of the grid from ... to in reach of one of them."""
     return max(row - part.reach_rows, 0), min(row + part.reach_rows + 1, part.n_rows)
@@ -84,7 +84,7 @@ def fill_entries(part, kernel, stencil, curvatures):
                 part.values[own] += curvatures[k]
 
 
-@partial(uncounted, fastmath={"contract", "reassoc"})
+@partial(inner, fastmath={"contract", "reassoc"})
 def _inner(left, right):
     total = 0.0
     for i in range(left.shape[0]):

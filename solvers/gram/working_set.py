@@ -22,9 +22,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from solvers._kernels.active_set import ROUNDING, new_scratch, refine, solve_within
+from solvers._kernels.active_set import (
+    ROUNDING,
+    enter_kernel,
+    new_scratch,
+    refine_kernel,
+    solve_within_kernel,
+)
 from solvers._kernels.batch import CompressedRows
-from solvers._kernels.factor import enlarged, enter, new_working_set
+from solvers._kernels.factor import WorkingSet, new_working_set
 from solvers.gram.protocol import ActiveSets
 from solvers.problem.lasso import LassoProblem
 from solvers.problem.norms import inverse_norms
@@ -124,7 +130,7 @@ class WorkingSetSearch:
         largest = np.argsort(-relative, kind="stable")[: problem.n_features]
         largest = largest[relative[largest] > 0.0]
         self._join(atoms[largest])
-        self._size = enter(
+        self._size = enter_kernel(
             self._work, 0, np.arange(len(largest)), np.sign(currents[largest]), len(largest)
         )  # fmt: skip
 
@@ -140,7 +146,7 @@ class WorkingSetSearch:
         if not at_start:
             self._join(self._worst(np.arange(self.problem.n_atoms), self._correlations))
         while self.n_members:
-            self._size, rounds_left, solved = solve_within(
+            self._size, rounds_left, solved = solve_within_kernel(
                 self._work, self.n_members, self._size, self.problem.positive, self._tolerance,
                 max_rounds - self.n_rounds, at_start, self._scratch,
             )  # fmt: skip
@@ -150,7 +156,7 @@ class WorkingSetSearch:
             at_start = False
             joining = self._violators()
             if not len(joining):
-                refine(self._work, self._size)
+                refine_kernel(self._work, self._size)
                 break
             self._join(joining)
         return True
@@ -171,7 +177,7 @@ class WorkingSetSearch:
             return
         before, after = self.n_members, self.n_members + len(atoms)
         if after > len(self._vectors):
-            self._work = enlarged(self._work, before, self._size, 2 * after)
+            self._work = _enlarged(self._work, before, self._size, 2 * after)
             self._scratch = new_scratch(2 * after)
             vectors, self._vectors = self._vectors, np.empty((2 * after, self.problem.n_features))
             self._vectors[:before] = vectors[:before]
@@ -240,3 +246,16 @@ class WorkingSetSearch:
             np.divide(rest, length, out=self._basis[place])
             np.divide(correlations - along @ self._known[:place], length, out=self._known[place])
             self._n_known += 1
+
+
+def _enlarged(work: WorkingSet, n_members: int, size: int, capacity: int) -> WorkingSet:
+    """Return a copy with room for `capacity` members; what is not used is not touched."""
+    new = new_working_set(capacity)
+    for name in ("atoms", "correlation", "l1_weight", "inverse_norm"):
+        getattr(new, name)[:n_members] = getattr(work, name)[:n_members]
+    for name in ("active", "sign", "image", "value"):
+        getattr(new, name)[:size] = getattr(work, name)[:size]
+    new.gram[:n_members, :n_members] = work.gram[:n_members, :n_members]
+    new.factor[:size, :size] = work.factor[:size, :size]
+    new.n_multiply_adds[0] = work.n_multiply_adds[0]
+    return new

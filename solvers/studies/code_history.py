@@ -85,7 +85,7 @@ class CodeHistory(Drawn):
     Attributes
     ----------
     problem : LassoProblem
-        Of this signal alone.
+        The problem of this signal alone.
     readout : str
         How the codes are read out of the spikes.
     stages : tuple of Stage
@@ -94,8 +94,8 @@ class CodeHistory(Drawn):
         From 0 to the end of the last stage, in synaptic time constants, closer together at first:
         t_k = t_end (k / (n_times - 1))^2.
     codes : ndarray, shape (n_times, n_atoms)
-        The code at each time: with "smooth" the best one so far, with "rate" that of the rates since 0.  The
-        last is that of `solve_spiking`: what is read in between and is better does not count.
+        The code at each time: with "smooth" the best one so far, with "rate" the spike rates since 0.  The
+        last is the code of `solve_spiking`, even if a better one was read in between.
     objective : ndarray, shape (n_times,)
         E(a) of each code.
     duality_gap : ndarray, shape (n_times,)

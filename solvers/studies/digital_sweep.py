@@ -208,7 +208,7 @@ def sweep_digital(
         What to vary: "weight_bits", "bias_bits", "register_bits" (potentials and currents), "potential_bits",
         "current_bits", "decay_bits", "message_bits", "delay", "time_step".  All combinations are solved.
     format : DigitalFormat, optional
-        Everything that no axis varies; by default that of `DigitalFormat`.
+        Everything that no axis varies; by default ``DigitalFormat()``.
     time_step : float, default 0.25
         The step, unless an axis varies it.
     duration : float, default 500
@@ -324,7 +324,7 @@ def _checked_axes(axes: Mapping[str, Sequence[int | float]]) -> dict[str, tuple[
     checked = {}
     for name, values in axes.items():
         checks.one_of("a name in axes", name, tuple(AXES))
-        if not isinstance(values, (Sequence, np.ndarray)) or isinstance(values, str):
+        if np.ndim(values) != 1:
             raise TypeError(f"axes[{name!r}] must be a sequence of numbers; got {type(values).__name__}")
         if len(values) == 0:
             raise ValueError(f"axes[{name!r}] must not be empty")

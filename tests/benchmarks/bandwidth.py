@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 from numba import njit
 
-# A figure is the best of so many measurements of this many seconds.
+# A figure is the best of several measurements, each of some seconds.
 MEASUREMENTS, SECONDS, QUICK_SECONDS = 7, 0.02, 0.001
 TRIAD_BYTES = 24
 

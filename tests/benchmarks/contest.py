@@ -20,7 +20,7 @@ def contest(
 ) -> dict:
     """Return what each peer took to a certified relative gap of `tol` on each problem.
 
-    Each is called for so many `seconds` a problem, and three times at least.  A peer that never gets there
+    Each is called for `seconds` a problem, and three times at least.  A peer that never gets there
     has NaN; one that is `required` to raises WrongAnswerError instead.
     """
     entrants = present(peers)

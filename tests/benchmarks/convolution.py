@@ -54,8 +54,8 @@ ALONE, ACTIVE_SET = "spikes alone", "active set"
 LARGEST_MEMORY = 2.0  # GB
 # The objective that coarse codes must reach, beside the optimum, which FISTA finds to a gap of its own.
 CLOSE, OPTIMUM_TOL = 0.01, 1e-4
-# Gaps of 1/2 ||image||^2 that spikes alone, and FISTA, are taken to, up to so many unknowns; more have the
-# first only.
+# Gaps of 1/2 ||image||^2 that spikes alone, and FISTA, are taken to, up to this number of unknowns;
+# more have the first only.
 CERTIFIED = (1e-1, 1e-2, 1e-4, 1e-6)
 MOST_UNKNOWNS = 100_000
 MOST_ITERATIONS = 100_000
@@ -194,7 +194,7 @@ def measure(problem: LassoProblem, repeats: int) -> dict:
     counts = facts["spike_counts"][0]
     n_events = int(lasso_network(problem).weights.n_deliveries(counts))
     stencil = problem.dictionary.stencil()
-    # Of each target: its bound is read and written, and its weight is read; its weight once more when the
+    # For each target its bound is read and written, and its weight is read; its weight once more when the
     # spike is added to potential and current.
     n_touched = n_events / counts.sum()
     return {

@@ -33,7 +33,7 @@ from tests.benchmarks.timing import table, versions  # noqa: E402
 from tests.reference import spams_dictionary  # noqa: E402
 
 SEED = 0
-# Of the clock; None: from event to event.
+# Steps of the clock; None: from event to event.
 STEPS = (None, 1 / 64, 1 / 32, 1 / 16, 1 / 8)
 # (amplitude, duration of a phase), from many spikes in a short time to the opposite.
 TRADES = ((5.0, 5.0), (5.0, 10.0), (3.0, 10.0), (2.0, 20.0), (1.0, 40.0))

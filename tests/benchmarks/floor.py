@@ -67,7 +67,7 @@ def dense_point(n_features: int, n_atoms: int, planted: int, working_sets, bandw
     fired = int(np.count_nonzero(result.spike_counts))
 
     def floor(touched: int, rows: int) -> float:
-        """Of a spike that touches so many neurons; weights come from so many rows."""
+        """Return the least time of a spike that touches these neurons, with weights from these rows."""
         weights = touched * WEIGHT_BYTES / at(8.0 * touched * rows, working_sets, bandwidth)
         return weights + touched * STATE_BYTES / at(STATE_BYTES * touched, working_sets, bandwidth)
 

@@ -41,7 +41,7 @@ from tests.cluster import local_cluster  # noqa: E402
 
 PAGE = Path(__file__).parents[2] / "docs" / "scale_out.md"
 FIGURES = Path(__file__).parents[2] / "docs" / "benchmarks" / "scale_out.json"
-# Of the network between machines, assumed: 10 Gbit/s.
+# Bandwidth between machines, assumed: 10 Gbit/s.
 BANDWIDTH = 1.25e9
 WORKERS = (1, 2, 10, 100)
 N_TASKS = 64
@@ -166,7 +166,7 @@ def update(client, folder, n_inputs, n_atoms, batch_size):
 
 
 def predicted(row, dispatched, n_workers):
-    """Return the seconds of an update on so many workers of one thread, by the model of the page."""
+    """Return the seconds of an update on `n_workers` workers of one thread, by the model of the page."""
     n_tasks = -(-row["batch"] // 64)
     rounds = -(-n_tasks // min(n_workers, n_tasks)) / n_tasks
     copies = int(np.ceil(np.log2(n_workers + 1)))
@@ -175,7 +175,7 @@ def predicted(row, dispatched, n_workers):
 
 
 def predicted_coding(row, dispatched, n_workers, n_signals=N_SIGNALS):
-    """Return the seconds of coding so many signals on so many workers, by the model of the page."""
+    """Return the seconds of coding signals on several workers, by the model of the page."""
     n_tasks = -(-n_signals * 8 * row["features"] // row["batch"])
     copies = int(np.ceil(np.log2(n_workers + 1)))
     sent = (copies * row["shared"] + n_tasks * row["task"]) / BANDWIDTH

@@ -119,7 +119,7 @@ def n_products(problem: LassoProblem, gap: float) -> int:
 
 
 def fista_gap(problem: LassoProblem, iterations: int) -> float:
-    """Return the relative gap of FISTA after so many iterations, a product each."""
+    """Return the relative gap of FISTA after some iterations, a product each."""
     return float(relative_gaps(problem, _fista_code(problem, 0.0, iterations)[0])[0])
 
 

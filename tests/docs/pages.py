@@ -36,7 +36,7 @@ EXTRAS = {
     "brian2": "brian2",
     "dask": "dask",
     "distributed": "dask",
-    "mlxtend": "examples",
+    "mlxtend": "digits",
     "nir": "nir",
     "PIL": "examples",
     "skimage": "examples",

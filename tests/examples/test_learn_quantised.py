@@ -11,7 +11,7 @@ from solvers import LassoProblem, solve_spiking
 
 
 def test_the_objective_of_codes_is_that_of_unit_norms():
-    """Of a consistent network the optimum's, whatever the norms of its atoms."""
+    """A consistent network has the codes of the optimum, whatever the norms of its atoms."""
     rng = np.random.default_rng(0)
     atoms = rng.uniform(size=(10, 6)) * (rng.uniform(size=(10, 6)) < 0.5) + 0.01
     atoms /= np.linalg.norm(atoms, axis=1, keepdims=True)

@@ -32,7 +32,7 @@ def test_golden_spikes(long_run):
     np.testing.assert_allclose(run.spikes.times[:8], times, atol=0.5e-6)
     assert run.spike_counts[1] == 1
     assert run.n_spikes == 19_009
-    # Of the printed atoms; normalising them moves the optimum by the rounding of four digits.
+    # With the atoms as printed: normalising them moves the optimum by the rounding of four digits.
     np.testing.assert_allclose(optimum, [0.68306, 0.0, 1.21779], atol=1e-4)
 
 

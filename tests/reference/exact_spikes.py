@@ -32,7 +32,7 @@ MANY_ROUNDINGS = 8.0
 TIE, LONGEST_TIE, FLATTEST = 2.0**-42, 2.0**-30, 2.0**-10
 LONGEST_WINDOW = 16.0
 SURE = 0.5
-"""Of the smallest tolerance of a tie, the share within which neurons have to fire together."""
+"""The share of the smallest tolerance of a tie within which neurons have to fire together."""
 
 FAULTS = (
     "",

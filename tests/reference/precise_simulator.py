@@ -1,6 +1,6 @@
 """An event simulator in numbers of 106 bits: the spikes of a network, to every digit of a float.
 
-Of each neuron the next crossing is bracketed by calculus and bisected in floats, and, where it could be the
+The next crossing of each neuron is bracketed by calculus and bisected in floats, and, where it could be the
 first, found by Newton's method in 106 bits.  It shares no code with the package, nor with the replay of
 `exact_spikes`, but for the arithmetic.
 """

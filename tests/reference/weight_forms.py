@@ -22,6 +22,7 @@ from snn import (
     SignPairWeights,
     SpikingNetwork,
     StencilWeights,
+    Weights,
 )
 from tests.reference.networks import dense_weights, random_dictionary, random_weights
 
@@ -162,7 +163,36 @@ FORMS = {
     "one position": WeightForm(one_position, screened=False),
 }
 NAMES = tuple(FORMS)
+SIGNED = tuple(name for name, form in FORMS.items() if form.signed)
 ANY_MATRIX = tuple(name for name, form in FORMS.items() if form.nearest is np.copy)
+
+
+# One form of each record that kernels are compiled for (snn/_kernels/forms.py), and rows that pairs share, a
+# branch of their own.  All other forms are packed into these.
+RECORDS = ("dense", "sign pairs", "blocks", "sparse", "grid")
+N_SEEDS_OF_A_FORM = 4
+
+
+def names_and_seeds(n_seeds: int, names: tuple[str, ...] = NAMES) -> list[tuple[str, int]]:
+    """Return (form, seed) to test: all seeds for each record, few for each form that is packed into one."""
+    return [
+        (name, seed)
+        for name in names
+        for seed in range(n_seeds if name in RECORDS else min(n_seeds, N_SEEDS_OF_A_FORM))
+    ]
+
+
+def require_sums(form: Weights, weights: np.ndarray) -> None:
+    """Require the sums over weights, and the degrees, of the dense matrix."""
+    assert form.shape == weights.shape
+    amounts = np.random.default_rng(0).standard_normal((3, len(weights)))
+    np.testing.assert_allclose(form.transpose_product(amounts), amounts @ weights, rtol=0, atol=1e-13)
+    np.testing.assert_allclose(form.transpose_product(amounts[0]), amounts[0] @ weights, rtol=0, atol=1e-13)
+    np.testing.assert_array_equal(form.tocsr().toarray(), form.toarray())
+    degrees = np.count_nonzero(weights, axis=1)
+    every = np.arange(len(weights))
+    np.testing.assert_array_equal(form.out_degrees(every), degrees)
+    np.testing.assert_array_equal(form.out_degrees(every[::-2]), degrees[::-2])
 
 
 def stored(name: str, weights: np.ndarray, soma_bias, firing_threshold=1.0) -> SpikingNetwork:

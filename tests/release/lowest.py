@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[2]
 # Old releases of one package call what newer ones of another deprecate: no fault of this project.
 # In the environment, so that tests which start pytest pass it on.
 NOT_ERRORS = {"PYTEST_ADDOPTS": "-W ignore::DeprecationWarning -W ignore::PendingDeprecationWarning"}
-EXTRAS = ("brian2", "dask", "nir", "examples")
+EXTRAS = ("brian2", "dask", "nir", "examples", "digits")
 """Extras whose packages ours import where they are asked to."""
 
 

@@ -8,7 +8,15 @@ import pytest
 from snn import NetworkState, RunawayError, SpikingNetwork, simulate
 from tests.reference.networks import random_weights
 from tests.reference.simulator import simulate_slowly
-from tests.reference.weight_forms import ANY_MATRIX, FORMS, NAMES, random_matrix, random_state, stored
+from tests.reference.weight_forms import (
+    ANY_MATRIX,
+    FORMS,
+    NAMES,
+    names_and_seeds,
+    random_matrix,
+    random_state,
+    stored,
+)
 
 TOLERANCE = 1e-9
 # Weights, drives and initial currents are at most this many firing thresholds.
@@ -56,9 +64,8 @@ def test_a_change_of_units_changes_no_spike(name, scale):
     np.testing.assert_allclose(run.spikes.times, reference.spikes.times, rtol=0, atol=TOLERANCE)
 
 
-@pytest.mark.parametrize("name", ANY_MATRIX)
+@pytest.mark.parametrize(("name", "seed"), names_and_seeds(5, ANY_MATRIX))
 @pytest.mark.parametrize("decades", [2.0, 12.0])
-@pytest.mark.parametrize("seed", range(5))
 def test_thresholds_of_very_different_sizes(seed, decades, name):
     """Over 4 and over 24 decades; weights of the size of a target's threshold."""
     rng = np.random.default_rng([6, seed])

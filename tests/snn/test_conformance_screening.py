@@ -69,7 +69,7 @@ def test_plain_simulator_equals_the_twin_on_a_hundred_neurons(kind):
 
 
 def network_of(kind, name, rng, about):
-    """Return (weights, soma_bias, firing_threshold) of a network of about so many neurons."""
+    """Return (weights, soma_bias, firing_threshold) of a network of about this number of neurons."""
     if kind in ("coding", "coherent"):
         coherence = rng.uniform(0.1, 0.6) if kind == "coherent" else 0.0
         weights, bias = sparse_coding(

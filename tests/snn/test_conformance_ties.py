@@ -9,7 +9,7 @@ import pytest
 
 from snn import NetworkState, SpikingNetwork, simulate
 from tests.reference.simulator import simulate_slowly
-from tests.reference.weight_forms import ANY_MATRIX, FORMS, NAMES, stored
+from tests.reference.weight_forms import ANY_MATRIX, FORMS, NAMES, SIGNED, names_and_seeds, stored
 
 TOLERANCE = 1e-9
 # Decimals, of which few are floats: crossings that are equal on paper differ in their last bits.
@@ -60,9 +60,8 @@ def tied_network(name, rng, *, decimals):
     return network, weights, [np.flatnonzero(group == g) for g in range(3)]
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(("name", "seed"), names_and_seeds(12))
 @pytest.mark.parametrize("decimals", [False, True], ids=["exact", "up to rounding"])
-@pytest.mark.parametrize("seed", range(12))
 def test_equal_neurons_fire_together_in_the_order_of_their_indices(seed, decimals, name):
     rng = np.random.default_rng([4, seed])
     network, weights, groups = tied_network(name, rng, decimals=decimals)
@@ -91,8 +90,7 @@ def test_crossings_that_differ_in_their_last_bit_are_one_instant(name):
     np.testing.assert_array_equal(run.spikes.neurons, [0, 1])
 
 
-@pytest.mark.parametrize("name", ANY_MATRIX)
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize(("name", "seed"), names_and_seeds(12, ANY_MATRIX))
 def test_networks_made_of_ties(seed, name):
     """Periods with common multiples, so that different groups meet; decimals for thresholds and weights."""
     rng = np.random.default_rng([5, seed])
@@ -104,8 +102,7 @@ def test_networks_made_of_ties(seed, name):
     assert_same_as_twin(stored(name, weights, drive, threshold), weights, 12.0)
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if FORMS[name].signed])
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize(("name", "seed"), names_and_seeds(6, SIGNED))
 def test_both_neurons_of_a_pair_tied(seed, name):
     """Without correlation both neurons of a pair have one drive, and their lateral spikes cancel."""
     rng = np.random.default_rng([6, seed])

@@ -6,17 +6,16 @@ import numpy as np
 import pytest
 
 from snn import (
-    Exact,
     NetworkState,
     SpikingNetwork,
     StencilWeights,
     simulate,
-    simulate_clocked,
 )
 from snn._kernels.convolution.grid import MOST_LOGGED, events_per_epoch
 from tests.processes import at_most
 from tests.reference.plain_simulator import simulate_plainly
 from tests.reference.simulator import simulate_slowly
+from tests.reference.weight_forms import require_sums
 
 
 def random_stencil(rng, *, n_channels=None, grid=None, reach=None, sign=0, strength=0.8):
@@ -79,9 +78,7 @@ def test_sums_equal_those_of_the_array(seed):
     weights = random_stencil(rng)
     array = weights.toarray()
     n_neurons = len(array)
-    assert weights.shape == array.shape
     assert not array.diagonal().any()
-    np.testing.assert_array_equal(weights.tocsr().toarray(), array)
     rows, columns = weights.grid_shape
     neurons = [
         (row, column, k)
@@ -95,13 +92,7 @@ def test_sums_equal_those_of_the_array(seed):
             i, j = other_row - row + weights.reach[0], other_column - column + weights.reach[1]
             inside = 0 <= i <= 2 * weights.reach[0] and 0 <= j <= 2 * weights.reach[1]
             assert array[source, target] == (weights.values[k, i, j, other] if inside else 0.0)
-    amounts = rng.standard_normal((3, n_neurons))
-    np.testing.assert_allclose(weights.transpose_product(amounts), amounts @ array, rtol=0, atol=1e-13)
-    np.testing.assert_allclose(weights.transpose_product(amounts[0]), amounts[0] @ array, rtol=0, atol=1e-13)
-    degrees = np.count_nonzero(array, axis=1)
-    all_neurons = np.arange(n_neurons)
-    np.testing.assert_array_equal(weights.out_degrees(all_neurons), degrees)
-    np.testing.assert_array_equal(weights.out_degrees(all_neurons[::-2]), degrees[::-2])
+    require_sums(weights, array)
 
 
 @pytest.mark.parametrize(
@@ -265,7 +256,7 @@ def test_an_even_image_stays_even():
     weights = StencilWeights(values, (12, 12))
     network = SpikingNetwork(weights, np.tile([1.0, 0.625], 144))
     run = simulate(network, 3.0, record_spikes=True)
-    # Of the first spikes of channel 0 only, before which all positions are alike.
+    # Only the first spikes of channel 0: before them all positions are alike.
     np.testing.assert_array_equal(run.spikes.times[:144], 1.0)
     np.testing.assert_array_equal(run.spikes.neurons[:144], 2 * np.arange(144))
     other = simulate(in_full(network), 3.0, record_spikes=True)
@@ -291,33 +282,6 @@ def test_identities_after_a_million_spikes():
 
 
 # -- how it is called ----------------------------------------------------------------------------
-
-
-def test_pausing_changes_no_bit():
-    network, state = random_stencil_network(
-        np.random.default_rng(10), n_channels=7, grid=(4, 4), reach=(1, 1)
-    )
-    bias = network.soma_bias[np.newaxis]
-    whole = Exact().start(network, bias, state)
-    paused = Exact().start(network, bias, state, updates_per_call=1)
-    spikes, paused_spikes = (run.advance(200.0, record=True) for run in (whole, paused))
-    assert len(spikes[0]) > 5_000
-    np.testing.assert_array_equal(paused_spikes[0], spikes[0])
-    np.testing.assert_array_equal(paused_spikes[1], spikes[1])
-    np.testing.assert_array_equal(paused.membrane_potential, whole.membrane_potential)
-    np.testing.assert_array_equal(paused.synaptic_current, whole.synaptic_current)
-
-
-def test_a_silent_grid_ends_at_once():
-    rng = np.random.default_rng(18)
-    weights = random_stencil(rng, n_channels=3, grid=(8, 8), reach=(1, 1))
-    drive = -rng.uniform(0.0, 1.0, 192) * rng.integers(0, 2, 192)
-    current = rng.uniform(-2.0, 0.9, 192)
-    state = NetworkState(membrane_potential=np.zeros(192), synaptic_current=current)
-    run = simulate(SpikingNetwork(weights, drive), 1e12, state=state)
-    assert run.n_spikes == 0
-    np.testing.assert_allclose(run.state.membrane_potential, 1e12 * drive + current, rtol=1e-12, atol=1e-12)
-    np.testing.assert_array_equal(run.state.synaptic_current, 0.0)
 
 
 def test_a_grid_that_hardly_ever_fires_takes_the_time_of_its_spikes():
@@ -348,13 +312,6 @@ def test_a_run_of_few_spikes_can_be_interrupted():
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0.0)
         signal.signal(signal.SIGALRM, before)
-
-
-def test_on_a_clock_too():
-    network, _ = random_stencil_network(np.random.default_rng(13), n_channels=3, grid=(2, 3), reach=(1, 0))
-    runs = [simulate_clocked(x, 40.0, time_step=1 / 32) for x in (network, in_full(network))]
-    assert runs[0].n_spikes > 50
-    np.testing.assert_array_equal(runs[0].spike_counts, runs[1].spike_counts)
 
 
 # -- ends of the number range --------------------------------------------------------------------

@@ -233,7 +233,7 @@ def test_missing_values_are_left_out_of_the_objective(data, missing):
     coder = SpikingSparseCoder(dictionary, alpha=0.3, missing_values=missing)
     codes = coder.fit_transform(np.where(known, signals, missing))
     for code, signal, row in zip(codes, signals, known, strict=True):
-        # Of the known features alone.
+        # For the known features alone.
         alone = LassoProblem(dictionary[:, row], signal[np.newaxis, row], 0.3)
         np.testing.assert_allclose(code, solve_active_set(alone).codes[0], rtol=0, atol=1e-9)
     np.testing.assert_array_equal(

@@ -295,7 +295,7 @@ def dependent_problem(seed, *, positive):
 def test_more_kernels_than_pixels_under_them(positive):
     """Atoms depend on each other without being alike: the equations of too many have no solution.
 
-    Some networks fire so many of these that no multiple of their currents is better than nothing; what
+    Some networks fire these so often that no multiple of their currents is better than nothing; what
     fired is right or wrong all the same.
     """
     for seed in range(60):

@@ -53,7 +53,7 @@ def test_more_bits_help_and_the_knee_is_where_they_are_enough(sweep):
         expected = [b for b, gap in zip((4, 6, 9, 12), medians[:, column], strict=True) if gap <= 0.01]
         assert bits == min(expected)
     assert [knee for _, knee in sweep.needed("weight_bits", within=1e-9)] == [None, None]
-    # Of a step, the longest that is still good.
+    # For a step: the longest that is still good.
     knees = sweep.needed("time_step", figure="relative_excess")
     steps = {rest["weight_bits"]: step for rest, step in knees}
     assert steps[12] in (0.5, 0.125)

@@ -103,7 +103,7 @@ def test_gram_and_dictionary_lead_the_same_way(positive):
         assert step.through_gram == through_gram
         atoms = problem.dictionary / step.norms[:, np.newaxis]
         correlations = problem.correlations / (step.norms * step.largest_eigenvalue)
-        # Of one row with few entries only the rows of the matrix that it uses are read.
+        # A row with few entries reads only the rows of the matrix that it uses.
         for codes in (solve_fista(problem).codes, np.eye(n_atoms)[:1]):
             out = np.empty_like(codes)
             step(codes, correlations[: len(codes)], out)

@@ -82,7 +82,7 @@ def masked_problem(kind, *, n_features=24, n_atoms=40, n_signals=4, positive=Fal
 
 
 def ordinary_problems(problem):
-    """Of each signal the problem without weights, made here: features that count, times the root of w."""
+    """Return each signal's problem without weights: features that count, times the root of w."""
     for k in range(problem.n_signals):
         weights = problem.feature_weights
         weights = (weights if weights.ndim == 1 else weights[k]).astype(float)

@@ -290,7 +290,7 @@ def test_polish_shows_the_share_of_the_network():
 
 
 def test_average_currents_are_those_of_the_simulation():
-    """Of the neurons that fired, where they are positive: docs/theory.md, equation 4."""
+    """Return currents of the neurons that fired, where they are positive: docs/theory.md, equation 4."""
     problem = random_problem(unit_norm=False)
     result = solve_spiking(problem, tol=1e-2, readout="rate")
     for signal in range(problem.n_signals):
@@ -347,7 +347,7 @@ def test_nearly_dependent_atoms_end_in_a_good_code_or_an_honest_one(make, positi
     problem = LassoProblem(dictionary, signals, max(penalty, 1e-9), positive=positive)
     result = solve_spiking_quietly(problem, tol=1e-9, polish=True)
     assert (result.duality_gap <= problem.energies).all()
-    # Of the zero code they are the same number, summed in two orders.
+    # For the zero code they are the same number, summed in two orders.
     assert (result.objective <= (1.0 + 1e-14) * problem.energies).all()
     np.testing.assert_array_equal(
         result.status == Status.CONVERGED, result.duality_gap <= 1e-9 * problem.energies

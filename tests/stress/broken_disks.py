@@ -262,7 +262,7 @@ def disk_in_memory(folder: Path) -> Iterator[Path | None]:
 
 
 def play_failures(n_failures: int, seed: int, folder: Path, progress: bool) -> dict[str, Any]:
-    """Have so many saves fail."""
+    """Make this number of saves fail."""
     counts: Counter = Counter()
     complaints = []
     folder.chmod(0o755)

@@ -2,7 +2,7 @@
 
     python -m tests.stress.corrupted_archives --files 10000
 
-Of each kind (`tests.stress.archive_kinds`) so many files are damaged, in turns:
+The same number of files of each kind (`tests.stress.archive_kinds`) is damaged, in turns:
 
 - bits flipped, in one place or many; cut short; a block of zeros or of garbage; two blocks exchanged;
 - entries swapped, missing, or changed, in an archive that is otherwise whole;

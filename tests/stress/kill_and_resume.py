@@ -47,7 +47,7 @@ N_SAMPLES = 5000
 # So often that many a kill meets a write.
 BATCH_SIZE, CHECKPOINT_EVERY = 8, 16
 N_THREADS = 3
-# Of kernels: passes through the images; of coding: batches of so many signals.
+# Of kernels: passes through the images; of coding: the size of a batch of signals.
 N_PASSES, SIGNALS_OF_BATCH = 2, 128
 LONGEST_WAIT = 0.5
 # More than a job takes, on any machine.
@@ -59,7 +59,7 @@ class Job:
     """What children work on, in a folder of their own."""
 
     work: Callable[[Path, int], None]
-    """Go on from what the folder has, in so many threads."""
+    """Continue from what the folder has, in this number of threads."""
     n_threads: int
     reached: Callable[[Path], int]
     """How far what was saved is; ValueError if it is corrupt."""

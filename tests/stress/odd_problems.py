@@ -32,7 +32,7 @@ METHODS = {
 def problem(
     n_atoms: int, n_features: int, share: float, *, n_signals: int = 1, copies: int = 1
 ) -> LassoProblem:
-    """Return random signals with so many random atoms, each so many times, at a share of the maximum."""
+    """Return random signals and `n_atoms` random atoms, each several times, at a share of the maximum."""
     rng = np.random.default_rng(0)
     dictionary = np.repeat(random_dictionary(rng, n_atoms, n_features), copies, axis=0)
     signals = rng.standard_normal((n_signals, n_features))

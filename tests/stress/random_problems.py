@@ -70,10 +70,10 @@ from tests.stress.watched import CRASHED, HUNG, watched
 ROOT = Path(solvers.__file__).parents[1]
 # Seconds of this process for one problem, and seconds of the clock after which it is hung.
 PATIENCE_OF_PROCESS, PATIENCE = 60.0, 300.0
-# Of the energy, which the library rounds.
+# A share of the energy, which the library rounds.
 ENERGY_ROUNDING = Fraction(1, 10**14)
-# Of the objective, a sum of terms that are not negative; and of the square of what the terms of a code may
-# add up to, of which a residual keeps some 70 bits.
+# Shares of the objective, a sum of terms that are not negative, and of the square of what the terms of a code
+# may add up to, of which a residual keeps some 70 bits.
 OBJECTIVE_ROUNDING, ROUNDING_OF_TERMS = Fraction(1, 10**10), Fraction(1, 10**30)
 SAVE_EVERY = 1000
 COMMAND = "python -m tests.stress.random_problems"

@@ -79,7 +79,7 @@ def total(counts: dict[str, dict], name: str) -> int:
 
 
 def quantile(errors: np.ndarray, share: float) -> float:
-    """Return below which power of two, in roundings, so many of the instants are."""
+    """Return the power of two, in roundings, below which this share of the instants is."""
     place = int(np.searchsorted(np.cumsum(errors), share * errors.sum()))
     return 2.0 ** (LEAST_POWER + place + 1)
 

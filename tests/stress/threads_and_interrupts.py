@@ -355,7 +355,7 @@ def _hides_an_interrupt(error: BaseException | None) -> bool:
 
 
 def play(n_rounds: int, rng: np.random.Generator, progress: bool) -> dict[str, Tally]:
-    """Play so many rounds of both."""
+    """Play this number of rounds of both."""
     tallies = {"together": Tally(), "interrupted": Tally()}
     before = sys.getswitchinterval()
     sys.setswitchinterval(SWITCH_INTERVAL)

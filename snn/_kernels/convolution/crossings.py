@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from snn._kernels.compiling import inlined, uncounted
+from snn._kernels.compiling import inlined, inner
 from snn._kernels.convolution.grid import (
     CHANNEL,
     CROSSING,
@@ -101,7 +101,7 @@ def _add_tied(limit, q, n_tied, grid):
     return n_tied
 
 
-@uncounted
+@inner
 def find_tied(limit, now, last_spike, last_fade, neurons, grid):
     """Note the neurons that fire together, in the order of their indices; return how many, and when.
 

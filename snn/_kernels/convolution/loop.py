@@ -2,7 +2,7 @@
 
 import math
 
-from snn._kernels.compiling import inlined, merged, uncounted
+from snn._kernels.compiling import inlined, inner, uncounted
 from snn._kernels.convolution.crossings import find_tied, neuron_of, refine_crossing, tie_limit
 from snn._kernels.convolution.epochs import (
     LONGEST_EPOCH,
@@ -95,7 +95,7 @@ def _deliver(neuron, now, growth, fade, neurons, grid):
             note_earliest_of_block(block, grid)
 
 
-@merged
+@inner
 def _next_tied(end, last_spike, last_fade, neurons, grid):
     """Find the neurons that fire next, and when; none if that is after the end.
 
@@ -137,7 +137,7 @@ def _next_tied(end, last_spike, last_fade, neurons, grid):
             return n_tied if now <= end else 0, now, n_windows
 
 
-@merged
+@inner
 def _run_epoch(end, most_events, n_events, all_neurons, k, state, neurons, spikes, grid):
     """Run until the end, or until the epoch has its most spikes; return its length, spikes and windows."""
     last_spike, last_fade = 0.0, 1.0
@@ -163,7 +163,7 @@ def _run_epoch(end, most_events, n_events, all_neurons, k, state, neurons, spike
     return last_spike, n_new, n_windows
 
 
-@merged
+@inner
 def _advance(all_neurons, k, state, neurons, settings, stop_time, budget, spikes, n_events, grid):
     """Advance copy k; return the status, how many spikes there are now, and the budget left.
 

@@ -12,7 +12,7 @@ import math
 
 import numpy as np
 
-from snn._kernels.compiling import inlined, uncounted
+from snn._kernels.compiling import inlined, inner
 from snn._kernels.convolution.grid import (
     BOUND,
     CHANNEL,
@@ -106,7 +106,7 @@ def open_window(q, now, fade, neurons, grid):
     note_earliest_of_position(q, grid)
 
 
-@uncounted
+@inner
 def open_window_apart(q, now, fade, neurons, grid):
     """As `open_window`, for the rare cases: it is long."""
     open_window(q, now, fade, neurons, grid)

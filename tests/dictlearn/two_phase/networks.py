@@ -21,7 +21,7 @@ def sparse_dictionary():
 
 
 def sparse_codes(n_signals, n_atoms, share, rng):
-    """Of each signal so large a share of the atoms."""
+    """Return codes in which each signal has this share of the atoms."""
     shape = (n_signals, n_atoms)
     return rng.uniform(0.5, 1.5, shape) * (rng.uniform(size=shape) < share)
 

@@ -9,7 +9,6 @@ import pytest
 from matplotlib.figure import Figure
 
 from dictlearn import TwoPhaseNetwork, learn_dictionary, random_dictionary
-from dictlearn.pictures import plot_gradient_check
 from dictlearn.two_phase.gradient_check import LAYERS, check_gradients, limiting_codes
 from dictlearn.two_phase.rules import READOUTS
 from solvers import LassoProblem, solve_spiking
@@ -55,7 +54,7 @@ def mismatched_check(dictionary, signals):
 
 
 def slope(check, readout, layer):
-    """Of the mean error against the duration, in decades a decade."""
+    """Return the slope of the mean error against the duration, in decades a decade."""
     errors = check.mean("error", readout, layer)
     return np.polyfit(np.log(check.durations[1:]), np.log(errors[1:]), 1)[0]
 
@@ -211,29 +210,27 @@ def test_a_fraction_is_a_number():
 # -- the picture ---------------------------------------------------------------------------------
 
 
-def test_picture(mismatched_check, consistent_check):
-    axes = plot_gradient_check(mismatched_check, axes=Figure().subplots(2, 2))
-    for layer, (above, below) in zip(("feedback", "lateral"), axes.T, strict=True):
-        assert above.get_xscale() == above.get_yscale() == below.get_xscale() == "log"
-        lines = {line.get_label(): line for line in above.get_lines()}
-        for readout in READOUTS:
-            drawn = lines[readout].get_ydata()
-            np.testing.assert_array_equal(drawn, mismatched_check.quartiles("error", readout, layer)[1])
-        slopes = np.diff(np.log(lines["1 / T"].get_ydata())) / np.diff(np.log(DURATIONS))
-        np.testing.assert_allclose(slopes, -1.0)
-    axes = plot_gradient_check(consistent_check, axes=Figure().subplots(2, 2))
-    assert [text.get_text() for text in axes[0, 1].texts] == ["no gradient"]
-    assert not axes[0, 0].texts
+@pytest.mark.parametrize("layer", ["feedback", "lateral"])
+def test_picture(mismatched_check, layer):
+    above, below = (
+        mismatched_check.plot(layer=layer, measure=measure, ax=Figure().subplots())
+        for measure in ("error", "cosine")
+    )
+    assert above.get_xscale() == above.get_yscale() == below.get_xscale() == "log"
+    lines = {line.get_label(): line for line in above.get_lines()}
+    for readout in READOUTS:
+        drawn = lines[readout].get_ydata()
+        np.testing.assert_array_equal(drawn, mismatched_check.quartiles("error", readout, layer)[1])
+    slopes = np.diff(np.log(lines["1 / T"].get_ydata())) / np.diff(np.log(DURATIONS))
+    np.testing.assert_allclose(slopes, -1.0)
 
 
-def test_picture_in_the_current_figure(mismatched_check):
-    import matplotlib.pyplot as plt
-
-    figure = plt.figure()
-    axes = plot_gradient_check(mismatched_check)
-    assert axes.shape == (2, 2)
-    assert axes[0, 0].figure is figure
-    plt.close(figure)
+def test_picture_without_a_gradient(consistent_check):
+    lateral, feedback = (
+        consistent_check.plot(layer=layer, ax=Figure().subplots()) for layer in ("lateral", "feedback")
+    )
+    assert [text.get_text() for text in lateral.texts] == ["no gradient"]
+    assert not feedback.texts
 
 
 # -- what is refused -----------------------------------------------------------------------------
@@ -257,8 +254,6 @@ RUN = {"penalty": 0.1, "durations": [1.0]}
         (lambda: check_gradients(NETWORK, np.ones((1, 3)), **RUN, initial_potential=1.0), ValueError, r"initial_potential must lie in \[0, 1\)"),
         (lambda: check_gradients(NETWORK, np.ones((1, 3)), **RUN).mean("bias", "rate", "lateral"), ValueError, "measure must be one of 'cosine'"),
         (lambda: check_gradients(NETWORK, np.ones((1, 3)), **RUN).mean("error", "rate", "H"), ValueError, "layer must be one of 'feedforward'"),
-        (lambda: plot_gradient_check(1), TypeError, "check must be a GradientCheck; got int"),
-        (lambda: plot_gradient_check(check_gradients(NETWORK, np.ones((1, 3)), **RUN), axes=np.empty(2)), ValueError, r"axes must have shape \(2, 2\); got \(2,\)"),
     ],
 )  # fmt: skip
 def test_nonsense_gets_one_clear_sentence(call, error, message):

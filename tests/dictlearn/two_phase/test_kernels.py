@@ -28,7 +28,7 @@ def sources(tmp_path):
 
 
 def n_loaded(sources):
-    """Of a new process, how many kernels it found on disk and did not have to compile."""
+    """Return how many kernels a new process loads from disk instead of compiling them."""
     environment = {**os.environ, "NUMBA_CACHE_DIR": str(sources / "cache"), "PYTHONPATH": str(sources)}
     ran = subprocess.run(
         [sys.executable, "-c", PROGRAM],

@@ -514,7 +514,7 @@ class StopHereError(Exception):
 
 
 def stop_at(monkeypatch, n_batches):
-    """Have learning fail before so many batches are done."""
+    """Make learning fail before this number of batches is done."""
     plain = TwoPhaseLearner.learn
     calls = []
 
@@ -644,8 +644,10 @@ def test_settings_survive_as_text(settings):
 
 
 def test_files_have_the_names_of_read_outs_that_the_first_files_had():
-    assert '"readout": "currents"' in USAGE.as_text()
-    assert '"readout": "counts"' in PAPER.as_text()
+    for readout, filed in (("rate", "counts"), ("current", "currents")):
+        text = LearningSettings(penalty=0.1, readout=readout).as_text()
+        assert f'"readout": "{filed}"' in text
+        assert LearningSettings.from_text(text).readout == readout
 
 
 @pytest.mark.parametrize(

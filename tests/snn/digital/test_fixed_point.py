@@ -14,7 +14,7 @@ SIGNS = ["signed", "non-negative", "non-positive"]
 
 
 def expected_mantissa(value, fmt, exponent):
-    """Of one number, by fractions; (mantissa, whether it saturates) for the rules without chance."""
+    """Return (mantissa, whether it saturates) of one number, by fractions, for rules without chance."""
     exact = Fraction(value) / Fraction(2) ** exponent
     mantissa = {"nearest": round, "floor": math.floor, "truncate": math.trunc}[fmt.rounding](exact)
     clipped = min(max(mantissa, fmt.smallest), fmt.largest)

@@ -269,11 +269,11 @@ def contains_itself():
 
 THREE = {"tau": ONES, "r": ONES, "v_leak": 0 * ONES}
 REFUSED = [
-    (lambda: "graph.nir", TypeError, "graph must be a nir.NIRGraph; got str"),
-    (lambda: neurons(THETA), TypeError, "graph must be a nir.NIRGraph; got IF"),
+    (lambda: "graph.nir", TypeError, "graph must be an NIRGraph; got str"),
+    (lambda: neurons(THETA), TypeError, "graph must be an NIRGraph; got IF"),
     (lambda: unchecked({}, []), ValueError, "graph must have nodes, in a dict by name; got {}"),
     (lambda: chain(a=nir.Input(np.array([3])), b=nir.Output(np.array([3]))), ValueError, "graph must have a spiking node, nir.IF; got Input, Output"),
-    (lambda: unchecked({"a": 3}, []), TypeError, "node 'a' must be a nir.NIRNode; got int"),
+    (lambda: unchecked({"a": 3}, []), TypeError, "node 'a' must be an NIRNode; got int"),
     (lambda: with_edges(("cells", "nowhere")), ValueError, "edges of graph must join its nodes; got ('cells', 'nowhere'), without node 'nowhere'"),
     (lambda: with_edges(("cells",)), TypeError, "edges of graph must be pairs of names; got ('cells',)"),
     (lambda: with_edges(("li", "w")), ValueError, "edges of graph must differ, since readers disagree whether equal ones add up; got ('li', 'w') twice"),
