@@ -1,5 +1,7 @@
 """The emulator of digital neurons: bit for bit Python's integers, and in the limit the clock in floats."""
 
+# ruff: noqa: E501 - a case a line reads better
+
 import numpy as np
 import pytest
 
@@ -331,28 +333,13 @@ def test_bad_formats(arguments, error, message):
         (DigitalFormat(), {"time_step": 1e-6}, ValueError, "give the format more decay_bits"),
         (DigitalFormat(), {"time_step": 0.0}, ValueError, "time_step must be positive"),
         (DigitalFormat(), {"time_step": 0.25, "threshold": 2**23}, ValueError, r"less than 2\^23"),
-        (
-            DigitalFormat(),
-            {"time_step": 0.25, "delays": [0, 1.5]},
-            ValueError,
-            "delays must be whole numbers",
-        ),
+        (DigitalFormat(), {"time_step": 0.25, "delays": [0, 1.5]}, ValueError, "delays must be whole numbers"),
         (DigitalFormat(), {"time_step": 0.25, "delays": [0]}, ValueError, r"delays must have shape \(2,\)"),
-        (
-            DigitalFormat(message_bits=32, weights=FixedPoint(bits=40)),
-            {"time_step": 0.25},
-            ValueError,
-            r"weights times messages must sum to at most 2\^60",
-        ),
-        (
-            DigitalFormat(message_bits=2, graded=True),
-            {"time_step": 0.25},
-            ValueError,
-            "message_bits must be so many that a graded message",
-        ),
+        (DigitalFormat(message_bits=32, weights=FixedPoint(bits=40)), {"time_step": 0.25}, ValueError, r"weights times messages must sum to at most 2\^60"),
+        (DigitalFormat(message_bits=2, graded=True), {"time_step": 0.25}, ValueError, "message_bits must be so many that a graded message"),
         ("Loihi", {"time_step": 0.25}, TypeError, "format must be a DigitalFormat"),
     ],
-)
+)  # fmt: skip
 def test_bad_networks(format, arguments, error, message):
     with pytest.raises(error, match=message):
         DigitalNetwork.of(REAL, format, **arguments)
