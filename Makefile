@@ -39,10 +39,14 @@ help:
 	@echo "make links      ask the network whether links to other sites still lead somewhere"
 	@echo "make clean      remove the virtual environment, caches and $(OUTPUT)/"
 
+# Learning runs beside the other two, because most of a first run is compilation; its report comes last.
 demo: $(VENV)/.installed
-	@$(RUN) -m examples.three_neurons --output $(OUTPUT)
-	@$(RUN) -m examples.photograph --output $(OUTPUT)
-	@$(RUN) -m examples.learn_photographs --samples 20000 --steps 0.5 --held-out 1000 --output $(OUTPUT)
+	@mkdir -p $(OUTPUT)
+	@$(RUN) -m examples.learn_photographs --samples 20000 --held-out 1000 --learners scikit-learn \
+		--output $(OUTPUT) > $(OUTPUT)/learning.txt 2>&1 & learning=$$!; \
+	$(RUN) -m examples.three_neurons --output $(OUTPUT) && \
+	$(RUN) -m examples.photograph --output $(OUTPUT); done=$$?; \
+	wait $$learning; learned=$$?; cat $(OUTPUT)/learning.txt; exit $$((done + learned))
 
 # Kernels that the tests share are compiled first: processes that run side by side would each compile them.
 test: $(VENV)/.installed-test

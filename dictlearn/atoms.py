@@ -10,36 +10,13 @@ from snn.base import checks
 
 
 def unit_norm(atoms: np.ndarray) -> np.ndarray:
-    """Return atoms scaled to unit Euclidean norm; an atom of zeros stays as it is.
-
-    Parameters
-    ----------
-    atoms : ndarray, shape (n_atoms, n_features)
-    """
+    """Return atoms, one a row, scaled to unit Euclidean norm; an atom of zeros stays as it is."""
     return unit_rows(atoms)[0]
 
 
-def checked_atoms(
-    name: str, value: Any, *, n_features: int | None = None, meaning: str = "(n_atoms, n_features)"
-) -> np.ndarray:
-    """Return `value` as atoms for a network: a float array, none of them negative or zero.
-
-    Parameters
-    ----------
-    name : str
-        Its name in messages.
-    value : array_like, shape (n_atoms, n_features)
-    n_features : int, optional
-        How many there must be, if that is known.
-    meaning : str, optional
-        What the axes are, for the message.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If it is of the wrong kind, shape or value.
-    """
-    atoms = checks.real_array(name, value, shape=(None, n_features), meaning=meaning)
+def checked_atoms(name: str, value: Any) -> np.ndarray:
+    """Return `value` as atoms for a network: a float array, no entry negative and no atom zero."""
+    atoms = checks.real_array(name, value, shape=(None, None), meaning="(n_atoms, n_inputs)")
     if atoms.min() < 0.0:
         raise ValueError(f"{name} must not be negative; got {atoms.min()}")
     require_positive_norms(name, atoms)
@@ -47,14 +24,7 @@ def checked_atoms(
 
 
 def require_positive_norms(name: str, atoms: np.ndarray) -> None:
-    """Raise ValueError naming the first atom that is zero.
-
-    Parameters
-    ----------
-    name : str
-        Their name in messages.
-    atoms : ndarray, shape (n_atoms, n_features)
-    """
+    """Raise ValueError naming the first atom that is zero."""
     nonzero = atoms.any(axis=1)
     if not nonzero.all():
         raise ValueError(
@@ -64,10 +34,6 @@ def require_positive_norms(name: str, atoms: np.ndarray) -> None:
 
 def unit_rows(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return rows scaled to unit Euclidean norm, and their norms, which may leave the range of floats.
-
-    Parameters
-    ----------
-    rows : ndarray, shape (n_rows, n_values)
 
     Returns
     -------
@@ -86,13 +52,7 @@ def scaled_by_power_of_two(array: np.ndarray, axis: int | None) -> tuple[np.ndar
     """Return an array with largest magnitudes in [1/2, 1), and the powers of two that it was divided by.
 
     Squares of the scaled values neither overflow nor vanish.  Only values far below the largest are rounded.
-
-    Parameters
-    ----------
-    array : ndarray
-        What to scale.
-    axis : int or None
-        Along which to take the largest magnitude; None for the whole array.
+    The largest magnitude is taken along `axis`, or of the whole array if that is None.
     """
     exponents = np.frexp(np.abs(array).max(axis=axis, keepdims=True))[1]
     return np.ldexp(array, -exponents), exponents

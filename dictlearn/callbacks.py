@@ -71,13 +71,7 @@ class FitTasks:
         return RECORD_EVERY if self._fit is None else 1
 
     def end(self, learner: TwoPhaseLearner) -> None:
-        """End the fit.
-
-        Parameters
-        ----------
-        learner : TwoPhaseLearner
-            What was learned.
-        """
+        """End the fit."""
         if self._fit is not None:
             if self._pass is not None:
                 self._end_pass(learner)

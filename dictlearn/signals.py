@@ -18,17 +18,7 @@ SMALLEST_NORM, LARGEST_NORM = 1e-150, 1e150
 
 
 def checked_signals(signals: ArrayLike, n_inputs: int | None, *, first: int = 0) -> np.ndarray:
-    """Return signals as a float array, shape (n_signals, n_inputs), having checked their signs.
-
-    Parameters
-    ----------
-    signals : array_like
-        The value to check.
-    n_inputs : int or None
-        How many features they must have, if known.
-    first : int, default 0
-        Which of all signals the first of these is, for errors.
-    """
+    """Return signals that are known everywhere, as `checked_known_signals` does."""
     return checked_known_signals(signals, n_inputs, None, first=first)[0]
 
 
@@ -39,10 +29,14 @@ def checked_known_signals(
 
     Parameters
     ----------
-    signals, n_inputs, first
-        As for `checked_signals`.
+    signals : array_like
+        The value to check.
+    n_inputs : int or None
+        How many features they must have, if known.
     mask : array_like of bool, shape (n_signals, n_inputs) or (n_inputs,), optional
         True where a feature is known.  Elsewhere signals are not looked at: they may be NaN.
+    first : int, default 0
+        Which of all signals the first of these is, for errors.
     """
     signals = checks.float_array("signals", signals, shape=(None, n_inputs), meaning="(n_signals, n_inputs)")
     if mask is None:
@@ -68,15 +62,7 @@ def checked_known_signals(
 
 
 def checked_mask(mask: ArrayLike, shape: tuple[int, int]) -> np.ndarray:
-    """Return a mask of signals as an array of bool, of their shape, having checked it.
-
-    Parameters
-    ----------
-    mask : array_like of bool, shape (n_signals, n_inputs) or (n_inputs,)
-        The value to check.
-    shape : tuple of int
-        Of the signals.
-    """
+    """Return a mask of signals as an array of bool, of their shape, having checked it."""
     mask = np.asarray(mask)
     if mask.dtype != np.bool_:
         raise TypeError(
@@ -93,14 +79,7 @@ def checked_mask(mask: ArrayLike, shape: tuple[int, int]) -> np.ndarray:
 def amplitude_scale(signals: np.ndarray, amplitude: float, mask: np.ndarray | None = None) -> float:
     """Return the factor that brings the root mean square norm of signals to `amplitude`.
 
-    Parameters
-    ----------
-    signals : ndarray, shape (n_signals, n_inputs)
-        Not all zero.
-    amplitude : float
-        Positive.
-    mask : ndarray of bool, shape (n_signals, n_inputs), optional
-        True where a feature is known.  The mean square of a feature is then that of its known values.
+    With a mask, the mean square of a feature is that of its known values.
     """
     largest = float(signals.max() if mask is None else signals.max(where=mask, initial=0.0))
     if largest == 0.0:
@@ -124,13 +103,7 @@ def warn_if_one_dominates(name: str, signals: np.ndarray) -> None:
     """Warn if one of many signals has more energy than all others together.
 
     The unit of the network is the root mean square norm of the signals: all others then hardly make it spike.
-
-    Parameters
-    ----------
-    name : str
-        What the caller calls the signals.
-    signals : ndarray, shape (n_signals, n_inputs)
-        What is to be learned from.
+    `name` is what the caller calls the signals.
     """
     largest = float(np.abs(signals).max())
     if largest == 0.0:

@@ -117,15 +117,7 @@ def _mapped(path: str, modified: int) -> np.ndarray:
 
 
 class Blocks:
-    """The blocks of a Dask array, computed by the cluster when their turn comes.
-
-    Parameters
-    ----------
-    array : dask.array.Array, shape (n_signals, n_inputs)
-        Blocks must have whole rows.
-    client : distributed.Client
-        Of the cluster.
-    """
+    """The blocks of a Dask array, computed by the cluster when their turn comes."""
 
     def __init__(self, array: Array, client: Client) -> None:
         if array.ndim != 2:
@@ -197,15 +189,7 @@ class Blocks:
 
 
 def samples_of(data: Any, client: Client) -> NpyFile | Blocks:
-    """Return where samples are.
-
-    Parameters
-    ----------
-    data : path-like, numpy.memmap or dask.array.Array
-        What the caller passed.
-    client : distributed.Client
-        Of the cluster.
-    """
+    """Return where samples are."""
     from dask.array import Array
 
     if isinstance(data, Array):

@@ -254,15 +254,7 @@ def _checked(outcomes: list[Any]) -> list[Any]:
 
 
 class _Survey:
-    """What is to be known of data before learning: workers read them once, and once more for the scale.
-
-    Parameters
-    ----------
-    client : distributed.Client
-        Of the cluster.
-    samples : NpyFile or Blocks
-        The data; checked by this.
-    """
+    """What is to be known of data before learning: workers read them once, and once more for the scale."""
 
     def __init__(self, client: Client, samples: NpyFile | Blocks) -> None:
         self._client = client

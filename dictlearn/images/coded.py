@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import cast
 
 import numpy as np
 
@@ -42,8 +43,7 @@ class CodedImage(Drawn):
     @property
     def maps(self) -> np.ndarray:
         """The code as maps of coefficients, shape (grid rows, grid columns, n_kernels)."""
-        dictionary = self.problem.dictionary
-        assert isinstance(dictionary, ConvolutionalDictionary)
+        dictionary = cast(ConvolutionalDictionary, self.problem.dictionary)
         return self.result.codes.reshape(*dictionary.grid_shape, -1)
 
 
@@ -56,23 +56,7 @@ def code_images(
     solver: Callable[..., SparseCodingResult],
     tol: float,
 ) -> list[CodedImage]:
-    """Return images with their codes; those of one shape share a dictionary, and all that is computed of it.
-
-    Parameters
-    ----------
-    images : list of PreparedImage
-        Prepared for kernels of this size.
-    kernels : ndarray, shape (n_kernels, height, width[, n_channels])
-        The kernels.
-    penalty : float
-        lambda, of every coefficient.
-    positive : bool
-        Whether codes must not be negative.
-    solver : callable
-        A function of a problem and `tol`.
-    tol : float
-        Its tolerance.
-    """
+    """Return images with their codes; those of one shape share a dictionary and what is computed from it."""
     known: dict[tuple[int, int], LassoProblem] = {}
     coded = []
     for prepared in images:

@@ -71,16 +71,6 @@ def batches_of_crops(
 def crop_shape(
     image_shape: tuple[int, ...], crop_size: tuple[int, int], kernel_size: tuple[int, int], stride: int
 ) -> tuple[int, int]:
-    """Return (rows, columns) of the crops of an image.
-
-    Parameters
-    ----------
-    image_shape : (int, int) or (int, int, int)
-        Shape of the image, which is not smaller than a kernel.
-    crop_size, kernel_size : (int, int)
-        (rows, columns), in pixels.
-    stride : int
-        Distance between neighbouring positions of kernels, in pixels.
-    """
+    """Return (rows, columns) of the crops of an image."""
     largest = (min(image_shape[0], crop_size[0]), min(image_shape[1], crop_size[1]))
     return valid_shape(largest, kernel_size, stride, pad=False)

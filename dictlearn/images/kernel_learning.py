@@ -87,13 +87,7 @@ def passes_of_crops(
     batch_size: int,
     seed: int,
 ) -> list[Batch]:
-    """Return the batches of passes through images, one pass after the other.
-
-    Parameters
-    ----------
-    learner, details, n_passes, crop_size, batch_size, seed
-        As for `learn_kernels`.
-    """
+    """Return the batches of passes through images, one pass after the other."""
     arguments = (details, crop_size, learner.kernel_size, learner.settings.stride)
     return [
         batch

@@ -73,13 +73,7 @@ class KernelStatistics:
         return np.einsum("kk->k", self.lags[:, self.reach[0], self.reach[1], :]).copy()
 
     def forget(self, factor: float) -> None:
-        """Let what came before count by a factor.
-
-        Parameters
-        ----------
-        factor : float
-            From 0 to 1.
-        """
+        """Let what came before count by a factor."""
         self.lags *= factor
         self.correlations *= factor
         self.energy *= factor
@@ -126,30 +120,14 @@ class KernelStatistics:
         self.weight += len(signals)
 
     def product(self, kernels: np.ndarray) -> np.ndarray:
-        """Return A d, shape (n_kernels, height * width, n_channels).
-
-        Parameters
-        ----------
-        kernels : ndarray, shape (n_kernels, height * width, n_channels)
-            The kernels d.
-        """
+        """Return A d, shape (n_kernels, height * width, n_channels)."""
         total = np.zeros(kernels.shape)
         for kernel in range(len(kernels)):
             self.add_change(total, kernel, kernels[kernel])
         return total
 
     def add_change(self, product: np.ndarray, kernel: int, change: np.ndarray) -> None:
-        """Add to A d what a change of one kernel does.
-
-        Parameters
-        ----------
-        product : ndarray, shape (n_kernels, height * width, n_channels)
-            A d, changed in place.
-        kernel : int
-            Which.
-        change : ndarray, shape (height * width, n_channels)
-            What is added to it.
-        """
+        """Add to A d, in place, what a change of one kernel does."""
         n_kernels = len(product)
         outside = np.zeros((1, change.shape[1]))
         shifted = np.concatenate([change, outside])[self._shifts]
@@ -158,38 +136,16 @@ class KernelStatistics:
         product += (weights.T @ shifted.reshape(len(weights), -1)).reshape(product.shape)
 
     def own_block(self, kernel: int) -> np.ndarray:
-        """Return the part of A between the pixels of one kernel, the same for each channel.
-
-        Parameters
-        ----------
-        kernel : int
-            Which.
-
-        Returns
-        -------
-        ndarray, shape (height * width, height * width)
-        """
+        """Return the part of A between the pixels of one kernel, the same for each channel."""
         return np.append(self.lags[kernel, :, :, kernel], 0.0)[self._differences]
 
     def objective(self, kernels: np.ndarray) -> float:
-        """Return the mean objective of the images so far with other kernels and the same codes.
-
-        Parameters
-        ----------
-        kernels : ndarray, shape (n_kernels, height * width, n_channels)
-            The kernels.
-        """
+        """Return the mean objective of the images so far with other kernels and the same codes."""
         quadratic = 0.5 * np.vdot(kernels, self.product(kernels)) - np.vdot(kernels, self.correlations)
         return (self.energy + self.penalty + float(quadratic)) / self.weight
 
     def clear(self, kernel: int) -> None:
-        """Forget all codes of one kernel.
-
-        Parameters
-        ----------
-        kernel : int
-            Which.
-        """
+        """Forget all codes of one kernel."""
         self.lags[kernel] = 0.0
         self.lags[..., kernel] = 0.0
         self.correlations[kernel] = 0.0

@@ -17,15 +17,6 @@ def improve_kernels(statistics: KernelStatistics, kernels: np.ndarray, n_sweeps:
 
     Each minimises the data term of `KernelStatistics` over all kernels of norm at most one; one that no code
     uses, or that nothing pulls at, stays as it is.
-
-    Parameters
-    ----------
-    statistics : KernelStatistics
-        What the codes say.
-    kernels : ndarray, shape (n_kernels, height * width, n_channels)
-        The kernels, changed in place.
-    n_sweeps : int
-        How often each kernel is minimised over.
     """
     usage = statistics.usage
     product = statistics.product(kernels)

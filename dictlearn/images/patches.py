@@ -143,7 +143,7 @@ def reconstruct_from_patches(
     TypeError, ValueError
         If an argument is of the wrong kind, shape or value, or the patches leave a pixel uncovered.
     """
-    shape = _pair("image_shape", image_shape)
+    shape = checks.integer_pair("image_shape", image_shape)
     size = as_patch_size(patch_size)
     stride = checks.positive_integer("stride", stride)
     require_fit(shape, size)
@@ -161,50 +161,20 @@ def reconstruct_from_patches(
 
 
 def as_patch_size(value: Any) -> tuple[int, int]:
-    """Return `value`, the side of a square patch or (height, width), as (height, width).
-
-    Parameters
-    ----------
-    value : int or (int, int)
-
-    Raises
-    ------
-    TypeError, ValueError
-        If it is neither, or not positive.
-    """
+    """Return `value`, the side of a square patch or (height, width), as (height, width)."""
     return as_size("patch_size", value)
 
 
 def as_size(name: str, value: Any) -> tuple[int, int]:
-    """Return `value`, the side of a square or (height, width), as (height, width).
-
-    Parameters
-    ----------
-    name : str
-        Its name in messages.
-    value : int or (int, int)
-
-    Raises
-    ------
-    TypeError, ValueError
-        If it is neither, or not positive.
-    """
+    """Return `value`, the side of a square or (height, width), as (height, width)."""
     if isinstance(value, (tuple, list)):
-        return _pair(name, value)
+        return checks.integer_pair(name, value)
     side = checks.positive_integer(name, value)
     return side, side
 
 
 def grid_shape(image_shape: tuple[int, int], patch_size: tuple[int, int], stride: int) -> tuple[int, int]:
-    """Return the numbers of patches down and across an image.
-
-    Parameters
-    ----------
-    image_shape, patch_size : (int, int)
-        Height and width, in pixels.
-    stride : int
-        Distance between neighbouring patches, in pixels.
-    """
+    """Return the numbers of patches down and across an image."""
     rows, columns = (
         (whole - part) // stride + 1 for whole, part in zip(image_shape, patch_size, strict=True)
     )
@@ -212,17 +182,7 @@ def grid_shape(image_shape: tuple[int, int], patch_size: tuple[int, int], stride
 
 
 def add_patches(total: np.ndarray, patches: np.ndarray, patch_size: tuple[int, int], stride: int) -> None:
-    """Add patches to the image `total`, each where `extract_patches` would take it from.
-
-    Parameters
-    ----------
-    total : ndarray, shape (height, width)
-        Changed in place.
-    patches : ndarray, shape (n_patches, patch height * patch width)
-        In the order of `extract_patches`.
-    patch_size, stride
-        As for `grid_shape`.
-    """
+    """Add patches to the image `total`, each where `extract_patches` would take it from."""
     rows, columns = grid_shape(total.shape, patch_size, stride)
     grid = patches.reshape(rows, columns, *patch_size)
     for row in range(patch_size[0]):
@@ -235,13 +195,7 @@ def add_patches(total: np.ndarray, patches: np.ndarray, patch_size: tuple[int, i
 
 
 def patch_counts(image_shape: tuple[int, int], patch_size: tuple[int, int], stride: int) -> np.ndarray:
-    """Return the number of patches that hold each pixel, shape `image_shape`.
-
-    Parameters
-    ----------
-    image_shape, patch_size, stride
-        As for `grid_shape`.
-    """
+    """Return the number of patches that hold each pixel, shape `image_shape`."""
     along = [np.zeros(whole) for whole in image_shape]
     for counts, n, part in zip(along, grid_shape(image_shape, patch_size, stride), patch_size, strict=True):
         for start in range(0, n * stride, stride):
@@ -250,25 +204,13 @@ def patch_counts(image_shape: tuple[int, int], patch_size: tuple[int, int], stri
 
 
 def require_fit(image_shape: tuple[int, int], patch_size: tuple[int, int]) -> None:
-    """Raise ValueError if a patch is larger than the image.
-
-    Parameters
-    ----------
-    image_shape, patch_size
-        As for `grid_shape`.
-    """
+    """Raise ValueError if a patch is larger than the image."""
     if patch_size[0] > image_shape[0] or patch_size[1] > image_shape[1]:
         raise ValueError(f"patch_size must fit into the image, {tuple(image_shape)}; got {patch_size}")
 
 
 def require_cover(image_shape: tuple[int, int], patch_size: tuple[int, int], stride: int) -> None:
-    """Raise ValueError naming the first row or column of pixels that no patch covers.
-
-    Parameters
-    ----------
-    image_shape, patch_size, stride
-        As for `grid_shape`.
-    """
+    """Raise ValueError naming the first row or column of pixels that no patch covers."""
     for axis, whole, part in zip(("row", "column"), image_shape, patch_size, strict=True):
         uncovered = part if stride > part else (whole - part) // stride * stride + part
         if uncovered < whole:
@@ -276,14 +218,6 @@ def require_cover(image_shape: tuple[int, int], patch_size: tuple[int, int], str
                 f"patches must cover every pixel; patches of {part} at stride {stride} "
                 f"leave out {axis} {uncovered} of {whole}"
             )
-
-
-def _pair(name: str, value: Any) -> tuple[int, int]:
-    if not isinstance(value, (tuple, list)):
-        raise TypeError(f"{name} must be a pair (height, width); got {type(value).__name__}")
-    if len(value) != 2:
-        raise ValueError(f"{name} must be a pair (height, width); got {len(value)} numbers")
-    return checks.positive_integer(name, value[0]), checks.positive_integer(name, value[1])
 
 
 def _as_images(value: Any) -> list[np.ndarray]:

@@ -206,18 +206,7 @@ def prepare_image(
 
 
 def checked_boundary(boundary: str, margin: int) -> tuple[str, int]:
-    """Return how images are brought to a size, and their margin, checked.
-
-    Parameters
-    ----------
-    boundary, margin
-        As of `prepare_image`.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If one is of the wrong kind or value, or they do not belong together.
-    """
+    """Return how images are brought to a size, and their margin, checked."""
     boundary = checks.one_of("boundary", boundary, BOUNDARIES)
     margin = checks.integer("margin", margin)
     if margin < 0 or (margin > 0 and boundary == "crop"):
@@ -228,20 +217,7 @@ def checked_boundary(boundary: str, margin: int) -> tuple[str, int]:
 def checked_background(
     background: str, smoothing: float | None, kernel_size: tuple[int, int]
 ) -> tuple[str, float]:
-    """Return the kind of the background and the width of its Gaussian, checked.
-
-    Parameters
-    ----------
-    background, smoothing
-        As of `prepare_image`.
-    kernel_size : (int, int)
-        (height, width), in pixels.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If one is of the wrong kind or value, or they do not belong together.
-    """
+    """Return the kind of the background and the width of its Gaussian, checked."""
     background = checks.one_of("background", background, BACKGROUNDS)
     if smoothing is None:
         return background, max(kernel_size) / 2
@@ -251,17 +227,7 @@ def checked_background(
 
 
 def background_of(pixels: np.ndarray, kind: str, smoothing: float) -> np.ndarray:
-    """Return what is subtracted from an image, of its shape.
-
-    Parameters
-    ----------
-    pixels : ndarray, shape (height, width) or (height, width, n_channels)
-        The image.
-    kind : {"smooth", "mean", "none"}
-        See `prepare_image`.
-    smoothing : float
-        Standard deviation of the Gaussian, in pixels.
-    """
+    """Return what is subtracted from an image, of its shape."""
     if kind == "none":
         return np.zeros(pixels.shape)
     if kind == "mean":

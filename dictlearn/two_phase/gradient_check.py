@@ -272,13 +272,6 @@ def limiting_codes(
     """Return the codes that the second of two long phases tends to, shape (n_signals, n_atoms).
 
     Exactly, if the network is consistent and symmetric; otherwise read from a run: `check_gradients`, Notes.
-
-    Parameters
-    ----------
-    network, signals, penalty, kappa, initial_potential, reweighting, mask, n_jobs
-        As for `check_gradients`.
-    duration : float, default 2000.0
-        T of each phase of that run, in synaptic time constants.
     """
     checks.instance_of("network", network, TwoPhaseNetwork)
     task = Task.checked(network, signals, penalty, reweighting, mask)

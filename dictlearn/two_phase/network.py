@@ -96,7 +96,7 @@ class TwoPhaseNetwork(Described):
     @classmethod
     def consistent(cls, dictionary: np.ndarray) -> TwoPhaseNetwork:
         """Return the network of a dictionary, shape (n_atoms, n_inputs), not negative: H = F B."""
-        dictionary = checked_atoms("dictionary", dictionary, meaning="(n_atoms, n_inputs)")
+        dictionary = checked_atoms("dictionary", dictionary)
         return cls(dictionary, np.ascontiguousarray(dictionary.T), dictionary @ dictionary.T)
 
     def _facts(self) -> dict[str, str]:

@@ -24,17 +24,6 @@ def round_weights(synapses: Synapses, weight_format: FixedPoint, *, seed: int, n
 
     The stream of stochastic rounding comes from the seed and from how many samples were learned from, so that
     a checkpoint needs no generator's state.
-
-    Parameters
-    ----------
-    synapses : Synapses
-        The weights.
-    weight_format : FixedPoint
-        What to round them to.
-    seed : int
-        Of the learner.
-    n_samples : int
-        Samples learned from so far.
     """
     return _round(synapses, weight_format, np.random.default_rng([seed, 1, n_samples]))
 
@@ -56,13 +45,7 @@ def _round(synapses: Synapses, weight_format: FixedPoint, rng: np.random.Generat
 
 
 def checked_format(weight_format: FixedPoint) -> FixedPoint:
-    """Return a format of weights, having checked it.
-
-    Parameters
-    ----------
-    weight_format : FixedPoint
-        The value to check.
-    """
+    """Return a format of weights, having checked it."""
     checks.instance_of("weight_format", weight_format, FixedPoint)
     if weight_format.sign == "non-positive":
         raise ValueError(
@@ -79,13 +62,7 @@ def checked_format(weight_format: FixedPoint) -> FixedPoint:
 
 
 def exponents(weight_format: FixedPoint) -> tuple[int, int]:
-    """Return the exponents of F and B, and of H.
-
-    Parameters
-    ----------
-    weight_format : FixedPoint
-        A format.
-    """
+    """Return the exponents of F and B, and of H."""
     if weight_format.exponent is not None:
         return weight_format.exponent, weight_format.exponent
     bits = (weight_format.largest + 1).bit_length() - 1

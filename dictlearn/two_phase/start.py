@@ -163,7 +163,7 @@ def starting_network(start: ArrayLike | TwoPhaseNetwork, n_inputs: int) -> TwoPh
         if least < LEAST_THRESHOLD:
             raise ValueError(f"start must have thresholds of at least {LEAST_THRESHOLD}; got {least}")
     else:
-        atoms = checked_atoms("start", start, meaning="(n_atoms, n_inputs)")
+        atoms = checked_atoms("start", start)
         network = TwoPhaseNetwork.consistent(unit_norm(atoms))
     if network.n_inputs != n_inputs:
         raise ValueError(f"start has {network.n_inputs} inputs but signals have {n_inputs} features")

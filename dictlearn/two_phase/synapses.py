@@ -16,15 +16,7 @@ LEAST_THRESHOLD = 0.05
 def blocks(
     feedforward: np.ndarray, feedback: np.ndarray, lateral: np.ndarray, *, gamma: float = 1.0
 ) -> tuple[Block, ...]:
-    """Return the weights as blocks of a network with its inputs first: F, H and, unless gamma is 0, gamma B.
-
-    Parameters
-    ----------
-    feedforward, feedback, lateral : ndarray, shapes (n_atoms, n_inputs), (n_inputs, n_atoms), (n_atoms, n_atoms)
-        F, B and H.
-    gamma : float, default 1.0
-        Strength of the feedback.
-    """  # noqa: E501
+    """Return F, H and, unless gamma is 0, gamma B as blocks of a network with its inputs first."""
     n_inputs = feedforward.shape[1]
     forward = (
         Block(first_source=0, first_target=n_inputs, values=feedforward.T),
@@ -36,15 +28,7 @@ def blocks(
 
 
 def firing_thresholds(lateral: np.ndarray, n_inputs: int) -> np.ndarray:
-    """Return the thresholds of all neurons, inputs first: 1, and the diagonal of H.
-
-    Parameters
-    ----------
-    lateral : ndarray, shape (n_atoms, n_atoms)
-        H.
-    n_inputs : int
-        M.
-    """
+    """Return the thresholds of all neurons, inputs first: 1, and the diagonal of H."""
     return np.concatenate([np.ones(n_inputs), np.diagonal(lateral)])
 
 
@@ -90,15 +74,7 @@ class Synapses:
         return self.lateral_rows.T
 
     def replace(self, atom: int, pattern: np.ndarray) -> None:
-        """Make an atom another one, consistently.
-
-        Parameters
-        ----------
-        atom : int
-            Which.
-        pattern : ndarray, shape (n_inputs,)
-            Its weights in both directions.
-        """
+        """Make an atom another one, consistently: `pattern` has its weights in both directions."""
         self.feedforward_rows[:, atom] = pattern
         self.feedback_rows[atom] = pattern
         self.lateral_rows[:, atom] = self.feedback_rows @ self.feedforward_rows[:, atom]
@@ -107,13 +83,8 @@ class Synapses:
     def weights(self, gamma: float, *, predicted: bool = False) -> SegmentedWeights:
         """Return the weights with feedback of strength gamma; they follow what learning changes.
 
-        Parameters
-        ----------
-        gamma : float
-            Strength of the feedback.
-        predicted : bool, default False
-            Whether M more neurons follow those of the network: one for each input, with the same weights
-            and feedback of strength 1 whatever gamma is.
+        If `predicted`, M more neurons follow those of the network: one for each input, with the same weights
+        and feedback of strength 1 whatever gamma is.
         """
         full = self._full
         # Without feedback coding spikes need not touch the inputs at all.

@@ -26,11 +26,6 @@ def thread_count(n_jobs: int | None) -> int:
 
     A backend of joblib for a cluster counts the workers of the cluster.  Threads are of this machine: there
     it is one, unless `n_jobs` is given.
-
-    Parameters
-    ----------
-    n_jobs : int or None
-        The value to check.
     """
     n_jobs = checks.worker_count("n_jobs", n_jobs)
     backend, _ = get_active_backend()
@@ -44,11 +39,6 @@ def learning_threads(n_threads: int) -> Iterator[Executor]:
     """Provide threads to learn with, and limit BLAS to one thread meanwhile.
 
     The products of a batch are small: with BLAS's own threads learning was six times slower.
-
-    Parameters
-    ----------
-    n_threads : int
-        How many.
     """
     with threadpool_limits(limits=1, user_api="blas"), ThreadPoolExecutor(n_threads) as executor:
         yield executor

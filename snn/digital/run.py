@@ -96,7 +96,7 @@ class DigitalRun(SteppedRun):
             self._copies.pending[:] = np.roll(state.pending, 1, axis=0)
             self._is_due[:] = self._copies.pending.any(axis=2)
             self._update(everything)
-            self._potential_at_start[:] = self.membrane_potential
+            self._first_potential[:] = self.membrane_potential
         self._set_drive(everything)
 
     @property
@@ -141,7 +141,7 @@ class DigitalRun(SteppedRun):
         self._copies.potential[copies] = np.clip(units, *ends).astype(np.int64)
         self._set_drive(copies)
         self._update(copies)
-        self._potential_at_start[copies] = self.membrane_potential[copies]
+        self._first_potential[copies] = self.membrane_potential[copies]
 
     def _removed(self) -> np.ndarray:
         # What messages say; a reset to zero takes more, and registers that are too narrow lose charge.

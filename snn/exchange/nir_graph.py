@@ -13,7 +13,7 @@ DEEPEST = 32
 
 
 class FlatGraph(NamedTuple):
-    """The nodes of a graph, those of graphs within it included."""
+    """The nodes and edges of a graph, in which graphs within it are dissolved."""
 
     nodes: dict[str, Any]
     """Nodes by name; a node of a graph within the graph is named "graph.node"."""
@@ -28,13 +28,7 @@ def kind_of(node: Any) -> str:
 
 
 def flat_graph(nir: Any, graph: Any) -> FlatGraph:
-    """Return the nodes and edges of a graph, those of graphs within it included.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If it is not a graph of NIR, or its edges do not join its nodes.
-    """
+    """Check a graph of NIR, and return its nodes and edges."""
     flat = FlatGraph({}, {})
     _add(nir, graph, "", flat, 0)
     return flat
@@ -51,12 +45,9 @@ def require_graph(nir: Any, graph: Any, *, where: str = "graph") -> None:
 
 
 def in_order(graph: FlatGraph, roots: Iterable[str]) -> list[str]:
-    """Return all nodes, each after those before it; what is before a root does not count.
+    """Return all nodes, each after those before it; nodes before a root do not count.
 
-    Raises
-    ------
-    ValueError
-        If there is a loop without a root.
+    A loop without a root is refused.
     """
     roots = set(roots)
     dependencies = {name: () if name in roots else graph.before[name] for name in graph.nodes}

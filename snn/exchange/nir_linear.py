@@ -135,22 +135,7 @@ class LinearNode(NamedTuple):
 
 
 def linear_node(name: str, node: Any, shape: Shape | None) -> LinearNode | None:
-    """Return what a node does, or None if it is not linear.
-
-    Parameters
-    ----------
-    name : str
-        Name of the node.
-    node : nir.NIRNode
-        The node.
-    shape : tuple of int, optional
-        Shape of what reaches the node, where it is known.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If its parameters are not what NIR says.
-    """
+    """Return what a node does to an x of this shape (None: unknown), or None if the node is not linear."""
     match kind_of(node):
         case "Flatten":
             return LinearNode()

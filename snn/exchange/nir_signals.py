@@ -36,10 +36,11 @@ REASONS = {
 }
 """Kinds of nodes that no network here can have."""
 WHY_ZERO = {
-    "v_reset": ": neurons here are reset to zero and start at zero, and NIR does not say where potentials "
-    "start"
+    "v_reset": "neurons here are reset to zero and start at zero, and NIR does not say where potentials "
+    "start",
+    "v_leak": "a synapse here has no current without spikes",
 }
-"""Why a parameter must be zero, where that does not go without saying."""
+"""Why a parameter must be zero."""
 
 
 class Spikes(NamedTuple):
@@ -95,22 +96,7 @@ class Inflow(NamedTuple):
 
 
 def inflow(graph: FlatGraph, neurons: list[str], signals: Mapping[str, np.ndarray]) -> Inflow:
-    """Return what drives the neurons of a graph.
-
-    Parameters
-    ----------
-    graph : FlatGraph
-        The graph.
-    neurons : list of str
-        Names of the IF nodes.
-    signals : mapping of str to ndarray
-        Values of the inputs that were given.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If a node is none that such a network can have.
-    """
+    """Return what drives the IF nodes `neurons` of a graph whose inputs have the values `signals`."""
     needed = ancestors(graph, neurons)
     walk = _Walk(graph, signals)
     for name in in_order(graph, neurons):
@@ -131,7 +117,7 @@ def inflow(graph: FlatGraph, neurons: list[str], signals: Mapping[str, np.ndarra
 def require_known_kinds(graph: FlatGraph) -> None:
     """Raise ValueError if a node is of a kind that no network here can have."""
     for name, node in graph.nodes.items():
-        kind = type(node).__name__
+        kind = kind_of(node)
         if kind in REASONS:
             raise ValueError(f"node {name!r} must not be a {kind}: {REASONS[kind]}")
 
@@ -273,7 +259,7 @@ def _parameters(name: str, node: Any, first: str, factor: str, zero: str) -> tup
     )
     if offset.any():
         value = offset[offset != 0.0].flat[0]
-        raise ValueError(f"{zero} of node {name!r} must be zero; got {value}{WHY_ZERO.get(zero, '')}")
+        raise ValueError(f"{zero} of node {name!r} must be zero; got {value}: {WHY_ZERO[zero]}")
     return np.atleast_1d(leading), np.atleast_1d(factors)
 
 
@@ -302,7 +288,7 @@ def _require_shape(name: str, value: Value, shape: Shape) -> None:
 
 
 def _finer(one: Shape | None, other: Shape | None) -> Shape | None:
-    """Return the one of two shapes that agree which says more."""
+    """Return the shape with more axes: of two that agree, it says more."""
     return one if len(one or ()) >= len(other or ()) else other
 
 
@@ -344,7 +330,7 @@ def _scaled(factors: np.ndarray, wire: Wire) -> Wire:
 
 
 def _added(ones: Mapping[Spikes, Wire], others: Mapping[Spikes, Wire], length: int) -> dict[Spikes, Wire]:
-    """Return the sums of wires that end at the same node, of `length` entries: so long is an identity."""
+    """Return the sums of wires that end at one node of `length` entries."""
     result = dict(ones)
     for spikes, wire in others.items():
         if spikes in result:

@@ -76,7 +76,6 @@ class ExactRun(Run):
             traces[1],
             self.window_moments,
         )
-        self._counts_before = np.zeros(shape, dtype=np.int64)
         self._is_lost = np.zeros(shape[0], dtype=np.bool_)
         self._states = run_state.new_states(shape[0])
         if self._gives_up:
@@ -135,8 +134,7 @@ class ExactRun(Run):
         other = copy.copy(self)
         other._states = self._states.copy()
         other._is_lost = self._is_lost.copy()
-        other._potential_at_start = self._potential_at_start.copy()
-        other._counts_before = self._counts_before.copy()
+        other._first_potential, other._first_counts = self._first_potential.copy(), self._first_counts.copy()
         neurons = {name: getattr(self._neurons, name).copy() for name in CHANGING}
         other._neurons = self._neurons._replace(**neurons)
         other.membrane_potential, other.synaptic_current = neurons["potential"], neurons["current"]
@@ -195,11 +193,7 @@ class ExactRun(Run):
         return Spikes(buffer.times[:n_entries].copy(), buffer.neurons[:n_entries].copy())
 
     def _restart(self, copies: np.ndarray) -> None:
-        self._counts_before[copies] = self.spike_counts[copies]
         run_state.restart(self._neurons, self._states, copies)
-
-    def _removed(self) -> np.ndarray:
-        return self.network.firing_threshold * (self.spike_counts - self._counts_before)
 
     def _changing(self) -> list[np.ndarray]:
         """Return all that a call of the kernel changes, but for what is empty; a row for each copy."""

@@ -115,7 +115,9 @@ class Run(ABC):
         if state is not None:
             self.membrane_potential[:] = state.membrane_potential
             self.synaptic_current[:] = state.synaptic_current
-        self._potential_at_start = self.membrane_potential.copy()
+        # When each copy was started.
+        self._first_potential = self.membrane_potential.copy()
+        self._first_counts = np.zeros(shape, dtype=np.int64)
 
     @property
     @abstractmethod
@@ -141,7 +143,7 @@ class Run(ABC):
     def charge(self) -> np.ndarray:
         """The integral of the soma currents since the start, shape (n_copies, n_neurons): the rise of the
         potentials plus what resets took from them."""
-        return (self.membrane_potential - self._potential_at_start) + self._removed()
+        return (self.membrane_potential - self._first_potential) + self._removed()
 
     @property
     def filtered_spikes(self) -> np.ndarray:
@@ -215,7 +217,8 @@ class Run(ABC):
         copies : ndarray of int
             Which copies.
         """
-        self._potential_at_start[copies] = self.membrane_potential[copies]
+        self._first_potential[copies] = self.membrane_potential[copies]
+        self._first_counts[copies] = self.spike_counts[copies]
         self._restart(copies)
 
     def state(self, copy: int = 0, *, time: float | None = None) -> NetworkState:
@@ -286,9 +289,9 @@ class Run(ABC):
     def _restart(self, copies: np.ndarray) -> None:
         """Set all that changes, but for potentials and counts of spikes, to what it is at time zero."""
 
-    @abstractmethod
     def _removed(self) -> np.ndarray:
-        """Return what resets took from the potentials since the start."""
+        """Return what resets took from the potentials since the start; by default a threshold a spike."""
+        return self.network.firing_threshold * (self.spike_counts - self._first_counts)
 
 
 def _joined(parts: list[Spikes]) -> Spikes:

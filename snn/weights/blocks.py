@@ -27,7 +27,7 @@ class Block(Unchanging, Described):
     Parameters
     ----------
     first_source, first_target : int
-        Where the two ranges begin; their lengths are those of `values`.
+        First neuron of each range.  The shape of `values` says how long the ranges are.
     values : array_like, shape (n_sources, n_targets)
         Values [source, target]; those from a neuron to itself are ignored.
     factor : float, default 1.0
@@ -102,7 +102,7 @@ class BlockWeights(Weights):
 
     def __post_init__(self) -> None:
         n_neurons = checks.positive_integer("n_neurons", self.n_neurons)
-        if isinstance(self.blocks, Block) or not isinstance(self.blocks, Iterable):
+        if not isinstance(self.blocks, Iterable):
             raise TypeError(f"blocks must be a sequence of Block; got {type(self.blocks).__name__}")
         blocks = tuple(self.blocks)
         for block in blocks:
@@ -175,8 +175,8 @@ class BlockWeights(Weights):
     @cached_property
     def segments(self) -> SegmentedWeights:
         """The same weights as segments; their values are a copy, block after block."""
-        pieces: list[tuple[np.ndarray, ...]] = []
-        place = 0
+        none, place = np.empty(0, dtype=np.int64), 0
+        pieces: list[tuple[np.ndarray, ...]] = [(none, none, none, none, np.empty(0))]
         for block in self.blocks:
             n_sources, n_targets = block.values.shape
             source = block.first_source + np.arange(n_sources)
@@ -192,16 +192,13 @@ class BlockWeights(Weights):
                 (source, source + 1, after, row + own + 1, factor),
             ]
             place += block.values.size
-        if not self.blocks:
-            none, starts = np.empty(0, dtype=np.int64), np.zeros(self.n_neurons + 1, dtype=np.int64)
-            return SegmentedWeights(self.n_neurons, starts, none, none, none, np.empty(0), np.empty(0))
         sources, targets, lengths, offsets, factors = (
             np.concatenate(column) for column in zip(*pieces, strict=True)
         )
         order = np.argsort(sources, kind="stable")
         order = order[(lengths > 0)[order] & (factors != 0.0)[order]]
         starts = np.searchsorted(sources[order], np.arange(self.n_neurons + 1))
-        values = np.concatenate([block.values.ravel() for block in self.blocks])
+        values = np.concatenate([np.empty(0), *(block.values.ravel() for block in self.blocks)])
         return SegmentedWeights(
             self.n_neurons, starts, targets[order], lengths[order], offsets[order], factors[order], values
         )

@@ -151,14 +151,9 @@ def rows_of_matrix(matrix: np.ndarray, factor: float) -> Rows:
 
 
 def largest_off_diagonal(values: np.ndarray, *, first_source: int = 0, first_target: int = 0) -> np.ndarray:
-    """Return the largest absolute value of each column, without weights from a neuron to itself.
+    """Return the largest absolute weight to each target, without those from a neuron to itself.
 
-    Parameters
-    ----------
-    values : ndarray, shape (n_sources, n_targets)
-        Weights between two ranges of neurons.
-    first_source, first_target : int
-        The first neuron of each range.
+    The weights are between two ranges of neurons, which begin at `first_source` and `first_target`.
     """
     n_sources, n_targets = values.shape
     largest = np.zeros(n_targets)

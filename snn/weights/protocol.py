@@ -1,4 +1,4 @@
-"""What a form of weights is: everything that simulators, results and solvers ask of it."""
+"""What a form of weights is: everything that simulators, results and solvers need."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ class Weights(Unchanging, Described, ABC):
     def largest_magnitudes(self) -> np.ndarray:
         """Return an upper bound of the absolute weights to each target, shape (n_neurons,).
 
-        If rows are computed on demand, the bound is that of the rows known so far.
+        If rows are computed on demand, it is a bound of the rows that are known.
         """
         matrix, largest = self.tocsr(), np.zeros(self.shape[0])
         np.maximum.at(largest, matrix.indices, np.abs(matrix.data))

@@ -121,7 +121,10 @@ class Method(ABC, Generic[Result]):
         return batch_slices(problem.n_signals, problem.n_atoms, n_workers)
 
     def solve_alone(self, problem: LassoProblem, start: StartPoint | None, tol: float) -> Solved | None:
-        """Return the code of a single signal if there is a shorter way for it, with its certificate."""
+        """Return the code of a single signal if there is a shorter way for it, with its certificate.
+
+        It returns None where it does not reach `tol`, and `solve` is called.
+        """
         return None
 
     def columns(self, problem: LassoProblem, prepared: Any) -> dict[str, Any]:
@@ -208,6 +211,7 @@ def solve(
     prepared, solved = None, None
     if problem.n_signals == 1 and not progress:
         solved = method.solve_alone(problem, point, tol)
+    is_converged = solved is not None
     if solved is None:
         prepared, solved = _solved(problem, method, point, tol, n_jobs, progress)
     return certified_result(
@@ -216,9 +220,10 @@ def solve(
         method=method.name,
         tol=tol,
         limit=method.limit_of,
-        kind=cast(type[Result], method.result),
+        kind=cast("type[Result]", method.result),
         bound=method.bound,
         steps=method.steps,
+        is_converged=is_converged,
         **method.columns(problem, prepared),
     )
 

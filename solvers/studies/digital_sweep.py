@@ -324,7 +324,7 @@ def _checked_axes(axes: Mapping[str, Sequence[int | float]]) -> dict[str, tuple[
     checked = {}
     for name, values in axes.items():
         checks.one_of("a name in axes", name, tuple(AXES))
-        if not isinstance(values, (Sequence, np.ndarray)) or isinstance(values, str):
+        if np.ndim(values) != 1:
             raise TypeError(f"axes[{name!r}] must be a sequence of numbers; got {type(values).__name__}")
         if len(values) == 0:
             raise ValueError(f"axes[{name!r}] must not be empty")

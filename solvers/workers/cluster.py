@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import time
 import uuid
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import CancelledError
 from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -26,6 +28,10 @@ MOST_LOSSES = 3
 PATIENCE = 120.0
 # Seconds between two looks at the workers while something is sent to all of them.
 LOOK = 1.0
+# Seconds that Dask's scheduler tries to reach a worker that died while something was sent to all.  Until then
+# it sends nothing else to all.
+TRYING = 35.0
+_waits_until: WeakKeyDictionary[Client, float] = WeakKeyDictionary()
 
 
 def run_on_cluster(
@@ -184,16 +190,19 @@ class _Call:
 async def _sent_to_all(client: Client, data: Any) -> Future | None:
     """Return the future of what all workers of now have; None if one of them was lost before it had it.
 
-    Dask's scheduler would go on sending to that one for ever.
+    Dask's scheduler goes on sending to that one.  As long as it does, data is sent to one worker, and the
+    others fetch it from there when they need it.
     """
     from distributed import Future
 
     key = f"shared-{uuid.uuid4().hex}"
     workers = set(await client.ncores())
-    sending = asyncio.ensure_future(client.scatter({key: data}, broadcast=True, hash=False))
+    to_all = time.monotonic() >= _waits_until.get(client, 0.0)
+    sending = asyncio.ensure_future(client.scatter({key: data}, broadcast=to_all, hash=False))
     while not (await asyncio.wait([sending], timeout=LOOK))[0]:
         if not workers <= set(await client.ncores()):
             sending.cancel()
+            _waits_until[client] = time.monotonic() + TRYING
             # The scheduler drops data when no future holds them.
             await client.cancel([Future(key, client)], force=True)
             return None

@@ -5,6 +5,7 @@ import pytest
 
 from snn import Block, BlockWeights, Exact, NetworkState, SpikingNetwork, simulate
 from tests.reference.plain_simulator import simulate_plainly
+from tests.reference.weight_forms import require_sums
 
 
 def random_block_network(rng):
@@ -31,6 +32,8 @@ def random_block_network(rng):
                 factor=strength * min(1.0, 0.16 / excitation),
             )
         )
+    if n_neurons % 2:
+        blocks.append(Block(first_source=0, first_target=0, values=np.ones((n_neurons, 2)), factor=0.0))
     threshold = rng.uniform(1.0, 2.0, n_neurons)
     network = SpikingNetwork(BlockWeights(n_neurons, blocks), rng.uniform(-0.5, 2.0, n_neurons), threshold)
     state = NetworkState(
@@ -56,6 +59,8 @@ def test_blocks_equal_dense(seed):
     network, state = random_block_network(np.random.default_rng(seed))
     weights = dense_of(network.weights)
     np.testing.assert_allclose(network.weights.toarray(), weights, rtol=0, atol=1e-15)
+    require_sums(network.weights, network.weights.toarray())
+    require_sums(network.weights.segments, network.weights.toarray())
     blocks = simulate(network, 30.0, state=state, record_spikes=True)
     dense = simulate_plainly(weights, network.soma_bias, network.firing_threshold, 30.0, state=state)
     np.testing.assert_array_equal(blocks.spikes.neurons, dense.neurons)
@@ -63,21 +68,6 @@ def test_blocks_equal_dense(seed):
     np.testing.assert_allclose(blocks.spikes.times, dense.times, rtol=0, atol=1e-9)
     np.testing.assert_allclose(blocks.state.membrane_potential, dense.membrane_potential, atol=1e-9)
     np.testing.assert_allclose(blocks.state.synaptic_current, dense.synaptic_current, atol=1e-9)
-
-
-def test_equal_neurons_stay_equal():
-    """Ten groups of three: members fire together, in the order of indices, before any weight is added."""
-    rng = np.random.default_rng(1)
-    group = np.repeat(np.arange(10), 3)
-    weights = rng.uniform(-0.3, 0.1, (10, 10))[np.ix_(group, group)]
-    weights[group[:, np.newaxis] == group] = 0.0
-    block = Block(first_source=0, first_target=0, values=weights)
-    bias = rng.uniform(0.5, 2.0, 10)[group]
-    run = simulate(SpikingNetwork(BlockWeights(30, [block]), bias), 50.0, record_spikes=True)
-    assert run.n_spikes > 300
-    neurons, times = run.spikes.neurons.reshape(-1, 3), run.spikes.times.reshape(-1, 3)
-    np.testing.assert_array_equal(times, times[:, :1] + np.zeros(3))
-    np.testing.assert_array_equal(neurons, 3 * group[neurons[:, :1]] + np.arange(3))
 
 
 @pytest.mark.parametrize("seed", range(5))

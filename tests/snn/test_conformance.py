@@ -11,42 +11,21 @@ import pytest
 from snn import NetworkState, SpikingNetwork, simulate
 from snn.record import traces
 from tests.reference.networks import classo_network, random_dictionary, random_sign_pair_network
-from tests.reference.simulator import simulate_slowly
 from tests.reference.weight_forms import (
     ANY_MATRIX,
     NAMES,
     SIGNED,
+    assert_same_as_twin,
     in_form,
     names_and_seeds,
     random_matrix,
     random_state,
+    require_sums,
     sparse_coding,
     stored,
 )
 
-# Rounding of 1e-16 in a time grows with every spike that feeds on it, less than threefold here, and
-# few spikes do so in a row: 1e-9 leaves seven digits for that, and is far below any interval.
-TOLERANCE = 1e-9
-
-
-def assert_same_as_twin(network, weights, duration, state=None):
-    """Compare with the twin, which is told the weights as a dense matrix; return the run."""
-    run = simulate(network, duration, state=state, record_spikes=True)
-    slow = simulate_slowly(
-        weights,
-        network.soma_bias,
-        network.firing_threshold,
-        duration,
-        membrane_potential=None if state is None else state.membrane_potential,
-        synaptic_current=None if state is None else state.synaptic_current,
-    )
-    start = 0.0 if state is None else state.time
-    np.testing.assert_array_equal(run.spikes.neurons, slow.neurons)
-    np.testing.assert_allclose(run.spikes.times - start, slow.times, rtol=0, atol=TOLERANCE)
-    np.testing.assert_allclose(run.state.membrane_potential, slow.membrane_potential, atol=1e-8, rtol=1e-12)
-    np.testing.assert_allclose(run.state.synaptic_current, slow.synaptic_current, atol=1e-8)
-    assert run.operations.synaptic_operations == run.spike_counts @ np.count_nonzero(weights, axis=1)
-    return run
+TOLERANCE = 1e-9  # as in `assert_same_spikes_as_twin`, which says why
 
 
 # --- the weights themselves -------------------------------------------------------------------
@@ -59,17 +38,9 @@ def test_weights_are_those_of_the_dense_matrix(name, about):
     weights = random_matrix(name, rng, about, density=0.6)
     n_neurons = len(weights)
     network = stored(name, weights, np.ones(n_neurons))
-    form = network.weights
-    assert form.shape == weights.shape
-    np.testing.assert_array_equal(form.toarray(), weights)
-    amounts = rng.standard_normal((3, n_neurons))
-    np.testing.assert_allclose(form.transpose_product(amounts), amounts @ weights, rtol=0, atol=1e-13)
-    np.testing.assert_allclose(form.transpose_product(amounts[0]), amounts[0] @ weights, rtol=0, atol=1e-13)
-    degrees = np.count_nonzero(weights, axis=1)
-    every = np.arange(n_neurons)
-    np.testing.assert_array_equal(form.out_degrees(every), degrees)
-    np.testing.assert_array_equal(form.out_degrees(every[::-2]), degrees[::-2])
-    np.testing.assert_array_equal(network.out_degree, degrees)
+    np.testing.assert_array_equal(network.weights.toarray(), weights)
+    require_sums(network.weights, weights)
+    np.testing.assert_array_equal(network.out_degree, np.count_nonzero(weights, axis=1))
 
 
 # --- the twin ---------------------------------------------------------------------------------

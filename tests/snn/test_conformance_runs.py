@@ -2,7 +2,6 @@
 
 import math
 import os
-from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -58,21 +57,6 @@ def test_recording_progress_and_repetition_change_no_bit(network, capsys):
     np.testing.assert_array_equal(again.spikes.times, recorded.spikes.times)
     np.testing.assert_array_equal(again.spikes.neurons, recorded.spikes.neurons)
     assert_same_bits(simulate(network, 25.0, max_spikes=plain.n_spikes), plain)
-
-
-@pytest.mark.parametrize("from_rest", [True, False])
-def test_pausing_changes_no_bit(network, from_rest):
-    """However often the kernel returns to Python, the run is the same."""
-    state = None if from_rest else random_state(np.random.default_rng(1), network)
-    bias = network.soma_bias[np.newaxis]
-    whole = Exact().start(network, bias, state)
-    paused = Exact().start(network, bias, state, updates_per_call=1)
-    spikes = whole.advance(100.0, record=True)
-    paused_spikes = paused.advance(100.0, record=True)
-    assert len(spikes[0]) > 100
-    np.testing.assert_array_equal(paused_spikes[0], spikes[0])
-    np.testing.assert_array_equal(paused_spikes[1], spikes[1])
-    assert_same_copy(paused, 0, whole)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -192,28 +176,6 @@ def test_inputs_are_left_alone_and_results_are_read_only(network):
 # --- copies and threads -----------------------------------------------------------------------
 
 
-def test_copies_advanced_together_are_what_they_are_alone(network):
-    """Batch solvers run many drives at once; no copy's bits may depend on its company, nor on pauses."""
-    drives = network.soma_bias * np.array([[1.0], [0.5], [1.5]])
-    together = Exact().start(network, drives, updates_per_call=23)
-    together.advance(5.0)
-    together.advance(15.0, active=np.array([2, 0]))
-    for copy, end in ((0, 15.0), (1, 5.0), (2, 15.0)):
-        alone = Exact().start(network, drives[copy : copy + 1])
-        alone.advance(5.0)
-        if end > 5.0:
-            alone.advance(end)
-        assert_same_copy(together, copy, alone)
-        assert together.time[copy] == end
-    whole = Exact().start(network, drives)
-    whole.advance(15.0)
-    for copy, drive in enumerate(drives):
-        alone = simulate(network.with_soma_bias(drive), 15.0)
-        np.testing.assert_array_equal(whole.spike_counts[copy], alone.spike_counts)
-        np.testing.assert_array_equal(whole.membrane_potential[copy], alone.state.membrane_potential)
-        np.testing.assert_array_equal(whole.synaptic_current[copy], alone.state.synaptic_current)
-
-
 def test_when_a_copy_is_given_up_depends_on_its_own_spikes_alone(network, monkeypatch):
     monkeypatch.setattr("snn.run.exact.LARGEST_BURST", 10)
     monkeypatch.setattr("snn.run.exact.BURST_RATE", 0)
@@ -237,25 +199,6 @@ def test_when_a_copy_is_given_up_depends_on_its_own_spikes_alone(network, monkey
         free = Exact().start(network, drive[np.newaxis])
         free.advance(float(alone.time[0]))
         assert abs(free.spike_counts - alone.spike_counts).sum() <= 2
-
-
-def test_a_run_starts_where_another_stood(network):
-    drives = network.soma_bias * np.array([[1.0], [0.7]])
-    first, whole = Exact().start(network, drives), Exact().start(network, drives)
-    first.advance(7.0)
-    second = Exact().start(network, drives, first)
-    second.advance(5.0)
-    whole.advance(12.0)
-    np.testing.assert_array_equal(first.spike_counts + second.spike_counts, whole.spike_counts)
-    np.testing.assert_allclose(second.membrane_potential, whole.membrane_potential, atol=TOLERANCE)
-
-
-def test_threads_change_no_bit(network):
-    drives = network.soma_bias * np.linspace(0.3, 1.5, 8)[:, np.newaxis]
-    with ThreadPoolExecutor(4) as pool:
-        runs = list(pool.map(lambda bias: simulate(network.with_soma_bias(bias), 30.0), drives))
-    for run, bias in zip(runs, drives, strict=True):
-        assert_same_bits(run, simulate(network.with_soma_bias(bias), 30.0))
 
 
 # --- silence, and the end of patience ---------------------------------------------------------
@@ -330,60 +273,6 @@ def test_control_c_ends_a_busy_run(name):
 
 
 # --- moments of spike times, stop times of their own, new starts --------------------------------
-
-
-def moments_of(times, neurons, n_neurons):
-    """The sums of t^2, t^3 and t^4 of each neuron, spike by spike."""
-    moments = np.zeros((n_neurons, 3))
-    for time_of_spike, neuron in zip(times.tolist(), neurons.tolist(), strict=True):
-        moments[neuron] += [time_of_spike**2, time_of_spike**3, time_of_spike**4]
-    return moments
-
-
-def test_moments_are_those_of_the_recorded_spikes(network):
-    run = Exact().start(network, network.soma_bias[np.newaxis], window_moments=True)
-    first = run.advance(9.0, record=True)
-    later = run.advance(30.0, record=True)
-    assert len(later[0]) > 10
-    times, neurons = (np.concatenate(parts) for parts in zip(first[:2], later[:2], strict=True))
-    expected = moments_of(times, neurons, network.n_neurons)
-    np.testing.assert_allclose(run.window_moments[0], expected, rtol=1e-12)
-
-
-def test_copies_stop_at_times_of_their_own(network):
-    bias = np.outer([1.0, 0.5, 1.5], network.soma_bias)
-    together = Exact().start(network, bias, window_moments=True)
-    together.advance(np.array([7.0, 20.0, 11.0]), active=np.array([0, 2]))
-    together.advance(np.array([13.0, 20.0, 11.0]), active=np.array([0, 1]))
-    assert together.time.tolist() == [13.0, 20.0, 11.0]
-    for copy, stops in enumerate(([7.0, 13.0], [20.0], [11.0])):
-        alone = Exact().start(network, bias[[copy]], window_moments=True)
-        for stop in stops:
-            alone.advance(stop)
-        assert_same_copy(together, copy, alone)
-        np.testing.assert_array_equal(together.window_moments[copy], alone.window_moments[0])
-
-
-def test_a_copy_that_starts_again_is_as_a_new_one(network):
-    """To rounding: what it knows of the run before may cut windows and intervals elsewhere."""
-    bias = np.outer([1.0, 0.7], network.soma_bias)
-    run = Exact().start(network, bias.copy(), window_moments=True, filter_spikes=True)
-    run.advance(20.0)
-    counts = run.spike_counts.copy()
-    run.membrane_potential[1] = 0.5 * network.firing_threshold
-    run.restart(np.array([1]))
-    assert run.time.tolist() == [20.0, 0.0]
-    run.advance(15.0, active=np.array([1]))
-    start = NetworkState(
-        membrane_potential=0.5 * network.firing_threshold, synaptic_current=np.zeros(network.n_neurons)
-    )
-    new = Exact().start(network, bias[[1]], start, window_moments=True, filter_spikes=True)
-    new.advance(15.0)
-    np.testing.assert_array_equal(run.spike_counts[0], counts[0])
-    np.testing.assert_array_equal(run.spike_counts[1] - counts[1], new.spike_counts[0])
-    np.testing.assert_allclose(run.membrane_potential[1], new.membrane_potential[0], rtol=0, atol=TOLERANCE)
-    np.testing.assert_allclose(run.window_moments[1], new.window_moments[0], rtol=TOLERANCE)
-    np.testing.assert_allclose(run.filtered_spikes[1], new.filtered_spikes[0], rtol=0, atol=TOLERANCE)
 
 
 INTERPRETED = """

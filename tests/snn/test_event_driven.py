@@ -89,16 +89,6 @@ def test_negative_drive_peaks_just_below_or_just_above_threshold(name):
     assert peak_time - above.spikes.times[0] == pytest.approx(math.sqrt(2e-9 / -bias), rel=1e-3)
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_negative_or_no_drive_never_fires(name):
-    for bias in (-3.0, -1e-9, 0.0):
-        run = simulate(one_neuron(bias, 1.0, name), 1e4, record_spikes=True)
-        assert run.n_spikes == 0
-        assert len(run.spikes) == 0
-        assert run.state.membrane_potential[0] == pytest.approx(1e4 * bias)
-        assert run.average_soma_current[0] == pytest.approx(bias)
-
-
 @pytest.mark.parametrize("name", ANY_MATRIX)
 def test_a_spike_reaches_its_target_and_decays(name):
     """Neuron 0 fires at 1; from then on neuron 1 has the current w e^-(t - 1)."""

@@ -6,7 +6,8 @@ import pickle
 import numpy as np
 import pytest
 
-from snn import RunawayError, SpikingNetwork, simulate, simulate_clocked
+from snn import RunawayError, Simulator, SpikingNetwork, simulate, simulate_clocked
+from snn.digital import DigitalFormat, DigitalNetwork, simulate_digital
 from tests.processes import interrupted
 
 
@@ -34,6 +35,28 @@ def test_runaway_on_a_clock():
         result = caught.value.result
         assert result.n_spikes > 5_000
         np.testing.assert_array_equal(result.spikes.counts(), result.spike_counts)
+
+
+def test_recorded_runs_are_bounded_by_memory(monkeypatch):
+    """A drive that causes 1e12 spikes is not recorded until the process is killed, and the error says so."""
+    monkeypatch.setattr("snn.run.simulate.MOST_RECORDED", 5_000)
+    monkeypatch.setattr("snn.digital.simulate.MOST_RECORDED", 5_000)
+    network = SpikingNetwork(np.zeros((2, 2)), [1e6, 0.1])
+    driven = Simulator(network)
+    driven.soma_bias = [1e12, 0.1]
+    digital = DigitalNetwork.of(network.with_soma_bias([3.0, 0.1]), DigitalFormat(), time_step=0.25)
+    for run, by_drive in (
+        (lambda: simulate(network, 4.0, record_spikes=True), r"4e\+06"),
+        (lambda: simulate_clocked(network, 4.0, time_step=2e-6, record_spikes=True), r"4e\+06"),
+        (lambda: driven.advance(3.0), r"3e\+12"),
+        (lambda: simulate_digital(digital, 10_000, record_spikes=True), r"7\.75e\+03"),
+    ):
+        with pytest.raises(RunawayError, match=f"drive alone would cause up to {by_drive} spikes") as caught:
+            run()
+        assert 5_000 < len(caught.value.result.spikes) <= 5_002  # a step is not split
+    assert simulate(network, 0.01, record_spikes=True, max_spikes=20_000).n_spikes == 10_000
+    assert simulate(network, 0.01).n_spikes == 10_000
+    assert simulate_digital(digital, 10_000).n_spikes > 5_001
 
 
 SLOW_RUN = """

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy import sparse
 
 from snn import NetworkState, Simulator, SpikingNetwork, simulate
 from tests.reference.weight_forms import NAMES, random_matrix, random_state, stored
@@ -176,3 +177,20 @@ def test_rows_on_demand_are_checked_before_a_step_uses_them():
     network = stored("on demand", np.array([[0.0, 1e16], [0.0, 0.0]]), np.ones(2))
     with pytest.raises(ValueError, match=r"^weights must be at most"):
         Simulator(network).step()
+
+
+def test_what_is_assigned_is_copied():
+    """What the caller writes into an array later is not checked, and must not act."""
+    drive, weights = np.array([1.0, 0.7]), np.array([[0.0, -0.5], [-0.25, 0.0]])
+    compressed = sparse.csr_array(weights)
+    for value in (weights, compressed):
+        simulator = Simulator(pair())
+        simulator.soma_bias, simulator.weights = drive, value
+        assert not np.shares_memory(simulator.soma_bias, drive)
+        (value if value is weights else value.data)[:] = np.nan
+        drive[:] = np.nan
+        np.testing.assert_array_equal(simulator.advance(9.0).spike_counts, simulate(pair(), 9.0).spike_counts)
+        drive[:] = [1.0, 0.7]
+    own = pair().weights
+    simulator.weights = own
+    assert simulator.weights is own

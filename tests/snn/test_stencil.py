@@ -6,17 +6,15 @@ import numpy as np
 import pytest
 
 from snn import (
-    Exact,
     NetworkState,
     SpikingNetwork,
     StencilWeights,
     simulate,
-    simulate_clocked,
 )
 from snn._kernels.convolution.grid import MOST_LOGGED, events_per_epoch
 from tests.processes import at_most
 from tests.reference.plain_simulator import simulate_plainly
-from tests.reference.simulator import simulate_slowly
+from tests.reference.weight_forms import assert_same_as_twin, require_sums
 
 
 def random_stencil(rng, *, n_channels=None, grid=None, reach=None, sign=0, strength=0.8):
@@ -79,9 +77,7 @@ def test_sums_equal_those_of_the_array(seed):
     weights = random_stencil(rng)
     array = weights.toarray()
     n_neurons = len(array)
-    assert weights.shape == array.shape
     assert not array.diagonal().any()
-    np.testing.assert_array_equal(weights.tocsr().toarray(), array)
     rows, columns = weights.grid_shape
     neurons = [
         (row, column, k)
@@ -95,13 +91,7 @@ def test_sums_equal_those_of_the_array(seed):
             i, j = other_row - row + weights.reach[0], other_column - column + weights.reach[1]
             inside = 0 <= i <= 2 * weights.reach[0] and 0 <= j <= 2 * weights.reach[1]
             assert array[source, target] == (weights.values[k, i, j, other] if inside else 0.0)
-    amounts = rng.standard_normal((3, n_neurons))
-    np.testing.assert_allclose(weights.transpose_product(amounts), amounts @ array, rtol=0, atol=1e-13)
-    np.testing.assert_allclose(weights.transpose_product(amounts[0]), amounts[0] @ array, rtol=0, atol=1e-13)
-    degrees = np.count_nonzero(array, axis=1)
-    all_neurons = np.arange(n_neurons)
-    np.testing.assert_array_equal(weights.out_degrees(all_neurons), degrees)
-    np.testing.assert_array_equal(weights.out_degrees(all_neurons[::-2]), degrees[::-2])
+    require_sums(weights, array)
 
 
 @pytest.mark.parametrize(
@@ -146,24 +136,6 @@ def test_spikes_equal_those_of_the_array(seed):
     assert run.operations.synaptic_operations == run.spike_counts @ np.count_nonzero(weights, axis=1)
 
 
-def assert_same_run_as_the_twin(network, duration, state=None):
-    run = simulate(network, duration, state=state, record_spikes=True)
-    slow = simulate_slowly(
-        network.weights.toarray(),
-        network.soma_bias,
-        network.firing_threshold,
-        duration,
-        membrane_potential=None if state is None else state.membrane_potential,
-        synaptic_current=None if state is None else state.synaptic_current,
-    )
-    start = 0.0 if state is None else state.time
-    np.testing.assert_array_equal(run.spikes.neurons, slow.neurons)
-    np.testing.assert_allclose(run.spikes.times - start, slow.times, rtol=0, atol=1e-9)
-    np.testing.assert_allclose(run.state.membrane_potential, slow.membrane_potential, atol=1e-8, rtol=1e-12)
-    np.testing.assert_allclose(run.state.synaptic_current, slow.synaptic_current, atol=1e-8)
-    return run
-
-
 @pytest.mark.parametrize("sign", [1, -1, 0], ids=["excitatory", "inhibitory", "mixed"])
 @pytest.mark.parametrize("seed", range(12))
 def test_grids_equal_the_slow_twin(seed, sign):
@@ -172,7 +144,7 @@ def test_grids_equal_the_slow_twin(seed, sign):
     network, state = random_stencil_network(
         rng, n_channels=int(rng.integers(1, 3)), grid=grid, reach=reach, sign=sign
     )
-    assert_same_run_as_the_twin(network, 12.0, state if seed % 2 else None)
+    assert_same_as_twin(network, network.weights.toarray(), 12.0, state if seed % 2 else None)
 
 
 def test_long_windows_and_epochs_lose_no_spike():
@@ -180,7 +152,7 @@ def test_long_windows_and_epochs_lose_no_spike():
     rng = np.random.default_rng(2)
     weights = random_stencil(rng, n_channels=3, grid=(2, 2), reach=(1, 1))
     bias = rng.choice([-0.1, 0.01, 0.05], 12)
-    assert_same_run_as_the_twin(SpikingNetwork(weights, bias), 300.0)
+    assert_same_as_twin(SpikingNetwork(weights, bias), weights.toarray(), 300.0)
 
 
 @pytest.mark.parametrize("seed", range(10))
@@ -293,33 +265,6 @@ def test_identities_after_a_million_spikes():
 # -- how it is called ----------------------------------------------------------------------------
 
 
-def test_pausing_changes_no_bit():
-    network, state = random_stencil_network(
-        np.random.default_rng(10), n_channels=7, grid=(4, 4), reach=(1, 1)
-    )
-    bias = network.soma_bias[np.newaxis]
-    whole = Exact().start(network, bias, state)
-    paused = Exact().start(network, bias, state, updates_per_call=1)
-    spikes, paused_spikes = (run.advance(200.0, record=True) for run in (whole, paused))
-    assert len(spikes[0]) > 5_000
-    np.testing.assert_array_equal(paused_spikes[0], spikes[0])
-    np.testing.assert_array_equal(paused_spikes[1], spikes[1])
-    np.testing.assert_array_equal(paused.membrane_potential, whole.membrane_potential)
-    np.testing.assert_array_equal(paused.synaptic_current, whole.synaptic_current)
-
-
-def test_a_silent_grid_ends_at_once():
-    rng = np.random.default_rng(18)
-    weights = random_stencil(rng, n_channels=3, grid=(8, 8), reach=(1, 1))
-    drive = -rng.uniform(0.0, 1.0, 192) * rng.integers(0, 2, 192)
-    current = rng.uniform(-2.0, 0.9, 192)
-    state = NetworkState(membrane_potential=np.zeros(192), synaptic_current=current)
-    run = simulate(SpikingNetwork(weights, drive), 1e12, state=state)
-    assert run.n_spikes == 0
-    np.testing.assert_allclose(run.state.membrane_potential, 1e12 * drive + current, rtol=1e-12, atol=1e-12)
-    np.testing.assert_array_equal(run.state.synaptic_current, 0.0)
-
-
 def test_a_grid_that_hardly_ever_fires_takes_the_time_of_its_spikes():
     """A drive of 1e-10 takes 1e10 to the threshold; inhibition by the neighbours delays it by its charge."""
     values = np.full((1, 1, 3, 1), -0.25)
@@ -350,13 +295,6 @@ def test_a_run_of_few_spikes_can_be_interrupted():
         signal.signal(signal.SIGALRM, before)
 
 
-def test_on_a_clock_too():
-    network, _ = random_stencil_network(np.random.default_rng(13), n_channels=3, grid=(2, 3), reach=(1, 0))
-    runs = [simulate_clocked(x, 40.0, time_step=1 / 32) for x in (network, in_full(network))]
-    assert runs[0].n_spikes > 50
-    np.testing.assert_array_equal(runs[0].spike_counts, runs[1].spike_counts)
-
-
 # -- ends of the number range --------------------------------------------------------------------
 
 
@@ -373,7 +311,7 @@ def test_inhibition_far_beyond_single_precision(weight):
     values = pair(weight)
     values[0, 0, 0, 1] = 0.5
     network = SpikingNetwork(StencilWeights(values, (1, 1)), np.random.default_rng(17).uniform(0.8, 1.0, 8))
-    assert_same_run_as_the_twin(network, 35.5)
+    assert_same_as_twin(network, network.weights.toarray(), 35.5)
 
 
 def test_a_grid_with_silent_parts():

@@ -1,5 +1,7 @@
 """Problems as NIR graphs, through a file, and back: the networks of `lasso_network`."""
 
+# ruff: noqa: E501 - a case a line reads better
+
 import numpy as np
 import pytest
 
@@ -117,11 +119,7 @@ def test_colour_images_have_their_colours_first():
     [
         (lambda: problem_to_nir("problem"), TypeError, "problem must be a LassoProblem; got str"),
         (lambda: problem_to_nir(NETWORKS["classo"][0], scale=0.0), ValueError, "scale must be positive"),
-        (
-            lambda: problem_to_nir(digits_problem(penalty=0.2, mask=np.eye(10, 64) == 0.0)),
-            TypeError,
-            "problem must have one mask for all signals",
-        ),
+        (lambda: problem_to_nir(digits_problem(penalty=0.2, mask=np.eye(10, 64) == 0.0)), TypeError, "problem must have one mask for all signals"),
         *(
             (
                 lambda mask=mask: problem_to_nir(image_problem(penalty=0.3, mask=mask)),
@@ -130,18 +128,10 @@ def test_colour_images_have_their_colours_first():
             )
             for mask in (np.arange(221) > 9, np.eye(2, 221) == 0.0)
         ),
-        (
-            lambda: problem_to_nir(image_problem(penalty=np.linspace(0.1, 0.3, 105), positive=True)),
-            ValueError,
-            "soma_bias of network must be the same at every position for an InputConvolution",
-        ),
-        (
-            lambda: problem_to_nir(LassoProblem(np.eye(9000, 10) + 1.0, np.ones((1, 10)), 0.1)),
-            ValueError,
-            "network must have at most 8,192 neurons to be written as a dense array; got 18,000",
-        ),
+        (lambda: problem_to_nir(image_problem(penalty=np.linspace(0.1, 0.3, 105), positive=True)), ValueError, "soma_bias of network must be the same at every position for an InputConvolution"),
+        (lambda: problem_to_nir(LassoProblem(np.eye(9000, 10) + 1.0, np.ones((1, 10)), 0.1)), ValueError, "network must have at most 8,192 neurons to be written as a dense array; got 18,000"),
     ],
-)
+)  # fmt: skip
 def test_nonsense_ends_in_a_sentence(make, error, message):
     with pytest.raises(error, match=message):
         make()

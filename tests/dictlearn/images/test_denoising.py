@@ -1,5 +1,7 @@
 """Denoising: closed forms for orthonormal atoms, and that noise goes while the image stays."""
 
+# ruff: noqa: E501 - a case a line reads better
+
 import numpy as np
 import pytest
 
@@ -174,27 +176,15 @@ IMAGE = np.zeros((10, 12))
     ("changed", "error", "sentence"),
     [
         ({"image": IMAGE[0]}, ValueError, r"image must be 2-D"),
-        (
-            {"image": np.zeros((10, 12, 3))},
-            ValueError,
-            r"image must be 2-D, \(height, width\); got shape \(10, 12, 3\): one call for each channel$",
-        ),
+        ({"image": np.zeros((10, 12, 3))}, ValueError, r"image must be 2-D, \(height, width\); got shape \(10, 12, 3\): one call for each channel$"),
         ({"image": IMAGE + np.nan}, ValueError, "image must be finite"),
         ({"dictionary": DCT[:, :15]}, ValueError, "16 features, one a pixel, or 32, two channels; got 15"),
-        (
-            {"dictionary": np.hstack([DCT, DCT])},
-            ValueError,
-            "dictionary of two channels must not be negative",
-        ),
+        ({"dictionary": np.hstack([DCT, DCT])}, ValueError, "dictionary of two channels must not be negative"),
         ({"dictionary": DCT * 0.0}, ValueError, "dictionary must have an atom of positive norm"),
         ({"patch_size": 11}, ValueError, "patch_size must fit into the image"),
         ({"stride": 4}, ValueError, "every pixel; patches of 4 at stride 4 leave out row 8 of 10"),
         ({"noise_level": 0.0}, ValueError, "noise_level must be positive; got 0.0"),
-        (
-            {"noise_level": None},
-            ValueError,
-            "noise_level or penalty must be given, and not both; got neither",
-        ),
+        ({"noise_level": None}, ValueError, "noise_level or penalty must be given, and not both; got neither"),
         ({"penalty": 1.0}, ValueError, "noise_level or penalty must be given, and not both; got both"),
         ({"noise_level": None, "penalty": -1.0}, ValueError, "penalty must be positive; got -1.0"),
         ({"noise_level": None, "penalty": [1.0]}, ValueError, r"penalty must have shape \(16,\)"),
@@ -202,7 +192,7 @@ IMAGE = np.zeros((10, 12))
         ({"n_jobs": 0}, ValueError, "n_jobs must not be 0"),
         ({"progress": "yes"}, TypeError, "progress must be True or False"),
     ],
-)
+)  # fmt: skip
 def test_nonsense_is_named(changed, error, sentence):
     arguments = {"image": IMAGE, "dictionary": DCT, "patch_size": 4, "noise_level": 0.1, **changed}
     with pytest.raises(error, match=sentence):

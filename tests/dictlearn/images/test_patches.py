@@ -1,5 +1,7 @@
 """Images to patches and back."""
 
+# ruff: noqa: E501 - a case a line reads better
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -215,37 +217,17 @@ IMAGE = np.zeros((10, 12))
         (lambda: extract_patches(IMAGE, 0), ValueError, "patch_size must be positive; got 0"),
         (lambda: extract_patches(IMAGE, 2.5), TypeError, "patch_size must be an integer; got float"),
         (lambda: extract_patches(IMAGE, True), TypeError, "patch_size must be an integer; got bool"),
-        (lambda: extract_patches(IMAGE, (2, 3, 4)), ValueError, "patch_size must be a pair .* got 3 numbers"),
+        (lambda: extract_patches(IMAGE, (2, 3, 4)), ValueError, "patch_size must be a pair .* got 3 of them"),
         (lambda: extract_patches(IMAGE, (2, -3)), ValueError, "patch_size must be positive; got -3"),
-        (
-            lambda: extract_patches(IMAGE, 11),
-            ValueError,
-            r"must fit into the image, \(10, 12\); got \(11, 11\)",
-        ),
+        (lambda: extract_patches(IMAGE, 11), ValueError, r"must fit into the image, \(10, 12\); got \(11, 11\)"),
         (lambda: extract_patches(IMAGE, 8, stride=0), ValueError, "stride must be positive; got 0"),
         (lambda: reconstruct_from_patches(IMAGE, 10, 2), TypeError, "image_shape must be a pair"),
         (lambda: reconstruct_from_patches(IMAGE, (10, 0), 2), ValueError, "image_shape must be positive"),
         (lambda: reconstruct_from_patches(IMAGE, (1, 9), 2), ValueError, "patch_size must fit"),
-        (
-            lambda: reconstruct_from_patches(IMAGE, (10, 12), 2, stride=2),
-            ValueError,
-            r"patches must have shape \(30, 4\)",
-        ),
-        (
-            lambda: reconstruct_from_patches(np.zeros((8, 4)), (5, 8), 2, stride=2),
-            ValueError,
-            "every pixel; patches of 2 at stride 2 leave out row 4 of 5",
-        ),
-        (
-            lambda: reconstruct_from_patches(np.zeros((6, 4)), (4, 8), 2, stride=3),
-            ValueError,
-            r"patches must have shape \(3, 4\)",
-        ),
-        (
-            lambda: reconstruct_from_patches(np.zeros((2, 4)), (2, 5), 2, stride=3),
-            ValueError,
-            "every pixel; patches of 2 at stride 3 leave out column 2 of 5",
-        ),
+        (lambda: reconstruct_from_patches(IMAGE, (10, 12), 2, stride=2), ValueError, r"patches must have shape \(30, 4\)"),
+        (lambda: reconstruct_from_patches(np.zeros((8, 4)), (5, 8), 2, stride=2), ValueError, "every pixel; patches of 2 at stride 2 leave out row 4 of 5"),
+        (lambda: reconstruct_from_patches(np.zeros((6, 4)), (4, 8), 2, stride=3), ValueError, r"patches must have shape \(3, 4\)"),
+        (lambda: reconstruct_from_patches(np.zeros((2, 4)), (2, 5), 2, stride=3), ValueError, "every pixel; patches of 2 at stride 3 leave out column 2 of 5"),
         (lambda: random_patches(IMAGE, 8, 0), ValueError, "n_patches must be positive; got 0"),
         (lambda: random_patches(IMAGE, 8, 16), ValueError, "n_patches must be at most 15, .* got 16"),
         (lambda: random_patches(IMAGE, 8, 1, least_contrast=-1.0), ValueError, "least_contrast must not be"),
@@ -259,24 +241,16 @@ IMAGE = np.zeros((10, 12))
         (lambda: random_patches(iter([IMAGE]), 8, 1), TypeError, "images must be an array of real numbers"),
         (lambda: normalise(IMAGE[0]), ValueError, "patches must be 2-D"),
         (lambda: normalise(IMAGE + np.inf), ValueError, "patches must be finite"),
-        (
-            lambda: normalise([[1.0, 1.0], [1.7e308, 1.7e308]]),
-            ValueError,
-            r"norms of at most 1.8e\+308; got more for patch 1",
-        ),
+        (lambda: normalise([[1.0, 1.0], [1.7e308, 1.7e308]]), ValueError, r"norms of at most 1.8e\+308; got more for patch 1"),
         (lambda: whiten(IMAGE + 0.1), ValueError, "image must not be constant; got 0.1 everywhere"),
         (lambda: whiten(np.ones((1, 1))), ValueError, "image must not be constant"),
         (lambda: whiten(IMAGE[0]), ValueError, "image must be 2-D"),
         (lambda: whiten(IMAGE, cutoff=0.0), ValueError, "cutoff must be positive; got 0.0"),
-        (
-            lambda: whiten(np.indices((8, 8)).sum(axis=0) % 2, cutoff=0.1),
-            ValueError,
-            "image must vary at frequencies about or below cutoff=0.1",
-        ),
+        (lambda: whiten(np.indices((8, 8)).sum(axis=0) % 2, cutoff=0.1), ValueError, "image must vary at frequencies about or below cutoff=0.1"),
         (lambda: remove_mean(IMAGE[0]), ValueError, "patches must be 2-D"),
         (lambda: remove_mean([["a"]]), TypeError, "patches must be an array of real numbers"),
     ],
-)
+)  # fmt: skip
 def test_nonsense_is_named(call, error, sentence):
     with pytest.raises(error, match=sentence):
         call()

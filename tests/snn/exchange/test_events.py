@@ -82,16 +82,8 @@ def events(**changes):
     ("make", "error", "message"),
     [
         (lambda: "spikes", TypeError, "data must be an EventData; got str"),
-        (
-            lambda: nir.TimeGriddedData(np.zeros((1, 2, 3), bool), 0.1),
-            TypeError,
-            "data must be an EventData; got TimeGriddedData: pass what its to_event returns",
-        ),
-        (
-            lambda: nir.ValuedEventData(np.array([[0]]), np.array([[1.0]]), 1, 2.0, np.array([[3.0]])),
-            TypeError,
-            "data must be events without values, as spikes are; got ValuedEventData",
-        ),
+        (lambda: nir.TimeGriddedData(np.zeros((1, 2, 3), bool), 0.1), TypeError, "data must be an EventData; got TimeGriddedData: pass what its to_event returns"),
+        (lambda: nir.ValuedEventData(np.array([[0]]), np.array([[1.0]]), 1, 2.0, np.array([[3.0]])), TypeError, "data must be events without values, as spikes are; got ValuedEventData"),
         (lambda: events(idx=np.array([0, 1]), time=np.array([0.0, 1.0])), ValueError, "data must have idx and"),
         (lambda: events(idx=np.array([[0.0, 1.0]])), TypeError, "data must have integers for idx"),
         (lambda: events(idx=np.array([[0, 2]])), ValueError, "idx of data must lie in [0, 2), or be -1; got 0 to 2"),

@@ -3,6 +3,8 @@
 What the programs themselves made of such graphs is in docs/exchange.md.
 """
 
+# ruff: noqa: E501 - a case a line reads better
+
 import numpy as np
 import pytest
 
@@ -12,7 +14,7 @@ import nir
 from snn import SpikingNetwork, StencilWeights, simulate_clocked
 from snn.exchange import for_reader, from_nir, to_nir
 from tests.reference.networks import golden_network, random_network, random_weights
-from tests.snn.exchange.graphs import network_graph
+from tests.snn.exchange.graphs import network_graph, synapses
 
 STEP = 1 / 64
 N_STEPS = 2560
@@ -139,51 +141,34 @@ def test_the_given_graph_stays_as_it_is(tmp_path):
     assert nir.read(tmp_path / "graph.nir").metadata["reader"] == "norse"
 
 
+def pair(**changes):
+    """Return the graph of two neurons without synapses, with some nodes replaced."""
+    return network_graph(np.zeros((2, 2)), [1, 1], [1, 1], **changes)
+
+
 GRID = SpikingNetwork(StencilWeights(np.zeros((2, 1, 1, 2)), (2, 2)), np.ones(8))
 
 
 @pytest.mark.parametrize(
     ("make", "reader", "message"),
     [
-        (
-            lambda: to_nir(golden_network()),
-            "sinabs",
-            "weight of node 'neurons_to_neurons' must not be negative",
-        ),
-        (
-            lambda: to_nir(SpikingNetwork(np.zeros((1, 1)), [-1.0])),
-            "sinabs",
-            "bias of node 'input_to_neurons' must not be negative for Sinabs, which cuts potentials off",
-        ),
+        (lambda: to_nir(golden_network()), "sinabs", "weight of node 'neurons_to_neurons' must not be negative"),
+        (lambda: to_nir(SpikingNetwork(np.zeros((1, 1)), [-1.0])), "sinabs", "bias of node 'input_to_neurons' must not be negative for Sinabs, which cuts potentials off"),
         (lambda: to_nir(GRID), "sinabs", "node 'neurons_synapses' must have one axis for Sinabs"),
         (lambda: to_nir(golden_network()), "jaxsnn", "reader 'jaxsnn' cannot run such a network"),
-        (
-            lambda: to_nir(golden_network(), time_constant=0.01),
-            "norse",
-            "time_step must be smaller than tau, 0.01",
-        ),
+        (lambda: to_nir(golden_network(), time_constant=0.01), "norse", "time_step must be smaller than tau, 0.01"),
         (lambda: to_nir(golden_network()), "lava", "reader must be one of 'norse', 'sinabs'"),
-        (
-            lambda: network_graph(np.zeros((2, 2)), [1, 1], [1, 1], behind=nir.Scale(np.ones(2))),
-            "norse",
-            "graph must be one that to_nir wrote; got a Scale, 'behind', behind",
-        ),
-        (
-            lambda: network_graph(np.zeros((2, 2)), [1, 1], [1, 1], cells=nir.IF(2 * np.ones(2), np.ones(2))),
-            "norse",
-            "r of node 'cells' must be 1",
-        ),
+        (lambda: pair(behind=nir.Scale(np.ones(2))), "norse", "graph must be one that to_nir wrote; got a Scale, 'behind', behind"),
+        (lambda: pair(cells=nir.IF(2 * np.ones(2), np.ones(2))), "norse", "r of node 'cells' must be 1"),
     ],
-)
+)  # fmt: skip
 def test_what_a_reader_cannot_run_is_refused(make, reader, message):
     with pytest.raises(ValueError, match=message):
         for_reader(make(), reader, time_step=STEP)
 
 
 def tau_of(*values):
-    return network_graph(
-        np.zeros((2, 2)), [1, 1], [1, 1], li=nir.LI(np.array(values), r=np.ones(2), v_leak=np.zeros(2))
-    )
+    return pair(li=synapses(2, tau=np.array(values)))
 
 
 @pytest.mark.parametrize("reader", ["norse", "sinabs without bound"])
@@ -194,10 +179,8 @@ def test_several_time_constants_are_refused(reader):
     with pytest.raises(ValueError, match="tau of 'li' must be positive"):
         for_reader(tau_of(-1.0, -1.0), reader, time_step=STEP)
     one = tau_of(1.0, 1.0)
-    slow = nir.LI(4 * np.ones(2), r=np.ones(2), v_leak=np.zeros(2))
-    both = nir.NIRGraph(
-        nodes={**one.nodes, "slow": slow}, edges=[*one.edges, ("cells", "slow"), ("slow", "w")]
-    )
+    nodes = {**one.nodes, "slow": synapses(2, tau=4 * np.ones(2))}
+    both = nir.NIRGraph(nodes=nodes, edges=[*one.edges, ("cells", "slow"), ("slow", "w")])
     with pytest.raises(ValueError, match=r"tau of '(li|slow)' and '(li|slow)' must be one number"):
         for_reader(both, reader, time_step=STEP)
 

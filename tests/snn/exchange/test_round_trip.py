@@ -1,5 +1,7 @@
 """Networks of all forms to NIR, to a file, and back: the same spikes."""
 
+# ruff: noqa: E501 - a case a line reads better
+
 import numpy as np
 import pytest
 from scipy import sparse
@@ -7,13 +9,7 @@ from scipy import sparse
 pytest.importorskip("nir", reason="NIR is an extra: pip install 'sparsespike[nir]'")
 import nir
 
-from snn import (
-    NetworkState,
-    SpikingNetwork,
-    StencilWeights,
-    simulate,
-    simulate_clocked,
-)
+from snn import NetworkState, SpikingNetwork, StencilWeights, simulate, simulate_clocked
 from snn.exchange import InputConvolution, from_nir, to_nir
 from tests.reference.networks import dense_weights, random_network, random_weights
 from tests.reference.weight_forms import NAMES, random_matrix, sparse_coding, stored
@@ -30,6 +26,22 @@ def random_network_of(name, rng, about=12):
     weights = random_matrix(name, rng, about, density=rng.uniform(0.3, 1.0))
     bias = rng.uniform(-0.5, 1.5, len(weights))
     return stored(name, weights, bias, rng.uniform(1.0, 2.0, len(weights)))
+
+
+def grid_weights(rng, n_channels, grid_shape, *, height=3, width=3, low=-1.0, high=1.0):
+    values = rng.uniform(low, high, (n_channels, height, width, n_channels))
+    values[np.arange(n_channels), height // 2, width // 2, np.arange(n_channels)] = 0.0
+    return StencilWeights(values, grid_shape)
+
+
+def patches_times_kernels(image, kernels, stride):
+    """Return the products of kernels, shape (n, colours, height, width), with the patches of an image, by hand."""
+    height, width = kernels.shape[2:]
+    rows = range(0, image.shape[1] - height + 1, stride)
+    columns = range(0, image.shape[2] - width + 1, stride)
+    return [
+        np.sum(image[:, i : i + height, j : j + width] * k) for i in rows for j in columns for k in kernels
+    ]
 
 
 def require_equal_spikes(one, other, *, atol=0.0, duration=DURATION):
@@ -82,17 +94,14 @@ def test_one_neuron(tmp_path):
 def test_grid_with_one_bias_for_each_channel_is_a_convolution(tmp_path):
     """Its file has one Conv2d; it comes back as StencilWeights, in the same order."""
     rng = np.random.default_rng(4)
-    values = rng.uniform(-0.4, 0.1, (3, 3, 5, 3))
-    values[np.arange(3), 1, 2, np.arange(3)] = 0.0
-    weights = StencilWeights(values, (4, 6))
-    bias = np.tile([0.3, 0.9, 0.5], 24)
-    network = SpikingNetwork(weights, bias, rng.uniform(1.0, 2.0, 72))
+    weights = grid_weights(rng, 3, (4, 6), width=5, low=-0.4, high=0.1)
+    network = SpikingNetwork(weights, np.tile([0.3, 0.9, 0.5], 24), rng.uniform(1.0, 2.0, 72))
     graph = to_nir(network)
     assert isinstance(graph.nodes["neurons_to_neurons"], nir.Conv2d)
     assert graph.nodes["neurons"].v_threshold.shape == (3, 4, 6)
     came = through_file(graph, tmp_path)
     assert isinstance(came.network.weights, StencilWeights)
-    np.testing.assert_array_equal(came.network.weights.values, values)
+    np.testing.assert_array_equal(came.network.weights.values, weights.values)
     np.testing.assert_array_equal(came.network.firing_threshold, network.firing_threshold)
     require_equal_spikes(network, came.network)
     # As the graph has it: channels first.
@@ -103,9 +112,7 @@ def test_grid_with_one_bias_for_each_channel_is_a_convolution(tmp_path):
 def test_convolution_of_the_graph_is_what_its_nodes_compute():
     """The node reads by cross-correlation, as in PyTorch: against a sum written out."""
     rng = np.random.default_rng(6)
-    values = rng.uniform(-1.0, 1.0, (2, 3, 3, 2))
-    values[np.arange(2), 1, 1, np.arange(2)] = 0.0
-    weights = StencilWeights(values, (4, 3))
+    weights = grid_weights(rng, 2, (4, 3))
     node = to_nir(SpikingNetwork(weights, np.ones(24))).nodes["neurons_to_neurons"]
     sent = rng.standard_normal((4, 3, 2))
     image = np.pad(sent.transpose(2, 0, 1), ((0, 0), (1, 1), (1, 1)))
@@ -151,23 +158,15 @@ def test_input_convolution(tmp_path):
     """Kernels on an image, at a stride, against products of patches with kernels."""
     rng = np.random.default_rng(9)
     kernels = rng.standard_normal((2, 3, 5))
-    values = -0.1 * rng.uniform(0.0, 1.0, (2, 3, 3, 2))
-    values[np.arange(2), 1, 1, np.arange(2)] = 0.0
-    network = SpikingNetwork(StencilWeights(values, (3, 2)), np.tile([-0.1, -0.2], 6))
+    weights = grid_weights(rng, 2, (3, 2), low=-0.1, high=0.0)
+    network = SpikingNetwork(weights, np.tile([-0.1, -0.2], 6))
     graph = to_nir(network, input_weights=InputConvolution(kernels, (7, 7), 2))
     image = rng.standard_normal((7, 7))
-    expected = np.array(
-        [
-            np.sum(image[2 * i : 2 * i + 3, 2 * j : 2 * j + 5] * kernel)
-            for i in range(3)
-            for j in range(2)
-            for kernel in kernels
-        ]
-    )
+    expected = network.soma_bias + patches_times_kernels(image[np.newaxis], kernels[:, np.newaxis], 2)
     for signal in (image[np.newaxis], image.ravel()):
         came = through_file(graph, tmp_path, signal=signal)
         assert isinstance(came.network.weights, StencilWeights)
-        np.testing.assert_allclose(came.network.soma_bias, network.soma_bias + expected, rtol=0, atol=1e-13)
+        np.testing.assert_allclose(came.network.soma_bias, expected, rtol=0, atol=1e-13)
 
 
 def test_input_convolution_of_a_colour_image(tmp_path):
@@ -177,12 +176,7 @@ def test_input_convolution_of_a_colour_image(tmp_path):
     network = SpikingNetwork(StencilWeights(np.zeros((2, 1, 1, 2)), (3, 2)), np.zeros(12))
     graph = to_nir(network, input_weights=InputConvolution(kernels, (4, 3), 1))
     came = through_file(graph, tmp_path, signal=image)
-    expected = [
-        np.sum(image[:, i : i + 2, j : j + 2] * kernel)
-        for i in range(3)
-        for j in range(2)
-        for kernel in kernels
-    ]
+    expected = patches_times_kernels(image, kernels, 1)
     np.testing.assert_allclose(came.network.soma_bias, expected, rtol=0, atol=1e-13)
 
 
@@ -250,9 +244,8 @@ def test_size_limit_names_the_way_out():
 
 def test_large_grid_has_no_limit(tmp_path):
     """12,800 neurons: as a convolution some kilobytes."""
-    values = np.full((2, 3, 3, 2), -0.05)
-    values[np.arange(2), 1, 1, np.arange(2)] = 0.0
-    network = SpikingNetwork(StencilWeights(values, (80, 80)), np.full(12800, 0.5))
+    weights = grid_weights(np.random.default_rng(16), 2, (80, 80), low=-0.05, high=-0.05)
+    network = SpikingNetwork(weights, np.full(12800, 0.5))
     came = through_file(to_nir(network), tmp_path)
     assert (tmp_path / "graph.nir").stat().st_size < 500_000
     require_equal_spikes(network, came.network, duration=4.0)
@@ -268,6 +261,10 @@ STENCIL = SpikingNetwork(StencilWeights(np.zeros((2, 1, 1, 2)), (2, 2)), np.aran
 PLAIN = SpikingNetwork(np.zeros((2, 2)), [1.0, 1.0])
 
 
+def kernels(n_channels, image_shape=(2, 2)):
+    return InputConvolution(np.ones((n_channels, 1, 1)), image_shape, 1)
+
+
 @pytest.mark.parametrize(
     ("network", "options", "error", "message"),
     [
@@ -281,33 +278,13 @@ PLAIN = SpikingNetwork(np.zeros((2, 2)), [1.0, 1.0])
         (PLAIN, {"populations": {"a": 1}}, ValueError, "populations must have 2 neurons together; got 1"),
         (PLAIN, {"populations": {"a": 1, "b": 0}}, ValueError, r"populations\['b'\] must be positive"),
         (PLAIN, {"populations": {"a/b": 2}}, ValueError, "populations must have names without a slash"),
-        (
-            PLAIN,
-            {"populations": {"input": 2}},
-            ValueError,
-            "populations must have names that leave other nodes",
-        ),
+        (PLAIN, {"populations": {"input": 2}}, ValueError, "populations must have names that leave other nodes"),
         (PLAIN, {"populations": {"a": 1, "a_synapses": 1}}, ValueError, "got 'a_synapses' twice"),
-        (
-            PLAIN,
-            {"input_weights": InputConvolution(np.ones((1, 1, 1)), (1, 2), 1)},
-            TypeError,
-            "input_weights must be an array, one row for each neuron",
-        ),
-        (
-            STENCIL,
-            {"input_weights": InputConvolution(np.ones((2, 1, 1)), (2, 2), 1)},
-            ValueError,
-            "soma_bias of network must be the same at every position for an InputConvolution",
-        ),
-        (
-            STENCIL,
-            {"input_weights": InputConvolution(np.ones((3, 1, 1)), (2, 2), 1)},
-            ValueError,
-            r"input_weights must have 2 kernels on a grid of \(2, 2\); got 3 on \(2, 2\)",
-        ),
+        (PLAIN, {"input_weights": kernels(1, (1, 2))}, TypeError, "input_weights must be an array, one row for each neuron"),
+        (STENCIL, {"input_weights": kernels(2)}, ValueError, "soma_bias of network must be the same at every position for an InputConvolution"),
+        (STENCIL, {"input_weights": kernels(3)}, ValueError, r"input_weights must have 2 kernels on a grid of \(2, 2\); got 3 on \(2, 2\)"),
     ],
-)
+)  # fmt: skip
 def test_nonsense_ends_in_a_sentence(network, options, error, message):
     with pytest.raises(error, match=message):
         to_nir(network, **options)
