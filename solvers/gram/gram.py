@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -145,6 +146,11 @@ class FullGram:
         self._inverse_norms = inverse_norms(setup.squared_norms)
         self.diagonal = setup.atoms.positive_squared_norms + setup.curvatures
         self.group_length = setup.n_atoms
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        # NumPy forgets that they are read-only, for which kernels are compiled.
+        frozen = {name: checks.read_only(state[name]) for name in ("_gram", "_squared_norms")}
+        vars(self).update(state, **frozen)
 
     @cached_property
     def _inhibition(self) -> LateralInhibition:
