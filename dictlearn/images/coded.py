@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import cast
 
 import numpy as np
 
@@ -42,8 +43,7 @@ class CodedImage(Drawn):
     @property
     def maps(self) -> np.ndarray:
         """The code as maps of coefficients, shape (grid rows, grid columns, n_kernels)."""
-        dictionary = self.problem.dictionary
-        assert isinstance(dictionary, ConvolutionalDictionary)
+        dictionary = cast(ConvolutionalDictionary, self.problem.dictionary)
         return self.result.codes.reshape(*dictionary.grid_shape, -1)
 
 

@@ -346,7 +346,8 @@ class ConvolutionalDictionaryLearning(ClassNamePrefixFeaturesOutMixin, Transform
         """
         check_is_fitted(self, "learner_")
         is_list = isinstance(X, (list, tuple))
-        rows = [_row(code, k) for k, code in enumerate(X)] if isinstance(X, (list, tuple)) else _rows(X)
+        codes: Any = X
+        rows = [_row(code, k) for k, code in enumerate(codes)] if is_list else _rows(codes)
         if images is None:
             if self.image_shape_ is None:
                 raise ValueError(

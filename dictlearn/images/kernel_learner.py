@@ -64,16 +64,10 @@ class KernelSettings:
     replace_dead: bool = False
 
     def __post_init__(self) -> None:
-        for name, check in (
-            ("penalty", checks.positive_number),
-            ("stride", checks.positive_integer),
-            ("positive", checks.flag),
-            ("tol", checks.positive_number),
-            ("n_sweeps", checks.positive_integer),
-            ("forgetting", checks.non_negative_number),
-            ("replace_dead", checks.flag),
-        ):
-            object.__setattr__(self, name, check(name, getattr(self, name)))
+        checks.check_fields(self, checks.positive_number, "penalty", "tol")
+        checks.check_fields(self, checks.positive_integer, "stride", "n_sweeps")
+        checks.check_fields(self, checks.flag, "positive", "replace_dead")
+        checks.check_fields(self, checks.non_negative_number, "forgetting")
 
 
 class KernelLearner(Resumable):
@@ -214,7 +208,7 @@ class KernelLearner(Resumable):
         self.n_samples += len(images)
         self.last_used[np.unique(codes.indices % len(self._kernels))] = self.n_samples
         if settings.replace_dead:
-            self._replace(problem, result)
+            self._replace(problem, dictionary, result)
         self._record(problem, result)
         return result
 
@@ -305,13 +299,13 @@ class KernelLearner(Resumable):
 
     # -- within a batch -------------------------------------------------------------------------
 
-    def _replace(self, problem: LassoProblem, result: SpikingCodingResult) -> None:
+    def _replace(
+        self, problem: LassoProblem, dictionary: ConvolutionalDictionary, result: SpikingCodingResult
+    ) -> None:
         """Replace dead kernels by the patches that codes leave most of, apart from each other."""
         dead = self.dead_kernels
         if not len(dead):
             return
-        dictionary = problem.dictionary
-        assert isinstance(dictionary, ConvolutionalDictionary)
         left = problem.signals - problem.reconstruct(result.sparse_codes)
         height, width = dictionary.kernel_planes.shape[1:]
         planes = left.reshape(-1, *dictionary.plane_shape)

@@ -85,18 +85,19 @@ def as_images(images: Any) -> list[np.ndarray]:
         If there is none, one is not an image, some are grey and others colour, or an array may be one colour
         image or several grey ones.
     """
-    if isinstance(images, np.ndarray) and images.ndim < 3:
-        raise ValueError(
-            "images must be a list of images, or an array (n_images, height, width[, channels]); got shape "
-            f"{images.shape}: for one image pass [image]"
-        )
-    if isinstance(images, np.ndarray) and images.ndim == 3 and images.shape[2] <= MOST_CHANNELS:
-        raise ValueError(
-            "images must be a list where an array may be one colour image or several grey ones; got shape "
-            f"{images.shape}: for one colour image pass [image], for grey images list(images)"
-        )
     if not isinstance(images, (np.ndarray, list, tuple)):
         raise TypeError(f"images must be a list of images, or an array of them; got {type(images).__name__}")
+    shape = getattr(images, "shape", None)
+    if shape is not None and len(shape) < 3:
+        raise ValueError(
+            "images must be a list of images, or an array (n_images, height, width[, channels]); got shape "
+            f"{shape}: for one image pass [image]"
+        )
+    if shape is not None and len(shape) == 3 and shape[2] <= MOST_CHANNELS:
+        raise ValueError(
+            "images must be a list where an array may be one colour image or several grey ones; got shape "
+            f"{shape}: for one colour image pass [image], for grey images list(images)"
+        )
     if not len(images):
         raise ValueError("images must not be empty; got none")
     arrays = [as_pixels(image, name=f"images[{k}]") for k, image in enumerate(images)]

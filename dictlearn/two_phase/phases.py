@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from concurrent.futures import CancelledError, Executor
 from dataclasses import dataclass
+from functools import partial
 from threading import Event
 from typing import Any, NamedTuple
 
@@ -114,6 +115,14 @@ class _Runaway(NamedTuple):
     spike_counts: np.ndarray
 
 
+class _Piece(NamedTuple):
+    """What came of a piece of a batch."""
+
+    observed: list[tuple[np.ndarray, ...]]
+    """For each phase counts, average currents, rises and average filtered spikes."""
+    runaway: _Runaway | None = None
+
+
 def run_phases(
     synapses: Synapses,
     drives: np.ndarray,
@@ -181,15 +190,15 @@ def run_phases(
     pieces = [np.arange(first, len(drives), n_pieces) for first in range(n_pieces)]
     outcomes = _run_pieces(task, [(drives[piece], allowed[piece]) for piece in pieces], executor)
     runaways = [
-        (outcome.phase, int(piece[outcome.signal]))
+        (outcome.runaway.phase, int(piece[outcome.runaway.signal]))
         for piece, outcome in zip(pieces, outcomes, strict=True)
-        if isinstance(outcome, _Runaway)
+        if outcome.runaway is not None
     ]
     if runaways:
         # The first of them, run alone: what the error says does not depend on the pieces.
         *_, signal = min(runaways)
-        runaway = _run_piece(task, drives[[signal]], allowed[[signal]], Event())
-        assert isinstance(runaway, _Runaway)
+        runaway = _run_piece(task, drives[[signal]], allowed[[signal]], Event()).runaway
+        assert runaway is not None
         counts = runaway.spike_counts
         if mask is not None:
             counts = np.concatenate([counts[inputs] + counts[predicted], counts[coding]])
@@ -202,7 +211,7 @@ def run_phases(
         return np.where(mask, observed[:, inputs], observed[:, predicted])
 
     phases = []
-    for pieces_of_phase in zip(*outcomes, strict=True):
+    for pieces_of_phase in zip(*(outcome.observed for outcome in outcomes), strict=True):
         counts, currents, rises, traces = (
             arrays[0] if n_pieces == 1 else np.concatenate(arrays)[order]
             for arrays in zip(*pieces_of_phase, strict=True)
@@ -274,7 +283,7 @@ def _describe(counts: np.ndarray, allowed: float, n_inputs: int) -> str:
 
 def _run_pieces(
     task: _Task, pieces: Sequence[tuple[np.ndarray, np.ndarray]], executor: Executor | None
-) -> list[list[tuple[np.ndarray, ...]] | _Runaway]:
+) -> list[_Piece]:
     """Run all pieces, in the threads of an executor if there is one and they are several."""
     stop = Event()
     if executor is None or len(pieces) == 1:
@@ -289,10 +298,12 @@ def _run_pieces(
         raise
 
 
-def _run_piece(
-    task: _Task, drives: np.ndarray, allowed: np.ndarray, stop: Event
-) -> list[tuple[np.ndarray, ...]] | _Runaway:
-    """Return for each phase counts, average currents, rises and average filtered spikes; or a runaway."""
+def _run_piece(task: _Task, drives: np.ndarray, allowed: np.ndarray, stop: Event) -> _Piece:
+    """Run some signals through all phases, or until one runs away.
+
+    Copies are advanced one after the other, and each one's spikes are its own: so the first that runs away
+    does not depend on which others there are.
+    """
     n_atoms, n_inputs = task.feedback_rows.shape
     before = task.gammas[0]
     end = task.how.end_of(task.duration)
@@ -314,29 +325,21 @@ def _run_piece(
             )
             before = gamma
         potential, trace = run.membrane_potential.copy(), np.copy(run.filtered_spikes)
-        runaway = _advance(run, end, allowed, stop)
-        if runaway is not None:
-            return _Runaway(phase, runaway, run.spike_counts[runaway])
+        run.advance(end, stop_when=partial(_is_over, run, allowed, stop))
+        runaways = np.flatnonzero(run.spike_counts.sum(axis=1) > allowed)
+        if len(runaways):
+            signal = int(runaways[0])
+            return _Piece(observed, _Runaway(phase, signal, run.spike_counts[signal]))
         counts = run.spike_counts
         rise = run.membrane_potential - potential
         traces = run.gain * (counts + (trace - run.filtered_spikes)) / task.duration
         observed.append((counts, run.charge / task.duration, rise, traces))
         state = run
-    return observed
+    return _Piece(observed)
 
 
-def _advance(run: Run, end: float, allowed: np.ndarray, stop: Event) -> int | None:
-    """Advance all copies over a phase; return the first copy that had too many spikes.
-
-    Copies are advanced one after the other, and each one's spikes are its own: so the answer does not depend
-    on which others there are.
-    """
-
-    def beyond() -> np.ndarray:
-        if stop.is_set():
-            raise CancelledError
-        return np.flatnonzero(run.spike_counts.sum(axis=1) > allowed)
-
-    run.advance(end, stop_when=lambda: len(beyond()) > 0)
-    runaways = beyond()
-    return int(runaways[0]) if len(runaways) else None
+def _is_over(run: Run, allowed: np.ndarray, stop: Event) -> bool:
+    """Return whether a copy has more spikes than allowed; CancelledError if the run is to stop."""
+    if stop.is_set():
+        raise CancelledError
+    return bool((run.spike_counts.sum(axis=1) > allowed).any())

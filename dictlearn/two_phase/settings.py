@@ -72,8 +72,8 @@ class LearningSettings:
     weight_format: FixedPoint | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "penalty", _checked_penalty(self.penalty))
-        object.__setattr__(self, "amplitude", checks.positive_number("amplitude", self.amplitude))
+        checks.check_fields(self, _checked_penalty, "penalty")
+        checks.check_fields(self, checks.positive_number, "amplitude")
         kappa, duration, initial_potential, how = checked_phases(
             self.kappa, self.duration, self.initial_potential, self.time_step, self.integration
         )
@@ -87,7 +87,7 @@ class LearningSettings:
             raise TypeError(f"steps must be UsageSteps or PaperSteps; got {type(self.steps).__name__}")
         if self.weight_format is not None:
             checked_format(self.weight_format)
-        object.__setattr__(self, "batch_size", checks.positive_integer("batch_size", self.batch_size))
+        checks.check_fields(self, checks.positive_integer, "batch_size")
 
     @classmethod
     def paper(cls, penalty: float | Sequence[float] | np.ndarray) -> LearningSettings:
@@ -156,8 +156,7 @@ class LearningSettings:
         return cls(**values, readout=readout, steps=kind(**steps), weight_format=weights)
 
 
-def _checked_penalty(penalty: Any) -> float | tuple[float, ...]:
+def _checked_penalty(name: str, penalty: Any) -> float | tuple[float, ...]:
     if np.ndim(penalty) == 0:
-        return checks.positive_number("penalty", penalty)
-    n_atoms = len(penalty)
-    return tuple(checks.positive_array("penalty", penalty, n_atoms, meaning="one for each atom").tolist())
+        return checks.positive_number(name, penalty)
+    return tuple(checks.positive_array(name, penalty, len(penalty), meaning="one for each atom").tolist())

@@ -129,14 +129,10 @@ class UsageSteps:
     patience: float = 4.0
 
     def __post_init__(self) -> None:
-        for name in ("gain", "initial_usage", "settling", "patience"):
-            object.__setattr__(self, name, checks.positive_number(name, getattr(self, name)))
-        for name in ("caution", "probes"):
-            object.__setattr__(self, name, checks.non_negative_number(name, getattr(self, name)))
+        checks.check_fields(self, checks.positive_number, "gain", "initial_usage", "settling", "patience")
+        checks.check_fields(self, checks.non_negative_number, "caution", "probes")
         if self.lateral_gain is not None:
-            object.__setattr__(
-                self, "lateral_gain", checks.positive_number("lateral_gain", self.lateral_gain)
-            )
+            checks.check_fields(self, checks.positive_number, "lateral_gain")
             if self.lateral_gain >= 2.0:
                 raise ValueError(f"lateral_gain must be less than 2; got {self.lateral_gain}")
 
@@ -241,11 +237,10 @@ class PaperSteps:
     reweighting: bool = True
 
     def __post_init__(self) -> None:
-        for name in ("step", "halving", "lateral_ratio"):
-            object.__setattr__(self, name, checks.positive_number(name, getattr(self, name)))
+        checks.check_fields(self, checks.positive_number, "step", "halving", "lateral_ratio")
         if self.decay is not None:
-            object.__setattr__(self, "decay", checks.non_negative_number("decay", self.decay))
-        object.__setattr__(self, "reweighting", checks.flag("reweighting", self.reweighting))
+            checks.check_fields(self, checks.non_negative_number, "decay")
+        checks.check_fields(self, checks.flag, "reweighting")
 
     def penalty_weights(self, thresholds: np.ndarray, silence: np.ndarray) -> np.ndarray:
         """Return s, the weight of each neuron's penalty: its threshold, or 1 without `reweighting`.

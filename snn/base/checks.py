@@ -10,7 +10,7 @@ import math
 import numbers
 import operator
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -134,6 +134,12 @@ def freeze_arrays(record: Any) -> None:
     for name, value in vars(record).items():
         if isinstance(value, np.ndarray):
             object.__setattr__(record, name, read_only(value))
+
+
+def check_fields(record: Any, check: Callable[[str, Any], Any], *names: str) -> None:
+    """Replace attributes of a frozen dataclass by what `check` returns for their names and values."""
+    for name in names:
+        object.__setattr__(record, name, check(name, getattr(record, name)))
 
 
 def positive_array(name: str, value: Any, length: int, *, meaning: str) -> np.ndarray:

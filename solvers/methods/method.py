@@ -14,7 +14,6 @@ from functools import partial
 from typing import Any, ClassVar, Generic, NamedTuple, cast
 
 import numpy as np
-from joblib import effective_n_jobs
 
 from snn.base import checks
 from solvers.problem.conditioning import warn_if_ill_posed
@@ -122,7 +121,10 @@ class Method(ABC, Generic[Result]):
         return batch_slices(problem.n_signals, problem.n_atoms, n_workers)
 
     def solve_alone(self, problem: LassoProblem, start: StartPoint | None, tol: float) -> Solved | None:
-        """Return the code of a single signal if there is a shorter way for it, with its certificate."""
+        """Return the code of a single signal if there is a shorter way for it, with its certificate.
+
+        It returns None where it does not reach `tol`, and `solve` is called.
+        """
         return None
 
     def columns(self, problem: LassoProblem, prepared: Any) -> dict[str, Any]:
@@ -209,6 +211,7 @@ def solve(
     prepared, solved = None, None
     if problem.n_signals == 1 and not progress:
         solved = method.solve_alone(problem, point, tol)
+    is_converged = solved is not None
     if solved is None:
         prepared, solved = _solved(problem, method, point, tol, n_jobs, progress)
     return certified_result(
@@ -217,9 +220,10 @@ def solve(
         method=method.name,
         tol=tol,
         limit=method.limit_of,
-        kind=cast(type[Result], method.result),
+        kind=cast("type[Result]", method.result),
         bound=method.bound,
         steps=method.steps,
+        is_converged=is_converged,
         **method.columns(problem, prepared),
     )
 
@@ -233,6 +237,8 @@ def _solved(
     progress: bool,
 ) -> tuple[Any, Solved]:
     """Return what the batches share, and what is said of all signals."""
+    from joblib import effective_n_jobs  # here, as in `workers.spread`
+
     n_workers = effective_n_jobs(n_jobs) if problem.n_signals > 1 else 1
     prepared, groups = None, None
     run: Callable[[Any], Solved]

@@ -11,11 +11,11 @@ import pytest
 from snn import NetworkState, SpikingNetwork, simulate
 from snn.record import traces
 from tests.reference.networks import classo_network, random_dictionary, random_sign_pair_network
-from tests.reference.twin import TOLERANCE, assert_same_as_twin
 from tests.reference.weight_forms import (
     ANY_MATRIX,
     NAMES,
     SIGNED,
+    assert_same_as_twin,
     in_form,
     names_and_seeds,
     random_matrix,
@@ -24,6 +24,9 @@ from tests.reference.weight_forms import (
     sparse_coding,
     stored,
 )
+
+TOLERANCE = 1e-9  # as in `assert_same_spikes_as_twin`, which says why
+
 
 # --- the weights themselves -------------------------------------------------------------------
 

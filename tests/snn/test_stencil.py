@@ -14,8 +14,7 @@ from snn import (
 from snn._kernels.convolution.grid import MOST_LOGGED, events_per_epoch
 from tests.processes import at_most
 from tests.reference.plain_simulator import simulate_plainly
-from tests.reference.twin import assert_same_as_twin
-from tests.reference.weight_forms import require_sums
+from tests.reference.weight_forms import assert_same_as_twin, require_sums
 
 
 def random_stencil(rng, *, n_channels=None, grid=None, reach=None, sign=0, strength=0.8):
