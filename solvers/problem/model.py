@@ -21,7 +21,7 @@ Made = TypeVar("Made")
 
 
 class CodingModel(Described):
-    """The model that problems share: dictionary and penalty, checked, and what solvers compute of these alone.
+    """What problems share: dictionary and penalty, checked, and what solvers compute of these alone.
 
     Parameters
     ----------
