@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -15,12 +15,13 @@ from scipy import sparse
 from snn._kernels.forms import Segments
 from snn.base import checks
 from snn.base.html import Described, memory, number
+from snn.base.unchanging import Unchanging
 from snn.weights.dense import largest_off_diagonal
 from snn.weights.protocol import Weights, kept, same_type
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
-class Block(Described):
+class Block(Unchanging, Described):
     """Dense weights from one range of neurons to another.
 
     Parameters
@@ -278,6 +279,10 @@ class SegmentedWeights(Weights):
             offsets=checks.read_only(offsets),
             factors=checks.read_only(factors),
         )
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        vars(self)["values"] = state["values"]  # which may be changed
 
     @property
     def layout(self) -> tuple[int]:

@@ -14,6 +14,7 @@ from scipy import sparse
 
 from snn._kernels.forms import CompressedRows, Rows, Segments, Stencil
 from snn.base.html import Described, memory, number
+from snn.base.unchanging import Unchanging
 
 KernelForm: TypeAlias = Rows | Segments | CompressedRows | Stencil
 
@@ -37,7 +38,7 @@ def kept(method: Callable[[Any], Result]) -> Callable[[Any], Result]:
     return once
 
 
-class Weights(Described, ABC):
+class Weights(Unchanging, Described, ABC):
     """Weights of a network: ``weights[source, target]``; a positive weight excites.
 
     A form of weights is a subclass, which defines `layout`, `kernel_form` and `toarray`, and whatever else

@@ -14,7 +14,6 @@ from functools import partial
 from typing import Any, ClassVar, Generic, NamedTuple, cast
 
 import numpy as np
-from joblib import effective_n_jobs
 
 from snn.base import checks
 from solvers.problem.conditioning import warn_if_ill_posed
@@ -238,6 +237,8 @@ def _solved(
     progress: bool,
 ) -> tuple[Any, Solved]:
     """Return what the batches share, and what is said of all signals."""
+    from joblib import effective_n_jobs  # here, as in `workers.spread`
+
     n_workers = effective_n_jobs(n_jobs) if problem.n_signals > 1 else 1
     prepared, groups = None, None
     run: Callable[[Any], Solved]

@@ -12,6 +12,7 @@ from scipy import sparse
 
 from snn.base import checks
 from snn.base.html import Described, number, value_range
+from snn.base.unchanging import Unchanging
 from solvers.problem.convolution import ConvolutionalDictionary
 from solvers.problem.dictionary import Dictionary
 from solvers.problem.model import CodingModel
@@ -23,7 +24,7 @@ CHEAP = 2**22
 
 
 @dataclass(frozen=True, eq=False, init=False, repr=False)
-class LassoProblem(Described):
+class LassoProblem(Unchanging, Described):
     """Sparse coding of signals in a dictionary with an l1 penalty, or with that of the elastic net.
 
     For each signal s (a row of `signals`), with the atoms d_i (the rows of `dictionary`), find the

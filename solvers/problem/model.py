@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 
 from snn.base import checks
 from snn.base.html import Described, memory, value_range
+from snn.base.unchanging import Unchanging
 from solvers.problem.convolution import ConvolutionalDictionary
 from solvers.problem.dense_dictionary import dictionary_of
 from solvers.problem.penalties import penalty_of
@@ -20,7 +21,7 @@ from solvers.problem.signals import feature_weights, require_weighted_norms
 Made = TypeVar("Made")
 
 
-class CodingModel(Described):
+class CodingModel(Unchanging, Described):
     """What problems share: dictionary and penalty, checked, and what solvers compute of these alone.
 
     Parameters
