@@ -273,7 +273,7 @@ def _solved(
             n_jobs,
             n_workers,
             bar,
-            common=problem.setup,
+            common=problem.model,
             prefer=method.workers,
             count=lambda part: len(part.n_steps),
             blas_threads=method.blas_threads,
