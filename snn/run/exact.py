@@ -23,12 +23,12 @@ LOOK_AHEAD, ROWS_AT_ONCE = 2.0, 64
 it, but no more than so many: one product of matrices costs little more than one of a matrix and a vector."""
 
 LARGEST_BURST = 10_000_000
-"""Spikes of a copy at once after which it is given up, a second's work or so: where thresholds differ by as
-many orders of magnitude as atoms of extreme norms make them, one spike can cause 1e10 others."""
+"""A copy with a larger burst is given up, after about a second of work.  If thresholds differ by many orders
+of magnitude, one spike can cause 1e10 others."""
 BURST_RATE = 10_000
-"""Spikes in a synaptic time constant that do not count as part of a burst."""
+"""Spikes in a synaptic time constant that are no burst."""
 SPIKES_PER_NEURON = 10
-"""More of both for each neuron of the network."""
+"""Added to `LARGEST_BURST` and `BURST_RATE` for each neuron."""
 
 FIRST_LOOK = 16.0
 """Synaptic time constants within which a next spike is looked for at first, then twice as many, and so on."""
@@ -42,9 +42,9 @@ CHANGING = ("potential", "current", "drift", "spike_counts", "trace", "last_spik
 class ExactRun(Run):
     """Copies of one network, advanced exactly; parameters as of `Run`.
 
-    A copy is given up where it fires `LARGEST_BURST` times faster than `BURST_RATE`, or its numbers leave
-    their range.  Its own spikes alone decide on that, not those of other copies, nor when a call to the
-    kernel ends.
+    A copy is given up when its burst exceeds `LARGEST_BURST`, or when its numbers leave their range.  Each
+    spike adds 1 to the burst, and each time constant takes `BURST_RATE` from it.  This depends neither on
+    other copies, nor on where calls of the kernel end.
     """
 
     def __init__(
@@ -104,7 +104,7 @@ class ExactRun(Run):
 
     @property
     def screened_time(self) -> np.ndarray:
-        """For how long of it neurons were screened, shape (n_copies,)."""
+        """Simulated time during which neurons were screened, shape (n_copies,)."""
         return self._states["screened_time"]
 
     @property

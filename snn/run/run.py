@@ -1,8 +1,8 @@
 """Runs: copies of one network that are advanced together, whatever the kind of time.
 
 `Time` is how time passes: `Exact`, `Clock`, `Digital`.  It starts a `Run`.  All runs have the same fields and
-methods, and the loop over their kernel is here.  A new kind of run is a class of `Run` with one `_call` of
-its kernel, and a class of `Time` that starts it.
+methods, and the loop over their kernel is here.  A new kind of run is a class of `Time` that names a class of
+`Run`, which calls its kernel in `_call`; the members it must define are marked as abstract.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ UPDATES_PER_CALL = 30_000_000
 """Updates of a neuron after which a kernel returns to Python, a tenth of a second or so: Ctrl-C and a
 progress bar work in between."""
 LARGEST_GROWN_RATIO = 2.0**46
-"""Currents beyond so many firing thresholds leave so few digits that rounding decides which neurons fire."""
+"""Largest synaptic current, in firing thresholds.  Above it, rounding decides which neurons fire."""
 
 NO_MOMENTS = np.empty((0, 0, 3))
 BAR_FORMAT = "{l_bar}{bar}| {n:.1f}/{total:.1f} tau{postfix}"
@@ -239,7 +239,7 @@ class Run(ABC):
         )
 
     def require_valid(self) -> None:
-        """Raise an error where the copies are not what the rules of the run make of them.
+        """Raise an error if potentials or currents are no longer reliable.
 
         Raises
         ------
@@ -343,7 +343,7 @@ class Time(Generic[R_co]):
         return self
 
     def end_of(self, duration: float) -> float:
-        """Return the time at which a run of this duration ends: the two may differ by rounding.
+        """Return the time at which a run of this duration ends; it may differ from `duration` by rounding.
 
         Parameters
         ----------

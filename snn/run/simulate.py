@@ -16,11 +16,12 @@ from snn.run.exact import Exact
 from snn.run.run import Time
 from snn.state import NetworkState
 
+# The default of `max_spikes` is SPIKE_LIMIT_FACTOR times the spikes that the drive alone could cause, and at
+# least LEAST_SPIKE_LIMIT.  If spikes are recorded it is at most MOST_RECORDED: each takes up to 50 bytes while
+# the result is made.
 LEAST_SPIKE_LIMIT = 1_000_000
-"""The default of `max_spikes` is at least this, and so many times what the drive alone could cause:"""
 SPIKE_LIMIT_FACTOR = 100.0
 MOST_RECORDED = 20_000_000
-"""But no more than this where spikes are recorded: up to 50 bytes each, while the result is made."""
 
 
 def simulate(
