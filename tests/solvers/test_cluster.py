@@ -49,7 +49,7 @@ def test_codes_have_the_bits_of_one_thread(cluster_client, problem, name):
 
 def test_what_batches_share_travels_once(cluster_client, problem):
     """Its tasks are as long as their signals, and each process unpacks what they share once."""
-    shared = Shared((solve_spiking, problem.setup))
+    shared = Shared((solve_spiking, problem.model))
     batch = problem.with_signals(problem.signals[:10])
     assert len(shared.task(batch).pickled) < batch.signals.nbytes + 2000
     assert shared.packed.nbytes > problem.dictionary.nbytes
