@@ -92,7 +92,7 @@ class KillingBar:
         self.pids = pids
         self.n_batches = 0
 
-    def update(self):
+    def update(self, n_signals):
         self.n_batches += 1
         while self.pids:
             kill(self.pids.pop())
