@@ -30,8 +30,7 @@ def warm_up(*, progress: bool = True) -> None:
     TypeError
         If `progress` is not a bool.
     """
-    runs = {**precompile.tasks(), **tasks_of_solvers(), **tasks()}
-    precompile.run_tasks(runs, progress=progress)
+    precompile.run_tasks((precompile.tasks, tasks_of_solvers, tasks), progress=progress)
 
 
 def tasks() -> precompile.Tasks:

@@ -100,9 +100,11 @@ class Course:
             except TypeError:
                 raise TypeError(f"checkpoint must be a path; got {type(self.checkpoint).__name__}") from None
             # Now, and not at the first save, ten thousand samples later.
-            if not folder.is_dir():
+            is_there = folder.is_dir()
+            if not is_there or not os.access(folder, os.W_OK):
+                rule = "can be written" if is_there else "exists"
                 raise ValueError(
-                    f"checkpoint must lie in a folder that exists; got {os.fspath(self.checkpoint)!r}"
+                    f"checkpoint must lie in a folder that {rule}; got {os.fspath(self.checkpoint)!r}"
                 )
 
 

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 
 from snn.base import checks
 from snn.base.html import Described, number, value_range
+from snn.base.unchanging import Unchanging
 from snn.state import NetworkState
 from snn.weights import Weights, as_weights
 
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class SpikingNetwork(Described):
+class SpikingNetwork(Unchanging, Described):
     """A network of integrate-and-fire neurons with exponential synaptic currents.
 
     Neuron i has the soma current mu_i and the membrane potential v_i::

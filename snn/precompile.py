@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import contextlib
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
+from numba.core import event
 from tqdm import tqdm
 
 from snn._kernels.compile_notice import NOTICE
+from snn._kernels.compiling import is_kept_on_disk
 from snn.base import checks
 from snn.digital import DigitalFormat, DigitalNetwork, simulate_digital
 from snn.network import SpikingNetwork
@@ -39,24 +45,85 @@ def warm_up(*, progress: bool = True) -> None:
     TypeError
         If `progress` is not a bool.
     """
-    run_tasks(tasks(), progress=progress)
+    run_tasks((tasks,), progress=progress)
 
 
-def run_tasks(tasks: Tasks, *, progress: bool) -> None:
+def run_tasks(sources: Sequence[Callable[[], Tasks]], *, progress: bool) -> None:
     """Run all tasks, and show the name of the running one.
+
+    If there is anything to compile, a second process runs the same tasks from the last to the first.  What it
+    leaves on disk is loaded here, so that two processors share the work.
 
     Parameters
     ----------
-    tasks : mapping of str to callable
-        What to run.
+    sources : sequence of callables
+        Functions of modules, without arguments, that return tasks.
     progress : bool
         Whether to show the line.
     """
     progress = checks.flag("progress", progress)
-    with NOTICE.silent(), tqdm(tasks.items(), disable=not progress, unit="task") as bar:
+    todo = _all_of(sources)
+    with NOTICE.silent(), _second_process(sources), tqdm(todo, disable=not progress, unit="task") as bar:
         for name, task in bar:
             bar.set_description(f"compiling: {name}")
             task()
+
+
+def _all_of(sources: Sequence[Callable[[], Tasks]]) -> list[tuple[str, Callable[[], object]]]:
+    return [item for source in sources for item in source().items()]
+
+
+class _SecondProcess(event.Listener):
+    """Starts a process that compiles too, when the first kernel is not on disk."""
+
+    def __init__(self, sources: Sequence[Callable[[], Tasks]]) -> None:
+        self._modules = [source.__module__ for source in sources]
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def on_start(self, compilation: event.Event) -> None:
+        """Start it, unless it runs."""
+        if self._process is None:
+            program = (
+                "import importlib, sys; sys.path[:] = sys.argv[1].split(chr(0x1F)); "
+                "from snn import precompile; "
+                "precompile.run_backwards([importlib.import_module(name) for name in sys.argv[2:]])"
+            )
+            command = [sys.executable, "-c", program, "\x1f".join(sys.path), *self._modules]
+            # Without one, all is compiled here.
+            with contextlib.suppress(OSError):
+                self._process = subprocess.Popen(
+                    command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+                )
+
+    def on_end(self, compilation: event.Event) -> None:
+        """Do nothing."""
+
+    def stop(self) -> None:
+        """End the process, which may be in the middle of a kernel: files on disk are whole or not there."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+
+
+@contextlib.contextmanager
+def _second_process(sources: Sequence[Callable[[], Tasks]]) -> Iterator[None]:
+    """Let a second process compile, where there is a processor, an interpreter and a disk for it."""
+    is_of_use = is_kept_on_disk() and (os.cpu_count() or 1) > 1
+    if not is_of_use or not sys.executable or getattr(sys, "frozen", False):
+        yield
+        return
+    second = _SecondProcess(sources)
+    try:
+        with event.install_listener("numba:compile", second):
+            yield
+    finally:
+        second.stop()
+
+
+def run_backwards(modules: Sequence[Any]) -> None:
+    """Run the tasks of some modules, the last first: what the second process does."""
+    for _, task in reversed(_all_of([module.tasks for module in modules])):
+        task()
 
 
 def tasks() -> Tasks:

@@ -11,10 +11,11 @@ from numpy.typing import ArrayLike
 from snn.base import checks
 from snn.base.archive import Entry, Saved
 from snn.base.html import Described, number, value_range
+from snn.base.unchanging import Unchanging
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
-class NetworkState(Saved, Described):
+class NetworkState(Unchanging, Saved, Described):
     """What a run continues from: potentials, synaptic currents, and the time.
 
     Parameters

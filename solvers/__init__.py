@@ -17,7 +17,7 @@ from solvers.methods.active_set import ActiveSetResult, solve_active_set
 from solvers.methods.analog import solve_analog
 from solvers.methods.digital import DigitalCodingResult, solve_digital
 from solvers.methods.fista import solve_fista
-from solvers.methods.method import METHODS, Method, Takes, solve
+from solvers.methods.method import METHODS, Method, solve
 from solvers.methods.reference import solve_coordinate_descent, solve_lars
 from solvers.methods.spiking import SpikingCodingResult, solve_spiking
 from solvers.precompile import warm_up
@@ -28,8 +28,6 @@ from solvers.problem.penalties import L1, ElasticNet
 from solvers.problem.prepared import PreparedLasso
 from solvers.results.operations import OperationLedger
 from solvers.results.result import SparseCodingResult, Status
-from solvers.results.solved import Solved
-from solvers.results.start import StartPoint
 from solvers.spiking.network import lasso_network
 from solvers.studies.code_history import CodeHistory, code_history
 from solvers.studies.compare import Comparison, compare, comparison_table
@@ -60,15 +58,12 @@ __all__ = [
     "OperationLedger",
     "PathResult",
     "PreparedLasso",
-    "Solved",
     "SparseCodingResult",
     "SparseCodingStream",
     "SpikingCodingResult",
     "SpikingSparseCoder",
-    "StartPoint",
     "Status",
     "StreamResult",
-    "Takes",
     "code_history",
     "compare",
     "comparison_table",

@@ -31,7 +31,7 @@ def warm_up(*, progress: bool = True) -> None:
     TypeError
         If `progress` is not a bool.
     """
-    precompile.run_tasks({**precompile.tasks(), **tasks()}, progress=progress)
+    precompile.run_tasks((precompile.tasks, tasks), progress=progress)
 
 
 def tasks() -> precompile.Tasks:

@@ -94,6 +94,7 @@ WARM_SOLVERS = """
 import snn, solvers
 solvers.warm_up(progress=False)
 warm = signatures()
+import copy, pickle
 import numpy as np
 rng = np.random.default_rng(0)
 dictionary = rng.standard_normal((40, 20))
@@ -108,6 +109,11 @@ for n_signals in (1, 30):
                 for start in (None, spiking, spiking.codes, spiking.sparse_codes):
                     solvers.solve_active_set(problem, start=start, n_jobs=2)
                 snn.simulate(solvers.lasso_network(problem), 2.0)
+# NumPy forgets on the way that arrays are read-only.
+for other in (pickle.loads(pickle.dumps(problem)), copy.deepcopy(problem)):
+    solvers.solve_spiking(other, polish=True, tol=1e-2)
+    solvers.solve_active_set(other)
+    snn.simulate(pickle.loads(pickle.dumps(solvers.lasso_network(other))), 2.0)
 kernels = solvers.ConvolutionalDictionary(rng.standard_normal((3, 4, 4)), (12, 12), 2)
 images = rng.standard_normal((2, 144))
 for positive in (False, True):

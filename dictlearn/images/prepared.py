@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.ndimage import gaussian_filter
 
 from dictlearn.images.patches import as_size
 from dictlearn.images.pixels import as_pixels
@@ -236,6 +235,8 @@ def background_of(pixels: np.ndarray, kind: str, smoothing: float) -> np.ndarray
     else:
         # "reflect" is what NumPy calls "symmetric".
         widths = (smoothing, smoothing) + (0.0,) * (pixels.ndim - 2)
+        from scipy.ndimage import gaussian_filter  # here, because it takes long to import
+
         background = gaussian_filter(pixels, widths, mode="reflect")
     is_all = np.abs(pixels - background).max() <= ROUNDING * np.abs(pixels).max()
     return (pixels if is_all else background).copy()

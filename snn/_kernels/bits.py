@@ -4,9 +4,7 @@ from typing import Any
 
 import numpy as np
 from numba import config, types
-from numba.core.imputils import impl_ret_borrowed
 from numba.extending import intrinsic
-from numba.np.arrayobj import make_array, populate_array
 
 
 def _as_integers(values):
@@ -16,6 +14,9 @@ def _as_integers(values):
 
 def _typed(_: Any, values: types.Array) -> tuple:
     # As `values.view(np.int64)`, of which compiling takes a second.
+    from numba.core.imputils import impl_ret_borrowed  # here, since they take long to import
+    from numba.np.arrayobj import make_array, populate_array
+
     def generate(context: Any, builder: Any, signature: Any, arguments: tuple) -> Any:
         source = make_array(values)(context, builder, arguments[0])
         target = make_array(signature.return_type)(context, builder)

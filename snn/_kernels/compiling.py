@@ -52,6 +52,13 @@ def compiled(function: Callable, **options: Any) -> Callable:
     return dispatcher
 
 
+def is_kept_on_disk() -> bool:
+    """Return whether there is a folder in which a kernel of this package is kept."""
+    with contextlib.suppress(RuntimeError, AttributeError):
+        return os.access(KernelCache(_digest).cache_path, os.W_OK)
+    return False
+
+
 def uncounted(function: Callable, **options: Any) -> Callable:
     """As `compiled`, for what allocates and keeps nothing: references to arrays are not counted.
 

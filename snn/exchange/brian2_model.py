@@ -111,8 +111,8 @@ def to_brian2(
     state : NetworkState, optional
         Where to start; by default at rest at time 0.
     method : str, default "rk4"
-        Brian2's method of integration.  "rk4" is exact to time_step^5 / 120 within a step, "euler" is that of
-        the papers; Brian2's "exact" refuses this neuron.
+        Brian2's method of integration.  "rk4" is exact to time_step^5 / 120 within a step, the papers use
+        "euler", and Brian2's "exact" refuses this neuron.
     reset : {"zero", "subtract"}, default "zero"
         What happens to the potential of a neuron that fires.  With "subtract" no charge is lost in a step:
         these are the spikes of `simulate_clocked`.

@@ -13,7 +13,7 @@ DEEPEST = 32
 
 
 class FlatGraph(NamedTuple):
-    """The nodes of a graph, those of graphs within it included."""
+    """The nodes and edges of a graph, in which graphs within it are dissolved."""
 
     nodes: dict[str, Any]
     """Nodes by name; a node of a graph within the graph is named "graph.node"."""
@@ -28,7 +28,7 @@ def kind_of(node: Any) -> str:
 
 
 def flat_graph(nir: Any, graph: Any) -> FlatGraph:
-    """Return the nodes and edges of a graph, checked, those of graphs within it included."""
+    """Check a graph of NIR, and return its nodes and edges."""
     flat = FlatGraph({}, {})
     _add(nir, graph, "", flat, 0)
     return flat

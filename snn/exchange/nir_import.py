@@ -116,8 +116,8 @@ def from_nir(
         weights from the inputs are zero.
     order : sequence of str, optional
         The names of the IF nodes in the order in which their neurons are numbered; by default sorted by name,
-        as in a file.  Within a node neurons have the order of its array; those of a 3-D node, (channel, row,
-        column), are numbered by (row, column, channel), as on the grid of `StencilWeights`.
+        as in a file.  Within a node neurons have the order of its array; but neurons of a 3-D node, (channel,
+        row, column), are numbered by (row, column, channel), as on the grid of `StencilWeights`.
 
     Returns
     -------
@@ -209,10 +209,11 @@ def _weights(
         stencil = _stencil(drives[name].wires.get(name), neurons.shape, name)
         if stencil is not None:
             return stencil
+    size = {name: neurons.size for name, neurons in populations.items()}
     blocks: dict[tuple[str, str], np.ndarray | sparse.csr_array] = {}
     for target, drive in drives.items():
         for source, wire in drive.wires.items():
-            matrix = written_out(wire, populations[source].size)
+            matrix = written_out(wire, size[source])
             if source == target:
                 _require_no_self(source, matrix.diagonal())
             # From [target, source], in the order of elements, to [source, target] in the order of neurons.
@@ -223,21 +224,20 @@ def _weights(
             return np.ascontiguousarray(*blocks.values())
         firsts = {name: int(neurons.min()) for name, neurons in populations.items()}
         return BlockWeights(
-            sum(neurons.size for neurons in populations.values()),
+            sum(size.values()),
             [
                 Block(first_source=firsts[source], first_target=firsts[target], values=values)
                 for (source, target), values in blocks.items()
             ],
         )
-    # A shape alone makes an array of zeros.
-    shapes = {
-        (source, target): (populations[source].size, populations[target].size)
-        for source in populations
-        for target in populations
-    }
-    every = [sparse.csr_array(blocks.get(pair, shape)) for pair, shape in shapes.items()]
-    n = len(populations)
-    return sparse.block_array([every[i : i + n] for i in range(0, n * n, n)], format="csr")
+    return sparse.block_array(
+        [
+            # A shape alone makes an array of zeros.
+            [sparse.csr_array(blocks.get((source, target), (size[source], size[target]))) for target in size]
+            for source in size
+        ],
+        format="csr",
+    )
 
 
 def _stencil(wire: Wire, shape: tuple[int, ...], name: str) -> StencilWeights | None:

@@ -135,7 +135,7 @@ class LinearNode(NamedTuple):
 
 
 def linear_node(name: str, node: Any, shape: Shape | None) -> LinearNode | None:
-    """Return what a node does, or None if it is not linear; `shape` is that of what reaches it, if known."""
+    """Return what a node does to an x of this shape (None: unknown), or None if the node is not linear."""
     match kind_of(node):
         case "Flatten":
             return LinearNode()

@@ -288,7 +288,7 @@ def _require_shape(name: str, value: Value, shape: Shape) -> None:
 
 
 def _finer(one: Shape | None, other: Shape | None) -> Shape | None:
-    """Return the one of two shapes that agree which says more."""
+    """Return the shape with more axes: of two that agree, it says more."""
     return one if len(one or ()) >= len(other or ()) else other
 
 
@@ -330,7 +330,7 @@ def _scaled(factors: np.ndarray, wire: Wire) -> Wire:
 
 
 def _added(ones: Mapping[Spikes, Wire], others: Mapping[Spikes, Wire], length: int) -> dict[Spikes, Wire]:
-    """Return the sums of wires that end at the same node, of `length` entries: so long is an identity."""
+    """Return the sums of wires that end at one node of `length` entries."""
     result = dict(ones)
     for spikes, wire in others.items():
         if spikes in result:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -15,18 +15,19 @@ from scipy import sparse
 from snn._kernels.forms import Segments
 from snn.base import checks
 from snn.base.html import Described, memory, number
+from snn.base.unchanging import Unchanging
 from snn.weights.dense import largest_off_diagonal
 from snn.weights.protocol import Weights, kept, same_type
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
-class Block(Described):
+class Block(Unchanging, Described):
     """Dense weights from one range of neurons to another.
 
     Parameters
     ----------
     first_source, first_target : int
-        Where the two ranges begin; their lengths are those of `values`.
+        First neuron of each range.  The shape of `values` says how long the ranges are.
     values : array_like, shape (n_sources, n_targets)
         Values [source, target]; those from a neuron to itself are ignored.
     factor : float, default 1.0
@@ -101,7 +102,7 @@ class BlockWeights(Weights):
 
     def __post_init__(self) -> None:
         n_neurons = checks.positive_integer("n_neurons", self.n_neurons)
-        if isinstance(self.blocks, Block) or not isinstance(self.blocks, Iterable):
+        if not isinstance(self.blocks, Iterable):
             raise TypeError(f"blocks must be a sequence of Block; got {type(self.blocks).__name__}")
         blocks = tuple(self.blocks)
         for block in blocks:
@@ -174,8 +175,8 @@ class BlockWeights(Weights):
     @cached_property
     def segments(self) -> SegmentedWeights:
         """The same weights as segments; their values are a copy, block after block."""
-        pieces: list[tuple[np.ndarray, ...]] = []
-        place = 0
+        none, place = np.empty(0, dtype=np.int64), 0
+        pieces: list[tuple[np.ndarray, ...]] = [(none, none, none, none, np.empty(0))]
         for block in self.blocks:
             n_sources, n_targets = block.values.shape
             source = block.first_source + np.arange(n_sources)
@@ -191,16 +192,13 @@ class BlockWeights(Weights):
                 (source, source + 1, after, row + own + 1, factor),
             ]
             place += block.values.size
-        if not self.blocks:
-            none, starts = np.empty(0, dtype=np.int64), np.zeros(self.n_neurons + 1, dtype=np.int64)
-            return SegmentedWeights(self.n_neurons, starts, none, none, none, np.empty(0), np.empty(0))
         sources, targets, lengths, offsets, factors = (
             np.concatenate(column) for column in zip(*pieces, strict=True)
         )
         order = np.argsort(sources, kind="stable")
         order = order[(lengths > 0)[order] & (factors != 0.0)[order]]
         starts = np.searchsorted(sources[order], np.arange(self.n_neurons + 1))
-        values = np.concatenate([block.values.ravel() for block in self.blocks])
+        values = np.concatenate([np.empty(0), *(block.values.ravel() for block in self.blocks)])
         return SegmentedWeights(
             self.n_neurons, starts, targets[order], lengths[order], offsets[order], factors[order], values
         )
@@ -281,6 +279,10 @@ class SegmentedWeights(Weights):
             offsets=checks.read_only(offsets),
             factors=checks.read_only(factors),
         )
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        vars(self)["values"] = state["values"]  # which may be changed
 
     @property
     def layout(self) -> tuple[int]:

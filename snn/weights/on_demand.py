@@ -17,8 +17,8 @@ from snn.weights.protocol import Weights, same_type
 class InhibitionOnDemand(Weights):
     """As `LateralInhibition`, W = -(S - diag S), where S is large and few neurons fire.
 
-    A row of S is computed when its neuron fires for the first time, together with those of neurons that
-    will fire soon, and kept.  Several runs may share one object, also in threads.  They agree to rounding:
+    A row of S is computed when its neuron fires for the first time, and kept.  Rows of neurons that will fire
+    soon are computed with it.  Several runs may share one object, also in threads.  They agree to rounding:
     which rows are computed together depends on the run that needs them first.
 
     Parameters

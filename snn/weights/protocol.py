@@ -1,4 +1,4 @@
-"""What a form of weights is: everything that simulators, results and solvers ask of it."""
+"""What a form of weights is: everything that simulators, results and solvers need."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from scipy import sparse
 
 from snn._kernels.forms import CompressedRows, Rows, Segments, Stencil
 from snn.base.html import Described, memory, number
+from snn.base.unchanging import Unchanging
 
 KernelForm: TypeAlias = Rows | Segments | CompressedRows | Stencil
 
@@ -37,7 +38,7 @@ def kept(method: Callable[[Any], Result]) -> Callable[[Any], Result]:
     return once
 
 
-class Weights(Described, ABC):
+class Weights(Unchanging, Described, ABC):
     """Weights of a network: ``weights[source, target]``; a positive weight excites.
 
     A form of weights is a subclass, which defines `layout`, `kernel_form` and `toarray`, and whatever else
@@ -89,7 +90,7 @@ class Weights(Described, ABC):
     def largest_magnitudes(self) -> np.ndarray:
         """Return an upper bound of the absolute weights to each target, shape (n_neurons,).
 
-        If rows are computed on demand, the bound is that of the rows known so far.
+        If rows are computed on demand, it is a bound of the rows that are known.
         """
         matrix, largest = self.tocsr(), np.zeros(self.shape[0])
         np.maximum.at(largest, matrix.indices, np.abs(matrix.data))

@@ -105,7 +105,7 @@ def _require_valid_indices(name: str, value: sparse.spmatrix | sparse.sparray) -
     """Raise ValueError if a matrix has indices outside its shape; SciPy does not check them."""
     try:
         if hasattr(value, "check_format"):
-            # Of a container of its own: the check may replace arrays by some of another type.
+            # In a container of its own, because the check may replace arrays by arrays of another type.
             type(value)(value, copy=False).check_format(full_check=True)
         elif value.format == "coo":
             for axis, indices in enumerate((value.row, value.col)):

@@ -15,8 +15,6 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from scipy.linalg.blas import dgemv, dsyrk, dtrsm, dtrsv
-from scipy.linalg.lapack import dpotrf
 
 from solvers._kernels import fronts
 from solvers._kernels.sparse_gram import GramPart
@@ -122,6 +120,9 @@ class Factor:
     def __init__(
         self, part: GramPart, diagonal: np.ndarray, damping: float, regions: list[Region] | None = None
     ) -> None:
+        from scipy.linalg.blas import dsyrk, dtrsm  # here, because it takes long to import
+        from scipy.linalg.lapack import dpotrf
+
         self._fronts: list[_Front] = []
         self.n_multiply_adds = 0
         place = np.full(len(diagonal), -1)
@@ -157,6 +158,8 @@ class Factor:
         aim : ndarray, shape (n_members,)
             Their right-hand side.
         """
+        from scipy.linalg.blas import dgemv, dtrsv
+
         solution = aim.copy()
         self.n_multiply_adds += sum(
             front.triangle.shape[0] * (front.triangle.shape[0] + 1) + 2 * front.below.size

@@ -14,7 +14,6 @@ from functools import partial
 from typing import Any, ClassVar, Generic, NamedTuple, cast
 
 import numpy as np
-from joblib import effective_n_jobs
 
 from snn.base import checks
 from solvers.problem.conditioning import warn_if_ill_posed
@@ -33,18 +32,27 @@ TOGETHER, BY_MASK, REFUSED = "together", "by mask", "refused"
 
 
 class Takes(NamedTuple):
-    """What a method takes; the driver refuses the rest."""
+    """What a method takes; the driver refuses the rest.
+
+    Attributes
+    ----------
+    start : bool, default False
+        Codes to start from.
+    any_penalty : bool, default False
+        Any `Penalty`, by its proximal step, and not only those that are an elastic net.
+    convolution : bool, default False
+        Convolutional dictionaries.
+    weights_with_convolution : bool, default False
+        Convolutional dictionaries with masks, or weights of features.
+    own_weights : str, default "by mask"
+        How signals with weights of their own are solved.
+    """
 
     start: bool = False
-    """Codes to start from."""
     any_penalty: bool = False
-    """Any `Penalty`, by its proximal step, and not only those that are an elastic net."""
     convolution: bool = False
-    """Convolutional dictionaries."""
     weights_with_convolution: bool = False
-    """These with masks, or weights of features."""
     own_weights: str = BY_MASK
-    """How signals with weights of their own are solved."""
 
 
 class Method(ABC, Generic[Result]):
@@ -122,7 +130,10 @@ class Method(ABC, Generic[Result]):
         return batch_slices(problem.n_signals, problem.n_atoms, n_workers)
 
     def solve_alone(self, problem: LassoProblem, start: StartPoint | None, tol: float) -> Solved | None:
-        """Return the code of a single signal if there is a shorter way for it, with its certificate."""
+        """Return the code of a single signal if there is a shorter way for it, with its certificate.
+
+        It returns None where it does not reach `tol`, and `solve` is called.
+        """
         return None
 
     def columns(self, problem: LassoProblem, prepared: Any) -> dict[str, Any]:
@@ -209,6 +220,7 @@ def solve(
     prepared, solved = None, None
     if problem.n_signals == 1 and not progress:
         solved = method.solve_alone(problem, point, tol)
+    is_converged = solved is not None
     if solved is None:
         prepared, solved = _solved(problem, method, point, tol, n_jobs, progress)
     return certified_result(
@@ -217,9 +229,10 @@ def solve(
         method=method.name,
         tol=tol,
         limit=method.limit_of,
-        kind=cast(type[Result], method.result),
+        kind=cast("type[Result]", method.result),
         bound=method.bound,
         steps=method.steps,
+        is_converged=is_converged,
         **method.columns(problem, prepared),
     )
 
@@ -233,6 +246,8 @@ def _solved(
     progress: bool,
 ) -> tuple[Any, Solved]:
     """Return what the batches share, and what is said of all signals."""
+    from joblib import effective_n_jobs  # here, as in `workers.spread`
+
     n_workers = effective_n_jobs(n_jobs) if problem.n_signals > 1 else 1
     prepared, groups = None, None
     run: Callable[[Any], Solved]
@@ -258,7 +273,7 @@ def _solved(
             n_jobs,
             n_workers,
             bar,
-            common=problem.setup,
+            common=problem.model,
             prefer=method.workers,
             count=lambda part: len(part.n_steps),
             blas_threads=method.blas_threads,

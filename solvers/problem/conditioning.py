@@ -74,7 +74,7 @@ def warn_if_all_zero(problem: LassoProblem, codes: sparse.csr_array) -> None:
         Its codes.
     """
     name = _PENALTY_NAME.get()
-    if name is None or codes.nnz or np.count_nonzero(problem.energies) < 2:
+    if name is None or problem.n_signals < 2 or codes.nnz or np.count_nonzero(problem.energies) < 2:
         return
     reach = problem.correlations if problem.positive else np.abs(problem.correlations)
     factor = float(problem.penalty.maximum(reach).max())
@@ -82,7 +82,7 @@ def warn_if_all_zero(problem: LassoProblem, codes: sparse.csr_array) -> None:
         return
     if factor == 0.0:
         why = ": no correlation of a signal with an atom is positive, which positive=True requires"
-    elif problem.setup.is_prepared:
+    elif problem.model.is_prepared:
         why = f": {name} is too large for all signals of a batch; penalty_max says from where on it is"
     else:
         why = f" at this {name}; some are not below {factor:.3g} times it"

@@ -13,7 +13,6 @@ import numpy as np
 from numpy.lib.stride_tricks import as_strided
 from numpy.typing import ArrayLike
 from scipy import sparse
-from scipy.ndimage import uniform_filter
 
 from snn.base import checks
 from snn.base.html import number, size
@@ -336,6 +335,8 @@ class ConvolutionalDictionary(Dictionary):
             )
         if self._has_mean:
             return None
+        from scipy.ndimage import uniform_filter  # here, because it takes long to import
+
         images = signals.reshape(-1, *self.image_shape, self.n_channels)
         slow = uniform_filter(images, (0, *self.kernels.shape[1:3], 0))
         shares = np.einsum("nijc,nijc->n", slow, slow) / np.maximum(

@@ -8,16 +8,16 @@ from typing import Any, NoReturn
 
 import numpy as np
 from scipy import sparse
-from scipy.sparse.linalg import LinearOperator, eigsh
 
 from snn.base import checks
 from snn.base.html import Described, number
+from snn.base.unchanging import Unchanging
 
 # Up to so many atoms or features the largest eigenvalue is computed directly.
 MOST_FOR_DIRECT_EIGENVALUES = 64
 
 
-class Dictionary(Described, ABC):
+class Dictionary(Unchanging, Described, ABC):
     """A matrix D of atoms d_i, one a row, by the products that solvers need.
 
     A new form of dictionary is a subclass.  Products of a row do not depend on the rows beside it, except for
@@ -218,6 +218,8 @@ class Dictionary(Described, ABC):
 
         # Lanczos from a vector that is the same every time; the value is off by less than `accuracy` of it.
         accuracy = 1e-3
+        from scipy.sparse.linalg import LinearOperator, eigsh  # here, because it takes long to import
+
         operator = LinearOperator((n_features, n_features), matvec=self._normal_step, dtype=np.float64)
         start = np.random.default_rng(0).standard_normal(n_features)
         value = eigsh(operator, k=1, tol=accuracy, v0=start, return_eigenvectors=False)[0]

@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from snn.base import checks
+from snn.base.unchanging import Unchanging
 from solvers._kernels.precision import SMALLEST, UNIT_ROUNDOFF, WITHIN
 from solvers.problem.penalty import (
     Penalty,
@@ -42,7 +43,7 @@ LEAST_CURVATURE = 1e-15
 
 
 @dataclass(frozen=True, eq=False)
-class L1(Penalty):
+class L1(Unchanging, Penalty):
     """The penalty of the LASSO, ``sum_i l_i |a_i|``.
 
     Parameters
@@ -134,7 +135,7 @@ class L1(Penalty):
 
 
 @dataclass(frozen=True, eq=False)
-class ElasticNet(Penalty):
+class ElasticNet(Unchanging, Penalty):
     """The penalty of the elastic net, ``sum_i l1_i |a_i| + l2_i / 2 a_i^2``.
 
     Codes are then those of the LASSO with the dictionary [D, sqrt(diag l2)] and signals with as many zeros

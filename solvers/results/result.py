@@ -6,7 +6,6 @@ from copy import copy
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import cached_property, lru_cache
-from typing import Any
 
 import numpy as np
 from scipy import sparse
@@ -78,8 +77,13 @@ class SparseCodingResult(Drawn):
 
     def __post_init__(self) -> None:
         for value in vars(self).values():
-            for array in _arrays(value):
-                array.flags.writeable = False
+            # By type: a problem may take no longer than ten questions what its fields are instances of.
+            kind = type(value)
+            if kind is np.ndarray:
+                value.flags.writeable = False
+            elif kind is sparse.csr_array:
+                for array in (value.data, value.indices, value.indptr):
+                    array.flags.writeable = False
 
     @cached_property
     def codes(self) -> np.ndarray:
@@ -123,13 +127,6 @@ class SparseCodingResult(Drawn):
             self.steps: number(int(self.n_steps.sum())),
             **work,
         }
-
-
-def _arrays(value: Any) -> tuple[np.ndarray, ...]:
-    """Return the arrays of a field of a result."""
-    if sparse.issparse(value):
-        return value.data, value.indices, value.indptr
-    return (value,) if isinstance(value, np.ndarray) else ()
 
 
 def as_sparse(rows: np.ndarray | sparse.csr_array) -> sparse.csr_array:

@@ -21,20 +21,30 @@ Result = TypeVar("Result", bound=SparseCodingResult)
 
 
 class Solved(NamedTuple):
-    """What a method has to say of a batch of signals: one row, or entry, for each signal."""
+    """What a method has to say of a batch of signals: one row, or entry, for each signal.
+
+    Attributes
+    ----------
+    codes : ndarray or csr_array, shape (n_signals, n_atoms)
+        The codes.
+    n_steps : ndarray of int, shape (n_signals,)
+        What the method counts: its `Method.steps`.
+    multiply_adds : mapping of str to ndarray
+        By parts of an `OperationLedger`, the drive apart.
+    optimality : Optimality, optional
+        The certificates of these codes, if they were measured; `multiply_adds` then counts them.
+    stopped : ndarray of bool, shape (n_signals,), optional
+        Whether the method stopped before its limit, and not because `tol` was reached.
+    columns : mapping of str to (ndarray or compressed rows)
+        Further fields of the result.
+    """
 
     codes: np.ndarray | sparse.csr_array
-    """The codes, shape (n_signals, n_atoms)."""
     n_steps: np.ndarray
-    """What the method counts: its `Method.steps`."""
     multiply_adds: Mapping[str, np.ndarray]
-    """By parts of an `OperationLedger`, the drive apart."""
     optimality: Optimality | None = None
-    """The certificates of these codes, if they were measured; `multiply_adds` then counts them."""
     stopped: np.ndarray | None = None
-    """Whether the method stopped before its limit, and not because `tol` was reached."""
     columns: Mapping[str, Any] = {}
-    """Further fields of the result: arrays, or compressed rows."""
 
     def certified(self, problem: LassoProblem) -> Solved:
         """Return it with sparse codes, and with their certificates.
@@ -112,6 +122,7 @@ def certified_result(
     kind: type[Result],
     bound: str = EXACT,
     steps: str = "iterations",
+    is_converged: bool = False,
     **more: Any,
 ) -> Result:
     """Return the result for what was solved; warn of signals that missed `tol`, and if all codes are zero.
@@ -131,16 +142,22 @@ def certified_result(
         Class of the result: `SparseCodingResult`, or one that adds to it.
     bound : {"exact", "at least", "at most"}, default "exact"
         Whether multiply-adds are exact, or bounds on those of a library.
+    is_converged : bool, default False
+        Whether all signals are known to have reached `tol`.
     **more
         Further fields of that class, the same for all signals.
     """
     codes, optimality = solved.codes, solved.optimality
     assert optimality is not None
-    # A gap that is not a number misses `tol`, too.
-    missed = ~(optimality.duality_gap <= tol * problem.energies)
+    if is_converged:
+        status = np.zeros(problem.n_signals, dtype=np.int64)
+    else:
+        # A gap that is not a number misses `tol`, too.
+        missed = ~(optimality.duality_gap <= tol * problem.energies)
+        status = np.where(missed, int(Status.LIMIT_REACHED), int(Status.CONVERGED))
     if limit is not None:
         warn_if_all_zero(problem, codes)
-        if missed.any():
+        if not is_converged and missed.any():
             with np.errstate(divide="ignore", invalid="ignore"):
                 worst = np.max((optimality.duality_gap / problem.energies)[missed])
             warn_caller(
@@ -149,14 +166,17 @@ def certified_result(
                 f"{worst:.2g}",
                 convergence_warning(),
             )
-    drive = np.full(problem.n_signals, drive_work(problem))
+    drive = np.zeros(problem.n_signals, dtype=np.int64)
+    drive += drive_work(problem)
     return kind(
         method=method,
         tol=tol,
         sparse_codes=codes,
-        **vars(optimality),
+        objective=optimality.objective,
+        duality_gap=optimality.duality_gap,
+        kkt_violation=optimality.kkt_violation,
         energies=problem.energies,
-        status=np.where(missed, int(Status.LIMIT_REACHED), int(Status.CONVERGED)),
+        status=status,
         n_steps=solved.n_steps,
         steps=steps,
         work=Work({DRIVE: drive, **solved.multiply_adds}, bound),

@@ -10,8 +10,6 @@ from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
-from joblib import Parallel, delayed
-from joblib.parallel import ParallelBackendBase, ThreadingBackend, get_active_backend
 
 from solvers.workers.blas import one_blas_thread
 from solvers.workers.cluster import run_on_cluster
@@ -20,6 +18,7 @@ from solvers.workers.transport import Shared, Task, opened
 
 if TYPE_CHECKING:
     from distributed import Client
+    from joblib.parallel import ParallelBackendBase
 
 Batch = TypeVar("Batch")
 Outcome = TypeVar("Outcome")
@@ -109,6 +108,8 @@ def spread(
             bar.update(1 if count is None else count(outcome))
         return outcome
 
+    from joblib.parallel import ThreadingBackend, get_active_backend  # here, because it takes long to import
+
     backend, _ = get_active_backend(prefer=prefer)
     client = _cluster_of(backend)
     is_serial = len(batches) == 1 or (n_workers == 1 and client is None)
@@ -159,6 +160,8 @@ def _spread_over_processes(
     n_jobs: int | None,
     counted: Callable[[Outcome], Outcome],
 ) -> list[Outcome]:
+    from joblib import Parallel, delayed
+
     return_as = "generator_unordered" if backend.supports_return_generator else "list"
     workers = Parallel(n_jobs=n_jobs, batch_size=1, return_as=return_as, max_nbytes=SMALLEST_MAPPED)
     tasks = (

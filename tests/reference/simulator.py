@@ -30,10 +30,8 @@ class SlowRun(NamedTuple):
     synaptic_current: np.ndarray
 
 
-def simulate_slowly(
-    weights, soma_bias, firing_threshold, duration, *, membrane_potential=None, synaptic_current=None
-) -> SlowRun:
-    """Run the network given by plain arrays, weights[source, target], for `duration`."""
+def simulate_slowly(weights, soma_bias, firing_threshold, duration, *, state=None) -> SlowRun:
+    """Run the network given by plain arrays, weights[source, target], for `duration`; times begin at zero."""
     n_neurons = len(soma_bias)
     with mpmath.workdps(DIGITS):
         # Everything that a neuron adds up is in units of its own threshold.
@@ -42,14 +40,11 @@ def simulate_slowly(
             [(i, mpmath.mpf(float(w)) / threshold[i]) for i, w in enumerate(row) if w != 0]
             for row in np.asarray(weights)
         ]
-        zeros = np.zeros(n_neurons)
+        rest = np.zeros(n_neurons), np.zeros(n_neurons)
+        start = rest if state is None else (state.membrane_potential, state.synaptic_current)
         bias, v, h = (
             [mpmath.mpf(float(x)) / y for x, y in zip(values, threshold, strict=True)]
-            for values in (
-                soma_bias,
-                zeros if membrane_potential is None else membrane_potential,
-                zeros if synaptic_current is None else synaptic_current,
-            )
+            for values in (soma_bias, *start)
         )
         now, stop = mpmath.mpf(0), mpmath.mpf(float(duration))
         times, neurons = [], []

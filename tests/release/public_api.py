@@ -29,6 +29,7 @@ MODULES = (
     "snn.weights",
     "solvers",
     "solvers.certificate.optimality",
+    "solvers.methods",
     "dictlearn",
     "dictlearn.distributed",
     "dictlearn.pictures",

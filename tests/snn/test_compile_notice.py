@@ -63,7 +63,7 @@ def test_the_sentence_is_written_once_to_stderr(tmp_path):
     [
         {"module": "somebody.elses"},
         {"patience": LIMIT},
-        {"call": "run_tasks({'both': compile_both}, progress=False)"},
+        {"call": "run_tasks([lambda: {'both': compile_both}], progress=False)"},
     ],
     ids=["not ours", "quick", "warm_up"],
 )

@@ -11,11 +11,11 @@ import pytest
 from snn import NetworkState, SpikingNetwork, simulate
 from snn.record import traces
 from tests.reference.networks import classo_network, random_dictionary, random_sign_pair_network
-from tests.reference.simulator import simulate_slowly
 from tests.reference.weight_forms import (
     ANY_MATRIX,
     NAMES,
     SIGNED,
+    assert_same_as_twin,
     in_form,
     names_and_seeds,
     random_matrix,
@@ -25,29 +25,7 @@ from tests.reference.weight_forms import (
     stored,
 )
 
-# Rounding of 1e-16 in a time grows with every spike that feeds on it, less than threefold here, and
-# few spikes do so in a row: 1e-9 leaves seven digits for that, and is far below any interval.
-TOLERANCE = 1e-9
-
-
-def assert_same_as_twin(network, weights, duration, state=None):
-    """Compare with the twin, which is told the weights as a dense matrix; return the run."""
-    run = simulate(network, duration, state=state, record_spikes=True)
-    slow = simulate_slowly(
-        weights,
-        network.soma_bias,
-        network.firing_threshold,
-        duration,
-        membrane_potential=None if state is None else state.membrane_potential,
-        synaptic_current=None if state is None else state.synaptic_current,
-    )
-    start = 0.0 if state is None else state.time
-    np.testing.assert_array_equal(run.spikes.neurons, slow.neurons)
-    np.testing.assert_allclose(run.spikes.times - start, slow.times, rtol=0, atol=TOLERANCE)
-    np.testing.assert_allclose(run.state.membrane_potential, slow.membrane_potential, atol=1e-8, rtol=1e-12)
-    np.testing.assert_allclose(run.state.synaptic_current, slow.synaptic_current, atol=1e-8)
-    assert run.operations.synaptic_operations == run.spike_counts @ np.count_nonzero(weights, axis=1)
-    return run
+TOLERANCE = 1e-9  # as in `assert_same_spikes_as_twin`, which says why
 
 
 # --- the weights themselves -------------------------------------------------------------------

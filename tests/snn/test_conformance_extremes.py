@@ -7,11 +7,11 @@ import pytest
 
 from snn import NetworkState, RunawayError, SpikingNetwork, simulate
 from tests.reference.networks import random_weights
-from tests.reference.simulator import simulate_slowly
 from tests.reference.weight_forms import (
     ANY_MATRIX,
     FORMS,
     NAMES,
+    assert_same_spikes_as_twin,
     names_and_seeds,
     random_matrix,
     random_state,
@@ -21,22 +21,6 @@ from tests.reference.weight_forms import (
 TOLERANCE = 1e-9
 # Weights, drives and initial currents are at most this many firing thresholds.
 LARGEST_RATIO = 2.0**40
-
-
-def assert_same_as_twin(network, weights, duration, state=None, **tolerance):
-    run = simulate(network, duration, state=state, record_spikes=True)
-    start = {}
-    if state is not None:
-        start = {
-            "membrane_potential": state.membrane_potential,
-            "synaptic_current": state.synaptic_current,
-        }
-    slow = simulate_slowly(weights, network.soma_bias, network.firing_threshold, duration, **start)
-    np.testing.assert_array_equal(run.spikes.neurons, slow.neurons)
-    start_time = 0.0 if state is None else state.time
-    tolerance = tolerance or {"rtol": 0, "atol": TOLERANCE}
-    np.testing.assert_allclose(run.spikes.times - start_time, slow.times, **tolerance)
-    return run
 
 
 def mutual(name, weight, n_neurons):
@@ -72,7 +56,7 @@ def test_thresholds_of_very_different_sizes(seed, decades, name):
     threshold = 10.0 ** rng.uniform(-decades, decades, 6)
     weights = random_weights(rng, 6, strength=0.5) * threshold
     network = stored(name, weights, rng.uniform(-0.2, 1.0, 6) * threshold, threshold)
-    assert_same_as_twin(network, weights, 10.0)
+    assert_same_spikes_as_twin(network, weights, 10.0)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -83,7 +67,7 @@ def test_rates_of_very_different_sizes(name, rate):
     weights = random_matrix(name, rng, 6)
     network = stored(name, weights, rate * rng.uniform(-0.5, 1.0, len(weights)))
     duration = 30.0 / rate
-    run = assert_same_as_twin(network, weights, duration, rtol=1e-9, atol=1e-9 * duration)
+    run = assert_same_spikes_as_twin(network, weights, duration, rtol=1e-9, atol=1e-9 * duration)
     assert run.n_spikes > 20
 
 
@@ -96,7 +80,7 @@ def test_numbers_far_below_the_threshold_of_another_neuron(name, scale):
     weights[:6, :6] = scale * random_weights(rng, 6, sign=-1)
     drive = np.append(scale * rng.uniform(0.5, 2.5, 6), 0.0)
     threshold = np.append(scale * rng.uniform(1.0, 2.0, 6), 1.0)
-    run = assert_same_as_twin(stored(name, weights, drive, threshold), weights, 20.0)
+    run = assert_same_spikes_as_twin(stored(name, weights, drive, threshold), weights, 20.0)
     assert run.n_spikes > 40
     assert run.spike_counts[6] == 0
 
@@ -135,7 +119,7 @@ def test_a_potential_far_below_the_threshold(name):
     potential = np.zeros(n_neurons)
     potential[0] = -1e50
     state = NetworkState(membrane_potential=potential, synaptic_current=np.zeros(n_neurons))
-    run = assert_same_as_twin(network, weights, 10.0, state)
+    run = assert_same_spikes_as_twin(network, weights, 10.0, state)
     assert run.n_spikes > 5
     assert run.spike_counts[0] == 0
     assert run.state.membrane_potential[0] == -1e50
@@ -190,7 +174,7 @@ def test_strong_inhibition_lasts_as_long_as_it_should(name):
     n_neurons = FORMS[name].n_neurons(4)
     weights = mutual(name, weight, n_neurons)
     drive = np.linspace(0.8, 1.0, n_neurons)
-    assert_same_as_twin(stored(name, weights, drive), weights, 30.0)
+    assert_same_spikes_as_twin(stored(name, weights, drive), weights, 30.0)
 
 
 # --- what is refused --------------------------------------------------------------------------
@@ -398,4 +382,4 @@ def test_states_near_the_bound_continue_as_the_twin_does(name):
     currents = -np.abs(state.synaptic_current) * np.resize([1.0, 1e4, 1e8], len(weights))
     start = NetworkState(membrane_potential=state.membrane_potential, synaptic_current=currents)
     # Potentials of 1e8 have last bits of 1e-8, which a drive of 1 turns into time.
-    assert_same_as_twin(network, weights, 30.0, start, rtol=0, atol=1e-7)
+    assert_same_spikes_as_twin(network, weights, 30.0, start, rtol=0, atol=1e-7)

@@ -34,13 +34,7 @@ KINDS = ("coding", "coherent", "mixed", "excitatory", "late")
 
 def assert_plain_equals_twin(weights, bias, threshold, duration, state=None):
     plain = simulate_plainly(weights, bias, threshold, duration, state=state)
-    start = {}
-    if state is not None:
-        start = {
-            "membrane_potential": state.membrane_potential,
-            "synaptic_current": state.synaptic_current,
-        }
-    slow = simulate_slowly(weights, bias, threshold, duration, **start)
+    slow = simulate_slowly(weights, bias, threshold, duration, state=state)
     np.testing.assert_array_equal(plain.neurons, slow.neurons)
     np.testing.assert_allclose(plain.times, slow.times, rtol=0, atol=TOLERANCE)
     np.testing.assert_allclose(plain.membrane_potential, slow.membrane_potential, atol=1e-8, rtol=1e-12)

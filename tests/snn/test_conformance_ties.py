@@ -9,19 +9,19 @@ import pytest
 
 from snn import NetworkState, SpikingNetwork, simulate
 from tests.reference.simulator import simulate_slowly
-from tests.reference.weight_forms import ANY_MATRIX, FORMS, NAMES, SIGNED, names_and_seeds, stored
+from tests.reference.weight_forms import (
+    ANY_MATRIX,
+    FORMS,
+    NAMES,
+    SIGNED,
+    assert_same_spikes_as_twin,
+    names_and_seeds,
+    stored,
+)
 
 TOLERANCE = 1e-9
 # Decimals, of which few are floats: crossings that are equal on paper differ in their last bits.
 DECIMALS = [0.01, 0.07, 0.18, 0.36, 1.29, 1.66, 2.29, 2.5, 90.0]
-
-
-def assert_same_as_twin(network, weights, duration):
-    run = simulate(network, duration, record_spikes=True)
-    slow = simulate_slowly(weights, network.soma_bias, network.firing_threshold, duration)
-    np.testing.assert_array_equal(run.spikes.neurons, slow.neurons)
-    np.testing.assert_allclose(run.spikes.times, slow.times, rtol=0, atol=TOLERANCE)
-    return run
 
 
 def assert_together(run, groups):
@@ -65,7 +65,7 @@ def tied_network(name, rng, *, decimals):
 def test_equal_neurons_fire_together_in_the_order_of_their_indices(seed, decimals, name):
     rng = np.random.default_rng([4, seed])
     network, weights, groups = tied_network(name, rng, decimals=decimals)
-    run = assert_same_as_twin(network, weights, 10.0)
+    run = assert_same_spikes_as_twin(network, weights, 10.0)
     assert run.n_spikes > 5
     assert_together(run, groups)
 
@@ -75,7 +75,7 @@ def test_neurons_that_inhibit_each_other_fire_together_first(name):
     """All six cross at 1; only then do they hear of each other, and the quickest recovers first."""
     threshold = np.array([2.5, 1.29, 1.69, 0.18, 2.29, 1.66])
     weights = -5.0 * (1.0 - np.eye(6))
-    run = assert_same_as_twin(stored(name, weights, threshold, threshold), weights, 20.0)
+    run = assert_same_spikes_as_twin(stored(name, weights, threshold, threshold), weights, 20.0)
     np.testing.assert_array_equal(run.spike_counts, [10, 1, 1, 1, 1, 1])
     np.testing.assert_array_equal(run.spikes.neurons[:6], np.arange(6))
     np.testing.assert_array_equal(run.spikes.times[:6], run.spikes.times[0])
@@ -85,7 +85,7 @@ def test_neurons_that_inhibit_each_other_fire_together_first(name):
 def test_crossings_that_differ_in_their_last_bit_are_one_instant(name):
     """0.01 / 0.0025 and 0.36 / 0.09 are 4 on paper."""
     weights = np.array([[0.0, -5.0], [-5.0, 0.0]])
-    run = assert_same_as_twin(stored(name, weights, [0.0025, 0.09], [0.01, 0.36]), weights, 6.0)
+    run = assert_same_spikes_as_twin(stored(name, weights, [0.0025, 0.09], [0.01, 0.36]), weights, 6.0)
     np.testing.assert_array_equal(run.spike_counts, [1, 1])
     np.testing.assert_array_equal(run.spikes.neurons, [0, 1])
 
@@ -99,7 +99,7 @@ def test_networks_made_of_ties(seed, name):
     drive = np.round(threshold * rng.choice([0.5, 1.0, 1.0, 2.0], n_neurons), 3)
     weights = np.round(rng.choice([0.0, 0.0, -0.1, -5.0], (n_neurons, n_neurons)), 2)
     np.fill_diagonal(weights, 0.0)
-    assert_same_as_twin(stored(name, weights, drive, threshold), weights, 12.0)
+    assert_same_spikes_as_twin(stored(name, weights, drive, threshold), weights, 12.0)
 
 
 @pytest.mark.parametrize(("name", "seed"), names_and_seeds(6, SIGNED))
@@ -111,7 +111,7 @@ def test_both_neurons_of_a_pair_tied(seed, name):
     crossed = np.diag(-rng.integers(0, 4, 3) / 4.0) - lateral
     weights = np.block([[lateral, crossed], [crossed, lateral]])
     drive = np.tile(rng.uniform(0.2, 1.0, 3), 2)
-    run = assert_same_as_twin(stored(name, weights, drive), weights, 10.0)
+    run = assert_same_spikes_as_twin(stored(name, weights, drive), weights, 10.0)
     assert_together(run, [(0, 3), (1, 4), (2, 5)])
 
 
@@ -182,7 +182,7 @@ def test_a_neuron_at_its_threshold_fires_at_once_even_when_inhibited(name):
     run = simulate(network, 1.5, state=state, record_spikes=True)
     np.testing.assert_array_equal(run.spikes.neurons, np.arange(n_neurons))
     np.testing.assert_array_equal(run.spikes.times, [0.0] + (n_neurons - 1) * [1.0])
-    slow = simulate_slowly(weights, np.ones(n_neurons), 1.0, 1.5, **_arrays(state))
+    slow = simulate_slowly(weights, np.ones(n_neurons), 1.0, 1.5, state=state)
     np.testing.assert_array_equal(slow.neurons, run.spikes.neurons)
 
 
@@ -200,12 +200,5 @@ def test_neurons_a_last_bit_below_their_thresholds_fire_with_those_at_them(name)
     run = simulate(network, 0.01, state=state, record_spikes=True)
     np.testing.assert_array_equal(run.spikes.neurons, np.arange(n_neurons))
     np.testing.assert_array_equal(run.spikes.times, 0.0)
-    slow = simulate_slowly(weights, np.ones(n_neurons), threshold, 0.01, **_arrays(state))
+    slow = simulate_slowly(weights, np.ones(n_neurons), threshold, 0.01, state=state)
     np.testing.assert_array_equal(slow.neurons, run.spikes.neurons)
-
-
-def _arrays(state):
-    return {
-        "membrane_potential": state.membrane_potential,
-        "synaptic_current": state.synaptic_current,
-    }

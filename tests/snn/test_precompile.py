@@ -158,7 +158,7 @@ def run(program, folder, **environment):
         env={**os.environ, "PYTHONPATH": os.pathsep.join((str(ROOT), str(folder))), **environment},
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=400,
         check=False,
     )
     assert done.returncode == 0, done.stderr
@@ -180,13 +180,79 @@ def test_nowhere_to_write_is_no_error(kernels):
 
 def test_warm_up_names_what_it_compiles(capsys):
     done = []
-    precompile.run_tasks({"one": lambda: done.append(1), "two": lambda: done.append(2)}, progress=True)
+    tasks = {"one": lambda: done.append(1), "two": lambda: done.append(2)}
+    precompile.run_tasks([lambda: tasks], progress=True)
     assert done == [1, 2]
     shown = capsys.readouterr().err
     assert "compiling: one" in shown
     assert "compiling: two" in shown
-    precompile.run_tasks({"one": lambda: None}, progress=False)
+    precompile.run_tasks([lambda: {"one": lambda: None}], progress=False)
     assert capsys.readouterr().err == ""
+
+
+TASKS = """
+import os, pathlib, time
+import numpy as np
+from outer_of_test import total
+
+NOTE = pathlib.Path(__file__).parent / "note"
+
+def one():
+    total(np.ones(3))
+    while not NOTE.exists():
+        time.sleep(0.01)
+    global other
+    other = int(NOTE.read_text())
+
+def two():
+    part = NOTE.with_suffix(".part")
+    part.write_text(str(os.getpid()))
+    os.replace(part, NOTE)
+
+def tasks():
+    return {"one": one, "two": two}
+"""
+
+
+def test_second_process_runs_the_tasks_from_the_last_on(kernels):
+    (kernels / "tasks_of_test.py").write_text(TASKS)
+    tasks_of_test = importlib.import_module("tasks_of_test")
+    try:
+        # The first task waits for what the second leaves, which another process begins with.
+        precompile.run_tasks([tasks_of_test.tasks], progress=False)
+    finally:
+        del sys.modules["tasks_of_test"]
+    assert tasks_of_test.other != os.getpid()
+
+
+def test_nothing_to_compile_needs_no_second_process(monkeypatch):
+    monkeypatch.setattr(precompile.subprocess, "Popen", None)
+    precompile.run_tasks([lambda: {"one": lambda: None}], progress=False)
+
+
+def test_inner_function_is_kept_as_a_part_alone_and_python_may_call_it(kernels):
+    assert as_a_new_process()(np.ones(3)) == 6.0
+    assert not list((kernels / "__pycache__").glob("inner_of_test.*.nbc"))
+    assert sys.modules["inner_of_test"].scaled(2.0) == 4.0
+    assert len(list((kernels / "__pycache__").glob("inner_of_test.*.nbc"))) == 1
+
+
+def test_kernels_are_compiled_where_numba_has_moved_what_linking_needs(kernels):
+    program = "import sys; sys.modules['snn._kernels.linking'] = None\n" + PROGRAM.format(limited=False)
+    assert run(program, kernels) == "6.0"
+
+
+def test_small_network_compiles_no_active_set(tmp_path):
+    program = """
+import sys
+import numpy as np
+import snn
+from snn._kernels import active_set, screening, simulation
+snn.simulate(snn.SpikingNetwork(np.zeros((3, 3)), np.ones(3), np.ones(3)), 2.0)
+assert simulation.advance.signatures
+sys.stdout.write(str(len(active_set.integrate_active.signatures) + len(screening.screen.signatures)))
+"""
+    assert run(program, ROOT, NUMBA_CACHE_DIR=str(tmp_path)) == "0"
 
 
 def test_warm_up_refuses_what_is_no_flag():

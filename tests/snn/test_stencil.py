@@ -14,8 +14,7 @@ from snn import (
 from snn._kernels.convolution.grid import MOST_LOGGED, events_per_epoch
 from tests.processes import at_most
 from tests.reference.plain_simulator import simulate_plainly
-from tests.reference.simulator import simulate_slowly
-from tests.reference.weight_forms import require_sums
+from tests.reference.weight_forms import assert_same_as_twin, require_sums
 
 
 def random_stencil(rng, *, n_channels=None, grid=None, reach=None, sign=0, strength=0.8):
@@ -137,24 +136,6 @@ def test_spikes_equal_those_of_the_array(seed):
     assert run.operations.synaptic_operations == run.spike_counts @ np.count_nonzero(weights, axis=1)
 
 
-def assert_same_run_as_the_twin(network, duration, state=None):
-    run = simulate(network, duration, state=state, record_spikes=True)
-    slow = simulate_slowly(
-        network.weights.toarray(),
-        network.soma_bias,
-        network.firing_threshold,
-        duration,
-        membrane_potential=None if state is None else state.membrane_potential,
-        synaptic_current=None if state is None else state.synaptic_current,
-    )
-    start = 0.0 if state is None else state.time
-    np.testing.assert_array_equal(run.spikes.neurons, slow.neurons)
-    np.testing.assert_allclose(run.spikes.times - start, slow.times, rtol=0, atol=1e-9)
-    np.testing.assert_allclose(run.state.membrane_potential, slow.membrane_potential, atol=1e-8, rtol=1e-12)
-    np.testing.assert_allclose(run.state.synaptic_current, slow.synaptic_current, atol=1e-8)
-    return run
-
-
 @pytest.mark.parametrize("sign", [1, -1, 0], ids=["excitatory", "inhibitory", "mixed"])
 @pytest.mark.parametrize("seed", range(12))
 def test_grids_equal_the_slow_twin(seed, sign):
@@ -163,15 +144,7 @@ def test_grids_equal_the_slow_twin(seed, sign):
     network, state = random_stencil_network(
         rng, n_channels=int(rng.integers(1, 3)), grid=grid, reach=reach, sign=sign
     )
-    assert_same_run_as_the_twin(network, 12.0, state if seed % 2 else None)
-
-
-def test_long_windows_and_epochs_lose_no_spike():
-    """Slow neurons, whose spikes are epochs apart, among silent ones."""
-    rng = np.random.default_rng(2)
-    weights = random_stencil(rng, n_channels=3, grid=(2, 2), reach=(1, 1))
-    bias = rng.choice([-0.1, 0.01, 0.05], 12)
-    assert_same_run_as_the_twin(SpikingNetwork(weights, bias), 300.0)
+    assert_same_as_twin(network, network.weights.toarray(), 12.0, state if seed % 2 else None)
 
 
 @pytest.mark.parametrize("seed", range(10))
@@ -211,18 +184,6 @@ def test_a_log_that_fills_while_several_fire_together():
     np.testing.assert_array_equal(times, times[:, :1] + np.zeros(3))
     np.testing.assert_array_equal(run.spikes.neurons, other.spikes.neurons)
     np.testing.assert_allclose(run.spikes.times, other.spikes.times, rtol=0, atol=1e-9)
-
-
-def test_neurons_of_unlike_drives_and_thresholds_that_tie_fire_together():
-    """Each at time 1/2, 1, 3/2, ... or once at 1/4, but for rounding: none is inhibited before it fires."""
-    threshold = np.array([2.5, 1.29, 1.69, 0.18, 2.29, 1.66])
-    network = SpikingNetwork(-5.0 * (1.0 - np.eye(6)), threshold, threshold)
-    run = simulate(as_one_position(network), 20.0, record_spikes=True)
-    np.testing.assert_array_equal(run.spike_counts, [10, 1, 1, 1, 1, 1])
-    np.testing.assert_array_equal(run.spikes.neurons[:6], np.arange(6))
-    np.testing.assert_array_equal(run.spikes.times[:6], 1.0)
-    network = SpikingNetwork(np.array([[0.0, -5.0], [-5.0, 0.0]]), [0.0025, 0.09], [0.01, 0.36])
-    np.testing.assert_array_equal(simulate(as_one_position(network), 6.0).spike_counts, [1, 1])
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -330,7 +291,7 @@ def test_inhibition_far_beyond_single_precision(weight):
     values = pair(weight)
     values[0, 0, 0, 1] = 0.5
     network = SpikingNetwork(StencilWeights(values, (1, 1)), np.random.default_rng(17).uniform(0.8, 1.0, 8))
-    assert_same_run_as_the_twin(network, 35.5)
+    assert_same_as_twin(network, network.weights.toarray(), 35.5)
 
 
 def test_a_grid_with_silent_parts():

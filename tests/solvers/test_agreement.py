@@ -14,6 +14,8 @@ from tests.reference.methods import each_method
 from tests.reference.problems import optimal_codes, random_problem, require_certified
 
 each_solver = each_method()
+# Of two features and many atoms some are nearly the same, where spikes alone are slow.
+each_solver_of_any = each_method(tols=dict.fromkeys(("spiking", "spiking_one_window", "spiking_clock"), 1e-2))
 # Rates and average currents come near like 1 / t: 1e-8 lies beyond max_duration.
 each_fine_solver = each_method("spiking_rate", "spiking_current", "spiking_one_window")
 either_sign = pytest.mark.parametrize("positive", [True, False], ids=["positive", "signed"])
@@ -114,7 +116,7 @@ small_problems = st.builds(
 
 
 @pytest.mark.filterwarnings("ignore:all codes are zero")
-@each_solver
+@each_solver_of_any
 @settings(max_examples=20)
 @given(problem=small_problems, excess=st.sampled_from([1.0, 1.5, 1e6]))
 def test_zero_exactly_from_the_largest_penalty_on(solve, tol, problem, excess):
@@ -128,7 +130,7 @@ def test_zero_exactly_from_the_largest_penalty_on(solve, tol, problem, excess):
     np.testing.assert_array_equal(result.n_steps, 0)
 
 
-@each_solver
+@each_solver_of_any
 @settings(max_examples=20)
 @given(problem=small_problems, exponent=st.integers(-6, 3))
 def test_signal_and_penalty_scale_together(solve, tol, problem, exponent):
@@ -143,7 +145,7 @@ def test_signal_and_penalty_scale_together(solve, tol, problem, exponent):
     assert result.converged
 
 
-@each_solver
+@each_solver_of_any
 @settings(max_examples=20)
 @given(problem=small_problems, seed=st.integers(0, 2**32 - 1))
 def test_order_of_the_atoms_does_not_matter(solve, tol, problem, seed):
@@ -159,7 +161,7 @@ def test_order_of_the_atoms_does_not_matter(solve, tol, problem, seed):
     assert (distance <= 2 * np.sqrt(2 * tol * problem.energies)).all()
 
 
-@each_solver
+@each_solver_of_any
 @settings(max_examples=20)
 @given(problem=small_problems)
 def test_sign_of_an_atom_is_the_sign_of_its_coefficient(solve, tol, problem):

@@ -7,6 +7,7 @@ import pytest
 from sklearn.exceptions import ConvergenceWarning
 
 from examples.lava_lca import LCA1Layer
+from snn import Exact
 from solvers import (
     L1,
     METHODS,
@@ -23,10 +24,8 @@ from solvers import (
     solve_active_set,
     solve_fista,
 )
-from solvers.methods.method import Method, Takes
-from solvers.methods.spiking import OneRun
+from solvers.methods import Method, OneRun, Solved, Stages, Takes
 from solvers.problem.penalty import Penalty
-from solvers.results.solved import Solved
 from tests.reference.methods import methods
 from tests.reference.problems import random_problem
 
@@ -217,10 +216,20 @@ class LateRates(OneRun):
         return batch.rates(signals) * (batch.duration / np.maximum(batch.duration - 1.0, 0.5))[signals, None]
 
 
+class Halves(Exact):
+    """A toy kind of run: exact, and paused half way whenever it is advanced."""
+
+    def start(self, network, soma_bias, state=None, **options):
+        run = super().start(network, soma_bias, state, **options)
+        advance = run.advance
+        run.advance = lambda until, **more: [advance(t, **more) for t in (0.5 * (run.time + until), until)][1]
+        return run
+
+
 TOYS = {toy.name: toy for toy in (Proximal(), LateRates())}
 
 
-def test_a_new_solver_read_out_and_penalty_are_everywhere(monkeypatch):
+def test_a_new_solver_read_out_penalty_and_kind_of_run_are_everywhere(monkeypatch):
     for name, toy in TOYS.items():
         monkeypatch.setitem(METHODS, name, toy)
     problem = random_problem(n_signals=2, share=0.3)
@@ -240,6 +249,11 @@ def test_a_new_solver_read_out_and_penalty_are_everywhere(monkeypatch):
         path(problem, method="late_rates")
     new, fista = (solve(quartic_problem(), METHODS[name], tol=1e-8) for name in ("proximal", "fista"))
     np.testing.assert_allclose(new.objective, fista.objective, rtol=1e-7)
+    # A kind of run, where a method takes one.
+    spikes, in_halves = (solve(problem, Stages(how=how)) for how in (Exact(), Halves()))
+    np.testing.assert_allclose(in_halves.codes, spikes.codes, rtol=0, atol=1e-9)
+    (record,) = compare(problem, {"in halves": Stages(how=Halves())})
+    assert record["n_steps"] == spikes.n_steps.sum()
     masked = LassoProblem(problem.dictionary, problem.signals, 1.0, mask=np.eye(2, problem.n_features) == 0)
     np.testing.assert_allclose(
         METHODS["proximal"](masked, n_jobs=2, tol=1e-6).objective,

@@ -320,7 +320,7 @@ def test_a_start_worse_than_zero_is_none():
 
 @pytest.mark.parametrize("options", [{"readout": "rate"}, {"readout": "current"}, {"polish": True}])
 def test_other_read_outs_have_no_start(options):
-    with pytest.raises(ValueError, match='start must be None unless codes are read out "smooth"'):
+    with pytest.raises(ValueError, match=r"start must be None for .*: 'spiking', .* take it$"):
         solve_spiking(random_problem(), start=np.zeros((3, 40)), **options)
 
 

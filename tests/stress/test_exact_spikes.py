@@ -50,13 +50,7 @@ def a_run(seed=3, about=8, duration=25.0):
 def test_the_free_simulator_has_the_spikes_of_the_twin(seed):
     weights, run, state = a_run(seed, about=5)
     network = run.network
-    start = {}
-    if state is not None:
-        start = {
-            "membrane_potential": state.membrane_potential,
-            "synaptic_current": state.synaptic_current,
-        }
-    slow = simulate_slowly(weights, network.soma_bias, network.firing_threshold, 12.0, **start)
+    slow = simulate_slowly(weights, network.soma_bias, network.firing_threshold, 12.0, state=state)
     free = simulate_precisely(weights, network.soma_bias, network.firing_threshold, 12.0, state=state)
     np.testing.assert_array_equal(free.neurons, slow.neurons)
     np.testing.assert_allclose(free.times, slow.times, rtol=2.0**-52, atol=0)
