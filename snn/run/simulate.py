@@ -16,6 +16,7 @@ from snn.run.exact import Exact
 from snn.run.run import Time
 from snn.state import NetworkState
 
+EXACT = Exact()
 LEAST_SPIKE_LIMIT = 1_000_000
 """The default of `max_spikes` is at least this, and so many times what the drive alone could cause:"""
 SPIKE_LIMIT_FACTOR = 100.0
@@ -82,7 +83,7 @@ def simulate(
     """
     checks.instance_of("network", network, SpikingNetwork)
     duration = checks.positive_number("duration", duration)
-    return _simulate(network, Exact(), duration, state, record_spikes, max_spikes, progress)
+    return _simulate(network, EXACT, duration, state, record_spikes, max_spikes, progress)
 
 
 def simulate_clocked(
@@ -190,7 +191,7 @@ def _simulate(
         times = np.minimum(times, elapsed)
     final = run.state(time=start.time + elapsed)
     if elapsed > 0.0:
-        average_soma_current = run.charge[0] / elapsed
+        average_soma_current = run.average_current(elapsed)
     else:  # a runaway within its first instant
         average_soma_current = network.soma_bias + start.synaptic_current
     result = SimulationResult(
