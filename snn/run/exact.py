@@ -82,13 +82,14 @@ class ExactRun(Run):
             self._states["largest_burst"] = LARGEST_BURST + SPIKES_PER_NEURON * n_neurons
             self._states["burst_rate"] = BURST_RATE + SPIKES_PER_NEURON * n_neurons
         weights = network.weights
+        work_per_spike = weights.work_per_spike
         self._form = weights.kernel_form()
         self._engine = ENGINES[type(self._form)]
-        self._usual = self._engine.settings_of(n_neurons, weights.work_per_spike, screening=how.screening)
+        self._usual = self._engine.settings_of(n_neurons, work_per_spike, screening=how.screening)
         # Those of the present call of `advance`, which may go from spike to spike.
         self._settings, self._is_stepping = self._usual, False
         self._memory = self._engine.new_memory(self._form, n_neurons, self._usual)
-        work = int(self._updates_per_call / max(weights.work_per_spike, 1.0))
+        work = int(self._updates_per_call / max(work_per_spike, 1.0))
         self._work_per_call = min(max(work, LEAST_WORK_PER_CALL), MOST_WORK_PER_CALL)
         self._most_per_call = self._work_per_call + self._engine.overshoot(n_neurons, self._usual)
 
@@ -112,6 +113,18 @@ class ExactRun(Run):
         """The synaptic trace of each neuron's own spikes, if it is kept, shape (n_copies, n_neurons)."""
         return self._neurons.trace * np.exp(self._neurons.last_spike - self.time[:, np.newaxis])
 
+    def average_current(self, elapsed: float) -> np.ndarray:
+        """As `Run.average_current`; compiled, for the many short runs of small networks."""
+        if self._first_counts is not None:
+            return super().average_current(elapsed)
+        return run_state.average_current(
+            self._neurons.threshold,
+            self.spike_counts[0],
+            self._first_potential[0],
+            self.membrane_potential[0],
+            elapsed,
+        )
+
     def step(self) -> Spikes:
         """Advance the only copy to its next spike; return those of that instant, none if there are none."""
         ahead = FIRST_LOOK
@@ -134,7 +147,9 @@ class ExactRun(Run):
         other = copy.copy(self)
         other._states = self._states.copy()
         other._is_lost = self._is_lost.copy()
-        other._first_potential, other._first_counts = self._first_potential.copy(), self._first_counts.copy()
+        other._first_potential, other._first_counts = copy.deepcopy(
+            (self._first_potential, self._first_counts)
+        )
         neurons = {name: getattr(self._neurons, name).copy() for name in CHANGING}
         other._neurons = self._neurons._replace(**neurons)
         other.membrane_potential, other.synaptic_current = neurons["potential"], neurons["current"]

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -145,6 +146,10 @@ class FullGram:
         self._inverse_norms = inverse_norms(model.squared_norms)
         self.diagonal = model.atoms.positive_squared_norms + model.curvatures
         self.group_length = model.n_atoms
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        # Kernels are compiled once more for arrays that may be written, as copies of processes may be.
+        vars(self).update(state, _gram=checks.read_only(state["_gram"]))
 
     @cached_property
     def _inhibition(self) -> LateralInhibition:
