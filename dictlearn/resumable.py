@@ -57,7 +57,7 @@ class Resumable(Saved, Drawn):
     """A learner that can be saved, copied and resumed after any batch, with the same bits.
 
     A class that inherits it counts what it has learned from in an attribute: `_counter` is its name, `_unit`
-    what it counts.  `_checkpoint` is the schema of the entries that a checkpoint has beside those of the learner.
+    what it counts.  `_checkpoint` is the schema of the entries that a checkpoint has beside the learner's.
     """
 
     _counter: ClassVar[str]

@@ -19,8 +19,8 @@ from snn.state import NetworkState
 EXACT = Exact()
 
 # The default of `max_spikes` is SPIKE_LIMIT_FACTOR times the spikes that the drive alone could cause, and at
-# least LEAST_SPIKE_LIMIT.  If spikes are recorded it is at most MOST_RECORDED: each takes up to 50 bytes while
-# the result is made.
+# least LEAST_SPIKE_LIMIT.  If spikes are recorded it is at most MOST_RECORDED: each takes up to 50 bytes
+# while the result is made.
 LEAST_SPIKE_LIMIT = 1_000_000
 SPIKE_LIMIT_FACTOR = 100.0
 MOST_RECORDED = 20_000_000
