@@ -42,11 +42,10 @@ help:
 # Learning runs beside the other two, because most of a first run is compilation; its report comes last.
 demo: $(VENV)/.installed
 	@mkdir -p $(OUTPUT)
-	@$(RUN) -m examples.learn_photographs --samples 20000 --held-out 1000 --learners scikit-learn \
-		--output $(OUTPUT) > $(OUTPUT)/learning.txt 2>&1 & learning=$$!; \
-	$(RUN) -m examples.three_neurons --output $(OUTPUT) && \
-	$(RUN) -m examples.photograph --output $(OUTPUT); done=$$?; \
-	wait $$learning; learned=$$?; cat $(OUTPUT)/learning.txt; exit $$((done + learned))
+	@$(RUN) -m examples.learn_photographs --samples 20000 --held-out 1000 --learners --output $(OUTPUT) \
+		> $(OUTPUT)/learning.txt 2> $(OUTPUT)/learning.err & learning=$$!; \
+	$(RUN) -m examples.three_neurons --output $(OUTPUT) && $(RUN) -m examples.photograph --output $(OUTPUT); \
+	done=$$?; wait $$learning || { cat $(OUTPUT)/learning.err; exit 1; }; cat $(OUTPUT)/learning.txt; rm $(OUTPUT)/learning.*; exit $$done
 
 # Kernels that the tests share are compiled first: processes that run side by side would each compile them.
 test: $(VENV)/.installed-test

@@ -19,7 +19,7 @@ from snn.base.archive import Entry, Saved, json_object, read, refusing
 from snn.base.drawn import Drawn
 
 Batch = TypeVar("Batch")
-"""What says which signals are in a batch, wherever these are."""
+"""The type of what describes a batch: row numbers, or crops."""
 
 
 class History:
@@ -28,7 +28,7 @@ class History:
     Parameters
     ----------
     names : sequence of str
-        Of the columns.
+        Names of the columns.
 
     Attributes
     ----------
@@ -57,7 +57,7 @@ class Resumable(Saved, Drawn):
     """A learner that can be saved, copied and resumed after any batch, with the same bits.
 
     A class that inherits it counts what it has learned from in an attribute: `_counter` is its name, `_unit`
-    what it counts.  `_checkpoint` is the schema of what a checkpoint has beside the learner.
+    what it counts.  `_checkpoint` is the schema of the entries that a checkpoint has beside the learner's.
     """
 
     _counter: ClassVar[str]
@@ -127,15 +127,15 @@ def learn_batches(
     learn : callable
         Lets it learn from one batch, and returns the objective.
     batches : callable
-        Returns the batches that come next, of the seed of their order.
+        Given the seed of the order, returns the batches that remain.
     end : int
         The position at which learning ends.
     seed : int
-        Of the order; that of a checkpoint comes before it.
+        Seed of the order; a seed in the checkpoint replaces it.
     course : Course
         What happens beside learning.
     identity : callable
-        Returns what a checkpoint must agree with; called only if there is one.  None agrees with any value.
+        Returns what must be equal in the checkpoint; called only if there is one.  None is not compared.
     """
     path, save = course.checkpoint, None
     if path is not None:
@@ -174,7 +174,7 @@ def learn_batches(
 def _resumed(
     path: str | os.PathLike[str], learner: Resumable, made_with: Mapping[str, Any]
 ) -> tuple[Any, dict[str, Any]]:
-    """Return the learner of a checkpoint, and what it is of; ValueError if that is another task."""
+    """Return the saved learner and the entries beside it; ValueError if data or settings differ."""
     kind = f"checkpoint of a {type(learner).__name__}"
     entries: dict[str, Any] = dict(read(path, learner._checkpoint, kind=kind))
     with refusing(path, kind):
@@ -211,7 +211,7 @@ def digest(arrays: Iterable[np.ndarray]) -> str:
 
 
 def seed_of_order(rng: int | np.random.Generator | None) -> int:
-    """Return the number that the order of samples comes from."""
+    """Return the seed of the order of samples, of the start and of rounding."""
     return int(np.random.default_rng(rng).integers(2**62))
 
 
@@ -226,11 +226,11 @@ def batches_in_order(
     Parameters
     ----------
     n_signals : int
-        To choose from.
+        Number of signals.
     n_samples : int
-        At which to end.
+        Samples at which the batches end.
     batch_size : int
-        Of all batches but the last of an epoch, and the very last.
+        Samples in a batch; the last batch of an epoch, and of all, may be smaller.
     seed : int
         From `seed_of_order`.
     first : int, default 0

@@ -6,6 +6,9 @@ import sys
 from pathlib import Path
 
 import snn
+from dictlearn.resumable import Resumable
+from snn.base.archive import Saved
+from snn.base.drawn import Drawn
 
 os.environ.setdefault("MPLBACKEND", "Agg")
 
@@ -41,7 +44,8 @@ autodoc_typehints = "none"
 autodoc_member_order = "bysource"
 toc_object_entries_show_parents = "hide"
 numpydoc_show_class_members = True
-numpydoc_show_inherited_class_members = False
+# Set below: what classes inherit of how they are drawn, saved and resumed.
+numpydoc_show_inherited_class_members = {}
 numpydoc_class_members_toctree = False
 numpydoc_xref_param_type = False
 
@@ -99,6 +103,17 @@ def public_names(module) -> list[str]:
     return sorted(names, key=str.lower)
 
 
+def show_inherited(_app, config) -> None:
+    """Let pages of classes show `plot`, `save` and `load`; estimators would show all of scikit-learn's."""
+    bases = {Drawn, Saved, Resumable}
+    shown = config.numpydoc_show_inherited_class_members = {}
+    for package in PACKAGES:
+        module = importlib.import_module(package)
+        for name in public_names(module):
+            inherits = bases & set(getattr(getattr(module, name), "__bases__", ()))
+            shown[f"{package}.{name}"] = bool(inherits)
+
+
 def write_reference(_app, _config) -> None:
     """Write a page for each package that lists all it exports, and one that lists the packages."""
     folder = Path(__file__).parent / "reference"
@@ -127,5 +142,6 @@ def compile_kernels(_app) -> None:
 
 def setup(app) -> None:
     """Make what is made from the packages."""
+    app.connect("config-inited", show_inherited)
     app.connect("config-inited", write_reference)
     app.connect("builder-inited", compile_kernels, priority=0)

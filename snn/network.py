@@ -87,7 +87,7 @@ class SpikingNetwork(Unchanging, Described):
     @property
     def n_neurons(self) -> int:
         """Number of neurons."""
-        return self.weights.shape[0]
+        return len(self.firing_threshold)
 
     @cached_property
     def out_degree(self) -> np.ndarray:
@@ -141,7 +141,7 @@ def require_moderate_weights(weights: Weights, firing_threshold: np.ndarray) -> 
 def starting_state(network: SpikingNetwork, state: NetworkState | None) -> NetworkState:
     """Return `state`, or rest when it is None, having checked that the network can be in it."""
     if state is None:
-        return NetworkState.at_rest(network.n_neurons)
+        return NetworkState.unchecked(np.zeros(network.n_neurons), np.zeros(network.n_neurons), 0.0)
     checks.instance_of("state", state, NetworkState)
     if state.n_neurons != network.n_neurons:
         raise ValueError(f"state has {state.n_neurons} neurons but the network has {network.n_neurons}")

@@ -330,7 +330,7 @@ class TwoPhaseLearner(Resumable):
         try:
             settings.steps.update_lateral(synapses.lateral, all_codes, g_h, steps, kappa=kappa)
         finally:
-            # Whatever H does, F and B are left whole.  An executor may have no other thread.
+            # Finish F and B even if the update of H fails.  If no other thread has begun it, do it here.
             if future is None or future.cancel():
                 update_both_ways()
             else:
@@ -465,7 +465,7 @@ class TwoPhaseLearner(Resumable):
         for name in ("last_fired", "last_compared"):
             if entries[name].max() > counters["n_samples"]:
                 raise ValueError(f"{name} is later than the {counters['n_samples']} samples learned from")
-        with without_warnings():  # of settings, which who made them was warned of
+        with without_warnings():  # the user was warned when the settings were made
             settings = LearningSettings.from_text(str(entries["settings"]))
         matrices = [entries[name] for name in ("feedforward", "feedback", "lateral")]
         learner = cls(

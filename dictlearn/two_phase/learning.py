@@ -156,8 +156,9 @@ def continue_learning(
         In samples.
     checkpoint : path-like, optional
         Where the learner is saved every `checkpoint_every` samples and at the end.  If the file exists, the
-        learner becomes the saved one first, and ends with the same bits as if it had never stopped (with a
-        larger `n_samples` than before: if the smaller one was whole epochs, or else whole batches).
+        learner becomes the saved one first, and ends with the same bits as if it had never stopped.  If
+        `n_samples` is larger than in the first call, this holds only if the first one ended at the end of an
+        epoch, or of a full batch.
     checkpoint_every : int, default 10_000
         In samples.
     any_start : bool, default False
@@ -221,7 +222,7 @@ def learn_samples(
     learn : callable
         Lets the learner learn from one batch, and returns the objective.
     batches : callable
-        Returns the batches, as `batches_in_order` does of everything but the number of signals.
+        Returns the batches; called as `batches_in_order`, without `n_signals`.
     n_signals : int
         How many there are.
     data : callable

@@ -49,8 +49,6 @@ class Phase(Drawn):
         b and a: spikes per unit of time.
     input_current, coding_current : ndarray, of the same shapes
         v and u: average soma currents.
-    input_rise, coding_rise : ndarray, of the same shapes
-        By how much potentials changed over the phase, spikes apart.
     coding_trace : ndarray, shape (n_signals, n_atoms)
         Average of the filtered spikes of the coding neurons, what their synapses passed on: the rate, except
         for what was in flight at the start and at the end of the phase.
@@ -61,8 +59,6 @@ class Phase(Drawn):
     coding_rate: np.ndarray
     input_current: np.ndarray
     coding_current: np.ndarray
-    input_rise: np.ndarray
-    coding_rise: np.ndarray
     coding_trace: np.ndarray
 
     def __post_init__(self) -> None:
@@ -119,7 +115,7 @@ class _Piece(NamedTuple):
     """What came of a piece of a batch."""
 
     observed: list[tuple[np.ndarray, ...]]
-    """For each phase counts, average currents, rises and average filtered spikes."""
+    """For each phase counts, average currents and average filtered spikes."""
     runaway: _Runaway | None = None
 
 
@@ -187,7 +183,7 @@ def run_phases(
     )
     # Interleaved, because neighbours are alike: signals first, then probes, and the probes are quick.
     n_pieces = min(n_pieces, len(drives))
-    pieces = [np.arange(first, len(drives), n_pieces) for first in range(n_pieces)]
+    pieces = [np.arange(piece, len(drives), n_pieces) for piece in range(n_pieces)]
     outcomes = _run_pieces(task, [(drives[piece], allowed[piece]) for piece in pieces], executor)
     runaways = [
         (outcome.runaway.phase, int(piece[outcome.runaway.signal]))
@@ -195,7 +191,7 @@ def run_phases(
         if outcome.runaway is not None
     ]
     if runaways:
-        # The first of them, run alone: what the error says does not depend on the pieces.
+        # Run the first such signal alone: the error does not depend on the pieces.
         *_, signal = min(runaways)
         runaway = _run_piece(task, drives[[signal]], allowed[[signal]], Event()).runaway
         assert runaway is not None
@@ -212,7 +208,7 @@ def run_phases(
 
     phases = []
     for pieces_of_phase in zip(*(outcome.observed for outcome in outcomes), strict=True):
-        counts, currents, rises, traces = (
+        counts, currents, traces = (
             arrays[0] if n_pieces == 1 else np.concatenate(arrays)[order]
             for arrays in zip(*pieces_of_phase, strict=True)
         )
@@ -223,8 +219,6 @@ def run_phases(
                 coding_rate=counts[:, coding] / duration,
                 input_current=of_inputs(currents),
                 coding_current=currents[:, coding],
-                input_rise=of_inputs(rises),
-                coding_rise=rises[:, coding],
                 coding_trace=traces[:, coding],
             )
         )
@@ -260,7 +254,7 @@ def _spikes_allowed(
         expected = (charge[:, :n_inputs].sum(axis=1) + by_coding) * duration
     too_many = ~(expected <= MOST_SPIKES_EXPECTED)
     if too_many.any():
-        # The first of them, which it is also where a batch is run in parts.
+        # Name the first such signal: the error is the same when a batch is run in parts.
         signal = int(np.argmax(too_many))
         raise ValueError(
             f"signals must be small enough for at most {MOST_SPIKES_EXPECTED:,.0f} spikes of one signal in a "
@@ -324,16 +318,15 @@ def _run_piece(task: _Task, drives: np.ndarray, allowed: np.ndarray, stop: Event
                 task.feedback_rows,
             )
             before = gamma
-        potential, trace = run.membrane_potential.copy(), np.copy(run.filtered_spikes)
+        trace = np.copy(run.filtered_spikes)
         run.advance(end, stop_when=partial(_is_over, run, allowed, stop))
         runaways = np.flatnonzero(run.spike_counts.sum(axis=1) > allowed)
         if len(runaways):
             signal = int(runaways[0])
             return _Piece(observed, _Runaway(phase, signal, run.spike_counts[signal]))
         counts = run.spike_counts
-        rise = run.membrane_potential - potential
         traces = run.gain * (counts + (trace - run.filtered_spikes)) / task.duration
-        observed.append((counts, run.charge / task.duration, rise, traces))
+        observed.append((counts, run.charge / task.duration, traces))
         state = run
     return _Piece(observed)
 

@@ -73,8 +73,8 @@ def lateral_gradient(
     computes, with b the average currents that the input neurons send for equation 11 as well, and a_kappa
     the average filtered spikes that arrive: equal to the right-hand side, not an approximation.
 
-    The neuron of an unknown input sends its b_kappa in place of b_0.  With counts F (b_kappa - b_0) of these
-    is added, (1 - kappa) times: what the code of the first phase has predicted else than that of the second.
+    The neuron of an unknown input sends its b_kappa in place of b_0.  With readout="rate",
+    (1 - kappa) F (b_kappa - b_0) of the unknown inputs is added: the two phases predict different values.
 
     Parameters
     ----------

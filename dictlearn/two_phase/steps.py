@@ -91,7 +91,7 @@ class UsageSteps:
         B_ji likewise, with the same rho_i
 
     and H follows by `rules.project_lateral`, from the signals and from probes: neurons whose lateral
-    weights were not in use for longest are made to fire alone, so that those of silent ones stay correct.
+    weights were unused for longest are driven alone, so that the weights of silent neurons stay correct.
 
     A_i is the curvature of the objective along atom i, so that this is its diagonal Newton step.  The decay
     keeps every atom at unit norm: the norm of F_i changes by ``2 eta_i a_i rho_i (1 - ||F_i||^2)``, whatever

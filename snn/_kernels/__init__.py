@@ -1,7 +1,8 @@
 """What is compiled in `snn`.
 
-A kernel takes contiguous arrays that the caller allocated and filled, and returns integers.
-It checks nothing, raises nothing and draws no random numbers; `inf` means "never fires".
+A kernel takes contiguous arrays that the caller allocated and filled.  What Python calls returns numbers or
+arrays, and no records.  It checks nothing, raises nothing and draws no random numbers; `inf` means "never
+fires".
 
 `neuron` has the equations.  `event_loop` goes from spike to spike, for every form of weights: `rows`,
 `segments` and `compressed_rows` implement the operations of `delivery`.  `active_set` and `screening` use the

@@ -21,7 +21,7 @@ INTEGRATIONS = ("exact", "euler")
 RESETS = ("subtract", "zero")
 # Steps are counted in 64-bit integers, and must be whole numbers as floats.
 MOST_STEPS = 2**53
-# Of what a shorter step brings, rounding would leave few digits, or none.
+# With shorter steps, the change in one step is lost in rounding.
 SHORTEST_STEP = 2.0**-40
 # In synaptic time constants; a longer one is most often a mistake about the unit of time.
 LONGEST_STEP = 1.0
@@ -32,7 +32,7 @@ MOST_SPIKES_PER_CALL = 65_536
 def checked_step(time_step: float, *, warn: bool = True) -> float:
     """Return a time step as a float; TypeError or ValueError unless a clock can run on it.
 
-    Warn if it is longer than a synaptic time constant, unless what is called with it does.
+    Warn if it is longer than a synaptic time constant; with ``warn=False`` the caller does.
     """
     time_step = checks.positive_number("time_step", time_step)
     if time_step < SHORTEST_STEP:
@@ -86,7 +86,7 @@ class SteppedRun(Run):
     def _stops(self, until: float | np.ndarray) -> np.ndarray:
         times = np.full(len(self._steps), until, dtype=np.float64)
         steps = np.floor(times / self.time_step)
-        # The quotient of a product may be rounded to less than its factor.
+        # (n * time_step) / time_step may be a little below n, and floor then gives n - 1.
         return (steps + ((steps + 1.0) * self.time_step <= times)).astype(np.int64)
 
     def _begin(self, record: bool) -> Any:
@@ -122,7 +122,7 @@ class ClockRun(SteppedRun):
         steps = {"time_step": how.time_step, "work_per_spike": work_per_spike}
         super().__init__(how, network, soma_bias, state, **steps, **options)
         decay = math.exp(-self.time_step)
-        # Of the two, arrival and decay, one is rounded, and their sum is 1: no charge is lost or made.
+        # With exact integration only the decay is rounded: the sum of the two is 1, and charge is conserved.
         arrival = 1.0 - decay if how.integration == "exact" else self.time_step
         self.gain = arrival / (1.0 - decay)
         self._rules = clocked.Rules(self.time_step, arrival, decay, subtract=how.reset == "subtract")

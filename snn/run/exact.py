@@ -23,12 +23,12 @@ LOOK_AHEAD, ROWS_AT_ONCE = 2.0, 64
 it, but no more than so many: one product of matrices costs little more than one of a matrix and a vector."""
 
 LARGEST_BURST = 10_000_000
-"""Spikes of a copy at once after which it is given up, a second's work or so: where thresholds differ by as
-many orders of magnitude as atoms of extreme norms make them, one spike can cause 1e10 others."""
+"""A copy with a larger burst is given up, after about a second of work.  If thresholds differ by many orders
+of magnitude, one spike can cause 1e10 others."""
 BURST_RATE = 10_000
-"""Spikes in a synaptic time constant that do not count as part of a burst."""
+"""Spikes in a synaptic time constant that are no burst."""
 SPIKES_PER_NEURON = 10
-"""More of both for each neuron of the network."""
+"""Added to `LARGEST_BURST` and `BURST_RATE` for each neuron."""
 
 FIRST_LOOK = 16.0
 """Synaptic time constants within which a next spike is looked for at first, then twice as many, and so on."""
@@ -42,9 +42,9 @@ CHANGING = ("potential", "current", "drift", "spike_counts", "trace", "last_spik
 class ExactRun(Run):
     """Copies of one network, advanced exactly; parameters as of `Run`.
 
-    A copy is given up where it fires `LARGEST_BURST` times faster than `BURST_RATE`, or its numbers leave
-    their range.  Its own spikes alone decide on that, not those of other copies, nor when a call to the
-    kernel ends.
+    A copy is given up when its burst exceeds `LARGEST_BURST`, or when its numbers leave their range.  Each
+    spike adds 1 to the burst, and each time constant takes `BURST_RATE` from it.  This depends neither on
+    other copies, nor on where calls of the kernel end.
     """
 
     def __init__(
@@ -82,13 +82,14 @@ class ExactRun(Run):
             self._states["largest_burst"] = LARGEST_BURST + SPIKES_PER_NEURON * n_neurons
             self._states["burst_rate"] = BURST_RATE + SPIKES_PER_NEURON * n_neurons
         weights = network.weights
+        work_per_spike = weights.work_per_spike
         self._form = weights.kernel_form()
         self._engine = ENGINES[type(self._form)]
-        self._usual = self._engine.settings_of(n_neurons, weights.work_per_spike, screening=how.screening)
+        self._usual = self._engine.settings_of(n_neurons, work_per_spike, screening=how.screening)
         # Those of the present call of `advance`, which may go from spike to spike.
         self._settings, self._is_stepping = self._usual, False
         self._memory = self._engine.new_memory(self._form, n_neurons, self._usual)
-        work = int(self._updates_per_call / max(weights.work_per_spike, 1.0))
+        work = int(self._updates_per_call / max(work_per_spike, 1.0))
         self._work_per_call = min(max(work, LEAST_WORK_PER_CALL), MOST_WORK_PER_CALL)
         self._most_per_call = self._work_per_call + self._engine.overshoot(n_neurons, self._usual)
 
@@ -104,13 +105,25 @@ class ExactRun(Run):
 
     @property
     def screened_time(self) -> np.ndarray:
-        """For how long of it neurons were screened, shape (n_copies,)."""
+        """Simulated time during which neurons were screened, shape (n_copies,)."""
         return self._states["screened_time"]
 
     @property
     def filtered_spikes(self) -> np.ndarray:
         """The synaptic trace of each neuron's own spikes, if it is kept, shape (n_copies, n_neurons)."""
         return self._neurons.trace * np.exp(self._neurons.last_spike - self.time[:, np.newaxis])
+
+    def average_current(self, elapsed: float) -> np.ndarray:
+        """As `Run.average_current`; compiled, for the many short runs of small networks."""
+        if self._first_counts is not None:
+            return super().average_current(elapsed)
+        return run_state.average_current(
+            self._neurons.threshold,
+            self.spike_counts[0],
+            self._first_potential[0],
+            self.membrane_potential[0],
+            elapsed,
+        )
 
     def step(self) -> Spikes:
         """Advance the only copy to its next spike; return those of that instant, none if there are none."""
@@ -134,7 +147,9 @@ class ExactRun(Run):
         other = copy.copy(self)
         other._states = self._states.copy()
         other._is_lost = self._is_lost.copy()
-        other._first_potential, other._first_counts = self._first_potential.copy(), self._first_counts.copy()
+        other._first_potential, other._first_counts = copy.deepcopy(
+            (self._first_potential, self._first_counts)
+        )
         neurons = {name: getattr(self._neurons, name).copy() for name in CHANGING}
         other._neurons = self._neurons._replace(**neurons)
         other.membrane_potential, other.synaptic_current = neurons["potential"], neurons["current"]

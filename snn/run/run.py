@@ -1,8 +1,8 @@
 """Runs: copies of one network that are advanced together, whatever the kind of time.
 
 `Time` is how time passes: `Exact`, `Clock`, `Digital`.  It starts a `Run`.  All runs have the same fields and
-methods, and the loop over their kernel is here.  A new kind of run is a class of `Run` with one `_call` of
-its kernel, and a class of `Time` that starts it.
+methods, and the loop over their kernel is here.  A new kind of run is a class of `Time` that names a class of
+`Run`, which calls its kernel in `_call`; the members it must define are marked as abstract.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ UPDATES_PER_CALL = 30_000_000
 """Updates of a neuron after which a kernel returns to Python, a tenth of a second or so: Ctrl-C and a
 progress bar work in between."""
 LARGEST_GROWN_RATIO = 2.0**46
-"""Currents beyond so many firing thresholds leave so few digits that rounding decides which neurons fire."""
+"""Largest synaptic current, in firing thresholds.  Above it, rounding decides which neurons fire."""
 
 NO_MOMENTS = np.empty((0, 0, 3))
 BAR_FORMAT = "{l_bar}{bar}| {n:.1f}/{total:.1f} tau{postfix}"
@@ -108,16 +108,16 @@ class Run(ABC):
         self.network = network
         self._filters_spikes, self._gives_up, self._checks_weights = filter_spikes, gives_up, check_weights
         self._updates_per_call = updates_per_call
-        self.membrane_potential, self.synaptic_current = np.zeros((2, *shape))
+        # Of the three the last is that when each copy was started; so are the counts, zero until a restart.
+        self.membrane_potential, self.synaptic_current, self._first_potential = np.zeros((3, *shape))
+        self._first_counts: np.ndarray | None = None
         self.spike_counts = np.zeros(shape, dtype=np.int64)
         self.window_moments = np.zeros((*shape, 3)) if window_moments else NO_MOMENTS
         self.n_emitted = 0
         if state is not None:
             self.membrane_potential[:] = state.membrane_potential
             self.synaptic_current[:] = state.synaptic_current
-        # When each copy was started.
-        self._first_potential = self.membrane_potential.copy()
-        self._first_counts = np.zeros(shape, dtype=np.int64)
+            self._first_potential[:] = state.membrane_potential
 
     @property
     @abstractmethod
@@ -144,6 +144,10 @@ class Run(ABC):
         """The integral of the soma currents since the start, shape (n_copies, n_neurons): the rise of the
         potentials plus what resets took from them."""
         return (self.membrane_potential - self._first_potential) + self._removed()
+
+    def average_current(self, elapsed: float) -> np.ndarray:
+        """Return the mean soma current of the first copy, whose time is `elapsed`, shape (n_neurons,)."""
+        return self.charge[0] / elapsed
 
     @property
     def filtered_spikes(self) -> np.ndarray:
@@ -218,6 +222,8 @@ class Run(ABC):
             Which copies.
         """
         self._first_potential[copies] = self.membrane_potential[copies]
+        if self._first_counts is None:
+            self._first_counts = np.zeros_like(self.spike_counts)
         self._first_counts[copies] = self.spike_counts[copies]
         self._restart(copies)
 
@@ -239,7 +245,7 @@ class Run(ABC):
         )
 
     def require_valid(self) -> None:
-        """Raise an error where the copies are not what the rules of the run make of them.
+        """Raise an error if potentials or currents are no longer reliable.
 
         Raises
         ------
@@ -291,7 +297,8 @@ class Run(ABC):
 
     def _removed(self) -> np.ndarray:
         """Return what resets took from the potentials since the start; by default a threshold a spike."""
-        return self.network.firing_threshold * (self.spike_counts - self._first_counts)
+        counts = self.spike_counts if self._first_counts is None else self.spike_counts - self._first_counts
+        return self.network.firing_threshold * counts
 
 
 def _joined(parts: list[Spikes]) -> Spikes:
@@ -343,7 +350,7 @@ class Time(Generic[R_co]):
         return self
 
     def end_of(self, duration: float) -> float:
-        """Return the time at which a run of this duration ends: the two may differ by rounding.
+        """Return the time at which a run of this duration ends; it may differ from `duration` by rounding.
 
         Parameters
         ----------

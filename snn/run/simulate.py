@@ -16,11 +16,14 @@ from snn.run.exact import Exact
 from snn.run.run import Time
 from snn.state import NetworkState
 
+EXACT = Exact()
+
+# The default of `max_spikes` is SPIKE_LIMIT_FACTOR times the spikes that the drive alone could cause, and at
+# least LEAST_SPIKE_LIMIT.  If spikes are recorded it is at most MOST_RECORDED: each takes up to 50 bytes
+# while the result is made.
 LEAST_SPIKE_LIMIT = 1_000_000
-"""The default of `max_spikes` is at least this, and so many times what the drive alone could cause:"""
 SPIKE_LIMIT_FACTOR = 100.0
 MOST_RECORDED = 20_000_000
-"""But no more than this where spikes are recorded: up to 50 bytes each, while the result is made."""
 
 
 def simulate(
@@ -82,7 +85,7 @@ def simulate(
     """
     checks.instance_of("network", network, SpikingNetwork)
     duration = checks.positive_number("duration", duration)
-    return _simulate(network, Exact(), duration, state, record_spikes, max_spikes, progress)
+    return _simulate(network, EXACT, duration, state, record_spikes, max_spikes, progress)
 
 
 def simulate_clocked(
@@ -190,7 +193,7 @@ def _simulate(
         times = np.minimum(times, elapsed)
     final = run.state(time=start.time + elapsed)
     if elapsed > 0.0:
-        average_soma_current = run.charge[0] / elapsed
+        average_soma_current = run.average_current(elapsed)
     else:  # a runaway within its first instant
         average_soma_current = network.soma_bias + start.synaptic_current
     result = SimulationResult(

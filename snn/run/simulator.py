@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from snn._kernels import run_state
 from snn.base import checks
 from snn.base.html import Described, number
 from snn.network import SpikingNetwork, starting_state
@@ -158,13 +157,8 @@ class Simulator(Described):
         spikes = run.advance(until - self._origin, record=True, max_spikes=max_spikes, progress=progress)
         counts, elapsed, final = run.spike_counts[0] - counts_then, float(run.time[0]) - then, self.state()
         if elapsed > 0.0:
-            average_soma_current = run_state.average_current(
-                self._network.firing_threshold,
-                counts,
-                start.membrane_potential,
-                final.membrane_potential,
-                elapsed,
-            )
+            rise = final.membrane_potential - start.membrane_potential
+            average_soma_current = (self._network.firing_threshold * counts + rise) / elapsed
         else:  # a runaway within its first instant
             average_soma_current = self._network.soma_bias + start.synaptic_current
         result = SimulationResult(

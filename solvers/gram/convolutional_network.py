@@ -9,7 +9,7 @@ import numpy as np
 
 from snn import StencilWeights
 from solvers.problem.convolution import ConvolutionalDictionary
-from solvers.problem.setup import ProblemSetup
+from solvers.problem.model import CodingModel
 
 
 class Stencils:
@@ -20,12 +20,12 @@ class Stencils:
 
     Parameters
     ----------
-    setup : ProblemSetup
+    model : CodingModel
         With the dictionary.
     """
 
-    def __init__(self, setup: ProblemSetup) -> None:
-        self._dictionary = cast(ConvolutionalDictionary, setup.atoms)
+    def __init__(self, model: CodingModel) -> None:
+        self._dictionary = cast(ConvolutionalDictionary, model.atoms)
 
     @property
     def n_kernels(self) -> int:

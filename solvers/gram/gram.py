@@ -33,8 +33,8 @@ from solvers.gram import convolutional_active_set, working_set
 from solvers.gram.convolutional_network import Stencils
 from solvers.gram.protocol import ActiveSets, NetworkGram
 from solvers.problem.lasso import LassoProblem
+from solvers.problem.model import CodingModel
 from solvers.problem.norms import inverse_norms
-from solvers.problem.setup import ProblemSetup
 
 # Atoms from which on the Gram matrix is not computed for a single signal.  The full matrix of fewer atoms
 # takes a millisecond or two: `python -m tests.benchmarks size`.
@@ -69,12 +69,12 @@ def gram_of(problem: LassoProblem, *, on_demand: bool = False, most_signals: int
         If the penalty is not an elastic net, whose curvatures the matrix has on its diagonal.
     """
     problem.require_elastic_net()
-    setup = problem.weighted_setup
-    if setup.atoms.rows is None:
-        return setup.once(ConvolutionalGram)
+    model = problem.weighted_model
+    if model.atoms.rows is None:
+        return model.once(ConvolutionalGram)
     if on_demand and not uses_full_gram(problem, most_signals):
-        return GramOnDemand(setup)
-    return setup.once(FullGram)
+        return GramOnDemand(model)
+    return model.once(FullGram)
 
 
 def uses_full_gram(problem: LassoProblem, most_signals: int = 1) -> bool:
@@ -139,13 +139,17 @@ class FullGram:
 
     n_multiply_adds = 0
 
-    def __init__(self, setup: ProblemSetup) -> None:
-        # Not the setup, which keeps this.  The matrix is computed before workers share it.
-        self._gram = setup.gram
-        self._squared_norms = setup.squared_norms
-        self._inverse_norms = inverse_norms(setup.squared_norms)
-        self.diagonal = setup.atoms.positive_squared_norms + setup.curvatures
-        self.group_length = setup.n_atoms
+    def __init__(self, model: CodingModel) -> None:
+        # Not the model, which keeps this.  The matrix is computed before workers share it.
+        self._gram = model.gram
+        self._squared_norms = model.squared_norms
+        self._inverse_norms = inverse_norms(model.squared_norms)
+        self.diagonal = model.atoms.positive_squared_norms + model.curvatures
+        self.group_length = model.n_atoms
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        # Kernels are compiled once more for arrays that may be written, as copies of processes may be.
+        vars(self).update(state, _gram=checks.read_only(state["_gram"]))
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         # NumPy forgets that they are read-only, for which kernels are compiled.
@@ -176,11 +180,11 @@ class GramOnDemand:
     """As much of the Gram matrix of an array of atoms as few signals need: none for an active-set method, and
     rows of atoms whose neurons fire for a network."""
 
-    def __init__(self, setup: ProblemSetup) -> None:
-        self._atoms = setup.atoms
-        self._inhibition = InhibitionOnDemand(setup.n_atoms, setup.atoms.gram_rows)
-        self.diagonal = setup.atoms.positive_squared_norms + setup.curvatures
-        self.group_length = setup.n_atoms
+    def __init__(self, model: CodingModel) -> None:
+        self._atoms = model.atoms
+        self._inhibition = InhibitionOnDemand(model.n_atoms, model.atoms.gram_rows)
+        self.diagonal = model.atoms.positive_squared_norms + model.curvatures
+        self.group_length = model.n_atoms
 
     @property
     def n_multiply_adds(self) -> int:
@@ -235,9 +239,9 @@ class ConvolutionalGram:
 
     n_multiply_adds = 0
 
-    def __init__(self, setup: ProblemSetup) -> None:
-        self._stencils = setup.once(Stencils, whatever_penalty=True)
-        self.diagonal = setup.atoms.positive_squared_norms + setup.curvatures
+    def __init__(self, model: CodingModel) -> None:
+        self._stencils = model.once(Stencils, whatever_penalty=True)
+        self.diagonal = model.atoms.positive_squared_norms + model.curvatures
         self.group_length = self._stencils.n_kernels
 
     def weights(self, *, positive: bool) -> StencilWeights:

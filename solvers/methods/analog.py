@@ -124,7 +124,7 @@ class Analog(Method[SparseCodingResult]):
 
     def prepare(self, problem: LassoProblem) -> Flow:
         """Return the weights of the flow."""
-        norms = np.sqrt(problem.weighted_setup.atoms.positive_squared_norms)
+        norms = np.sqrt(problem.weighted_model.atoms.positive_squared_norms)
         weights = -(problem.gram / norms / norms[:, np.newaxis])
         np.fill_diagonal(weights, 0.0)
         return Flow(norms, weights)
@@ -155,7 +155,7 @@ class Analog(Method[SparseCodingResult]):
         length = np.sqrt(2.0 * problem.energies[0])
         drive = problem.correlations[0] / (norms * length)
         threshold = problem.l1_weights / (norms * length)
-        divisor = 1.0 + problem.curvatures / problem.weighted_setup.atoms.positive_squared_norms
+        divisor = 1.0 + problem.curvatures / problem.weighted_model.atoms.positive_squared_norms
         potential = np.zeros(problem.n_atoms)
         if code.any():
             potential = _potential(

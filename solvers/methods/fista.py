@@ -13,7 +13,7 @@ from solvers.methods.method import TOGETHER, Method, Takes, solve
 from solvers.problem.dense_dictionary import sparse_product
 from solvers.problem.dictionary import Dictionary
 from solvers.problem.lasso import LassoProblem
-from solvers.problem.setup import ProblemSetup
+from solvers.problem.model import CodingModel
 from solvers.problem.signals import SMALLEST_WEIGHT
 from solvers.results.operations import CERTIFICATE, METHOD, certificate_work
 from solvers.results.result import SparseCodingResult
@@ -240,14 +240,14 @@ def gradient_step(problem: LassoProblem) -> GradientStep:
     """
     weights = problem.feature_weights
     has_weights = weights is not None and (weights.ndim == 2 or problem.atoms.rows is None)
-    setup = problem.setup if has_weights else problem.weighted_setup
-    norms = np.sqrt(setup.atoms.positive_squared_norms)
-    largest_eigenvalue = setup.once(_largest_eigenvalue, whatever_penalty=True)
+    model = problem.model if has_weights else problem.weighted_model
+    norms = np.sqrt(model.atoms.positive_squared_norms)
+    largest_eigenvalue = model.once(_largest_eigenvalue, whatever_penalty=True)
     if has_weights and weights is not None:
         largest_eigenvalue *= max(1.0 if weights.dtype == np.bool_ else float(weights.max()), SMALLEST_WEIGHT)
     n_products = EXPECTED_ITERATIONS * problem.n_signals
-    if has_weights or not setup.atoms.gram_is_cheaper(n_products, at_hand=problem.has_gram):
-        atoms = setup.atoms.normalised(np.sqrt(largest_eigenvalue))
+    if has_weights or not model.atoms.gram_is_cheaper(n_products, at_hand=problem.has_gram):
+        atoms = model.atoms.normalised(np.sqrt(largest_eigenvalue))
         return GradientStep(norms, largest_eigenvalue, None, atoms, has_weights)
     matrix = problem.gram / (-largest_eigenvalue * norms)
     matrix /= norms[:, np.newaxis]
@@ -255,9 +255,9 @@ def gradient_step(problem: LassoProblem) -> GradientStep:
     return GradientStep(norms, largest_eigenvalue, matrix=matrix, atoms=None)
 
 
-def _largest_eigenvalue(setup: ProblemSetup) -> float:
+def _largest_eigenvalue(model: CodingModel) -> float:
     # A mask may leave nothing of any atom: then every step leads to zero.
-    return setup.atoms.largest_eigenvalue() or 1.0
+    return model.atoms.largest_eigenvalue() or 1.0
 
 
 class Iterates:

@@ -32,18 +32,27 @@ TOGETHER, BY_MASK, REFUSED = "together", "by mask", "refused"
 
 
 class Takes(NamedTuple):
-    """What a method takes; the driver refuses the rest."""
+    """What a method takes; the driver refuses the rest.
+
+    Attributes
+    ----------
+    start : bool, default False
+        Codes to start from.
+    any_penalty : bool, default False
+        Any `Penalty`, by its proximal step, and not only those that are an elastic net.
+    convolution : bool, default False
+        Convolutional dictionaries.
+    weights_with_convolution : bool, default False
+        Convolutional dictionaries with masks, or weights of features.
+    own_weights : str, default "by mask"
+        How signals with weights of their own are solved.
+    """
 
     start: bool = False
-    """Codes to start from."""
     any_penalty: bool = False
-    """Any `Penalty`, by its proximal step, and not only those that are an elastic net."""
     convolution: bool = False
-    """Convolutional dictionaries."""
     weights_with_convolution: bool = False
-    """These with masks, or weights of features."""
     own_weights: str = BY_MASK
-    """How signals with weights of their own are solved."""
 
 
 class Method(ABC, Generic[Result]):
@@ -264,7 +273,7 @@ def _solved(
             n_jobs,
             n_workers,
             bar,
-            common=problem.setup,
+            common=problem.model,
             prefer=method.workers,
             count=lambda part: len(part.n_steps),
             blas_threads=method.blas_threads,

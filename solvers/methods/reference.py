@@ -164,7 +164,7 @@ class _ScaledAtoms(NamedTuple):
 
 def _scaled_atoms(problem: LassoProblem, *, with_gram: bool) -> _ScaledAtoms:
     curvatures = problem.curvatures
-    dictionary = problem.weighted_setup.atoms
+    dictionary = problem.weighted_model.atoms
     penalty = float((problem.l1_weights / np.sqrt(dictionary.positive_squared_norms + curvatures)).min())
     factors = penalty / problem.l1_weights
     atoms = dictionary.array * factors[:, np.newaxis]

@@ -82,7 +82,7 @@ def warn_if_all_zero(problem: LassoProblem, codes: sparse.csr_array) -> None:
         return
     if factor == 0.0:
         why = ": no correlation of a signal with an atom is positive, which positive=True requires"
-    elif problem.setup.is_prepared:
+    elif problem.model.is_prepared:
         why = f": {name} is too large for all signals of a batch; penalty_max says from where on it is"
     else:
         why = f" at this {name}; some are not below {factor:.3g} times it"

@@ -15,8 +15,8 @@ from snn.base.html import Described, number, value_range
 from snn.base.unchanging import Unchanging
 from solvers.problem.convolution import ConvolutionalDictionary
 from solvers.problem.dictionary import Dictionary
+from solvers.problem.model import CodingModel
 from solvers.problem.penalty import Penalty
-from solvers.problem.setup import ProblemSetup
 from solvers.problem.signals import Signals, checked_signals
 
 # Products of numbers that a description may take: some milliseconds.
@@ -88,7 +88,7 @@ class LassoProblem(Unchanging, Described):
     of `tol`."""
     feature_weights: np.ndarray | None
     """w, as bools where it is a mask; shape (n_features,) or (n_signals, n_features)."""
-    setup: ProblemSetup
+    model: CodingModel
     """Dictionary and penalty, with what was computed of them; other problems may share it."""
 
     def __init__(
@@ -102,13 +102,13 @@ class LassoProblem(Unchanging, Described):
         mask: ArrayLike | None = None,
         feature_weights: ArrayLike | None = None,
     ) -> None:
-        setup = ProblemSetup(dictionary, penalty, positive=positive, gram=gram)
-        self._fill(setup, checked_signals(signals, setup.atoms, mask=mask, weights=feature_weights))
+        model = CodingModel(dictionary, penalty, positive=positive, gram=gram)
+        self._fill(model, checked_signals(signals, model.atoms, mask=mask, weights=feature_weights))
 
     @classmethod
-    def of_setup(
+    def of_model(
         cls,
-        setup: ProblemSetup,
+        model: CodingModel,
         signals: ArrayLike,
         *,
         mask: ArrayLike | None = None,
@@ -118,12 +118,12 @@ class LassoProblem(Unchanging, Described):
 
         Parameters
         ----------
-        setup : ProblemSetup
+        model : CodingModel
             Dictionary and penalty.
         signals : array_like or compressed rows, shape (n_signals, n_features)
             The signals.
         mask, feature_weights : array_like, optional
-            As of `LassoProblem`; by default those of the setup.
+            As of `LassoProblem`; by default those of the model.
 
         Raises
         ------
@@ -131,16 +131,16 @@ class LassoProblem(Unchanging, Described):
             As `LassoProblem`.
         """
         problem = object.__new__(cls)
-        shared = setup.feature_weights
+        shared = model.feature_weights
         problem._fill(
-            setup, checked_signals(signals, setup.atoms, mask=mask, weights=feature_weights, shared=shared)
+            model, checked_signals(signals, model.atoms, mask=mask, weights=feature_weights, shared=shared)
         )
         return problem
 
     def _facts(self) -> dict[str, str]:
-        setup = self.setup._facts()
+        model = self.model._facts()
         facts = {"signals": f"{number(self.n_signals)}{', sparse' if sparse.issparse(self.signals) else ''}"}
-        for name, fact in setup.items():
+        for name, fact in model.items():
             facts[name] = fact
             if name == "penalty" and self._is_cheap:
                 facts["penalty / maximum"] = value_range(self._penalty_shares())
@@ -170,15 +170,15 @@ class LassoProblem(Unchanging, Described):
         factors = self.penalty.maximum(reach if self.positive else np.abs(reach))
         return 1.0 / factors[factors > 0.0]
 
-    def _fill(self, setup: ProblemSetup, signals: Signals) -> None:
+    def _fill(self, model: CodingModel, signals: Signals) -> None:
         weights = signals.weights
-        if weights is not None and weights.ndim == 1 and weights is not setup.feature_weights:
-            setup = setup.with_weights(weights)
-        self._set(setup, *signals)
+        if weights is not None and weights.ndim == 1 and weights is not model.feature_weights:
+            model = model.with_weights(weights)
+        self._set(model, *signals)
 
     def _set(
         self,
-        setup: ProblemSetup,
+        model: CodingModel,
         signals: np.ndarray | sparse.csr_array,
         weights: np.ndarray | None,
         energies: np.ndarray,
@@ -186,12 +186,12 @@ class LassoProblem(Unchanging, Described):
         """Set the attributes of a problem that is being made."""
         # Past the check of a frozen dataclass, once for all.
         vars(self).update(
-            setup=setup,
-            dictionary=setup.atoms.as_passed,
+            model=model,
+            dictionary=model.atoms.as_passed,
             signals=signals,
-            penalty=setup.penalty,
-            positive=setup.positive,
-            atoms=setup.atoms,
+            penalty=model.penalty,
+            positive=model.positive,
+            atoms=model.atoms,
             energies=energies,
             feature_weights=weights,
         )
@@ -233,11 +233,11 @@ class LassoProblem(Unchanging, Described):
             If the dictionary is convolutional: its `gram_rows` and `stencil` say the same.  Or if each signal
             has weights of its own.
         """
-        return self.weighted_setup.gram
+        return self.weighted_model.gram
 
     @property
-    def weighted_setup(self) -> ProblemSetup:
-        """The setup of the atoms as all signals see them: of D diag(sqrt(w)), or of D itself without weights.
+    def weighted_model(self) -> CodingModel:
+        """The model of the atoms as all signals see them: of D diag(sqrt(w)), or of D itself without weights.
 
         Raises
         ------
@@ -249,7 +249,7 @@ class LassoProblem(Unchanging, Described):
                 "problem must have one mask for all signals to have a Gram matrix; got one for each signal: "
                 "pass a mask of shape (n_features,)"
             )
-        return self.setup.weighted
+        return self.model.weighted
 
     def ordinary(self) -> LassoProblem:
         """Return the problem without weights that has the same codes: of D diag(sqrt(w)) and sqrt(w) s.
@@ -260,19 +260,19 @@ class LassoProblem(Unchanging, Described):
         Raises
         ------
         TypeError
-            As `weighted_setup`.
+            As `weighted_model`.
         """
         weights, signals = self.feature_weights, self.dense_signals()
         if weights is None:
-            return self if signals is self.signals else LassoProblem.of_setup(self.setup, signals)
-        setup, known = self.weighted_setup, weights != 0
+            return self if signals is self.signals else LassoProblem.of_model(self.model, signals)
+        model, known = self.weighted_model, weights != 0
         if not known.any():
             # A single feature, in which all are zero.
-            return LassoProblem.of_setup(setup, np.zeros((self.n_signals, 1)))
+            return LassoProblem.of_model(model, np.zeros((self.n_signals, 1)))
         signals = signals[:, known]
         if weights.dtype != np.bool_:
             signals = signals * np.sqrt(weights[known])
-        return LassoProblem.of_setup(setup, signals)
+        return LassoProblem.of_model(model, signals)
 
     def require_no_weights(self) -> None:
         """Raise ValueError if there are weights of features, those of a mask among them."""
@@ -294,8 +294,8 @@ class LassoProblem(Unchanging, Described):
     def has_gram(self) -> bool:
         """True if the Gram matrix was given or has been computed."""
         if self.feature_weights is None:
-            return self.setup.has_gram
-        return not self.has_own_weights and self.setup.weighted_has_gram
+            return self.model.has_gram
+        return not self.has_own_weights and self.model.weighted_has_gram
 
     def gram_rows(self, atoms: np.ndarray) -> np.ndarray | sparse.csr_array:
         """Return rows of the Gram matrix, shape (len(atoms), n_atoms).
@@ -313,7 +313,7 @@ class LassoProblem(Unchanging, Described):
         if numbers.size and not (numbers.min() >= 0 and numbers.max() < self.n_atoms):
             wrong = numbers[(numbers < 0) | (numbers >= self.n_atoms)][0]
             raise ValueError(f"atoms must lie in [0, {self.n_atoms}); got {wrong}")
-        return self.weighted_setup.atoms.gram_rows(numbers.astype(np.int64, copy=False))
+        return self.weighted_model.atoms.gram_rows(numbers.astype(np.int64, copy=False))
 
     @property
     def n_signals(self) -> int:
@@ -396,9 +396,9 @@ class LassoProblem(Unchanging, Described):
         TypeError, ValueError
             As the problem does for its signals.
         """
-        setup = self.setup.copy()
-        setup.is_prepared = True
-        return LassoProblem.of_setup(setup, signals, mask=mask, feature_weights=feature_weights)
+        model = self.model.copy()
+        model.is_prepared = True
+        return LassoProblem.of_model(model, signals, mask=mask, feature_weights=feature_weights)
 
     def with_penalty(self, penalty: float | ArrayLike | Penalty) -> LassoProblem:
         """Return the problem with another penalty; all else is shared, not checked again.
@@ -413,9 +413,9 @@ class LassoProblem(Unchanging, Described):
         TypeError, ValueError
             As the problem does for its penalty.
         """
-        setup = self.setup.with_penalty(penalty)
+        model = self.model.with_penalty(penalty)
         other = object.__new__(LassoProblem)
-        other._set(setup, self.signals, self.feature_weights, self.energies)
+        other._set(model, self.signals, self.feature_weights, self.energies)
         if "correlations" in vars(self):
             vars(other).update(correlations=self.correlations)
         return other
@@ -443,7 +443,7 @@ class LassoProblem(Unchanging, Described):
         part = object.__new__(LassoProblem)
         weights = _rows(self.feature_weights, which) if self.has_own_weights else self.feature_weights
         # What is computed for one of them later is not for the other, so that both can be timed.
-        part._set(self.setup.copy(), _rows(self.signals, which), weights, _rows(energies, slice(None)))
+        part._set(self.model.copy(), _rows(self.signals, which), weights, _rows(energies, slice(None)))
         if "correlations" in vars(self):
             vars(part).update(correlations=_rows(self.correlations, which))
         return part

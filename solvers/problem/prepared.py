@@ -7,8 +7,8 @@ from numpy.typing import ArrayLike
 from snn.base.html import Described
 from solvers.problem.convolution import ConvolutionalDictionary
 from solvers.problem.lasso import LassoProblem
+from solvers.problem.model import CodingModel
 from solvers.problem.penalty import Penalty
-from solvers.problem.setup import ProblemSetup
 
 
 class PreparedLasso(Described):
@@ -34,7 +34,7 @@ class PreparedLasso(Described):
 
     Attributes
     ----------
-    setup : ProblemSetup
+    model : CodingModel
         What the problems share.
 
     Raises
@@ -63,16 +63,16 @@ class PreparedLasso(Described):
         mask: ArrayLike | None = None,
         feature_weights: ArrayLike | None = None,
     ) -> None:
-        self.setup = ProblemSetup(
+        self.model = CodingModel(
             dictionary, penalty, positive=positive, gram=gram, mask=mask, weights=feature_weights
         )
-        self.setup.is_prepared = True
-        if self.setup.atoms.rows is not None:
+        self.model.is_prepared = True
+        if self.model.atoms.rows is not None:
             # Computed now, not with the first signal.
-            _ = self.setup.weighted.gram
+            _ = self.model.weighted.gram
 
     def _facts(self) -> dict[str, str]:
-        return dict(self.setup._facts())
+        return dict(self.model._facts())
 
     def with_signals(
         self,
@@ -95,4 +95,4 @@ class PreparedLasso(Described):
         TypeError, ValueError
             If they do not hold finite real numbers, or do not fit the dictionary.
         """
-        return LassoProblem.of_setup(self.setup, signals, mask=mask, feature_weights=feature_weights)
+        return LassoProblem.of_model(self.model, signals, mask=mask, feature_weights=feature_weights)

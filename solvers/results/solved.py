@@ -21,20 +21,30 @@ Result = TypeVar("Result", bound=SparseCodingResult)
 
 
 class Solved(NamedTuple):
-    """What a method has to say of a batch of signals: one row, or entry, for each signal."""
+    """What a method has to say of a batch of signals: one row, or entry, for each signal.
+
+    Attributes
+    ----------
+    codes : ndarray or csr_array, shape (n_signals, n_atoms)
+        The codes.
+    n_steps : ndarray of int, shape (n_signals,)
+        What the method counts: its `Method.steps`.
+    multiply_adds : mapping of str to ndarray
+        By parts of an `OperationLedger`, the drive apart.
+    optimality : Optimality, optional
+        The certificates of these codes, if they were measured; `multiply_adds` then counts them.
+    stopped : ndarray of bool, shape (n_signals,), optional
+        Whether the method stopped before its limit, and not because `tol` was reached.
+    columns : mapping of str to (ndarray or compressed rows)
+        Further fields of the result.
+    """
 
     codes: np.ndarray | sparse.csr_array
-    """The codes, shape (n_signals, n_atoms)."""
     n_steps: np.ndarray
-    """What the method counts: its `Method.steps`."""
     multiply_adds: Mapping[str, np.ndarray]
-    """By parts of an `OperationLedger`, the drive apart."""
     optimality: Optimality | None = None
-    """The certificates of these codes, if they were measured; `multiply_adds` then counts them."""
     stopped: np.ndarray | None = None
-    """Whether the method stopped before its limit, and not because `tol` was reached."""
     columns: Mapping[str, Any] = {}
-    """Further fields of the result: arrays, or compressed rows."""
 
     def certified(self, problem: LassoProblem) -> Solved:
         """Return it with sparse codes, and with their certificates.

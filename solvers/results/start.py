@@ -20,12 +20,18 @@ NO_ATOMS, NO_CURRENTS = np.empty(0, dtype=np.int32), np.empty(0)
 
 
 class StartPoint(NamedTuple):
-    """Where the signals of a problem start."""
+    """Where the signals of a problem start.
+
+    Attributes
+    ----------
+    codes : csr_array, shape (n_signals, n_atoms)
+        The non-zero entries, in order and each once; none of an atom of norm zero.
+    average_currents : csr_array, shape (n_signals, n_atoms), optional
+        Average currents of the neurons that fired, where spikes found the codes.
+    """
 
     codes: sparse.csr_array
-    """The non-zero entries, in order and each once; none of an atom of norm zero."""
     average_currents: sparse.csr_array | None = None
-    """Average currents of the neurons that fired, where spikes found the codes."""
 
     def at(self, signals: slice | np.ndarray) -> StartPoint:
         """Return where some signals start.

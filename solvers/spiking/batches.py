@@ -61,7 +61,7 @@ class BatchRun:
         self.run = Exact().start(network, network.in_network_order(soma_bias), state, gives_up=True)
         self.duration = np.zeros(problem.n_signals)
         # What rounding makes of their potentials is no code.
-        self._zero_atoms = np.flatnonzero(problem.weighted_setup.squared_norms == 0.0)
+        self._zero_atoms = np.flatnonzero(problem.weighted_model.squared_norms == 0.0)
 
     def advance(self, signals: np.ndarray, time: float) -> None:
         """Advance the networks of some signals, all of which are at the same time.
@@ -165,6 +165,6 @@ def run_until_certified(refined: RefinedCodes[Any], best: BestCodes, *, tol: flo
         # What the signals themselves say of a gap may differ from what correlations say, by rounding.
         signals = signals[best.missed(signals, tol) & refined.can_improve(signals)]
         if len(signals):
-            refined.tighten(signals)
+            refined.resume(signals)
             # Where no neuron is driven, only rounding is left.
             signals = refined.active

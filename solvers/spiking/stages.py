@@ -202,7 +202,7 @@ class RefinedCodes(Generic[R]):
             if self.run.n_emitted >= left:
                 self._looks["stop"][signal] = self.run.time[signal]
 
-    def tighten(self, signals: np.ndarray) -> None:
+    def resume(self, signals: np.ndarray) -> None:
         """Go on with signals that were done, whose gaps are not what they seemed."""
         arrays = self._looks, self._codes, self._drives, self._work
         go_on(self._weights(), self._problem, signals, self._max_duration, self._refine, *arrays)

@@ -132,14 +132,14 @@ class SparseCodingStream(Described):
         mask: ArrayLike | None = None,
     ) -> None:
         self._prepared = PreparedLasso(dictionary, penalty, positive=positive, gram=gram, mask=mask)
-        self._n_features = self._prepared.setup.atoms.shape[1]
+        self._n_features = self._prepared.model.atoms.shape[1]
         silent = self._prepared.with_signals(np.zeros((1, self._n_features)))
         # The network, and that of the last frame with a mask of its own.
         self._network = _network_of(silent)
         self._masked: tuple[np.ndarray, tuple[LassoNetwork, np.ndarray]] | None = None
         self.reset()
         # Kernels are compiled or loaded here, so that the first frame is not late.
-        squared_norms = silent.weighted_setup.squared_norms
+        squared_norms = silent.weighted_model.squared_norms
         loudest = np.argmax(squared_norms)
         if squared_norms[loudest] > 0.0:
             atom = np.zeros((1, silent.n_atoms))
@@ -230,7 +230,7 @@ class SparseCodingStream(Described):
                 goes_on &= refined.run.spike_counts[signals].sum(axis=1) < max_spikes
             signals = signals[goes_on] if not is_late else signals[:0]
             # What the signals themselves say of a gap may differ from what correlations say, by rounding.
-            refined.tighten(signals)
+            refined.resume(signals)
             # Where no neuron is driven, only rounding is left.
             signals = refined.active
 
@@ -265,7 +265,7 @@ class SparseCodingStream(Described):
     def _network_of(self, problem: LassoProblem) -> tuple[LassoNetwork, np.ndarray]:
         """Return the network of a frame, and to how many targets spikes go."""
         mask = problem.feature_weights
-        if mask is self._prepared.setup.feature_weights:
+        if mask is self._prepared.model.feature_weights:
             return self._network
         assert mask is not None
         if self._masked is None or not np.array_equal(self._masked[0], mask):
@@ -282,7 +282,7 @@ class SparseCodingStream(Described):
             one = False
         shape = (n_features,) if one else (None, n_features)
         array = checks.float_array("frame", frame, shape=shape, meaning=meaning)
-        mask = self._prepared.setup.feature_weights if mask is None else mask
+        mask = self._prepared.model.feature_weights if mask is None else mask
         hint = ": for features that are missing, pass mask=" if mask is None else " where mask is True"
         if mask is not None:
             array = np.where(mask, array, 0.0)

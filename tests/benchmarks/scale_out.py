@@ -100,7 +100,7 @@ def coding(client, *, quick):
         solve = partial(ActiveSetFromSpikes().solve, prepared=network, start=None, tol=1e-3)
         # A new problem, of which nothing is known but the dictionary.
         batch = problem.with_signals(problem.signals[batch_slices(n_signals, 2 * n_atoms, 2)[0]])
-        shared = Shared((solve, problem.setup))
+        shared = Shared((solve, problem.model))
         seconds, codes = {}, {}
         for _ in range(2 if quick else 3):
             for backend in ("serial", "loky", "dask"):

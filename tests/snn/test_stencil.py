@@ -147,14 +147,6 @@ def test_grids_equal_the_slow_twin(seed, sign):
     assert_same_as_twin(network, network.weights.toarray(), 12.0, state if seed % 2 else None)
 
 
-def test_long_windows_and_epochs_lose_no_spike():
-    """Slow neurons, whose spikes are epochs apart, among silent ones."""
-    rng = np.random.default_rng(2)
-    weights = random_stencil(rng, n_channels=3, grid=(2, 2), reach=(1, 1))
-    bias = rng.choice([-0.1, 0.01, 0.05], 12)
-    assert_same_as_twin(SpikingNetwork(weights, bias), weights.toarray(), 300.0)
-
-
 @pytest.mark.parametrize("seed", range(10))
 def test_equal_neurons_fire_together_in_the_order_of_their_indices(seed):
     """Channels in equal pairs at positions that are equal but for the silent ones among them.
@@ -192,18 +184,6 @@ def test_a_log_that_fills_while_several_fire_together():
     np.testing.assert_array_equal(times, times[:, :1] + np.zeros(3))
     np.testing.assert_array_equal(run.spikes.neurons, other.spikes.neurons)
     np.testing.assert_allclose(run.spikes.times, other.spikes.times, rtol=0, atol=1e-9)
-
-
-def test_neurons_of_unlike_drives_and_thresholds_that_tie_fire_together():
-    """Each at time 1/2, 1, 3/2, ... or once at 1/4, but for rounding: none is inhibited before it fires."""
-    threshold = np.array([2.5, 1.29, 1.69, 0.18, 2.29, 1.66])
-    network = SpikingNetwork(-5.0 * (1.0 - np.eye(6)), threshold, threshold)
-    run = simulate(as_one_position(network), 20.0, record_spikes=True)
-    np.testing.assert_array_equal(run.spike_counts, [10, 1, 1, 1, 1, 1])
-    np.testing.assert_array_equal(run.spikes.neurons[:6], np.arange(6))
-    np.testing.assert_array_equal(run.spikes.times[:6], 1.0)
-    network = SpikingNetwork(np.array([[0.0, -5.0], [-5.0, 0.0]]), [0.0025, 0.09], [0.01, 0.36])
-    np.testing.assert_array_equal(simulate(as_one_position(network), 6.0).spike_counts, [1, 1])
 
 
 @pytest.mark.parametrize("seed", range(20))

@@ -85,8 +85,3 @@ def test_zero_code_that_will_do_takes_no_step():
     np.testing.assert_array_equal(result.n_steps[:2], 0)
     assert not result.codes[:2].any()
     assert result.n_steps[2] > 0
-
-
-def test_progress_bar_counts_signals(capsys):
-    solve_analog(random_problem(), progress=True)
-    assert "3/3" in capsys.readouterr().err

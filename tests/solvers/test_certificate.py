@@ -101,7 +101,7 @@ def test_it_is_independent_of_the_gram_matrix():
     problem = random_problem()
     codes = as_sparse(random_codes(problem))
     expected = certify(problem, codes)
-    problem.setup._gram = np.full((problem.n_atoms, problem.n_atoms), np.nan)
+    problem.model._gram = np.full((problem.n_atoms, problem.n_atoms), np.nan)
     vars(problem)["correlations"] = np.full((problem.n_signals, problem.n_atoms), np.nan)
     for name in FIGURES:
         np.testing.assert_array_equal(getattr(certify(problem, codes), name), getattr(expected, name))

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from solvers import LassoProblem, penalty_max, solve_active_set, solve_coordinate_descent, solve_spiking
-from solvers.methods import spiking
+from solvers.methods import method, spiking
 from solvers.workers import cluster
 from solvers.workers.cluster import MOST_LOSSES, run_on_cluster
 from solvers.workers.spread import spread
@@ -49,7 +49,7 @@ def test_codes_have_the_bits_of_one_thread(cluster_client, problem, name):
 
 def test_what_batches_share_travels_once(cluster_client, problem):
     """Its tasks are as long as their signals, and each process unpacks what they share once."""
-    shared = Shared((solve_spiking, problem.setup))
+    shared = Shared((solve_spiking, problem.model))
     batch = problem.with_signals(problem.signals[:10])
     assert len(shared.task(batch).pickled) < batch.signals.nbytes + 2000
     assert shared.packed.nbytes > problem.dictionary.nbytes
@@ -92,7 +92,7 @@ class KillingBar:
         self.pids = pids
         self.n_batches = 0
 
-    def update(self):
+    def update(self, n_signals):
         self.n_batches += 1
         while self.pids:
             kill(self.pids.pop())
@@ -112,7 +112,7 @@ def test_killed_workers_lose_nothing(cluster_client, problem, monkeypatch, n_kil
         yield bars[0]
 
     expected = solve_spiking(problem)
-    monkeypatch.setattr(spiking, "progress_bar", killing_bar)
+    monkeypatch.setattr(method, "progress_bar", killing_bar)
     monkeypatch.setattr(spiking, "batch_slices", lambda *_: [slice(k, k + 2) for k in range(0, 60, 2)])
     with joblib.parallel_config(backend="dask", client=cluster_client):
         result = solve_spiking(problem.subset(slice(None)))

@@ -119,10 +119,3 @@ def test_atoms_of_any_norm_cost_no_iterations():
     plain, result = solve_fista(problem, tol=1e-8), solve_fista(scaled, tol=1e-8)
     np.testing.assert_array_equal(result.n_steps, plain.n_steps)
     np.testing.assert_allclose(result.codes * factors, plain.codes, rtol=0, atol=1e-9)
-
-
-def test_progress_bar_counts_signals(capsys):
-    solve_fista(random_problem(), progress=True)
-    shown = capsys.readouterr()
-    assert "3/3" in shown.err
-    assert shown.out == ""

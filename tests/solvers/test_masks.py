@@ -35,7 +35,7 @@ from solvers import (
 from solvers.certificate.compiled import certify
 from solvers.certificate.optimality import measure
 from solvers.problem.masks import groups_of
-from solvers.problem.setup import ProblemSetup
+from solvers.problem.model import CodingModel
 from solvers.results.result import as_sparse
 from tests.reference.methods import each_method, methods
 from tests.reference.problems import random_codes, require_certified
@@ -384,16 +384,16 @@ def test_nothing_of_a_group_is_left_when_the_next_one_is_solved(solve, monkeypat
     """Each mask has a Gram matrix of its own, and there may be thousands."""
     problem = masked_problem("a mask for each")
     living, most = weakref.WeakSet(), 0
-    make = ProblemSetup.of_weights
+    make = CodingModel.of_weights
 
-    def watched(setup, weights):
+    def watched(model, weights):
         nonlocal most
-        made = make(setup, weights)
+        made = make(model, weights)
         living.add(made)
         most = max(most, len(living))
         return made
 
-    monkeypatch.setattr(ProblemSetup, "of_weights", watched)
+    monkeypatch.setattr(CodingModel, "of_weights", watched)
     gc.disable()
     try:
         result = solve(problem, tol=0.1)

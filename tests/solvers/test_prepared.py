@@ -77,8 +77,8 @@ def test_nothing_is_computed_twice(monkeypatch):
     monkeypatch.setattr(DenseDictionary, "__init__", counted("init", DenseDictionary.__init__))
     for signal in problem.signals:
         one = prepared.with_signals(signal[np.newaxis])
-        assert one.gram is prepared.setup.gram
-        assert one.atoms is prepared.setup.atoms
+        assert one.gram is prepared.model.gram
+        assert one.atoms is prepared.model.atoms
         for solve in (solve_active_set, solve_spiking):
             assert solve(one).converged
     assert counts["gram"] == counts["init"] == 0
@@ -87,7 +87,7 @@ def test_nothing_is_computed_twice(monkeypatch):
 def test_a_gram_matrix_at_hand_is_used():
     problem = random_problem()
     prepared = prepared_as(problem, gram=problem.gram)
-    assert np.shares_memory(prepared.setup.gram, problem.gram)
+    assert np.shares_memory(prepared.model.gram, problem.gram)
     with pytest.raises(ValueError, match=r"gram must be dictionary @ dictionary\.T"):
         prepared_as(problem, gram=2.0 * problem.gram)
 

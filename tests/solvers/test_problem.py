@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from solvers import LassoProblem, solve_fista
+from solvers.gram.gram import gram_of
 from tests.reference.problems import random_codes, random_problem
 
 
@@ -149,6 +150,14 @@ def test_scale_that_floating_point_cannot_hold_is_refused():
         LassoProblem(np.zeros((2, 3)), np.ones((2, 3)), 1.0)
     LassoProblem(np.diag([1.0, 0.0, 1.0]), np.ones((2, 3)), 1.0)
     LassoProblem(np.eye(3), np.zeros((2, 3)), 1.0)
+
+
+def test_a_pickled_gram_matrix_is_read_only():
+    """A kernel would be compiled once more for one that may be written."""
+    problem = random_problem(n_signals=2)
+    gram = pickle.loads(pickle.dumps(gram_of(problem)))
+    assert not gram._gram.flags.writeable
+    np.testing.assert_array_equal(gram._gram, problem.gram)
 
 
 def test_problem_survives_a_pickle():

@@ -139,9 +139,3 @@ def test_processes_use_as_many_threads_of_blas_as_the_caller(solve, n_threads):
         processes = solve(problem, tol=1e-6, n_jobs=2)
     np.testing.assert_array_equal(processes.codes, alone.codes)
     np.testing.assert_array_equal(processes.n_steps, alone.n_steps)
-
-
-@BOTH
-def test_progress_bar_counts_tasks(solve, capsys):
-    solve(random_problem(), progress=True)
-    assert "3/3" in capsys.readouterr().err

@@ -21,8 +21,8 @@ from solvers.problem.signals import feature_weights, require_weighted_norms
 Made = TypeVar("Made")
 
 
-class ProblemSetup(Unchanging, Described):
-    """Dictionary and penalty of problems, checked, and what solvers compute of these alone.
+class CodingModel(Unchanging, Described):
+    """What problems share: dictionary and penalty, checked, and what solvers compute of these alone.
 
     Parameters
     ----------
@@ -64,7 +64,7 @@ class ProblemSetup(Unchanging, Described):
         if self.feature_weights is not None:
             require_weighted_norms(self.atoms, self.feature_weights)
         self.is_prepared = False
-        self._weighted: ProblemSetup | None = None
+        self._weighted: CodingModel | None = None
         # What was made of all of it, and of what is there whatever the penalty.
         self._kept: dict[Callable[..., Any], Any] = {}
         self._kept_of_atoms: dict[Callable[..., Any], Any] = {}
@@ -125,8 +125,8 @@ class ProblemSetup(Unchanging, Described):
         """m, the quadratic penalty that adds to the diagonal of the Gram matrix, shape (n_atoms,)."""
         return self.penalty.curvatures
 
-    def copy(self) -> ProblemSetup:
-        """Return a setup that knows what this one does; what is computed later is its own."""
+    def copy(self) -> CodingModel:
+        """Return a model that knows what this one does; what is computed later is its own."""
         other = copy(self)
         other._kept, other._kept_of_atoms = dict(self._kept), dict(self._kept_of_atoms)
         if self._weighted is not None:
@@ -134,16 +134,16 @@ class ProblemSetup(Unchanging, Described):
         return other
 
     @property
-    def weighted(self) -> ProblemSetup:
-        """The setup of the atoms as the weights of features leave them: see `of_weights`; made once."""
+    def weighted(self) -> CodingModel:
+        """The model of the atoms as the weights of features leave them: see `of_weights`; made once."""
         if self.feature_weights is None:
             return self
         if self._weighted is None:
             self._weighted = self.of_weights(self.feature_weights)
         return self._weighted
 
-    def of_weights(self, weights: np.ndarray) -> ProblemSetup:
-        """Return the setup of the dictionary D diag(sqrt(w)), without features of weight zero.
+    def of_weights(self, weights: np.ndarray) -> CodingModel:
+        """Return the model of the dictionary D diag(sqrt(w)), without features of weight zero.
 
         All its atoms may be zero.
 
@@ -163,14 +163,14 @@ class ProblemSetup(Unchanging, Described):
         other._kept, other._kept_of_atoms = {}, {}
         return other
 
-    def with_weights(self, weights: np.ndarray) -> ProblemSetup:
-        """Return a setup with weights of features for all signals, shape (n_features,)."""
+    def with_weights(self, weights: np.ndarray) -> CodingModel:
+        """Return a model with weights of features for all signals, shape (n_features,)."""
         other = self.copy()
         other.feature_weights, other._weighted = weights, None
         return other
 
-    def with_penalty(self, penalty: float | ArrayLike | Penalty) -> ProblemSetup:
-        """Return a setup with another penalty, and the Gram matrix if there is one.
+    def with_penalty(self, penalty: float | ArrayLike | Penalty) -> CodingModel:
+        """Return a model with another penalty, and the Gram matrix if there is one.
 
         Parameters
         ----------
@@ -184,15 +184,15 @@ class ProblemSetup(Unchanging, Described):
             other._weighted = other._weighted.with_penalty(other.penalty)
         return other
 
-    def once(self, make: Callable[[ProblemSetup], Made], *, whatever_penalty: bool = False) -> Made:
-        """Return what `make` returns of this setup; it is called once, and what it makes is kept.
+    def once(self, make: Callable[[CodingModel], Made], *, whatever_penalty: bool = False) -> Made:
+        """Return what `make` returns of this model; it is called once, and what it makes is kept.
 
         Parameters
         ----------
         make : callable
             A function, or a class, of a module.
         whatever_penalty : bool, default False
-            Whether it does not read the penalty, so that setups with other penalties keep what it makes.
+            Whether it does not read the penalty, so that models with other penalties keep what it makes.
         """
         kept = self._kept_of_atoms if whatever_penalty else self._kept
         if make not in kept:
