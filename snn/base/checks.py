@@ -163,7 +163,7 @@ def real_number(name: str, value: Any) -> float:
         number = float(value)
     except OverflowError:
         raise ValueError(f"{name} must be finite; got an integer too large for a float") from None
-    if not np.isfinite(number):
+    if not math.isfinite(number):
         raise ValueError(f"{name} must be finite; got {number}")
     return number
 

@@ -67,7 +67,7 @@ class SpikeTrain(Drawn):
         if stop < start:
             raise ValueError(f"stop must not be before start; got {stop} and {start}")
         if len(times):
-            if not (np.diff(times) >= 0.0).all() or not (start <= times[0] and times[-1] <= stop):
+            if not (times[:-1] <= times[1:]).all() or not (start <= times[0] and times[-1] <= stop):
                 raise ValueError(f"times must not decrease and lie in [start, stop] = [{start}, {stop}]")
             if neurons.min() < 0 or neurons.max() >= n_neurons:
                 raise ValueError(

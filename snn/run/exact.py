@@ -147,9 +147,9 @@ class ExactRun(Run):
         other = copy.copy(self)
         other._states = self._states.copy()
         other._is_lost = self._is_lost.copy()
-        other._first_potential, other._first_counts = copy.deepcopy(
-            (self._first_potential, self._first_counts)
-        )
+        other._first_potential = self._first_potential.copy()
+        if self._first_counts is not None:
+            other._first_counts = self._first_counts.copy()
         neurons = {name: getattr(self._neurons, name).copy() for name in CHANGING}
         other._neurons = self._neurons._replace(**neurons)
         other.membrane_potential, other.synaptic_current = neurons["potential"], neurons["current"]

@@ -302,6 +302,8 @@ class Run(ABC):
 
 
 def _joined(parts: list[Spikes]) -> Spikes:
+    if len(parts) == 1:
+        return parts[0]
     messages = [part.messages for part in parts if part.messages is not None]
     return Spikes(
         np.concatenate([part.times for part in parts]),

@@ -185,23 +185,18 @@ class ActiveSet(Method[ActiveSetResult]):
             ROUNDS_PER_ATOM * problem.n_atoms if self.max_rounds is None else self.max_rounds,
             report,
         )
-        objective, gap, violation, n_corrections, n_rounds, _, n_multiply_adds = report.tolist()
-        if not gap <= tol * problem.energies[0]:
+        if not report[1] <= tol * problem.energies[0]:
             return None
+        # Arrays of one entry each.
+        objective, gap, violation = report[:3, np.newaxis]
+        n_corrections, n_rounds, _, n_multiply_adds = report[3:, np.newaxis].astype(np.int64)
         pointers = np.array([0, len(atoms)], dtype=np.int32)
         return Solved(
             compressed_rows((1, problem.n_atoms), CompressedRows(pointers, atoms, values)),
-            np.array([int(n_rounds)]),
-            {
-                METHOD: np.array([int(n_multiply_adds)]),
-                CERTIFICATE: np.array([certificate_work(problem, len(atoms))]),
-            },
-            Optimality(
-                objective=np.array([objective]),
-                duality_gap=np.array([gap]),
-                kkt_violation=np.array([violation]),
-            ),
-            columns={"n_corrections": np.array([int(n_corrections)])},
+            n_rounds,
+            {METHOD: n_multiply_adds, CERTIFICATE: np.array([certificate_work(problem, len(atoms))])},
+            Optimality(objective=objective, duality_gap=gap, kkt_violation=violation),
+            columns={"n_corrections": n_corrections},
         )
 
 

@@ -162,8 +162,9 @@ def certificate_work(problem: LassoProblem, support_size: Any) -> Any:
     support_size : ndarray of int or int
         Entries of the code that are not zero.
     """
-    # Pointers of sparse codes have 32 bits, and products of their differences would, too.
-    support_size = np.asarray(support_size, dtype=np.int64)
+    if type(support_size) is not int:
+        # Pointers of sparse codes have 32 bits, and products of their differences would, too.
+        support_size = np.asarray(support_size, dtype=np.int64)
     n_covered = problem.atoms.features_of_atom
     return (3 * support_size + problem.n_atoms) * n_covered + 2 * problem.n_features
 

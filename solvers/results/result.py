@@ -80,10 +80,10 @@ class SparseCodingResult(Drawn):
             # By type: a problem may take no longer than ten questions what its fields are instances of.
             kind = type(value)
             if kind is np.ndarray:
-                value.flags.writeable = False
+                value.setflags(write=False)
             elif kind is sparse.csr_array:
                 for array in (value.data, value.indices, value.indptr):
-                    array.flags.writeable = False
+                    array.setflags(write=False)
 
     @cached_property
     def codes(self) -> np.ndarray:
