@@ -12,8 +12,10 @@ from typing import Any, TypeAlias
 
 import numpy as np
 from numba.core import event
+from scipy.sparse import csr_array
 from tqdm import tqdm
 
+from snn._kernels.active_set import FEWEST_SCREENED
 from snn._kernels.compile_notice import NOTICE
 from snn._kernels.compiling import is_kept_on_disk
 from snn.base import checks
@@ -21,7 +23,7 @@ from snn.digital import DigitalFormat, DigitalNetwork, simulate_digital
 from snn.network import SpikingNetwork
 from snn.run.simulate import simulate, simulate_clocked
 from snn.state import NetworkState
-from snn.weights import examples
+from snn.weights import Block, BlockWeights, DenseWeights, SparseWeights, examples
 
 Tasks: TypeAlias = Mapping[str, Callable[[], object]]
 """Small runs by name: together they call every kernel as users' runs do."""
@@ -137,4 +139,15 @@ def tasks() -> Tasks:
     runs["a continued run"] = partial(simulate, network, 5.0, state=NetworkState.at_rest(n_neurons))
     digital = DigitalNetwork.of(network, DigitalFormat(), time_step=0.5)
     runs["a digital network"] = partial(simulate_digital, digital, 10)
+    # Larger ones have an active set: one for each record of weights that kernels know.
+    n_neurons = FEWEST_SCREENED
+    inhibition = -0.01 * (1.0 - np.eye(n_neurons))
+    block = Block(first_source=0, first_target=0, values=inhibition)
+    for weights in (
+        DenseWeights(inhibition),
+        BlockWeights(n_neurons, (block,)),
+        SparseWeights(csr_array(inhibition)),
+    ):
+        network = SpikingNetwork(weights, np.full(n_neurons, 0.7), np.ones(n_neurons))
+        runs[f"{type(weights).__name__}, an active set"] = partial(simulate, network, 5.0)
     return runs

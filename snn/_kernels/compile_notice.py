@@ -13,7 +13,7 @@ from numba.core import event
 # Loading from disk, and compiling a small kernel, end before; nothing is said then.
 PATIENCE = 2.0
 SENTENCE = (
-    "sparsespike compiles for its first use here, one or two minutes in all; later runs load it from disk "
+    "sparsespike compiles for its first use here, about a minute in all; later runs load it from disk "
     "(`snn.warm_up()` does it ahead)"
 )
 # Of the count in a terminal: how often it is written, and how wide.

@@ -148,8 +148,9 @@ class FullGram:
         self.group_length = model.n_atoms
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        # Kernels are compiled once more for arrays that may be written, as copies of processes may be.
-        vars(self).update(state, _gram=checks.read_only(state["_gram"]))
+        # NumPy forgets that they are read-only, for which kernels are compiled.
+        frozen = {name: checks.read_only(state[name]) for name in ("_gram", "_squared_norms")}
+        vars(self).update(state, **frozen)
 
     @cached_property
     def _inhibition(self) -> LateralInhibition:
