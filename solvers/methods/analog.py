@@ -117,9 +117,8 @@ class Analog(Method[SparseCodingResult]):
     def __post_init__(self) -> None:
         checks.positive_number("max_duration", self.max_duration)
 
-    @property
-    def limit(self) -> str:
-        """The time."""
+    def limit(self, stopped: np.ndarray | None) -> str:
+        """Return the time."""
         return f"max_duration={self.max_duration:g}"
 
     def prepare(self, problem: LassoProblem) -> Flow:

@@ -18,7 +18,6 @@ from snn.digital.run import DigitalRun, Integers
 from snn.record.windows import smooth_rate_of_moments
 from solvers._kernels.batch import scaled_drive
 from solvers._kernels.refinement import PRODUCTS_OF_RATE
-from solvers.gram.gram import gram_of
 from solvers.methods.method import REFUSED, Method, Takes, solve
 from solvers.methods.spiking import HEAD_START
 from solvers.problem.lasso import LassoProblem
@@ -101,9 +100,7 @@ class DigitalCodingResult(SparseCodingResult):
         A weight that is rounded to zero is none: no message is delivered by it.
         """
         # Spikes are counted in the order of results.
-        order = LassoNetwork(gram_of(self.problem), positive=self.problem.positive).in_result_order(
-            np.arange(self.network.n_neurons)
-        )
+        order = LassoNetwork.of(self.problem).in_result_order(np.arange(self.network.n_neurons))
         counts = OperationCounts.of_clock(
             n_neurons=self.network.n_neurons,
             spikes=self.n_steps,
@@ -232,7 +229,7 @@ class DigitalMethod(Method[DigitalCodingResult]):
                 f"max_duration must be at least one time_step, {step:g}; got {self.max_duration:g}"
             )
 
-    def limit_of(self, stopped: np.ndarray | None) -> str:
+    def limit(self, stopped: np.ndarray | None) -> str:
         """Return the time, and how many networks ran away before."""
         limit = f"max_duration={self.max_duration:g}"
         if stopped is None or not stopped.any():
@@ -244,14 +241,14 @@ class DigitalMethod(Method[DigitalCodingResult]):
 
     def prepare(self, problem: LassoProblem) -> _Digital:
         """Return the network, and its integers."""
-        network = LassoNetwork(gram_of(problem), positive=problem.positive)
+        network = LassoNetwork.of(problem)
         return _Digital(network, self.how.prepare(network))
 
     def batches(self, problem: LassoProblem, prepared: _Digital, n_workers: int) -> list[slice]:
         """Return as many signals as have their neurons in memory close by."""
         return batch_slices(problem.n_signals, prepared.network.n_neurons, n_workers)
 
-    def columns(self, problem: LassoProblem, prepared: _Digital) -> dict[str, Any]:
+    def shared_fields(self, problem: LassoProblem, prepared: _Digital) -> dict[str, Any]:
         """Return the read-out, the integers and the problem."""
         return {"readout": self.readout, "network": prepared.how.network, "problem": problem}
 
@@ -348,7 +345,7 @@ def _solved(
     n_stages: np.ndarray,
     n_read_out: np.ndarray,
 ) -> Solved:
-    columns = {
+    signal_fields = {
         "n_stages": n_stages,
         "sparse_spike_counts": sparse_counts(network, run.spike_counts),
         "n_clock_steps": run.total_steps,
@@ -358,4 +355,4 @@ def _solved(
     }
     work = {READ_OUT: n_read_out, CERTIFICATE: best.n_multiply_adds}
     n_spikes = run.spike_counts.sum(axis=1)
-    return Solved(best.codes, n_spikes, work, best.optimality, run.is_lost, columns)
+    return Solved(best.codes, n_spikes, work, best.optimality, run.is_lost, signal_fields)

@@ -122,9 +122,8 @@ class Fista(Method[SparseCodingResult]):
     def __post_init__(self) -> None:
         checks.positive_integer("max_iter", self.max_iter)
 
-    @property
-    def limit(self) -> str:
-        """The iterations."""
+    def limit(self, stopped: np.ndarray | None) -> str:
+        """Return the iterations."""
         return f"max_iter={self.max_iter} iterations"
 
     def prepare(self, problem: LassoProblem) -> GradientStep | None:

@@ -116,14 +116,15 @@ class Method(ABC, Generic[Result]):
             A signal is done when ``duality_gap <= tol * 1/2 ||signal||^2``.
         """
 
-    @property
-    def limit(self) -> str:
-        """What ends a signal that does not reach `tol`, for the warning."""
-        return "its limit"
+    def limit(self, stopped: np.ndarray | None) -> str:
+        """Return what ended the signals that did not reach `tol`, for the warning.
 
-    def limit_of(self, stopped: np.ndarray | None) -> str:
-        """Return what ended the signals, given which of them stopped before the limit; `limit` by default."""
-        return self.limit
+        Parameters
+        ----------
+        stopped : ndarray of bool, or None
+            Which signals stopped before the limit: `Solved.stopped` of all.
+        """
+        return "its limit"
 
     def batches(self, problem: LassoProblem, prepared: Any, n_workers: int) -> list[slice]:
         """Return which signals are solved together; by default as many as memory close by can hold."""
@@ -136,8 +137,8 @@ class Method(ABC, Generic[Result]):
         """
         return None
 
-    def columns(self, problem: LassoProblem, prepared: Any) -> dict[str, Any]:
-        """Return fields of the result that are the same for all signals, beside those of every result."""
+    def shared_fields(self, problem: LassoProblem, prepared: Any) -> dict[str, Any]:
+        """Return fields of the result that are not in every result, and that all signals share."""
         return {}
 
     def context(self) -> AbstractContextManager[object]:
@@ -228,12 +229,12 @@ def solve(
         solved,
         method=method.name,
         tol=tol,
-        limit=method.limit_of,
+        limit=method.limit,
         kind=cast("type[Result]", method.result),
         bound=method.bound,
         steps=method.steps,
         is_converged=is_converged,
-        **method.columns(problem, prepared),
+        **method.shared_fields(problem, prepared),
     )
 
 

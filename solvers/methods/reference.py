@@ -262,9 +262,8 @@ class CoordinateDescent(_OneByOne):
     steps = "sweeps"
     bound = AT_MOST
 
-    @property
-    def limit(self) -> str:
-        """The sweeps."""
+    def limit(self, stopped: np.ndarray | None) -> str:
+        """Return the sweeps."""
         return f"max_iter={self.max_iter} sweeps"
 
     def prepare(self, problem: LassoProblem) -> _ScaledAtoms:
@@ -319,9 +318,8 @@ class Lars(_OneByOne):
     steps = "steps"
     bound = AT_LEAST
 
-    @property
-    def limit(self) -> str:
-        """The steps, or the end of the path."""
+    def limit(self, stopped: np.ndarray | None) -> str:
+        """Return the steps, or the end of the path."""
         return f"max_iter={self.max_iter} steps, or the path ended early"
 
     def prepare(self, problem: LassoProblem) -> _ScaledAtoms:

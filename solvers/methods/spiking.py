@@ -17,7 +17,6 @@ from snn.run.clocked import time_of
 from snn.run.exact import Exact
 from snn.run.run import Run, Time
 from solvers.certificate.compiled import certify
-from solvers.gram.gram import gram_of
 from solvers.methods.method import Method, Takes, solve
 from solvers.problem.lasso import LassoProblem
 from solvers.problem.masks import groups_of, with_shared_mask
@@ -144,7 +143,7 @@ def _synaptic_operations(problem: LassoProblem, spike_counts: sparse.csr_array) 
             shared = with_shared_mask(problem.subset(group))
             operations[group] = _synaptic_operations(shared, spike_counts[group])
         return operations
-    network = LassoNetwork(gram_of(problem, on_demand=True), positive=problem.positive)
+    network = LassoNetwork.of(problem, on_demand=True)
     fired = np.unique(spike_counts.indices)
     degrees = np.zeros(network.n_neurons, dtype=np.int64)
     degrees[fired] = network.out_degrees(fired)
@@ -290,29 +289,25 @@ class SpikingMethod(Method[SpikingCodingResult]):
     def __post_init__(self) -> None:
         checks.positive_number("max_duration", self.max_duration)
 
-    @property
-    def limit(self) -> str:
-        """The time."""
-        return f"max_duration={self.max_duration:g}"
-
-    def limit_of(self, stopped: np.ndarray | None) -> str:
+    def limit(self, stopped: np.ndarray | None) -> str:
         """Return the time, and how many networks were stopped before."""
+        limit = f"max_duration={self.max_duration:g}"
         if stopped is None or not stopped.any():
-            return self.limit
+            return limit
         return (
-            f"{self.limit} (the networks of {int(stopped.sum())} were stopped before, because one spike "
+            f"{limit} (the networks of {int(stopped.sum())} were stopped before, because one spike "
             "caused millions: scale the atoms to one norm, and their penalties with them)"
         )
 
     def prepare(self, problem: LassoProblem) -> LassoNetwork:
         """Return the network of all signals."""
-        return LassoNetwork(gram_of(problem, on_demand=True), positive=problem.positive)
+        return LassoNetwork.of(problem, on_demand=True)
 
     def batches(self, problem: LassoProblem, prepared: LassoNetwork, n_workers: int) -> list[slice]:
         """Return as many signals as have their neurons in memory close by."""
         return batch_slices(problem.n_signals, prepared.n_neurons, n_workers)
 
-    def columns(self, problem: LassoProblem, prepared: LassoNetwork) -> dict[str, Any]:
+    def shared_fields(self, problem: LassoProblem, prepared: LassoNetwork) -> dict[str, Any]:
         """Return the read-out and the problem."""
         return {"readout": self.readout, "problem": problem}
 
@@ -363,7 +358,7 @@ class Stages(SpikingMethod):
         )
         run_until_certified(refined, best, tol=tol)
         n_signals = problem.n_signals
-        columns = {
+        signal_fields = {
             "polished": np.zeros(n_signals, dtype=np.bool_),
             "n_corrections": np.zeros(n_signals, dtype=np.int64),
             "n_stages": refined.n_stages.copy(),
@@ -372,14 +367,14 @@ class Stages(SpikingMethod):
             "scale": refined.scale,
         }
         if refined.run.total_steps is not None:
-            columns["n_clock_steps"] = refined.run.total_steps
+            signal_fields["n_clock_steps"] = refined.run.total_steps
         work = {
             READ_OUT: refined.n_multiply_adds.copy(),
             GRAM: np.full(n_signals, prepared.gram.n_multiply_adds),
             CERTIFICATE: best.n_multiply_adds,
         }
         n_spikes = refined.run.spike_counts.sum(axis=1)
-        return Solved(best.codes, n_spikes, work, best.optimality, refined.run.is_lost, columns)
+        return Solved(best.codes, n_spikes, work, best.optimality, refined.run.is_lost, signal_fields)
 
 
 class OneWindow(Stages):
@@ -443,9 +438,9 @@ class OneRun(SpikingMethod):
             GRAM: np.full(problem.n_signals, prepared.gram.n_multiply_adds),
             CERTIFICATE: best.n_multiply_adds,
         }
-        columns = batch.columns(batch.average_currents())
+        signal_fields = batch.signal_fields(batch.average_currents())
         n_spikes = batch.run.spike_counts.sum(axis=1)
-        return Solved(best.codes, n_spikes, work, best.optimality, batch.run.is_lost, columns)
+        return Solved(best.codes, n_spikes, work, best.optimality, batch.run.is_lost, signal_fields)
 
 
 class Rates(OneRun):
@@ -485,7 +480,7 @@ class ActiveSetFromSpikes(SpikingMethod):
     # Read out where the method fails.
     readout = "current"
 
-    def limit_of(self, stopped: np.ndarray | None) -> str:
+    def limit(self, stopped: np.ndarray | None) -> str:
         """Return the precision."""
         return "the precision of the active-set method"
 
@@ -535,6 +530,6 @@ class ActiveSetFromSpikes(SpikingMethod):
             GRAM: n_rows + n_gram_products,
             CERTIFICATE: best.n_multiply_adds,
         }
-        columns = {**batch.columns(fired), "polished": polished, "n_corrections": n_corrections}
+        signal_fields = {**batch.signal_fields(fired), "polished": polished, "n_corrections": n_corrections}
         n_spikes = batch.run.spike_counts.sum(axis=1)
-        return Solved(best.codes, n_spikes, work, best.optimality, columns=columns)
+        return Solved(best.codes, n_spikes, work, best.optimality, signal_fields=signal_fields)

@@ -122,7 +122,7 @@ class BatchRun:
         )
         return CompressedRows(*rows)
 
-    def columns(self, fired: CompressedRows) -> dict[str, np.ndarray | sparse.csr_array]:
+    def signal_fields(self, fired: CompressedRows) -> dict[str, np.ndarray | sparse.csr_array]:
         """Return what the networks did, as fields of a result; `fired` are the average currents."""
         n_signals = self.problem.n_signals
         return {

@@ -15,7 +15,6 @@ from snn.base.html import Described, counted, number
 from snn.record.rates import smooth_rate, spike_rate
 from snn.run.run import Spikes
 from solvers.certificate.optimality import measure
-from solvers.gram.gram import gram_of
 from solvers.methods.active_set import solve_active_set
 from solvers.methods.spiking import solve_spiking
 from solvers.problem.lasso import LassoProblem
@@ -263,7 +262,7 @@ def _plain_run(problem: LassoProblem, tol: float, max_duration: float) -> tuple[
 
 def _solver_network(problem: LassoProblem) -> LassoNetwork:
     """Return the network that `solve_spiking` runs for this signal alone."""
-    return LassoNetwork(gram_of(problem, on_demand=True), positive=problem.positive)
+    return LassoNetwork.of(problem, on_demand=True)
 
 
 def _refined_run(

@@ -14,7 +14,6 @@ from scipy import sparse
 from snn import Exact, OperationCounts
 from snn.base import checks
 from snn.base.html import Described, number
-from solvers.gram.gram import gram_of
 from solvers.problem.convolution import ConvolutionalDictionary
 from solvers.problem.lasso import LassoProblem
 from solvers.problem.penalty import Penalty
@@ -316,7 +315,7 @@ class SparseCodingStream(Described):
 
 def _network_of(problem: LassoProblem) -> tuple[LassoNetwork, np.ndarray]:
     """Return the network of a problem, and to how many targets the spikes of each neuron go."""
-    network = LassoNetwork(gram_of(problem), positive=problem.positive)
+    network = LassoNetwork.of(problem)
     return network, network.weights.out_degrees(np.arange(network.n_neurons))
 
 
