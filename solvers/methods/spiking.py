@@ -13,6 +13,7 @@ from scipy import sparse
 from snn import OperationCounts
 from snn.base import checks
 from snn.base.html import value_range
+from snn.digital import Digital
 from snn.run.clocked import time_of
 from snn.run.exact import Exact
 from snn.run.run import Run, Time
@@ -321,7 +322,7 @@ class Stages(SpikingMethod):
     max_duration : float, default 10000
         Simulated time, of all stages.
     how : Time, default Exact()
-        How the network runs: `Exact`, or on a `Clock`.
+        How the network runs: `Exact`, or on a `Clock`.  `DigitalStages` runs in integers.
     """
 
     how: Time[Run] = EXACT_TIME
@@ -335,6 +336,10 @@ class Stages(SpikingMethod):
     def __post_init__(self) -> None:
         super().__post_init__()
         checks.instance_of("how", self.how, Time)
+        if isinstance(self.how, Digital):
+            raise TypeError(
+                "how must be Exact, a Clock or a Time of your own; got Digital: use DigitalStages"
+            )
 
     def solve(
         self, problem: LassoProblem, prepared: LassoNetwork, start: StartPoint | None, tol: float

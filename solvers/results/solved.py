@@ -35,7 +35,7 @@ class Solved(NamedTuple):
         The certificates of these codes, if they were measured; `multiply_adds` then counts them.
     stopped : ndarray of bool, shape (n_signals,), optional
         Whether the method stopped before its limit, and not because `tol` was reached.
-    signal_fields : mapping of str to (ndarray or compressed rows)
+    signal_fields : mapping of str to (ndarray or csr_array)
         Further fields of the result.
     """
 

@@ -8,6 +8,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from examples.lava_lca import LCA1Layer
 from snn import Exact
+from snn.digital import Digital
 from solvers import (
     L1,
     METHODS,
@@ -179,6 +180,12 @@ def test_what_reads_weights_and_curvatures_alone_refuses_other_penalties(use):
 def test_penalties_whose_parameters_are_read_have_no_subclasses(kind):
     with pytest.raises(TypeError, match=f"{kind.__name__} must not be subclassed, .*: subclass Penalty"):
         type("Mine", (kind,), {})
+
+
+def test_stages_refuse_integers():
+    # Weights would be rounded for each batch, and saturations would not be reported.
+    with pytest.raises(TypeError, match=r"^how must be .*; got Digital: use DigitalStages$"):
+        Stages(how=Digital(0.25))
 
 
 @pytest.mark.parametrize("method", methods(convolution=True, weights_with_convolution=False).values())
