@@ -154,7 +154,7 @@ METHODS: dict[str, Method[Any]] = {}
 """The methods by their names; `solvers.methods.registry` fills it.
 
 It serves `compare`, `path`, `SpikingSparseCoder`, benchmarks and tests.  A name with "spiking" is a method of
-spikes alone.  A name with "active_set" is a method that ends with that classical one, whatever it starts from.
+spikes alone.  A name with "active_set" is a method that ends with that classical one, wherever it starts.
 Not in it are the methods of `solve_digital` without refinement, "digital_one_window" and "digital_rate".
 """
 
