@@ -73,10 +73,10 @@ def solve_active_set(
     max_rounds : int, optional
         Most rounds for each signal; by default 10 for each atom, or 200 with a convolutional dictionary.
     n_jobs : int, optional
-        Signals are spread over so many joblib workers, threads unless a `joblib.parallel_config` says
-        otherwise.  The result does not depend on their number.
+        Signals are spread over so many joblib workers.  None is one, unless a `joblib.parallel_config` says
+        otherwise; -1 is one for each processor.  The result does not depend on their number.
     progress : bool, default False
-        Show a progress bar.
+        Show a progress bar, in signals.
 
     Returns
     -------

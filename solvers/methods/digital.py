@@ -31,13 +31,12 @@ from solvers.spiking.network import LassoNetwork, signed
 from solvers.spiking.stages import RefinedCodes
 from solvers.workers.spread import batch_slices
 
-READOUTS = ("smooth", "rate")
 # Without refinement the network is looked at when it has run for this time, and for so many times as long.
 FIRST_LOOK = 12.0
 LOOK_GROWTH = math.sqrt(2.0)
 # Rate of the busiest neuron, driven alone, so that a neuron rarely wants to fire twice in a step.
 RATE_PER_DRIVE = 0.5
-# In units of the largest drive: neurons driven downwards by more are as silent with this.
+# In units of the largest drive.  More negative drives are clipped to this; the neuron is silent anyway.
 LOWEST_DRIVE = 4.0
 QUARTER_STEPS = Digital(0.25, lowest_drive=LOWEST_DRIVE)
 
@@ -142,7 +141,7 @@ def solve_digital(
     format : DigitalFormat, optional
         Widths and rounding; by default those of `DigitalFormat`, Loihi's widths.
     tol : float, default 1e-3
-        See above; the same for every solver.
+        A signal has converged if ``duality_gap <= tol * 1/2 ||signal||^2``.
     time_step : float, default 0.25
         Length of a step, in synaptic time constants.
     threshold : int, optional
@@ -158,9 +157,12 @@ def solve_digital(
         float64, outside of the network.  So errors of the weights are corrected by the next stage.
         Without it codes are what the network alone says, and rounded weights leave a gap that no time closes.
     rng : int, Generator or None, default None
-        For weights that are rounded stochastically, once.
-    n_jobs, progress
-        As of `solve_spiking`.
+        For weights that are rounded stochastically, once for each network.
+    n_jobs : int, optional
+        Signals are spread over so many joblib workers.  None is one, unless a `joblib.parallel_config` says
+        otherwise; -1 is one for each processor.  The result does not depend on their number.
+    progress : bool, default False
+        Show a progress bar, in signals.
 
     Returns
     -------
@@ -180,13 +182,13 @@ def solve_digital(
     """
     format = DigitalFormat() if format is None else format
     how = Digital(time_step, format, threshold=threshold, rng=rng, lowest_drive=LOWEST_DRIVE)
-    readout = checks.one_of("readout", readout, READOUTS)
+    readout = checks.one_of("readout", readout, tuple(OF_ONE_RUN))
     refine = checks.flag("refine", refine)
     if refine and readout == "rate":
         raise ValueError(
             "refine must be False with readout='rate': stages are read through the smooth window"
         )
-    kind = DigitalStages if refine else DigitalRates if readout == "rate" else DigitalOneWindow
+    kind = DigitalStages if refine else OF_ONE_RUN[readout]
     return solve(problem, kind(max_duration, how), tol=tol, n_jobs=n_jobs, progress=progress)
 
 
@@ -335,6 +337,12 @@ class DigitalRates(DigitalOneWindow):
 
     name = "digital_rate"
     readout = "rate"
+
+
+OF_ONE_RUN: dict[str, type[DigitalOneWindow]] = {
+    method.readout: method for method in (DigitalOneWindow, DigitalRates)
+}
+"""The methods that run the network once, by their read-outs."""
 
 
 def _solved(

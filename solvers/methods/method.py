@@ -26,8 +26,8 @@ from solvers.results.start import Start, StartPoint, start_point
 from solvers.workers.progress import progress_bar
 from solvers.workers.spread import batch_slices, spread
 
-# Signals with masks, or weights of features, of their own: solved together; those with equal masks together,
-# as a problem with a shared mask, whose Gram matrix is computed once; or refused.
+# Three ways for signals with different masks, or weights of features: all in one batch; in groups of equal
+# masks, each a problem with one Gram matrix; an error.
 TOGETHER, BY_MASK, REFUSED = "together", "by mask", "refused"
 
 
@@ -43,7 +43,7 @@ class Takes(NamedTuple):
     convolution : bool, default False
         Convolutional dictionaries.
     weights_with_convolution : bool, default False
-        Convolutional dictionaries with masks, or weights of features.
+        Convolutional dictionaries together with masks or feature weights.
     own_weights : str, default "by mask"
         How signals with weights of their own are solved.
     """
@@ -97,7 +97,7 @@ class Method(ABC, Generic[Result]):
         Parameters
         ----------
         problem : LassoProblem
-            The problem; with masks of their own only if the method takes these together.
+            The problem; its signals have different masks only if `Takes.own_weights` is "together".
         """
 
     @abstractmethod
@@ -113,7 +113,7 @@ class Method(ABC, Generic[Result]):
         start : StartPoint or None
             Where these signals start.
         tol : float
-            A signal is done when ``duality_gap <= tol * 1/2 ||signal||^2``.
+            A signal has converged if ``duality_gap <= tol * 1/2 ||signal||^2``.
         """
 
     def limit(self, stopped: np.ndarray | None) -> str:
@@ -153,8 +153,9 @@ class Method(ABC, Generic[Result]):
 METHODS: dict[str, Method[Any]] = {}
 """The methods by their names; `solvers.methods.registry` fills it.
 
-It serves `compare`, `path`, `SpikingSparseCoder`, the benchmarks and the tests.  What is called spiking is
-done by spikes alone; what is called an active set is that classical method, whatever it starts from.
+It serves `compare`, `path`, `SpikingSparseCoder`, benchmarks and tests.  A name with "spiking" is a method of
+spikes alone.  A name with "active_set" is a method that ends with that classical one, wherever it starts.
+Not in it are the methods of `solve_digital` without refinement, "digital_one_window" and "digital_rate".
 """
 
 

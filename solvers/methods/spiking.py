@@ -31,7 +31,6 @@ from solvers.spiking.network import LassoNetwork, spike_rates
 from solvers.spiking.stages import RefinedCodes
 from solvers.workers.spread import batch_slices
 
-READOUTS = ("smooth", "rate", "current")
 # Rates and average currents are read out at 2, 2.8, 4, 5.7 ... synaptic time constants: no run is more than
 # 1.41 times too long.
 FIRST_CHECK = 2.0
@@ -39,8 +38,8 @@ CHECKS_PER_DOUBLING = 2
 # With polish, potentials start at this share of their thresholds, so that neurons that will fire soon fire
 # before the run ends: `python -m tests.benchmarks random`.
 HEAD_START = 0.5
-# Simulated time before the active-set method, in synaptic time constants: from there on, a correction costs
-# less than the spikes that would make it.  Measured by `python -m tests.benchmarks finish`.
+# Simulated time before the active-set method, in synaptic time constants.  After it, it is cheaper to let the
+# method correct the support than to go on spiking.  Measured by `python -m tests.benchmarks finish`.
 POLISH_TIME = 2.0
 # Where the method does not end, it starts again from runs that are POLISH_GROWTH times as long, up to this
 # time, in synaptic time constants.  Only nearly dependent atoms come that far.
@@ -69,10 +68,9 @@ class SpikingCodingResult(SparseCodingResult):
         Spikes of each neuron.  Where codes may be negative, those of all positive neurons come before those
         of all negative ones.
     sparse_average_currents : scipy.sparse.csr_array, shape (n_signals, n_atoms), or None
-        Average soma currents of the neurons that fired, times `scale`.  Where an average is negative it
-        counts as zero, and the potential at the start counts as current.  With two neurons for each atom it
-        is the positive one's minus the negative one's.  None if codes were read through a smooth window, of
-        stages that differ in scale.
+        Average soma currents of the neurons that fired, in units of correlations.  Negative averages are set
+        to zero.  The start potential is included.  With two neurons for each atom it is the positive one's
+        minus the negative one's.  None for the smooth read-out, because its stages have different scales.
     duration : ndarray, shape (n_signals,)
         Simulated time, of all stages, in synaptic time constants.
     scale : ndarray, shape (n_signals,)
@@ -180,10 +178,10 @@ def solve_spiking(
         The problem.
     start : array_like or scipy.sparse.csr_array of shape (n_signals, n_atoms), or result, optional
         Where to start: codes, or the result of a solver, for the smooth read-out.  The network then codes
-        what these codes, drawn a little towards zero, leave of the signal.  A signal of which they are worse
-        than zero starts from zero, as all do by default.
+        what these codes, drawn a little towards zero, leave of the signal.  If the start is worse than the
+        zero code, the signal starts from zero.  By default all do.
     tol : float, default 1e-3
-        See above; the same for every solver.
+        A signal has converged if ``duality_gap <= tol * 1/2 ||signal||^2``.
     max_duration : float, default 10000
         Simulated time, in synaptic time constants, after which the network is stopped.
     readout : {"smooth", "rate", "current"}, default "smooth"
@@ -198,9 +196,9 @@ def solve_spiking(
           time so far (with `polish`, over the last three quarters).  Sparser, and much closer to the optimum
           at the same time.
     refine : bool, default True
-        With the smooth read-out, and as soon as the gap has fallen to a seventh: start the network again,
-        driven by what the code, drawn a little towards zero, leaves of the signal, with spikes worth as much
-        less; its rates are added to that code.  Each such stage gains a factor of ten or more for about as
+        Smooth read-out only.  When the gap is 1/7 of its value, a new stage starts on the residual of the
+        code (drawn a little towards zero).  One spike then stands for a smaller value, and the new rates are
+        added to the code.  Each such stage gains a factor of ten or more for about as
         many spikes as the first: the gap falls exponentially with the number of spikes.
     polish : bool, default False
         Run the network for a short time only, from potentials at half their thresholds, and solve from there
@@ -215,10 +213,10 @@ def solve_spiking(
         of 1/4 take about as many spikes.  Where the atoms of a code have a Gram matrix with an eigenvalue of
         2 / (1 - e^-time_step) or more, a step is too long: rates swing (docs/theory.md, section 7).
     n_jobs : int, optional
-        Signals are spread over so many joblib workers, threads unless a `joblib.parallel_config` says
-        otherwise.  The result does not depend on their number.
+        Signals are spread over so many joblib workers.  None is one, unless a `joblib.parallel_config` says
+        otherwise; -1 is one for each processor.  The result does not depend on their number.
     progress : bool, default False
-        Show a progress bar.
+        Show a progress bar, in signals.
 
     Returns
     -------
@@ -233,9 +231,9 @@ def solve_spiking(
     -----
     sklearn.exceptions.ConvergenceWarning
         If a signal does not reach `tol` by `max_duration`.  Its code is the best one read out by then
-        (with "rate" and "current", the last one), with its true gap.  A network is stopped before if it
-        fires about 10,000,000 times at once, as it may where norms of atoms differ by many orders of
-        magnitude; a code of its last, shorter interval counts only where it is better than the one before.
+        (with "rate" and "current", the last one), with its true gap.  A network is stopped early if about
+        10,000,000 spikes come at once, as may happen where norms of atoms differ by many orders of magnitude.
+        The code read then is kept only if it is better.
 
     Notes
     -----
@@ -248,7 +246,7 @@ def solve_spiking(
     Tang, Lin and Davies (2017), arXiv:1705.05475: the network, Theorem 2 (convergence), section 4
     (read-outs "rate" and "current").  The smooth window and refinement: docs/theory.md, section 4.
     """
-    readout = checks.one_of("readout", readout, READOUTS)
+    readout = checks.one_of("readout", readout, tuple(OF_ONE_RUN))
     refine = checks.flag("refine", refine)
     polish = checks.flag("polish", polish)
     if time_step is not None and (polish or readout != "smooth"):
@@ -261,7 +259,7 @@ def solve_spiking(
     elif readout == "smooth":
         method = (Stages if refine else OneWindow)(max_duration, time_of(time_step))
     else:
-        method = (Rates if readout == "rate" else AverageCurrents)(max_duration)
+        method = OF_ONE_RUN[readout](max_duration)
     return solve(problem, method, start=start, tol=tol, n_jobs=n_jobs, progress=progress)
 
 
@@ -320,7 +318,7 @@ class Stages(SpikingMethod):
     Parameters
     ----------
     max_duration : float, default 10000
-        Simulated time, of all stages.
+        Simulated time of all stages, in synaptic time constants, after which the network is stopped.
     how : Time, default Exact()
         How the network runs: `Exact`, or on a `Clock`.  `DigitalStages` runs in integers.
     """
@@ -467,7 +465,7 @@ class AverageCurrents(OneRun):
     products_per_neuron = 2
 
     def begin(self, batch: BatchRun) -> list[tuple[np.ndarray, np.ndarray]]:
-        """Return times and charges of the last reads, of which the first was at half the time."""
+        """Return times and charges of the last reads; the oldest was taken at half of the present time."""
         return [batch.charge()] * CHECKS_PER_DOUBLING
 
     def read(self, batch: BatchRun, signals: np.ndarray, memory: Any) -> np.ndarray:
@@ -476,13 +474,19 @@ class AverageCurrents(OneRun):
         return batch.codes_between(memory.pop(0), memory[-1], signals)
 
 
+OF_ONE_RUN: dict[str, type[OneWindow | OneRun]] = {
+    method.readout: method for method in (OneWindow, Rates, AverageCurrents)
+}
+"""The methods that run the network once, by their read-outs."""
+
+
 class ActiveSetFromSpikes(SpikingMethod):
     """The active-set method, from atoms whose neurons fired: `solve_spiking` with ``polish=True``."""
 
     name = "active_set_from_spikes"
     usual_tol = 1e-6
     finest_tol = 1e-10
-    # Read out where the method fails.
+    # Of signals that the method does not solve.
     readout = "current"
 
     def limit(self, stopped: np.ndarray | None) -> str:
@@ -504,8 +508,8 @@ class ActiveSetFromSpikes(SpikingMethod):
         time = min(POLISH_TIME, self.max_duration)
         while len(active):
             batch.advance(active, time)
-            fired = batch.average_currents()
-            solved = prepared.gram.optimal_codes(problem, active, fired)
+            currents = batch.average_currents()
+            solved = prepared.gram.optimal_codes(problem, active, currents)
             n_products[active] += solved.n_multiply_adds
             n_gram_products[active] += solved.n_gram_multiply_adds
             kept = best.put(active, solved.codes, if_better=True)
@@ -514,7 +518,7 @@ class ActiveSetFromSpikes(SpikingMethod):
             missed = best.missed(active, tol)
             # On a support that is close to singular the equations may lead astray: keep what is best.
             if missed.any():
-                # Of these signals alone: a code does not depend on what else is in the batch.
+                # Read out only these signals: a code does not depend on what else is in the batch.
                 behind = active[missed]
                 n_read_out[behind] += AverageCurrents.products_per_neuron * prepared.n_neurons
                 before, begin = batch.charge(), before
@@ -535,6 +539,10 @@ class ActiveSetFromSpikes(SpikingMethod):
             GRAM: n_rows + n_gram_products,
             CERTIFICATE: best.n_multiply_adds,
         }
-        signal_fields = {**batch.signal_fields(fired), "polished": polished, "n_corrections": n_corrections}
+        signal_fields = {
+            **batch.signal_fields(currents),
+            "polished": polished,
+            "n_corrections": n_corrections,
+        }
         n_spikes = batch.run.spike_counts.sum(axis=1)
         return Solved(best.codes, n_spikes, work, best.optimality, signal_fields=signal_fields)
