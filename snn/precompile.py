@@ -90,9 +90,10 @@ class _SecondProcess(event.Listener):
                 "from snn import precompile; "
                 "precompile.run_backwards([importlib.import_module(name) for name in sys.argv[2:]])"
             )
-            command = [sys.executable, "-c", program, "\x1f".join(sys.path), *self._modules]
+            path = "\x1f".join(entry for entry in sys.path if isinstance(entry, str))
+            command = [sys.executable, "-c", program, path, *self._modules]
             # Without one, all is compiled here.
-            with contextlib.suppress(OSError):
+            with contextlib.suppress(OSError, ValueError):
                 self._process = subprocess.Popen(
                     command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
                 )

@@ -17,8 +17,9 @@ from solvers.methods.active_set import ActiveSetResult, solve_active_set
 from solvers.methods.analog import solve_analog
 from solvers.methods.digital import DigitalCodingResult, solve_digital
 from solvers.methods.fista import solve_fista
-from solvers.methods.method import METHODS, Method, solve
+from solvers.methods.method import Method, solve
 from solvers.methods.reference import solve_coordinate_descent, solve_lars
+from solvers.methods.registry import METHODS
 from solvers.methods.spiking import SpikingCodingResult, solve_spiking
 from solvers.precompile import warm_up
 from solvers.problem.conditioning import IllPosedWarning

@@ -9,7 +9,6 @@ import numpy as np
 from snn import SpikingNetwork
 from snn.base import checks
 from snn.exchange import InputConvolution, to_nir
-from solvers.gram.gram import gram_of
 from solvers.problem.convolution import ConvolutionalDictionary
 from solvers.problem.lasso import LassoProblem
 from solvers.spiking.network import LassoNetwork
@@ -64,7 +63,7 @@ def problem_to_nir(problem: LassoProblem, *, scale: float = 1.0, time_constant: 
             "dictionary.toarray(), which becomes an array"
         )
     signs = (1.0,) if problem.positive else (1.0, -1.0)
-    layer = LassoNetwork(gram_of(problem), positive=problem.positive)
+    layer = LassoNetwork.of(problem)
     bias = np.concatenate([-problem.l1_weights for _ in signs]) / scale
     network = SpikingNetwork(layer.weights, layer.in_network_order(bias), layer.firing_threshold)
     dictionary = problem.dictionary

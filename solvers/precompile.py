@@ -11,7 +11,7 @@ import numpy as np
 
 from snn import precompile
 from solvers.methods.active_set import solve_active_set
-from solvers.methods.spiking import READOUTS, solve_spiking
+from solvers.methods.spiking import OF_ONE_RUN, solve_spiking
 from solvers.problem.convolution import ConvolutionalDictionary
 from solvers.problem.lasso import LassoProblem
 
@@ -49,7 +49,7 @@ def tasks() -> precompile.Tasks:
         form = "convolutional " if dictionary is convolutional[0] else ""
         form += "CLASSO" if positive else "LASSO"
         # In this process, whatever a `joblib.parallel_config` says.
-        for readout in READOUTS:
+        for readout in OF_ONE_RUN:
             runs[f"{form} by spikes, {readout}"] = partial(
                 solve_spiking, problem, tol=0.05, readout=readout, n_jobs=1
             )

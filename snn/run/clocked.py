@@ -237,6 +237,7 @@ def time_of(time_step: float | None, *, integration: str = "exact", reset: str =
         As of `Clock`.
     """
     checks.one_of("integration", integration, INTEGRATIONS)
+    checks.one_of("reset", reset, RESETS)
     return Exact() if time_step is None else Clock(time_step, integration=integration, reset=reset)
 
 

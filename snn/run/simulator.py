@@ -97,7 +97,9 @@ class Simulator(Described):
 
     @soma_bias.setter
     def soma_bias(self, value: np.ndarray) -> None:
-        network = self._network.with_soma_bias(self._network.with_soma_bias(value).soma_bias.copy())
+        checked = self._network.with_soma_bias(value).soma_bias
+        # A copy, because the caller may change the array later.
+        network = self._network.with_soma_bias(checked.copy())
         self._begin(network, self.state(), self.spike_counts)
 
     @property

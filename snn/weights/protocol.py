@@ -41,8 +41,9 @@ def kept(method: Callable[[Any], Result]) -> Callable[[Any], Result]:
 class Weights(Unchanging, Described, ABC):
     """Weights of a network: ``weights[source, target]``; a positive weight excites.
 
-    A form of weights is a subclass, which defines `layout`, `kernel_form` and `toarray`, and whatever else
-    its structure makes cheaper.  It is immutable, and several runs may use one object at the same time.
+    A form of weights is a subclass: a frozen dataclass that defines `layout`, `kernel_form` and `toarray`,
+    and whatever else its structure makes cheaper.  It is immutable, and several runs may use one object at
+    the same time.
     Objects convert to arrays: ``numpy.asarray(weights)``.
     """
 

@@ -1,8 +1,11 @@
 """Certificates: how far codes are from the optimum.
 
-NumPy and SciPy only.  This module calls no solver and uses nothing a solver has computed but the codes
-themselves.  Each function starts from the residual r = s - a D of the codes and its correlations with the
-atoms.  With weights w of features, those of a mask among them, correlations are d_i.(w r) and squared norms
+NumPy and SciPy only, beside a file of numbers, `solvers._kernels.precision`.  This module calls no solver and
+uses nothing that a solver has computed but the codes themselves.  The contracts on imports in pyproject.toml
+say so, of compiled certificates too, and `make lint` checks them.
+
+Each function starts from the residual r = s - a D of the codes and its correlations with the atoms.  With
+weights w of features, those of a mask among them, correlations are d_i.(w r) and squared norms
 sum_j w_j r_j^2 and sum_j w_j d_ij^2; z = kappa sqrt(w) r is the dual point.
 """
 

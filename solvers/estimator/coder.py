@@ -54,7 +54,8 @@ class SpikingSparseCoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         What stands for a missing entry of the signals, `np.nan` perhaps: the objective is then that of the
         known entries.  By default none is missing, and NaN is an error.
     n_jobs : int, optional
-        Number of joblib workers.
+        Signals are spread over so many joblib workers.  None is one, unless a `joblib.parallel_config` says
+        otherwise; -1 is one for each processor.
 
     Attributes
     ----------

@@ -73,10 +73,10 @@ def solve_active_set(
     max_rounds : int, optional
         Most rounds for each signal; by default 10 for each atom, or 200 with a convolutional dictionary.
     n_jobs : int, optional
-        Signals are spread over so many joblib workers, threads unless a `joblib.parallel_config` says
-        otherwise.  The result does not depend on their number.
+        Signals are spread over so many joblib workers.  None is one, unless a `joblib.parallel_config` says
+        otherwise; -1 is one for each processor.  The result does not depend on their number.
     progress : bool, default False
-        Show a progress bar.
+        Show a progress bar, in signals.
 
     Returns
     -------
@@ -131,7 +131,7 @@ class ActiveSet(Method[ActiveSetResult]):
         if self.max_rounds is not None:
             checks.positive_integer("max_rounds", self.max_rounds)
 
-    def limit_of(self, stopped: np.ndarray | None) -> str:
+    def limit(self, stopped: np.ndarray | None) -> str:
         """Return the rounds, or the precision of the method where it came to its end."""
         return "its rounds" if stopped is None or not stopped.all() else "the precision of the method"
 
@@ -158,8 +158,8 @@ class ActiveSet(Method[ActiveSetResult]):
             GRAM: found.n_gram_multiply_adds,
             CERTIFICATE: best.n_multiply_adds,
         }
-        columns = {"n_corrections": found.n_corrections}
-        return Solved(best.codes, found.n_rounds, work, best.optimality, found.ended, columns)
+        signal_fields = {"n_corrections": found.n_corrections}
+        return Solved(best.codes, found.n_rounds, work, best.optimality, found.ended, signal_fields)
 
     def solve_alone(self, problem: LassoProblem, start: StartPoint | None, tol: float) -> Solved | None:
         """Return the code of a single signal by one call of a kernel; None if that does not do.
@@ -196,7 +196,7 @@ class ActiveSet(Method[ActiveSetResult]):
             n_rounds,
             {METHOD: n_multiply_adds, CERTIFICATE: np.array([certificate_work(problem, len(atoms))])},
             Optimality(objective=objective, duality_gap=gap, kkt_violation=violation),
-            columns={"n_corrections": n_corrections},
+            signal_fields={"n_corrections": n_corrections},
         )
 
 
@@ -228,9 +228,9 @@ class ActiveSetFromFista(Method[ActiveSetResult]):
     def __post_init__(self) -> None:
         Fista(self.max_iter)
 
-    def limit_of(self, stopped: np.ndarray | None) -> str:
+    def limit(self, stopped: np.ndarray | None) -> str:
         """Return that of `ActiveSet`."""
-        return ActiveSet().limit_of(stopped)
+        return ActiveSet().limit(stopped)
 
     def prepare(self, problem: LassoProblem) -> tuple[Any, Gram]:
         """Return what both methods share."""

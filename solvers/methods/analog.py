@@ -56,7 +56,7 @@ def solve_analog(
     tol : float, default 1e-3
         A signal has converged if ``duality_gap <= tol * 1/2 ||signal||^2``.
     max_duration : float, default 10000
-        Longest time of each signal, in time constants of the flow.
+        Time, in time constants of the flow, after which a signal is stopped.
     n_jobs : int, optional
         Signals are spread over so many joblib workers.  None is one, unless a `joblib.parallel_config` says
         otherwise; -1 is one for each processor.
@@ -75,7 +75,7 @@ def solve_analog(
 
     Warns
     -----
-    ConvergenceWarning
+    sklearn.exceptions.ConvergenceWarning
         If a signal has not reached `tol` by `max_duration`.
 
     References
@@ -102,7 +102,7 @@ class Analog(Method[SparseCodingResult]):
     Parameters
     ----------
     max_duration : float, default 10000
-        Longest time of each signal, in time constants of the flow.
+        Time, in time constants of the flow, after which a signal is stopped.
     """
 
     max_duration: float = 10_000.0
@@ -117,9 +117,8 @@ class Analog(Method[SparseCodingResult]):
     def __post_init__(self) -> None:
         checks.positive_number("max_duration", self.max_duration)
 
-    @property
-    def limit(self) -> str:
-        """The time."""
+    def limit(self, stopped: np.ndarray | None) -> str:
+        """Return the time."""
         return f"max_duration={self.max_duration:g}"
 
     def prepare(self, problem: LassoProblem) -> Flow:

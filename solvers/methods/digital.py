@@ -18,7 +18,6 @@ from snn.digital.run import DigitalRun, Integers
 from snn.record.windows import smooth_rate_of_moments
 from solvers._kernels.batch import scaled_drive
 from solvers._kernels.refinement import PRODUCTS_OF_RATE
-from solvers.gram.gram import gram_of
 from solvers.methods.method import REFUSED, Method, Takes, solve
 from solvers.methods.spiking import HEAD_START
 from solvers.problem.lasso import LassoProblem
@@ -32,13 +31,12 @@ from solvers.spiking.network import LassoNetwork, signed
 from solvers.spiking.stages import RefinedCodes
 from solvers.workers.spread import batch_slices
 
-READOUTS = ("smooth", "rate")
 # Without refinement the network is looked at when it has run for this time, and for so many times as long.
 FIRST_LOOK = 12.0
 LOOK_GROWTH = math.sqrt(2.0)
 # Rate of the busiest neuron, driven alone, so that a neuron rarely wants to fire twice in a step.
 RATE_PER_DRIVE = 0.5
-# In units of the largest drive: neurons driven downwards by more are as silent with this.
+# In units of the largest drive.  More negative drives are clipped to this; the neuron is silent anyway.
 LOWEST_DRIVE = 4.0
 QUARTER_STEPS = Digital(0.25, lowest_drive=LOWEST_DRIVE)
 
@@ -101,9 +99,7 @@ class DigitalCodingResult(SparseCodingResult):
         A weight that is rounded to zero is none: no message is delivered by it.
         """
         # Spikes are counted in the order of results.
-        order = LassoNetwork(gram_of(self.problem), positive=self.problem.positive).in_result_order(
-            np.arange(self.network.n_neurons)
-        )
+        order = LassoNetwork.of(self.problem).in_result_order(np.arange(self.network.n_neurons))
         counts = OperationCounts.of_clock(
             n_neurons=self.network.n_neurons,
             spikes=self.n_steps,
@@ -145,7 +141,7 @@ def solve_digital(
     format : DigitalFormat, optional
         Widths and rounding; by default those of `DigitalFormat`, Loihi's widths.
     tol : float, default 1e-3
-        See above; the same for every solver.
+        A signal has converged if ``duality_gap <= tol * 1/2 ||signal||^2``.
     time_step : float, default 0.25
         Length of a step, in synaptic time constants.
     threshold : int, optional
@@ -161,9 +157,12 @@ def solve_digital(
         float64, outside of the network.  So errors of the weights are corrected by the next stage.
         Without it codes are what the network alone says, and rounded weights leave a gap that no time closes.
     rng : int, Generator or None, default None
-        For weights that are rounded stochastically, once.
-    n_jobs, progress
-        As of `solve_spiking`.
+        For weights that are rounded stochastically, once for each network.
+    n_jobs : int, optional
+        Signals are spread over so many joblib workers.  None is one, unless a `joblib.parallel_config` says
+        otherwise; -1 is one for each processor.  The result does not depend on their number.
+    progress : bool, default False
+        Show a progress bar, in signals.
 
     Returns
     -------
@@ -183,13 +182,13 @@ def solve_digital(
     """
     format = DigitalFormat() if format is None else format
     how = Digital(time_step, format, threshold=threshold, rng=rng, lowest_drive=LOWEST_DRIVE)
-    readout = checks.one_of("readout", readout, READOUTS)
+    readout = checks.one_of("readout", readout, tuple(OF_ONE_RUN))
     refine = checks.flag("refine", refine)
     if refine and readout == "rate":
         raise ValueError(
             "refine must be False with readout='rate': stages are read through the smooth window"
         )
-    kind = DigitalStages if refine else DigitalRates if readout == "rate" else DigitalOneWindow
+    kind = DigitalStages if refine else OF_ONE_RUN[readout]
     return solve(problem, kind(max_duration, how), tol=tol, n_jobs=n_jobs, progress=progress)
 
 
@@ -232,7 +231,7 @@ class DigitalMethod(Method[DigitalCodingResult]):
                 f"max_duration must be at least one time_step, {step:g}; got {self.max_duration:g}"
             )
 
-    def limit_of(self, stopped: np.ndarray | None) -> str:
+    def limit(self, stopped: np.ndarray | None) -> str:
         """Return the time, and how many networks ran away before."""
         limit = f"max_duration={self.max_duration:g}"
         if stopped is None or not stopped.any():
@@ -244,14 +243,14 @@ class DigitalMethod(Method[DigitalCodingResult]):
 
     def prepare(self, problem: LassoProblem) -> _Digital:
         """Return the network, and its integers."""
-        network = LassoNetwork(gram_of(problem), positive=problem.positive)
+        network = LassoNetwork.of(problem)
         return _Digital(network, self.how.prepare(network))
 
     def batches(self, problem: LassoProblem, prepared: _Digital, n_workers: int) -> list[slice]:
         """Return as many signals as have their neurons in memory close by."""
         return batch_slices(problem.n_signals, prepared.network.n_neurons, n_workers)
 
-    def columns(self, problem: LassoProblem, prepared: _Digital) -> dict[str, Any]:
+    def shared_fields(self, problem: LassoProblem, prepared: _Digital) -> dict[str, Any]:
         """Return the read-out, the integers and the problem."""
         return {"readout": self.readout, "network": prepared.how.network, "problem": problem}
 
@@ -340,6 +339,12 @@ class DigitalRates(DigitalOneWindow):
     readout = "rate"
 
 
+OF_ONE_RUN: dict[str, type[DigitalOneWindow]] = {
+    method.readout: method for method in (DigitalOneWindow, DigitalRates)
+}
+"""The methods that run the network once, by their read-outs."""
+
+
 def _solved(
     best: BestCodes,
     network: LassoNetwork,
@@ -348,7 +353,7 @@ def _solved(
     n_stages: np.ndarray,
     n_read_out: np.ndarray,
 ) -> Solved:
-    columns = {
+    signal_fields = {
         "n_stages": n_stages,
         "sparse_spike_counts": sparse_counts(network, run.spike_counts),
         "n_clock_steps": run.total_steps,
@@ -358,4 +363,4 @@ def _solved(
     }
     work = {READ_OUT: n_read_out, CERTIFICATE: best.n_multiply_adds}
     n_spikes = run.spike_counts.sum(axis=1)
-    return Solved(best.codes, n_spikes, work, best.optimality, run.is_lost, columns)
+    return Solved(best.codes, n_spikes, work, best.optimality, run.is_lost, signal_fields)

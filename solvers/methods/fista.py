@@ -83,7 +83,7 @@ def solve_fista(
 
     Warns
     -----
-    ConvergenceWarning
+    sklearn.exceptions.ConvergenceWarning
         If a signal has not reached `tol` within `max_iter` iterations.
 
     Notes
@@ -122,9 +122,8 @@ class Fista(Method[SparseCodingResult]):
     def __post_init__(self) -> None:
         checks.positive_integer("max_iter", self.max_iter)
 
-    @property
-    def limit(self) -> str:
-        """The iterations."""
+    def limit(self, stopped: np.ndarray | None) -> str:
+        """Return the iterations."""
         return f"max_iter={self.max_iter} iterations"
 
     def prepare(self, problem: LassoProblem) -> GradientStep | None:
@@ -195,11 +194,6 @@ class GradientStep(NamedTuple):
     """The atoms at norm 1 / sqrt(L), or None if products go through `matrix`."""
     has_weights: bool = False
     """Whether products with atoms have the weights of features in between."""
-
-    @property
-    def through_gram(self) -> bool:
-        """True if products go through the Gram matrix."""
-        return self.matrix is not None
 
     def n_products(self, n_active: np.ndarray, n_steps: int) -> np.ndarray:
         """Return the multiply-adds of so many steps, from codes of so many non-zero entries in all."""

@@ -26,8 +26,8 @@ from solvers.results.start import Start, StartPoint, start_point
 from solvers.workers.progress import progress_bar
 from solvers.workers.spread import batch_slices, spread
 
-# Signals with masks, or weights of features, of their own: solved together; those with equal masks together,
-# as a problem with a shared mask, whose Gram matrix is computed once; or refused.
+# Three ways for signals with different masks, or weights of features: all in one batch; in groups of equal
+# masks, each a problem with one Gram matrix; an error.
 TOGETHER, BY_MASK, REFUSED = "together", "by mask", "refused"
 
 
@@ -43,7 +43,7 @@ class Takes(NamedTuple):
     convolution : bool, default False
         Convolutional dictionaries.
     weights_with_convolution : bool, default False
-        Convolutional dictionaries with masks, or weights of features.
+        Convolutional dictionaries together with masks or feature weights.
     own_weights : str, default "by mask"
         How signals with weights of their own are solved.
     """
@@ -97,7 +97,7 @@ class Method(ABC, Generic[Result]):
         Parameters
         ----------
         problem : LassoProblem
-            The problem; with masks of their own only if the method takes these together.
+            The problem; its signals have different masks only if `Takes.own_weights` is "together".
         """
 
     @abstractmethod
@@ -113,17 +113,18 @@ class Method(ABC, Generic[Result]):
         start : StartPoint or None
             Where these signals start.
         tol : float
-            A signal is done when ``duality_gap <= tol * 1/2 ||signal||^2``.
+            A signal has converged if ``duality_gap <= tol * 1/2 ||signal||^2``.
         """
 
-    @property
-    def limit(self) -> str:
-        """What ends a signal that does not reach `tol`, for the warning."""
-        return "its limit"
+    def limit(self, stopped: np.ndarray | None) -> str:
+        """Return what ended the signals that did not reach `tol`, for the warning.
 
-    def limit_of(self, stopped: np.ndarray | None) -> str:
-        """Return what ended the signals, given which of them stopped before the limit; `limit` by default."""
-        return self.limit
+        Parameters
+        ----------
+        stopped : ndarray of bool, or None
+            Which signals stopped before the limit: `Solved.stopped` of all.
+        """
+        return "its limit"
 
     def batches(self, problem: LassoProblem, prepared: Any, n_workers: int) -> list[slice]:
         """Return which signals are solved together; by default as many as memory close by can hold."""
@@ -136,8 +137,8 @@ class Method(ABC, Generic[Result]):
         """
         return None
 
-    def columns(self, problem: LassoProblem, prepared: Any) -> dict[str, Any]:
-        """Return fields of the result that are the same for all signals, beside those of every result."""
+    def shared_fields(self, problem: LassoProblem, prepared: Any) -> dict[str, Any]:
+        """Return fields of the result that are not in every result, and that all signals share."""
         return {}
 
     def context(self) -> AbstractContextManager[object]:
@@ -152,8 +153,9 @@ class Method(ABC, Generic[Result]):
 METHODS: dict[str, Method[Any]] = {}
 """The methods by their names; `solvers.methods.registry` fills it.
 
-It serves `compare`, `path`, `SpikingSparseCoder`, the benchmarks and the tests.  What is called spiking is
-done by spikes alone; what is called an active set is that classical method, whatever it starts from.
+It serves `compare`, `path`, `SpikingSparseCoder`, benchmarks and tests.  A name with "spiking" is a method of
+spikes alone.  A name with "active_set" is a method that ends with that classical one, wherever it starts.
+Not in it are the methods of `solve_digital` without refinement, "digital_one_window" and "digital_rate".
 """
 
 
@@ -228,12 +230,12 @@ def solve(
         solved,
         method=method.name,
         tol=tol,
-        limit=method.limit_of,
+        limit=method.limit,
         kind=cast("type[Result]", method.result),
         bound=method.bound,
         steps=method.steps,
         is_converged=is_converged,
-        **method.columns(problem, prepared),
+        **method.shared_fields(problem, prepared),
     )
 
 

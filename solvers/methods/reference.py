@@ -70,7 +70,7 @@ def solve_coordinate_descent(
 
     Warns
     -----
-    ConvergenceWarning
+    sklearn.exceptions.ConvergenceWarning
         If a signal misses `tol`.
 
     Notes
@@ -130,7 +130,7 @@ def solve_lars(
 
     Warns
     -----
-    ConvergenceWarning
+    sklearn.exceptions.ConvergenceWarning
         If a signal misses `tol`.
 
     Notes
@@ -262,9 +262,8 @@ class CoordinateDescent(_OneByOne):
     steps = "sweeps"
     bound = AT_MOST
 
-    @property
-    def limit(self) -> str:
-        """The sweeps."""
+    def limit(self, stopped: np.ndarray | None) -> str:
+        """Return the sweeps."""
         return f"max_iter={self.max_iter} sweeps"
 
     def prepare(self, problem: LassoProblem) -> _ScaledAtoms:
@@ -306,7 +305,7 @@ class CoordinateDescent(_OneByOne):
             n_certificate_products += certificate_work(problem, int(np.count_nonzero(code)))
             gap = measure(problem, code[np.newaxis]).duality_gap[0]
             sklearn_tol *= 0.1
-            # Below this scikit-learn's gap, a difference of numbers near one, is rounding.
+            # Below 1e-17 scikit-learn's gap is only rounding error.
             if gap <= tol * problem.energies[0] or n_sweeps >= self.max_iter or sklearn_tol < 1e-17:
                 return _SolvedOne(code, n_sweeps, n_products, n_certificate_products)
 
@@ -319,9 +318,8 @@ class Lars(_OneByOne):
     steps = "steps"
     bound = AT_LEAST
 
-    @property
-    def limit(self) -> str:
-        """The steps, or the end of the path."""
+    def limit(self, stopped: np.ndarray | None) -> str:
+        """Return the steps, or the end of the path."""
         return f"max_iter={self.max_iter} steps, or the path ended early"
 
     def prepare(self, problem: LassoProblem) -> _ScaledAtoms:

@@ -13,11 +13,11 @@ from scipy import sparse
 from snn import OperationCounts
 from snn.base import checks
 from snn.base.html import value_range
+from snn.digital import Digital
 from snn.run.clocked import time_of
 from snn.run.exact import Exact
 from snn.run.run import Run, Time
 from solvers.certificate.compiled import certify
-from solvers.gram.gram import gram_of
 from solvers.methods.method import Method, Takes, solve
 from solvers.problem.lasso import LassoProblem
 from solvers.problem.masks import groups_of, with_shared_mask
@@ -31,7 +31,6 @@ from solvers.spiking.network import LassoNetwork, spike_rates
 from solvers.spiking.stages import RefinedCodes
 from solvers.workers.spread import batch_slices
 
-READOUTS = ("smooth", "rate", "current")
 # Rates and average currents are read out at 2, 2.8, 4, 5.7 ... synaptic time constants: no run is more than
 # 1.41 times too long.
 FIRST_CHECK = 2.0
@@ -39,8 +38,8 @@ CHECKS_PER_DOUBLING = 2
 # With polish, potentials start at this share of their thresholds, so that neurons that will fire soon fire
 # before the run ends: `python -m tests.benchmarks random`.
 HEAD_START = 0.5
-# Simulated time before the active-set method, in synaptic time constants: from there on, a correction costs
-# less than the spikes that would make it.  Measured by `python -m tests.benchmarks finish`.
+# Simulated time before the active-set method, in synaptic time constants.  After it, it is cheaper to let the
+# method correct the support than to go on spiking.  Measured by `python -m tests.benchmarks finish`.
 POLISH_TIME = 2.0
 # Where the method does not end, it starts again from runs that are POLISH_GROWTH times as long, up to this
 # time, in synaptic time constants.  Only nearly dependent atoms come that far.
@@ -69,10 +68,9 @@ class SpikingCodingResult(SparseCodingResult):
         Spikes of each neuron.  Where codes may be negative, those of all positive neurons come before those
         of all negative ones.
     sparse_average_currents : scipy.sparse.csr_array, shape (n_signals, n_atoms), or None
-        Average soma currents of the neurons that fired, times `scale`.  Where an average is negative it
-        counts as zero, and the potential at the start counts as current.  With two neurons for each atom it
-        is the positive one's minus the negative one's.  None if codes were read through a smooth window, of
-        stages that differ in scale.
+        Average soma currents of the neurons that fired, in units of correlations.  Negative averages are set
+        to zero.  The start potential is included.  With two neurons for each atom it is the positive one's
+        minus the negative one's.  None for the smooth read-out, because its stages have different scales.
     duration : ndarray, shape (n_signals,)
         Simulated time, of all stages, in synaptic time constants.
     scale : ndarray, shape (n_signals,)
@@ -144,7 +142,7 @@ def _synaptic_operations(problem: LassoProblem, spike_counts: sparse.csr_array) 
             shared = with_shared_mask(problem.subset(group))
             operations[group] = _synaptic_operations(shared, spike_counts[group])
         return operations
-    network = LassoNetwork(gram_of(problem, on_demand=True), positive=problem.positive)
+    network = LassoNetwork.of(problem, on_demand=True)
     fired = np.unique(spike_counts.indices)
     degrees = np.zeros(network.n_neurons, dtype=np.int64)
     degrees[fired] = network.out_degrees(fired)
@@ -180,10 +178,10 @@ def solve_spiking(
         The problem.
     start : array_like or scipy.sparse.csr_array of shape (n_signals, n_atoms), or result, optional
         Where to start: codes, or the result of a solver, for the smooth read-out.  The network then codes
-        what these codes, drawn a little towards zero, leave of the signal.  A signal of which they are worse
-        than zero starts from zero, as all do by default.
+        what these codes, drawn a little towards zero, leave of the signal.  If the start is worse than the
+        zero code, the signal starts from zero.  By default all do.
     tol : float, default 1e-3
-        See above; the same for every solver.
+        A signal has converged if ``duality_gap <= tol * 1/2 ||signal||^2``.
     max_duration : float, default 10000
         Simulated time, in synaptic time constants, after which the network is stopped.
     readout : {"smooth", "rate", "current"}, default "smooth"
@@ -198,9 +196,9 @@ def solve_spiking(
           time so far (with `polish`, over the last three quarters).  Sparser, and much closer to the optimum
           at the same time.
     refine : bool, default True
-        With the smooth read-out, and as soon as the gap has fallen to a seventh: start the network again,
-        driven by what the code, drawn a little towards zero, leaves of the signal, with spikes worth as much
-        less; its rates are added to that code.  Each such stage gains a factor of ten or more for about as
+        Smooth read-out only.  When the gap is 1/7 of its value, a new stage starts on the residual of the
+        code (drawn a little towards zero).  One spike then stands for a smaller value, and the new rates are
+        added to the code.  Each such stage gains a factor of ten or more for about as
         many spikes as the first: the gap falls exponentially with the number of spikes.
     polish : bool, default False
         Run the network for a short time only, from potentials at half their thresholds, and solve from there
@@ -215,10 +213,10 @@ def solve_spiking(
         of 1/4 take about as many spikes.  Where the atoms of a code have a Gram matrix with an eigenvalue of
         2 / (1 - e^-time_step) or more, a step is too long: rates swing (docs/theory.md, section 7).
     n_jobs : int, optional
-        Signals are spread over so many joblib workers, threads unless a `joblib.parallel_config` says
-        otherwise.  The result does not depend on their number.
+        Signals are spread over so many joblib workers.  None is one, unless a `joblib.parallel_config` says
+        otherwise; -1 is one for each processor.  The result does not depend on their number.
     progress : bool, default False
-        Show a progress bar.
+        Show a progress bar, in signals.
 
     Returns
     -------
@@ -233,9 +231,9 @@ def solve_spiking(
     -----
     sklearn.exceptions.ConvergenceWarning
         If a signal does not reach `tol` by `max_duration`.  Its code is the best one read out by then
-        (with "rate" and "current", the last one), with its true gap.  A network is stopped before if it
-        fires about 10,000,000 times at once, as it may where norms of atoms differ by many orders of
-        magnitude; a code of its last, shorter interval counts only where it is better than the one before.
+        (with "rate" and "current", the last one), with its true gap.  A network is stopped early if about
+        10,000,000 spikes come at once, as may happen where norms of atoms differ by many orders of magnitude.
+        The code read then is kept only if it is better.
 
     Notes
     -----
@@ -248,7 +246,7 @@ def solve_spiking(
     Tang, Lin and Davies (2017), arXiv:1705.05475: the network, Theorem 2 (convergence), section 4
     (read-outs "rate" and "current").  The smooth window and refinement: docs/theory.md, section 4.
     """
-    readout = checks.one_of("readout", readout, READOUTS)
+    readout = checks.one_of("readout", readout, tuple(OF_ONE_RUN))
     refine = checks.flag("refine", refine)
     polish = checks.flag("polish", polish)
     if time_step is not None and (polish or readout != "smooth"):
@@ -261,7 +259,7 @@ def solve_spiking(
     elif readout == "smooth":
         method = (Stages if refine else OneWindow)(max_duration, time_of(time_step))
     else:
-        method = (Rates if readout == "rate" else AverageCurrents)(max_duration)
+        method = OF_ONE_RUN[readout](max_duration)
     return solve(problem, method, start=start, tol=tol, n_jobs=n_jobs, progress=progress)
 
 
@@ -290,29 +288,25 @@ class SpikingMethod(Method[SpikingCodingResult]):
     def __post_init__(self) -> None:
         checks.positive_number("max_duration", self.max_duration)
 
-    @property
-    def limit(self) -> str:
-        """The time."""
-        return f"max_duration={self.max_duration:g}"
-
-    def limit_of(self, stopped: np.ndarray | None) -> str:
+    def limit(self, stopped: np.ndarray | None) -> str:
         """Return the time, and how many networks were stopped before."""
+        limit = f"max_duration={self.max_duration:g}"
         if stopped is None or not stopped.any():
-            return self.limit
+            return limit
         return (
-            f"{self.limit} (the networks of {int(stopped.sum())} were stopped before, because one spike "
+            f"{limit} (the networks of {int(stopped.sum())} were stopped before, because one spike "
             "caused millions: scale the atoms to one norm, and their penalties with them)"
         )
 
     def prepare(self, problem: LassoProblem) -> LassoNetwork:
         """Return the network of all signals."""
-        return LassoNetwork(gram_of(problem, on_demand=True), positive=problem.positive)
+        return LassoNetwork.of(problem, on_demand=True)
 
     def batches(self, problem: LassoProblem, prepared: LassoNetwork, n_workers: int) -> list[slice]:
         """Return as many signals as have their neurons in memory close by."""
         return batch_slices(problem.n_signals, prepared.n_neurons, n_workers)
 
-    def columns(self, problem: LassoProblem, prepared: LassoNetwork) -> dict[str, Any]:
+    def shared_fields(self, problem: LassoProblem, prepared: LassoNetwork) -> dict[str, Any]:
         """Return the read-out and the problem."""
         return {"readout": self.readout, "problem": problem}
 
@@ -324,9 +318,9 @@ class Stages(SpikingMethod):
     Parameters
     ----------
     max_duration : float, default 10000
-        Simulated time, of all stages.
+        Simulated time of all stages, in synaptic time constants, after which the network is stopped.
     how : Time, default Exact()
-        How the network runs: `Exact`, or on a `Clock`.
+        How the network runs: `Exact`, or on a `Clock`.  `DigitalStages` runs in integers.
     """
 
     how: Time[Run] = EXACT_TIME
@@ -340,6 +334,10 @@ class Stages(SpikingMethod):
     def __post_init__(self) -> None:
         super().__post_init__()
         checks.instance_of("how", self.how, Time)
+        if isinstance(self.how, Digital):
+            raise TypeError(
+                "how must be Exact, a Clock or a Time of your own; got Digital: use DigitalStages"
+            )
 
     def solve(
         self, problem: LassoProblem, prepared: LassoNetwork, start: StartPoint | None, tol: float
@@ -363,7 +361,7 @@ class Stages(SpikingMethod):
         )
         run_until_certified(refined, best, tol=tol)
         n_signals = problem.n_signals
-        columns = {
+        signal_fields = {
             "polished": np.zeros(n_signals, dtype=np.bool_),
             "n_corrections": np.zeros(n_signals, dtype=np.int64),
             "n_stages": refined.n_stages.copy(),
@@ -372,14 +370,14 @@ class Stages(SpikingMethod):
             "scale": refined.scale,
         }
         if refined.run.total_steps is not None:
-            columns["n_clock_steps"] = refined.run.total_steps
+            signal_fields["n_clock_steps"] = refined.run.total_steps
         work = {
             READ_OUT: refined.n_multiply_adds.copy(),
             GRAM: np.full(n_signals, prepared.gram.n_multiply_adds),
             CERTIFICATE: best.n_multiply_adds,
         }
         n_spikes = refined.run.spike_counts.sum(axis=1)
-        return Solved(best.codes, n_spikes, work, best.optimality, refined.run.is_lost, columns)
+        return Solved(best.codes, n_spikes, work, best.optimality, refined.run.is_lost, signal_fields)
 
 
 class OneWindow(Stages):
@@ -443,9 +441,9 @@ class OneRun(SpikingMethod):
             GRAM: np.full(problem.n_signals, prepared.gram.n_multiply_adds),
             CERTIFICATE: best.n_multiply_adds,
         }
-        columns = batch.columns(batch.average_currents())
+        signal_fields = batch.signal_fields(batch.average_currents())
         n_spikes = batch.run.spike_counts.sum(axis=1)
-        return Solved(best.codes, n_spikes, work, best.optimality, batch.run.is_lost, columns)
+        return Solved(best.codes, n_spikes, work, best.optimality, batch.run.is_lost, signal_fields)
 
 
 class Rates(OneRun):
@@ -467,7 +465,7 @@ class AverageCurrents(OneRun):
     products_per_neuron = 2
 
     def begin(self, batch: BatchRun) -> list[tuple[np.ndarray, np.ndarray]]:
-        """Return times and charges of the last reads, of which the first was at half the time."""
+        """Return times and charges of the last reads; the oldest was taken at half of the present time."""
         return [batch.charge()] * CHECKS_PER_DOUBLING
 
     def read(self, batch: BatchRun, signals: np.ndarray, memory: Any) -> np.ndarray:
@@ -476,16 +474,22 @@ class AverageCurrents(OneRun):
         return batch.codes_between(memory.pop(0), memory[-1], signals)
 
 
+OF_ONE_RUN: dict[str, type[OneWindow | OneRun]] = {
+    method.readout: method for method in (OneWindow, Rates, AverageCurrents)
+}
+"""The methods that run the network once, by their read-outs."""
+
+
 class ActiveSetFromSpikes(SpikingMethod):
     """The active-set method, from atoms whose neurons fired: `solve_spiking` with ``polish=True``."""
 
     name = "active_set_from_spikes"
     usual_tol = 1e-6
     finest_tol = 1e-10
-    # Read out where the method fails.
+    # Of signals that the method does not solve.
     readout = "current"
 
-    def limit_of(self, stopped: np.ndarray | None) -> str:
+    def limit(self, stopped: np.ndarray | None) -> str:
         """Return the precision."""
         return "the precision of the active-set method"
 
@@ -504,8 +508,8 @@ class ActiveSetFromSpikes(SpikingMethod):
         time = min(POLISH_TIME, self.max_duration)
         while len(active):
             batch.advance(active, time)
-            fired = batch.average_currents()
-            solved = prepared.gram.optimal_codes(problem, active, fired)
+            currents = batch.average_currents()
+            solved = prepared.gram.optimal_codes(problem, active, currents)
             n_products[active] += solved.n_multiply_adds
             n_gram_products[active] += solved.n_gram_multiply_adds
             kept = best.put(active, solved.codes, if_better=True)
@@ -514,7 +518,7 @@ class ActiveSetFromSpikes(SpikingMethod):
             missed = best.missed(active, tol)
             # On a support that is close to singular the equations may lead astray: keep what is best.
             if missed.any():
-                # Of these signals alone: a code does not depend on what else is in the batch.
+                # Read out only these signals: a code does not depend on what else is in the batch.
                 behind = active[missed]
                 n_read_out[behind] += AverageCurrents.products_per_neuron * prepared.n_neurons
                 before, begin = batch.charge(), before
@@ -535,6 +539,10 @@ class ActiveSetFromSpikes(SpikingMethod):
             GRAM: n_rows + n_gram_products,
             CERTIFICATE: best.n_multiply_adds,
         }
-        columns = {**batch.columns(fired), "polished": polished, "n_corrections": n_corrections}
+        signal_fields = {
+            **batch.signal_fields(currents),
+            "polished": polished,
+            "n_corrections": n_corrections,
+        }
         n_spikes = batch.run.spike_counts.sum(axis=1)
-        return Solved(best.codes, n_spikes, work, best.optimality, columns=columns)
+        return Solved(best.codes, n_spikes, work, best.optimality, signal_fields=signal_fields)

@@ -136,7 +136,7 @@ class Dictionary(Unchanging, Described, ABC):
         """Raise TypeError: a solver cannot take a mask with this dictionary."""
         raise TypeError(
             "problem must have an array of atoms for this solver where features are masked or weighted; got "
-            f"a {type(self).__name__}: solve_fista takes it"
+            f"a {type(self).__name__}: methods of solvers.METHODS with takes.weights_with_convolution take it"
         )
 
     @abstractmethod

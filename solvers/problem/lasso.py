@@ -287,7 +287,8 @@ class LassoProblem(Unchanging, Described):
         if not self.penalty.is_elastic_net:
             raise TypeError(
                 "problem must have an L1 or ElasticNet penalty, of which weights and curvatures say all; "
-                f"got a {type(self.penalty).__name__}: solve_fista takes it"
+                f"got a {type(self.penalty).__name__}: methods of solvers.METHODS with takes.any_penalty "
+                "take it"
             )
 
     @property

@@ -21,7 +21,7 @@ class Penalty(ABC):
 
     Solvers that work with a matrix or a network read `l1_weights` and `curvatures` alone, and refuse a
     penalty that is not an elastic net.  It needs a method that takes any penalty (`Takes.any_penalty`), by
-    its `proximal_step`: `solve_fista`.  Such a penalty overrides `maximum` and the violations.
+    its `proximal_step`: `Takes.any_penalty`.  Such a penalty overrides `maximum` and the violations.
     """
 
     is_elastic_net = False

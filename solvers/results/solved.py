@@ -35,7 +35,7 @@ class Solved(NamedTuple):
         The certificates of these codes, if they were measured; `multiply_adds` then counts them.
     stopped : ndarray of bool, shape (n_signals,), optional
         Whether the method stopped before its limit, and not because `tol` was reached.
-    columns : mapping of str to (ndarray or compressed rows)
+    signal_fields : mapping of str to (ndarray or csr_array)
         Further fields of the result.
     """
 
@@ -44,7 +44,7 @@ class Solved(NamedTuple):
     multiply_adds: Mapping[str, np.ndarray]
     optimality: Optimality | None = None
     stopped: np.ndarray | None = None
-    columns: Mapping[str, Any] = {}
+    signal_fields: Mapping[str, Any] = {}
 
     def certified(self, problem: LassoProblem) -> Solved:
         """Return it with sparse codes, and with their certificates.
@@ -103,7 +103,7 @@ def _combined(combine: Callable[[list[Any]], Any], batches: Sequence[Solved]) ->
         combined(*(batch.multiply_adds for batch in batches)),
         optimality,
         None if first.stopped is None else combine([batch.stopped for batch in batches]),
-        combined(*(batch.columns for batch in batches)),
+        combined(*(batch.signal_fields for batch in batches)),
     )
 
 
@@ -180,6 +180,6 @@ def certified_result(
         n_steps=solved.n_steps,
         steps=steps,
         work=Work({DRIVE: drive, **solved.multiply_adds}, bound),
-        **solved.columns,
+        **solved.signal_fields,
         **more,
     )

@@ -122,15 +122,15 @@ class BatchRun:
         )
         return CompressedRows(*rows)
 
-    def columns(self, fired: CompressedRows) -> dict[str, np.ndarray | sparse.csr_array]:
-        """Return what the networks did, as fields of a result; `fired` are the average currents."""
+    def signal_fields(self, currents: CompressedRows) -> dict[str, np.ndarray | sparse.csr_array]:
+        """Return what the networks did, as fields of a result; `currents` are the average ones."""
         n_signals = self.problem.n_signals
         return {
             "polished": np.zeros(n_signals, dtype=np.bool_),
             "n_corrections": np.zeros(n_signals, dtype=np.int64),
             "n_stages": np.ones(n_signals, dtype=np.int64),
             "sparse_spike_counts": sparse_counts(self.network, self.run.spike_counts),
-            "sparse_average_currents": compressed_rows((n_signals, self.problem.n_atoms), fired),
+            "sparse_average_currents": compressed_rows((n_signals, self.problem.n_atoms), currents),
             "duration": self.duration,
             "scale": self.scale,
         }

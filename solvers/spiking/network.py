@@ -55,7 +55,7 @@ def lasso_network(problem: LassoProblem, signal: int = 0, *, scale: float = 1.0)
     if problem.has_own_weights:
         problem, signal = with_shared_mask(problem.subset([signal])), 0
     scale = checks.positive_number("scale", scale)
-    return LassoNetwork(gram_of(problem), positive=problem.positive).driven(problem, signal, scale=scale)
+    return LassoNetwork.of(problem).driven(problem, signal, scale=scale)
 
 
 class LassoNetwork:
@@ -84,6 +84,19 @@ class LassoNetwork:
         # With one group, all positive neurons come before all negative ones, as in results.
         self._orders_agree = positive or gram.group_length == len(gram.diagonal)
         self.firing_threshold = self.in_network_order(thresholds)
+
+    @classmethod
+    def of(cls, problem: LassoProblem, *, on_demand: bool = False) -> LassoNetwork:
+        """Return the network of a problem whose signals have no weights of their own.
+
+        Parameters
+        ----------
+        problem : LassoProblem
+            The problem.
+        on_demand : bool, default False
+            As of `gram_of`.
+        """
+        return cls(gram_of(problem, on_demand=on_demand), positive=problem.positive)
 
     @property
     def n_neurons(self) -> int:

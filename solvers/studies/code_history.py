@@ -15,7 +15,6 @@ from snn.base.html import Described, counted, number
 from snn.record.rates import smooth_rate, spike_rate
 from snn.run.run import Spikes
 from solvers.certificate.optimality import measure
-from solvers.gram.gram import gram_of
 from solvers.methods.active_set import solve_active_set
 from solvers.methods.spiking import solve_spiking
 from solvers.problem.lasso import LassoProblem
@@ -25,7 +24,7 @@ from solvers.spiking.batches import run_until_certified
 from solvers.spiking.network import LassoNetwork, signed
 from solvers.spiking.stages import RefinedCodes
 
-READOUTS = {"smooth": smooth_rate, "rate": spike_rate}
+RATES_BY_READOUT = {"smooth": smooth_rate, "rate": spike_rate}
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
@@ -70,11 +69,11 @@ class Stage(Described):
         time : float
             Since the stage began, positive.
         readout : str
-            A key of `READOUTS`.
+            A key of `RATES_BY_READOUT`.
         positive : bool
             Whether there is one neuron for each atom, and not two.
         """
-        rates = READOUTS[readout](self.spikes, stop=time)
+        rates = RATES_BY_READOUT[readout](self.spikes, stop=time)
         return self.offset + self.scale * signed(rates[np.newaxis], positive=positive)[0]
 
 
@@ -207,7 +206,7 @@ def code_history(
     signal = checks.index("signal", signal, problem.n_signals)
     tol = checks.positive_number("tol", tol)
     max_duration = checks.positive_number("max_duration", max_duration)
-    readout = checks.one_of("readout", readout, tuple(READOUTS))
+    readout = checks.one_of("readout", readout, tuple(RATES_BY_READOUT))
     refine = checks.flag("refine", refine)
     n_times = checks.positive_integer("n_times", n_times)
     if n_times < 2:
@@ -263,7 +262,7 @@ def _plain_run(problem: LassoProblem, tol: float, max_duration: float) -> tuple[
 
 def _solver_network(problem: LassoProblem) -> LassoNetwork:
     """Return the network that `solve_spiking` runs for this signal alone."""
-    return LassoNetwork(gram_of(problem, on_demand=True), positive=problem.positive)
+    return LassoNetwork.of(problem, on_demand=True)
 
 
 def _refined_run(

@@ -79,7 +79,7 @@ def compare(
         Names in `METHODS`, or labels with methods, or with functions called as ``solve(problem, tol=tol)``
         that return a `SparseCodingResult`.
     tol : float, default 1e-3
-        The tolerance of each, ``duality_gap <= tol * 1/2 ||signal||^2``.
+        A signal has converged if ``duality_gap <= tol * 1/2 ||signal||^2``.
 
     Returns
     -------
@@ -108,7 +108,7 @@ def compare(
 
     Warns
     -----
-    ConvergenceWarning
+    sklearn.exceptions.ConvergenceWarning
         As the solvers do.
     """
     checks.instance_of("problem", problem, LassoProblem)

@@ -16,7 +16,7 @@ from snn.base.html import number, value_range
 from snn.digital import DigitalFormat
 from snn.run.clocked import checked_step
 from solvers.methods.active_set import solve_active_set
-from solvers.methods.digital import READOUTS, DigitalCodingResult, solve_digital
+from solvers.methods.digital import OF_ONE_RUN, DigitalCodingResult, solve_digital
 from solvers.problem.lasso import LassoProblem
 from solvers.results.result import SparseCodingResult
 
@@ -216,9 +216,10 @@ def sweep_digital(
     readout, refine
         As of `solve_digital`.  Without refinement the answer is the network's alone.
     rng : int, Generator or None, default 0
-        For weights that are rounded stochastically.
+        For weights that are rounded stochastically, once for each network.
     n_jobs : int, optional
-        As of `solve_spiking`.
+        Signals are spread over so many joblib workers.  None is one, unless a `joblib.parallel_config` says
+        otherwise; -1 is one for each processor.  The result does not depend on their number.
 
     Returns
     -------
@@ -233,7 +234,7 @@ def sweep_digital(
     format = DigitalFormat() if format is None else checks.instance_of("format", format, DigitalFormat)
     axes = _checked_axes(axes)
     duration = checks.positive_number("duration", duration)
-    readout = checks.one_of("readout", readout, READOUTS)
+    readout = checks.one_of("readout", readout, tuple(OF_ONE_RUN))
     time_step = checked_step(time_step, warn=False)
     checked_step(max(axes.get("time_step", (time_step,))))  # warns of the longest
 
@@ -258,7 +259,6 @@ def sweep_digital(
                             rng=rng,
                             n_jobs=n_jobs,
                         ),
-                        problem,
                         exact,
                     )
                 )
@@ -293,9 +293,7 @@ def varied(format: DigitalFormat, point: Mapping[str, Any]) -> DigitalFormat:
     return format
 
 
-def _figures(
-    result: DigitalCodingResult, problem: LassoProblem, exact: SparseCodingResult
-) -> dict[str, np.ndarray]:
+def _figures(result: DigitalCodingResult, exact: SparseCodingResult) -> dict[str, np.ndarray]:
     """Return what a sweep keeps of a point, an entry for each signal."""
     # A signal of zeros has no objective.
     optimum = np.where(exact.objective > 0.0, exact.objective, 1.0)

@@ -48,9 +48,10 @@ def held_out_score(
     fold_of : array_like of int, shape (n_features,), optional
         The fold of each feature, where features belong together.
     tol : float, default 1e-6
-        Of the codes; as of `solve_active_set`.
+        A signal has converged if ``duality_gap <= tol * 1/2 ||signal||^2``.
     n_jobs : int, optional
-        Number of joblib workers.
+        Signals are spread over so many joblib workers.  None is one, unless a `joblib.parallel_config` says
+        otherwise; -1 is one for each processor.
 
     Returns
     -------

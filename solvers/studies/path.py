@@ -126,9 +126,10 @@ def path(
         The name of a method in `METHODS` that takes a `start`, or such a method: by default that of
         `solve_active_set`, which carries the support.
     tol : float, default 1e-6
-        A code is done when ``duality_gap <= tol * 1/2 ||signal||^2``.
+        A signal has converged if ``duality_gap <= tol * 1/2 ||signal||^2``.
     n_jobs : int, optional
-        Signals are spread over so many joblib workers.
+        Signals are spread over so many joblib workers.  None is one, unless a `joblib.parallel_config` says
+        otherwise; -1 is one for each processor.
     progress : bool, default False
         Show a progress bar, in penalties.
 

@@ -14,7 +14,6 @@ from scipy import sparse
 from snn import Exact, OperationCounts
 from snn.base import checks
 from snn.base.html import Described, number
-from solvers.gram.gram import gram_of
 from solvers.problem.convolution import ConvolutionalDictionary
 from solvers.problem.lasso import LassoProblem
 from solvers.problem.penalty import Penalty
@@ -176,14 +175,14 @@ class SparseCodingStream(Described):
             By default that of the stream.  The network of another mask than that of the frame before is made
             anew.
         tol : float, default 1e-3
-            A signal is done when ``duality_gap <= tol * 1/2 ||signal||^2``.
+            A signal has converged if ``duality_gap <= tol * 1/2 ||signal||^2``.
         max_spikes : int, optional
             Deadline: spikes for each signal, at most, but for those that are fired in one instant.
         max_seconds : float, optional
             Deadline: seconds for the frame.  The clock is looked at whenever codes are read out, so that a
             frame may take as much longer as one read-out and the certificate take.
         max_duration : float, default 10000
-            Simulated time for each signal, at most, in synaptic time constants.
+            Simulated time, in synaptic time constants, after which the network is stopped.
 
         Returns
         -------
@@ -316,7 +315,7 @@ class SparseCodingStream(Described):
 
 def _network_of(problem: LassoProblem) -> tuple[LassoNetwork, np.ndarray]:
     """Return the network of a problem, and to how many targets the spikes of each neuron go."""
-    network = LassoNetwork(gram_of(problem), positive=problem.positive)
+    network = LassoNetwork.of(problem)
     return network, network.weights.out_degrees(np.arange(network.n_neurons))
 
 

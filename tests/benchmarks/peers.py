@@ -20,7 +20,6 @@ from solvers import (
     PreparedLasso,
     SparseCodingResult,
     solve_active_set,
-    solve_fista,
     solve_spiking,
 )
 from tests.benchmarks.lean_fista import largest_eigenvalue, lean_fista
@@ -97,6 +96,15 @@ def _each(problem: LassoProblem, ask: Callable[[LassoProblem], Solve]) -> Solve:
 # -- the library ---------------------------------------------------------------------------------
 
 
+def _named(name: str) -> Callable[[LassoProblem], Solve]:
+    """A method of the registry."""
+
+    def ask(problem: LassoProblem) -> Solve:
+        return lambda tol: METHODS[name](again(problem), tol=tol).codes
+
+    return ask
+
+
 def _spiking(**options: object) -> Callable[[LassoProblem], Solve]:
     def ask(problem: LassoProblem) -> Solve:
         return lambda tol: solve_spiking(again(problem), tol=tol, **options).codes
@@ -119,18 +127,6 @@ def _prepared(solver: Callable[..., SparseCodingResult]) -> Callable[[LassoProbl
         return lambda tol: solver(prepared.with_signals(problem.signals), tol=tol).codes
 
     return ask
-
-
-def _active_set(problem: LassoProblem) -> Solve:
-    return lambda tol: solve_active_set(again(problem), tol=tol).codes
-
-
-def _active_set_from_fista(problem: LassoProblem) -> Solve:
-    return lambda tol: METHODS["active_set_from_fista"](again(problem), tol=tol).codes
-
-
-def _fista(problem: LassoProblem) -> Solve:
-    return lambda tol: solve_fista(again(problem), tol=tol).codes
 
 
 def _lean_fista(*, sparse: bool) -> Callable[[LassoProblem], Solve]:
@@ -336,19 +332,21 @@ def _spams(*, with_gram: bool) -> Callable[[LassoProblem], Solve]:
 
 
 # Spikes alone: everything is done by the network, and what is read out of it.
-SPIKES = Peer(name="spikes alone", ask=_spiking(), takes_batches=True)
-ONE_WINDOW = Peer(name="spikes alone, one window", ask=_spiking(refine=False), takes_batches=True)
-CURRENT = Peer(name="spikes alone, current", ask=_spiking(readout="current"), takes_batches=True)
-RATE = Peer(name="spikes alone, rate", ask=_spiking(readout="rate"), takes_batches=True)
+SPIKES = Peer(name="spikes alone", ask=_named("spiking"), takes_batches=True)
+ONE_WINDOW = Peer(name="spikes alone, one window", ask=_named("spiking_one_window"), takes_batches=True)
+CURRENT = Peer(name="spikes alone, current", ask=_named("spiking_current"), takes_batches=True)
+RATE = Peer(name="spikes alone, rate", ask=_named("spiking_rate"), takes_batches=True)
 PREPARED_SPIKES = Peer(name="spikes alone, prepared", ask=_prepared(solve_spiking), takes_batches=True)
 ALONE = (SPIKES, ONE_WINDOW, CURRENT, RATE)
 # The active-set method, and where it starts.
-ACTIVE_SET = Peer(name="active set", ask=_active_set, takes_batches=True)
-FROM_FISTA = Peer(name="active set, from ten FISTA steps", ask=_active_set_from_fista, takes_batches=True)
-FROM_SPIKES = Peer(name="active set, from spikes", ask=_spiking(polish=True), takes_batches=True)
+ACTIVE_SET = Peer(name="active set", ask=_named("active_set"), takes_batches=True)
+FROM_FISTA = Peer(
+    name="active set, from ten FISTA steps", ask=_named("active_set_from_fista"), takes_batches=True
+)
+FROM_SPIKES = Peer(name="active set, from spikes", ask=_named("active_set_from_spikes"), takes_batches=True)
 PREPARED_ACTIVE_SET = Peer(name="active set, prepared", ask=_prepared(solve_active_set), takes_batches=True)
 ACTIVE_SETS = (ACTIVE_SET, FROM_FISTA, FROM_SPIKES)
-FISTA = Peer(name="FISTA", ask=_fista, takes_batches=True)
+FISTA = Peer(name="FISTA", ask=_named("fista"), takes_batches=True)
 LEAN_FISTA = Peer(name="FISTA, lean", ask=_lean_fista(sparse=True))
 DENSE_FISTA = Peer(name="FISTA, dense products", ask=_lean_fista(sparse=False))
 

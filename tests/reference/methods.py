@@ -40,6 +40,18 @@ def methods(*but, own_weights=None, **takes):
     }
 
 
+def takers(field):
+    """Return the end of a sentence that refuses: the methods of the registry that take something.
+
+    Parameters
+    ----------
+    field : str
+        A field of `Takes`.
+    """
+    names = [repr(name) for name, method in METHODS.items() if getattr(method.takes, field)]
+    return f"{', '.join(names)} {'takes' if len(names) == 1 else 'take'} it"
+
+
 def each_method(*but, tols=None, **takes):
     """Return the parametrisation over `solve` and `tol` of the methods that `methods` returns.
 

@@ -225,6 +225,14 @@ def test_second_process_runs_the_tasks_from_the_last_on(kernels):
     assert tasks_of_test.other != os.getpid()
 
 
+def test_entries_of_the_path_that_are_no_text_are_left_out(monkeypatch):
+    commands = []
+    monkeypatch.setattr(sys, "path", [Path("/of/a/program"), "/of/a/name"])
+    monkeypatch.setattr(subprocess, "Popen", lambda command, **_: commands.append(command))
+    precompile._SecondProcess([precompile.tasks]).on_start(None)
+    assert commands[0][3:] == ["/of/a/name", "snn.precompile"]
+
+
 def test_nothing_to_compile_needs_no_second_process(monkeypatch):
     monkeypatch.setattr(precompile.subprocess, "Popen", None)
     precompile.run_tasks([lambda: {"one": lambda: None}], progress=False)

@@ -58,6 +58,7 @@ def problem(dictionary=DICTIONARY, signals=SIGNALS, penalty=0.1, **options):
     return LassoProblem(dictionary, signals, penalty, **options)
 
 
+NAMES = ", ".join(map(repr, METHODS))
 CASES = [
     # -- the problem --
     (lambda: problem([1.0, 2.0]), ValueError, "dictionary must be 2-D, (n_atoms, n_features); got shape (2,)"),
@@ -181,7 +182,7 @@ CASES = [
     (
         lambda: SpikingSparseCoder(DICTIONARY, alpha=0.1, method="x").fit_transform(SIGNALS),
         ValueError,
-        "method must be one of 'spiking', 'spiking_one_window', 'spiking_current', 'spiking_rate', 'active_set', 'active_set_from_fista', 'active_set_from_spikes', 'fista', 'coordinate_descent', 'lars', 'analog', 'digital'; got 'x'",
+        f"method must be one of {NAMES}; got 'x'",
     ),
     # -- comparisons --
     (lambda: compare("problem", ["fista"]), TypeError, "problem must be a LassoProblem; got str"),
@@ -189,12 +190,12 @@ CASES = [
     (
         lambda: compare(PROBLEM, ["newton"]),
         ValueError,
-        "methods must be one of 'spiking', 'spiking_one_window', 'spiking_current', 'spiking_rate', 'active_set', 'active_set_from_fista', 'active_set_from_spikes', 'fista', 'coordinate_descent', 'lars', 'analog', 'digital'; got 'newton'",
+        f"methods must be one of {NAMES}; got 'newton'",
     ),
     (
         lambda: compare(PROBLEM, [solve_fista]),
         TypeError,
-        "methods must be one of 'spiking', 'spiking_one_window', 'spiking_current', 'spiking_rate', 'active_set', 'active_set_from_fista', 'active_set_from_spikes', 'fista', 'coordinate_descent', 'lars', 'analog', 'digital'; got function",
+        f"methods must be one of {NAMES}; got function",
     ),
     (lambda: compare(PROBLEM, "fista"), TypeError, "methods must be a sequence of names or a mapping to callables; got str"),
     (lambda: compare(PROBLEM, ["fista", "fista"]), ValueError, "methods must not repeat a name; got ['fista', 'fista']"),

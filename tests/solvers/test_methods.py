@@ -1,6 +1,6 @@
 """What every method of `METHODS` says, takes and refuses, and what it costs to add one."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 import pytest
@@ -8,6 +8,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from examples.lava_lca import LCA1Layer
 from snn import Exact
+from snn.digital import Digital
 from solvers import (
     L1,
     METHODS,
@@ -26,7 +27,7 @@ from solvers import (
 )
 from solvers.methods import Method, OneRun, Solved, Stages, Takes
 from solvers.problem.penalty import Penalty
-from tests.reference.methods import methods
+from tests.reference.methods import methods, takers
 from tests.reference.problems import random_problem
 
 every_method = pytest.mark.parametrize("method", METHODS.values(), ids=METHODS)
@@ -136,8 +137,7 @@ def test_one_warning_of_missed_tolerances(method):
 
 def _impatient(method):
     """The method with few steps, if it has a limit."""
-    limits = {"max_iter": 1, "max_duration": 1.0, "max_rounds": 1}
-    return type(method)(**{name: few for name, few in limits.items() if hasattr(method, name)})
+    return replace(method, **{field.name: 1 for field in fields(method) if field.name.startswith("max_")})
 
 
 # -- what methods do not take ------------------------------------------------------------------------
@@ -151,7 +151,9 @@ def test_other_penalties_are_solved_or_refused(method):
         assert result.converged
         assert (result.objective <= problem.energies).all()
         return
-    with pytest.raises(TypeError, match=rf"penalty for {method.name}; got a Quartic: 'fista' takes it$"):
+    with pytest.raises(
+        TypeError, match=rf"penalty for {method.name}; got a Quartic: {takers('any_penalty')}$"
+    ):
         solve(problem, method)
 
 
@@ -168,7 +170,9 @@ def test_other_penalties_are_solved_or_refused(method):
     ids=["network", "held out", "path", "NIR", "LCA", "stream"],
 )
 def test_what_reads_weights_and_curvatures_alone_refuses_other_penalties(use):
-    with pytest.raises(TypeError, match=r"penalty.*; got a Quartic: .*fista.* takes it$"):
+    # What is below the methods does not know their names.
+    takes_it = f"({takers('any_penalty')}|methods of solvers.METHODS with takes.any_penalty take it)"
+    with pytest.raises(TypeError, match=rf"penalty.*; got a Quartic: {takes_it}$"):
         use(quartic_problem())
 
 
@@ -178,11 +182,18 @@ def test_penalties_whose_parameters_are_read_have_no_subclasses(kind):
         type("Mine", (kind,), {})
 
 
+def test_stages_refuse_integers():
+    # Weights would be rounded for each batch, and saturations would not be reported.
+    with pytest.raises(TypeError, match=r"^how must be .*; got Digital: use DigitalStages$"):
+        Stages(how=Digital(0.25))
+
+
 @pytest.mark.parametrize("method", methods(convolution=True, weights_with_convolution=False).values())
 def test_masked_convolutions_are_refused_by_name(method):
     dictionary = ConvolutionalDictionary(np.ones((1, 3, 3)), (5, 5), 2)
     problem = LassoProblem(dictionary, np.ones((1, 25)), 0.5, mask=np.arange(25) > 0)
-    with pytest.raises(TypeError, match=rf"array of atoms for {method.name} where .*: 'fista' takes it$"):
+    takes_it = takers("weights_with_convolution")
+    with pytest.raises(TypeError, match=rf"array of atoms for {method.name} where .*: {takes_it}$"):
         solve(problem, method)
 
 
@@ -243,7 +254,8 @@ def test_a_new_solver_read_out_penalty_and_kind_of_run_are_everywhere(monkeypatc
     assert "proximal" in methods(start=True)
     assert "late_rates" in methods(start=False)
     # What is new is refused, and named by those that refuse, as any other.
-    with pytest.raises(TypeError, match=r"got a Quartic: 'fista', 'proximal' take it$"):
+    assert takers("any_penalty").endswith("'proximal' take it")
+    with pytest.raises(TypeError, match=rf"got a Quartic: {takers('any_penalty')}$"):
         solve(quartic_problem(), METHODS["late_rates"])
     with pytest.raises(ValueError, match=r"method must be one of .*; got 'late_rates'"):
         path(problem, method="late_rates")

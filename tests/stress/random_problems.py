@@ -158,7 +158,9 @@ def _stream(nasty: NastyProblem, rng: np.random.Generator, tol: float) -> Solved
 def _path(nasty: NastyProblem, rng: np.random.Generator, tol: float) -> Solved:
     # Powers of two, so that penalties are multiplied without rounding.
     multiples = 2.0 ** -np.cumsum(rng.integers(1, 6, size=int(rng.integers(1, 6)))).astype(float)
-    method = str(rng.choice(["active_set", "active_set", "spiking", "fista", "coordinate_descent"]))
+    # The active set as often as two others; the analog flow would take minutes without a limit of its time.
+    names = [name for name, method in solvers.METHODS.items() if method.takes.start and name != "analog"]
+    method = str(rng.choice(["active_set", *names]))
     found = path(_problem(nasty), multiples, method=method, tol=max(tol, 1e-10))
     for result, multiple in zip(found.results, multiples, strict=True):
         yield result, np.arange(len(nasty.values)), float(multiple)
@@ -208,6 +210,16 @@ METHODS: dict[str, tuple[float, Callable]] = {
     "LARS": (1.0, _whole(solve_lars, lambda rng: {})),
     "analog": (0.5, _whole(solve_analog, lambda rng: {"max_duration": float(rng.choice([5.0, 50.0]))}, 0.2)),
     "digital": (1.0, _whole(solve_digital, _of_digital)),
+}
+# Methods of the registry that are above, by their functions.
+ABOVE = {
+    *("spiking", "spiking_one_window", "spiking_rate", "spiking_current", "active_set_from_spikes"),
+    *("active_set", "fista", "coordinate_descent", "lars", "analog", "digital"),
+}
+METHODS |= {
+    name: (0.5, _whole(method, _few_threads, 0.2 if method.takes.start else 0.0))
+    for name, method in solvers.METHODS.items()
+    if name not in ABOVE
 }
 CHANCES = np.array([chance for chance, _ in METHODS.values()])
 CHANCES /= CHANCES.sum()

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-import solvers.results.result
+import solvers.results.solved
 from solvers import ConvolutionalDictionary, ElasticNet, LassoProblem
 from solvers.certificate.optimality import Optimality
 from tests.processes import LIMIT
@@ -65,15 +65,25 @@ def test_floats_are_taken_for_the_numbers_that_they_are():
     assert Numbers.of(values).fractions() == [Fraction(float(value)) for value in values]
 
 
+def always(monkeypatch, method):
+    chances = [float(name == method) for name in random_problems.METHODS]
+    monkeypatch.setattr(random_problems, "CHANCES", chances)
+
+
+def test_every_method_of_the_registry_is_drawn():
+    assert set(solvers.METHODS) >= random_problems.ABOVE
+    assert set(solvers.METHODS) <= random_problems.ABOVE | set(random_problems.METHODS)
+
+
 def failures_with(monkeypatch, figures):
     """The complaints about 60 problems whose certificates are tampered with."""
-    certify = solvers.results.result.certify
+    certify = solvers.results.solved.certify
 
     def tampered(problem, codes):
         return figures(problem, certify(problem, codes))
 
-    monkeypatch.setattr(solvers.results.result, "certify", tampered)
-    monkeypatch.setattr(random_problems, "CHANCES", np.eye(len(random_problems.METHODS))[10])
+    monkeypatch.setattr(solvers.results.solved, "certify", tampered)
+    always(monkeypatch, "coordinate descent")
     told = [run(2, number) for number in range(60)]
     assert {one["method"] for one in told} == {"coordinate descent"}
     return [one["message"] for one in told if one["outcome"] == "failed"]
@@ -101,8 +111,8 @@ def test_a_false_objective_is_found(monkeypatch):
 
 
 def test_a_false_status_is_found(monkeypatch):
-    monkeypatch.setattr(solvers.results.result, "Status", SimpleNamespace(LIMIT_REACHED=0, CONVERGED=0))
-    monkeypatch.setattr(random_problems, "CHANCES", np.eye(len(random_problems.METHODS))[0])
+    monkeypatch.setattr(solvers.results.solved, "Status", SimpleNamespace(LIMIT_REACHED=0, CONVERGED=0))
+    always(monkeypatch, "spikes, smooth")
     told = [run(2, number) for number in range(30)]
     assert any("converged, but the" in one.get("message", "") for one in told)
 
