@@ -108,11 +108,13 @@ def spread(
             bar.update(1 if count is None else count(outcome))
         return outcome
 
-    from joblib.parallel import ThreadingBackend, get_active_backend  # here, because it takes long to import
+    is_serial = len(batches) == 1
+    if not is_serial:  # to ask for the backend takes as long as some problems, and to import it longer
+        from joblib.parallel import ThreadingBackend, get_active_backend
 
-    backend, _ = get_active_backend(prefer=prefer)
-    client = _cluster_of(backend)
-    is_serial = len(batches) == 1 or (n_workers == 1 and client is None)
+        backend, _ = get_active_backend(prefer=prefer)
+        client = _cluster_of(backend)
+        is_serial = n_workers == 1 and client is None
     with nullcontext() if is_serial and blas_threads else one_blas_thread():
         if is_serial:
             return [counted(solve(batch)) for batch in batches]
