@@ -166,8 +166,6 @@ def certified_result(
                 f"{worst:.2g}",
                 convergence_warning(),
             )
-    drive = np.zeros(problem.n_signals, dtype=np.int64)
-    drive += drive_work(problem)
     return kind(
         method=method,
         tol=tol,
@@ -179,7 +177,7 @@ def certified_result(
         status=status,
         n_steps=solved.n_steps,
         steps=steps,
-        work=Work({DRIVE: drive, **solved.multiply_adds}, bound),
+        work=Work({DRIVE: np.full(problem.n_signals, drive_work(problem)), **solved.multiply_adds}, bound),
         **solved.signal_fields,
         **more,
     )
