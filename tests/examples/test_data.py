@@ -36,7 +36,7 @@ def test_without_scikit_image_there_are_two(monkeypatch):
     monkeypatch.setitem(sys.modules, "skimage", None)
     monkeypatch.setitem(sys.modules, "skimage.data", None)
     assert len(_data.photographs()) == 2
-    with pytest.raises(SystemExit, match=r"'camera' is in scikit-image.*'sparsespike\[digits\]'"):
+    with pytest.raises(SystemExit, match=r"'camera' is in scikit-image.*'sparsespike\[examples\]'"):
         _data.grey_photograph("camera")
 
 

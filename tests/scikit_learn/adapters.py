@@ -11,6 +11,7 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 
 from dictlearn import SpikingDictionaryLearning
 from solvers import SpikingSparseCoder
+from solvers.methods import ActiveSetFromSpikes, Stages
 
 # The problem that we solve.  Our solvers are exact, so it does not matter which of them is asked for.
 LASSO = ("lasso_lars", "lasso_cd")
@@ -30,7 +31,7 @@ def _update_dict(*_args: object, **_keywords: object) -> None:
 
 
 class SparseCoder(SpikingSparseCoder):
-    readout, refine, tol, missing_values = "smooth", True, None, None
+    tol, missing_values = None, None
 
     def __init__(
         self,
@@ -60,8 +61,11 @@ class SparseCoder(SpikingSparseCoder):
     alpha = property(lambda self: 1.0 if self.transform_alpha is None else self.transform_alpha)
     positive = property(lambda self: self.positive_code)
     # The active-set method has no limit, but spikes have.
-    polish = property(lambda self: self.transform_max_iter is None)
-    max_duration = property(lambda self: self.transform_max_iter or 10_000.0)
+    method = property(
+        lambda self: (
+            ActiveSetFromSpikes() if self.transform_max_iter is None else Stages(self.transform_max_iter)
+        )
+    )
 
 
 class DictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
