@@ -12,14 +12,13 @@ PROGRAMS = {
 }
 
 
+# On one machine the codes of "spikes, wide" differ in their last bits between the main thread and any other,
+# and did before runs and methods had one interface.  The cause is not known yet.
+OPEN = pytest.mark.xfail(strict=False, reason="last bits of 'spikes, wide' in a thread")
+KNOWN = {"threads_and_interrupts": OPEN}
+
+
 @pytest.mark.skipif(sys.platform == "win32", reason="needs os.fork and timers of Unix")
-# On one machine (two cores, OPENBLAS_NUM_THREADS=4) the codes of "spikes, wide" differ in their last bits between the
-# main thread and any other, before and after runs and methods had one interface. The cause is not known yet.
-KNOWN = {
-    "threads_and_interrupts": pytest.mark.xfail(strict=False, reason="last bits of 'spikes, wide' in a thread")
-}
-
-
 @pytest.mark.parametrize(
     ("program", "options"),
     [
