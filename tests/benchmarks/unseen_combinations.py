@@ -49,13 +49,14 @@ PUBLISHED = {
 HEAD = """# Learned dictionaries and unseen combinations
 
 A benchmark that others published ([arXiv:2603.28744](https://arxiv.org/abs/2603.28744),
-[code](https://github.com/shrutij01/compositional-sparse-ood)), with the same samples and the same score.
-Signals are combinations of ten of the atoms, which are unit vectors of either sign; the ten entries of a
-code are uniform in [0, 1].  Every learner sees the same 2,500 signals in the same order from the same random
-start, and has the penalty {penalty}.  In the signals that the score is measured on, the first atom comes together
-with atoms that it was never seen with.  Codes are exact, in learned atoms made unit; the score is the mean
-correlation of true and found entries, paired one to one.  *Objective* is the mean of 1/2 ||x - a D||² +
-{penalty} ||a||₁ over the same signals.  Seconds are of one thread.
+[code](https://github.com/shrutij01/compositional-sparse-ood)), with the same samples and the same
+score. Signals are combinations of ten of the atoms, which are unit vectors of either sign; the ten
+entries of a code are uniform in [0, 1].  Every learner sees the same 2,500 signals in the same order
+from the same random start, and has the penalty {penalty}.  In the signals that the score is measured
+on, the first atom comes together with atoms that it was never seen with.  Codes are exact, in learned
+atoms made unit; the score is the mean correlation of true and found entries, paired one to one.
+*Objective* is the mean of 1/2 ||x - a D||² + {penalty} ||a||₁ over the same signals.  Seconds are of
+one thread.
 
 {versions}.  Made by `python -m tests.benchmarks.unseen_combinations`."""
 
