@@ -19,7 +19,8 @@ SEEDS ?= 0 1 2
 
 VENV := .venv
 RUN := $(VENV)/bin/python
-PYTEST := $(RUN) -m pytest --numprocesses $(WORKERS) --dist loadgroup
+# The tests of a file share fixtures, which one process makes once.
+PYTEST := $(RUN) -m pytest --numprocesses $(WORKERS) --dist loadfile
 INSTALL := $(RUN) -m pip install --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help

@@ -6,13 +6,18 @@ from contextlib import contextmanager
 
 import pytest
 
+from tests.processes import LIMIT
+
 
 @contextmanager
 def local_cluster(folder):
     """Two worker processes of one thread each, at any free port, and a client that is not the default one."""
     reason = "needs the extra: pip install 'sparsespike[dask]'"
     distributed = pytest.importorskip("distributed", reason=reason)
+    dask = pytest.importorskip("dask", reason=reason)
     with (
+        # A killed worker starts again, however long that takes: by default it is given up after 15 s.
+        dask.config.set({"distributed.deploy.lost-worker-timeout": LIMIT}),
         distributed.LocalCluster(
             n_workers=2,
             threads_per_worker=1,

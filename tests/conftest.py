@@ -1,4 +1,4 @@
-"""Settings for every test: tiers, what runs side by side, reproducible property tests, and no windows."""
+"""Settings for every test: tiers, reproducible property tests, and no windows."""
 
 import sys
 from pathlib import Path
@@ -8,6 +8,7 @@ import pytest
 from hypothesis import settings
 
 from tests.cluster import local_cluster
+from tests.processes import LIMIT
 
 matplotlib.use("Agg")
 settings.register_profile("reproducible", derandomize=True, deadline=None)
@@ -28,15 +29,8 @@ FOLDER = Path(__file__).parent
 
 def pytest_collection_modifyitems(items):
     for item in items:
-        place = item.path.relative_to(FOLDER).as_posix()
-        if place.startswith(THOROUGH):
+        if item.path.relative_to(FOLDER).as_posix().startswith(THOROUGH):
             item.add_marker(pytest.mark.thorough)
-        # Tests that share a fixture run in one process, which makes it once.
-        definitions = [fixture for each in item._fixtureinfo.name2fixturedefs.values() for fixture in each]
-        if any(fixture.scope == "session" and fixture.baseid == "tests" for fixture in definitions):
-            item.add_marker(pytest.mark.xdist_group("cluster"))
-        elif any(fixture.scope == "module" and fixture.baseid.startswith("tests") for fixture in definitions):
-            item.add_marker(pytest.mark.xdist_group(place))
 
 
 @pytest.fixture(autouse=True)
@@ -56,5 +50,5 @@ def session_cluster(tmp_path_factory):
 @pytest.fixture
 def cluster_client(session_cluster):
     """A client of a cluster of two processes, both alive; tests may kill them."""
-    session_cluster.wait_for_workers(2, timeout=120)
+    session_cluster.wait_for_workers(2, timeout=LIMIT)
     return session_cluster

@@ -18,6 +18,8 @@ from numba.core import codegen, compiler, types
 from numba.core.compiler_machinery import LoweringPass, PassManager, register_pass
 from numba.core.typed_passes import NativeLowering
 
+from snn._kernels import lowering
+
 NEEDED = {
     codegen.JITCodeLibrary: (
         "_get_module_for_linking", "_raise_if_finalized", "add_linking_library", "enable_object_caching",
@@ -28,11 +30,12 @@ NEEDED = {
     compiler.Flags: ("no_compile",),
     PassManager: ("add_pass_after",),
     types.Function: ("get_call_type",),
-}  # fmt: skip
+} | lowering.NEEDED  # fmt: skip
 for owner, names in NEEDED.items():
     for name in names:
         if not hasattr(owner, name):
             raise ImportError(f"this release of Numba has no {owner.__name__}.{name}")
+lowering.pass_records_by_address()
 
 
 class Part(codegen.JITCodeLibrary):
@@ -68,6 +71,18 @@ def _with_parts(library: codegen.CodeLibrary, seen: set) -> Iterator[codegen.Cod
     if isinstance(library, Part):
         for needed in library._linking_libraries:
             yield from _with_parts(needed, seen)
+
+
+@register_pass(mutates_CFG=True, analysis_only=False)
+class _LowerKernel(NativeLowering):
+    _name = "sparsespike_lower_kernel"
+    lowering_class = lowering.KernelLower
+
+
+@register_pass(mutates_CFG=True, analysis_only=False)
+class _LowerInner(NativeLowering):
+    _name = "sparsespike_lower_inner"
+    lowering_class = lowering.InnerLower
 
 
 @register_pass(mutates_CFG=False, analysis_only=True)
@@ -118,26 +133,35 @@ class _Compiler(compiler.Compiler):
             function.get_call_type = before
 
 
+def _passes(state: Any, lower: type) -> PassManager:
+    """Return Numba's passes, with another one that lowers."""
+    passes = compiler.DefaultPassBuilder.define_nopython_pipeline(state)
+    passes.passes = [(lower if one is NativeLowering else one, text) for one, text in passes.passes]
+    return passes
+
+
 class KernelCompiler(_Compiler):
     """Compiles kernels."""
 
     def define_pipelines(self) -> list[PassManager]:
-        """Return the passes, Numba's own."""
+        """Return the passes."""
         state = self.state
         state.library = Whole(state.targetctx.codegen(), state.func_id.func_qualname)
         state.library.enable_object_caching()
-        return super().define_pipelines()
+        passes = _passes(state, _LowerKernel)
+        passes.finalize()
+        return [passes]
 
 
 class InnerCompiler(_Compiler):
     """Compiles inner functions."""
 
     def define_pipelines(self) -> list[PassManager]:
-        """Return the passes: Numba's, and one in place of making machine code."""
+        """Return the passes, with one in place of making machine code."""
         state = self.state
         state.library = Part(state.targetctx.codegen(), state.func_id.func_qualname)
         state.flags.no_compile = True
-        passes = compiler.DefaultPassBuilder.define_nopython_pipeline(state)
-        passes.add_pass_after(_NameInner, NativeLowering)
+        passes = _passes(state, _LowerInner)
+        passes.add_pass_after(_NameInner, _LowerInner)
         passes.finalize()
         return [passes]

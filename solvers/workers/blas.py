@@ -18,31 +18,54 @@ _n_inside = 0
 
 @contextmanager
 def one_blas_thread() -> Iterator[None]:
-    """Limit BLAS to one thread in this process meanwhile.
+    """Limit BLAS to one thread meanwhile: in this process, or in this thread if a library counts by thread.
 
-    BLAS divides a long inner product among its threads, and rounds it differently with their number; results
-    must not depend on the workers, which may be other processes and other machines.
+    BLAS divides a product among its threads, and rounds it differently with their number; results must not
+    depend on the workers, which may be other processes and other machines, nor on the thread that asks.
 
-    The number of threads belongs to the process.  Threads may be inside at the same time, and leave in any
-    order: the last one brings back what was before the first one.
+    Threads may be inside at the same time, and leave in any order: of a number that belongs to the process,
+    the last one brings back what was before the first one.
     """
     global _before, _n_inside
     with _LOCK:
+        libraries = _libraries("scipy.linalg" in sys.modules)
+        own = [(library, library.num_threads) for library in libraries if _counts_by_thread(library)]
         if _n_inside == 0:
             _before = [
-                (library, library.num_threads) for library in _libraries("scipy.linalg" in sys.modules)
+                (library, library.num_threads) for library in libraries if not _counts_by_thread(library)
             ]
-            for library, _ in _before:
-                library.set_num_threads(1)
+            _set_all([(library, 1) for library, _ in _before])
+        _set_all([(library, 1) for library, _ in own])
         _n_inside += 1
     try:
         yield
     finally:
         with _LOCK:
             _n_inside -= 1
+            _set_all(own)
             if _n_inside == 0:
-                for library, n_threads in _before:
-                    library.set_num_threads(n_threads)
+                _set_all(_before)
+
+
+def _counts_by_thread(library: LibController) -> bool:
+    """Return whether the number of threads of a library is that of the thread that asks, as threadpoolctl
+    sets it."""
+    return library.internal_api == "mkl" or getattr(library, "threading_layer", "") == "openmp"
+
+
+def _set_all(numbers: list[tuple[LibController, int]]) -> None:
+    """Set the number of threads of some libraries, whichever thread has set it before.
+
+    From release 3.8 on, threadpoolctl lets one thread change the number of a process, until this thread gives
+    that up, and silently does nothing for all others.
+    """
+    for library, n_threads in numbers:
+        clear = getattr(library, "clear_controlling_thread", None)
+        if clear is not None:
+            clear(force=True)
+        library.set_num_threads(n_threads)
+        if clear is not None:
+            clear()
 
 
 @cache

@@ -88,8 +88,8 @@ def markdown(data: dict) -> str:
     ]
     return (
         f"Time of a whole solve to a gap of {GAP:g}, and atoms that the method added to its start or removed "
-        "from it, mean over the signals.  The answer is the method's, wherever it starts; `polish=True` "
-        "starts from spikes to t = 2.\n\n" + table(["problem", *(f"from {k}" for k in names)], rows)
+        "from it, mean over the signals.  The answer is the method's, wherever it starts; the spikes "
+        "are those to t = 2.\n\n" + table(["problem", *(f"from {k}" for k in names)], rows)
     )
 
 

@@ -89,7 +89,7 @@ def markdown(data: dict) -> str:
         f"To a certified gap of {GAP:g}.  One signal at a time, codes not negative, penalty a tenth of its "
         "maximum; times are medians over the signals, of whole solvers with their certificates.  *Spikes "
         "alone* is the network and what is read out of it.  *Active set* is a classical method, started from "
-        "nothing, from ten FISTA steps, or from the first spikes of the network (`polish=True`).  "
+        "nothing, from ten FISTA steps, or from the first spikes of the network.  "
         "*Prepared*: dictionary and Gram matrix were checked before (`PreparedLasso`)."
     ]
     for size in data["sizes"]:

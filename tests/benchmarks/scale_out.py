@@ -207,7 +207,7 @@ def tables(data):
         for row in data["coding"]
     ]
     header = ["work", "a task before", "a task now", "once a process", "one thread", "loky, 2", "Dask, 2"]
-    parts.append("**Coding**, `solve_spiking(polish=True)`\n\n" + table(header, coded))
+    parts.append('**Coding**, `"active_set_from_spikes"`\n\n' + table(header, coded))
     learned = [
         [
             f"{row['inputs']} inputs, {row['atoms']} atoms, batch {row['batch']}",

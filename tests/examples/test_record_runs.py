@@ -13,6 +13,7 @@ import pytest
 from examples import record_runs
 from examples.record_runs import array_of
 from solvers import duality_gap, solve_active_set, solve_spiking
+from tests.processes import LIMIT
 
 DOCS = Path(__file__).parents[2] / "docs"
 STATIC = DOCS / "_static"
@@ -114,7 +115,7 @@ const run = Runs.run(data, "eye", 9), atoms = Runs.atoms(data);
 console.log(JSON.stringify({{ run, signal: Runs.signal(data, "eye"), atom: atoms[5],
   coded: Runs.reconstruct(atoms, run, 40), sentence: Runs.sentence(run, data.n_times - 1) }}));
 """
-    ran = subprocess.run([node, "-e", program], capture_output=True, text=True, check=False, timeout=60)
+    ran = subprocess.run([node, "-e", program], capture_output=True, text=True, check=False, timeout=LIMIT)
     assert ran.returncode == 0, ran.stderr
     shown = json.loads(ran.stdout)
     history = record_runs.history_of(ATOMS, pixels_of("eye"), RUNS["shares"][9])
@@ -171,7 +172,7 @@ setTimeout(() => {
         "--virtual-time-budget=3000", "--dump-dom",
         (tmp_path / "page.html").as_uri() + "#piece=eye&penalty=9&time=63",
     ]  # fmt: skip
-    ran = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+    ran = subprocess.run(command, capture_output=True, text=True, check=False, timeout=LIMIT)
     title = re.search(r"<title>(.*?)</title>", ran.stdout, flags=re.DOTALL)
     assert title is not None, ran.stderr[-2000:]
     answer = json.loads(html.unescape(title[1]))

@@ -1,12 +1,10 @@
 """The plugin that runs scikit-learn's tests: what it must notice."""
 
 import os
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 
+from tests.processes import ROOT, run_python
 from tests.scikit_learn.installed import installed_tests
 from tests.scikit_learn.not_applicable import REASONS, reason_of, unmatched_rules
 
@@ -42,12 +40,8 @@ def test_a_listed_case_that_passes_is_an_error(tmp_path):
     plugin = "import pytest\n\n\ndef pytest_collection_modifyitems(items):\n"
     plugin += "    for item in items:\n        item.obj = lambda **_: None\n"
     (tmp_path / "passing.py").write_text(plugin)
-    root = Path(__file__).parents[2]
     case = "tests/scikit_learn/test_dict_learning.py::test_dict_learning_split"
-    run = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "passing", "-p", "no:cacheprovider", case],
-        cwd=root, env={**os.environ, "PYTHONPATH": os.pathsep.join([str(root), str(tmp_path)])},
-        capture_output=True, text=True, timeout=300, check=False,
-    )  # fmt: skip
-    assert run.returncode == 1, run.stdout + run.stderr
+    options = ("-q", "-p", "passing", "-p", "no:cacheprovider", case)
+    path = os.pathsep.join([str(ROOT), str(tmp_path)])
+    run = run_python("-m", "pytest", *options, returns=1, PYTHONPATH=path)
     assert "XPASS(strict)" in run.stdout

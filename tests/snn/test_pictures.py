@@ -1,8 +1,6 @@
 """Pictures: drawn where asked, with as many artists as there are things to show."""
 
 import pickle
-import subprocess
-import sys
 from functools import partial
 
 import matplotlib.pyplot as plt
@@ -12,6 +10,7 @@ import pytest
 from snn import SpikeTrain, SpikingNetwork, explain, simulate
 from snn.base.drawn import plot
 from snn.pictures import potentials, rates_against_time
+from tests.processes import run_python
 from tests.reference.networks import golden_network
 
 
@@ -85,7 +84,7 @@ assert not {"matplotlib", "snn.pictures"} & set(sys.modules)
 spikes.plot()
 assert "snn.pictures" in sys.modules and "solvers.pictures" not in sys.modules
 """
-    subprocess.run([sys.executable, "-c", code], check=True)
+    run_python("-c", code)
 
 
 def test_a_class_that_inherits_from_a_result_is_drawn_like_it(ax):

@@ -12,8 +12,8 @@ import pytest
 import snn
 from snn import precompile
 from snn._kernels import compiling
+from tests.processes import ROOT, run_python
 
-ROOT = Path(__file__).parents[2]
 INNER = """
 from snn._kernels.compiling import inlined
 
@@ -153,16 +153,8 @@ sys.stdout.write(str(total(np.ones(3))))
 
 
 def run(program, folder, **environment):
-    done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", program],
-        env={**os.environ, "PYTHONPATH": os.pathsep.join((str(ROOT), str(folder))), **environment},
-        capture_output=True,
-        text=True,
-        timeout=400,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+    environment["PYTHONPATH"] = os.pathsep.join((str(ROOT), str(folder)))
+    return run_python("-W", "error", "-c", program, **environment).stdout
 
 
 def test_full_disk_is_no_error(kernels):

@@ -4,6 +4,7 @@ import io
 import os
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import joblib
 import numpy as np
@@ -13,6 +14,7 @@ from threadpoolctl import threadpool_info, threadpool_limits
 from tqdm import tqdm
 
 from solvers import LassoProblem, penalty_max, solve_spiking
+from solvers.workers import blas
 from solvers.workers.blas import one_blas_thread
 from solvers.workers.progress import Progress
 from solvers.workers.spread import spread
@@ -70,6 +72,71 @@ def test_threads_that_overlap_leave_blas_as_the_first_found_it():
         assert blas_threads(None) == {1}
         other.__exit__(None, None, None)
         assert blas_threads(None) == {2}
+
+
+def in_a_thread(function):
+    """Return what a function returns in a new thread."""
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(function).result(LIMIT)
+
+
+def test_a_thread_limits_blas_though_another_has_limited_it_before():
+    def threads_inside():
+        with one_blas_thread():
+            return blas_threads(None)
+
+    with threadpool_limits(limits=2, user_api="blas"):
+        assert threads_inside() == {1}
+        assert in_a_thread(threads_inside) == {1}
+        assert blas_threads(None) == {2}
+
+
+class LibraryOfThreads:
+    """A BLAS whose number of threads is that of the thread that asks, as MKL's."""
+
+    internal_api = "mkl"
+
+    def __init__(self):
+        self.numbers = threading.local()
+
+    @property
+    def num_threads(self):
+        return getattr(self.numbers, "value", 4)
+
+    def set_num_threads(self, number):
+        self.numbers.value = number
+
+
+def test_each_thread_limits_a_library_that_counts_by_thread(monkeypatch):
+    library = LibraryOfThreads()
+    monkeypatch.setattr(blas, "_libraries", lambda with_scipy: [library])
+
+    def inside_and_after():
+        with one_blas_thread():
+            inside = library.num_threads
+            with one_blas_thread():
+                assert library.num_threads == inside
+            assert library.num_threads == inside
+        return inside, library.num_threads
+
+    with one_blas_thread():
+        assert in_a_thread(inside_and_after) == (1, 4)
+        assert library.num_threads == 1
+    assert library.num_threads == 4
+
+
+def test_a_thread_gives_the_bits_of_another_with_rows_on_demand():
+    """Rows of the Gram matrix come of one product, which BLAS rounds by the number of its threads."""
+    rng = np.random.default_rng(2)
+    dictionary, signals = rng.standard_normal((900, 40)), rng.standard_normal((1, 40))
+    penalty = 0.3 * penalty_max(dictionary, signals).max()
+
+    def codes():
+        return solve_spiking(LassoProblem(dictionary, signals, penalty), tol=1e-4).codes
+
+    with threadpool_limits(limits=2, user_api="blas"):
+        np.testing.assert_array_equal(in_a_thread(codes), codes())
+        np.testing.assert_array_equal(in_a_thread(codes), codes())
 
 
 def end_at_once(_):

@@ -1,14 +1,11 @@
 """Machine code of the kernels on disk: used again, and never that of older sources."""
 
-import os
 import shutil
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[3]
+from tests.processes import ROOT, run_python
+
 PROGRAM = """
 import numpy as np
 from dictlearn.two_phase._kernels import updates
@@ -29,18 +26,8 @@ def sources(tmp_path):
 
 def n_loaded(sources):
     """Return how many kernels a new process loads from disk instead of compiling them."""
-    environment = {**os.environ, "NUMBA_CACHE_DIR": str(sources / "cache"), "PYTHONPATH": str(sources)}
-    ran = subprocess.run(
-        [sys.executable, "-c", PROGRAM],
-        cwd=sources,
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=200,
-        check=False,
-    )
-    assert ran.returncode == 0, ran.stderr
-    return int(ran.stdout)
+    environment = {"NUMBA_CACHE_DIR": str(sources / "cache"), "PYTHONPATH": str(sources)}
+    return int(run_python("-c", PROGRAM, cwd=sources, **environment).stdout)
 
 
 def test_a_change_of_any_kernel_they_depend_on_compiles_them_again(sources):
