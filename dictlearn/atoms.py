@@ -14,11 +14,11 @@ def unit_norm(atoms: np.ndarray) -> np.ndarray:
     return unit_rows(atoms)[0]
 
 
-def checked_atoms(name: str, value: Any) -> np.ndarray:
-    """Return `value` as atoms for a network: a float array, no entry negative and no atom zero."""
+def checked_atoms(name: str, value: Any, *, positive: bool = True) -> np.ndarray:
+    """Return `value` as atoms for a network: floats, no atom zero and, if `positive`, no entry negative."""
     atoms = checks.real_array(name, value, shape=(None, None), meaning="(n_atoms, n_inputs)")
-    if atoms.min() < 0.0:
-        raise ValueError(f"{name} must not be negative; got {atoms.min()}")
+    if positive and atoms.min() < 0.0:
+        raise ValueError(f"{name} must not be negative; got {atoms.min()} (positive_atoms=False allows it)")
     require_positive_norms(name, atoms)
     return atoms
 

@@ -86,13 +86,14 @@ def mean_objective(
     signals: ArrayLike,
     *,
     penalty: float | ArrayLike,
+    positive_code: bool = True,
     normalise: bool = True,
     n_jobs: int | None = None,
     progress: bool = False,
 ) -> DictionaryScore:
-    """Return the mean objective of a dictionary on held-out signals, the codes a >= 0 solved exactly.
+    """Return the mean objective of a dictionary on held-out signals, codes solved exactly.
 
-    ``1/2 ||x - a D||^2 + sum_i penalty_i a_i``, minimised over a for each signal x.
+    ``1/2 ||x - a D||^2 + sum_i penalty_i |a_i|``, minimised over a for each signal x.
 
     Parameters
     ----------
@@ -102,6 +103,8 @@ def mean_objective(
         x.
     penalty : float or array_like, shape (n_atoms,)
         Positive; of all atoms or of each.
+    positive_code : bool, default True
+        Whether codes must not be negative.
     normalise : bool, default True
         Whether to scale the atoms to unit norm first: without a constraint, large atoms make penalties
         small.
@@ -129,6 +132,7 @@ def mean_objective(
         "dictionary", dictionary, shape=(None, signals.shape[1]), meaning="(n_atoms, n_features)"
     )
     penalty = checks.positive_array("penalty", penalty, len(dictionary), meaning="one for each atom")
+    positive_code = checks.flag("positive_code", positive_code)
     normalise = checks.flag("normalise", normalise)
     checks.flag("progress", progress)
     if not dictionary.any():
@@ -143,7 +147,8 @@ def mean_objective(
     total, worst, nonzeros = 0.0, 0.0, 0
     with tqdm(total=len(signals), disable=not progress, unit="signal", desc="evaluating") as bar:
         for start in range(0, len(signals), size):
-            problem = LassoProblem(atoms, signals[start : start + size], penalty, positive=True, gram=gram)
+            some = signals[start : start + size]
+            problem = LassoProblem(atoms, some, penalty, positive=positive_code, gram=gram)
             if start == 0:
                 warn_if_ill_posed(problem)
             with without_warnings(IllPosedWarning):  # of one batch nothing is said

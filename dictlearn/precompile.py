@@ -35,7 +35,7 @@ def warm_up(*, progress: bool = True) -> None:
 
 def tasks() -> precompile.Tasks:
     """Return the tasks that call all kernels of `dictlearn`."""
-    signals = np.random.default_rng(0).uniform(size=(4, 6))
+    signals = np.random.default_rng(0).standard_normal((4, 6))
     runs = {}
     # Parts of an array with one row are contiguous, those of larger ones are not: two types to Numba.
     kinds: tuple[Steps, ...] = (UsageSteps(), PaperSteps())
@@ -47,6 +47,8 @@ def tasks() -> precompile.Tasks:
             time_step=time_step,
             steps=steps,
             batch_size=batch_size,
+            positive_atoms=False,
+            positive_code=batch_size == 1,
         )
         clock = "" if time_step is None else ", on a clock"
         name = f"learning from {readout}, {type(steps).__name__}, batches of {batch_size}{clock}"

@@ -17,13 +17,20 @@ SIGNALS_TO_COMPARE = 10
 SMALLEST_NORM, LARGEST_NORM = 1e-150, 1e150
 
 
-def checked_signals(signals: ArrayLike, n_inputs: int | None, *, first: int = 0) -> np.ndarray:
+def checked_signals(
+    signals: ArrayLike, n_inputs: int | None, *, first: int = 0, signed: bool = False
+) -> np.ndarray:
     """Return signals that are known everywhere, as `checked_known_signals` does."""
-    return checked_known_signals(signals, n_inputs, None, first=first)[0]
+    return checked_known_signals(signals, n_inputs, None, first=first, signed=signed)[0]
 
 
 def checked_known_signals(
-    signals: ArrayLike, n_inputs: int | None, mask: ArrayLike | None, *, first: int = 0
+    signals: ArrayLike,
+    n_inputs: int | None,
+    mask: ArrayLike | None,
+    *,
+    first: int = 0,
+    signed: bool = False,
 ) -> tuple[np.ndarray, np.ndarray | None]:
     """Return signals as a float array, shape (n_signals, n_inputs), and their mask, having checked both.
 
@@ -37,6 +44,8 @@ def checked_known_signals(
         True where a feature is known.  Elsewhere signals are not looked at: they may be NaN.
     first : int, default 0
         Which of all signals the first of these is, for errors.
+    signed : bool, default False
+        Whether they may be negative.
     """
     signals = checks.float_array("signals", signals, shape=(None, n_inputs), meaning="(n_signals, n_inputs)")
     if mask is None:
@@ -56,8 +65,11 @@ def checked_known_signals(
                 f"[{first + row}, {column}]"
             )
         least = signals.min(where=mask, initial=np.inf)
-    if least < 0.0:
-        raise ValueError(f"signals must not be negative (split them into + and - channels); got {least}")
+    if least < 0.0 and not signed:
+        raise ValueError(
+            "signals must not be negative (split them into + and - channels, or learn atoms of either sign: "
+            f"positive_atoms=False); got {least}"
+        )
     return signals, mask
 
 
@@ -81,7 +93,8 @@ def amplitude_scale(signals: np.ndarray, amplitude: float, mask: np.ndarray | No
 
     With a mask, the mean square of a feature is that of its known values.
     """
-    largest = float(signals.max() if mask is None else signals.max(where=mask, initial=0.0))
+    magnitudes = np.abs(signals)
+    largest = float(magnitudes.max() if mask is None else magnitudes.max(where=mask, initial=0.0))
     if largest == 0.0:
         raise ValueError("signals must not all be zero: there is nothing to learn")
     # Divided first, because squares of very large or small numbers leave the range of floats.

@@ -104,12 +104,14 @@ def learn_with_scikit_learn(
     marks: Sequence[int] | None = None,
     rng: int | np.random.Generator | None = None,
     progress: bool = False,
+    positive_atoms: bool = True,
 ) -> LearningCurve:
-    """Learn a dictionary with scikit-learn's `MiniBatchDictionaryLearning`, all of it not negative.
+    """Learn a dictionary with scikit-learn's `MiniBatchDictionaryLearning`, its codes not negative.
 
     The online algorithm of Mairal, Bach, Ponce and Sapiro (2009), codes by coordinate descent.  Its `alpha`
     is our penalty, and its atoms have norm one at most.  It replaces atoms that no sample has used so far by
-    noisy samples, from the first batch on: of a random start, little is left after a few batches.
+    noisy samples, from the first batch on: of a random start, little is left after a few batches.  Atoms
+    must not be negative either if `positive_atoms`.
     """
     dictionary, seed = unit_norm(start), seed_of_order(rng)
     model = MiniBatchDictionaryLearning(
@@ -117,7 +119,7 @@ def learn_with_scikit_learn(
         alpha=penalty,
         dict_init=dictionary.copy(),
         fit_algorithm="cd",
-        positive_dict=True,
+        positive_dict=positive_atoms,
         positive_code=True,
         transform_max_iter=MAX_SWEEPS,
         random_state=seed % 2**32,

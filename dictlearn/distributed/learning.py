@@ -20,7 +20,7 @@ from dictlearn.two_phase.learning import learn_samples
 from dictlearn.two_phase.network import TwoPhaseNetwork
 from dictlearn.two_phase.phases import Phase, join_phases
 from dictlearn.two_phase.settings import LearningSettings
-from dictlearn.two_phase.start import learner_for
+from dictlearn.two_phase.start import checked_settings, learner_for
 from dictlearn.two_phase.threads import learning_threads
 from snn.base import checks, extras
 from solvers.workers.cluster import run_on_cluster
@@ -63,9 +63,10 @@ def learn_dictionary_on(
     client : distributed.Client
         Of the cluster.
     data : path-like, numpy.memmap or dask.array.Array, shape (n_signals, n_inputs)
-        Not negative, of any real type.  The path of a .npy file that is at the same place on all workers,
-        which open it themselves; or an array, whose blocks must have whole rows.  A file is in a new random
-        order each epoch; of an array its blocks are, and the samples within each.  Batches end with a block.
+        Not negative, unless atoms or codes may be; of any real type.  The path of a .npy file that is at the
+        same place on all workers, which open it themselves; or an array, whose blocks must have whole rows.
+        A file is in a new random order each epoch; of an array its blocks are, and the samples within each.
+        Batches end with a block.
     n_atoms, penalty, settings, start, replace_dead
         As for `learn_dictionary`.  Large batches use many workers: ``LearningSettings(batch_size=1024)``.
     n_samples, progress, callback, callback_every, checkpoint, checkpoint_every
@@ -91,14 +92,14 @@ def learn_dictionary_on(
     RuntimeError
         If workers died again and again.
     """
+    settings = checked_settings(settings, penalty)
     samples = _samples(client, data)
-    survey = _Survey(client, samples)
+    survey = _Survey(client, samples, settings)
     try:
         learner = learner_for(
             samples.n_inputs,
             n_atoms,
             scale=survey.scale,
-            penalty=penalty,
             settings=settings,
             start=start,
             replace_dead=replace_dead,
@@ -170,7 +171,7 @@ def continue_learning_on(
             client,
             learner,
             samples,
-            _Survey(client, samples),
+            _Survey(client, samples, learner.settings),
             rows_per_task,
             n_samples=n_samples,
             rng=rng,
@@ -256,10 +257,10 @@ def _checked(outcomes: list[Any]) -> list[Any]:
 class _Survey:
     """What is to be known of data before learning: workers read them once, and once more for the scale."""
 
-    def __init__(self, client: Client, samples: NpyFile | Blocks) -> None:
+    def __init__(self, client: Client, samples: NpyFile | Blocks, settings: LearningSettings) -> None:
         self._client = client
         self._samples = samples
-        summaries = self._read(summary_of, samples.n_inputs)
+        summaries = self._read(summary_of, (samples.n_inputs, settings.signs.signed_inputs))
         self._largest = max(summary.largest for summary in summaries)
         self._digests = [summary.digest for summary in summaries]
 

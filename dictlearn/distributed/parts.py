@@ -20,13 +20,14 @@ READ = {
     "rate": (("input_current", "coding_current"), ("coding_current",)),
 }
 RATES = ("input_rate", "coding_rate")
-ARRAYS = tuple(field.name for field in fields(Phase) if field.name != "duration")
+ARRAYS = tuple(field.name for field in fields(Phase) if field.name not in ("duration", "n_spikes"))
 
 
 class SentPhase(NamedTuple):
     """As much of a phase as learning reads, in a quarter of the bytes."""
 
     duration: float
+    n_spikes: np.ndarray
     counts: dict[str, np.ndarray]
     """Spikes of each neuron: rates times the duration, as small integers."""
     arrays: dict[str, np.ndarray]
@@ -35,9 +36,10 @@ class SentPhase(NamedTuple):
     def of(cls, phase: Phase, names: Sequence[str]) -> SentPhase:
         """Return what is sent of a phase: spikes, and the arrays of these names."""
         counts = {name: np.rint(getattr(phase, name) * phase.duration) for name in RATES}
-        kinds = {name: np.min_scalar_type(int(array.max(initial=0))) for name, array in counts.items()}
+        kinds = {name: _smallest_type(array) for name, array in counts.items()}
         return cls(
             phase.duration,
+            phase.n_spikes,
             {name: array.astype(kinds[name]) for name, array in counts.items()},
             {name: getattr(phase, name) for name in names},
         )
@@ -47,7 +49,15 @@ class SentPhase(NamedTuple):
         rates = {name: array.astype(np.float64) / self.duration for name, array in self.counts.items()}
         inputs, coding = (np.broadcast_to(np.nan, rates[name].shape) for name in RATES)
         unknown = {name: inputs if name.startswith("input") else coding for name in ARRAYS}
-        return Phase(duration=self.duration, **{**unknown, **rates, **self.arrays})
+        return Phase(duration=self.duration, n_spikes=self.n_spikes, **{**unknown, **rates, **self.arrays})
+
+
+def _smallest_type(counts: np.ndarray) -> np.dtype:
+    """Return the smallest type of integers that holds counts, of which those of pairs are differences."""
+    ends = int(counts.min(initial=0)), int(counts.max(initial=0))
+    return (
+        np.result_type(*(np.min_scalar_type(end) for end in ends)) if ends[0] else np.min_scalar_type(ends[1])
+    )
 
 
 def run_part(
@@ -71,7 +81,8 @@ def run_part(
         with one_blas_thread():
             signals = np.empty((0, synapses.n_inputs))
             if len(rows):
-                signals = checked_signals(samples[rows], synapses.n_inputs)
+                signed = synapses.signs.signed_inputs
+                signals = checked_signals(samples[rows], synapses.n_inputs, signed=signed)
             phases = plan.run(synapses, signals, start=start, stop=stop)
     except (RunawayFeedbackError, OSError, TypeError, ValueError) as error:
         return error
@@ -93,28 +104,29 @@ def summary_of(key: str, packed: np.ndarray, samples: Any, rows: slice, first: i
     Parameters
     ----------
     key, packed
-        Of a `Shared` of the number of features.
+        Of a `Shared` of the number of features and of whether samples may be negative.
     samples, rows
         As for `run_part`.
     first : int
         Which of all samples the first of these is, for errors.
     """
     try:
-        signals = checked_signals(samples[rows], opened(key, packed).content, first=first)
+        n_inputs, signed = opened(key, packed).content
+        signals = checked_signals(samples[rows], n_inputs, first=first, signed=signed)
     except (OSError, TypeError, ValueError) as error:
         return error
-    return Summary(len(signals), float(signals.max()), digest([signals]))
+    return Summary(len(signals), float(np.abs(signals).max()), digest([signals]))
 
 
 def energies_of(
     key: str, packed: np.ndarray, samples: Any, rows: slice, first: int
 ) -> np.ndarray | Exception:
-    """Return the squared norms of samples in units of the largest value, as `amplitude_scale` has them.
+    """Return the squared norms of samples in units of the largest magnitude, as `amplitude_scale` has them.
 
     Parameters
     ----------
     key, packed
-        Of a `Shared` of the largest value.
+        Of a `Shared` of the largest magnitude.
     samples, rows, first
         As for `summary_of`.
     """

@@ -35,7 +35,8 @@ def two_phase_to_nir(
         coding_neurons -> LI -> Affine(gamma B, 0) -> input_neurons
 
     and the bias -(1 - gamma) lambda1 s of the coding neurons.  Without feedback, at gamma = 0, the last line
-    is left out.
+    is left out.  A population has both neurons of each of its pairs: all that have the sign of the signal
+    first, and then the others, whose weights are the opposite.
 
     Parameters
     ----------
@@ -64,13 +65,15 @@ def two_phase_to_nir(
         If an argument is of the wrong kind, shape or value.
     """
     checks.instance_of("network", network, TwoPhaseNetwork)
-    n_inputs, n_atoms = network.n_inputs, network.n_atoms
+    n_inputs, layers = network.n_inputs, network.layers
     spiking = network.spiking_network(
         np.zeros(n_inputs), penalty=penalty, gamma=gamma, reweighting=reweighting
     )
+    nothing = np.zeros((n_inputs, network.n_atoms))
+    sizes = layers.n_input_neurons, layers.n_neurons - layers.n_input_neurons
     return to_nir(
         spiking,
-        input_weights=(1.0 - share("gamma", gamma)) * np.eye(n_inputs + n_atoms, n_inputs),
-        populations=dict(zip(POPULATIONS, (n_inputs, n_atoms), strict=True)),
+        input_weights=(1.0 - share("gamma", gamma)) * layers.drives(np.eye(n_inputs), nothing).T,
+        populations=dict(zip(POPULATIONS, sizes, strict=True)),
         time_constant=time_constant,
     )

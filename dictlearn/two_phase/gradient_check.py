@@ -159,7 +159,8 @@ def check_gradients(
     network : TwoPhaseNetwork
         Any; see Notes.
     signals : array_like, shape (n_signals, n_inputs)
-        Not negative, and in the network's units: `TwoPhaseLearner.scale` times those of the data.
+        Not negative if neither atoms nor codes are, and in the network's units: `TwoPhaseLearner.scale` times
+        those of the data.
     penalty : float or array_like, shape (n_atoms,)
         lambda1, positive, in the same units; of all atoms or of each.
     kappa : float, default 0.7
@@ -287,13 +288,14 @@ def limiting_codes(
         initial_potential=initial_potential,
         n_jobs=n_jobs,
     )
-    return np.where(second.coding_rate > 0.0, second.coding_trace, 0.0)
+    return np.where(second.coding_rate != 0.0, second.coding_trace, 0.0)
 
 
 def _exact_codes(network: TwoPhaseNetwork, task: Task, n_jobs: int | None) -> np.ndarray:
     """Return the optima for the atoms B^T."""
     penalty = task.penalty * task.reweighting
-    problem = LassoProblem(network.feedback.T, task.signals, penalty, positive=True, mask=task.mask)
+    positive = network.positive_code
+    problem = LassoProblem(network.feedback.T, task.signals, penalty, positive=positive, mask=task.mask)
     with zeros_expected():  # that is an error here
         return solve_spiking(problem, polish=True, tol=TOL, n_jobs=n_jobs).codes
 
@@ -318,7 +320,7 @@ class _Seen:
     ) -> _Seen:
         seen: dict[str, Any] = {"readout": readout, "mask": mask}
         return cls(
-            codes=rules.code(phases[1], readout=readout),
+            codes=rules.code(phases[1], readout=readout, positive=network.positive_code),
             g_d=rules.reconstruction_gradient(*phases, **seen),
             g_h=rules.lateral_gradient(network.feedforward, network.lateral, *phases, kappa=kappa, **seen),
             kappa=kappa,

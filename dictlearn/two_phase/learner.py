@@ -18,7 +18,7 @@ from dictlearn.two_phase.network import TwoPhaseNetwork
 from dictlearn.two_phase.phases import Phase, RunawayFeedbackError
 from dictlearn.two_phase.quantised import round_weights
 from dictlearn.two_phase.settings import LearningSettings
-from dictlearn.two_phase.steps import BatchConditions, CodeStatistics
+from dictlearn.two_phase.steps import CodeStatistics, LearnedBatch
 from dictlearn.two_phase.synapses import LEAST_THRESHOLD, Synapses
 from snn.base import checks
 from snn.base.archive import Entry
@@ -104,7 +104,9 @@ class TwoPhaseLearner(Resumable):
             )
         self.replace_dead = checks.flag("replace_dead", replace_dead)
         self._penalties(network.n_atoms)
-        self.synapses = Synapses(network.feedforward, network.feedback, network.lateral)
+        if network.signs != settings.signs:
+            raise ValueError(f"network must have the settings' {settings.signs}; got {network.signs}")
+        self.synapses = network.synapses()
         self._statistics = CodeStatistics(usage=np.zeros(network.n_atoms))
         self.last_fired = np.zeros(network.n_atoms, dtype=np.int64)
         self.last_compared = np.zeros(network.n_atoms, dtype=np.int64)
@@ -119,19 +121,18 @@ class TwoPhaseLearner(Resumable):
 
     @property
     def n_atoms(self) -> int:
-        """N, the number of coding neurons."""
+        """N, the number of atoms."""
         return self.synapses.n_atoms
 
     @property
     def n_inputs(self) -> int:
-        """M, the number of input neurons."""
+        """M, the number of inputs."""
         return self.synapses.n_inputs
 
     @property
     def network(self) -> TwoPhaseNetwork:
         """The network as it is now, a copy."""
-        synapses = self.synapses
-        return TwoPhaseNetwork(synapses.feedforward.copy(), synapses.feedback.copy(), synapses.lateral.copy())
+        return TwoPhaseNetwork.of_synapses(self.synapses)
 
     @property
     def dictionary(self) -> np.ndarray:
@@ -187,7 +188,7 @@ class TwoPhaseLearner(Resumable):
         Parameters
         ----------
         signals : array_like, shape (n_signals, n_inputs)
-            Not negative.
+            Not negative if neither atoms nor codes are.
         mask : array_like of bool, shape (n_signals, n_inputs) or (n_inputs,), optional
             True where a signal is known, by default everywhere.  Elsewhere it is not looked at and may be
             NaN: the input neuron carries what the network predicts, and neither drives nor corrects.
@@ -205,7 +206,9 @@ class TwoPhaseLearner(Resumable):
             If the network runs away; the weights stay as they were before the batch.
         """
         n_threads = checks.positive_integer("n_threads", n_threads)
-        signals, mask = checked_known_signals(signals, self.n_inputs, mask)
+        signals, mask = checked_known_signals(
+            signals, self.n_inputs, mask, signed=self.settings.signs.signed_inputs
+        )
 
         def run(plan: BatchPlan) -> list[Phase]:
             return plan.run(self.synapses, signals, mask, n_pieces=n_threads, executor=executor)
@@ -305,36 +308,45 @@ class TwoPhaseLearner(Resumable):
         known = None if mask is None else np.pad(mask, ((0, len(plan.probed)), (0, 0)), constant_values=True)
         seen: dict[str, Any] = {"readout": readout, "mask": known}
         g_d = rules.reconstruction_gradient(first, second, **seen)[of_signals]
-        all_codes = rules.code(second, readout=readout)
+        all_codes = rules.code(second, readout=readout, positive=settings.positive_code)
         codes = all_codes[of_signals]
-        g_h = rules.lateral_gradient(
-            synapses.feedforward, synapses.lateral, first, second, kappa=kappa, **seen
-        )
-        conditions = BatchConditions(
+        batch = LearnedBatch(
+            codes=codes,
+            all_codes=all_codes,
+            observed_penalty=lambda: rules.observed_penalty(synapses.feedforward, g_d, kappa=kappa),
+            lateral_gradient=lambda: rules.lateral_gradient(
+                synapses.feedforward, synapses.lateral, first, second, kappa=kappa, **seen
+            ),
+            inhibition=lambda: all_codes @ synapses.lateral_rows,
             n_samples=self.n_samples,
             energy=settings.amplitude**2,
             penalty=self._penalties(self.n_atoms),
             thresholds=np.diagonal(synapses.lateral_rows).copy(),
-            observed_penalty=rules.observed_penalty(synapses.feedforward, g_d, kappa=kappa),
+            kappa=kappa,
             readout=readout,
+            positive_atoms=settings.positive_atoms,
         )
-        steps = settings.steps.of_batch(codes, self._statistics, conditions)
-        sizes: dict[str, Any] = {"kappa": kappa, "step": steps.step, "keep": steps.keep}
+        steps = settings.steps.of_batch(batch, self._statistics)
+        least = settings.signs.least_weight
+        sizes: dict[str, Any] = {"kappa": kappa, "step": steps.step, "keep": steps.keep, "least": least}
 
         def update_both_ways() -> None:
             rules.update_feedforward(synapses.feedforward, codes, g_d, **sizes)
             rules.update_feedback(synapses.feedback, codes, g_d, **sizes)
 
-        # F and B, and H, change by what was read above, and may do so side by side.
-        future = None if helper is None else helper.submit(update_both_ways)
-        try:
-            settings.steps.update_lateral(synapses.lateral, all_codes, g_h, steps, kappa=kappa)
-        finally:
-            # Finish F and B even if the update of H fails.  If no other thread has begun it, do it here.
-            if future is None or future.cancel():
-                update_both_ways()
-            else:
-                future.result()
+        def change_both_ways() -> Callable[[], None]:
+            future = None if helper is None else helper.submit(update_both_ways)
+
+            def wait() -> None:
+                # If no other thread has begun it, do it here.
+                if future is None or future.cancel():
+                    update_both_ways()
+                else:
+                    future.result()
+
+            return wait
+
+        settings.steps.change_weights(synapses, batch, steps, change_both_ways)
         diagonal = np.einsum("ii->i", synapses.lateral_rows)
         self.n_bounded += int(np.count_nonzero(diagonal < LEAST_THRESHOLD))
         np.maximum(diagonal, LEAST_THRESHOLD, out=diagonal)
@@ -365,7 +377,7 @@ class TwoPhaseLearner(Resumable):
         dead = self.dead_atoms
         if not len(dead):
             return
-        missing = np.maximum(-g_d, 0.0)
+        missing = np.maximum(-g_d, self.settings.signs.least_weight)
         norms = np.linalg.norm(missing, axis=1)
         for atom, worst in zip(dead, np.argsort(-norms, kind="stable"), strict=False):
             if norms[worst] <= 0.0:
@@ -398,7 +410,7 @@ class TwoPhaseLearner(Resumable):
         norms = np.linalg.norm(seen if mask is None else np.where(mask, seen, 0.0), axis=1)
         errors = np.linalg.norm(g_d, axis=1) / self.settings.kappa  # ||B a - x||, by equation 9
         # While g_D is read from spike counts this is the error of the rates.
-        objectives = 0.5 * errors**2 + codes @ plan.penalty
+        objectives = 0.5 * errors**2 + np.abs(codes) @ plan.penalty
         nonzero = norms > 0.0
         disturbances = errors[nonzero] / norms[nonzero]
         self._sums += (
@@ -424,9 +436,9 @@ class TwoPhaseLearner(Resumable):
     _counter, _unit = "n_samples", "sample"
     _checkpoint: ClassVar = {**Resumable._checkpoint, "seed": Entry("iu", (), 0)}
     _schema: ClassVar = {
-        "feedforward": Entry("f", ("atoms", "inputs"), 0.0),
-        "feedback": Entry("f", ("inputs", "atoms"), 0.0),
-        "lateral": Entry("f", ("atoms", "atoms"), 0.0),
+        "feedforward": Entry("f", ("atoms", "inputs")),
+        "feedback": Entry("f", ("inputs", "atoms")),
+        "lateral": Entry("f", ("atoms", "atoms")),
         "settings": Entry("U", ()),
         "scale": Entry("f", (), 0.0),
         "replace_dead": Entry("b", ()),
@@ -467,16 +479,16 @@ class TwoPhaseLearner(Resumable):
                 raise ValueError(f"{name} is later than the {counters['n_samples']} samples learned from")
         with without_warnings():  # the user was warned when the settings were made
             settings = LearningSettings.from_text(str(entries["settings"]))
-        matrices = [entries[name] for name in ("feedforward", "feedback", "lateral")]
+        feedforward, feedback, lateral = (entries[name] for name in ("feedforward", "feedback", "lateral"))
         learner = cls(
-            TwoPhaseNetwork(*matrices),
+            TwoPhaseNetwork(feedforward, feedback, lateral, *settings.signs),
             settings,
             scale=float(entries["scale"]),
             replace_dead=bool(entries["replace_dead"]),
             rounding_seed=int(entries["rounding_seed"]),
         )
         # Not as the constructor left them: it rounds to the format of now.
-        learner.synapses = Synapses(*matrices)
+        learner.synapses = Synapses(feedforward, feedback, lateral, settings.signs)
         mean_cost = float(entries["mean_cost"])
         learner._statistics = CodeStatistics(usage=entries["usage"].copy(), mean_cost=mean_cost)
         learner.last_fired[:] = entries["last_fired"]

@@ -16,7 +16,7 @@ from dictlearn.signals import checked_known_signals, warn_if_one_dominates
 from dictlearn.two_phase.learner import RECORD_EVERY, TwoPhaseLearner
 from dictlearn.two_phase.network import TwoPhaseNetwork
 from dictlearn.two_phase.settings import LearningSettings
-from dictlearn.two_phase.start import new_learner
+from dictlearn.two_phase.start import checked_settings, new_learner
 from dictlearn.two_phase.threads import learning_threads, thread_count
 from snn.base import checks
 
@@ -39,11 +39,13 @@ def learn_dictionary(
     checkpoint: str | os.PathLike[str] | None = None,
     checkpoint_every: int = 10_000,
 ) -> TwoPhaseLearner:
-    """Learn a dictionary for non-negative signals with the two-phase spiking network.
+    """Learn a dictionary with the two-phase spiking network.
 
-    Minimises, over non-negative dictionaries D of unit-norm atoms and codes a >= 0, the mean over the
-    signals x of ``1/2 ||x - a D||^2 + penalty ||a||_1`` (with `PaperSteps`: the paper's objective, which has
-    ``lambda2 / 2 ||D||^2`` in place of unit norms).  Every weight changes by what its own neuron observes.
+    Minimises, over dictionaries D of unit-norm atoms and codes a, the mean over the signals x of
+    ``1/2 ||x - a D||^2 + penalty ||a||_1`` (with `PaperSteps`: the paper's objective, which has
+    ``lambda2 / 2 ||D||^2`` in place of unit norms).  Signals, atoms and codes are not negative, unless
+    settings say otherwise (`positive_atoms`, `positive_code`).  Every weight changes by what its own neuron
+    observes.
 
     The same as `new_learner` and then `continue_learning`.  Call those to keep what was learned when an
     error or Ctrl-C ends learning early.
@@ -51,7 +53,7 @@ def learn_dictionary(
     Parameters
     ----------
     signals : array_like, shape (n_signals, n_inputs)
-        Not negative: split signed signals with `split_channels`.
+        Not negative, unless atoms or codes may be.
     mask : array_like of bool, shape (n_signals, n_inputs) or (n_inputs,), optional
         True where a signal is known, by default everywhere.  Elsewhere it is not looked at and may be NaN;
         the objective is then ``1/2 ||m (x - a D)||^2 + penalty ||a||_1``, m the mask.
@@ -83,13 +85,13 @@ def learn_dictionary(
     ----------
     Lin and Tang (2018), arXiv:1805.08952.
     """
-    checked, known = checked_known_signals(signals, None, mask)
+    settings = checked_settings(settings, penalty)
+    checked, known = checked_known_signals(signals, None, mask, signed=settings.signs.signed_inputs)
     warn_if_one_dominates("signals", checked if known is None else np.where(known, checked, 0.0))
     learner = new_learner(
         signals,
         n_atoms,
         mask=mask,
-        penalty=penalty,
         settings=settings,
         start=start,
         replace_dead=replace_dead,
@@ -138,7 +140,7 @@ def continue_learning(
     learner : TwoPhaseLearner
         What learns, in place.
     signals : array_like, shape (n_signals, n_inputs)
-        Not negative.  Drawn in a new random order each epoch.
+        Not negative, unless atoms or codes may be.  Drawn in a new random order each epoch.
     mask : array_like of bool, shape (n_signals, n_inputs) or (n_inputs,), optional
         As for `learn_dictionary`.
     n_samples : int, optional
@@ -172,7 +174,9 @@ def continue_learning(
         If the network runs away.
     """
     checks.instance_of("learner", learner, TwoPhaseLearner)
-    signals, mask = checked_known_signals(signals, learner.n_inputs, mask)
+    signals, mask = checked_known_signals(
+        signals, learner.n_inputs, mask, signed=learner.settings.signs.signed_inputs
+    )
     course = Course(
         progress=progress,
         callback=callback,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -12,8 +13,9 @@ from numpy.typing import ArrayLike
 
 from dictlearn.atoms import checked_atoms
 from dictlearn.signals import checked_known_signals
-from dictlearn.two_phase.phases import Phase, run_phases
-from dictlearn.two_phase.synapses import Synapses, blocks, firing_thresholds
+from dictlearn.two_phase.layers import Layers, Population, Signs, difference
+from dictlearn.two_phase.phases import Phase, forget_debt, run_phases
+from dictlearn.two_phase.synapses import Synapses, blocks
 from dictlearn.two_phase.threads import thread_count
 from snn import BlockWeights, Exact, NetworkState, SpikeTrain, SpikingNetwork, simulate
 from snn.base import checks
@@ -41,16 +43,24 @@ class TwoPhaseNetwork(Described):
     papers' orientation: atoms are the columns of D), the coding rates tend to the non-negative LASSO
     code of x; with any gamma in [0, 1) a consistent network, H = F B, has the same code.  Where x is unknown
     an input neuron carries the network's own prediction, and the code is that of the known inputs alone
-    (docs/dictionary_learning.md, section 6).
+    (docs/dictionary_learning.md, section 7).
+
+    What may be negative has pairs of neurons, whose second one receives and sends everything with the
+    opposite sign, by the same weights (section 3 there).  Inputs are pairs unless atoms and codes are both
+    not negative; coding neurons are if codes may be negative.  In a pair sigma is the difference of both.
 
     Parameters
     ----------
     feedforward : array_like, shape (n_atoms, n_inputs)
-        F, not negative: its row i are the weights into coding neuron i.
+        F: its row i are the weights into coding neuron i.
     feedback : array_like, shape (n_inputs, n_atoms)
-        B, not negative: its row j are the weights into input neuron j.
+        B: its row j are the weights into input neuron j.
     lateral : array_like, shape (n_atoms, n_atoms)
-        H, not negative: row i inhibits coding neuron i; the diagonal, positive, are the thresholds.
+        H: row i inhibits coding neuron i; the diagonal, positive, are the thresholds.
+    positive_atoms : bool, default True
+        Whether F, B and H must not be negative.
+    positive_code : bool, default True
+        Whether codes are not negative.  If atoms are not either, signals must not be.
 
     Raises
     ------
@@ -65,12 +75,22 @@ class TwoPhaseNetwork(Described):
     feedforward: np.ndarray
     feedback: np.ndarray
     lateral: np.ndarray
+    positive_atoms: bool = True
+    positive_code: bool = True
 
     if TYPE_CHECKING:  # what is accepted is more than what is kept
 
-        def __init__(self, feedforward: ArrayLike, feedback: ArrayLike, lateral: ArrayLike) -> None: ...
+        def __init__(
+            self,
+            feedforward: ArrayLike,
+            feedback: ArrayLike,
+            lateral: ArrayLike,
+            positive_atoms: bool = True,
+            positive_code: bool = True,
+        ) -> None: ...
 
     def __post_init__(self) -> None:
+        signs = Signs.checked(self.positive_atoms, self.positive_code)
         feedforward = checks.real_array(
             "feedforward", self.feedforward, shape=(None, None), meaning="(n_atoms, n_inputs)"
         )
@@ -82,8 +102,10 @@ class TwoPhaseNetwork(Described):
             "lateral", self.lateral, shape=(n_atoms, n_atoms), meaning="(n_atoms, n_atoms)"
         )
         for name, matrix in (("feedforward", feedforward), ("feedback", feedback), ("lateral", lateral)):
-            if matrix.min() < 0.0:
-                raise ValueError(f"{name} must not be negative; got {matrix.min()}")
+            if matrix.min() < signs.least_weight:
+                raise ValueError(
+                    f"{name} must not be negative; got {matrix.min()} (positive_atoms=False allows it)"
+                )
             object.__setattr__(self, name, checks.read_only(matrix))
         thresholds = np.diagonal(lateral)
         if thresholds.min() <= 0.0:
@@ -94,28 +116,61 @@ class TwoPhaseNetwork(Described):
             )
 
     @classmethod
-    def consistent(cls, dictionary: np.ndarray) -> TwoPhaseNetwork:
-        """Return the network of a dictionary, shape (n_atoms, n_inputs), not negative: H = F B."""
-        dictionary = checked_atoms("dictionary", dictionary)
-        return cls(dictionary, np.ascontiguousarray(dictionary.T), dictionary @ dictionary.T)
+    def consistent(
+        cls, dictionary: ArrayLike, *, positive_atoms: bool = True, positive_code: bool = True
+    ) -> TwoPhaseNetwork:
+        """Return the network of a dictionary, shape (n_atoms, n_inputs): F = B^T = D and H = F B.
+
+        Parameters
+        ----------
+        dictionary : array_like, shape (n_atoms, n_inputs)
+            D; no atom is zero.
+        positive_atoms, positive_code
+            As for `TwoPhaseNetwork`.
+        """
+        signs = Signs.checked(positive_atoms, positive_code)
+        dictionary = checked_atoms("dictionary", dictionary, positive=signs.positive_atoms)
+        return cls(dictionary, np.ascontiguousarray(dictionary.T), dictionary @ dictionary.T, *signs)
+
+    @classmethod
+    def of_synapses(cls, synapses: Synapses) -> TwoPhaseNetwork:
+        """Return the network that has weights now."""
+        feedforward, feedback, lateral = (
+            weights.copy() for weights in (synapses.feedforward, synapses.feedback, synapses.lateral)
+        )
+        return cls(feedforward, feedback, lateral, *synapses.signs)
+
+    def synapses(self) -> Synapses:
+        """Return a copy of the weights, which learning may change."""
+        return Synapses(*self._matrices, self.signs)
 
     def _facts(self) -> dict[str, str]:
         return {
-            "input neurons": number(self.n_inputs),
-            "coding neurons": number(self.n_atoms),
+            "input neurons": _in_pairs(self.n_inputs, self.layers.inputs),
+            "coding neurons": _in_pairs(self.n_atoms, self.layers.coding),
             "memory": memory(sum(matrix.nbytes for matrix in self._matrices)),
             "thresholds": value_range(np.diagonal(self.lateral)),
         }
 
     @property
     def n_inputs(self) -> int:
-        """M, the number of input neurons."""
+        """M, the number of inputs."""
         return self.feedforward.shape[1]
 
     @property
     def n_atoms(self) -> int:
-        """N, the number of coding neurons."""
+        """N, the number of atoms."""
         return self.feedforward.shape[0]
+
+    @property
+    def signs(self) -> Signs:
+        """What is not negative."""
+        return Signs(self.positive_atoms, self.positive_code)
+
+    @property
+    def layers(self) -> Layers:
+        """Which neurons there are, in the order of `spiking_network`."""
+        return Layers(self.n_inputs, self.n_atoms, self.signs)
 
     @property
     def consistency(self) -> float:
@@ -146,7 +201,7 @@ class TwoPhaseNetwork(Described):
         Parameters
         ----------
         signal : array_like, shape (n_inputs,)
-            x, not negative.
+            x.
         penalty, reweighting
             As for `run`.
         gamma : float
@@ -164,10 +219,11 @@ class TwoPhaseNetwork(Described):
             feedback, gain = np.where(task.mask[0], gamma, 1.0)[:, np.newaxis] * feedback, 1.0
         else:
             gain = gamma
+        layers, drives = self.layers, (1.0 - gamma) * task.drives
         return SpikingNetwork(
-            BlockWeights(self.n_inputs + self.n_atoms, blocks(feedforward, feedback, lateral, gamma=gain)),
-            (1.0 - gamma) * task.drives[0],
-            firing_thresholds(self.lateral, self.n_inputs),
+            BlockWeights(layers.n_neurons, blocks(layers, feedforward, feedback, lateral, gamma=gain)),
+            layers.drives(drives[:, : self.n_inputs], drives[:, self.n_inputs :])[0],
+            layers.thresholds(lateral),
         )
 
     def run(
@@ -189,7 +245,7 @@ class TwoPhaseNetwork(Described):
         Parameters
         ----------
         signals : array_like, shape (n_signals, n_inputs)
-            Not negative; split signed data into + and - channels.
+            x; not negative if neither atoms nor codes are.
         penalty : float or array_like, shape (n_atoms,)
             lambda1, positive; of all atoms or of each.
         kappa : float, default 0.7
@@ -257,7 +313,7 @@ class TwoPhaseNetwork(Described):
         Parameters
         ----------
         signal : array_like, shape (n_inputs,)
-            x, not negative.
+            x.
         penalty, kappa, duration, reweighting, initial_potential
             As for `run`.
         mask : array_like of bool, shape (n_inputs,), optional
@@ -280,11 +336,16 @@ class TwoPhaseNetwork(Described):
             weights=np.exp(first.spikes.times - duration),
             minlength=without.n_neurons,
         )
-        current = first.state.synaptic_current.copy()
+        current, layers = first.state.synaptic_current.copy(), self.layers
         change = kappa if mask is None else kappa * np.ravel(mask)
-        current[: self.n_inputs] += change * (self.feedback @ filtered[self.n_inputs :])
+        received = change * (self.feedback @ difference(layers.coding, filtered[np.newaxis])[0])
+        for inputs in layers.inputs:
+            current[inputs.neurons] += inputs.sign * received
+        potential = first.state.membrane_potential.copy()
+        if len(layers.inputs) == 2:
+            forget_debt(potential[np.newaxis], layers)
         state = NetworkState(
-            membrane_potential=first.state.membrane_potential,
+            membrane_potential=potential,
             synaptic_current=current,
             time=first.state.time,
         )
@@ -312,7 +373,7 @@ class TwoPhaseNetwork(Described):
         """Return the code of each signal by this network's own weights, shape (n_signals, n_atoms).
 
         The thresholded average soma current, ``max(u, 0) / theta``, over the second half of a run.  In
-        a consistent network it tends to the non-negative LASSO code in the atoms B^T, for any gamma.
+        a consistent network it tends to the LASSO code in the atoms B^T, for any gamma.
 
         Parameters
         ----------
@@ -334,7 +395,12 @@ class TwoPhaseNetwork(Described):
         _, second = self._run(
             task, gammas=(gamma, gamma), duration=0.5 * duration, initial_potential=0.5, n_jobs=n_jobs
         )
-        return np.maximum(second.coding_current, 0.0) / np.diagonal(self.lateral)
+        current = second.coding_current
+        if self.positive_code:
+            return np.maximum(current, 0.0) / np.diagonal(self.lateral)
+        # What a pair receives is without the penalty.
+        excess = np.abs(current) - (1.0 - gamma) * task.penalty * task.reweighting
+        return np.sign(current) * np.maximum(excess, 0.0) / np.diagonal(self.lateral)
 
     def _run(
         self,
@@ -347,7 +413,7 @@ class TwoPhaseNetwork(Described):
         n_jobs: int | None,
     ) -> list[Phase]:
         n_threads = thread_count(n_jobs)
-        synapses, drives = Synapses(*self._matrices), task.drives
+        synapses, drives = self.synapses(), task.drives
         with ThreadPoolExecutor(n_threads) as executor:
             return run_phases(
                 synapses,
@@ -396,7 +462,9 @@ class Task:
     ) -> Task:
         """Return what a network is to code, arguments as of `TwoPhaseNetwork.run`, having checked them."""
         n_atoms = network.n_atoms
-        signals, mask = checked_known_signals(signals, network.n_inputs, mask)
+        signals, mask = checked_known_signals(
+            signals, network.n_inputs, mask, signed=network.signs.signed_inputs
+        )
         if mask is not None:
             signals = np.where(mask, signals, 0.0)
         penalty = checks.positive_array("penalty", penalty, n_atoms, meaning="a number for each atom")
@@ -411,9 +479,13 @@ class Task:
 
     @property
     def drives(self) -> np.ndarray:
-        """The soma bias at gamma = 0, inputs first, one row for each signal."""
+        """What inputs and atoms are driven by at gamma = 0, inputs first, one row for each signal."""
         inhibition = np.broadcast_to(-self.penalty * self.reweighting, (len(self.signals), len(self.penalty)))
         return np.hstack([self.signals, inhibition])
+
+
+def _in_pairs(size: int, populations: Sequence[Population]) -> str:
+    return f"{number(size)} pairs" if len(populations) == 2 else number(size)
 
 
 def checked_phases(

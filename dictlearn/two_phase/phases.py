@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import CancelledError, Executor
 from dataclasses import dataclass
 from functools import partial
@@ -12,7 +12,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dictlearn.two_phase._kernels import updates
-from dictlearn.two_phase.synapses import Synapses, firing_thresholds
+from dictlearn.two_phase.layers import Layers, Population, difference, of_first, total
+from dictlearn.two_phase.synapses import Synapses
 from snn.base import checks
 from snn.base.drawn import Drawn
 from snn.base.html import number, value_range
@@ -41,20 +42,27 @@ class RunawayFeedbackError(RuntimeError):
 class Phase(Drawn):
     """What neurons can observe of themselves over one phase; one row for each signal.
 
+    A pair of neurons has one column.
+
     Attributes
     ----------
     duration : float
         T, in synaptic time constants.
+    n_spikes : ndarray of int, shape (n_signals,)
+        Spikes of all neurons.
     input_rate, coding_rate : ndarray, shapes (n_signals, n_inputs), (n_signals, n_atoms)
-        b and a: spikes per unit of time.
+        b and a: spikes per unit of time; of a pair, those of the first neuron less those of the second.
     input_current, coding_current : ndarray, of the same shapes
-        v and u: average soma currents.
+        v and u: average soma currents.  Of a pair of inputs, that of the first neuron; the second has the
+        opposite.  Of a pair of coding neurons, what the first receives and the second with the opposite sign:
+        without the penalty, and without what they give each other.
     coding_trace : ndarray, shape (n_signals, n_atoms)
         Average of the filtered spikes of the coding neurons, what their synapses passed on: the rate, except
         for what was in flight at the start and at the end of the phase.
     """
 
     duration: float
+    n_spikes: np.ndarray
     input_rate: np.ndarray
     coding_rate: np.ndarray
     input_current: np.ndarray
@@ -73,14 +81,8 @@ class Phase(Drawn):
             "spikes": number(int(self.n_spikes.sum())),
         }
 
-    @property
-    def n_spikes(self) -> np.ndarray:
-        """Spikes of all neurons, shape (n_signals,)."""
-        spikes = (self.input_rate.sum(axis=1) + self.coding_rate.sum(axis=1)) * self.duration
-        return np.rint(spikes).astype(np.int64)
 
-
-class _Layers(NamedTuple):
+class _Network(NamedTuple):
     """As much of a `SpikingNetwork` as a run needs."""
 
     weights: SegmentedWeights
@@ -95,8 +97,9 @@ class _Layers(NamedTuple):
 class _Task:
     """What all pieces of a batch have in common."""
 
-    layers: Sequence[_Layers]
+    networks: Sequence[_Network]
     gammas: Sequence[float]
+    layers: Layers
     feedback_rows: np.ndarray
     duration: float
     initial_potential: float
@@ -162,20 +165,21 @@ def run_phases(
     RunawayFeedbackError
         If a phase has more spikes than anything but a runaway could cause.
     """
-    thresholds = firing_thresholds(synapses.lateral, synapses.n_inputs)
-    allowed = _spikes_allowed(synapses, thresholds, drives, duration, first)
-    n_inputs, n_neurons = synapses.n_inputs, len(thresholds)
-    inputs, coding = slice(0, n_inputs), slice(n_inputs, n_neurons)
-    predicted = slice(n_neurons, None)
+    allowed = _spikes_allowed(synapses, drives, duration, first)
+    layers = synapses.layers(predicted=mask is not None)
+    thresholds, n_inputs = layers.thresholds(synapses.lateral), synapses.n_inputs
+    drives = layers.drives(drives[:, :n_inputs], drives[:, n_inputs:])
     if mask is not None:
         # Weights are those of all signals together, so that an unknown input needs a neuron of its own.
         # Of the two neurons of an input one is silent, and what it would observe is not read.
-        drives = np.hstack([drives, np.where(mask, SILENCING_DRIVE, 0.0)])
-        drives[:, inputs][~mask] = SILENCING_DRIVE
-        thresholds = np.concatenate([thresholds, thresholds[inputs]])
+        for known, predicted in zip(layers.inputs, layers.predictions, strict=True):
+            drives[:, known.neurons][~mask] = SILENCING_DRIVE
+            drives[:, predicted.neurons][mask] = SILENCING_DRIVE
+    networks = [_Network(synapses.weights(gamma, predicted=mask is not None), thresholds) for gamma in gammas]
     task = _Task(
-        layers=[_Layers(synapses.weights(gamma, predicted=mask is not None), thresholds) for gamma in gammas],
+        networks=networks,
         gammas=gammas,
+        layers=layers,
         feedback_rows=synapses.feedback_rows,
         duration=duration,
         initial_potential=initial_potential,
@@ -195,34 +199,53 @@ def run_phases(
         *_, signal = min(runaways)
         runaway = _run_piece(task, drives[[signal]], allowed[[signal]], Event()).runaway
         assert runaway is not None
-        counts = runaway.spike_counts
-        if mask is not None:
-            counts = np.concatenate([counts[inputs] + counts[predicted], counts[coding]])
-        raise RunawayFeedbackError(_describe(counts, allowed[signal], n_inputs))
+        raise RunawayFeedbackError(_describe(layers, runaway.spike_counts, allowed[signal]))
     order = np.argsort(np.concatenate(pieces))
-
-    def of_inputs(observed: np.ndarray) -> np.ndarray:
-        if mask is None:
-            return observed[:, inputs]
-        return np.where(mask, observed[:, inputs], observed[:, predicted])
-
     phases = []
     for pieces_of_phase in zip(*(outcome.observed for outcome in outcomes), strict=True):
-        counts, currents, traces = (
+        observed = (
             arrays[0] if n_pieces == 1 else np.concatenate(arrays)[order]
             for arrays in zip(*pieces_of_phase, strict=True)
         )
-        phases.append(
-            Phase(
-                duration=duration,
-                input_rate=of_inputs(counts) / duration,
-                coding_rate=counts[:, coding] / duration,
-                input_current=of_inputs(currents),
-                coding_current=currents[:, coding],
-                coding_trace=traces[:, coding],
-            )
-        )
+        phases.append(_phase(layers, thresholds, *observed, mask=mask, duration=duration))
     return phases
+
+
+def _phase(
+    layers: Layers,
+    thresholds: np.ndarray,
+    counts: np.ndarray,
+    currents: np.ndarray,
+    traces: np.ndarray,
+    *,
+    mask: np.ndarray | None,
+    duration: float,
+) -> Phase:
+    """Return what neurons observed, with one column for a pair and one neuron for an input."""
+
+    def of_inputs(
+        read: Callable[[Sequence[Population], np.ndarray], np.ndarray], observed: np.ndarray
+    ) -> np.ndarray:
+        known = read(layers.inputs, observed)
+        return known if mask is None else np.where(mask, known, read(layers.predictions, observed))
+
+    coding = layers.coding
+    coding_trace = difference(coding, traces)
+    if len(coding) == 1:
+        coding_current = of_first(coding, currents)
+    else:
+        # Each neuron of a pair excites the other by the threshold: what both receive is without that.
+        own = thresholds[coding[0].neurons]
+        coding_current = 0.5 * (difference(coding, currents) + own * coding_trace)
+    return Phase(
+        duration=duration,
+        n_spikes=total(coding, counts).sum(axis=1) + of_inputs(total, counts).sum(axis=1),
+        input_rate=of_inputs(difference, counts) / duration,
+        coding_rate=difference(coding, counts) / duration,
+        input_current=of_inputs(of_first, currents),
+        coding_current=coding_current,
+        coding_trace=coding_trace,
+    )
 
 
 def join_phases(parts: Sequence[Sequence[Phase]]) -> list[Phase]:
@@ -241,17 +264,16 @@ def join_phases(parts: Sequence[Sequence[Phase]]) -> list[Phase]:
     return joined
 
 
-def _spikes_allowed(
-    synapses: Synapses, thresholds: np.ndarray, drives: np.ndarray, duration: float, first: int
-) -> np.ndarray:
+def _spikes_allowed(synapses: Synapses, drives: np.ndarray, duration: float, first: int) -> np.ndarray:
     """Return how many spikes each signal may have in a phase; raise ValueError if one is far too large."""
-    n_inputs = synapses.n_inputs
+    n_inputs, thresholds = synapses.n_inputs, np.diagonal(synapses.lateral)
     with np.errstate(over="ignore"):
-        charge = np.clip(drives, 0.0, LARGEST_DRIVE)
+        signals = np.clip(drives[:, :n_inputs], -LARGEST_DRIVE, LARGEST_DRIVE)
+        probes = np.clip(drives[:, n_inputs:], 0.0, LARGEST_DRIVE)
         # Coding neurons without inhibition; they matter where atoms are small.
-        excitation = charge[:, n_inputs:] + charge[:, :n_inputs] @ synapses.feedforward_rows
-        by_coding = (excitation / thresholds[n_inputs:]).max(axis=1)
-        expected = (charge[:, :n_inputs].sum(axis=1) + by_coding) * duration
+        excitation = probes + np.abs(signals @ synapses.feedforward_rows)
+        by_coding = (excitation / thresholds).max(axis=1)
+        expected = (np.abs(signals).sum(axis=1) + by_coding) * duration
     too_many = ~(expected <= MOST_SPIKES_EXPECTED)
     if too_many.any():
         # Name the first such signal: the error is the same when a batch is run in parts.
@@ -264,10 +286,15 @@ def _spikes_allowed(
     return SPIKES_ALLOWED * expected + LEAST_SPIKES_ALLOWED
 
 
-def _describe(counts: np.ndarray, allowed: float, n_inputs: int) -> str:
+def _describe(layers: Layers, counts: np.ndarray, allowed: float) -> str:
     """Return the sentence of a RunawayFeedbackError."""
-    busiest = int(np.argmax(counts))
-    neuron = f"coding neuron {busiest - n_inputs}" if busiest >= n_inputs else f"input neuron {busiest}"
+    of_inputs, of_coding = total(layers.inputs, counts), total(layers.coding, counts)
+    if layers.predictions:
+        of_inputs = of_inputs + total(layers.predictions, counts)
+    busiest, coding = int(np.argmax(of_inputs)), int(np.argmax(of_coding))
+    neuron = (
+        f"coding neuron {coding}" if of_coding[coding] > of_inputs[busiest] else f"input neuron {busiest}"
+    )
     return (
         f"the network ran away: more than {allowed:,.0f} spikes of one signal in a phase, most of them of "
         f"{neuron}: feedback excites more than thresholds and inhibition take away; a smaller kappa, smaller "
@@ -298,25 +325,28 @@ def _run_piece(task: _Task, drives: np.ndarray, allowed: np.ndarray, stop: Event
     Copies are advanced one after the other, and each one's spikes are its own: so the first that runs away
     does not depend on which others there are.
     """
-    n_atoms, n_inputs = task.feedback_rows.shape
-    before = task.gammas[0]
+    layers, before = task.layers, task.gammas[0]
     end = task.how.end_of(task.duration)
     observed: list[tuple[np.ndarray, ...]] = []
     state: NetworkState | Run = NetworkState(
-        membrane_potential=task.initial_potential * task.layers[0].firing_threshold,
+        membrane_potential=task.initial_potential * task.networks[0].firing_threshold,
         synaptic_current=np.zeros(drives.shape[1]),
     )
-    for phase, (layer, gamma) in enumerate(zip(task.layers, task.gammas, strict=True)):
-        run = task.how.start(layer, (1.0 - gamma) * drives, state, filter_spikes=True)
+    for phase, (network, gamma) in enumerate(zip(task.networks, task.gammas, strict=True)):
+        if phase > 0 and len(layers.inputs) == 2:
+            forget_debt(state.membrane_potential, layers)
+        run = task.how.start(network, (1.0 - gamma) * drives, state, filter_spikes=True)
         if gamma != before:
             # Feedback acts on the filtered spikes, so that a change of gamma acts at once.  (That of inputs
             # which carry predictions has not changed.)
-            updates.add_combinations(
-                run.synaptic_current[:, :n_inputs],
-                run.filtered_spikes[:, n_inputs : n_inputs + n_atoms],
-                gamma - before,
-                task.feedback_rows,
-            )
+            filtered = np.ascontiguousarray(difference(layers.coding, run.filtered_spikes))
+            for inputs in layers.inputs:
+                updates.add_combinations(
+                    run.synaptic_current[:, inputs.neurons],
+                    filtered,
+                    inputs.sign * (gamma - before),
+                    task.feedback_rows,
+                )
             before = gamma
         trace = np.copy(run.filtered_spikes)
         run.advance(end, stop_when=partial(_is_over, run, allowed, stop))
@@ -329,6 +359,16 @@ def _run_piece(task: _Task, drives: np.ndarray, allowed: np.ndarray, stop: Event
         observed.append((counts, run.charge / task.duration, traces))
         state = run
     return _Piece(observed)
+
+
+def forget_debt(membrane_potential: np.ndarray, layers: Layers) -> None:
+    """Raise the negative potentials of pairs of input neurons to zero, in place.
+
+    While one neuron of a pair fires, the potential of the other falls.  Where the next phase changes the sign
+    of what both receive, that neuron would be silent for as long again.
+    """
+    potentials = membrane_potential[:, : layers.n_input_neurons]
+    np.maximum(potentials, 0.0, out=potentials)
 
 
 def _is_over(run: Run, allowed: np.ndarray, stop: Event) -> bool:

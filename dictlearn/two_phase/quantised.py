@@ -10,6 +10,7 @@ import math
 
 import numpy as np
 
+from dictlearn.two_phase.layers import Signs
 from dictlearn.two_phase.network import TwoPhaseNetwork
 from dictlearn.two_phase.synapses import LEAST_THRESHOLD, Synapses
 from snn.base import checks
@@ -44,13 +45,18 @@ def _round(synapses: Synapses, weight_format: FixedPoint, rng: np.random.Generat
     return n_saturated
 
 
-def checked_format(weight_format: FixedPoint) -> FixedPoint:
-    """Return a format of weights, having checked it."""
+def checked_format(weight_format: FixedPoint, signs: Signs) -> FixedPoint:
+    """Return a format of weights, having checked that it can hold them."""
     checks.instance_of("weight_format", weight_format, FixedPoint)
     if weight_format.sign == "non-positive":
         raise ValueError(
             "weight_format must have numbers that are not negative, since inhibition is stored as its "
             "magnitude; got the sign 'non-positive'"
+        )
+    if weight_format.sign != "signed" and not signs.positive_atoms:
+        raise ValueError(
+            "weight_format must be signed where atoms may be negative (positive_atoms=False); got the sign "
+            f"{weight_format.sign!r}"
         )
     largest = weight_format.largest * 2.0 ** exponents(weight_format)[1]
     if largest < LEAST_THRESHOLD:
@@ -89,6 +95,6 @@ def rounded_network(
         If an argument is of the wrong kind, or a format that cannot hold weights.
     """
     checks.instance_of("network", network, TwoPhaseNetwork)
-    synapses = Synapses(network.feedforward, network.feedback, network.lateral)
-    _round(synapses, checked_format(weight_format), np.random.default_rng(rng))
-    return TwoPhaseNetwork(synapses.feedforward.copy(), synapses.feedback.copy(), synapses.lateral.copy())
+    synapses = network.synapses()
+    _round(synapses, checked_format(weight_format, network.signs), np.random.default_rng(rng))
+    return TwoPhaseNetwork.of_synapses(synapses)

@@ -105,7 +105,7 @@ def lateral_gradient(
     return (1.0 - kappa) * (change + excess_first) - excess_second
 
 
-def code(phase: Phase, *, readout: str = "current") -> np.ndarray:
+def code(phase: Phase, *, readout: str = "current", positive: bool = True) -> np.ndarray:
     """Return a, the code of each signal as it arrives at synapses, shape (n_signals, n_atoms).
 
     Parameters
@@ -114,11 +114,13 @@ def code(phase: Phase, *, readout: str = "current") -> np.ndarray:
         Usually the one with feedback, whose rates the updates use.
     readout : {"rate", "current"}, default "current"
         Spike rates, or average filtered spikes: the code for which both gradients are exact.
+    positive : bool, default True
+        Whether codes are not negative: what rounding makes negative is zero.
     """
     checks.instance_of("phase", phase, Phase)
     if checks.one_of("readout", readout, READOUTS) == "rate":
         return phase.coding_rate
-    return np.maximum(phase.coding_trace, 0.0)
+    return np.maximum(phase.coding_trace, 0.0) if positive else phase.coding_trace
 
 
 def observed_penalty(
@@ -248,6 +250,87 @@ def update_lateral(
         eta_H, about 15 eta_D in the paper.
     """
     _change_lateral(lateral, codes, step / kappa * lateral_gradient, keep, least)
+
+
+def move_lateral_with_feedback(
+    lateral: np.ndarray,
+    codes: np.ndarray,
+    observed_penalty: np.ndarray,
+    *,
+    step: float | np.ndarray,
+    keep: float | np.ndarray = 1.0,
+) -> None:
+    """Change H in place as the product F B changes when B does.
+
+    ``H_ij <- keep_j H_ij + rho_i eta_j a_j``
+
+    summed over the signals of a batch.  By `update_feedback` B_j becomes keep_j B_j - eta_j a_j g_D / kappa,
+    and rho_i is -F_i . g_D / kappa.  Coding neuron j sends keep_j and eta_j a_j to all others.
+
+    Parameters
+    ----------
+    lateral : ndarray, shape (n_atoms, n_atoms)
+        H; the transpose of a C-contiguous array.
+    codes : ndarray, shape (n_signals, n_atoms)
+        a of the signals that B learns from.
+    observed_penalty : ndarray, shape (n_signals, n_atoms)
+        rho, by F before it changes.
+    step, keep
+        As for `update_feedback`.
+    """
+    kept = np.full(codes.shape[1], keep)
+    updates.change_rows(lateral.T, kept, codes * step, -observed_penalty, -np.inf)
+
+
+def move_lateral_with_feedforward(
+    lateral: np.ndarray,
+    codes: np.ndarray,
+    observed_penalty: np.ndarray,
+    *,
+    step: float | np.ndarray,
+    keep: float | np.ndarray = 1.0,
+) -> None:
+    """Change H in place as the product F B changes when F does, B having changed before.
+
+    ``H_ij <- keep_i H_ij + eta_i a_i rho_j``
+
+    with rho_j by F as it is after its change: in a symmetric network that is -B_j . g_D / kappa by the B that
+    F is multiplied with.  Coding neuron j sends it to all others.
+
+    Parameters
+    ----------
+    lateral, codes, step, keep
+        As for `move_lateral_with_feedback`.
+    observed_penalty : ndarray, shape (n_signals, n_atoms)
+        rho of the same signals, by F as it is now.
+    """
+    n_signals, n_atoms = codes.shape
+    workspace = np.empty((n_signals + 2) * n_atoms + n_signals, dtype=np.int64)
+    kept = np.full(n_atoms, keep)
+    updates.change_columns(lateral.T, kept, codes * step, -observed_penalty, -np.inf, workspace)
+
+
+def lateral_mismatch(
+    feedforward: np.ndarray, feedback: np.ndarray, lateral: np.ndarray, codes: np.ndarray, *, kappa: float
+) -> np.ndarray:
+    """Return g_H of codes by the weights as they are now, ``kappa (H a - F (B a))``.
+
+    After a batch has changed F and B: the input neurons send B a, as they sent it in the phase with feedback.
+
+    Parameters
+    ----------
+    feedforward : ndarray, shape (n_atoms, n_inputs)
+        F; neuron i uses its own row.
+    feedback : ndarray, shape (n_inputs, n_atoms)
+        B; input neuron j uses its own row.
+    lateral : ndarray, shape (n_atoms, n_atoms)
+        H; neuron i uses its own row.
+    codes : ndarray, shape (n_signals, n_atoms)
+        a.
+    kappa : float
+        Strength of the feedback in the phase that codes were observed in.
+    """
+    return kappa * (codes @ lateral.T - (codes @ feedback.T) @ feedforward.T)
 
 
 def project_lateral(

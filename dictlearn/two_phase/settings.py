@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from dictlearn.two_phase import rules
+from dictlearn.two_phase.layers import Signs
 from dictlearn.two_phase.network import checked_phases
 from dictlearn.two_phase.quantised import checked_format
 from dictlearn.two_phase.steps import KINDS, PaperSteps, Steps, UsageSteps
@@ -20,6 +21,7 @@ from snn.run.run import Time
 
 # Read-outs as the first files of learners called them.
 FILED = {"rate": "counts", "current": "currents"}
+SIGNS = Signs._fields
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,6 +48,10 @@ class LearningSettings:
     integration : {"exact", "euler"}, default "exact"
         How the steps of a clock are done; see `snn.simulate_clocked`.  "exact" keeps charge.  "euler" resets
         potentials to zero too: the paper's setting, with steps of 1/32.
+    positive_atoms : bool, default True
+        Whether atoms, and so all weights, must not be negative.
+    positive_code : bool, default True
+        Whether codes must not be negative.  Where neither are negative, signals must not be either.
     steps : UsageSteps or PaperSteps, default UsageSteps()
         Step sizes and decay.
     batch_size : int, default 32
@@ -67,6 +73,8 @@ class LearningSettings:
     initial_potential: float = 0.5
     time_step: float | None = 1 / 32
     integration: str = "exact"
+    positive_atoms: bool = True
+    positive_code: bool = True
     steps: Steps = field(default_factory=UsageSteps)
     batch_size: int = 32
     weight_format: FixedPoint | None = None
@@ -85,8 +93,9 @@ class LearningSettings:
         checks.one_of("readout", self.readout, rules.READOUTS)
         if not isinstance(self.steps, Steps):
             raise TypeError(f"steps must be UsageSteps or PaperSteps; got {type(self.steps).__name__}")
+        signs = self.signs
         if self.weight_format is not None:
-            checked_format(self.weight_format)
+            checked_format(self.weight_format, signs)
         checks.check_fields(self, checks.positive_integer, "batch_size")
 
     @classmethod
@@ -117,6 +126,11 @@ class LearningSettings:
         """How runs of the network pass time."""
         return vars(self)["_how"]
 
+    @property
+    def signs(self) -> Signs:
+        """What is not negative."""
+        return Signs.checked(self.positive_atoms, self.positive_code)
+
     def penalties(self, n_atoms: int) -> np.ndarray:
         """Return lambda1 of each atom, shape (n_atoms,).
 
@@ -140,7 +154,9 @@ class LearningSettings:
     def as_text(self) -> str:
         """Return the settings as JSON."""
         steps = {"kind": type(self.steps).__name__, **asdict(self.steps)}
-        return json.dumps({**asdict(self), "readout": FILED[self.readout], "steps": steps})
+        values = {**asdict(self), "readout": FILED[self.readout], "steps": steps}
+        # Left out where they are True, as in files that were made before there was a choice.
+        return json.dumps({name: value for name, value in values.items() if not (name in SIGNS and value)})
 
     @classmethod
     def from_text(cls, text: str) -> LearningSettings:

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 from dictlearn.atoms import checked_atoms, unit_norm
 from dictlearn.resumable import seed_of_order
 from dictlearn.signals import amplitude_scale, checked_known_signals
+from dictlearn.two_phase.layers import Signs
 from dictlearn.two_phase.learner import TwoPhaseLearner
 from dictlearn.two_phase.network import TwoPhaseNetwork
 from dictlearn.two_phase.settings import LearningSettings
@@ -20,27 +21,29 @@ from snn.base import checks
 
 
 def random_dictionary(
-    n_atoms: int, n_inputs: int, *, rng: int | np.random.Generator | None = None
+    n_atoms: int, n_inputs: int, *, positive: bool = True, rng: int | np.random.Generator | None = None
 ) -> np.ndarray:
-    """Return unit-norm atoms of independent magnitudes ``|N(0, 1)|``, shape (n_atoms, n_inputs).
+    """Return unit-norm atoms of independent entries, shape (n_atoms, n_inputs).
 
     Parameters
     ----------
     n_atoms, n_inputs : int
         Positive.
+    positive : bool, default True
+        Whether entries are magnitudes ``|N(0, 1)|``, or else ``N(0, 1)``.
     rng : int or Generator, optional
         Where they come from.
     """
     n_atoms = checks.positive_integer("n_atoms", n_atoms)
     n_inputs = checks.positive_integer("n_inputs", n_inputs)
-    atoms = np.abs(np.random.default_rng(rng).standard_normal((n_atoms, n_inputs)))
-    return unit_norm(atoms)
+    atoms = np.random.default_rng(rng).standard_normal((n_atoms, n_inputs))
+    return unit_norm(np.abs(atoms) if checks.flag("positive", positive) else atoms)
 
 
 def random_network(
     n_atoms: int, n_inputs: int, *, rng: int | np.random.Generator | None = None
 ) -> TwoPhaseNetwork:
-    """Return a network of independent random weights, neither consistent nor symmetric.
+    """Return a network of independent random weights, neither consistent nor symmetric, none negative.
 
     F and B are two random dictionaries, and H has the thresholds 1 and otherwise the entries of a
     Gram matrix of such atoms on average, each multiplied by its own number between 1/2 and 3/2.
@@ -49,6 +52,11 @@ def random_network(
     ----------
     n_atoms, n_inputs, rng
         As for `random_dictionary`.
+
+    Notes
+    -----
+    Weights of either sign cannot begin like this: where F and B are unrelated, feedback excites as often as
+    it inhibits, and the network runs away.
     """
     rng = np.random.default_rng(rng)
     feedforward = random_dictionary(n_atoms, n_inputs, rng=rng)
@@ -74,7 +82,7 @@ def new_learner(
     Parameters
     ----------
     signals : array_like, shape (n_signals, n_inputs)
-        Not negative.  Their root mean square norm sets the learner's scale.
+        Not negative, unless atoms or codes may be.  Their root mean square norm sets the learner's scale.
     mask : array_like of bool, shape (n_signals, n_inputs) or (n_inputs,), optional
         True where a signal is known, by default everywhere.  The mean square of an input, of which that norm
         is made, is that of its known values.
@@ -85,7 +93,8 @@ def new_learner(
     settings : LearningSettings, optional
         How to run and teach the network; by default as its documentation says.
     start : array_like, shape (n_atoms, n_inputs), or TwoPhaseNetwork, optional
-        A non-negative dictionary, brought to unit norms, or a network.  By default `random_dictionary`.
+        A dictionary, brought to unit norms, or a network, with the signs of the settings.  By default
+        `random_dictionary`.
     replace_dead : bool, default False
         Whether atoms that have long been silent are replaced, by what samples are missing most.
     rng : int or Generator, optional
@@ -100,12 +109,12 @@ def new_learner(
     TypeError, ValueError
         If an argument is of the wrong kind, shape or value.
     """
-    signals, mask = checked_known_signals(signals, None, mask)
+    settings = checked_settings(settings, penalty)
+    signals, mask = checked_known_signals(signals, None, mask, signed=settings.signs.signed_inputs)
     return learner_for(
         signals.shape[1],
         n_atoms,
         scale=lambda amplitude: amplitude_scale(signals, amplitude, mask),
-        penalty=penalty,
         settings=settings,
         start=start,
         replace_dead=replace_dead,
@@ -118,8 +127,7 @@ def learner_for(
     n_atoms: int | None,
     *,
     scale: Callable[[float], float],
-    penalty: Any,
-    settings: LearningSettings | None,
+    settings: LearningSettings,
     start: ArrayLike | TwoPhaseNetwork | None,
     replace_dead: bool,
     rng: int | np.random.Generator | None,
@@ -128,13 +136,6 @@ def learner_for(
 
     `scale` returns the learner's scale of an amplitude.
     """
-    if settings is None:
-        if penalty is None:
-            raise TypeError("penalty must be given, or settings that have one")
-        settings = LearningSettings(penalty=penalty)
-    elif penalty is not None:
-        raise TypeError("penalty must not be given twice, alone and in settings")
-    checks.instance_of("settings", settings, LearningSettings)
     # A generator gives the same number twice: the stream of the start must not depend on the rounding.
     rounding_rng = copy.deepcopy(rng)
     if n_atoms is not None:
@@ -142,8 +143,8 @@ def learner_for(
     if start is None:
         if n_atoms is None:
             raise TypeError("n_atoms must be given, or a start that has some")
-        start = random_dictionary(n_atoms, n_inputs, rng=seed_of_order(rng))
-    network = starting_network(start, n_inputs)
+        start = random_dictionary(n_atoms, n_inputs, positive=settings.positive_atoms, rng=seed_of_order(rng))
+    network = starting_network(start, n_inputs, settings.signs)
     if n_atoms not in (None, network.n_atoms):
         raise ValueError(f"start has {network.n_atoms} atoms but n_atoms is {n_atoms}")
     return TwoPhaseLearner(
@@ -155,16 +156,30 @@ def learner_for(
     )
 
 
-def starting_network(start: ArrayLike | TwoPhaseNetwork, n_inputs: int) -> TwoPhaseNetwork:
+def checked_settings(settings: LearningSettings | None, penalty: Any) -> LearningSettings:
+    """Return the settings, or those of a penalty alone."""
+    if settings is None:
+        if penalty is None:
+            raise TypeError("penalty must be given, or settings that have one")
+        return LearningSettings(penalty=penalty)
+    if penalty is not None:
+        raise TypeError("penalty must not be given twice, alone and in settings")
+    checks.instance_of("settings", settings, LearningSettings)
+    return settings
+
+
+def starting_network(start: ArrayLike | TwoPhaseNetwork, n_inputs: int, signs: Signs) -> TwoPhaseNetwork:
     """Return the network that learning starts from: of atoms brought to unit norm, or the one given."""
     if isinstance(start, TwoPhaseNetwork):
         network = start
+        if network.signs != signs:
+            raise ValueError(f"start must have the settings' {signs}; got {network.signs}")
         least = np.diagonal(network.lateral).min()
         if least < LEAST_THRESHOLD:
             raise ValueError(f"start must have thresholds of at least {LEAST_THRESHOLD}; got {least}")
     else:
-        atoms = checked_atoms("start", start)
-        network = TwoPhaseNetwork.consistent(unit_norm(atoms))
+        atoms = checked_atoms("start", start, positive=signs.positive_atoms)
+        network = TwoPhaseNetwork.consistent(unit_norm(atoms), **signs._asdict())
     if network.n_inputs != n_inputs:
         raise ValueError(f"start has {network.n_inputs} inputs but signals have {n_inputs} features")
     return network

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
 from dictlearn.two_phase import rules
+from dictlearn.two_phase.synapses import Synapses
 from snn.base import checks
 
 # Share of the mismatch that H corrects: currents measure it exactly, counts do not.
@@ -26,7 +30,7 @@ class CodeStatistics:
         A of `UsageSteps`: the sum of the squares of each atom's code, in units of the mean energy of the
         signals.
     mean_cost : float
-        Mean of lambda1 a over signals and atoms, which the decay of `PaperSteps` follows.
+        Mean of lambda1 |a| over signals and atoms, which the decay of `PaperSteps` follows.
     """
 
     usage: np.ndarray
@@ -34,11 +38,21 @@ class CodeStatistics:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class BatchConditions:
-    """What step sizes of one batch depend on beside its codes.
+class LearnedBatch:
+    """What was observed of a batch, and what else its step sizes depend on.
 
     Attributes
     ----------
+    codes : ndarray, shape (n_signals, n_atoms)
+        a of the signals.
+    all_codes : ndarray, shape (n_rows, n_atoms)
+        Those of the probes as well.
+    observed_penalty : callable
+        Returns `rules.observed_penalty`, shape (n_signals, n_atoms), by the weights as they are then.
+    lateral_gradient : callable
+        Likewise `rules.lateral_gradient`, shape (n_rows, n_atoms).
+    inhibition : callable
+        Likewise H a, shape (n_rows, n_atoms).
     n_samples : int
         Samples learned from before the batch.
     energy : float
@@ -46,19 +60,42 @@ class BatchConditions:
     penalty : ndarray, shape (n_atoms,)
         lambda1 of each atom, likewise.
     thresholds : ndarray, shape (n_atoms,)
-        theta, the diagonal of H.
-    observed_penalty : ndarray, shape (n_signals, n_atoms)
-        `rules.observed_penalty`, by the weights before the batch.
+        theta, the diagonal of H, before the batch.
+    kappa : float
+        Strength of the feedback.
     readout : str
         One of `rules.READOUTS`.
+    positive_atoms : bool
+        Whether weights are bounded at zero.
     """
 
+    codes: np.ndarray
+    all_codes: np.ndarray
+    observed_penalty: Callable[[], np.ndarray]
+    lateral_gradient: Callable[[], np.ndarray]
+    inhibition: Callable[[], np.ndarray]
     n_samples: int
     energy: float
     penalty: np.ndarray
     thresholds: np.ndarray
-    observed_penalty: np.ndarray
+    kappa: float
     readout: str
+    positive_atoms: bool
+
+    @property
+    def follows_exactly(self) -> bool:
+        """Whether H can move as the product of F and B does: no bound stops them, and currents are exact."""
+        return not self.positive_atoms and self.readout == "current"
+
+    def mismatch(self) -> np.ndarray:
+        """Return m, the share of its lateral currents that each coding neuron sees mismatched, at most 1.
+
+        The sum of |g_H| over the rows, over that of ``kappa |H a|``: 0 where H agrees with F B.
+        """
+        mismatch = np.abs(self.lateral_gradient()).sum(axis=0)
+        received = self.kappa * np.abs(self.inhibition()).sum(axis=0)
+        share = np.divide(mismatch, received, out=np.zeros_like(received), where=received > 0.0)
+        return np.minimum(share, 1.0)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -83,15 +120,21 @@ class BatchSteps:
 class UsageSteps:
     """Each coding neuron's step from its own usage, and decay by what it observes.
 
-    With A_i the sum of a_i^2 over all samples so far, and C_i that of a_i sum_j a_j over the batch, in
+    With A_i the sum of a_i^2 over all samples so far, and C_i that of |a_i| sum_j |a_j| over the batch, in
     units of the mean energy of the signals::
 
-        eta_i = gain / (initial_usage / (1 + n / settling) + A_i + caution C_i)      after n samples
+        eta_i = gain / (initial_usage / (1 + n / settling) + A_i + caution m_i C_i)      after n samples
         F_ij <- F_ij - eta_i a_i (g_D_j / kappa + rho_i F_ij)        rho_i = -F_i . g_D / kappa
         B_ji likewise, with the same rho_i
 
-    and H follows by `rules.project_lateral`, from the signals and from probes: neurons whose lateral
-    weights were unused for longest are driven alone, so that the weights of silent neurons stay correct.
+    H follows by `rules.project_lateral`, from the signals and from probes: neurons whose lateral weights were
+    unused for longest are driven alone, so that the weights of silent neurons stay correct.  There m_i is 1.
+
+    Where weights may have either sign, no bound stops them, and H moves with F and B as their product does
+    (`rules.move_lateral_with_feedback`): a symmetric network stays consistent exactly.  What mismatch there
+    is, is then measured with the changed weights and corrected.  m_i is the share of its lateral currents
+    that neuron i saw mismatched in the batch, at most 1: where H agrees with F B steps are bold, and
+    elsewhere a batch goes no farther than H can follow.  Where gradients are read from counts, m_i is 1.
 
     A_i is the curvature of the objective along atom i, so that this is its diagonal Newton step.  The decay
     keeps every atom at unit norm: the norm of F_i changes by ``2 eta_i a_i rho_i (1 - ||F_i||^2)``, whatever
@@ -108,8 +151,8 @@ class UsageSteps:
     settling : float, default 300.0
         Samples after which that is halved: neurons that are used later may change faster.
     caution : float, default 10.0
-        Weight of C_i, which bounds the curvature along all atoms at once: one batch goes at most
-        gain / caution of the way, so that H can follow.
+        Weight of m_i C_i, which bounds the curvature along all atoms at once: one batch goes at most
+        gain / (caution m_i) of the way, so that H can follow.
     lateral_gain : float, optional
         Share of the mismatch that H corrects, in (0, 2).  By default 1 where gradients are read from
         currents, which measure it exactly, and 0.1 where spikes are counted.
@@ -160,52 +203,73 @@ class UsageSteps:
         """
         return math.floor(self.probes * (n_samples + n_signals)) - math.floor(self.probes * n_samples)
 
-    def of_batch(
-        self, codes: np.ndarray, statistics: CodeStatistics, conditions: BatchConditions
-    ) -> BatchSteps:
+    def of_batch(self, batch: LearnedBatch, statistics: CodeStatistics) -> BatchSteps:
         """Return the step sizes of a batch, having added its codes to the statistics.
 
         Parameters
         ----------
-        codes : ndarray, shape (n_signals, n_atoms)
-            a of the signals.
+        batch : LearnedBatch
+            What was observed of the batch.
         statistics : CodeStatistics
             Of the codes before; changed.
-        conditions : BatchConditions
-            What else they depend on.
         """
-        energy = conditions.energy
-        observed = (codes * conditions.observed_penalty).sum(axis=0)
+        codes, energy = batch.codes, batch.energy
+        observed = (codes * batch.observed_penalty()).sum(axis=0)
         statistics.usage += (codes * codes).sum(axis=0) / energy
-        together = codes.sum(axis=1) @ codes / energy
-        initial = self.initial_usage / (1.0 + conditions.n_samples / self.settling)
-        step = self.gain / (initial + statistics.usage + self.caution * together) / energy
-        gain = LATERAL_GAINS[conditions.readout] if self.lateral_gain is None else self.lateral_gain
+        sizes = np.abs(codes)
+        together = sizes.sum(axis=1) @ sizes / energy
+        initial = self.initial_usage / (1.0 + batch.n_samples / self.settling)
+        caution = self.caution * batch.mismatch() if batch.follows_exactly else self.caution
+        step = self.gain / (initial + statistics.usage + caution * together) / energy
+        gain = LATERAL_GAINS[batch.readout] if self.lateral_gain is None else self.lateral_gain
         return BatchSteps(
             step=step,
             keep=np.clip(1.0 - step * observed, 0.0, 1.0),
             lateral_step=gain,
         )
 
-    def update_lateral(
+    def change_weights(
         self,
-        lateral: np.ndarray,
-        codes: np.ndarray,
-        lateral_gradient: np.ndarray,
+        synapses: Synapses,
+        batch: LearnedBatch,
         batch_steps: BatchSteps,
-        *,
-        kappa: float,
+        change_both_ways: Callable[[], Callable[[], None]],
     ) -> None:
-        """Change H in place by `rules.project_lateral`.
+        """Change F and B, and let H follow.
 
         Parameters
         ----------
-        lateral, codes, lateral_gradient, kappa
-            As for `rules.project_lateral`.
+        synapses : Synapses
+            The weights, in place.
+        batch : LearnedBatch
+            What was observed of the batch.
         batch_steps : BatchSteps
-            Step sizes of the batch.
+            Its step sizes.
+        change_both_ways : callable
+            Begins to change F and B; returns what waits until they are changed.
         """
-        rules.project_lateral(lateral, codes, lateral_gradient, kappa=kappa, gain=batch_steps.lateral_step)
+        lateral, codes, kappa = synapses.lateral, batch.all_codes, batch.kappa
+        project = partial(
+            rules.project_lateral,
+            lateral,
+            codes,
+            kappa=kappa,
+            gain=batch_steps.lateral_step,
+            least=synapses.signs.least_weight,
+        )
+        if not batch.follows_exactly:
+            gradient = batch.lateral_gradient()
+            with _meanwhile(change_both_ways):
+                project(gradient)
+            return
+        sizes = {"step": batch_steps.step, "keep": batch_steps.keep}
+        before = batch.observed_penalty()
+        with _meanwhile(change_both_ways):
+            rules.move_lateral_with_feedback(lateral, batch.codes, before, **sizes)
+        after = batch.observed_penalty()
+        rules.move_lateral_with_feedforward(lateral, batch.codes, after, **sizes)
+        weights = (synapses.feedforward, synapses.feedback, lateral)
+        project(rules.lateral_mismatch(*weights, codes, kappa=kappa))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -222,7 +286,7 @@ class PaperSteps:
     halving : float, default 20_000.0
         Samples after which eta_D is half of that.
     decay : float, optional
-        lambda2, in the same units.  By default it follows the data: the mean of lambda1 a times the mean
+        lambda2, in the same units.  By default it follows the data: the mean of lambda1 |a| times the mean
         threshold, at which the mean atom norm neither grows nor shrinks at 1.
     lateral_ratio : float, default 15.0
         eta_H / eta_D.
@@ -262,24 +326,23 @@ class PaperSteps:
         """
         return 0
 
-    def of_batch(
-        self, codes: np.ndarray, statistics: CodeStatistics, conditions: BatchConditions
-    ) -> BatchSteps:
+    def of_batch(self, batch: LearnedBatch, statistics: CodeStatistics) -> BatchSteps:
         """Return the step sizes of a batch, having added its codes to the statistics.
 
         Parameters
         ----------
-        codes, statistics, conditions
+        batch, statistics
             As for `UsageSteps.of_batch`.
         """
-        n_signals, energy = len(codes), conditions.energy
-        step = self.step / (1.0 + conditions.n_samples / self.halving) / energy
+        codes, energy = batch.codes, batch.energy
+        n_signals = len(codes)
+        step = self.step / (1.0 + batch.n_samples / self.halving) / energy
         if self.decay is None:
             # The mean of all signals so far, until they are enough to forget the early ones.
-            share_of_batch = min(1.0, n_signals / min(FOLLOWING, conditions.n_samples + n_signals))
-            cost = (codes.mean(axis=0) * conditions.penalty).mean()
+            share_of_batch = min(1.0, n_signals / min(FOLLOWING, batch.n_samples + n_signals))
+            cost = (np.abs(codes).mean(axis=0) * batch.penalty).mean()
             statistics.mean_cost += share_of_batch * (cost - statistics.mean_cost)
-            decay = float(statistics.mean_cost * conditions.thresholds.mean())
+            decay = float(statistics.mean_cost * batch.thresholds.mean())
         else:
             decay = self.decay * energy
         return BatchSteps(
@@ -289,30 +352,41 @@ class PaperSteps:
             lateral_keep=max(1.0 - 2.0 * step * decay, 0.0) ** n_signals,
         )
 
-    def update_lateral(
+    def change_weights(
         self,
-        lateral: np.ndarray,
-        codes: np.ndarray,
-        lateral_gradient: np.ndarray,
+        synapses: Synapses,
+        batch: LearnedBatch,
         batch_steps: BatchSteps,
-        *,
-        kappa: float,
+        change_both_ways: Callable[[], Callable[[], None]],
     ) -> None:
-        """Change H in place by `rules.update_lateral`.
+        """Change F and B, and H by `rules.update_lateral`.
 
         Parameters
         ----------
-        lateral, codes, lateral_gradient, batch_steps, kappa
-            As for `UsageSteps.update_lateral`.
+        synapses, batch, batch_steps, change_both_ways
+            As for `UsageSteps.change_weights`.
         """
-        rules.update_lateral(
-            lateral,
-            codes,
-            lateral_gradient,
-            kappa=kappa,
-            step=batch_steps.lateral_step,
-            keep=batch_steps.lateral_keep,
-        )
+        gradient = batch.lateral_gradient()
+        with _meanwhile(change_both_ways):
+            rules.update_lateral(
+                synapses.lateral,
+                batch.all_codes,
+                gradient,
+                kappa=batch.kappa,
+                step=batch_steps.lateral_step,
+                keep=batch_steps.lateral_keep,
+                least=synapses.signs.least_weight,
+            )
+
+
+@contextmanager
+def _meanwhile(begin: Callable[[], Callable[[], None]]) -> Iterator[None]:
+    """Begin something, and wait for it at the end, whatever happens in between."""
+    wait = begin()
+    try:
+        yield
+    finally:
+        wait()
 
 
 Steps = UsageSteps | PaperSteps

@@ -18,6 +18,7 @@ from numba.core import event
 from numba.core.caching import FunctionCache
 from numba.core.dispatcher import Dispatcher
 from numba.core.serialize import dumps
+from numba.core.types import unliteral
 from numba.extending import overload, register_jitable
 
 from snn._kernels.compile_notice import NOTICE
@@ -76,7 +77,12 @@ def inner(function: Callable, **options: Any) -> Callable:
     dispatcher: Any = njit(**{**_INNER, **options})(function)
     if linking is not None and isinstance(dispatcher, Dispatcher):
         alone: Any = functools.cache(lambda: compiled(function, **{"_nrt": False, **options}))
+        resolve = dispatcher.get_call_template
         vars(dispatcher).update(
+            # One for all numbers: Numba makes one for each number that is written in a call.
+            get_call_template=lambda args, kws: resolve(
+                tuple(map(unliteral, args)), {name: unliteral(kind) for name, kind in kws.items()}
+            ),
             _insert=lambda *_: None,
             _compile_for_args=lambda *arguments: alone()._compile_for_args(*arguments),
         )

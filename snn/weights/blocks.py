@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -175,33 +175,25 @@ class BlockWeights(Weights):
     @cached_property
     def segments(self) -> SegmentedWeights:
         """The same weights as segments; their values are a copy, block after block."""
-        none, place = np.empty(0, dtype=np.int64), 0
-        pieces: list[tuple[np.ndarray, ...]] = [(none, none, none, none, np.empty(0))]
+        connections, place = [], 0
         for block in self.blocks:
-            n_sources, n_targets = block.values.shape
-            source = block.first_source + np.arange(n_sources)
-            row = place + n_targets * np.arange(n_sources)
-            # A row that contains the source itself is cut in two there.
-            own = source - block.first_target
-            inside = (own >= 0) & (own < n_targets)
-            before = np.where(inside, own, n_targets)
-            after = np.where(inside, n_targets - own - 1, 0)
-            factor = np.full(n_sources, block.factor)
-            pieces += [
-                (source, np.full(n_sources, block.first_target), before, row, factor),
-                (source, source + 1, after, row + own + 1, factor),
-            ]
+            connections.append(
+                Connection(block.first_source, block.first_target, block.values.shape, place, block.factor)
+            )
             place += block.values.size
-        sources, targets, lengths, offsets, factors = (
-            np.concatenate(column) for column in zip(*pieces, strict=True)
-        )
-        order = np.argsort(sources, kind="stable")
-        order = order[(lengths > 0)[order] & (factors != 0.0)[order]]
-        starts = np.searchsorted(sources[order], np.arange(self.n_neurons + 1))
         values = np.concatenate([np.empty(0), *(block.values.ravel() for block in self.blocks)])
-        return SegmentedWeights(
-            self.n_neurons, starts, targets[order], lengths[order], offsets[order], factors[order], values
-        )
+        return segments_of(self.n_neurons, connections, values)
+
+
+class Connection(NamedTuple):
+    """Dense weights from one range of neurons to another, which lie in an array of values."""
+
+    first_source: int
+    first_target: int
+    shape: tuple[int, int]
+    offset: int
+    """Where the weights begin, source by source."""
+    factor: float = 1.0
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -312,6 +304,44 @@ class SegmentedWeights(Weights):
 
     def toarray(self) -> np.ndarray:
         return self.tocsr().toarray()
+
+
+def segments_of(n_neurons: int, connections: Iterable[Connection], values: np.ndarray) -> SegmentedWeights:
+    """Return the weights of connections between ranges of neurons; connections may share values.
+
+    Parameters
+    ----------
+    n_neurons : int
+        Number of neurons.
+    connections : iterable of Connection
+        A weight from a neuron to itself is left out.
+    values : ndarray of float64, shape (n_values,), contiguous
+        Where the weights are; not copied.
+    """
+    none = np.empty(0, dtype=np.int64)
+    pieces: list[tuple[np.ndarray, ...]] = [(none, none, none, none, np.empty(0))]
+    for first_source, first_target, (n_sources, n_targets), offset, factor in connections:
+        source = first_source + np.arange(n_sources)
+        row = offset + n_targets * np.arange(n_sources)
+        # A row that contains the source itself is cut in two there.
+        own = source - first_target
+        inside = (own >= 0) & (own < n_targets)
+        before = np.where(inside, own, n_targets)
+        after = np.where(inside, n_targets - own - 1, 0)
+        factors = np.full(n_sources, factor)
+        pieces += [
+            (source, np.full(n_sources, first_target), before, row, factors),
+            (source, source + 1, after, row + own + 1, factors),
+        ]
+    sources, targets, lengths, offsets, factors = (
+        np.concatenate(column) for column in zip(*pieces, strict=True)
+    )
+    order = np.argsort(sources, kind="stable")
+    order = order[(lengths > 0)[order] & (factors != 0.0)[order]]
+    starts = np.searchsorted(sources[order], np.arange(n_neurons + 1))
+    return SegmentedWeights(
+        n_neurons, starts, targets[order], lengths[order], offsets[order], factors[order], values
+    )
 
 
 def _overlap(one: Block, other: Block) -> bool:

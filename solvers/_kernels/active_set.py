@@ -358,7 +358,7 @@ def solve_active_sets(
     """
     # Records that are made here, and not by the caller, save two microseconds.
     terms = Terms(correlations, l1_weights, curvatures, inverse_norms, positive)
-    _solve_each(GramMatrix(gram), terms, signals, start, max_rounds, codes, report)
+    solve_each(GramMatrix(gram), terms, signals, start, max_rounds, codes, report)
 
 
 @compiled
@@ -375,11 +375,12 @@ def solve_weighted_active_sets(
     """
     terms = Terms(correlations, l1_weights, curvatures, inverse_norms, positive)
     atoms = WeightedAtoms(array, signal_rows, weights, np.empty(array.shape[1]))
-    _solve_each(atoms, terms, signals, start, max_rounds, codes, report)
+    solve_each(atoms, terms, signals, start, max_rounds, codes, report)
 
 
 @partial(inner, _nrt=True)
-def _solve_each(atoms, terms, signals, start, max_rounds, codes, report):
+def solve_each(atoms, terms, signals, start, max_rounds, codes, report):
+    """Write the optimal codes of some signals, as `solve_active_sets`, whatever the atoms are given by."""
     n_atoms = terms.l1_weights.shape[0]
     work = new_working_set(LEAST_CAPACITY)
     scratch = new_scratch(n_atoms)

@@ -3,9 +3,11 @@
 import numpy as np
 
 from snn._kernels.compiling import compiled
-from solvers._kernels.active_set import solve_active_sets
+from solvers._kernels.active_set import solve_each
 from solvers._kernels.batch import CompressedRows
 from solvers._kernels.certificate import NO_WEIGHTS, certify, new_work
+from solvers._kernels.factor import Terms
+from solvers._kernels.products import GramMatrix
 
 # Entries of `report`: after the figures of the certificate, the columns of `active_set`.
 N_FIGURES = 3
@@ -34,10 +36,9 @@ def solve_and_certify(
     pointers[1] = start_atoms.shape[0]
     code = np.zeros((1, n_atoms))
     counts = np.zeros((1, N_REPORTED - N_FIGURES), np.int64)
-    solve_active_sets(
-        gram, correlations, l1_weights, curvatures, inverse_norms, positive, np.zeros(1, np.int64),
-        CompressedRows(pointers, start_atoms, start_currents), max_rounds, code, counts,
-    )  # fmt: skip
+    terms = Terms(correlations, l1_weights, curvatures, inverse_norms, positive)
+    start = CompressedRows(pointers, start_atoms, start_currents)
+    solve_each(GramMatrix(gram), terms, np.zeros(1, np.int64), start, max_rounds, code, counts)
     n_entries = 0
     for i in range(n_atoms):
         n_entries += code[0, i] != 0.0

@@ -19,7 +19,16 @@ PENALTY_MODE = (
 
 
 def learn_with_spams(
-    signals, *, start, penalty, n_samples, batch_size=16, marks=None, rng=None, progress=False
+    signals,
+    *,
+    start,
+    penalty,
+    n_samples,
+    batch_size=16,
+    marks=None,
+    rng=None,
+    progress=False,
+    positive_atoms=True,
 ):
     """As `learn_with_scikit_learn`; each mark is a run of its own, rounded up to whole batches if it can be.
 
@@ -45,7 +54,7 @@ def learn_with_spams(
                 mode=PENALTY_MODE,
                 lambda1=penalty,
                 posAlpha=True,
-                posD=True,
+                posD=positive_atoms,
                 batchsize=batch_size,
                 iter=n_batches,
                 numThreads=1,

@@ -241,6 +241,7 @@ def learned_weights() -> Digested:
         "masked": {"penalty": 0.3, "mask": mask},
         "replaced": {"penalty": 0.3, "replace_dead": True},
         "exact": {"settings": LearningSettings(penalty=0.3, time_step=None)},
+        "signed": {"settings": LearningSettings(penalty=0.3, positive_atoms=False, positive_code=False)},
         "rates": {"settings": LearningSettings(penalty=0.3, readout=rules.READOUTS[0])},
         "a penalty for each atom": {"settings": LearningSettings(penalty=np.linspace(0.2, 0.4, 16))},
         "quantised": {"settings": LearningSettings(penalty=0.3, weight_format=FixedPoint(bits=6))},

@@ -154,6 +154,28 @@ def test_the_lateral_update_follows_finite_differences_of_the_mismatch(rng):
     np.testing.assert_allclose((before - lateral) / 0.01, gradient, rtol=0, atol=1e-12)
 
 
+def test_lateral_weights_move_as_the_product_of_the_others_does(rng):
+    """Exactly, in a symmetric network, for a batch, with decay."""
+    atoms = rng.standard_normal((5, 4))
+    feedforward, feedback = np.asfortranarray(atoms), np.asfortranarray(atoms.T)
+    lateral = np.asfortranarray(feedforward @ feedback)
+    codes, gradient = sparse(rng, 3, 5), rng.standard_normal((3, 4))
+    sizes = {"step": rng.uniform(0.02, 0.05, 5), "keep": rng.uniform(0.9, 1.0, 5)}
+    before = rules.observed_penalty(feedforward, gradient, kappa=KAPPA)
+    rules.update_feedforward(feedforward, codes, gradient, kappa=KAPPA, least=-np.inf, **sizes)
+    rules.update_feedback(feedback, codes, gradient, kappa=KAPPA, least=-np.inf, **sizes)
+    after = rules.observed_penalty(feedforward, gradient, kappa=KAPPA)
+    start = lateral.copy()
+    rules.move_lateral_with_feedback(lateral, codes, before, **sizes)
+    rules.move_lateral_with_feedforward(lateral, codes, after, **sizes)
+    assert np.abs(lateral - start).max() > 0.05
+    np.testing.assert_allclose(lateral, feedforward @ feedback, rtol=0, atol=1e-14)
+    mismatch = rules.lateral_mismatch(feedforward, feedback, lateral, codes, kappa=KAPPA)
+    np.testing.assert_allclose(mismatch, 0.0, atol=1e-14)
+    wrong = rules.lateral_mismatch(feedforward, feedback, 1.1 * lateral, codes, kappa=KAPPA)
+    np.testing.assert_allclose(wrong, 0.1 * KAPPA * codes @ lateral.T, atol=1e-14)
+
+
 # -- the projection ------------------------------------------------------------------------------
 
 

@@ -1,0 +1,187 @@
+"""Which neurons a two-phase network has, and what may be negative in it.
+
+A neuron's rate is not negative.  A number of either sign has a pair of neurons: the second receives what the
+first does with the opposite sign, sends with the opposite sign, and shares its weights.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+
+from snn.base import checks
+from snn.weights.blocks import Connection
+
+FEEDFORWARD, LATERAL, FEEDBACK = range(3)
+"""F, H and B, in the order in which `Synapses` holds them."""
+
+
+class Signs(NamedTuple):
+    """What is not negative in a two-phase network.
+
+    Attributes
+    ----------
+    positive_atoms : bool
+        F, B and H.
+    positive_code : bool
+        The codes.
+    """
+
+    positive_atoms: bool = True
+    positive_code: bool = True
+
+    @classmethod
+    def checked(cls, positive_atoms: bool, positive_code: bool) -> Signs:
+        """Return both, having checked that they are True or False."""
+        return cls(checks.flag("positive_atoms", positive_atoms), checks.flag("positive_code", positive_code))
+
+    @property
+    def signed_inputs(self) -> bool:
+        """Whether signals may be negative: some code in some atoms is."""
+        return not (self.positive_atoms and self.positive_code)
+
+    @property
+    def least_weight(self) -> float:
+        """The smallest weight that learning may make."""
+        return 0.0 if self.positive_atoms else -np.inf
+
+    def __str__(self) -> str:
+        """Return both with their names."""
+        return f"positive_atoms={self.positive_atoms}, positive_code={self.positive_code}"
+
+
+class Population(NamedTuple):
+    """Neurons one after the other, one for each input or atom."""
+
+    first: int
+    size: int
+    sign: float
+    """Of what they receive and send: 1, or -1 of the second neurons of pairs."""
+
+    @property
+    def neurons(self) -> slice:
+        """Which they are."""
+        return slice(self.first, self.first + self.size)
+
+
+@dataclass(frozen=True)
+class Layers:
+    """The populations of a two-phase network: inputs first, then coding neurons.
+
+    Attributes
+    ----------
+    n_inputs, n_atoms : int
+        M and N.
+    signs : Signs
+        What is not negative.
+    predicted : bool
+        Whether there is a third layer: for each input more neurons, which have feedback of strength 1.
+    """
+
+    n_inputs: int
+    n_atoms: int
+    signs: Signs
+    predicted: bool = False
+
+    @cached_property
+    def inputs(self) -> list[Population]:
+        """One population of input neurons, or two."""
+        return _populations(0, self.n_inputs, pairs=self.signs.signed_inputs)
+
+    @cached_property
+    def coding(self) -> list[Population]:
+        """One population of coding neurons, or two."""
+        return _populations(_end(self.inputs), self.n_atoms, pairs=not self.signs.positive_code)
+
+    @cached_property
+    def predictions(self) -> list[Population]:
+        """As `inputs`, of the third layer."""
+        if not self.predicted:
+            return []
+        return _populations(_end(self.coding), self.n_inputs, pairs=self.signs.signed_inputs)
+
+    @property
+    def n_input_neurons(self) -> int:
+        """Neurons of the first layer."""
+        return _end(self.inputs)
+
+    @property
+    def n_neurons(self) -> int:
+        """Neurons of all layers."""
+        return _end(self.predictions or self.coding)
+
+    def connections(self, gamma: float) -> list[tuple[int, Population, Population, float]]:
+        """Return which weights connect which populations, and their factor, with feedback of strength gamma.
+
+        Weights are those of `FEEDFORWARD`, `LATERAL` and `FEEDBACK`.
+        """
+        found = []
+        for coding in self.coding:
+            for source in (*self.inputs, *self.predictions):
+                found.append((FEEDFORWARD, source, coding, source.sign * coding.sign))
+            found += [(LATERAL, source, coding, -source.sign * coding.sign) for source in self.coding]
+            for strength, targets in ((gamma, self.inputs), (1.0, self.predictions)):
+                if strength != 0.0:
+                    found += [(FEEDBACK, coding, t, strength * coding.sign * t.sign) for t in targets]
+        return found
+
+    def connections_in(self, gamma: float, offsets: Sequence[int]) -> list[Connection]:
+        """Return the connections of weights in an array, F, H and B at these offsets, source by source."""
+        return [
+            Connection(source.first, target.first, (source.size, target.size), offsets[matrix], factor)
+            for matrix, source, target, factor in self.connections(gamma)
+        ]
+
+    def drives(self, signals: np.ndarray, coding: np.ndarray) -> np.ndarray:
+        """Return the drive of each neuron, one row for each signal; 0 of the third layer.
+
+        Parameters
+        ----------
+        signals : ndarray, shape (n_signals, n_inputs)
+            x.
+        coding : ndarray, shape (n_signals, n_atoms)
+            Drives of the coding neurons.  Of a pair one neuron at most is excited, the first.
+        """
+        drives = np.zeros((len(signals), self.n_neurons))
+        for population in self.inputs:
+            drives[:, population.neurons] = signals if population.sign > 0.0 else -signals
+        for population in self.coding:
+            drives[:, population.neurons] = coding if population.sign > 0.0 else -np.abs(coding)
+        return drives
+
+    def thresholds(self, lateral: np.ndarray) -> np.ndarray:
+        """Return the thresholds of all neurons: of inputs 1, of coding neurons the diagonal of H."""
+        thresholds = np.ones(self.n_neurons)
+        for population in self.coding:
+            thresholds[population.neurons] = np.diagonal(lateral)
+        return thresholds
+
+
+def of_first(populations: Sequence[Population], values: np.ndarray) -> np.ndarray:
+    """Return the values of the first population; those of the other are the opposite."""
+    return values[:, populations[0].neurons]
+
+
+def difference(populations: Sequence[Population], values: np.ndarray) -> np.ndarray:
+    """Return the values of the first population, less those of the second if there is one."""
+    first, *second = (values[:, population.neurons] for population in populations)
+    return first - second[0] if second else first
+
+
+def total(populations: Sequence[Population], values: np.ndarray) -> np.ndarray:
+    """Return the values of the first population, plus those of the second if there is one."""
+    first, *second = (values[..., population.neurons] for population in populations)
+    return first + second[0] if second else first
+
+
+def _populations(first: int, size: int, *, pairs: bool) -> list[Population]:
+    one, other = Population(first, size, 1.0), Population(first + size, size, -1.0)
+    return [one, other] if pairs else [one]
+
+
+def _end(populations: Sequence[Population]) -> int:
+    return populations[-1].neurons.stop

@@ -1,0 +1,307 @@
+"""Learned dictionaries and unseen combinations: ``python -m tests.benchmarks.unseen_combinations``.
+
+The benchmark of arXiv:2603.28744 (https://github.com/shrutij01/compositional-sparse-ood), with the same
+samples: x = A z, A unit columns of either sign, z with ten entries uniform in [0, 1].  Samples
+to learn from hold the first atom only together with the first half of the others; in samples to be tested by
+it is always there, with atoms of the second half alone.  The score is the mean correlation of the entries
+of found and true codes, each paired with one.
+"""
+
+import argparse
+import json
+import math
+import os
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+    os.environ[variable] = "1"
+
+import numpy as np  # noqa: E402
+from matplotlib.figure import Figure  # noqa: E402
+from scipy.optimize import linear_sum_assignment  # noqa: E402
+
+from dictlearn.atoms import unit_norm  # noqa: E402
+from examples._baselines import learn_with_scikit_learn  # noqa: E402
+from examples._pictures import save_picture  # noqa: E402
+from examples._results import write_results  # noqa: E402
+from solvers import LassoProblem, solve_active_set  # noqa: E402
+from tests.benchmarks.timing import table, versions  # noqa: E402
+from tests.reference import spams_dictionary  # noqa: E402
+
+SUPPORT = 10
+N_SAMPLES = 2_500
+PENALTY = 0.1
+BATCH = 32
+# Their results/exp_vary_latents.json and exp_vary_latents_10k.json, "mcc_ood", seeds 0 to 2: FISTA and least
+# squares in turn for 50,000 steps, and FISTA with the true dictionary.
+PUBLISHED = {
+    50: ((0.974, 0.861, 0.916), (0.978, 0.966, 0.970)),
+    100: ((0.979, 0.944, 0.913), (0.986, 0.983, 0.988)),
+    500: ((0.958, 0.962, 0.944), (0.992, 0.992, 0.992)),
+    1_000: ((0.462, 0.471, 0.491), (0.993, 0.993, 0.993)),
+    5_000: ((0.268, 0.224, 0.293), (0.992, 0.992, 0.992)),
+    10_000: ((0.331, 0.344, 0.338), (0.982, 0.982, 0.982)),
+}
+
+HEAD = """# Learned dictionaries and unseen combinations
+
+A benchmark that others published ([arXiv:2603.28744](https://arxiv.org/abs/2603.28744),
+[code](https://github.com/shrutij01/compositional-sparse-ood)), with the same samples and the same
+score. Signals are combinations of ten of the atoms, which are unit vectors of either sign; the ten
+entries of a code are uniform in [0, 1].  Every learner sees the same 2,500 signals in the same order
+from the same random start, and has the penalty {penalty}.  In the signals that the score is measured
+on, the first atom comes together with atoms that it was never seen with.  Codes are exact, in learned
+atoms made unit; the score is the mean correlation of true and found entries, paired one to one.
+*Objective* is the mean of 1/2 ||x - a D||² + {penalty} ||a||₁ over the same signals.  Seconds are of
+one thread.
+
+{versions}.  Made by `python -m tests.benchmarks.unseen_combinations`."""
+
+
+class Samples(NamedTuple):
+    """Signals and the codes that they were made of, one a row."""
+
+    signals: np.ndarray
+    codes: np.ndarray
+
+
+class Data(NamedTuple):
+    """What is learned from, what is tested by, and the atoms, unit rows."""
+
+    seen: Samples
+    unseen: Samples
+    dictionary: np.ndarray
+
+
+def generate(n_atoms: int, seed: int, n_samples: int = N_SAMPLES) -> Data:
+    """Return the published samples: drawn in the same order, by the same generator.
+
+    Theirs are twice as many, of which they learn from and score the second half.
+    """
+    rng = np.random.RandomState(seed)
+    n_features = math.ceil(2 * SUPPORT * math.log(n_atoms / SUPPORT))
+    atoms = rng.normal(0.0, 1.0, (n_features, n_atoms))
+    atoms /= np.linalg.norm(atoms, axis=0)
+    n_late = n_atoms // 2
+
+    def with_first(low: int, high: int) -> np.ndarray:
+        others = rng.choice(np.arange(low, high), SUPPORT - 1, replace=False)
+        return np.concatenate([[0], others])
+
+    def code(atoms_of_code: np.ndarray) -> np.ndarray:
+        values = np.zeros(n_atoms)
+        values[atoms_of_code] = rng.uniform(0.0, 1.0, SUPPORT)
+        return values
+
+    def seen() -> np.ndarray:
+        if rng.binomial(n=1, p=0.5):
+            return code(with_first(1, n_atoms - n_late))
+        return code(rng.choice(np.arange(1, n_atoms), SUPPORT, replace=False))
+
+    codes = np.array([seen() for _ in range(2 * n_samples)])[n_samples:]
+    others = np.array([code(with_first(n_atoms - n_late, n_atoms)) for _ in range(n_samples)])
+    return Data(Samples(codes @ atoms.T, codes), Samples(others @ atoms.T, others), atoms.T.copy())
+
+
+def mean_correlation(true: np.ndarray, found: np.ndarray) -> float:
+    """Return the mean of |correlation| of the columns of true codes, each paired with another column found.
+
+    Only true columns that vary count, and as many of those found: the ones that vary most.
+    """
+    true = true[:, true.var(axis=0) > 1e-8]
+    found = found[:, np.argsort(-found.var(axis=0))[: true.shape[1]]]
+    correlation = np.abs(_standardised(true).T @ _standardised(found))
+    return float(correlation[linear_sum_assignment(-correlation)].mean())
+
+
+def _standardised(columns: np.ndarray) -> np.ndarray:
+    columns = columns - columns.mean(axis=0)
+    norms = np.linalg.norm(columns, axis=0)
+    return columns / np.where(norms < 1e-8, 1.0, norms)
+
+
+class Score(NamedTuple):
+    """Of a dictionary, with exact codes of the samples of unseen combinations."""
+
+    correlation: float
+    objective: float
+
+
+def score(dictionary: np.ndarray, data: Data) -> Score:
+    """Return what exact codes in the atoms, made unit, are worth."""
+    found = solve_active_set(LassoProblem(unit_norm(dictionary), data.unseen.signals, PENALTY, positive=True))
+    return Score(mean_correlation(data.unseen.codes, found.codes), float(found.objective.mean()))
+
+
+Learn = Callable[[Data, np.ndarray, int, int], np.ndarray]
+"""(data, start, samples to be shown, seed) -> dictionary."""
+
+
+def alternate(data: Data, start: np.ndarray, n_samples: int, seed: int) -> np.ndarray:
+    """Learn by exact codes of all samples and least squares, in turn: the published method, codes exact."""
+    del seed
+    signals, dictionary = data.seen.signals, start
+    for _ in range(n_samples // len(signals)):
+        codes = solve_active_set(LassoProblem(dictionary, signals, PENALTY, positive=True)).codes
+        gram = codes.T @ codes + 1e-6 * np.eye(len(dictionary))
+        dictionary = np.linalg.solve(gram, codes.T @ signals)
+        dictionary /= np.maximum(np.linalg.norm(dictionary, axis=1, keepdims=True), 1e-8)
+        # An atom that no code uses has become zero; it starts again.
+        lost = np.flatnonzero(np.linalg.norm(dictionary, axis=1) < 0.5)
+        dictionary[lost] = start[lost]
+    return dictionary
+
+
+def by_spams(batch_size: int) -> Learn:
+    """Return how SPAMS learns."""
+
+    def learn(data: Data, start: np.ndarray, n_samples: int, seed: int) -> np.ndarray:
+        return spams_dictionary.learn_with_spams(
+            data.seen.signals, start=start, penalty=PENALTY, n_samples=n_samples, batch_size=batch_size,
+            rng=seed, positive_atoms=False,
+        ).dictionary  # fmt: skip
+
+    return learn
+
+
+def by_scikit_learn(data: Data, start: np.ndarray, n_samples: int, seed: int) -> np.ndarray:
+    """Learn with `MiniBatchDictionaryLearning`."""
+    return learn_with_scikit_learn(
+        data.seen.signals, start=start, penalty=PENALTY, n_samples=n_samples, batch_size=BATCH, rng=seed,
+        positive_atoms=False,
+    ).dictionary  # fmt: skip
+
+
+LEARNERS: dict[str, Learn] = {
+    "SPAMS, batches of 32": by_spams(32),
+    "SPAMS, batches of 512": by_spams(512),
+    "scikit-learn, batches of 32": by_scikit_learn,
+    "exact codes and least squares in turn": alternate,
+}
+
+
+def measure(n_atoms: int, seed: int, n_passes: int, learners: Sequence[str]) -> dict[str, dict[str, float]]:
+    """Return the scores of each learner, and of the true dictionary, for one draw of the samples."""
+    data = generate(n_atoms, seed)
+    start = unit_norm(np.random.default_rng(seed).standard_normal(data.dictionary.shape))
+    results = {"the true dictionary": {**score(data.dictionary, data)._asdict(), "seconds": 0.0}}
+    for name in learners:
+        begin = time.perf_counter()
+        dictionary = LEARNERS[name](data, start.copy(), n_passes * N_SAMPLES, seed)
+        seconds = time.perf_counter() - begin
+        results[name] = {**score(dictionary, data)._asdict(), "seconds": seconds}
+        print(n_atoms, seed, name, results[name], flush=True)
+    return results
+
+
+def collect(
+    sizes: Sequence[int], seeds: Sequence[int], n_passes: int, learners: Sequence[str], path: Path
+) -> dict:
+    """Measure what is not in the file yet, and write it."""
+    data = json.loads(path.read_text()) if path.exists() else {"runs": {}}
+    data["versions"] = versions().split("; one thread")[0]
+    for n_atoms in sizes:
+        for seed in seeds:
+            key = f"{n_atoms} atoms, {n_passes} passes, seed {seed}"
+            known = data["runs"].setdefault(key, {})
+            known |= measure(n_atoms, seed, n_passes, [name for name in learners if name not in known])
+            write_results(path, data)
+    return data
+
+
+def page(data: dict) -> str:
+    """Return the page: a table for each number of atoms and of passes."""
+    groups: dict[tuple[int, int], list[dict]] = {}
+    for key, results in data["runs"].items():
+        n_atoms, n_passes = (int(part.split()[0]) for part in key.split(", ")[:2])
+        groups.setdefault((n_atoms, n_passes), []).append(results)
+    parts = [
+        HEAD.format(versions=data["versions"], penalty=PENALTY),
+        "![Correlation of found and true codes, by the number of atoms](benchmarks/unseen_combinations.png)",
+    ]
+    for (n_atoms, n_passes), runs in sorted(groups.items()):
+        published, oracle = PUBLISHED[n_atoms]
+        rows = [
+            ["published: FISTA and least squares in turn", *_cells(published), "", ""],
+            ["published: the true dictionary", *_cells(oracle), "", ""],
+        ]
+        for name in runs[0]:
+            here = [results[name] for results in runs if name in results]
+            rows.append(
+                [
+                    name,
+                    *_cells([each["correlation"] for each in here]),
+                    f"{np.mean([each['objective'] for each in here]):.4f}",
+                    f"{np.mean([each['seconds'] for each in here]):.1f}" if here[0]["seconds"] else "",
+                ]
+            )
+        header = ["learner", "correlation: mean", "each draw", "objective", "seconds"]
+        n_features = math.ceil(2 * SUPPORT * math.log(n_atoms / SUPPORT))
+        parts += [
+            f"## {n_atoms:,} atoms in {n_features} dimensions, {n_passes} passes over {N_SAMPLES:,} samples",
+            table(header, rows),
+        ]
+    return "\n\n".join(parts) + "\n"
+
+
+def _cells(draws: Sequence[float]) -> list[str]:
+    return [f"{np.mean(draws):.3f}", ", ".join(f"{value:.3f}" for value in draws)]
+
+
+def picture(data: dict) -> Figure:
+    """Return the correlations of each learner, a point for each draw, by the number of atoms."""
+    drawn = Figure(figsize=(7.5, 4.0), layout="constrained")
+    axes = drawn.subplots()
+    points: dict[str, list[tuple[int, float]]] = {}
+    for key, results in data["runs"].items():
+        n_atoms = int(key.split()[0])
+        for name, result in results.items():
+            points.setdefault(name, []).append((n_atoms, result["correlation"]))
+    shown = {n_atoms for values in points.values() for n_atoms, _ in values}
+    for n_atoms in sorted(shown):
+        published = PUBLISHED[n_atoms][0]
+        points.setdefault("published: FISTA and least squares", []).extend(
+            (n_atoms, value) for value in published
+        )
+    for k, (name, values) in enumerate(points.items()):
+        sizes, correlations = np.array(values).T
+        axes.plot(
+            sizes * 1.04 ** (k - len(points) / 2),
+            correlations,
+            "osD^vPX*"[k % 8],
+            ms=5,
+            alpha=0.8,
+            label=name,
+        )
+    axes.set(xscale="log", xlabel="atoms", ylabel="correlation, unseen combinations", ylim=(0.0, 1.02))
+    axes.set_xticks(sorted(shown), [f"{n_atoms:,}" for n_atoms in sorted(shown)])
+    axes.minorticks_off()
+    axes.legend(frameon=False, fontsize=8, loc="center left", bbox_to_anchor=(1.0, 0.5))
+    axes.spines[["top", "right"]].set_visible(False)
+    return drawn
+
+
+def main() -> None:
+    options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    options.add_argument("--atoms", type=int, nargs="+", default=[50, 100], choices=list(PUBLISHED))
+    options.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2], choices=[0, 1, 2])
+    options.add_argument("--passes", type=int, default=40, help="over the samples, for each learner")
+    options.add_argument("--learners", nargs="+", default=list(LEARNERS), choices=list(LEARNERS))
+    options.add_argument("--render", action="store_true", help="measure nothing, make page and picture anew")
+    options.add_argument("--output", type=Path, default=Path("docs"))
+    arguments = options.parse_args()
+    folder = arguments.output / "benchmarks"
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / "unseen_combinations.json"
+    if not arguments.render:
+        collect(arguments.atoms, arguments.seeds, arguments.passes, arguments.learners, path)
+    data = json.loads(path.read_text())
+    save_picture(picture(data), path.with_suffix(".png"), dpi=110)
+    (arguments.output / "benchmark_unseen_combinations.md").write_text(page(data))
+
+
+if __name__ == "__main__":
+    main()
