@@ -30,7 +30,7 @@ class CodeStatistics:
         A of `UsageSteps`: the sum of the squares of each atom's code, in units of the mean energy of the
         signals.
     mean_cost : float
-        Mean of lambda1 |a| over signals and atoms, which the decay of `PaperSteps` follows.
+        Mean of ``lambda1 |a|`` over signals and atoms, which the decay of `PaperSteps` follows.
     """
 
     usage: np.ndarray
@@ -121,7 +121,7 @@ class UsageSteps:
     """Each coding neuron's step from its own usage, and decay by what it observes.
 
     With A_i the sum of a_i^2 over all n samples so far, D_i the same of the batch, and C_i that of
-    |a_i| sum_j |a_j| over the batch, in units of the mean energy of the signals::
+    ``|a_i| sum_j |a_j|`` over the batch, in units of the mean energy of the signals::
 
         eta_i = g_i / (initial_usage / (1 + n / settling) + A_i + (1 - m_i) g_i D_i + caution m_i C_i)
         g_i = gain (2 - m_i)
@@ -291,8 +291,8 @@ class PaperSteps:
     halving : float, default 20_000.0
         Samples after which eta_D is half of that.
     decay : float, optional
-        lambda2, in the same units.  By default it follows the data: the mean of lambda1 |a| times the mean
-        threshold, at which the mean atom norm neither grows nor shrinks at 1.
+        lambda2, in the same units.  By default it follows the data: the mean of ``lambda1 |a|`` times the
+        mean threshold, at which the mean atom norm neither grows nor shrinks at 1.
     lateral_ratio : float, default 15.0
         eta_H / eta_D.
     reweighting : bool, default True

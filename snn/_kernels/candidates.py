@@ -88,7 +88,7 @@ def open_window(group, length, windows):
     rise = -math.expm1(-length)
     for i in range(group.potential.shape[0]):
         v = group.potential[i]
-        over = v + group.current[i] * rise - end_bound(group.bias[i], group.threshold[i], length)
+        over = v + group.current[i] * rise - end_bound(group.bias[i], group.threshold[i], v, length)
         windows.excess[i] = over
         windows.may_fire[i] = (over >= 0.0) | (v >= group.threshold[i])
 
@@ -100,7 +100,7 @@ def close_window(group, now, length, windows):
     rest = decay - math.exp(-length)
     for i in range(group.potential.shape[0]):
         bias = group.bias[i]
-        y = windows.excess[i] + end_bound(bias, group.threshold[i], length)
+        y = windows.excess[i] + end_bound(bias, group.threshold[i], group.potential[i], length)
         group.potential[i] = potential_in_window(y, bias, group.current[i], now, rest)
         group.current[i] *= decay
 
@@ -137,7 +137,7 @@ def add_candidate(n_candidates, i, end_potential, group, windows):
 @inlined
 def end_potential_of(i, length, group, windows):
     """Return y of a neuron that is no candidate."""
-    return windows.excess[i] + end_bound(group.bias[i], group.threshold[i], length)
+    return windows.excess[i] + end_bound(group.bias[i], group.threshold[i], group.potential[i], length)
 
 
 @inner
@@ -341,5 +341,5 @@ def leave_window(n_candidates, length, group, windows):
     for k in range(n_candidates):
         i = windows.neurons[k]
         y = windows.candidates[END_POTENTIAL, k]
-        windows.excess[i] = y - end_bound(group.bias[i], group.threshold[i], length)
+        windows.excess[i] = y - end_bound(group.bias[i], group.threshold[i], group.potential[i], length)
         group.current[i] = windows.candidates[CURRENT, k]

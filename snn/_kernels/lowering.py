@@ -105,8 +105,12 @@ class InnerLower(lowering.Lower):
         return super().extract_function_arguments()
 
     def storevar(self, value: llvm.Value, name: str, argidx: int | None = None) -> None:
-        """Give a variable its value: a record that came as an argument stays where it is."""
-        if argidx is not None and _place_of(value) is not None and name not in self._singly_assigned_vars:
+        """Give a variable its value: a record that came as an argument stays where it is.
+
+        Where references are counted, Numba may delete an argument more than once, and has to find null then.
+        """
+        is_record = argidx is not None and _place_of(value) is not None
+        if is_record and not self.context.enable_nrt and name not in self._singly_assigned_vars:
             self._records[name] = value
         else:
             super().storevar(value, name, argidx)
@@ -117,9 +121,7 @@ class InnerLower(lowering.Lower):
 
     def delvar(self, name: str) -> None:
         """Forget a variable: without counts of references there is nothing to do."""
-        if name in self._records:
-            self.decref(self.typeof(name), self._records[name])
-        elif self.context.enable_nrt:
+        if self.context.enable_nrt:
             super().delvar(name)
 
     def lower_expr(self, resty: types.Type, expr: Any) -> llvm.Value:

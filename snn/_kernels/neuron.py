@@ -30,6 +30,8 @@ from snn._kernels.compiling import inlined, inner
 
 SLACK = 1e-9
 """Share of the numbers a bound is made of by which it may look too low and still be examined exactly."""
+FAR = 2.0**12
+"""Numbers of more thresholds have a slack of their own."""
 TIE = 2.0**-42
 """Share of the numbers a crossing is made of within which another one is the same instant: 2^10 roundings."""
 LONGEST_TIE = 2.0**-30
@@ -110,9 +112,18 @@ def coast(group, interval):
 
 
 @inlined
-def end_bound(bias, threshold, length):
-    """Return what y must reach for a neuron to fire in a window: y + max(c, 0) T >= theta, less the slack."""
-    return threshold * (1.0 - SLACK) - (bias if bias > 0.0 else 0.0) * length
+def end_bound(bias, threshold, potential, length):
+    """Return what y must reach for a neuron to fire in a window: y + max(c, 0) T >= theta, less the slack.
+
+    potential : that at the beginning of the window
+
+    A neuron that fires in spite of large numbers, such as a potential far below, was brought up by numbers as
+    large, and their sum is rounded.  So they have a slack, too, from where that of the threshold would be
+    less than 2^10 roundings.
+    """
+    rise = (bias if bias > 0.0 else 0.0) * length
+    far = abs(potential) + rise - FAR * threshold
+    return threshold * (1.0 - SLACK) - rise - SLACK * (far if far > 0.0 else 0.0)
 
 
 @inlined

@@ -57,10 +57,16 @@ RUN_STATE = np.dtype(
 
 def new_states(n_copies: int) -> np.ndarray:
     """Return the states of the copies of a run: all zero, and free to fire as often as they do."""
-    states = np.zeros(n_copies, dtype=RUN_STATE)
+    states = new_records(n_copies, RUN_STATE)
     states["largest_burst"] = np.inf
+    return states
+
+
+def new_records(n_records: int, columns: np.dtype) -> np.ndarray:
+    """Return records whose columns are zero, for kernels that write them as attributes."""
+    records = np.zeros(n_records, dtype=columns)
     # Where nothing is compiled, to debug kernels, columns have to be attributes by themselves.
-    return states.view(np.recarray) if config.DISABLE_JIT else states
+    return records.view(np.recarray) if config.DISABLE_JIT else records
 
 
 class Neurons(NamedTuple):

@@ -124,11 +124,11 @@ def _write_residual(array, signal, columns, values, work):
     largest = -(2**30)
     for k in range(n_terms):
         work.exponents[k] = math.frexp(_largest_number(array[columns[k]]))[1]
-        largest = max(largest, math.frexp(values[k])[1] + work.exponents[k])
+        largest = max(largest, math.frexp(values[k])[1] + int(work.exponents[k]))
     carry = math.frexp(float(n_terms))[1]
     largest_rest = 0.0
     for k in range(n_terms):
-        exponent = work.exponents[k]
+        exponent = int(work.exponents[k])  # of Python, where nothing is compiled
         unit = largest + carry + 1 - EXACT_BITS - exponent + KEPT_BITS
         high = math.ldexp(np.rint(math.ldexp(values[k], -unit)), unit)
         low = values[k] - high

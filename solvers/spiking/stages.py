@@ -6,6 +6,7 @@ from typing import Generic, TypeVar
 
 import numpy as np
 
+from snn._kernels.run_state import new_records
 from snn.run.run import NO_SPIKES, Run, Time
 from snn.weights.protocol import KernelForm
 from solvers._kernels.refinement import (
@@ -95,7 +96,7 @@ class RefinedCodes(Generic[R]):
         )
         self._inhibition = network.gram.weights(positive=True)
         self._max_duration, self._refine = max_duration, refine
-        self._looks = np.zeros(n_signals, dtype=LOOK)
+        self._looks = new_records(n_signals, LOOK)
         self._looks["target"] = SAFELY * tol * problem.energies
         offset, best, before = np.zeros((3, n_signals, n_atoms))
         self._codes = Codes(offset, best, before, width=np.ones((n_signals, n_atoms)))

@@ -176,16 +176,16 @@ def by_scikit_learn(data: Data, start: np.ndarray, n_samples: int, seed: int) ->
     ).dictionary  # fmt: skip
 
 
-def by_spikes(data: Data, start: np.ndarray, n_samples: int, seed: int) -> np.ndarray:
-    """Learn with the two-phase network."""
-    settings = LearningSettings(penalty=PENALTY, batch_size=BATCH, positive_atoms=False)
+def by_network(data: Data, start: np.ndarray, n_samples: int, seed: int) -> np.ndarray:
+    """Learn with the two-phase network, its settings as they come."""
+    settings = LearningSettings(penalty=PENALTY, positive_atoms=False, batch_size=BATCH)
     return learn_dictionary(
-        data.seen.signals, settings=settings, start=start, n_samples=n_samples, rng=seed, n_jobs=1
+        data.seen.signals, start=start, settings=settings, n_samples=n_samples, rng=seed, n_jobs=1
     ).dictionary
 
 
 LEARNERS: dict[str, Learn] = {
-    "two-phase network": by_spikes,
+    "two-phase network": by_network,
     "SPAMS, batches of 32": by_spams(32),
     "SPAMS, batches of 512": by_spams(512),
     "scikit-learn, batches of 32": by_scikit_learn,

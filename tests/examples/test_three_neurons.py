@@ -5,18 +5,7 @@ import pytest
 
 from examples import three_neurons
 from snn import simulate
-
-# Paper 1, Figure 1, from two independent programs, to six digits: time, neuron (the paper counts from 1).
-FIRST_SPIKES = [
-    (0.607629, 2),
-    (0.748468, 0),
-    (1.248547, 1),
-    (1.563859, 2),
-    (2.290987, 0),
-    (2.634709, 2),
-    (3.506289, 2),
-    (3.695049, 0),
-]
+from tests.reference.networks import FIRST_SPIKES
 
 
 @pytest.fixture(scope="module")

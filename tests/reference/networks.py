@@ -9,6 +9,11 @@ PRINTED_DICTIONARY = np.array([[0.3313, 0.8835, 0.3313], [0.8148, 0.3621, 0.4527
 UNIT_DICTIONARY = PRINTED_DICTIONARY / np.linalg.norm(PRINTED_DICTIONARY, axis=1, keepdims=True)
 FIGURE_1_SIGNAL = np.array([0.5, 1.0, 1.5])
 FIGURE_1_PENALTY = 0.1
+# Computed by two independent programs, to the digits given (theory.md, section 2); neurons counted from 0.
+FIRST_SPIKES = [
+    (0.607629, 2), (0.748468, 0), (1.248547, 1), (1.563859, 2),
+    (2.290987, 0), (2.634709, 2), (3.506289, 2), (3.695049, 0),
+]  # fmt: skip
 
 
 def classo_network(dictionary, signal, penalty):

@@ -1,6 +1,8 @@
 """Every form of weights at the ends of the number range, in runaways, and beyond what is accepted."""
 
+import math
 import re
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -383,3 +385,15 @@ def test_states_near_the_bound_continue_as_the_twin_does(name):
     start = NetworkState(membrane_potential=state.membrane_potential, synaptic_current=currents)
     # Potentials of 1e8 have last bits of 1e-8, which a drive of 1 turns into time.
     assert_same_spikes_as_twin(network, weights, 30.0, start, rtol=0, atol=1e-7)
+
+
+@pytest.mark.parametrize("size", [1e3, 1e9, 1e11])
+def test_a_neuron_that_rises_from_far_below_fires_at_the_end_of_a_run(size):
+    """In exact arithmetic it reaches its threshold just before the end; another fires meanwhile."""
+    rng = np.random.default_rng(1)
+    for start, duration in zip(-size * rng.uniform(0.5, 1.0, 300), rng.uniform(0.2, 0.9, 300), strict=True):
+        bias = math.nextafter((1 - Fraction(start)) / Fraction(duration), math.inf)
+        assert Fraction(start) + Fraction(bias) * Fraction(duration) >= 1
+        network = SpikingNetwork(np.zeros((2, 2)), [5.0, bias], 1.0)
+        state = NetworkState(membrane_potential=[0.0, start], synaptic_current=[0.0, 0.0])
+        assert simulate(network, duration, state=state).spike_counts[1] == 1

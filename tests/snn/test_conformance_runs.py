@@ -8,7 +8,7 @@ import pytest
 
 from snn import Exact, NetworkState, Simulator, SpikingNetwork, simulate
 from tests.processes import at_most, interrupted, run_python
-from tests.reference.networks import golden_network
+from tests.reference.networks import FIRST_SPIKES, golden_network
 from tests.reference.weight_forms import ANY_MATRIX, FORMS, NAMES, random_matrix, random_state, stored
 
 TOLERANCE = 1e-9
@@ -278,7 +278,10 @@ def test_control_c_ends_a_busy_run(name):
 INTERPRETED = """
 import numpy as np
 from snn import NetworkState, simulate
+from tests.reference.networks import golden_network
 from tests.reference.weight_forms import NAMES, random_matrix, random_state, stored
+golden = simulate(golden_network(), 4.0, record_spikes=True).spikes
+print([(round(time, 6), neuron) for time, neuron in zip(golden.times.tolist(), golden.neurons.tolist())])
 for name in NAMES:
     rng = np.random.default_rng(4)
     weights = random_matrix(name, rng, 8)
@@ -294,3 +297,4 @@ def test_kernels_run_without_being_compiled():
     """For those who debug them: with warnings as errors, and the same spikes."""
     runs = [run_python("-W", "error", "-c", INTERPRETED, NUMBA_DISABLE_JIT=off) for off in ("1", "0")]
     assert runs[0].stdout == runs[1].stdout
+    assert runs[0].stdout.splitlines()[0] == str(FIRST_SPIKES)

@@ -8,6 +8,7 @@ from snn.record import rates
 from tests.reference.networks import (
     FIGURE_1_PENALTY,
     FIGURE_1_SIGNAL,
+    FIRST_SPIKES,
     PRINTED_DICTIONARY,
     UNIT_DICTIONARY,
     classo_network,
@@ -15,11 +16,6 @@ from tests.reference.networks import (
 )
 from tests.reference.weight_forms import ANY_MATRIX, in_form
 
-# Computed by two independent programs, to the digits given (theory.md, section 2); neurons counted from 0.
-FIRST_SPIKES = [
-    (0.607629, 2), (0.748468, 0), (1.248547, 1), (1.563859, 2),
-    (2.290987, 0), (2.634709, 2), (3.506289, 2), (3.695049, 0),
-]  # fmt: skip
 STATED_OPTIMUM = np.array([0.68306, 0.0, 1.21779])
 
 

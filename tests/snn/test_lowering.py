@@ -6,6 +6,7 @@ from functools import partial
 
 import numpy as np
 import pytest
+from numba.core.runtime import _nrt_python, rtsys
 
 from snn._kernels.compiling import compiled, inner, kernel_of
 from snn._kernels.event_loop import Log
@@ -97,6 +98,51 @@ def test_records_by_address():
             back.times.base is log.times or back.times is log.times or np.shares_memory(back.times, log.times)
         )
     np.testing.assert_array_equal(log.times, [1.0, 2.5])
+
+
+@partial(inner, _nrt=True)
+def _summed(log, other, size):
+    """Two ways out of the loop, after which one record is not needed."""
+    total = 0.0
+    is_done = False
+    while not is_done:
+        if size > 0:
+            total += log.times[0] + other.times[1]
+            size -= 1
+            if size == 7:
+                break
+        is_done = size <= 0
+    if is_done:
+        total += other.times[0]
+    return other, total
+
+
+@compiled
+def _summed_often(log, sizes):
+    total = 0.0
+    other = Log(np.ones(2), np.zeros(1, np.int64))
+    for size in sizes:
+        other, part = _summed(log, other, size)
+        total += part
+    return total
+
+
+def test_a_record_that_a_loop_needs_last_is_freed_once():
+    log = Log(np.ones(3), np.arange(3))
+    watched = weakref.ref(log.times)
+    sizes = np.array([3, 20, 5])
+    for _ in range(50):
+        assert _summed_often(log, sizes) == _summed_often.py_func(log, sizes)
+    np.testing.assert_array_equal(log.times, 1.0)
+    _nrt_python.memsys_enable_stats()
+    try:
+        before = rtsys.get_allocation_stats()
+        _summed_often(log, sizes)
+        after = rtsys.get_allocation_stats()
+    finally:
+        _nrt_python.memsys_disable_stats()
+    assert after.alloc - before.alloc == after.free - before.free > 0
+    assert watched() is not None
 
 
 def test_memory_of_records_is_counted():

@@ -6,7 +6,7 @@ import mpmath
 import numpy as np
 import pytest
 
-from snn._kernels.neuron import crossing_time
+from snn._kernels.neuron import FAR, SLACK, crossing_time, end_bound
 from tests.reference.simulator import crossing_exists
 
 EPS = np.finfo(float).eps
@@ -142,3 +142,26 @@ def test_a_bias_next_to_nothing_is_as_good_as_none(tiny):
 def test_no_nan_at_the_ends_of_the_number_range(gap, bias, current):
     for horizon in (1e-300, 1.0, 1e300):
         assert not math.isnan(crossing_time(gap, bias, current, horizon))
+
+
+@pytest.mark.parametrize("size", [1.0, 1e3, 4e6, 1e9, 1e12])
+def test_a_neuron_that_reaches_its_threshold_in_a_window_is_found_however_large_its_numbers(size):
+    """Brought up from below by its bias, or a current, or both; the numbers cancel, but for the threshold."""
+    rng = np.random.default_rng(0)
+    threshold, length = 1.0, 0.7
+    rise = -math.expm1(-length)
+    with mpmath.workdps(50):
+        for share in (0.0, 0.3, 1.0, 1.4):
+            for start in -size * rng.uniform(0.5, 1.0, 200):
+                bias = share * (threshold - start) / length
+                current = float(
+                    (threshold - mpmath.mpf(start) - mpmath.mpf(bias) * length) / mpmath.mpf(rise)
+                )
+                current = math.nextafter(current, math.inf)
+                y = mpmath.mpf(start) + mpmath.mpf(current) * mpmath.mpf(rise)
+                assert y + mpmath.mpf(bias) * length >= threshold
+                over = start + current * rise - end_bound(bias, threshold, start, length)
+                assert over >= 0.0
+    # The slack is no more than rounding needs.
+    assert end_bound(0.0, 1.0, -FAR, 1.0) == 1.0 - SLACK
+    assert end_bound(size, 1.0, -size, 1.0) > (1.0 - size) - SLACK * (1.0 + 3.0 * size)

@@ -27,6 +27,7 @@ from solvers import (
 )
 from solvers.methods import Method, OneRun, Solved, Stages, Takes
 from solvers.problem.penalty import Penalty
+from tests.processes import run_python
 from tests.reference.methods import methods, takers
 from tests.reference.problems import random_problem
 
@@ -272,3 +273,20 @@ def test_a_new_solver_read_out_penalty_and_kind_of_run_are_everywhere(monkeypatc
         solve_fista(masked, tol=1e-8).objective,
         rtol=1e-6,
     )
+
+
+INTERPRETED = """
+from solvers import METHODS, solve
+from tests.reference.problems import random_problem
+for positive in (True, False):
+    for name, method in METHODS.items():
+        tol = 0.1 if name in ("spiking_rate", "spiking_current", "analog") else 1e-3
+        result = solve(random_problem(n_signals=2, share=0.5, positive=positive), method, tol=tol)
+        print(name, result.converged, result.n_steps.tolist(), (result.codes.round(6) + 0.0).tolist())
+"""
+
+
+def test_methods_run_without_being_compiled():
+    """For those who debug their kernels: the same codes in the same number of steps."""
+    runs = [run_python("-W", "error", "-c", INTERPRETED, NUMBA_DISABLE_JIT=off) for off in ("1", "0")]
+    assert runs[0].stdout == runs[1].stdout
