@@ -43,10 +43,10 @@ class TwoPhaseNetwork(Described):
     papers' orientation: atoms are the columns of D), the coding rates tend to the non-negative LASSO
     code of x; with any gamma in [0, 1) a consistent network, H = F B, has the same code.  Where x is unknown
     an input neuron carries the network's own prediction, and the code is that of the known inputs alone
-    (docs/dictionary_learning.md, section 7).
+    (docs/dictionary_learning.md, section 6).
 
     What may be negative has pairs of neurons, whose second one receives and sends everything with the
-    opposite sign, by the same weights (section 3 there).  Inputs are pairs where signals may be negative,
+    opposite sign, by the same weights (section 9 there).  Inputs are pairs where signals may be negative,
     coding neurons where codes may be.  Of a pair, sigma is the difference.
 
     Parameters

@@ -13,6 +13,7 @@ from dictlearn import (
     PaperSteps,
     TwoPhaseLearner,
     TwoPhaseNetwork,
+    UsageSteps,
     check_gradients,
     continue_learning,
     learn_dictionary,
@@ -318,6 +319,47 @@ def test_the_network_is_run_and_taught_by_the_rules(signs, steps, monkeypatch):
         np.testing.assert_allclose(basis[free] @ fit, moved[atom][free], atol=1e-12)
         assert fit[0] > 0.0
     assert (learner.network.feedback.min() < 0.0) is not positive_atoms
+
+
+@pytest.mark.parametrize("strength", [0.0, 0.05])
+@pytest.mark.parametrize("signs", [SIGNS[0], SIGNS[1]], ids=NAMES[:2])
+def test_a_batch_changes_weights_as_equations_26_to_28_say(signs, strength):
+    """Written out in matrices, probes left out."""
+    _, data = planted()
+    settings = settings_of(signs, steps=UsageSteps(probes=0.0), kappa=0.5)
+    before = network_of(signs, strength)
+    learner = TwoPhaseLearner(before, settings, scale=5.0)
+    plan = learner.plan(16)
+    phases = plan.run(learner.synapses, data[:16])
+    learner.apply(plan, phases)
+    f, b, h = before.feedforward, before.feedback, before.lateral
+    kappa, energy, codes = 0.5, 25.0, phases[1].coding_trace
+    if signs.get("positive_code", True):
+        codes = np.maximum(codes, 0.0)
+    g_d = kappa * (codes @ b.T - 5.0 * data[:16])
+    g_h = kappa * codes @ (h - f @ b).T
+    m = np.minimum(np.abs(g_h).sum(axis=0) / (kappa * np.abs(codes @ h.T).sum(axis=0)), 1.0)
+    assert (m.max() < 1e-10) is (strength == 0.0)
+    squares, sizes = (codes**2).sum(axis=0) / energy, np.abs(codes)
+    together = sizes.sum(axis=1) @ sizes / energy
+    pace = 4.0 * (2.0 - m)
+    step = pace / (2.0 + squares + (1.0 - m) * pace * squares + 10.0 * m * together) / energy
+    rho = -(g_d @ f.T) / kappa
+    keep = np.clip(1.0 - step * (codes * rho).sum(axis=0), 0.0, 1.0)
+    new_f = keep[:, np.newaxis] * f - (codes * step).T @ g_d / kappa
+    new_b = keep * b - g_d.T @ (codes * step) / kappa
+    new_h = keep * h + rho.T @ (codes * step)
+    new_h = keep[:, np.newaxis] * new_h + (codes * step).T @ (-(g_d @ new_f.T) / kappa)
+    if strength == 0.0:
+        np.testing.assert_allclose(new_h, new_f @ new_b, atol=1e-12)
+    norms = np.linalg.norm(codes, axis=1, keepdims=True)
+    units = codes / norms
+    inverse = np.linalg.inv(units @ units.T + 0.01 * np.eye(16))
+    new_h -= (inverse @ (codes @ (new_h - new_f @ new_b).T / norms)).T @ units
+    after = learner.network
+    assert np.abs(after.feedback - b).max() > 1e-2
+    for weights, expected in ((after.feedforward, new_f), (after.feedback, new_b), (after.lateral, new_h)):
+        np.testing.assert_allclose(weights, expected, rtol=0, atol=1e-11)
 
 
 def test_signs_may_be_turned_around():
