@@ -53,15 +53,16 @@ class SpikingDictionaryLearning(
 ):
     """Learn a dictionary with the two-phase spiking network, and code signals in it.
 
-    `fit` minimises, over non-negative dictionaries D of unit-norm atoms and codes a >= 0, the mean over the
-    signals s, split in two channels, of ``1/2 ||s - a D||^2 + alpha ||a||_1``, by `learn_dictionary`;
-    `transform` finds the codes of the dictionary that was learned, exactly.
+    `fit` minimises, over dictionaries D of unit-norm atoms and codes a, the mean over the signals s of
+    ``1/2 ||s - a D||^2 + alpha ||a||_1``, by `learn_dictionary`; `transform` finds the codes of the
+    dictionary that was learned, exactly.  Signals, atoms and codes may have either sign, as those of
+    scikit-learn's `DictionaryLearning`.
 
     Parameters
     ----------
     n_components : int, optional
-        Number of atoms.  By default one for each input neuron: twice the features for split signals, since
-        an atom and its opposite are two, and otherwise as many as features.
+        Number of atoms.  By default as many as features; twice as many for split signals, since an atom and
+        its opposite are two.
     alpha : float or array_like of shape (n_components,), default 0.1
         The penalty, positive, of all atoms or of each, in units of the signals; right for many signals of
         norm about 1, such as normalised patches.  (scikit-learn's own default, 1, is the penalty at which the
@@ -70,19 +71,22 @@ class SpikingDictionaryLearning(
         Passes of `fit` through the signals.
     batch_size : int, default 32
         Signals that see the same weights.
-    split_channels : bool, default True
-        Whether signals are split in a positive and a negative channel (`dictlearn.split_channels`); if not,
-        they must not be negative.
+    split_channels : bool, default False
+        Whether signals are split in a positive and a negative channel (`dictlearn.split_channels`), and
+        learned by atoms and codes that are not negative in these, as in the paper.
     kappa, duration, time_step, amplitude, readout, weight_format
         How the network is run while it learns, and what its weights can be; see `LearningSettings`.
     steps : UsageSteps or PaperSteps, optional
         Step sizes and decay, by default ``UsageSteps()``.
     transform_alpha : float or array_like of shape (n_components,), optional
         The penalty of the codes of `transform`; by default `alpha`.
-    positive_code : bool, default True
-        Whether the codes of `transform` are those of the problem that is learned, a >= 0 of the signals in
-        their channels.  If not, they may have both signs, and are optimal for the signals s as they are and
-        the dictionary ``components_``: ``1/2 ||s - a components_||^2 + transform_alpha ||a||_1``.
+    positive_code : bool, default False
+        Whether codes must not be negative, of learning and of `transform`.  Codes of split signals are not
+        negative while they are learned; those of `transform` are for the signals in their channels if
+        `positive_code` is True, and else for the signals as they are and the dictionary ``components_``.
+    positive_dict : bool, default False
+        Whether atoms must not be negative; not for split signals.  If codes are not either, and none of the
+        signals of the first call is, later ones must not be: that network is the smaller one.
     dict_init : array_like, shape (n_components, n_features), or TwoPhaseNetwork, optional
         Atoms to start from, split as the signals are and brought to unit norm, or any network.  By default
         `random_dictionary`.
@@ -110,13 +114,13 @@ class SpikingDictionaryLearning(
     Attributes
     ----------
     components_ : ndarray, shape (n_components, n_features)
-        The dictionary: ``codes @ components_`` approximates the signals.  Atoms have unit norm as the
-        network sees them; of split atoms this is the positive channel minus the negative, whose norm is at
-        most 1.  An atom that vanished is zero.  float32 after float32 signals.
+        The dictionary: ``codes @ components_`` approximates the signals.  Atoms have unit norm; split ones
+        have it as the network sees them, and this is the positive channel minus the negative, whose norm is
+        at most 1.  An atom that vanished is zero.  float32 after float32 signals.
     dead_atoms_ : ndarray of int
         Atoms silent for the last 1,000 samples, or 10 for each atom if that is more.
     learner_ : TwoPhaseLearner
-        What learned; its `dictionary` has the atoms with both channels, its `history` how it went.
+        What learned; its `dictionary` has split atoms with both channels, its `history` how it went.
     n_features_in_ : int
         Number of features of the signals.
     n_iter_ : int
@@ -143,7 +147,7 @@ class SpikingDictionaryLearning(
     --------
     >>> import numpy as np
     >>> signals = np.repeat(np.eye(3), 50, axis=0)
-    >>> learning = SpikingDictionaryLearning(3, split_channels=False, random_state=0).fit(signals)
+    >>> learning = SpikingDictionaryLearning(3, positive_code=True, random_state=0).fit(signals)
     >>> bool((learning.components_.max(axis=1) > 0.99).all())
     True
     """
@@ -157,7 +161,7 @@ class SpikingDictionaryLearning(
         alpha: float | ArrayLike = 0.1,
         max_iter: int = 10,
         batch_size: int = 32,
-        split_channels: bool = True,
+        split_channels: bool = False,
         kappa: float = 0.7,
         duration: float = 5.0,
         time_step: float | None = 1 / 32,
@@ -166,7 +170,8 @@ class SpikingDictionaryLearning(
         weight_format: FixedPoint | None = None,
         steps: Steps | None = None,
         transform_alpha: float | ArrayLike | None = None,
-        positive_code: bool = True,
+        positive_code: bool = False,
+        positive_dict: bool = False,
         dict_init: ArrayLike | TwoPhaseNetwork | None = None,
         replace_dead: bool = False,
         tol: float = 1e-6,
@@ -192,6 +197,7 @@ class SpikingDictionaryLearning(
         self.steps = steps
         self.transform_alpha = transform_alpha
         self.positive_code = positive_code
+        self.positive_dict = positive_dict
         self.dict_init = dict_init
         self.replace_dead = replace_dead
         self.tol = tol
@@ -253,13 +259,17 @@ class SpikingDictionaryLearning(
         """
         is_first = not hasattr(self, "learner_")
         is_same_step = not is_first and self.learner_.settings.time_step == self.time_step
-        with without_warnings() if is_same_step else nullcontext():  # it was warned of at the first call
-            settings = self._settings()
-        is_split = checks.flag("split_channels", self.split_channels)
+        is_split = self._checked_split()
         n_threads = thread_count(self.n_jobs)
         with input_restored(self, unless_new="learner_"):
             array = checked_input(self, X, reset=is_first)
             signals, mask = self._channels(array, is_split=is_split)
+            if is_first:
+                positive_signals = bool(signals.min() >= 0.0)
+            else:
+                positive_signals = self.learner_.settings.positive_signals
+            with without_warnings() if is_same_step else nullcontext():  # it was warned of at the first call
+                settings = self._settings(positive_signals=positive_signals)
             if is_first:
                 learner = self._first_learner(signals, mask, settings, self._seed())
                 self._check_coding(learner.n_atoms)
@@ -268,6 +278,15 @@ class SpikingDictionaryLearning(
         learner = self.learner_
         if learner.n_inputs != signals.shape[1]:
             raise ValueError("split_channels must not change after the first call: call fit to start anew")
+        if learner.settings.signs != settings.signs:
+            raise ValueError(
+                "positive_dict and positive_code must not change after the first call: call fit to start anew"
+            )
+        if settings.signs.positive_signals and signals.min() < 0.0:
+            raise ValueError(
+                "X must not be negative, as that of the first call was not (positive_dict=True and "
+                f"positive_code=True); got {signals.min()}: call fit to start anew"
+            )
         if self.n_components not in (None, learner.n_atoms):
             raise ValueError(
                 f"n_components is {self.n_components} but the network has {learner.n_atoms} atoms: "
@@ -287,10 +306,10 @@ class SpikingDictionaryLearning(
         return self
 
     def _fit(self, X: ArrayLike, y: None) -> None:
-        settings = self._settings()
-        is_split = checks.flag("split_channels", self.split_channels)
+        is_split = self._checked_split()
         array = checked_input(self, X, reset=True)
         signals, mask = self._channels(array, is_split=is_split)
+        settings = self._settings(positive_signals=bool(signals.min() >= 0.0))
         max_iter = checks.positive_integer("max_iter", self.max_iter)
         warn_if_one_dominates("X", signals)
         seed = self._seed()
@@ -346,8 +365,8 @@ class SpikingDictionaryLearning(
     def encode(self, X: ArrayLike) -> SpikingCodingResult:
         """Return the codes of signals with their certificates, in float64: the result of `solve_spiking`.
 
-        The objective is that of the signals as the network sees them, both channels; with
-        ``positive_code=False`` that of the signals as they are.
+        The objective is that of the signals as they are; of split signals with ``positive_code=True``, that
+        of both channels.
 
         Parameters
         ----------
@@ -430,8 +449,20 @@ class SpikingDictionaryLearning(
 
     # -- from scikit-learn's names to the learner's ----------------------------------------------
 
-    def _settings(self) -> LearningSettings:
+    def _checked_split(self) -> bool:
+        """Return whether signals are split, having checked that atoms then are not to be positive."""
+        is_split = checks.flag("split_channels", self.split_channels)
+        if checks.flag("positive_dict", self.positive_dict) and is_split:
+            raise ValueError(
+                "positive_dict must be False with split_channels=True: such atoms are differences of channels"
+            )
+        return is_split
+
+    def _settings(self, *, positive_signals: bool) -> LearningSettings:
+        """Return the settings of learning from signals, which may be negative or not."""
         alpha: Any = self.alpha
+        is_split = self._checked_split()
+        positive_code = checks.flag("positive_code", self.positive_code)
         with checks.called(**NAMES):
             return LearningSettings(
                 penalty=alpha,
@@ -441,6 +472,9 @@ class SpikingDictionaryLearning(
                 amplitude=self.amplitude,
                 readout=self.readout,
                 weight_format=self.weight_format,
+                positive_atoms=is_split or self.positive_dict,
+                positive_code=is_split or positive_code,
+                positive_signals=positive_signals or not positive_code or not self.positive_dict,
                 steps=UsageSteps() if self.steps is None else self.steps,
                 batch_size=self.batch_size,
             )
@@ -456,12 +490,6 @@ class SpikingDictionaryLearning(
         signals, mask = self._known(array)
         if is_split:
             return split_channels(signals), None if mask is None else np.tile(mask, 2)
-        if signals.min() < 0.0:
-            # The words that scikit-learn expects of a transformer that needs non-negative data.
-            raise ValueError(
-                f"Negative values in data passed to {type(self).__name__}: with split_channels=False "
-                f"signals must not be negative; got {signals.min()}"
-            )
         return signals, mask
 
     def _start(self) -> ArrayLike | TwoPhaseNetwork | None:
@@ -551,7 +579,6 @@ class SpikingDictionaryLearning(
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
-        tags.input_tags.positive_only = self.split_channels is False
         tags.input_tags.allow_nan = nan_is_missing(self.missing_values)
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
@@ -561,7 +588,9 @@ def _warn_of_silence(learner: TwoPhaseLearner, signals: np.ndarray) -> None:
     """Warn if no atom codes any signal, or else if some have long been silent."""
     atoms, penalty = learner.dictionary.T, learner.settings.penalties(learner.n_atoms)
     pieces = np.array_split(signals, math.ceil(len(signals) / SIGNALS_AT_ONCE))
-    largest = np.max([(piece @ atoms).max(axis=0) for piece in pieces], axis=0)
+    positive = learner.settings.positive_code
+    products = (piece @ atoms for piece in pieces)
+    largest = np.max([(each if positive else np.abs(each)).max(axis=0) for each in products], axis=0)
     n_dead = len(learner.dead_atoms)
     if (largest <= penalty).all():
         atom = int(np.argmax(largest / penalty))

@@ -84,7 +84,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     training, clean, noisy = noisy_digits(chosen.noise)
     learning = SpikingDictionaryLearning(
-        chosen.atoms, max_iter=chosen.passes, split_channels=False, replace_dead=True, random_state=0
+        chosen.atoms,
+        max_iter=chosen.passes,
+        positive_dict=True,
+        positive_code=True,
+        replace_dead=True,
+        random_state=0,
     ).fit(training)
     coder = SpikingSparseCoder(learning.components_, alpha=0.1, positive=True)
     search = GridSearchCV(coder, {"alpha": ALPHAS}, cv=3).fit(noisy)

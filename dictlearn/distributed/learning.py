@@ -63,7 +63,7 @@ def learn_dictionary_on(
     client : distributed.Client
         Of the cluster.
     data : path-like, numpy.memmap or dask.array.Array, shape (n_signals, n_inputs)
-        Not negative, unless atoms or codes may be; of any real type.  The path of a .npy file that is at the
+        Not negative, unless the settings allow it; of any real type.  The path of a .npy file that is at the
         same place on all workers, which open it themselves; or an array, whose blocks must have whole rows.
         A file is in a new random order each epoch; of an array its blocks are, and the samples within each.
         Batches end with a block.

@@ -159,7 +159,7 @@ def check_gradients(
     network : TwoPhaseNetwork
         Any; see Notes.
     signals : array_like, shape (n_signals, n_inputs)
-        Not negative if neither atoms nor codes are, and in the network's units: `TwoPhaseLearner.scale` times
+        Not negative, unless the network is for others; in the network's units, `TwoPhaseLearner.scale` times
         those of the data.
     penalty : float or array_like, shape (n_atoms,)
         lambda1, positive, in the same units; of all atoms or of each.

@@ -29,20 +29,26 @@ class Signs(NamedTuple):
         F, B and H.
     positive_code : bool
         The codes.
+    positive_signals : bool
+        The signals, if neither atoms nor codes are.
     """
 
     positive_atoms: bool = True
     positive_code: bool = True
+    positive_signals: bool = True
 
     @classmethod
-    def checked(cls, positive_atoms: bool, positive_code: bool) -> Signs:
-        """Return both, having checked that they are True or False."""
-        return cls(checks.flag("positive_atoms", positive_atoms), checks.flag("positive_code", positive_code))
+    def checked(cls, positive_atoms: bool, positive_code: bool, positive_signals: bool) -> Signs:
+        """Return all, having checked that they are True or False; signals may be negative if others are."""
+        positive_atoms = checks.flag("positive_atoms", positive_atoms)
+        positive_code = checks.flag("positive_code", positive_code)
+        positive_signals = checks.flag("positive_signals", positive_signals)
+        return cls(positive_atoms, positive_code, positive_signals and positive_atoms and positive_code)
 
     @property
     def signed_inputs(self) -> bool:
-        """Whether signals may be negative: some code in some atoms is."""
-        return not (self.positive_atoms and self.positive_code)
+        """Whether signals may be negative."""
+        return not self.positive_signals
 
     @property
     def least_weight(self) -> float:
@@ -50,8 +56,8 @@ class Signs(NamedTuple):
         return 0.0 if self.positive_atoms else -np.inf
 
     def __str__(self) -> str:
-        """Return both with their names."""
-        return f"positive_atoms={self.positive_atoms}, positive_code={self.positive_code}"
+        """Return all with their names."""
+        return ", ".join(f"{name}={value}" for name, value in self._asdict().items())
 
 
 class Population(NamedTuple):

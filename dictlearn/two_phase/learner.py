@@ -188,7 +188,7 @@ class TwoPhaseLearner(Resumable):
         Parameters
         ----------
         signals : array_like, shape (n_signals, n_inputs)
-            Not negative if neither atoms nor codes are.
+            Not negative, unless the settings say that they may be.
         mask : array_like of bool, shape (n_signals, n_inputs) or (n_inputs,), optional
             True where a signal is known, by default everywhere.  Elsewhere it is not looked at and may be
             NaN: the input neuron carries what the network predicts, and neither drives nor corrects.

@@ -53,7 +53,7 @@ def learn_dictionary(
     Parameters
     ----------
     signals : array_like, shape (n_signals, n_inputs)
-        Not negative, unless atoms or codes may be.
+        Not negative, unless the settings say that they may be.
     mask : array_like of bool, shape (n_signals, n_inputs) or (n_inputs,), optional
         True where a signal is known, by default everywhere.  Elsewhere it is not looked at and may be NaN;
         the objective is then ``1/2 ||m (x - a D)||^2 + penalty ||a||_1``, m the mask.
@@ -140,7 +140,7 @@ def continue_learning(
     learner : TwoPhaseLearner
         What learns, in place.
     signals : array_like, shape (n_signals, n_inputs)
-        Not negative, unless atoms or codes may be.  Drawn in a new random order each epoch.
+        Not negative, unless the settings say that they may be.  Drawn in a new random order each epoch.
     mask : array_like of bool, shape (n_signals, n_inputs) or (n_inputs,), optional
         As for `learn_dictionary`.
     n_samples : int, optional

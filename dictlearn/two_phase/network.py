@@ -46,8 +46,8 @@ class TwoPhaseNetwork(Described):
     (docs/dictionary_learning.md, section 7).
 
     What may be negative has pairs of neurons, whose second one receives and sends everything with the
-    opposite sign, by the same weights (section 3 there).  Inputs are pairs unless atoms and codes are both
-    not negative; coding neurons are if codes may be negative.  In a pair sigma is the difference of both.
+    opposite sign, by the same weights (section 3 there).  Inputs are pairs where signals may be negative,
+    coding neurons where codes may be.  Of a pair, sigma is the difference.
 
     Parameters
     ----------
@@ -60,7 +60,9 @@ class TwoPhaseNetwork(Described):
     positive_atoms : bool, default True
         Whether F, B and H must not be negative.
     positive_code : bool, default True
-        Whether codes are not negative.  If atoms are not either, signals must not be.
+        Whether codes are not negative.
+    positive_signals : bool, default True
+        Whether signals must not be negative.  Where atoms or codes may be negative, signals may be anyway.
 
     Raises
     ------
@@ -77,6 +79,7 @@ class TwoPhaseNetwork(Described):
     lateral: np.ndarray
     positive_atoms: bool = True
     positive_code: bool = True
+    positive_signals: bool = True
 
     if TYPE_CHECKING:  # what is accepted is more than what is kept
 
@@ -87,10 +90,11 @@ class TwoPhaseNetwork(Described):
             lateral: ArrayLike,
             positive_atoms: bool = True,
             positive_code: bool = True,
+            positive_signals: bool = True,
         ) -> None: ...
 
     def __post_init__(self) -> None:
-        signs = Signs.checked(self.positive_atoms, self.positive_code)
+        signs = self.signs
         feedforward = checks.real_array(
             "feedforward", self.feedforward, shape=(None, None), meaning="(n_atoms, n_inputs)"
         )
@@ -117,7 +121,12 @@ class TwoPhaseNetwork(Described):
 
     @classmethod
     def consistent(
-        cls, dictionary: ArrayLike, *, positive_atoms: bool = True, positive_code: bool = True
+        cls,
+        dictionary: ArrayLike,
+        *,
+        positive_atoms: bool = True,
+        positive_code: bool = True,
+        positive_signals: bool = True,
     ) -> TwoPhaseNetwork:
         """Return the network of a dictionary, shape (n_atoms, n_inputs): F = B^T = D and H = F B.
 
@@ -125,10 +134,10 @@ class TwoPhaseNetwork(Described):
         ----------
         dictionary : array_like, shape (n_atoms, n_inputs)
             D; no atom is zero.
-        positive_atoms, positive_code
+        positive_atoms, positive_code, positive_signals
             As for `TwoPhaseNetwork`.
         """
-        signs = Signs.checked(positive_atoms, positive_code)
+        signs = Signs.checked(positive_atoms, positive_code, positive_signals)
         dictionary = checked_atoms("dictionary", dictionary, positive=signs.positive_atoms)
         return cls(dictionary, np.ascontiguousarray(dictionary.T), dictionary @ dictionary.T, *signs)
 
@@ -165,7 +174,7 @@ class TwoPhaseNetwork(Described):
     @property
     def signs(self) -> Signs:
         """What is not negative."""
-        return Signs(self.positive_atoms, self.positive_code)
+        return Signs.checked(self.positive_atoms, self.positive_code, self.positive_signals)
 
     @property
     def layers(self) -> Layers:
@@ -245,7 +254,7 @@ class TwoPhaseNetwork(Described):
         Parameters
         ----------
         signals : array_like, shape (n_signals, n_inputs)
-            x; not negative if neither atoms nor codes are.
+            x; not negative, unless signals may be.
         penalty : float or array_like, shape (n_atoms,)
             lambda1, positive; of all atoms or of each.
         kappa : float, default 0.7

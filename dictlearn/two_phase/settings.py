@@ -51,7 +51,9 @@ class LearningSettings:
     positive_atoms : bool, default True
         Whether atoms, and so all weights, must not be negative.
     positive_code : bool, default True
-        Whether codes must not be negative.  Where neither are negative, signals must not be either.
+        Whether codes must not be negative.
+    positive_signals : bool, default True
+        Whether signals must not be negative.  Where atoms or codes may be negative, signals may be anyway.
     steps : UsageSteps or PaperSteps, default UsageSteps()
         Step sizes and decay.
     batch_size : int, default 32
@@ -75,6 +77,7 @@ class LearningSettings:
     integration: str = "exact"
     positive_atoms: bool = True
     positive_code: bool = True
+    positive_signals: bool = True
     steps: Steps = field(default_factory=UsageSteps)
     batch_size: int = 32
     weight_format: FixedPoint | None = None
@@ -129,7 +132,7 @@ class LearningSettings:
     @property
     def signs(self) -> Signs:
         """What is not negative."""
-        return Signs.checked(self.positive_atoms, self.positive_code)
+        return Signs.checked(self.positive_atoms, self.positive_code, self.positive_signals)
 
     def penalties(self, n_atoms: int) -> np.ndarray:
         """Return lambda1 of each atom, shape (n_atoms,).

@@ -82,7 +82,8 @@ def new_learner(
     Parameters
     ----------
     signals : array_like, shape (n_signals, n_inputs)
-        Not negative, unless atoms or codes may be.  Their root mean square norm sets the learner's scale.
+        Not negative, unless the settings say that they may be.  Their root mean square norm sets the
+        learner's scale.
     mask : array_like of bool, shape (n_signals, n_inputs) or (n_inputs,), optional
         True where a signal is known, by default everywhere.  The mean square of an input, of which that norm
         is made, is that of its known values.

@@ -120,10 +120,11 @@ class BatchSteps:
 class UsageSteps:
     """Each coding neuron's step from its own usage, and decay by what it observes.
 
-    With A_i the sum of a_i^2 over all samples so far, and C_i that of ``|a_i| sum_j |a_j|`` over the batch,
-    in units of the mean energy of the signals::
+    With A_i the sum of a_i^2 over all n samples so far, D_i the same of the batch, and C_i that of
+    ``|a_i| sum_j |a_j|`` over the batch, in units of the mean energy of the signals::
 
-        eta_i = gain / (initial_usage / (1 + n / settling) + A_i + caution m_i C_i)      after n samples
+        eta_i = g_i / (initial_usage / (1 + n / settling) + A_i + (1 - m_i) g_i D_i + caution m_i C_i)
+        g_i = gain (2 - m_i)
         F_ij <- F_ij - eta_i a_i (g_D_j / kappa + rho_i F_ij)        rho_i = -F_i . g_D / kappa
         B_ji likewise, with the same rho_i
 
@@ -133,8 +134,9 @@ class UsageSteps:
     Where weights may have either sign, no bound stops them, and H moves with F and B as their product does
     (`rules.move_lateral_with_feedback`): a symmetric network stays consistent exactly.  What mismatch there
     is, is then measured with the changed weights and corrected.  m_i is the share of its lateral currents
-    that neuron i saw mismatched in the batch, at most 1: where H agrees with F B steps are bold, and
-    elsewhere a batch goes no farther than H can follow.  Where gradients are read from counts, m_i is 1.
+    that neuron i saw mismatched in the batch, at most 1.  Where H agrees with F B, a step is twice as large,
+    and no larger than is best for the batch, 1 / D_i; elsewhere a batch goes no farther than H can follow.
+    Where gradients are read from counts, m_i is 1.
 
     A_i is the curvature of the objective along atom i, so that this is its diagonal Newton step.  The decay
     keeps every atom at unit norm: the norm of F_i changes by ``2 eta_i a_i rho_i (1 - ||F_i||^2)``, whatever
@@ -215,12 +217,15 @@ class UsageSteps:
         """
         codes, energy = batch.codes, batch.energy
         observed = (codes * batch.observed_penalty()).sum(axis=0)
-        statistics.usage += (codes * codes).sum(axis=0) / energy
+        used = (codes * codes).sum(axis=0) / energy
+        statistics.usage += used
         sizes = np.abs(codes)
         together = sizes.sum(axis=1) @ sizes / energy
         initial = self.initial_usage / (1.0 + batch.n_samples / self.settling)
-        caution = self.caution * batch.mismatch() if batch.follows_exactly else self.caution
-        step = self.gain / (initial + statistics.usage + caution * together) / energy
+        mismatch = batch.mismatch() if batch.follows_exactly else 1.0
+        pace, caution = self.gain * (2.0 - mismatch), self.caution * mismatch
+        bound = (1.0 - mismatch) * pace * used + caution * together
+        step = pace / (initial + statistics.usage + bound) / energy
         gain = LATERAL_GAINS[batch.readout] if self.lateral_gain is None else self.lateral_gain
         return BatchSteps(
             step=step,

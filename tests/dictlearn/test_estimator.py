@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 from sklearn.base import clone
+from sklearn.decomposition import DictionaryLearning
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -32,14 +33,19 @@ from dictlearn.resumable import seed_of_order
 from snn.digital import FixedPoint
 from solvers import IllPosedWarning, LassoProblem, solve_active_set, solve_spiking
 
+# The paper's network, of signals in two channels.
+SPLIT = {"split_channels": True, "positive_code": True}
+SIGNED = {"positive_atoms": False, "positive_code": False}
+
 
 def _checks():
     learning = SpikingDictionaryLearning(3, max_iter=2)
     for changes in (
         {},
-        {"split_channels": False},
-        {"steps": PaperSteps(step=0.01), "n_components": None},
-        {"missing_values": np.nan, "positive_code": False},
+        {"split_channels": True, "positive_code": True},
+        {"positive_dict": True},
+        {"split_channels": True, "steps": PaperSteps(step=0.01), "n_components": None},
+        {"missing_values": np.nan},
     ):
         changed = clone(learning).set_params(**changes)
         for estimator, check in estimator_checks_generator(changed):
@@ -69,17 +75,63 @@ def signals():
 
 @pytest.fixture(scope="module")
 def fitted(signals):
+    return SpikingDictionaryLearning(8, **SPLIT, random_state=0).fit(signals)
+
+
+@pytest.fixture(scope="module")
+def signed(signals):
+    """As it comes: signals, atoms and codes of either sign."""
     return SpikingDictionaryLearning(8, random_state=0).fit(signals)
 
 
 # -- fit, transform and what there is afterwards -------------------------------------------------
 
 
+@pytest.mark.parametrize("positive_dict", [False, True])
+@pytest.mark.parametrize("positive_code", [False, True])
+def test_fit_learns_what_it_is_told_to(signals, positive_dict, positive_code):
+    """`learn_dictionary` of the signals as they are; codes are those of its dictionary."""
+    parameters = {"positive_dict": positive_dict, "positive_code": positive_code}
+    learning = SpikingDictionaryLearning(8, max_iter=3, random_state=5, n_jobs=2, **parameters).fit(signals)
+    settings = LearningSettings(
+        penalty=0.1,
+        positive_atoms=positive_dict,
+        positive_code=positive_code,
+        positive_signals=not (positive_dict and positive_code),
+    )
+    seed = int(np.random.RandomState(5).randint(2**31 - 1))
+    expected = learn_dictionary(signals, 8, settings=settings, n_samples=600, rng=seed)
+    assert learning.learner_.settings == settings
+    np.testing.assert_array_equal(learning.components_, expected.dictionary)
+    assert (learning.components_.min() < 0.0) is not positive_dict
+    codes = learning.transform(signals)
+    assert (codes.min() < 0.0) is not positive_code
+    problem = LassoProblem(expected.dictionary, signals, 0.1, positive=positive_code)
+    np.testing.assert_allclose(codes, solve_active_set(problem).codes, rtol=0, atol=1e-9)
+    np.testing.assert_allclose(learning.inverse_transform(codes), codes @ learning.components_)
+    # What is passed on later has the same meaning.
+    learning.partial_fit(signals[:40])
+    with pytest.raises(ValueError, match="positive_dict and positive_code must not change after the first"):
+        learning.set_params(positive_code=not positive_code).partial_fit(signals)
+
+
+def test_scikit_learn_learns_the_same(signals, signed):
+    """On the same problem, its objective at the end is within a few percent."""
+    theirs = DictionaryLearning(8, alpha=0.1, max_iter=200, fit_algorithm="cd", random_state=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        theirs.fit(signals)
+    atoms = theirs.components_ / np.linalg.norm(theirs.components_, axis=1, keepdims=True)
+    other = solve_active_set(LassoProblem(atoms, signals, 0.1)).objective.mean()
+    ours = SpikingDictionaryLearning(8, max_iter=60, random_state=0).fit(signals)
+    assert ours.encode(signals).objective.mean() < 1.05 * other
+
+
 def test_fit_is_learn_dictionary_of_split_signals(signals):
     steps = UsageSteps(gain=3.0)
     learning = SpikingDictionaryLearning(
         8, alpha=0.2, max_iter=3, batch_size=10, kappa=0.5, duration=8.0, amplitude=4.0, readout="rate",
-        steps=steps, replace_dead=True, random_state=5, n_jobs=2,
+        steps=steps, replace_dead=True, random_state=5, n_jobs=2, **SPLIT,
     )  # fmt: skip
     learning.fit(signals)
     settings = LearningSettings(
@@ -113,27 +165,30 @@ def test_codes_are_exact_and_rebuild_the_signals(signals, fitted):
         atol=1e-14,
     )
     assert np.linalg.norm(fitted.components_, axis=1).max() <= 1.0 + 1e-14
-    unlearned = SpikingDictionaryLearning(8, max_iter=1, random_state=0).fit(signals[:1])
+    unlearned = SpikingDictionaryLearning(8, max_iter=1, random_state=0, **SPLIT).fit(signals[:1])
     assert encoded.objective.mean() < 0.7 * unlearned.encode(signals).objective.mean()
     # What the penalty takes, and little else, is missing.
     missing = signals - fitted.inverse_transform(encoded.codes)
     assert np.mean(np.linalg.norm(missing, axis=1)) < 0.35
 
 
-def test_non_negative_signals_need_no_channels(signals):
-    positive = np.abs(signals)
-    learning = SpikingDictionaryLearning(split_channels=False, random_state=0).fit(positive)
+def test_non_negative_signals_have_the_network_of_the_paper(signals):
+    positive, parameters = np.abs(signals), {"positive_dict": True, "positive_code": True}
+    learning = SpikingDictionaryLearning(**parameters, random_state=0).fit(positive)
     assert learning.components_.shape == (5, 5)
+    assert len(learning.network_.layers.inputs) == 1
     np.testing.assert_allclose(np.linalg.norm(learning.components_, axis=1), 1.0, rtol=1e-14)
     np.testing.assert_array_equal(learning.components_, learning.learner_.dictionary)
     with pytest.raises(
-        ValueError, match=r"with split_channels=False signals must not be negative; got -0\.[0-9]+"
+        ValueError, match=r"X must not be negative, .*; got -0\.[0-9]+: call fit to start anew"
     ):
-        learning.fit(signals)
+        learning.partial_fit(signals)
+    assert len(learning.fit(signals).network_.layers.inputs) == 2
 
 
-def test_default_number_of_atoms_is_that_of_input_neurons(signals):
-    assert SpikingDictionaryLearning(max_iter=1).fit(signals).components_.shape == (10, 5)
+def test_default_number_of_atoms_is_that_of_inputs(signals):
+    assert SpikingDictionaryLearning(max_iter=1).fit(signals).components_.shape == (5, 5)
+    assert SpikingDictionaryLearning(max_iter=1, **SPLIT).fit(signals).components_.shape == (10, 5)
     assert SpikingDictionaryLearning(7, max_iter=1).fit(signals[:3]).components_.shape == (7, 5)
     assert SpikingDictionaryLearning(3, max_iter=1).fit(signals[:1]).components_.shape == (3, 5)
 
@@ -154,7 +209,10 @@ def test_random_state_decides(signals):
 
 def test_names_of_the_outputs_clones_and_pipelines(signals):
     learning = SpikingDictionaryLearning(
-        4, max_iter=1, steps=PaperSteps(step=0.01), dict_init=TwoPhaseNetwork.consistent(np.eye(4, 10) + 0.1)
+        4,
+        max_iter=1,
+        steps=PaperSteps(step=0.01),
+        dict_init=TwoPhaseNetwork.consistent(np.eye(4, 5) + 0.1, **SIGNED),
     )
     pipeline = clone(make_pipeline(StandardScaler(), learning))
     assert pipeline[-1].steps == learning.steps
@@ -168,22 +226,25 @@ def test_names_of_the_outputs_clones_and_pipelines(signals):
 
 
 @pytest.mark.parametrize("power", [-30, 30])
-def test_the_unit_of_the_signals_changes_nothing(signals, fitted, power):
+def test_the_unit_of_the_signals_changes_nothing(signals, signed, power):
     unit = 2.0**power
     other = SpikingDictionaryLearning(8, alpha=unit * 0.1, random_state=0).fit(unit * signals)
-    np.testing.assert_array_equal(other.components_, fitted.components_)
-    np.testing.assert_array_equal(other.transform(unit * signals), unit * fitted.transform(signals))
+    np.testing.assert_array_equal(other.components_, signed.components_)
+    np.testing.assert_array_equal(other.transform(unit * signals), unit * signed.transform(signals))
 
 
 def test_weights_of_few_bits(signals):
-    weight_format = FixedPoint(bits=6, sign="non-negative", rounding="stochastic")
-    learning = SpikingDictionaryLearning(8, max_iter=1, weight_format=weight_format, random_state=0)
+    weight_format = FixedPoint(bits=10, rounding="stochastic")
+    learning = SpikingDictionaryLearning(4, max_iter=1, weight_format=weight_format, random_state=0)
     learning = clone(learning).fit(signals)
     assert learning.learner_.settings.weight_format == weight_format
-    assert len(np.unique(learning.network_.feedback)) <= 64
+    mantissas = 2.0**9 * learning.network_.feedback
+    np.testing.assert_array_equal(mantissas, np.rint(mantissas))
     assert learning.encode(signals).converged
     with pytest.raises(TypeError, match="weight_format must be"):
         learning.set_params(weight_format=6).fit(signals)
+    with pytest.raises(ValueError, match="weight_format must be signed"):
+        learning.set_params(weight_format=replace(weight_format, sign="non-negative")).fit(signals)
 
 
 # -- where it starts -----------------------------------------------------------------------------
@@ -198,7 +259,7 @@ def test_dict_init_is_split_and_brought_to_unit_norm(signals, fit):
         1e-200 * start,
         TwoPhaseNetwork.consistent(split_channels(start) / np.linalg.norm(start, axis=1, keepdims=True)),
     ):
-        learning = SpikingDictionaryLearning(dict_init=dict_init, max_iter=1, random_state=0)
+        learning = SpikingDictionaryLearning(dict_init=dict_init, max_iter=1, random_state=0, **SPLIT)
         learned.append(getattr(learning, fit)(signals[:20]).components_)
     for other in learned[1:]:
         np.testing.assert_allclose(other, learned[0], rtol=0, atol=1e-12)
@@ -225,7 +286,7 @@ def test_partial_fit_and_loading_do_not_repeat_what_was_said_of_settings(signals
 
 
 def test_partial_fit_is_the_learner_batch_by_batch(signals):
-    learning = SpikingDictionaryLearning(8, batch_size=7, random_state=3, n_jobs=2)
+    learning = SpikingDictionaryLearning(8, batch_size=7, random_state=3, n_jobs=2, **SPLIT)
     learning.partial_fit(signals[:20]).partial_fit(signals[20:50])
     seed = int(np.random.RandomState(3).randint(2**31 - 1))
     split = split_channels(signals)
@@ -277,7 +338,7 @@ def test_parameters_may_change_between_calls_or_are_refused(signals):
     learning.set_params(alpha=0.2, amplitude=10.0, replace_dead=True, steps=UsageSteps(gain=2.0))
     learning.partial_fit(signals[16:32])
     assert learning.learner_.settings == LearningSettings(
-        penalty=0.2, amplitude=10.0, steps=UsageSteps(gain=2.0)
+        penalty=0.2, amplitude=10.0, steps=UsageSteps(gain=2.0), **SIGNED
     )
     assert learning.learner_.scale == 2.0 * scale
     assert learning.learner_.replace_dead
@@ -286,7 +347,7 @@ def test_parameters_may_change_between_calls_or_are_refused(signals):
     ):
         learning.set_params(n_components=9).partial_fit(signals)
     with pytest.raises(ValueError, match="split_channels must not change after the first call: call fit"):
-        learning.set_params(n_components=8, split_channels=False).partial_fit(np.abs(signals))
+        learning.set_params(n_components=8, split_channels=True).partial_fit(signals)
     # Coding follows what was learned.
     assert learning.transform(signals).shape == (200, 8)
 
@@ -330,8 +391,8 @@ def test_what_was_learned_before_an_error_is_kept(signals, error):
 
 @pytest.mark.parametrize("fit", ["fit", "partial_fit"])
 def test_a_runaway_keeps_the_weights(signals, fit):
-    start = TwoPhaseNetwork.consistent(random_dictionary(8, 10, rng=0))
-    start = TwoPhaseNetwork(start.feedforward, start.feedback, 0.1 * start.lateral)
+    start = TwoPhaseNetwork.consistent(random_dictionary(8, 5, positive=False, rng=0), **SIGNED)
+    start = TwoPhaseNetwork(start.feedforward, start.feedback, 0.1 * start.lateral, **SIGNED)
     learning = SpikingDictionaryLearning(dict_init=start, duration=50.0, random_state=0)
     with pytest.raises(RunawayFeedbackError, match="the network ran away"):
         getattr(learning, fit)(signals)
@@ -460,7 +521,7 @@ def test_atoms_that_vanished_code_nothing(signals, fitted, n_vanished):
     ("parameters", "error", "message"),
     [
         ({"alpha": 0.0}, ValueError, "alpha must be positive; got 0.0"),
-        ({"alpha": [0.1]}, ValueError, "alpha must be one number, or one for each of 10 atoms; got 1"),
+        ({"alpha": [0.1]}, ValueError, "alpha must be one number, or one for each of 5 atoms; got 1"),
         ({"alpha": [0.1, -0.1]}, ValueError, r"alpha must be positive; got -0.1 at \[1\]"),
         ({"alpha": "small"}, TypeError, "alpha must be a real number; got str"),
         ({"missing_values": "none"}, TypeError, "missing_values must be None, np.nan or a number; got str"),
@@ -476,16 +537,19 @@ def test_atoms_that_vanished_code_nothing(signals, fitted, n_vanished):
         ({"dict_init": np.ones((2, 4))}, ValueError, r"dict_init must have shape \(any, 5\), .*; got shape \(2, 4\)"),
         ({"dict_init": np.ones((2, 5)), "n_components": 3}, ValueError, "dict_init has 2 atoms but n_components is 3"),
         ({"dict_init": np.eye(2, 5) * [[1.0], [0.0]]}, ValueError, "dict_init must have atoms of positive norm; got zeros for atom 1"),
-        ({"dict_init": -np.ones((2, 5)), "split_channels": False}, ValueError, "dict_init must not be negative; got -1.0"),
-        ({"dict_init": TwoPhaseNetwork.consistent(np.ones((2, 5)))}, ValueError, "dict_init has 5 inputs but signals have 10 features"),
+        ({"dict_init": -np.ones((2, 5)), "positive_dict": True}, ValueError, "dict_init must not be negative; got -1.0"),
+        ({"dict_init": TwoPhaseNetwork.consistent(np.ones((2, 5))), **SPLIT}, ValueError, "dict_init has 5 inputs but signals have 10 features"),
+        ({"dict_init": TwoPhaseNetwork.consistent(np.ones((2, 5)))}, ValueError, "dict_init must have the settings' positive_atoms=False, .*; got positive_atoms=True"),
         ({"alpha": 1e300}, ValueError, r"alpha must be at most 1e\+150 in units of the network"),
-        ({"dict_init": TwoPhaseNetwork(np.ones((2, 10)), np.ones((10, 2)), 0.01 * np.eye(2))}, ValueError, "dict_init must have thresholds of at least 0.05; got 0.01"),
+        ({"dict_init": TwoPhaseNetwork(np.ones((2, 10)), np.ones((10, 2)), 0.01 * np.eye(2)), **SPLIT}, ValueError, "dict_init must have thresholds of at least 0.05; got 0.01"),
         ({"replace_dead": 1}, TypeError, "replace_dead must be True or False; got 1"),
         ({"n_jobs": 0}, ValueError, "n_jobs must not be 0"),
         ({"transform_alpha": -1.0}, ValueError, "transform_alpha must be positive; got -1.0"),
-        ({"transform_alpha": [0.1, 0.1]}, ValueError, r"transform_alpha must have shape \(10,\), one penalty an atom"),
+        ({"transform_alpha": [0.1, 0.1]}, ValueError, r"transform_alpha must have shape \(5,\), one penalty an atom"),
         ({"tol": -1.0}, ValueError, "tol must be positive; got -1.0"),
         ({"positive_code": "x"}, TypeError, "positive_code must be True or False; got 'x'"),
+        ({"positive_dict": 1}, TypeError, "positive_dict must be True or False; got 1"),
+        ({"positive_dict": True, "split_channels": True}, ValueError, "positive_dict must be False with split_channels=True"),
         ({"random_state": "x"}, ValueError, "'x' cannot be used to seed"),
     ],
 )  # fmt: skip
@@ -558,7 +622,7 @@ def test_codes_of_both_signs_are_of_the_signals_as_they_are(signals, fitted):
 
 def test_each_atom_may_have_a_penalty_of_its_own(signals):
     alpha = np.linspace(0.05, 0.4, 8)
-    learning = SpikingDictionaryLearning(8, alpha=alpha, max_iter=2, random_state=0).fit(signals)
+    learning = SpikingDictionaryLearning(8, alpha=alpha, max_iter=2, random_state=0, **SPLIT).fit(signals)
     settings = LearningSettings(penalty=alpha)
     seed = int(np.random.RandomState(0).randint(2**31 - 1))
     expected = learn_dictionary(split_channels(signals), 8, settings=settings, n_samples=400, rng=seed)
@@ -578,7 +642,7 @@ def test_each_atom_may_have_a_penalty_of_its_own(signals):
 def test_missing_values_are_unknown_to_the_learner(signals, fit, missing):
     known = np.random.default_rng(1).random(signals.shape) < 0.7
     holed = np.where(known, signals, missing)
-    learning = SpikingDictionaryLearning(8, max_iter=1, missing_values=missing, random_state=0)
+    learning = SpikingDictionaryLearning(8, max_iter=1, missing_values=missing, random_state=0, **SPLIT)
     getattr(learning, fit)(holed)
     seed = int(np.random.RandomState(0).randint(2**31 - 1))
     split, mask = split_channels(np.where(known, signals, 0.0)), np.hstack([known, known])

@@ -252,11 +252,23 @@ def learned_weights() -> Digested:
     yield "continue_learning", of_learner(learner)
     phases = TwoPhaseNetwork.run(learner.network, signals[:4], penalty=0.3)
     yield "TwoPhaseNetwork.run", tuple(p.coding_rate for p in phases) + tuple(p.coding_trace for p in phases)
-    estimator = SpikingDictionaryLearning(n_components=12, alpha=0.3, max_iter=2, random_state=0)
+    estimator = SpikingDictionaryLearning(
+        n_components=12,
+        alpha=0.3,
+        max_iter=2,
+        split_channels=True,
+        positive_code=True,
+        random_state=0,
+    )
     codes = estimator.fit(signals - signals.mean()).transform(signals)
     yield "SpikingDictionaryLearning", (estimator.components_, codes)
     estimator = SpikingDictionaryLearning(
-        n_components=12, alpha=0.3, max_iter=1, split_channels=False, random_state=0
+        n_components=12,
+        alpha=0.3,
+        max_iter=1,
+        positive_dict=True,
+        positive_code=True,
+        random_state=0,
     )
     yield (
         "SpikingDictionaryLearning, one channel",

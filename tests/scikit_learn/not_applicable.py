@@ -47,9 +47,9 @@ REASONS = (
         NotOffered,
         (
             r"test_dict_learning_(positivity|split|reconstruction|reconstruction_parallel|nonzero_coefs)"
-            r"(\[False-.*-threshold\])?",
+            r"(\[.*-threshold\])?",
             r"test_dict_learning_lars_code_positivity",
-            r"test_minibatch_dictionary_learning_positivity\[False-.*-threshold\]",
+            r"test_minibatch_dictionary_learning_positivity\[.*-threshold\]",
             r"test_sparse_encode_(shapes|shapes_omp|input|error_default_sparsity)",
             r"test_sparse_encode_positivity\[.*-threshold\]",
             r"test_sparse_encode_unavailable_positivity\[(lars|omp)\]",
@@ -63,17 +63,6 @@ REASONS = (
         "scikit-learn refuses non-negative codes by LARS, and expects an error; ours are of any method",
         pytest.fail.Exception,
         (r"test_dict_learning(_online)?_lars_positive_parameter",),
-    ),
-    Reason(
-        "a non-negative dictionary of signed signals: rates cannot be negative, so that signed signals have "
-        "two channels, and atoms a positive and a negative part",
-        ValueError,
-        (
-            r"test_(dict|minibatch_dictionary)_learning_positivity\[True-.*\]",
-            r"test_dict_learning_lars_dict_positivity\[True\]",
-            r"test_minibatch_dictionary_learning_lars\[True\]",
-            r"test_dict_learning_online_positivity\[True-.*\]",
-        ),
     ),
     Reason(
         "private statistics of scikit-learn's algorithm, `_A` and `_B`",

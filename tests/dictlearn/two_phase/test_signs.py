@@ -34,13 +34,15 @@ from tests.dictlearn.two_phase.test_learner import StopHereError, assert_same, s
 
 PENALTY = 0.1
 N_ATOMS, N_INPUTS = 24, 16
-# Atoms of either sign with positive codes, with codes of either sign, and positive atoms with such codes.
+# Atoms of either sign with positive codes, with codes of either sign; positive atoms with such codes, and with
+# positive codes.
 SIGNS = [
     {"positive_atoms": False},
     {"positive_atoms": False, "positive_code": False},
     {"positive_code": False},
+    {"positive_signals": False},
 ]
-NAMES = ["signed atoms", "signed atoms and codes", "signed codes"]
+NAMES = ["signed atoms", "signed atoms and codes", "signed codes", "signed signals"]
 CLOCKS = [{}, {"time_step": 1 / 32}, {"time_step": 1 / 4}, {"time_step": 1 / 32, "integration": "euler"}]
 each_sign = pytest.mark.parametrize("signs", SIGNS, ids=NAMES)
 
@@ -208,9 +210,8 @@ def test_weights_of_a_pair_are_stored_once(signals, signs):
     expected = network.spiking_network(signals[0], penalty=PENALTY, gamma=0.7).weights.toarray()
     np.testing.assert_array_equal(synapses.weights(0.7).toarray(), expected)
     # All in one matrix: sources times targets of the signed network.
-    atoms, codes = (1 if signs.get(name, True) else 2 for name in ("positive_atoms", "positive_code"))
+    codes = 1 if signs.get("positive_code", True) else 2
     sign_in, sign_out = np.array([1.0, -1.0]), np.array([1.0, -1.0])[:codes]
-    assert atoms * codes > 1
     forward = np.kron(np.outer(sign_in, sign_out), network.feedforward.T)
     lateral = np.kron(np.outer(sign_out, sign_out), -network.lateral.T)
     np.fill_diagonal(lateral, 0.0)
@@ -373,7 +374,7 @@ def test_a_saved_learner_has_its_signs(tmp_path, signs):
 def test_settings_of_the_paper_are_written_as_they_were():
     """A file from before there was a choice loads, and a checkpoint of then goes on."""
     text = json.loads(settings_of({}).as_text())
-    assert not {"positive_atoms", "positive_code"} & set(text)
+    assert not any(name.startswith("positive") for name in text)
     assert LearningSettings.from_text(json.dumps(text)) == settings_of({})
     for signs in SIGNS:
         assert LearningSettings.from_text(settings_of(signs).as_text()) == settings_of(signs)
@@ -455,14 +456,15 @@ SIGNED = LearningSettings(penalty=0.1, positive_atoms=False)
     ("call", "error", "message"),
     [
         (lambda: LearningSettings(penalty=0.1, positive_atoms=0), TypeError, "positive_atoms must be True or False; got 0"),
+        (lambda: LearningSettings(penalty=0.1, positive_signals=1), TypeError, "positive_signals must be True or False; got 1"),
         (lambda: LearningSettings(penalty=0.1, positive_code=None), TypeError, "positive_code must be True or False; got None"),
         (lambda: learn_dictionary(-GOOD, 2, penalty=0.1), ValueError, r"signals must not be negative \(split them into \+ and - channels, or learn atoms of either sign: positive_atoms=False\); got -1.0"),
         (lambda: TwoPhaseNetwork.consistent(-np.eye(2)), ValueError, r"dictionary must not be negative; got -1.0 \(positive_atoms=False allows it\)"),
         (lambda: TwoPhaseNetwork.consistent(-np.eye(2), positive_code=False), ValueError, "dictionary must not be negative"),
         (lambda: TwoPhaseNetwork.consistent(np.eye(2), positive_atoms="no"), TypeError, "positive_atoms must be True or False; got 'no'"),
         (lambda: TwoPhaseNetwork(GOOD.T, GOOD, -np.eye(3), positive_atoms=False), ValueError, r"lateral must have shape \(3, 3\)|positive diagonal"),
-        (lambda: TwoPhaseLearner(random_network(2, 3, rng=0), SIGNED, scale=1.0), ValueError, "network must have the settings' positive_atoms=False, positive_code=True; got positive_atoms=True, positive_code=True"),
-        (lambda: learn_dictionary(GOOD, settings=SIGNED, start=random_network(2, 3, rng=0)), ValueError, "start must have the settings' positive_atoms=False, positive_code=True; got"),
+        (lambda: TwoPhaseLearner(random_network(2, 3, rng=0), SIGNED, scale=1.0), ValueError, "network must have the settings' positive_atoms=False, positive_code=True, positive_signals=False; got positive_atoms=True, positive_code=True, positive_signals=True"),
+        (lambda: learn_dictionary(GOOD, settings=SIGNED, start=random_network(2, 3, rng=0)), ValueError, "start must have the settings' positive_atoms=False, .*; got"),
         (lambda: replace(SIGNED, weight_format=FixedPoint(bits=8, sign="non-negative")), ValueError, "weight_format must be signed where atoms may be negative .*; got the sign 'non-negative'"),
         (lambda: rounded_network(network_of(SIGNS[0]), FixedPoint(bits=8, sign="non-negative")), ValueError, "weight_format must be signed"),
         (lambda: random_dictionary(2, 3, positive=1), TypeError, "positive must be True or False; got 1"),
