@@ -23,7 +23,7 @@ import numpy as np  # noqa: E402
 from matplotlib.figure import Figure  # noqa: E402
 from scipy.optimize import linear_sum_assignment  # noqa: E402
 
-from dictlearn import LearningSettings, learn_dictionary  # noqa: E402
+from dictlearn import LearningSettings, UsageSteps, learn_dictionary  # noqa: E402
 from dictlearn.atoms import unit_norm  # noqa: E402
 from examples._baselines import learn_with_scikit_learn  # noqa: E402
 from examples._pictures import save_picture  # noqa: E402
@@ -176,16 +176,23 @@ def by_scikit_learn(data: Data, start: np.ndarray, n_samples: int, seed: int) ->
     ).dictionary  # fmt: skip
 
 
-def by_network(data: Data, start: np.ndarray, n_samples: int, seed: int) -> np.ndarray:
-    """Learn with the two-phase network, its settings as they come."""
-    settings = LearningSettings(penalty=PENALTY, positive_atoms=False, batch_size=BATCH)
-    return learn_dictionary(
-        data.seen.signals, start=start, settings=settings, n_samples=n_samples, rng=seed, n_jobs=1
-    ).dictionary
+def by_network(**steps: float) -> Learn:
+    """Return how the two-phase network learns; its settings are as they come, but for these of its steps."""
+
+    def learn(data: Data, start: np.ndarray, n_samples: int, seed: int) -> np.ndarray:
+        settings = LearningSettings(
+            penalty=PENALTY, positive_atoms=False, batch_size=BATCH, steps=UsageSteps(**steps)
+        )
+        return learn_dictionary(
+            data.seen.signals, start=start, settings=settings, n_samples=n_samples, rng=seed, n_jobs=1
+        ).dictionary
+
+    return learn
 
 
 LEARNERS: dict[str, Learn] = {
-    "two-phase network": by_network,
+    "two-phase network": by_network(),
+    "two-phase network, gain 32": by_network(gain=32.0),
     "SPAMS, batches of 32": by_spams(32),
     "SPAMS, batches of 512": by_spams(512),
     "scikit-learn, batches of 32": by_scikit_learn,
