@@ -339,7 +339,7 @@ def test_a_batch_changes_weights_as_equations_26_to_28_say(signs, strength):
     g_d = kappa * (codes @ b.T - 5.0 * data[:16])
     g_h = kappa * codes @ (h - f @ b).T
     m = np.minimum(np.abs(g_h).sum(axis=0) / (kappa * np.abs(codes @ h.T).sum(axis=0)), 1.0)
-    assert (m.max() < 1e-10) is (strength == 0.0)
+    assert bool(m.max() < 1e-10) is (strength == 0.0)
     squares, sizes = (codes**2).sum(axis=0) / energy, np.abs(codes)
     together = sizes.sum(axis=1) @ sizes / energy
     pace = 4.0 * (2.0 - m)
