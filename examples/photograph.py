@@ -131,10 +131,7 @@ def _draw_raster(ax, problem: LassoProblem, exact: SparseCodingResult) -> None:
     ordered.plot(ax=ax)
     colours = np.where(active[spikes.neurons], BLUE, ORANGE)
     ax.collections[0].set(color=colours, sizes=[min(60.0, 4e4 / len(order) ** 2)], linewidths=0.9)
-    ax.set(
-        ylabel="neurons that fire",
-        yticks=[],
-    )
+    ax.set(title="", ylabel="neurons that fire", yticks=[])
     ax.set_title(f"Spikes for one patch: {len(order)} of {spikes.n_neurons} neurons fire", loc="left")
     ax.legend(
         handles=[

@@ -4,8 +4,10 @@ import re
 
 import numpy as np
 import pytest
+from matplotlib.figure import Figure
 
 from examples import _common, photograph
+from solvers import solve_active_set
 
 
 def test_example_draws_and_certifies(tmp_path, capsys):
@@ -24,6 +26,14 @@ def test_example_draws_and_certifies(tmp_path, capsys):
     # The gap of a patch is at most tol times the objective of its zero code, which is above the mean
     # objective by a factor well below ten.
     assert max(objectives.values()) < best * (1.0 + 10.0 * photograph.COMPARED_TOL)
+
+
+def test_raster_has_one_title():
+    problem, _ = photograph.coding_problem(np.random.default_rng(0).uniform(size=(16, 24)))
+    ax = Figure().subplots()
+    photograph._draw_raster(ax, problem, solve_active_set(problem))
+    assert ax.get_title(loc="left").startswith("Spikes for one patch: ")
+    assert not ax.get_title(loc="center")
 
 
 @pytest.mark.parametrize(
