@@ -18,7 +18,7 @@ from numba.core import event
 from numba.core.caching import FunctionCache
 from numba.core.dispatcher import Dispatcher
 from numba.core.serialize import dumps
-from numba.core.types import unliteral
+from numba.core.types.misc import unliteral
 from numba.extending import overload, register_jitable
 
 from snn._kernels.compile_notice import NOTICE
