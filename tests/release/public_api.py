@@ -69,11 +69,7 @@ def public_api():
 
 def difference(agreed, found):
     """Return what changed as a diff, and how to accept it; an empty string if nothing did."""
-    diff = list(
-        difflib.unified_diff(
-            agreed.splitlines(), found.splitlines(), "agreed on", "in the packages", n=3, lineterm=""
-        )
-    )
+    diff = changes(agreed, found)
     if not diff:
         return ""
     return "\n".join(
@@ -82,6 +78,15 @@ def difference(agreed, found):
             *diff,
             f"If this is meant, run `{COMMAND}`, commit the list, and add a line to CHANGELOG.md.",
         ]
+    )
+
+
+def changes(agreed, found):
+    """Return the lines of a diff; none if nothing changed."""
+    return list(
+        difflib.unified_diff(
+            agreed.splitlines(), found.splitlines(), "agreed on", "in the packages", n=3, lineterm=""
+        )
     )
 
 
