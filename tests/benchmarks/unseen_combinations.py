@@ -57,7 +57,8 @@ from the same random start, and has the penalty {penalty}.  In the signals that 
 on, the first atom comes together with atoms that it was never seen with.  Codes are exact, in learned
 atoms made unit; the score is the mean correlation of true and found entries, paired one to one.
 *Objective* is the mean of 1/2 ||x - a D||² + {penalty} ||a||₁ over the same signals.  Seconds are of
-one thread.
+one thread, some of them taken beside other work.  The gain of 16 was chosen on the first draws of 50 and 100
+atoms; the default, 4, is better on photographs.
 
 {versions}.  Made by `python -m tests.benchmarks.unseen_combinations`."""
 
@@ -192,7 +193,7 @@ def by_network(**steps: float) -> Learn:
 
 LEARNERS: dict[str, Learn] = {
     "two-phase network": by_network(),
-    "two-phase network, gain 32": by_network(gain=32.0),
+    "two-phase network, gain 16": by_network(gain=16.0),
     "SPAMS, batches of 32": by_spams(32),
     "SPAMS, batches of 512": by_spams(512),
     "scikit-learn, batches of 32": by_scikit_learn,
