@@ -100,9 +100,10 @@ def local_updates(of: Variables) -> None:
 
 
 def learn_atoms(of: Variables) -> None:
-    """The objective falls, and all atoms are of use."""
+    """The objective falls, most of it within the first thousand samples, and all atoms are of use."""
     history = of.learning.learner_.history["objective"]
-    assert history[-3:].mean() < 0.85 * history[0]
+    assert history[-3:].mean() < 0.9 * history[0]
+    assert history[-3:].mean() < 0.18, "random patches as atoms have .21"
     assert len(of.learning.dead_atoms_) == 0
 
 
