@@ -7,6 +7,8 @@ from scipy import sparse
 
 from snn.base import checks
 from solvers._kernels.certificate import DUALITY_GAP, KKT_VIOLATION, OBJECTIVE, measure_codes
+from solvers._kernels.precision import SMALLEST
+from solvers.certificate.corrected import corrected_gaps
 from solvers.certificate.optimality import BLOCK_ENTRIES, Optimality, measure
 from solvers.problem.lasso import LassoProblem
 
@@ -30,6 +32,10 @@ def certify(problem: LassoProblem, codes: sparse.csr_array) -> Optimality:
     penalty, rows = problem.penalty, problem.atoms.rows
     if rows is None or not penalty.is_elastic_net:
         return measure(problem, codes)
+    # Kernels divide by weights, and what they say of the gap is replaced where one is zero.
+    l1_weights = penalty.l1_weights
+    if penalty.has_zeros:
+        l1_weights = checks.read_only(np.maximum(l1_weights, SMALLEST))
     blocks = []
     pointers, columns = _indices(codes.indptr), _indices(codes.indices)
     # Sparse signals, and masks, take their full size for a few signals at a time.
@@ -43,7 +49,7 @@ def certify(problem: LassoProblem, codes: sparse.csr_array) -> Optimality:
         measure_codes(
             rows,
             problem.atoms.norms,
-            penalty.l1_weights,
+            l1_weights,
             penalty.curvatures,
             problem.positive,
             part.dense_signals(),
@@ -56,7 +62,7 @@ def certify(problem: LassoProblem, codes: sparse.csr_array) -> Optimality:
     figures = blocks[0] if len(blocks) == 1 else np.concatenate(blocks, axis=1)
     return Optimality(
         objective=figures[OBJECTIVE],
-        duality_gap=figures[DUALITY_GAP],
+        duality_gap=corrected_gaps(problem, codes, figures[DUALITY_GAP]),
         kkt_violation=figures[KKT_VIOLATION],
     )
 

@@ -18,7 +18,7 @@ from snn.run.clocked import time_of
 from snn.run.exact import Exact
 from snn.run.run import Run, Time
 from solvers.certificate.compiled import certify
-from solvers.methods.method import Method, Takes, solve
+from solvers.methods.method import NOT_NEGATIVE, Method, Takes, solve
 from solvers.problem.lasso import LassoProblem
 from solvers.problem.masks import groups_of, with_shared_mask
 from solvers.results.best_codes import BestCodes
@@ -280,7 +280,7 @@ class SpikingMethod(Method[SpikingCodingResult]):
 
     max_duration: float = 10_000.0
 
-    takes = Takes(convolution=True)
+    takes = Takes(convolution=True, zero_penalties=NOT_NEGATIVE)
     steps = "spikes"
     result = SpikingCodingResult
     readout: ClassVar[str]
@@ -326,7 +326,7 @@ class Stages(SpikingMethod):
     how: Time[Run] = EXACT_TIME
 
     name = "spiking"
-    takes = Takes(start=True, convolution=True)
+    takes = Takes(start=True, convolution=True, zero_penalties=NOT_NEGATIVE)
     finest_tol = 1e-6
     readout = "smooth"
     refine: ClassVar[bool] = True
