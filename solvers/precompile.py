@@ -56,7 +56,14 @@ def tasks() -> precompile.Tasks:
         runs[f"{form} by spikes, polished"] = partial(solve_spiking, problem, tol=0.05, polish=True, n_jobs=1)
         runs[f"{form} by an active set"] = partial(solve_active_set, problem, n_jobs=1)
         one = problem.subset(slice(0, 1))
+        if dictionary is dense[0]:
+            runs[f"{form}, derivatives"] = partial(_derivatives, problem)
         runs[f"{form} by an active set, one signal"] = partial(solve_active_set, one, n_jobs=1)
     masked = LassoProblem(*dense, 0.5, mask=np.ones((3, 4), dtype=np.bool_))
     runs["LASSO with masks, by an active set"] = partial(solve_active_set, masked, n_jobs=1)
     return runs
+
+
+def _derivatives(problem: LassoProblem) -> None:
+    result = solve_active_set(problem, n_jobs=1)
+    result.vjp(result.codes, undefined="leave out")

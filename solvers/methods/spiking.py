@@ -78,8 +78,6 @@ class SpikingCodingResult(SparseCodingResult):
         divided by this.
     n_clock_steps : ndarray of int, shape (n_signals,), or None
         Steps of the clock, of all stages; None of exact runs.
-    problem : LassoProblem
-        What was solved.
     """
 
     readout: str
@@ -90,7 +88,6 @@ class SpikingCodingResult(SparseCodingResult):
     duration: np.ndarray
     scale: np.ndarray
     n_clock_steps: np.ndarray | None = None
-    problem: LassoProblem
 
     @cached_property
     def spike_counts(self) -> np.ndarray:
@@ -307,8 +304,8 @@ class SpikingMethod(Method[SpikingCodingResult]):
         return batch_slices(problem.n_signals, prepared.n_neurons, n_workers)
 
     def shared_fields(self, problem: LassoProblem, prepared: LassoNetwork) -> dict[str, Any]:
-        """Return the read-out and the problem."""
-        return {"readout": self.readout, "problem": problem}
+        """Return the read-out."""
+        return {"readout": self.readout}
 
 
 @dataclass(frozen=True)
