@@ -22,6 +22,7 @@ from solvers.methods.reference import solve_coordinate_descent, solve_lars
 from solvers.methods.registry import METHODS
 from solvers.methods.spiking import SpikingCodingResult, solve_spiking
 from solvers.precompile import warm_up
+from solvers.problem.budget import memory_limit
 from solvers.problem.conditioning import IllPosedWarning
 from solvers.problem.convolution import ConvolutionalDictionary
 from solvers.problem.lasso import LassoProblem
@@ -72,6 +73,7 @@ __all__ = [
     "held_out_score",
     "kkt_violation",
     "lasso_network",
+    "memory_limit",
     "objective",
     "path",
     "penalty_max",
