@@ -17,6 +17,9 @@ OUTPUT ?= out
 WORKERS ?= auto
 SEEDS ?= 0 1 2
 
+# Images for containers set it; then each process would compile all modules anew that it imports.
+unexport PYTHONDONTWRITEBYTECODE
+
 VENV := .venv
 RUN := $(VENV)/bin/python
 # The tests of a file share fixtures, which one process makes once.
