@@ -28,6 +28,7 @@ from solvers.problem.convolution import ConvolutionalDictionary
 from solvers.problem.lasso import LassoProblem
 from solvers.problem.penalties import L1, ElasticNet
 from solvers.problem.prepared import PreparedLasso
+from solvers.results.given import certify
 from solvers.results.operations import OperationLedger
 from solvers.results.result import SparseCodingResult, Status
 from solvers.spiking.network import lasso_network
@@ -66,6 +67,7 @@ __all__ = [
     "SpikingSparseCoder",
     "Status",
     "StreamResult",
+    "certify",
     "code_history",
     "compare",
     "comparison_table",
