@@ -1,6 +1,7 @@
 """Many signals and many atoms without a Gram matrix: the same codes, certificates by screening, the limit."""
 
 import re
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from solvers import (
     ElasticNet,
     LassoProblem,
     PreparedLasso,
+    certify,
     memory_limit,
     solve_active_set,
     solve_fista,
@@ -307,3 +309,36 @@ def test_members_are_of_one_signal_after_the_other():
     assert not members.among(np.arange(50), np.array([], dtype=np.int64)).any()
     np.testing.assert_array_equal(members.among(np.array([4, 5, 6]), np.array([5, 9])), [False, True, False])
     assert not members.among(np.arange(50), np.array([], dtype=np.int64)).any()
+
+
+def test_codes_of_anybody_are_certified():
+    rng = np.random.default_rng(0)
+    arguments, _ = problem_of(6, positive=False)
+    problem = limited(*arguments)
+    best = solve_active_set(problem)
+    given = certify(problem, best.codes)
+    assert given.method == "given"
+    assert given.converged
+    np.testing.assert_array_equal(given.sparse_codes.indices, best.sparse_codes.indices)
+    np.testing.assert_allclose(given.objective, best.objective, rtol=1e-12)
+    poor = certify(problem, sparse.csr_array(best.codes * rng.uniform(0.5, 1.5, best.codes.shape)))
+    assert not poor.converged
+    assert (poor.objective - best.objective <= poor.duality_gap).all()
+    with pytest.raises(ValueError, match="codes must have shape"):
+        certify(problem, best.codes[:, 1:])
+
+
+def test_a_memory_map_is_read_and_not_copied(tmp_path):
+    rng = np.random.default_rng(0)
+    dictionary, signals = rng.standard_normal((3000, 40)), rng.standard_normal((6, 40))
+    np.save(tmp_path / "atoms.npy", dictionary)
+    mapped = np.load(tmp_path / "atoms.npy", mmap_mode="r")
+    problem = limited(mapped, signals, 0.5)
+    assert np.shares_memory(problem.dictionary, mapped)
+    expected = solve_active_set(limited(dictionary, signals, 0.5))
+    tracemalloc.start()
+    result = solve_active_set(problem)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    np.testing.assert_array_equal(result.codes, expected.codes)
+    assert not problem.model.once(UnitAtoms, whatever_penalty=True).is_kept
