@@ -18,9 +18,9 @@ def certify(
 ) -> SparseCodingResult:
     """Return codes with their certificates, whoever has found them: how far each is from the best.
 
-    The codes of a greedy pursuit, of a trained encoder or of another program get the figures that solvers give
-    theirs: objective, an upper bound on what the best code would gain, and the violation of the optimality
-    conditions.  For many atoms this takes one product of the residuals with the dictionary.
+    The codes of a greedy pursuit, of a trained encoder or of another program get the figures that solvers
+    give theirs: objective, an upper bound on what the best code would gain, and the violation of the
+    optimality conditions.  For many atoms this takes one product of the residuals with the dictionary.
 
     Parameters
     ----------

@@ -24,6 +24,7 @@ from solvers.certificate.optimality import measure
 from solvers.gram import shared_products
 from solvers.gram.gram import SharedProducts
 from solvers.gram.shared_products import Members, Search
+from solvers.problem import screening
 from solvers.problem.screening import UnitAtoms, largest_ratios
 
 SIGNS = pytest.mark.parametrize("positive", [True, False], ids=["positive", "signed"])
@@ -328,17 +329,21 @@ def test_codes_of_anybody_are_certified():
         certify(problem, best.codes[:, 1:])
 
 
-def test_a_memory_map_is_read_and_not_copied(tmp_path):
+def test_a_memory_map_is_read_and_not_copied(tmp_path, monkeypatch):
+    monkeypatch.setattr(screening, "VALUES_PER_BLOCK", 2**14)
+    monkeypatch.setattr(screening, "PRODUCTS_PER_BLOCK", 2**12)
     rng = np.random.default_rng(0)
-    dictionary, signals = rng.standard_normal((3000, 40)), rng.standard_normal((6, 40))
+    dictionary, signals = rng.standard_normal((30000, 40)), rng.standard_normal((6, 40))
     np.save(tmp_path / "atoms.npy", dictionary)
     mapped = np.load(tmp_path / "atoms.npy", mmap_mode="r")
     problem = limited(mapped, signals, 0.5)
     assert np.shares_memory(problem.dictionary, mapped)
     expected = solve_active_set(limited(dictionary, signals, 0.5))
     tracemalloc.start()
-    result = solve_active_set(problem)
+    result = solve_active_set(limited(mapped, signals, 0.5))
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
+    assert peak < 0.6 * dictionary.nbytes
     np.testing.assert_array_equal(result.codes, expected.codes)
+    solve_active_set(problem)
     assert not problem.model.once(UnitAtoms, whatever_penalty=True).is_kept
