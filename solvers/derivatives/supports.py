@@ -55,7 +55,7 @@ class Supports:
         self._has_gram = (
             problem.atoms.rows is not None
             and not problem.has_own_weights
-            and (problem.has_gram or int(sizes @ sizes) > problem.n_atoms**2)
+            and (problem.has_gram or (problem.model.gram_fits and int(sizes @ sizes) > problem.n_atoms**2))
         )
 
     def rows(self, entries: np.ndarray) -> sparse.csr_array:

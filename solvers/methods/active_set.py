@@ -12,7 +12,15 @@ from snn.base import checks
 from solvers._kernels.batch import CompressedRows
 from solvers._kernels.one_signal import N_REPORTED, solve_and_certify
 from solvers.certificate.optimality import Optimality
-from solvers.gram.gram import ATOMS_PER_SIGNAL, ROUNDS_PER_ATOM, OwnWeights, gram_of, uses_full_gram
+from solvers.gram.gram import (
+    ATOMS_PER_SIGNAL,
+    ROUNDS_PER_ATOM,
+    OwnWeights,
+    SharedProducts,
+    gram_of,
+    shares_products,
+    uses_full_gram,
+)
 from solvers.gram.protocol import Gram
 from solvers.methods.fista import Fista
 from solvers.methods.method import TAKEN, TOGETHER, Method, Takes, solve
@@ -138,8 +146,14 @@ class ActiveSet(Method[ActiveSetResult]):
     def prepare(self, problem: LassoProblem) -> Gram:
         """Return the Gram matrix, or what is in its place."""
         if problem.has_own_weights:
-            return OwnWeights(problem)
+            return SharedProducts(problem) if shares_products(problem) else OwnWeights(problem)
         return gram_of(problem, on_demand=True, most_signals=max(problem.n_atoms // ATOMS_PER_SIGNAL, 1))
+
+    def batches(self, problem: LassoProblem, prepared: Gram, n_workers: int) -> list[slice]:
+        """Return which signals are solved together: those that share products, if any do."""
+        if isinstance(prepared, SharedProducts):
+            return prepared.batches(problem, n_workers)
+        return super().batches(problem, prepared, n_workers)
 
     def solve(self, problem: LassoProblem, prepared: Gram, start: StartPoint | None, tol: float) -> Solved:
         """Return optimal codes; where rounding leads astray, the best that were met."""

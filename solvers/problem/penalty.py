@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numbers
 from abc import ABC, abstractmethod
 from functools import cached_property
 from typing import Any, NoReturn, Self
@@ -167,7 +166,7 @@ def bound(parameter: float | np.ndarray) -> np.ndarray:
 
 def one_or_each(name: str, value: Any) -> float | np.ndarray:
     """Return a finite number, or a read-only array of them."""
-    if isinstance(value, numbers.Real) or (isinstance(value, np.ndarray) and value.ndim == 0):
+    if checks.is_one_number(value):
         return checks.real_number(name, value)
     meaning = "one number an atom, or a single number"
     return checks.read_only(checks.real_array(name, value, shape=(None,), meaning=meaning))

@@ -16,6 +16,7 @@ from solvers import (
     PreparedLasso,
     SparseCodingStream,
     SpikingSparseCoder,
+    memory_limit,
     path,
     solve,
     solve_active_set,
@@ -242,6 +243,15 @@ def test_prepared_problems_and_estimators_take_zeros():
         np.testing.assert_allclose(result.codes[0], code, atol=1e-12)
     coder = SpikingSparseCoder(dictionary, alpha=0.0, positive=True)
     np.testing.assert_allclose(coder.fit_transform(signals), expected, atol=1e-12)
+
+
+def test_many_signals_beyond_the_memory_limit():
+    dictionary, signals = regression()
+    with memory_limit(100):
+        result = solve_active_set(LassoProblem(dictionary, signals, 0.0, positive=True), tol=1e-10)
+    assert result.converged
+    expected = [nnls(dictionary.T, signal)[0] for signal in signals]
+    np.testing.assert_allclose(result.codes, expected, atol=1e-12)
 
 
 def test_a_problem_describes_itself():
