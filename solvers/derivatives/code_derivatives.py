@@ -30,7 +30,8 @@ from solvers.problem.lasso import LassoProblem
 # In units of ||d_i|| ||s||: how close to its bound a correlation, or an entry of a code times ||d_i||^2, is
 # taken to be there.
 AT_BOUND = 1e-10
-# A code is solved for once more where its equation is off by more than this share of the same.
+# In the same units: a code is solved for once more where its equation is off by more, and smaller entries are
+# rounding.
 ROUNDING = 1e-13
 # Signals that a message names.
 MOST_NAMED = 5
@@ -72,6 +73,13 @@ class CodeDerivatives:
         if problem.atoms.rows is None and problem.feature_weights is not None:
             problem.atoms.refuse_weights()
         self.problem = problem
+        # Entries of rounding are none.
+        lengths = np.sqrt(2.0 * problem.energies).repeat(np.diff(codes.indptr))
+        is_rounding = np.abs(codes.data) * problem.atoms.norms[codes.indices] <= ROUNDING * lengths
+        if is_rounding.any():
+            codes = codes.copy()
+            codes.data[is_rounding] = 0.0
+            codes.eliminate_zeros()
         pointers, atoms, entries = codes.indptr, codes.indices, codes.data
         if not problem.positive and problem.penalty.has_zeros:
             # Without a penalty zero is no bound.

@@ -12,6 +12,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from copy import copy
 from functools import cached_property
 from typing import Any
 
@@ -19,6 +20,7 @@ import numpy as np
 
 from snn import InhibitionOnDemand, LateralInhibition, SignPairWeights, StencilWeights
 from snn.base import checks
+from snn.base.html import memory
 from snn.weights.protocol import Weights
 from solvers._kernels.active_set import (
     ENDED,
@@ -36,7 +38,7 @@ from solvers.gram.protocol import ActiveSets, NetworkGram
 from solvers.problem.lasso import LassoProblem
 from solvers.problem.model import CodingModel
 from solvers.problem.norms import inverse_norms
-from solvers.problem.screening import UnitAtoms
+from solvers.problem.screening import UnitAtoms, largest_ratios
 
 # Atoms from which on the Gram matrix is not computed for a single signal.  The full matrix of fewer atoms
 # takes a millisecond or two: `python -m tests.benchmarks size`.
@@ -51,6 +53,8 @@ FEWEST_SHARING = 4
 # Signals that share products: at least, whatever the limit; as many as products of matrices need to run at
 # full speed; and where the atoms are converted each time, so many that this is not the cost.
 LEAST_SHARING, SHARING, SHARING_CONVERTED = 16, 512, 4096
+# Rows of the Gram matrix that a network has from the beginning, for each signal that shares them.
+ROWS_PER_SIGNAL = 24
 # Most rounds for one signal, a multiple of the number of atoms.  It is never reached unless rounding errors
 # make a support come back.
 ROUNDS_PER_ATOM = 10
@@ -79,7 +83,7 @@ def gram_of(problem: LassoProblem, *, on_demand: bool = False, most_signals: int
     model = problem.weighted_model
     if model.atoms.rows is None:
         return model.once(ConvolutionalGram)
-    if on_demand and shares_products(problem):
+    if on_demand and shares_products(problem, most_signals):
         return SharedProducts(problem)
     is_too_large = problem.penalty.has_zeros and not (problem.has_gram or problem.model.gram_fits)
     if on_demand and (is_too_large or not uses_full_gram(problem, most_signals)):
@@ -92,14 +96,23 @@ def uses_full_gram(problem: LassoProblem, most_signals: int = 1) -> bool:
     return problem.n_signals > most_signals or problem.n_atoms < FEWEST_ON_DEMAND or problem.has_gram
 
 
-def shares_products(problem: LassoProblem) -> bool:
-    """Return True if products of residuals take the place of a Gram matrix that is too large."""
+def shares_products(problem: LassoProblem, most_signals: int = 1) -> bool:
+    """Return True if products of residuals take the place of a Gram matrix that is too large.
+
+    Up to `most_signals` are solved one by one, unless they are enough to share products, or others follow.
+    """
     if problem.atoms.rows is None or problem.has_gram or problem.model.gram_fits:
         return False
     # Screening counts in units of penalties.
     if problem.penalty.has_zeros:
         return False
-    return problem.n_signals >= FEWEST_SHARING or problem.model.is_prepared
+    return problem.n_signals > min(most_signals, FEWEST_SHARING - 1) or problem.model.is_prepared
+
+
+def share_conversion(problem: LassoProblem) -> None:
+    """Let problems with other penalties share the atoms in single precision, where they will use them."""
+    if shares_products(problem):
+        problem.model.once(UnitAtoms, whatever_penalty=True)
 
 
 def codes_by_kernel(
@@ -241,18 +254,54 @@ class SharedProducts:
         self.diagonal = model.atoms.positive_squared_norms + model.curvatures
         self.group_length = model.n_atoms
 
+    def of_batch(self, problem: LassoProblem) -> SharedProducts:
+        """Return one with rows for a network of the signals of a problem, which are forgotten with them.
+
+        Rows of the atoms that are driven most are computed together, which takes a quarter of the time.
+        """
+        other = copy(self)
+        vars(other).pop("_inhibition", None)
+        largest = largest_ratios(
+            self._unit_atoms,
+            problem.atoms.norms / problem.l1_weights,
+            _pulls(problem),
+            ROWS_PER_SIGNAL,
+            positive=problem.positive,
+        )
+        n_rows = problem.model.memory.limit // (16 * problem.n_atoms)
+        driven = np.unique(largest.atoms[largest.ratios >= 1.0])[:n_rows]
+        if len(driven):
+            other.store(driven)
+        return other
+
     @cached_property
-    def _on_demand(self) -> GramOnDemand:
+    def _inhibition(self) -> InhibitionOnDemand:
+        return InhibitionOnDemand(self.group_length, self._rows)
+
+    def _rows(self, atoms: np.ndarray) -> np.ndarray:
+        """Return rows of the Gram matrix, as long as all of them are within the limit."""
         assert self._of_network is not None
-        return GramOnDemand(self._of_network)
+        n_bytes = 8 * self.group_length * (self._inhibition.n_stored + len(atoms))
+        limit = self._of_network.memory
+        if not limit.fits(n_bytes):
+            raise MemoryError(
+                f"rows of the Gram matrix, of {self.group_length:,} atoms, for the neurons that fire in one "
+                f"batch take {memory(n_bytes)} and more, and memory_limit allows {memory(limit.limit)}: use "
+                "solve_active_set, which needs none, or raise the limit for problems made after that, with "
+                f"solvers.memory_limit({4.0 * n_bytes:.3g})"
+            )
+        return self._of_network.atoms.gram_rows(atoms)
 
     def weights(self, *, positive: bool) -> Weights:
         """Return lateral inhibition whose rows are computed when they are used."""
-        return self._on_demand.weights(positive=positive)
+        if positive:
+            return self._inhibition
+        assert self._of_network is not None
+        return SignPairWeights(self._inhibition, self._of_network.squared_norms)
 
     def store(self, atoms: np.ndarray) -> None:
         """Compute the rows of some atoms, unless they are stored."""
-        self._on_demand.store(atoms)
+        self._inhibition.prepare(atoms)
 
     def optimal_codes(
         self, problem: LassoProblem, signals: np.ndarray, start: CompressedRows, max_rounds: int | None = None
@@ -271,6 +320,12 @@ class SharedProducts:
             size = min(size, -(-problem.n_signals // n_workers))
         size = max(size, LEAST_SHARING)
         return [slice(first, first + size) for first in range(0, problem.n_signals, size)]
+
+
+def _pulls(problem: LassoProblem) -> np.ndarray:
+    """Return the signals times the weights of features."""
+    signals, weights = problem.dense_signals(), problem.feature_weights
+    return signals if weights is None else signals * weights
 
 
 class OwnWeights:

@@ -27,6 +27,8 @@ CHECK_EVERY = 5
 CHECK_PART = 10
 # Codes worked on together: seven buffers of 2 MB stay in cache, and products of matrices run at speed.
 BLOCK_ENTRIES = 2**18
+# Codes of many atoms worked on together: to read the dictionary costs more than to leave the cache.
+LEAST_TOGETHER = 32
 # Entries of each code worked on together, so that those buffers stay in cache where one code is larger.
 ENTRIES_PER_PASS = 2**15
 # Multiply-adds for each atom, besides the product with the Gram matrix: of an iteration those of the momentum
@@ -137,7 +139,7 @@ class Fista(Method[SparseCodingResult]):
 
     def batches(self, problem: LassoProblem, prepared: GradientStep | None, n_workers: int) -> list[slice]:
         """Return blocks of signals, whose size does not depend on the workers."""
-        size = 1 if prepared is None else max(1, BLOCK_ENTRIES // problem.n_atoms)
+        size = 1 if prepared is None else max(LEAST_TOGETHER, BLOCK_ENTRIES // problem.n_atoms)
         return [slice(first, first + size) for first in range(0, problem.n_signals, size)]
 
     def solve(
@@ -187,6 +189,25 @@ def _has_own_step(problem: LassoProblem) -> bool:
     return weights is not None and weights.ndim == 2 and weights.dtype != np.bool_
 
 
+class ScaledAtoms(NamedTuple):
+    """Atoms times factors, for dictionaries that are not copied: above the memory limit."""
+
+    atoms: Dictionary
+    factors: np.ndarray
+
+    @property
+    def features_of_atom(self) -> int:
+        """See `Dictionary`."""
+        return self.atoms.features_of_atom
+
+    def normal_product(
+        self, codes: np.ndarray, *, out: np.ndarray, weights: np.ndarray | None = None
+    ) -> None:
+        """See `Dictionary`."""
+        self.atoms.normal_product(codes * self.factors, out=out, weights=weights)
+        out *= self.factors
+
+
 class GradientStep(NamedTuple):
     """The gradient step a -> a + (b - G a) / L, for atoms of norm one."""
 
@@ -195,7 +216,7 @@ class GradientStep(NamedTuple):
     """L."""
     matrix: np.ndarray | None
     """1 - G / L, or None if products go through the dictionary."""
-    atoms: Dictionary | None
+    atoms: Dictionary | ScaledAtoms | None
     """The atoms at norm 1 / sqrt(L), or None if products go through `matrix`."""
     has_weights: bool = False
     """Whether products with atoms have the weights of features in between."""
@@ -246,7 +267,11 @@ def gradient_step(problem: LassoProblem) -> GradientStep:
         largest_eigenvalue *= max(1.0 if weights.dtype == np.bool_ else float(weights.max()), SMALLEST_WEIGHT)
     n_products = EXPECTED_ITERATIONS * problem.n_signals
     if has_weights or not model.atoms.gram_is_cheaper(n_products, at_hand=problem.has_gram):
-        atoms = model.atoms.normalised(np.sqrt(largest_eigenvalue))
+        atoms: Dictionary | ScaledAtoms
+        if model.atoms.rows is None or model.memory.fits(model.atoms.rows.nbytes):
+            atoms = model.atoms.normalised(np.sqrt(largest_eigenvalue))
+        else:
+            atoms = ScaledAtoms(model.atoms, 1.0 / (norms * np.sqrt(largest_eigenvalue)))
         return GradientStep(norms, largest_eigenvalue, None, atoms, has_weights)
     matrix = problem.gram / (-largest_eigenvalue * norms)
     matrix /= norms[:, np.newaxis]

@@ -136,6 +136,10 @@ class Method(ABC, Generic[Result]):
         """Return which signals are solved together; by default as many as memory close by can hold."""
         return batch_slices(problem.n_signals, problem.n_atoms, n_workers)
 
+    def of_batch(self, prepared: Any, problem: LassoProblem) -> Any:
+        """Return what the signals of a problem have of what `prepare` returned; by default all of it."""
+        return prepared
+
     def solve_alone(self, problem: LassoProblem, start: StartPoint | None, tol: float) -> Solved | None:
         """Return the code of a single signal if there is a shorter way for it, with its certificate.
 
@@ -305,7 +309,7 @@ def _solve_batch(
     batch: tuple[LassoProblem, StartPoint | None], method: Method[Any], prepared: Any, tol: float
 ) -> Solved:
     problem, start = batch
-    return method.solve(problem, prepared, start, tol).certified(problem)
+    return method.solve(problem, method.of_batch(prepared, problem), start, tol).certified(problem)
 
 
 def _solve_group(batch: tuple[LassoProblem, StartPoint | None], method: Method[Any], tol: float) -> Solved:

@@ -299,6 +299,10 @@ class SpikingMethod(Method[SpikingCodingResult]):
         """Return the network of all signals."""
         return LassoNetwork.of(problem, on_demand=True)
 
+    def of_batch(self, prepared: LassoNetwork, problem: LassoProblem) -> LassoNetwork:
+        """Return the network of a batch."""
+        return prepared.of_batch(problem)
+
     def batches(self, problem: LassoProblem, prepared: LassoNetwork, n_workers: int) -> list[slice]:
         """Return as many signals as have their neurons in memory close by."""
         return batch_slices(problem.n_signals, prepared.n_neurons, n_workers)

@@ -15,6 +15,7 @@ from snn.base import checks
 from snn.base.caller_warnings import warn_caller, without_warnings
 from snn.base.drawn import Drawn
 from snn.base.html import counted, number, value_range
+from solvers.gram.gram import share_conversion
 from solvers.methods.method import Method
 from solvers.methods.registry import named_method
 from solvers.problem.conditioning import warn_if_ill_posed
@@ -177,6 +178,7 @@ def path(
 
     results: list[SparseCodingResult] = []
     units = np.ones(problem.n_atoms)
+    share_conversion(problem)
     warn_if_ill_posed(problem)
     with without_warnings():  # there is one for all: above, and below
         for multiple in tqdm(multiples, desc="path", unit="penalty", disable=not progress):

@@ -8,12 +8,15 @@ import pytest
 from scipy import sparse
 
 from solvers import (
+    METHODS,
     ConvolutionalDictionary,
     ElasticNet,
     LassoProblem,
     PreparedLasso,
+    SpikingSparseCoder,
     certify,
     memory_limit,
+    path,
     solve_active_set,
     solve_fista,
     solve_spiking,
@@ -24,6 +27,7 @@ from solvers.certificate.optimality import measure
 from solvers.gram import shared_products
 from solvers.gram.gram import SharedProducts
 from solvers.gram.shared_products import Members, Search
+from solvers.methods.fista import ScaledAtoms, gradient_step
 from solvers.problem import screening
 from solvers.problem.screening import UnitAtoms, largest_ratios
 
@@ -288,7 +292,8 @@ def test_a_matrix_beyond_the_limit_is_refused_and_not_formed():
 def test_a_network_has_rows_of_neurons_that_fire():
     rng = np.random.default_rng(0)
     arguments = rng.standard_normal((600, 30)), rng.standard_normal((6, 30)), 2.0
-    problem = limited(*arguments)
+    with memory_limit(600 * 8 * 599):
+        problem = LassoProblem(*arguments)
     result = solve_spiking(problem, tol=1e-3)
     assert result.converged
     assert not problem.has_gram
@@ -347,3 +352,62 @@ def test_a_memory_map_is_read_and_not_copied(tmp_path, monkeypatch):
     np.testing.assert_array_equal(result.codes, expected.codes)
     solve_active_set(problem)
     assert not problem.model.once(UnitAtoms, whatever_penalty=True).is_kept
+
+
+@SIGNS
+def test_rows_of_a_network_have_the_limit(positive):
+    rng = np.random.default_rng(0)
+    arguments = rng.standard_normal((600, 30)), rng.standard_normal((6, 30)), 2.0
+    with memory_limit(600 * 8 * 599):
+        enough = LassoProblem(*arguments, positive=positive)
+    with memory_limit(600 * 8 * 2):
+        too_little = LassoProblem(*arguments, positive=positive)
+    for method in (METHODS["spiking"], METHODS["active_set_from_spikes"]):
+        assert method(enough, tol=1e-3).converged
+        assert method(enough.subset([1, 2]), tol=1e-3).converged
+        with pytest.raises(MemoryError, match="rows of the Gram matrix, of 600 atoms"):
+            method(too_little, tol=1e-3)
+    assert not enough.has_gram
+
+
+def test_a_network_with_a_shared_mask_has_masked_rows():
+    rng = np.random.default_rng(0)
+    arguments = rng.standard_normal((600, 30)), rng.standard_normal((6, 30)), 2.0
+    mask = rng.random(30) < 0.7
+    with memory_limit(600 * 8 * 599):
+        result = solve_spiking(LassoProblem(*arguments, mask=mask), tol=1e-3)
+    assert result.converged
+
+
+@pytest.mark.parametrize("weights", [None, "shared", "own"])
+def test_fista_does_not_copy_a_dictionary_beyond_the_limit(weights):
+    rng = np.random.default_rng(0)
+    arguments = rng.standard_normal((200, 20)), rng.standard_normal((6, 20)), 0.5
+    options = {}
+    if weights is not None:
+        options["feature_weights"] = rng.uniform(0.5, 2.0, (20,) if weights == "shared" else (6, 20))
+    problem = limited(*arguments, **options)
+    assert isinstance(gradient_step(problem).atoms, ScaledAtoms)
+    result = solve_fista(problem, tol=1e-6)
+    assert result.converged
+    expected = solve_fista(LassoProblem(*arguments, **options), tol=1e-6)
+    np.testing.assert_allclose(result.codes, expected.codes, atol=1e-9)
+
+
+def test_along_a_path_atoms_are_converted_once(monkeypatch):
+    made = []
+    make = UnitAtoms.__init__
+    monkeypatch.setattr(UnitAtoms, "__init__", lambda self, model: (made.append(1), make(self, model))[1])
+    rng = np.random.default_rng(0)
+    problem = limited(rng.standard_normal((600, 30)), rng.standard_normal((6, 30)), 1.0)
+    result = path(problem, n_multiples=8, smallest=0.05)
+    assert result.converged
+    assert len(made) == 1
+
+
+def test_a_coder_takes_many_atoms():
+    rng = np.random.default_rng(0)
+    dictionary, signals = rng.standard_normal((600, 30)), rng.standard_normal((6, 30))
+    with memory_limit(1):
+        codes = SpikingSparseCoder(dictionary, alpha=0.5, method="active_set").transform(signals)
+    np.testing.assert_array_equal(codes, solve_active_set(limited(dictionary, signals, 0.5)).codes)
