@@ -53,6 +53,7 @@ SECTIONS = {
     "path": "paths",
     "masks": "masks",
     "least_squares": "least_squares",
+    "derivatives": "derivatives",
     "operations": "operation_counts",
 }
 PEERS = ("celer", "skglm", "spams-bin", "Brian2")
