@@ -17,6 +17,9 @@ OUTPUT ?= out
 WORKERS ?= auto
 SEEDS ?= 0 1 2
 
+# Images for containers set it; then each process would compile all modules anew that it imports.
+unexport PYTHONDONTWRITEBYTECODE
+
 VENV := .venv
 RUN := $(VENV)/bin/python
 # The tests of a file share fixtures, which one process makes once.
@@ -40,13 +43,13 @@ help:
 	@echo "make links      ask the network whether links to other sites still lead somewhere"
 	@echo "make clean      remove the virtual environment, caches and $(OUTPUT)/"
 
-# Learning runs beside the other two, because most of a first run is compilation; its report comes last.
+# Most of a first run is compilation, so two processes share the work; the report of the second comes last.
 demo: $(VENV)/.installed
 	@mkdir -p $(OUTPUT)
-	@$(RUN) -m examples.learn_photographs --samples 20000 --held-out 1000 --learners --output $(OUTPUT) \
-		> $(OUTPUT)/learning.txt 2> $(OUTPUT)/learning.err & learning=$$!; \
-	$(RUN) -m examples.three_neurons --output $(OUTPUT) && $(RUN) -m examples.photograph --output $(OUTPUT); \
-	done=$$?; wait $$learning || { cat $(OUTPUT)/learning.err; exit 1; }; cat $(OUTPUT)/learning.txt; rm $(OUTPUT)/learning.*; exit $$done
+	@{ $(RUN) -m examples.three_neurons --output $(OUTPUT) && $(RUN) -m examples.learn_photographs \
+		--samples 20000 --held-out 1000 --learners --output $(OUTPUT); } > $(OUTPUT)/report.txt 2> $(OUTPUT)/report.err & \
+	second=$$!; $(RUN) -m examples.photograph --output $(OUTPUT); done=$$?; \
+	wait $$second || { cat $(OUTPUT)/report.err; exit 1; }; cat $(OUTPUT)/report.txt; rm $(OUTPUT)/report.*; exit $$done
 
 # Kernels that the tests share are compiled first: processes that run side by side would each compile them.
 test: $(VENV)/.installed-test

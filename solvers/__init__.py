@@ -22,11 +22,13 @@ from solvers.methods.reference import solve_coordinate_descent, solve_lars
 from solvers.methods.registry import METHODS
 from solvers.methods.spiking import SpikingCodingResult, solve_spiking
 from solvers.precompile import warm_up
+from solvers.problem.budget import memory_limit
 from solvers.problem.conditioning import IllPosedWarning
 from solvers.problem.convolution import ConvolutionalDictionary
 from solvers.problem.lasso import LassoProblem
 from solvers.problem.penalties import L1, ElasticNet
 from solvers.problem.prepared import PreparedLasso
+from solvers.results.given import certify
 from solvers.results.operations import OperationLedger
 from solvers.results.result import SparseCodingResult, Status
 from solvers.spiking.network import lasso_network
@@ -65,6 +67,7 @@ __all__ = [
     "SpikingSparseCoder",
     "Status",
     "StreamResult",
+    "certify",
     "code_history",
     "compare",
     "comparison_table",
@@ -72,6 +75,7 @@ __all__ = [
     "held_out_score",
     "kkt_violation",
     "lasso_network",
+    "memory_limit",
     "objective",
     "path",
     "penalty_max",

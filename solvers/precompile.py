@@ -10,10 +10,13 @@ from typing import Any
 import numpy as np
 
 from snn import precompile
+from solvers.certificate.compiled import certify_screened
 from solvers.methods.active_set import solve_active_set
 from solvers.methods.spiking import OF_ONE_RUN, solve_spiking
+from solvers.problem.budget import Memory
 from solvers.problem.convolution import ConvolutionalDictionary
 from solvers.problem.lasso import LassoProblem
+from solvers.problem.model import CodingModel
 
 
 def warm_up(*, progress: bool = True) -> None:
@@ -56,7 +59,22 @@ def tasks() -> precompile.Tasks:
         runs[f"{form} by spikes, polished"] = partial(solve_spiking, problem, tol=0.05, polish=True, n_jobs=1)
         runs[f"{form} by an active set"] = partial(solve_active_set, problem, n_jobs=1)
         one = problem.subset(slice(0, 1))
+        if dictionary is dense[0]:
+            runs[f"{form}, derivatives"] = partial(_derivatives, problem)
         runs[f"{form} by an active set, one signal"] = partial(solve_active_set, one, n_jobs=1)
     masked = LassoProblem(*dense, 0.5, mask=np.ones((3, 4), dtype=np.bool_))
     runs["LASSO with masks, by an active set"] = partial(solve_active_set, masked, n_jobs=1)
+    model = CodingModel(dense[0], 0.5, positive=False)
+    model.memory = Memory(0)
+    runs["LASSO without a Gram matrix"] = partial(_without_gram, model, rng.standard_normal((4, 4)))
     return runs
+
+
+def _derivatives(problem: LassoProblem) -> None:
+    result = solve_active_set(problem, n_jobs=1)
+    result.vjp(result.codes, undefined="leave out")
+
+
+def _without_gram(model: CodingModel, signals: np.ndarray) -> None:
+    problem = LassoProblem.of_model(model, signals)
+    certify_screened(problem, solve_active_set(problem, n_jobs=1).sparse_codes)

@@ -46,6 +46,10 @@ def _is_record(type_: types.Type) -> bool:
     return type_.instance_class.__module__.partition(".")[0] in OUR_PACKAGES
 
 
+def _is_number(type_: types.Type) -> bool:
+    return isinstance(type_, types.Number | types.Boolean)
+
+
 class _Models:
     """How values are passed to functions, by their type."""
 
@@ -149,8 +153,7 @@ class InnerLower(lowering.Lower):
     def lower_setitem(self, target_var: Any, index_var: Any, value_var: Any, signature: Any) -> llvm.Value:
         """Write an element or a part of an array."""
         array, given = self.typeof(target_var.name), self.typeof(value_var.name)
-        is_number = isinstance(given, types.Number | types.Boolean)
-        address = self._address_of(array, target_var, index_var) if is_number else None
+        address = self._address_of(array, target_var, index_var) if _is_number(given) else None
         if address is None:
             return super().lower_setitem(target_var, index_var, value_var, signature)
         item = self.context.cast(self.builder, self.loadvar(value_var.name), given, array.dtype)
@@ -160,12 +163,13 @@ class InnerLower(lowering.Lower):
     def _address_of(self, array: types.Type, array_var: Any, index_var: Any) -> llvm.Value | None:
         """Return the address of an element of a contiguous array; None if that is not what is asked for."""
         index = self.typeof(index_var.name)
-        kinds = index.types if isinstance(index, BaseTuple) else (index,)
+        is_tuple = isinstance(index, BaseTuple)
+        kinds = index.types if is_tuple else (index,)
         if (
             config.BOUNDSCHECK
             or not isinstance(array, types.Array)
             or array.layout != "C"
-            or not isinstance(array.dtype, types.Number | types.Boolean)
+            or not _is_number(array.dtype)
             or not len(kinds) == array.ndim > 0
             or not all(isinstance(kind, types.Integer) for kind in kinds)
         ):
@@ -175,7 +179,7 @@ class InnerLower(lowering.Lower):
         field = context.data_model_manager[array].get_field_position
         position = llvm.Constant(context.get_value_type(types.intp), 0)
         for axis, kind in enumerate(kinds):
-            entry = builder.extract_value(given, axis) if isinstance(index, BaseTuple) else given
+            entry = builder.extract_value(given, axis) if is_tuple else given
             entry = context.cast(builder, entry, kind, types.intp if kind.signed else types.uintp)
             length = _part(builder, value, field("shape"), axis)
             if kind.signed and not (isinstance(entry, llvm.Constant) and entry.constant >= 0):

@@ -317,10 +317,7 @@ def _on_grid(
 def _slices(populations: Mapping[str, int] | None, n_neurons: int) -> dict[str, slice]:
     if populations is None:
         return {"neurons": slice(0, n_neurons)}
-    if not isinstance(populations, Mapping):
-        raise TypeError(
-            f"populations must be a mapping of names to numbers; got {type(populations).__name__}"
-        )
+    checks.instance_of("populations", populations, Mapping, hint=": pass {name: number of neurons}")
     slices, first = {}, 0
     for name, length in populations.items():
         if not isinstance(name, str) or not name or "/" in name:

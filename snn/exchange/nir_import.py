@@ -160,10 +160,7 @@ def _ordered(graph: FlatGraph, order: Sequence[str] | None) -> list[str]:
     if isinstance(order, str) or not isinstance(order, Sequence):
         raise TypeError(f"order must be a sequence of names; got {type(order).__name__}")
     for name in order:
-        if not isinstance(name, str):
-            raise TypeError(
-                f"order must have names of nodes, as str; got {type(name).__name__}, {name!r:.80}"
-            )
+        checks.instance_of("a name in order", name, str)
     if sorted(order) != names:
         raise ValueError(f"order must have each IF node once, {names}; got {list(order)}")
     return list(order)

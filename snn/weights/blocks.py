@@ -102,8 +102,7 @@ class BlockWeights(Weights):
 
     def __post_init__(self) -> None:
         n_neurons = checks.positive_integer("n_neurons", self.n_neurons)
-        if not isinstance(self.blocks, Iterable):
-            raise TypeError(f"blocks must be a sequence of Block; got {type(self.blocks).__name__}")
+        checks.instance_of("blocks", self.blocks, Iterable, hint=": pass a sequence of Block")
         blocks = tuple(self.blocks)
         for block in blocks:
             checks.instance_of("blocks", block, Block)

@@ -7,10 +7,22 @@ from scipy import sparse
 
 from snn.base import checks
 from solvers._kernels.certificate import DUALITY_GAP, KKT_VIOLATION, OBJECTIVE, measure_codes
+from solvers._kernels.precision import SMALLEST
+from solvers.certificate.corrected import corrected_gaps
 from solvers.certificate.optimality import BLOCK_ENTRIES, Optimality, measure
 from solvers.problem.lasso import LassoProblem
+from solvers.problem.rounding import gamma
+from solvers.problem.screening import UnitAtoms, largest_ratios, norms_of
 
 NO_ROWS = checks.read_only(np.empty((0, 0)))
+# Numbers of the atoms, 64 MB, and signals from which on few of the atoms are read for each certificate.
+LEAST_SCREENED = 2**23
+FEWEST_SHARING = 4
+# Codes screened together; atoms listed for each beside its own.
+SCREENED_TOGETHER = 512
+LISTED = 64
+# Atoms that are read for a certificate: a multiple of so many.
+ROWS_TOGETHER = 32
 
 
 def certify(problem: LassoProblem, codes: sparse.csr_array) -> Optimality:
@@ -30,6 +42,24 @@ def certify(problem: LassoProblem, codes: sparse.csr_array) -> Optimality:
     penalty, rows = problem.penalty, problem.atoms.rows
     if rows is None or not penalty.is_elastic_net:
         return measure(problem, codes)
+    is_shared = problem.n_signals >= FEWEST_SHARING or problem.model.has_made(UnitAtoms)
+    is_shared &= not penalty.has_zeros
+    if rows.size >= LEAST_SCREENED and is_shared:
+        return certify_screened(problem, codes)
+    figures = _figures_of(problem, codes)
+    return Optimality(
+        objective=figures[OBJECTIVE],
+        duality_gap=corrected_gaps(problem, codes, figures[DUALITY_GAP]),
+        kkt_violation=figures[KKT_VIOLATION],
+    )
+
+
+def _figures_of(problem: LassoProblem, codes: sparse.csr_array) -> np.ndarray:
+    """Return the figures of codes, a column each, from all atoms."""
+    # Kernels divide by weights, and what they say of the gap is replaced where one is zero.
+    l1_weights = problem.l1_weights
+    if problem.penalty.has_zeros:
+        l1_weights = checks.read_only(np.maximum(l1_weights, SMALLEST))
     blocks = []
     pointers, columns = _indices(codes.indptr), _indices(codes.indices)
     # Sparse signals, and masks, take their full size for a few signals at a time.
@@ -41,10 +71,10 @@ def certify(problem: LassoProblem, codes: sparse.csr_array) -> Optimality:
         part = problem if step >= problem.n_signals else problem.subset(block)
         blocks.append(np.empty((3, part.n_signals)))
         measure_codes(
-            rows,
+            problem.atoms.rows,
             problem.atoms.norms,
-            penalty.l1_weights,
-            penalty.curvatures,
+            l1_weights,
+            problem.curvatures,
             problem.positive,
             part.dense_signals(),
             _weights(part),
@@ -53,12 +83,131 @@ def certify(problem: LassoProblem, codes: sparse.csr_array) -> Optimality:
             checks.read_only(codes.data),
             blocks[-1],
         )
-    figures = blocks[0] if len(blocks) == 1 else np.concatenate(blocks, axis=1)
+    return blocks[0] if len(blocks) == 1 else np.concatenate(blocks, axis=1)
+
+
+def certify_screened(problem: LassoProblem, codes: sparse.csr_array) -> Optimality:
+    """As `certify`, with one product of matrices in single precision for all residuals.
+
+    The figures need the correlations of the atoms of a code, and of those others that violate their
+    conditions or come closest to it.  The product, with bounds on its errors, says which atoms cannot be
+    among these.  All others are read, and the same kernel measures the code in the dictionary of these few.
+    Where the product does not leave few, all atoms are read.
+    """
+    unit_atoms = problem.model.once(UnitAtoms, whatever_penalty=True)
+    figures = np.empty((3, problem.n_signals))
+    for first in range(0, problem.n_signals, SCREENED_TOGETHER):
+        block = slice(first, first + SCREENED_TOGETHER)
+        part = problem if problem.n_signals <= SCREENED_TOGETHER else problem.subset(block)
+        _certify_block(part, codes[block], unit_atoms, figures[:, block])
     return Optimality(
         objective=figures[OBJECTIVE],
-        duality_gap=figures[DUALITY_GAP],
+        duality_gap=corrected_gaps(problem, codes, figures[DUALITY_GAP]),
         kkt_violation=figures[KKT_VIOLATION],
     )
+
+
+def _certify_block(
+    problem: LassoProblem, codes: sparse.csr_array, unit_atoms: UnitAtoms, figures: np.ndarray
+) -> None:
+    """Write the figures of some codes."""
+    screened = _Screened(problem)
+    pulls, errors = screened.pulls(codes)
+    factors = problem.atoms.norms / problem.l1_weights
+    n_listed = LISTED + int(np.diff(codes.indptr).max())
+    largest = largest_ratios(unit_atoms, factors, pulls, n_listed, positive=problem.positive)
+    errors = errors * factors.max() + largest.errors
+    is_curved, is_uniform = bool(problem.curvatures.any()), bool(np.ptp(problem.l1_weights) == 0.0)
+    for k in range(problem.n_signals):
+        ratios = largest.ratios[k, : largest.counts[k]]
+        others, error = largest.others[k], errors[k]
+        # Atoms of ratios up to `least` are left out.  None of them has the largest ratio, or the largest
+        # violation.
+        least = ratios.max() - 3.0 * error
+        if is_curved or not is_uniform:
+            least = min(least, 1.0 - 2.0 * error)
+        if is_curved:
+            least = min(least, others)
+        if others <= least:
+            entries = slice(codes.indptr[k], codes.indptr[k + 1])
+            columns = codes.indices[entries]
+            atoms = np.unique(np.concatenate([columns, largest.atoms[k, : len(ratios)][ratios > least]]))
+            if not is_curved or screened.within(k, atoms, pulls[k], least + error):
+                figures[:, k] = screened.measure(k, atoms, columns, codes.data[entries])
+                continue
+        figures[:, k] = _figures_of(problem.subset([k]), codes[[k]])[:, 0]
+
+
+class _Screened:
+    """Signals, of whose atoms few are read."""
+
+    def __init__(self, problem: LassoProblem) -> None:
+        self._problem = problem
+        self._array, self._norms = problem.atoms.array, problem.atoms.norms
+        self._l1_weights, self._curvatures = problem.l1_weights, problem.curvatures
+        self._signals, self._weights = problem.dense_signals(), _weights(problem)
+
+    def pulls(self, codes: sparse.csr_array) -> tuple[np.ndarray, np.ndarray]:
+        """Return the residuals times the weights of features, and bounds on the norms of their errors."""
+        residuals = self._signals - codes @ self._array
+        n_entries = np.diff(codes.indptr).astype(np.int64)
+        signal = np.arange(len(residuals)).repeat(n_entries)
+        sizes = np.bincount(signal, np.abs(codes.data) * self._norms[codes.indices], len(residuals))
+        errors = gamma(n_entries + 2) * (norms_of(self._signals) + sizes)
+        if not len(self._weights):
+            return residuals, errors
+        return residuals * self._weights, errors * self._weights.max(axis=1)
+
+    def within(self, k: int, atoms: np.ndarray, pull: np.ndarray, ratio: float) -> bool:
+        """Return True if atoms of ratios up to `ratio` add nothing to the dual objective of signal k.
+
+        Beside `atoms`, that is so if the best multiple of the residual leaves their correlations below their
+        penalties.
+        """
+        problem, residual = self._problem, pull
+        if len(self._weights):
+            weights = self._weights_of(k)[0]
+            residual = np.divide(pull, weights, out=np.zeros_like(pull), where=weights > 0.0)
+        reach = (self._array[atoms] @ pull)[np.newaxis]
+        along, squared = np.atleast_1d(self._signals[k] @ pull), np.atleast_1d(residual @ pull)
+        multiple = problem.penalty.at(atoms).dual_multiple(
+            reach if problem.positive else np.abs(reach), along, squared
+        )
+        return ratio <= 0.0 or bool(multiple[0] * ratio < 1.0 - 1e-9)
+
+    def measure(self, k: int, atoms: np.ndarray, columns: np.ndarray, values: np.ndarray) -> np.ndarray:
+        """Return the figures of the code of signal k in the dictionary of some atoms, which are in order."""
+        n_atoms = len(atoms)
+        # Behind the atoms, zeros: so all are read alike.
+        n_rows = -(-n_atoms // ROWS_TOGETHER) * ROWS_TOGETHER
+        array, norms, curvatures = (
+            np.zeros((n_rows, len(self._signals[k]))),
+            np.zeros(n_rows),
+            np.zeros(n_rows),
+        )
+        l1_weights = np.ones(n_rows)
+        array[:n_atoms], norms[:n_atoms] = self._array[atoms], self._norms[atoms]
+        l1_weights[:n_atoms], curvatures[:n_atoms] = self._l1_weights[atoms], self._curvatures[atoms]
+        places = np.searchsorted(atoms, columns).astype(np.int32)
+        figures = np.empty((3, 1))
+        measure_codes(
+            checks.read_only(array),
+            checks.read_only(norms),
+            checks.read_only(l1_weights),
+            checks.read_only(curvatures),
+            self._problem.positive,
+            checks.read_only(self._signals[k : k + 1]),
+            checks.read_only(self._weights_of(k)),
+            checks.read_only(np.array([0, len(places)], dtype=np.int32)),
+            checks.read_only(places),
+            checks.read_only(values),
+            figures,
+        )
+        return figures[:, 0]
+
+    def _weights_of(self, k: int) -> np.ndarray:
+        """Return the weights of features of signal k, one row or none."""
+        return self._weights[k : k + 1] if len(self._weights) > 1 else self._weights
 
 
 def _weights(problem: LassoProblem) -> np.ndarray:

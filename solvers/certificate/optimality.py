@@ -19,6 +19,7 @@ from scipy import sparse
 
 from snn.base import checks
 from solvers._kernels.precision import QUANTUM
+from solvers.certificate.corrected import corrected_gaps
 from solvers.certificate.residuals import residuals_of
 from solvers.problem.lasso import LassoProblem
 from solvers.problem.rounding import gamma, operations_of_sum
@@ -144,7 +145,7 @@ def measure(problem: LassoProblem, codes: np.ndarray | sparse.csr_array) -> Opti
         If the codes are not finite, of another shape, or negative where the problem forbids it.
     """
     checks.instance_of("problem", problem, LassoProblem)
-    codes = _checked_codes(problem, codes)
+    codes = checked_codes(problem, codes)
     size = max(1, BLOCK_ENTRIES // max(problem.n_atoms, problem.n_features))
     if size >= problem.n_signals:
         return _figures(problem, codes)
@@ -182,8 +183,21 @@ def penalty_max(
     return problem.penalty.maximum(reach)
 
 
-def _checked_codes(problem: LassoProblem, codes: np.ndarray | sparse.csr_array) -> sparse.csr_array:
-    """Return the codes with their non-zero entries alone, each once."""
+def checked_codes(problem: LassoProblem, codes: np.ndarray | sparse.csr_array) -> sparse.csr_array:
+    """Return codes in compressed rows, each entry once, as certificates take them.
+
+    Parameters
+    ----------
+    problem : LassoProblem
+        What the codes are codes of.
+    codes : array_like or csr_array, shape (n_signals, n_atoms)
+        One code for each signal.
+
+    Raises
+    ------
+    TypeError, ValueError
+        As `measure`.
+    """
     shape = (problem.n_signals, problem.n_atoms)
     if sparse.issparse(codes):
         if not isinstance(codes, sparse.csr_array):
@@ -260,6 +274,6 @@ def _figures(problem: LassoProblem, codes: sparse.csr_array) -> Optimality:
     gap[(problem.energies == 0.0) & (n_entries == 0)] = 0.0
     return Optimality(
         objective=0.5 * squared_residual + np.bincount(signal, costs, n_signals),
-        duality_gap=gap,
+        duality_gap=corrected_gaps(problem, codes, gap),
         kkt_violation=kkt_violation,
     )

@@ -2,6 +2,7 @@
 
 - `FullGram`: the matrix of an array of atoms;
 - `GramOnDemand`: as much of it as few signals need;
+- `SharedProducts`: none, of many atoms whose products with residuals many signals share;
 - `OwnWeights`: none, where each signal has weights of features of its own;
 - `ConvolutionalGram`: parts of that of a convolutional dictionary.
 
@@ -11,6 +12,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from copy import copy
 from functools import cached_property
 from typing import Any
 
@@ -18,6 +20,7 @@ import numpy as np
 
 from snn import InhibitionOnDemand, LateralInhibition, SignPairWeights, StencilWeights
 from snn.base import checks
+from snn.base.html import memory
 from snn.weights.protocol import Weights
 from solvers._kernels.active_set import (
     ENDED,
@@ -29,12 +32,13 @@ from solvers._kernels.active_set import (
     solve_weighted_active_sets,
 )
 from solvers._kernels.batch import CompressedRows
-from solvers.gram import convolutional_active_set, working_set
+from solvers.gram import convolutional_active_set, shared_products, working_set
 from solvers.gram.convolutional_network import Stencils
 from solvers.gram.protocol import ActiveSets, NetworkGram
 from solvers.problem.lasso import LassoProblem
 from solvers.problem.model import CodingModel
 from solvers.problem.norms import inverse_norms
+from solvers.problem.screening import UnitAtoms, largest_ratios
 
 # Atoms from which on the Gram matrix is not computed for a single signal.  The full matrix of fewer atoms
 # takes a millisecond or two: `python -m tests.benchmarks size`.
@@ -44,6 +48,13 @@ FEWEST_ON_DEMAND = 512
 ATOMS_PER_SIGNAL = 100
 # Signals times atoms in one call of the kernel: some milliseconds, so that Ctrl-C is quick.
 VALUES_PER_CALL = 100_000
+# Signals from which on products of matrices pay, where they share them.
+FEWEST_SHARING = 4
+# Signals that share products: at least, whatever the limit; as many as products of matrices need to run at
+# full speed; and where the atoms are converted each time, so many that this is not the cost.
+LEAST_SHARING, SHARING, SHARING_CONVERTED = 16, 512, 4096
+# Rows of the Gram matrix that a network has from the beginning, for each signal that shares them.
+ROWS_PER_SIGNAL = 24
 # Most rounds for one signal, a multiple of the number of atoms.  It is never reached unless rounding errors
 # make a support come back.
 ROUNDS_PER_ATOM = 10
@@ -72,7 +83,10 @@ def gram_of(problem: LassoProblem, *, on_demand: bool = False, most_signals: int
     model = problem.weighted_model
     if model.atoms.rows is None:
         return model.once(ConvolutionalGram)
-    if on_demand and not uses_full_gram(problem, most_signals):
+    if on_demand and shares_products(problem, most_signals):
+        return SharedProducts(problem)
+    is_too_large = problem.penalty.has_zeros and not (problem.has_gram or problem.model.gram_fits)
+    if on_demand and (is_too_large or not uses_full_gram(problem, most_signals)):
         return GramOnDemand(model)
     return model.once(FullGram)
 
@@ -80,6 +94,25 @@ def gram_of(problem: LassoProblem, *, on_demand: bool = False, most_signals: int
 def uses_full_gram(problem: LassoProblem, most_signals: int = 1) -> bool:
     """Return True if all of the Gram matrix of an array is used where parts of it might do."""
     return problem.n_signals > most_signals or problem.n_atoms < FEWEST_ON_DEMAND or problem.has_gram
+
+
+def shares_products(problem: LassoProblem, most_signals: int = 1) -> bool:
+    """Return True if products of residuals take the place of a Gram matrix that is too large.
+
+    Up to `most_signals` are solved one by one, unless they are enough to share products, or others follow.
+    """
+    if problem.atoms.rows is None or problem.has_gram or problem.model.gram_fits:
+        return False
+    # Screening counts in units of penalties.
+    if problem.penalty.has_zeros:
+        return False
+    return problem.n_signals > min(most_signals, FEWEST_SHARING - 1) or problem.model.is_prepared
+
+
+def share_conversion(problem: LassoProblem) -> None:
+    """Let problems with other penalties share the atoms in single precision, where they will use them."""
+    if shares_products(problem):
+        problem.model.once(UnitAtoms, whatever_penalty=True)
 
 
 def codes_by_kernel(
@@ -202,6 +235,97 @@ class GramOnDemand:
         if max_rounds is None:
             max_rounds = ROUNDS_PER_ATOM * problem.n_atoms
         return working_set.optimal_codes(problem, signals, start, max_rounds)
+
+
+class SharedProducts:
+    """Where many signals share products with many atoms, in the place of a Gram matrix that is too large.
+
+    The active-set method is that of `solvers.gram.shared_products`.  A network has rows that are computed
+    when a neuron fires, for all signals; as all that they share, these are not counted.
+    """
+
+    n_multiply_adds = 0
+
+    def __init__(self, problem: LassoProblem) -> None:
+        self._unit_atoms = problem.model.once(UnitAtoms, whatever_penalty=True)
+        # Without the Gram matrix of anything: a network is made of it when one is asked for.
+        self._of_network = None if problem.has_own_weights else problem.weighted_model
+        model = problem.model if self._of_network is None else self._of_network
+        self.diagonal = model.atoms.positive_squared_norms + model.curvatures
+        self.group_length = model.n_atoms
+
+    def of_batch(self, problem: LassoProblem) -> SharedProducts:
+        """Return one with rows for a network of the signals of a problem, which are forgotten with them.
+
+        Rows of the atoms that are driven most are computed together, which takes a quarter of the time.
+        """
+        other = copy(self)
+        vars(other).pop("_inhibition", None)
+        largest = largest_ratios(
+            self._unit_atoms,
+            problem.atoms.norms / problem.l1_weights,
+            _pulls(problem),
+            ROWS_PER_SIGNAL,
+            positive=problem.positive,
+        )
+        n_rows = problem.model.memory.limit // (16 * problem.n_atoms)
+        driven = np.unique(largest.atoms[largest.ratios >= 1.0])[:n_rows]
+        if len(driven):
+            other.store(driven)
+        return other
+
+    @cached_property
+    def _inhibition(self) -> InhibitionOnDemand:
+        return InhibitionOnDemand(self.group_length, self._rows)
+
+    def _rows(self, atoms: np.ndarray) -> np.ndarray:
+        """Return rows of the Gram matrix, as long as all of them are within the limit."""
+        assert self._of_network is not None
+        n_bytes = 8 * self.group_length * (self._inhibition.n_stored + len(atoms))
+        limit = self._of_network.memory
+        if not limit.fits(n_bytes):
+            raise MemoryError(
+                f"rows of the Gram matrix, of {self.group_length:,} atoms, for the neurons that fire in one "
+                f"batch take {memory(n_bytes)} and more, and memory_limit allows {memory(limit.limit)}: use "
+                "solve_active_set, which needs none, or raise the limit for problems made after that, with "
+                f"solvers.memory_limit({4.0 * n_bytes:.3g})"
+            )
+        return self._of_network.atoms.gram_rows(atoms)
+
+    def weights(self, *, positive: bool) -> Weights:
+        """Return lateral inhibition whose rows are computed when they are used."""
+        if positive:
+            return self._inhibition
+        assert self._of_network is not None
+        return SignPairWeights(self._inhibition, self._of_network.squared_norms)
+
+    def store(self, atoms: np.ndarray) -> None:
+        """Compute the rows of some atoms, unless they are stored."""
+        self._inhibition.prepare(atoms)
+
+    def optimal_codes(
+        self, problem: LassoProblem, signals: np.ndarray, start: CompressedRows, max_rounds: int | None = None
+    ) -> ActiveSets:
+        """See `Gram`."""
+        if max_rounds is None:
+            max_rounds = ROUNDS_PER_ATOM * problem.n_atoms
+        return shared_products.optimal_codes(problem, self._unit_atoms, signals, start, max_rounds)
+
+    def batches(self, problem: LassoProblem, n_workers: int) -> list[slice]:
+        """Return which signals share products: as many as pay, and memory holds."""
+        most = SHARING if self._unit_atoms.is_kept else SHARING_CONVERTED
+        share = problem.model.memory.limit // (8 * n_workers)
+        size = min(most, share // shared_products.bytes_per_signal(problem.n_features))
+        if n_workers > 1:
+            size = min(size, -(-problem.n_signals // n_workers))
+        size = max(size, LEAST_SHARING)
+        return [slice(first, first + size) for first in range(0, problem.n_signals, size)]
+
+
+def _pulls(problem: LassoProblem) -> np.ndarray:
+    """Return the signals times the weights of features."""
+    signals, weights = problem.dense_signals(), problem.feature_weights
+    return signals if weights is None else signals * weights
 
 
 class OwnWeights:

@@ -177,7 +177,7 @@ class WorkingSetSearch:
             return
         before, after = self.n_members, self.n_members + len(atoms)
         if after > len(self._vectors):
-            self._work = _enlarged(self._work, before, self._size, 2 * after)
+            self._work = enlarged(self._work, before, self._size, 2 * after)
             self._scratch = new_scratch(2 * after)
             vectors, self._vectors = self._vectors, np.empty((2 * after, self.problem.n_features))
             self._vectors[:before] = vectors[:before]
@@ -248,7 +248,7 @@ class WorkingSetSearch:
             self._n_known += 1
 
 
-def _enlarged(work: WorkingSet, n_members: int, size: int, capacity: int) -> WorkingSet:
+def enlarged(work: WorkingSet, n_members: int, size: int, capacity: int) -> WorkingSet:
     """Return a copy with room for `capacity` members; what is not used is not touched."""
     new = new_working_set(capacity)
     for name in ("atoms", "correlation", "l1_weight", "inverse_norm"):

@@ -12,10 +12,18 @@ from snn.base import checks
 from solvers._kernels.batch import CompressedRows
 from solvers._kernels.one_signal import N_REPORTED, solve_and_certify
 from solvers.certificate.optimality import Optimality
-from solvers.gram.gram import ATOMS_PER_SIGNAL, ROUNDS_PER_ATOM, OwnWeights, gram_of, uses_full_gram
+from solvers.gram.gram import (
+    ATOMS_PER_SIGNAL,
+    ROUNDS_PER_ATOM,
+    OwnWeights,
+    SharedProducts,
+    gram_of,
+    shares_products,
+    uses_full_gram,
+)
 from solvers.gram.protocol import Gram
 from solvers.methods.fista import Fista
-from solvers.methods.method import TOGETHER, Method, Takes, solve
+from solvers.methods.method import TAKEN, TOGETHER, Method, Takes, solve
 from solvers.problem.lasso import LassoProblem
 from solvers.results.best_codes import BestCodes
 from solvers.results.operations import CERTIFICATE, GRAM, METHOD, START, certificate_work
@@ -121,7 +129,7 @@ class ActiveSet(Method[ActiveSetResult]):
     max_rounds: int | None = None
 
     name = "active_set"
-    takes = Takes(start=True, convolution=True, own_weights=TOGETHER)
+    takes = Takes(start=True, convolution=True, own_weights=TOGETHER, zero_penalties=TAKEN)
     steps = "rounds"
     usual_tol = 1e-6
     finest_tol = 1e-10
@@ -138,8 +146,14 @@ class ActiveSet(Method[ActiveSetResult]):
     def prepare(self, problem: LassoProblem) -> Gram:
         """Return the Gram matrix, or what is in its place."""
         if problem.has_own_weights:
-            return OwnWeights(problem)
+            return SharedProducts(problem) if shares_products(problem) else OwnWeights(problem)
         return gram_of(problem, on_demand=True, most_signals=max(problem.n_atoms // ATOMS_PER_SIGNAL, 1))
+
+    def batches(self, problem: LassoProblem, prepared: Gram, n_workers: int) -> list[slice]:
+        """Return which signals are solved together: those that share products, if any do."""
+        if isinstance(prepared, SharedProducts):
+            return prepared.batches(problem, n_workers)
+        return super().batches(problem, prepared, n_workers)
 
     def solve(self, problem: LassoProblem, prepared: Gram, start: StartPoint | None, tol: float) -> Solved:
         """Return optimal codes; where rounding leads astray, the best that were met."""
@@ -167,7 +181,9 @@ class ActiveSet(Method[ActiveSetResult]):
         Code and certificate are those of `solve`.  The time of a small problem is otherwise that of calls.
         """
         rows = problem.atoms.rows
-        if rows is None or problem.feature_weights is not None or not uses_full_gram(problem):
+        if rows is None or problem.feature_weights is not None or problem.penalty.has_zeros:
+            return None
+        if not uses_full_gram(problem):
             return None
         currents = _currents(problem, start)
         report = np.empty(N_REPORTED)

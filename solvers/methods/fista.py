@@ -9,7 +9,7 @@ import numpy as np
 
 from snn.base import checks
 from solvers.certificate.optimality import measure
-from solvers.methods.method import TOGETHER, Method, Takes, solve
+from solvers.methods.method import TAKEN, TOGETHER, Method, Takes, solve
 from solvers.problem.dense_dictionary import sparse_product
 from solvers.problem.dictionary import Dictionary
 from solvers.problem.lasso import LassoProblem
@@ -27,6 +27,8 @@ CHECK_EVERY = 5
 CHECK_PART = 10
 # Codes worked on together: seven buffers of 2 MB stay in cache, and products of matrices run at speed.
 BLOCK_ENTRIES = 2**18
+# Codes of many atoms worked on together: to read the dictionary costs more than to leave the cache.
+LEAST_TOGETHER = 32
 # Entries of each code worked on together, so that those buffers stay in cache where one code is larger.
 ENTRIES_PER_PASS = 2**15
 # Multiply-adds for each atom, besides the product with the Gram matrix: of an iteration those of the momentum
@@ -115,7 +117,12 @@ class Fista(Method[SparseCodingResult]):
 
     name = "fista"
     takes = Takes(
-        start=True, any_penalty=True, convolution=True, weights_with_convolution=True, own_weights=TOGETHER
+        start=True,
+        any_penalty=True,
+        convolution=True,
+        weights_with_convolution=True,
+        own_weights=TOGETHER,
+        zero_penalties=TAKEN,
     )
     blas_threads = True
 
@@ -132,7 +139,7 @@ class Fista(Method[SparseCodingResult]):
 
     def batches(self, problem: LassoProblem, prepared: GradientStep | None, n_workers: int) -> list[slice]:
         """Return blocks of signals, whose size does not depend on the workers."""
-        size = 1 if prepared is None else max(1, BLOCK_ENTRIES // problem.n_atoms)
+        size = 1 if prepared is None else max(LEAST_TOGETHER, BLOCK_ENTRIES // problem.n_atoms)
         return [slice(first, first + size) for first in range(0, problem.n_signals, size)]
 
     def solve(
@@ -182,6 +189,25 @@ def _has_own_step(problem: LassoProblem) -> bool:
     return weights is not None and weights.ndim == 2 and weights.dtype != np.bool_
 
 
+class ScaledAtoms(NamedTuple):
+    """Atoms times factors, for dictionaries that are not copied: above the memory limit."""
+
+    atoms: Dictionary
+    factors: np.ndarray
+
+    @property
+    def features_of_atom(self) -> int:
+        """See `Dictionary`."""
+        return self.atoms.features_of_atom
+
+    def normal_product(
+        self, codes: np.ndarray, *, out: np.ndarray, weights: np.ndarray | None = None
+    ) -> None:
+        """See `Dictionary`."""
+        self.atoms.normal_product(codes * self.factors, out=out, weights=weights)
+        out *= self.factors
+
+
 class GradientStep(NamedTuple):
     """The gradient step a -> a + (b - G a) / L, for atoms of norm one."""
 
@@ -190,7 +216,7 @@ class GradientStep(NamedTuple):
     """L."""
     matrix: np.ndarray | None
     """1 - G / L, or None if products go through the dictionary."""
-    atoms: Dictionary | None
+    atoms: Dictionary | ScaledAtoms | None
     """The atoms at norm 1 / sqrt(L), or None if products go through `matrix`."""
     has_weights: bool = False
     """Whether products with atoms have the weights of features in between."""
@@ -241,7 +267,11 @@ def gradient_step(problem: LassoProblem) -> GradientStep:
         largest_eigenvalue *= max(1.0 if weights.dtype == np.bool_ else float(weights.max()), SMALLEST_WEIGHT)
     n_products = EXPECTED_ITERATIONS * problem.n_signals
     if has_weights or not model.atoms.gram_is_cheaper(n_products, at_hand=problem.has_gram):
-        atoms = model.atoms.normalised(np.sqrt(largest_eigenvalue))
+        atoms: Dictionary | ScaledAtoms
+        if model.atoms.rows is None or model.memory.fits(model.atoms.rows.nbytes):
+            atoms = model.atoms.normalised(np.sqrt(largest_eigenvalue))
+        else:
+            atoms = ScaledAtoms(model.atoms, 1.0 / (norms * np.sqrt(largest_eigenvalue)))
         return GradientStep(norms, largest_eigenvalue, None, atoms, has_weights)
     matrix = problem.gram / (-largest_eigenvalue * norms)
     matrix /= norms[:, np.newaxis]
@@ -329,9 +359,19 @@ class Iterates:
         self.n_iterations += 1
 
     def relative_gap(self) -> np.ndarray:
-        """Return duality_gap / energies of each code, as `optimality.duality_gap` defines it."""
+        """Return duality_gap / energies of each code, as `optimality.duality_gap` defines it.
+
+        Where penalties are zero it is an estimate, of atoms that do not depend on each other.
+        """
         self.n_looks += 1
         correlations = self.stepped - self.codes
+        if self.penalty.is_elastic_net and self.penalty.has_zeros:
+            squared_norm = np.array(1.0 / self.step.largest_eigenvalue)
+            violations = self.penalty.violation(
+                self.codes, correlations, squared_norm, positive=self.positive
+            )
+            gap = 0.5 * np.einsum("ij,ij->i", violations, violations) / squared_norm
+            return np.divide(gap, self.energies, out=np.zeros_like(gap), where=self.energies > 0.0)
         fitted = np.einsum("ij,ij->i", self.codes, correlations)
         along_signal = 2.0 * self.energies - np.einsum("ij,ij->i", self.scaled_correlations, self.codes)
         squared_residual = np.maximum(along_signal - fitted, 0.0)

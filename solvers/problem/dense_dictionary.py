@@ -208,9 +208,7 @@ class DenseDictionary(Dictionary):
 
         Codes are sparse, and a sparse product adds up each row by itself, for the reason above.
         """
-        if not isinstance(codes, sparse.csr_array):
-            codes = sparse.csr_array(codes)
-        return codes @ self._array
+        return sparse.csr_array(codes) @ self._array
 
     def gram_rows(self, atoms: np.ndarray) -> np.ndarray:
         """Return some rows of the Gram matrix, shape (len(atoms), n_atoms)."""

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 from snn.base import checks
 from snn.base.html import Described, memory, value_range
 from snn.base.unchanging import Unchanging
+from solvers.problem.budget import current_memory
 from solvers.problem.convolution import ConvolutionalDictionary
 from solvers.problem.dense_dictionary import dictionary_of
 from solvers.problem.penalties import penalty_of
@@ -43,6 +44,8 @@ class CodingModel(Unchanging, Described):
         Weights of features that hold for all signals.
     is_prepared : bool
         Whether it is there for batches of signals that come one after the other.
+    memory : Memory
+        What solvers may take for what they compute of the dictionary: the `memory_limit` of its making.
     """
 
     def __init__(
@@ -57,13 +60,14 @@ class CodingModel(Unchanging, Described):
     ) -> None:
         self.atoms = dictionary_of(dictionary)
         self.atoms.require_norms()
-        self.penalty = penalty_of(penalty, self.atoms.squared_norms)
+        self.penalty = self._checked_penalty(penalty)
         self.positive = checks.flag("positive", positive)
         self._gram = None if gram is None else checks.read_only(self.atoms.checked_gram(gram))
         self.feature_weights = feature_weights(mask, weights, n_features=self.atoms.shape[1])
         if self.feature_weights is not None:
             require_weighted_norms(self.atoms, self.feature_weights)
         self.is_prepared = False
+        self.memory = current_memory()
         self._weighted: CodingModel | None = None
         # What was made of all of it, and of what is there whatever the penalty.
         self._kept: dict[Callable[..., Any], Any] = {}
@@ -85,6 +89,10 @@ class CodingModel(Unchanging, Described):
             )
         if self.has_gram or self.weighted_has_gram:
             facts["Gram matrix"] = memory(8 * self.n_atoms**2)
+        elif self.atoms.rows is not None and not self.gram_fits:
+            facts["Gram matrix"] = (
+                f"none: {memory(8 * self.n_atoms**2)} exceed the memory limit of {memory(self.memory.limit)}"
+            )
         return facts
 
     @property
@@ -95,8 +103,17 @@ class CodingModel(Unchanging, Described):
         ------
         TypeError
             If the dictionary is convolutional.
+        MemoryError
+            If it is larger than the memory limit.
         """
         if self._gram is None:
+            if self.atoms.rows is not None and not self.gram_fits:
+                raise MemoryError(
+                    f"the Gram matrix of {self.n_atoms:,} atoms takes {memory(8 * self.n_atoms**2)}, and "
+                    f"memory_limit allows {memory(self.memory.limit)}: use solve_active_set or solve_fista, "
+                    "which do without it, pass gram, or raise the limit for problems made after that, with "
+                    f"solvers.memory_limit({8.08 * self.n_atoms**2:.3g})"
+                )
             self._gram = checks.read_only(self.atoms.gram())
         return self._gram
 
@@ -104,6 +121,11 @@ class CodingModel(Unchanging, Described):
     def has_gram(self) -> bool:
         """True if the Gram matrix was given or has been computed."""
         return self._gram is not None
+
+    @property
+    def gram_fits(self) -> bool:
+        """True if the Gram matrix is no larger than the memory limit."""
+        return self.memory.fits(8 * self.n_atoms**2)
 
     @property
     def weighted_has_gram(self) -> bool:
@@ -178,11 +200,24 @@ class CodingModel(Unchanging, Described):
             As of `LassoProblem`.
         """
         other = self.copy()
-        other.penalty = penalty_of(penalty, self.squared_norms)
+        other.penalty = self._checked_penalty(penalty)
         other._kept = {}
         if other._weighted is not None:
             other._weighted = other._weighted.with_penalty(other.penalty)
         return other
+
+    def _checked_penalty(self, penalty: float | ArrayLike | Penalty) -> Penalty:
+        checked = penalty_of(penalty, self.squared_norms)
+        if self.atoms.rows is None and checked.is_elastic_net and checked.has_zeros:
+            raise ValueError(
+                f"penalty must be positive for a {type(self.atoms).__name__}; got 0 for atom "
+                f"{int(np.argmin(checked.l1_weights))}: pass a small one"
+            )
+        return checked
+
+    def has_made(self, make: Callable[[CodingModel], Any]) -> bool:
+        """Return True if `once` has been asked for what `make` returns."""
+        return make in self._kept or make in self._kept_of_atoms
 
     def once(self, make: Callable[[CodingModel], Made], *, whatever_penalty: bool = False) -> Made:
         """Return what `make` returns of this model; it is called once, and what it makes is kept.

@@ -9,6 +9,7 @@ from solvers.problem.convolution import ConvolutionalDictionary
 from solvers.problem.lasso import LassoProblem
 from solvers.problem.model import CodingModel
 from solvers.problem.penalty import Penalty
+from solvers.problem.screening import UnitAtoms
 
 
 class PreparedLasso(Described):
@@ -27,8 +28,9 @@ class PreparedLasso(Described):
     positive : bool, default False
         Whether codes must not be negative.
     gram : array_like, shape (n_atoms, n_atoms), optional
-        ``dictionary @ dictionary.T``, if it is at hand.  Otherwise it is computed here for an array of atoms:
-        8 n_atoms^2 bytes.
+        ``dictionary @ dictionary.T``, if it is at hand.  Otherwise it is computed here for an array of atoms,
+        8 n_atoms^2 bytes; where that is more than the `memory_limit`, the atoms are converted to single
+        precision instead, 4 n_atoms n_features bytes, unless half the limit is less than that.
     mask, feature_weights : array_like, shape (n_features,), optional
         As of `LassoProblem`, for all signals to come; the Gram matrix computed here is then D diag(w) D^T.
 
@@ -67,9 +69,13 @@ class PreparedLasso(Described):
             dictionary, penalty, positive=positive, gram=gram, mask=mask, weights=feature_weights
         )
         self.model.is_prepared = True
-        if self.model.atoms.rows is not None:
-            # Computed now, not with the first signal.
+        # Computed now, not with the first signal.
+        if self.model.atoms.rows is None:
+            return
+        if self.model.weighted.has_gram or self.model.gram_fits:
             _ = self.model.weighted.gram
+        else:
+            self.model.once(UnitAtoms, whatever_penalty=True)
 
     def _facts(self) -> dict[str, str]:
         return dict(self.model._facts())

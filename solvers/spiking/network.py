@@ -6,7 +6,7 @@ import numpy as np
 
 from snn import SpikingNetwork
 from snn.base import checks
-from solvers.gram.gram import gram_of
+from solvers.gram.gram import SharedProducts, gram_of
 from solvers.gram.protocol import NetworkGram
 from solvers.problem.lasso import LassoProblem
 from solvers.problem.masks import with_shared_mask
@@ -97,6 +97,12 @@ class LassoNetwork:
             As of `gram_of`.
         """
         return cls(gram_of(problem, on_demand=on_demand), positive=problem.positive)
+
+    def of_batch(self, problem: LassoProblem) -> LassoNetwork:
+        """Return the network for a batch of signals, which alone shares rows computed on demand."""
+        if not isinstance(self.gram, SharedProducts):
+            return self
+        return LassoNetwork(self.gram.of_batch(problem), positive=self.positive)
 
     @property
     def n_neurons(self) -> int:

@@ -163,8 +163,7 @@ def _cell(record: Any, name: str) -> str:
 def _solvers(methods: Sequence[str] | Mapping[str, Solver]) -> Mapping[str, Solver]:
     if isinstance(methods, Mapping):
         for label, solve in methods.items():
-            if not isinstance(label, str):
-                raise TypeError(f"methods must have str for labels; got {type(label).__name__}")
+            checks.instance_of("a label of methods", label, str)
             if not callable(solve):
                 raise TypeError(f"methods must map labels to callables; got {type(solve).__name__}")
         solvers = dict(methods)
@@ -191,8 +190,7 @@ def _record(label: str, solve: Solver, problem: LassoProblem, tol: float) -> dic
     start = time.perf_counter()
     result = solve(fresh, tol=tol)
     seconds = time.perf_counter() - start
-    if not isinstance(result, SparseCodingResult):
-        raise TypeError(f"method {label!r} must return a SparseCodingResult; got {type(result).__name__}")
+    checks.instance_of(f"result of method {label!r}", result, SparseCodingResult)
     return {
         "method": label,
         "n_signals": problem.n_signals,
@@ -225,9 +223,8 @@ def checked_records(records: Sequence[Mapping[str, Any]]) -> list[Mapping[str, A
         raise TypeError(f"records must be a sequence of dicts; got {type(records).__name__}")
     if not records:
         raise ValueError("records must not be empty")
-    for record in records:
-        if not isinstance(record, Mapping):
-            raise TypeError(f"records must hold dicts; got {type(record).__name__}")
+    for k, record in enumerate(records):
+        checks.instance_of(f"records[{k}]", record, dict)
         for name in (*COLUMNS, "bound"):
             if name not in record:
                 raise ValueError(f"records must have the key {name!r}; got {sorted(record)}")

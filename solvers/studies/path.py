@@ -15,6 +15,7 @@ from snn.base import checks
 from snn.base.caller_warnings import warn_caller, without_warnings
 from snn.base.drawn import Drawn
 from snn.base.html import counted, number, value_range
+from solvers.gram.gram import share_conversion
 from solvers.methods.method import Method
 from solvers.methods.registry import named_method
 from solvers.problem.conditioning import warn_if_ill_posed
@@ -177,6 +178,7 @@ def path(
 
     results: list[SparseCodingResult] = []
     units = np.ones(problem.n_atoms)
+    share_conversion(problem)
     warn_if_ill_posed(problem)
     with without_warnings():  # there is one for all: above, and below
         for multiple in tqdm(multiples, desc="path", unit="penalty", disable=not progress):
@@ -213,6 +215,11 @@ def _default_multiples(problem: LassoProblem, n_multiples: int, smallest: float)
         raise ValueError(f"smallest must be less than 1; got {smallest}")
     reach = problem.correlations if problem.positive else np.abs(problem.correlations)
     largest = float(problem.penalty.maximum(reach).max())
+    if largest == np.inf:
+        raise ValueError(
+            "multiples must be given where an atom has no penalty, since no multiple makes its code zero; "
+            "got None"
+        )
     if largest == 0.0:
         raise ValueError("multiples must be given where all codes are zero at every penalty; got None")
     return np.geomspace(largest, largest * smallest, n_multiples)

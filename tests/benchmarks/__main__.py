@@ -52,6 +52,7 @@ SECTIONS = {
     "stream": "stream",
     "path": "paths",
     "masks": "masks",
+    "least_squares": "least_squares",
     "operations": "operation_counts",
 }
 PEERS = ("celer", "skglm", "spams-bin", "Brian2")

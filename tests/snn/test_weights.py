@@ -175,7 +175,7 @@ HUGE = 2**62
 REFUSED = [
     (lambda: BlockWeights(2, [block(1, 0)]), ValueError, "blocks must lie within the 2 neurons; got one that ends at source 3"),
     (lambda: BlockWeights(2, [np.ones((2, 2))]), TypeError, "blocks must be a Block; got ndarray"),
-    (lambda: BlockWeights(2, 5), TypeError, "blocks must be a sequence of Block; got int"),
+    (lambda: BlockWeights(2, 5), TypeError, "blocks must be an Iterable; got int: pass a sequence of Block"),
     (lambda: BlockWeights(4, [block(HUGE, 0)]), ValueError, "blocks must lie within the 4 neurons"),
     (lambda: BlockWeights(4, [block(0, HUGE)]), ValueError, "blocks must lie within the 4 neurons"),
     (lambda: BlockWeights(4, [block(3, 0)]), ValueError, "blocks must lie within the 4 neurons"),

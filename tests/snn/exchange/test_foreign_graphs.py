@@ -434,7 +434,7 @@ def test_convolutions_that_are_none(changes, message):
         ({"signal": [np.nan]}, ValueError, "signal must be finite"),
         ({"signal": {"sound": [1.0]}}, ValueError, "signal must be for the inputs ['in']; got 'sound'"),
         ({"order": "cells"}, TypeError, "order must be a sequence of names; got str"),
-        ({"order": [1]}, TypeError, "order must have names of nodes, as str; got int, 1"),
+        ({"order": [1]}, TypeError, "a name in order must be a str; got int"),
         ({"order": ["cells", "li"]}, ValueError, "order must have each IF node once, ['cells']"),
     ],
 )

@@ -274,7 +274,7 @@ def kernels(n_channels, image_shape=(2, 2)):
         (PLAIN, {"input_weights": np.ones(2)}, ValueError, "input_weights must have shape"),
         (PLAIN, {"input_weights": np.ones((3, 1))}, ValueError, "input_weights must have shape"),
         (PLAIN, {"input_weights": np.full((2, 1), np.nan)}, ValueError, "input_weights must be finite"),
-        (PLAIN, {"populations": ["a", "b"]}, TypeError, "populations must be a mapping of names to numbers"),
+        (PLAIN, {"populations": ["a", "b"]}, TypeError, "populations must be a Mapping; got list: pass {name: number of neurons}"),
         (PLAIN, {"populations": {"a": 1}}, ValueError, "populations must have 2 neurons together; got 1"),
         (PLAIN, {"populations": {"a": 1, "b": 0}}, ValueError, r"populations\['b'\] must be positive"),
         (PLAIN, {"populations": {"a/b": 2}}, ValueError, "populations must have names without a slash"),

@@ -1,0 +1,167 @@
+"""Which atoms matter to some vectors: products in single precision, with bounds on their errors.
+
+A product of matrices in single precision takes half the time, and half the memory, of one in double
+precision.  That is enough to say of all but a few atoms that their correlations are below their penalties;
+those few are computed again by whoever asks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from snn.base import checks
+from solvers._kernels.largest import list_largest
+from solvers._kernels.precision import SLACK, SMALLEST, SPARE_OPERATIONS
+from solvers.problem.model import CodingModel
+
+# Numbers of atoms in a block: 8 MB in single precision.  And products of vectors with a block, 4 MB, which
+# stay in cache until they have been read.
+VALUES_PER_BLOCK = 2**21
+PRODUCTS_PER_BLOCK = 2**20
+# u of single precision, and more than the error of a product that underflows there.
+UNIT_ROUNDOFF = 2.0**-24
+QUANTUM = 2.0**-125
+
+
+class UnitAtoms:
+    """The atoms of an array at norm one, in single precision, block by block.
+
+    Parameters
+    ----------
+    model : CodingModel
+        With the dictionary.  Its `memory` says whether the blocks are kept, or made anew for each product.
+    """
+
+    def __init__(self, model: CodingModel) -> None:
+        atoms = model.atoms
+        self._array = atoms.array
+        self._inverse_norms = np.divide(
+            1.0, atoms.norms, out=np.zeros(len(atoms.norms)), where=atoms.norms > 0.0
+        )
+        self.shape = n_atoms, n_features = atoms.shape
+        self._n_atoms_of_block = max(VALUES_PER_BLOCK // n_features, 16)
+        self.n_bytes = 4 * n_atoms * n_features
+        self._kept: np.ndarray | None = None
+        if model.memory.fits(self.n_bytes, share=0.5):
+            kept = np.empty((n_atoms, n_features), dtype=np.float32)
+            for first in range(0, n_atoms, self._n_atoms_of_block):
+                self._convert(first, kept[first : first + self._n_atoms_of_block])
+            self._kept = checks.read_only(kept)
+
+    @property
+    def is_kept(self) -> bool:
+        """True if all blocks are in memory."""
+        return self._kept is not None
+
+    def blocks(self) -> Iterator[tuple[int, np.ndarray]]:
+        """Yield the number of the first atom of each block, and its atoms; overwritten by the next."""
+        n_atoms, n_features = self.shape
+        step = self._n_atoms_of_block
+        room = np.empty((min(step, n_atoms), n_features), np.float32) if self._kept is None else None
+        for first in range(0, n_atoms, step):
+            part = slice(first, min(first + step, n_atoms))
+            if room is None:
+                assert self._kept is not None
+                yield first, self._kept[part]
+                continue
+            block = room[: part.stop - first]
+            self._convert(first, block)
+            yield first, block
+
+    def _convert(self, first: int, block: np.ndarray) -> None:
+        part = slice(first, first + len(block))
+        scale = self._inverse_norms[part, np.newaxis]
+        np.multiply(self._array[part], scale, out=block, casting="same_kind")
+
+
+class Largest(NamedTuple):
+    """The atoms that vectors pull most: by their correlations in units of the penalties.
+
+    Attributes
+    ----------
+    counts : ndarray of int, shape (n_vectors,)
+        How many atoms are listed for each vector r.
+    atoms : ndarray of int, shape (n_vectors, capacity)
+        These atoms, in no order; behind them nothing.
+    ratios : ndarray, shape (n_vectors, capacity)
+        |d_i.r| / lambda_i of these, or d_i.r / lambda_i where codes must not be negative.
+    others : ndarray, shape (n_vectors,)
+        The ratios of all other atoms are at most these; -inf where there are none.
+    errors : ndarray, shape (n_vectors,)
+        Bounds on the errors of `ratios` and of `others`.
+    """
+
+    counts: np.ndarray
+    atoms: np.ndarray
+    ratios: np.ndarray
+    others: np.ndarray
+    errors: np.ndarray
+
+
+def largest_ratios(
+    unit_atoms: UnitAtoms, factors: np.ndarray, vectors: np.ndarray, n_listed: int, *, positive: bool
+) -> Largest:
+    """Return the atoms that vectors pull most.
+
+    Parameters
+    ----------
+    unit_atoms : UnitAtoms
+        The atoms.
+    factors : ndarray, shape (n_atoms,)
+        ||d_i|| / lambda_i.
+    vectors : ndarray, shape (n_vectors, n_features)
+        Residuals, times the weights of features.
+    n_listed : int
+        How many atoms to list for each, at least; at most three halves of it.
+    positive : bool
+        Whether codes must not be negative.
+    """
+    n_atoms, n_features = unit_atoms.shape
+    n_vectors, n_listed = len(vectors), min(n_listed, n_atoms)
+    norms = norms_of(vectors)
+    scale = np.divide(1.0, norms, out=np.zeros(n_vectors), where=norms > SMALLEST)
+    units = (vectors * scale[:, np.newaxis]).astype(np.float32)
+    unit = float(factors.max())
+    relative = (factors / unit).astype(np.float32)
+    counts = np.zeros(n_vectors, dtype=np.int64)
+    others = np.full(n_vectors, -np.inf, dtype=np.float32)
+    capacity = min(n_listed + n_listed // 2, n_atoms)
+    atoms = np.zeros((n_vectors, capacity), dtype=np.int64)
+    values = np.zeros((n_vectors, capacity), dtype=np.float32)
+    room = np.empty(0, dtype=np.float32)
+    for first, block in unit_atoms.blocks():
+        step = max(PRODUCTS_PER_BLOCK // n_vectors, 256)
+        for start in range(0, len(block), step):
+            part = block[start : start + step]
+            if len(room) < n_vectors * len(part):
+                room = np.empty(n_vectors * len(part), dtype=np.float32)
+            products = room[: n_vectors * len(part)].reshape(n_vectors, len(part))
+            np.matmul(units, part.T, out=products)
+            begin = first + start
+            list_largest(
+                products, relative[begin : begin + len(part)], begin, positive, n_listed, counts, others,
+                atoms, values,
+            )  # fmt: skip
+    units_of_ratio = unit * norms
+    return Largest(
+        counts,
+        atoms,
+        values * units_of_ratio[:, np.newaxis],
+        np.where(np.isneginf(others), -np.inf, np.maximum(others, -1.0) * units_of_ratio),
+        error_of_ratio(n_features) * units_of_ratio,
+    )
+
+
+def error_of_ratio(n_features: int) -> float:
+    """Return the largest error of a product of two vectors of norm one, times a factor of at most one."""
+    return SLACK * UNIT_ROUNDOFF * (n_features + SPARE_OPERATIONS) + n_features * QUANTUM
+
+
+def norms_of(vectors: np.ndarray) -> np.ndarray:
+    """Return the norm of each vector, of which the square may underflow."""
+    largest = np.abs(vectors).max(axis=1)
+    scaled = vectors / np.where(largest > 0.0, largest, 1.0)[:, np.newaxis]
+    return largest * np.sqrt(np.einsum("ij,ij->i", scaled, scaled))
