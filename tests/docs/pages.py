@@ -38,6 +38,7 @@ EXTRAS = {
     "distributed": "dask",
     "mlxtend": "digits",
     "nir": "nir",
+    "pywt": "examples",
     "PIL": "examples",
     "skimage": "examples",
 }
