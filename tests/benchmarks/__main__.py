@@ -52,6 +52,7 @@ SECTIONS = {
     "stream": "stream",
     "path": "paths",
     "masks": "masks",
+    "many": "many_atoms",
     "operations": "operation_counts",
 }
 PEERS = ("celer", "skglm", "spams-bin", "Brian2")
