@@ -53,23 +53,26 @@ def plot_atoms(
     *,
     ax: Axes | None = None,
     columns: int | None = None,
+    curves: bool = False,
 ) -> Axes:
-    """Draw atoms: as a mosaic of patches if they are kernels or a size is given, and else as rows.
+    """Draw atoms: as a mosaic of patches if they are kernels or a size is given, as curves, or else as rows.
 
     Each patch is scaled by its own largest magnitude: white is positive, black negative, grey zero; in
-    colour, in each channel.
+    colour, in each channel.  So is each curve, and grey lines are zero.
 
     Parameters
     ----------
     dictionary : array_like, shape (n_atoms, n_features) or (n_kernels, height, width[, n_channels])
         One atom a row, or kernels of one or three channels.  A row of colour has the channels of a pixel one
-        after the other.
+        after the other.  Of curves, (n_atoms, length) or (n_kernels, length, n_channels).
     patch_size : int or (int, int), optional
         Side of a square patch, or (height, width), in pixels; kernels have their own.
     ax : Axes, optional
         Where to draw; by default the current axes.
     columns : int, optional
-        Patches side by side; by default as many as make the mosaic about square.
+        Patches or curves side by side; by default as many as make the mosaic about square.
+    curves : bool, default False
+        Draw each atom as a curve, as windows of signals of one dimension are; each channel has a colour.
 
     Returns
     -------
@@ -80,6 +83,10 @@ def plot_atoms(
     TypeError, ValueError
         If an argument is of the wrong kind, shape or value.
     """
+    if checks.flag("curves", curves):
+        if patch_size is not None:
+            raise ValueError(f"patch_size must be None for curves; got {patch_size}")
+        return _atoms_as_curves(dictionary, columns, ax)
     if np.ndim(dictionary) in (3, 4):
         dictionary, patch_size = _rows_of_kernels(dictionary, patch_size)
     dictionary = checks.real_array(
@@ -135,6 +142,35 @@ def _rows_of_kernels(
             f"patch_size must be None for kernels, which are {height} x {width}; got {patch_size}"
         )
     return kernels.reshape(len(kernels), -1), (height, width)
+
+
+def _atoms_as_curves(dictionary: ArrayLike, columns: int | None, ax: Axes | None) -> Axes:
+    atoms = checks.real_array(
+        "dictionary",
+        dictionary,
+        shape=(None, None, None) if np.ndim(dictionary) == 3 else (None, None),
+        meaning="(n_atoms, length[, n_channels])",
+    )
+    atoms = atoms.reshape(*atoms.shape[:2], -1)
+    n_atoms, length, n_channels = atoms.shape
+    columns = (
+        math.ceil(math.sqrt(n_atoms)) if columns is None else checks.positive_integer("columns", columns)
+    )
+    largest = np.abs(atoms).max(axis=(1, 2), keepdims=True)
+    row, column = np.divmod(np.arange(n_atoms), min(columns, n_atoms))
+    # A cell is one wide and one high, and a tenth of it is empty.
+    x = column[:, np.newaxis] + np.linspace(0.05, 0.95, length)
+    y = 0.45 * atoms / np.where(largest > 0.0, largest, 1.0) - row[:, np.newaxis, np.newaxis]
+    nothing = np.full((n_atoms, 1), np.nan)
+    ax = current_axes(ax)
+    ax.hlines(-row, column + 0.05, column + 0.95, color="#BBBBBB", linewidth=0.5)
+    for channel in range(n_channels):
+        # One line, with gaps between atoms.
+        curves = (np.hstack([values, nothing]).ravel() for values in (x, y[:, :, channel]))
+        ax.plot(*curves, linewidth=1.0, color=f"C{channel}")
+    ax.set_title(counted(n_atoms, "atom"))
+    ax.set_axis_off()
+    return ax
 
 
 def _atoms_as_rows(dictionary: np.ndarray, ax: Axes | None) -> Axes:
@@ -199,13 +235,17 @@ def denoised_image(result: DenoisingResult, *, ax: Axes | None = None) -> Axes:
         f"denoised, {result.nonzeros_per_patch:.3g} atoms a patch\n"
         f"certified gaps up to {result.relative_gap:.1e} of ½‖patch‖²"
     )
+    if result.image.ndim == 1:
+        return _curve(result.image, title, ax)
     return plot_image(result.image, title=title, ax=ax)
 
 
 @plot.register
 def prepared_image(prepared: PreparedImage, *, ax: Axes | None = None) -> Axes:
-    """Draw the signal as an image, grey where it is zero."""
-    title = f"{size(prepared.detail.shape)}, without background"
+    """Draw the signal as an image, grey where it is zero; or as a curve."""
+    title = f"{size(prepared.detail.shape[prepared.is_signal :])}, without background"
+    if prepared.is_signal:
+        return _curve(prepared.detail[0], title, ax)
     return plot_image(prepared.detail, title=title, signed=True, ax=ax)
 
 
@@ -216,14 +256,25 @@ def coded_image(coded: CodedImage, *, ax: Axes | None = None) -> Axes:
         f"{counted(int(coded.result.support_size[0]), 'coefficient')}\n"
         f"certified gap {coded.result.relative_gap[0]:.1e} of ½‖signal‖²"
     )
+    if coded.prepared.is_signal:
+        return _curve(coded.image, title, ax)
     return plot_image(coded.image, title=title, ax=ax)
+
+
+def _curve(signal: np.ndarray, title: str, ax: Axes | None) -> Axes:
+    """Draw a signal of one dimension, a line for each channel."""
+    ax = current_axes(ax)
+    ax.plot(signal, linewidth=0.8)
+    ax.set(xlabel="place", ylabel="value", title=title)
+    return ax
 
 
 @plot.register
 def kernels(learner: KernelLearner, *, columns: int | None = None, ax: Axes | None = None) -> Axes:
-    """Draw the kernels as they are now, `columns` of them side by side."""
+    """Draw the kernels as they are now, `columns` of them side by side; of one row, as curves."""
     now = learner.kernels
-    ax = plot_atoms(now, ax=ax, columns=columns)
+    is_curve = now.shape[1] == 1 < now.shape[2]
+    ax = plot_atoms(now[:, 0] if is_curve else now, ax=ax, columns=columns, curves=is_curve)
     ax.set_title(f"{counted(len(now), 'kernel')} after {counted(learner.n_samples, 'image')}")
     return ax
 

@@ -59,6 +59,8 @@ def tasks() -> precompile.Tasks:
         runs[f"{form} by spikes, polished"] = partial(solve_spiking, problem, tol=0.05, polish=True, n_jobs=1)
         runs[f"{form} by an active set"] = partial(solve_active_set, problem, n_jobs=1)
         one = problem.subset(slice(0, 1))
+        if dictionary is dense[0]:
+            runs[f"{form}, derivatives"] = partial(_derivatives, problem)
         runs[f"{form} by an active set, one signal"] = partial(solve_active_set, one, n_jobs=1)
     masked = LassoProblem(*dense, 0.5, mask=np.ones((3, 4), dtype=np.bool_))
     runs["LASSO with masks, by an active set"] = partial(solve_active_set, masked, n_jobs=1)
@@ -66,6 +68,11 @@ def tasks() -> precompile.Tasks:
     model.memory = Memory(0)
     runs["LASSO without a Gram matrix"] = partial(_without_gram, model, rng.standard_normal((4, 4)))
     return runs
+
+
+def _derivatives(problem: LassoProblem) -> None:
+    result = solve_active_set(problem, n_jobs=1)
+    result.vjp(result.codes, undefined="leave out")
 
 
 def _without_gram(model: CodingModel, signals: np.ndarray) -> None:

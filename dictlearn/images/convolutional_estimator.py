@@ -1,4 +1,4 @@
-"""Kernels learned from images as a scikit-learn transformer."""
+"""Kernels learned from images, or from signals of one dimension, as a scikit-learn transformer."""
 
 from __future__ import annotations
 
@@ -16,10 +16,9 @@ from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from dictlearn.images.coded import CodedImage, code_images
+from dictlearn.images.forms import Form, form_of
 from dictlearn.images.kernel_learner import KernelLearner, KernelSettings
 from dictlearn.images.kernel_learning import learn_kernels, passes_of_crops, random_kernels
-from dictlearn.images.patches import as_size
-from dictlearn.images.pixels import as_images
 from dictlearn.images.prepared import (
     PreparedImage,
     background_of,
@@ -30,12 +29,13 @@ from dictlearn.images.prepared import (
 from dictlearn.resumable import Course
 from snn.base import checks
 from snn.base.caller_warnings import warn_caller
+from snn.base.html import size
 from solvers import SparseCodingResult, solve_active_set
 from solvers.problem.grid_sizes import require_room, valid_shape
 
 
 class ConvolutionalDictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
-    """Learn the kernels of a convolutional dictionary from images by spiking codes, and code images in them.
+    """Learn kernels of a convolutional dictionary from images or signals by spiking codes, and code in them.
 
     `fit` minimises, over kernels of norm one and codes, the sum over crops x of the images, without their
     background, of::
@@ -50,12 +50,16 @@ class ConvolutionalDictionaryLearning(ClassNamePrefixFeaturesOutMixin, Transform
     (height, width, 3), of integers (uint8, uint16: white is one) or floats.  An array of three dimensions has
     grey images; if its last one is 4 or less, it may be meant as one colour image, and is refused.
 
+    Signals of one dimension, such as an ECG or a sound, are a list of arrays (length,), an array (n_signals,
+    length) or one signal, (length,).  Kernels then are curves, components_ (n_components, length).  With
+    `n_channels`, the last axis of each image or signal has so many channels, whatever they are.
+
     Parameters
     ----------
     n_components : int, default 32
         Number of kernels.
     kernel_size : int or (int, int), default 8
-        Side of square kernels, or (height, width), in pixels.
+        Side of square kernels, or (height, width), in pixels; of signals, the length of kernels.
     alpha : float, default 0.1
         The penalty of every coefficient, positive, in units of the images.
     stride : int, default 1
@@ -64,8 +68,10 @@ class ConvolutionalDictionaryLearning(ClassNamePrefixFeaturesOutMixin, Transform
         Whether codes must not be negative.
     max_iter : int, default 1
         Passes of `fit` through the images: in each, as many crops at random places as cover the images.
-    crop_size : int or (int, int), default 64
-        Side of the crops, or (rows, columns), in pixels; smaller ones are taken from smaller images.
+    crop_size : int or (int, int), optional
+        Side of the crops, or (rows, columns), in pixels; of signals, their length.  Smaller ones are taken
+        from smaller images.  By default 64 pixels, or four kernels if that is more; of signals 512, or
+        eight kernels.
     batch_size : int, default 4
         Crops between two changes of the kernels.
     background : {"smooth", "mean", "none"}, default "smooth"
@@ -89,7 +95,7 @@ class ConvolutionalDictionaryLearning(ClassNamePrefixFeaturesOutMixin, Transform
         default `solve_active_set`.
     transform_tol : float, default 1e-6
         Its tolerance.
-    dict_init : array_like, shape (n_components, height, width[, 3]), optional
+    dict_init : array_like, shape of `components_`, optional
         Kernels to start from; by default patches of the images.
     checkpoint : path-like, optional
         Where `fit` saves the learner, and where it continues from if the file exists: with the same images,
@@ -104,19 +110,23 @@ class ConvolutionalDictionaryLearning(ClassNamePrefixFeaturesOutMixin, Transform
         For the start and the crops.  With a `checkpoint`, a number.
     n_jobs : int, optional
         Workers that code crops; results do not depend on it.
+    n_channels : int, optional
+        Channels of images (height, width, n_channels) or signals (length, n_channels), whatever they are; by
+        default images are grey or colour, and signals have one.
 
     Attributes
     ----------
-    components_ : ndarray, shape (n_components, height, width[, 3])
-        The kernels, of norm one.
+    components_ : ndarray, shape (n_components, height, width[, n_channels])
+        The kernels, of norm one; of signals, (n_components, length[, n_channels]).
     dead_kernels_ : ndarray of int
         Kernels that no code of the last 32 crops has.
     learner_ : KernelLearner
         What learned; its `history` says how it went.
     n_channels_ : int
-        1 or 3.
-    image_shape_ : (int, int) or None
-        (height, width) of the images that `fit` or the first `partial_fit` saw, if all had the same.
+        1 of grey images.
+    image_shape_ : (int, int), (int,) or None
+        (height, width) of the images, or (length,) of the signals, that `fit` or the first `partial_fit`
+        saw, if all had the same.
     n_batches_seen_ : int
         Batches learned from.
 
@@ -143,6 +153,7 @@ class ConvolutionalDictionaryLearning(ClassNamePrefixFeaturesOutMixin, Transform
     learner_: KernelLearner
     _seed: int
     _n_passes: int
+    _form: Form
 
     def __init__(
         self,
@@ -153,7 +164,7 @@ class ConvolutionalDictionaryLearning(ClassNamePrefixFeaturesOutMixin, Transform
         stride: int = 1,
         positive: bool = False,
         max_iter: int = 1,
-        crop_size: int | tuple[int, int] = 64,
+        crop_size: int | tuple[int, int] | None = None,
         batch_size: int = 4,
         background: str = "smooth",
         smoothing: float | None = None,
@@ -172,6 +183,7 @@ class ConvolutionalDictionaryLearning(ClassNamePrefixFeaturesOutMixin, Transform
         progress: bool = False,
         random_state: int | np.random.RandomState | None = None,
         n_jobs: int | None = None,
+        n_channels: int | None = None,
     ) -> None:
         self.n_components = n_components
         self.kernel_size = kernel_size
@@ -198,6 +210,7 @@ class ConvolutionalDictionaryLearning(ClassNamePrefixFeaturesOutMixin, Transform
         self.progress = progress
         self.random_state = random_state
         self.n_jobs = n_jobs
+        self.n_channels = n_channels
 
     # -- learning --------------------------------------------------------------------------------
 
@@ -206,7 +219,8 @@ class ConvolutionalDictionaryLearning(ClassNamePrefixFeaturesOutMixin, Transform
 
         Parameters
         ----------
-        X : list of images, or array_like, shape (n_images, height, width[, 3])
+        X : list of images or signals, or array_like
+            As the class says.
         y : ignored
 
         Raises
@@ -226,9 +240,10 @@ class ConvolutionalDictionaryLearning(ClassNamePrefixFeaturesOutMixin, Transform
             checkpoint=self.checkpoint,
             checkpoint_every=self.checkpoint_every,
         )
-        n_jobs, crops, settings = self._checked()
-        details = self._details(X)
-        learner, seed = self._first_learner(details, settings)
+        n_jobs, settings = self._checked()
+        details, form = self._details(X)
+        crops = self._crops(form, details)
+        learner, seed = self._first_learner(details, form, settings)
         try:
             learn_kernels(
                 learner,
@@ -242,7 +257,7 @@ class ConvolutionalDictionaryLearning(ClassNamePrefixFeaturesOutMixin, Transform
         finally:
             # After Ctrl-C too: what was learned from whole batches.
             if learner.n_batches > 0:
-                self._keep(learner, details, seed, n_passes)
+                self._keep(learner, details, form, seed, n_passes)
         _warn_of_dead(learner)
         return self
 
@@ -255,7 +270,8 @@ class ConvolutionalDictionaryLearning(ClassNamePrefixFeaturesOutMixin, Transform
 
         Parameters
         ----------
-        X : list of images, or array_like, shape (n_images, height, width[, 3])
+        X : list of images or signals, or array_like
+            As the class says.
         y : ignored
 
         Raises
@@ -263,22 +279,23 @@ class ConvolutionalDictionaryLearning(ClassNamePrefixFeaturesOutMixin, Transform
         TypeError, ValueError
             As `fit`.
         """
-        n_jobs, crops, settings = self._checked()
-        details = self._details(X)
+        n_jobs, settings = self._checked()
+        details, form = self._details(X)
+        crops = self._crops(form, details)
         is_first = not hasattr(self, "learner_")
         if is_first:
-            learner, seed = self._first_learner(details, settings)
+            learner, seed = self._first_learner(details, form, settings)
             n_passes = 0
         else:
             # Learning puts new arrays in the place of old ones.
             learner, seed, n_passes = copy.copy(self.learner_), self._seed, self._n_passes
-            self._require_same(learner, details, settings)
+            self._require_same(learner, details, form, settings)
             learner.settings = settings
         # The first pass of another seed: its crops differ from those before.
         for batch in passes_of_crops(learner, details, n_passes=1, **crops, seed=seed + n_passes):
             learner.learn(batch.of(details), n_jobs=n_jobs)
         if is_first:
-            self._keep(learner, details, seed, 1)
+            self._keep(learner, details, form, seed, 1)
         else:
             self.learner_, self._n_passes = learner, n_passes + 1
         return self
@@ -290,7 +307,8 @@ class ConvolutionalDictionaryLearning(ClassNamePrefixFeaturesOutMixin, Transform
 
         Parameters
         ----------
-        X : list of images, or array_like, shape (n_images, height, width[, 3])
+        X : list of images or signals, or array_like
+            As the class says.
 
         Returns
         -------
@@ -305,7 +323,8 @@ class ConvolutionalDictionaryLearning(ClassNamePrefixFeaturesOutMixin, Transform
 
         Parameters
         ----------
-        X : list of images, or array_like, shape (n_images, height, width[, 3])
+        X : list of images or signals, or array_like
+            As the class says.
         """
         check_is_fitted(self, "learner_")
         self._require_coding()
@@ -329,13 +348,13 @@ class ConvolutionalDictionaryLearning(ClassNamePrefixFeaturesOutMixin, Transform
         ----------
         X : list of array_like, shape (1, n_atoms) each, or array_like, shape (n_images, n_atoms)
             Codes, dense or sparse, as `transform` returns them.
-        images : list of images, or array_like, optional
+        images : list of images or signals, or array_like, optional
             What was transformed: its sizes and backgrounds.  Without it the images have the size of those
             that `fit` saw, if that was one size, and no background.
 
         Returns
         -------
-        list of ndarray, or ndarray, shape (n_images, height, width[, 3])
+        list of ndarray, or ndarray, shape (n_images, height, width[, 3]) or (n_signals, length)
             A list for a list of codes.
 
         Raises
@@ -353,13 +372,12 @@ class ConvolutionalDictionaryLearning(ClassNamePrefixFeaturesOutMixin, Transform
                 raise ValueError(
                     "images must be given: fit saw images of different sizes, so that codes do not say theirs"
                 )
-            blank = np.zeros((*self.image_shape_, *self.components_.shape[3:]))
-            prepared = [self._prepare(blank)] * len(rows)
+            prepared = [self._blank()] * len(rows)
         else:
             prepared = self._prepared(images)
         if len(prepared) != len(rows):
             raise ValueError(f"images must be as many as codes, {len(rows)}; got {len(prepared)}")
-        shapes = list(dict.fromkeys(frame.background.shape for frame in prepared))
+        shapes = list(dict.fromkeys(frame.background.shape[frame.is_signal :] for frame in prepared))
         if not is_list and len(shapes) > 1:
             raise ValueError(
                 f"images must have one shape where their codes are one array; got {shapes[0]} and "
@@ -369,10 +387,9 @@ class ConvolutionalDictionaryLearning(ClassNamePrefixFeaturesOutMixin, Transform
         for k, (row, frame) in enumerate(zip(rows, prepared, strict=True)):
             dictionary = frame.dictionary(self.components_)
             if row.shape[1] != dictionary.shape[0]:
-                height, width = frame.background.shape[:2]
                 raise ValueError(
-                    f"X[{k}] must have {dictionary.shape[0]} coefficients, those of an image of {height} x "
-                    f"{width}; got {row.shape[1]}"
+                    f"X[{k}] must have {dictionary.shape[0]} coefficients, those of an image of "
+                    f"{size(frame.background.shape[:2])}; got {row.shape[1]}"
                 )
             restored.append(frame.restore(dictionary.reconstruct(row)))
         return restored if is_list else np.stack(restored)
@@ -386,7 +403,8 @@ class ConvolutionalDictionaryLearning(ClassNamePrefixFeaturesOutMixin, Transform
 
         Parameters
         ----------
-        X : list of images, or array_like, shape (n_images, height, width[, 3])
+        X : list of images or signals, or array_like
+            As the class says.
         y : ignored
         """
         coded = self.encode(X)
@@ -398,7 +416,7 @@ class ConvolutionalDictionaryLearning(ClassNamePrefixFeaturesOutMixin, Transform
     @property
     def components_(self) -> np.ndarray:
         """The kernels, of norm one."""
-        return self.learner_.kernels
+        return self._form.of_kernels(self.learner_.kernels)
 
     @property
     def dead_kernels_(self) -> np.ndarray:
@@ -416,18 +434,17 @@ class ConvolutionalDictionaryLearning(ClassNamePrefixFeaturesOutMixin, Transform
             raise ValueError(
                 "features have no names: fit saw images of different sizes, whose codes differ in length"
             )
-        blank = np.zeros((*self.image_shape_, *self.components_.shape[3:]))
-        return self._prepare(blank).dictionary(self.components_).shape[0]
+        return self._blank().dictionary(self.components_).shape[0]
 
     # -- from scikit-learn's names to the learner's ----------------------------------------------
 
-    def _checked(self) -> tuple[int | None, dict[str, Any], KernelSettings]:
-        """Return workers, crops and settings; all parameters but those of the images are checked by then."""
+    def _checked(self) -> tuple[int | None, KernelSettings]:
+        """Return workers and settings; what does not depend on the images is checked by then."""
         n_jobs = checks.worker_count("n_jobs", self.n_jobs)
-        crops = self._crops()
         settings = self._settings()
+        checks.positive_integer("batch_size", self.batch_size)
         self._require_coding()
-        return n_jobs, crops, settings
+        return n_jobs, settings
 
     def _require_coding(self) -> None:
         """Raise TypeError or ValueError if a parameter that only `transform` has is wrong."""
@@ -451,79 +468,88 @@ class ConvolutionalDictionaryLearning(ClassNamePrefixFeaturesOutMixin, Transform
                 replace_dead=self.replace_dead,
             )
 
-    def _crops(self) -> dict[str, Any]:
+    def _crops(self, form: Form, details: list[np.ndarray]) -> dict[str, Any]:
         """Return the size of crops and batches, checked."""
-        size = as_size("kernel_size", self.kernel_size)
-        crop_size = as_size("crop_size", self.crop_size)
-        require_room(crop_size, size, name="crop_size")
+        kernel_size = form.size("kernel_size", self.kernel_size)
+        if self.crop_size is None:
+            crop_size = form.default_crop(kernel_size)
+        else:
+            crop_size = form.size("crop_size", self.crop_size)
+            require_room(crop_size, kernel_size, name="crop_size")
         stride = checks.positive_integer("stride", self.stride)
-        return {
-            "crop_size": valid_shape(crop_size, size, stride, pad=False),
-            "batch_size": checks.positive_integer("batch_size", self.batch_size),
-        }
+        crop_size = valid_shape(crop_size, kernel_size, stride, pad=False)
+        if crop_size == kernel_size and any(detail.shape[:2] != kernel_size for detail in details):
+            warn_caller(
+                f"crop_size {self.crop_size} has one position of a kernel, so that kernels are learned as if "
+                "they had no neighbours: pass some times kernel_size, or None",
+                UserWarning,
+            )
+        return {"crop_size": crop_size, "batch_size": self.batch_size}
 
-    def _details(self, X: list[np.ndarray] | ArrayLike) -> list[np.ndarray]:
-        """Return images without their backgrounds."""
-        size = as_size("kernel_size", self.kernel_size)
-        kind, smoothing = checked_background(self.background, self.smoothing, size)
-        pixels = as_images(X)
-        _require_room(X, pixels, size)
-        return [image - background_of(image, kind, smoothing) for image in pixels]
+    def _details(self, X: list[np.ndarray] | ArrayLike) -> tuple[list[np.ndarray], Form]:
+        """Return images without their backgrounds, and the form that they came in."""
+        form, pixels = form_of(X, self.n_channels)
+        kernel_size = form.size("kernel_size", self.kernel_size)
+        kind, smoothing = checked_background(self.background, self.smoothing, kernel_size)
+        _require_room(X, pixels, kernel_size)
+        return [image - background_of(image, kind, smoothing) for image in pixels], form
+
+    def _blank(self) -> PreparedImage:
+        """Return an image of zeros of the size that `fit` saw."""
+        assert self.image_shape_ is not None
+        return self._prepare(np.zeros(self.image_shape_ + self._form.channels))
 
     def _prepare(self, image: np.ndarray) -> PreparedImage:
+        kernel_size = self.learner_.kernel_size
         return prepare_image(
             image,
-            self.learner_.kernel_size,
+            kernel_size[1] if self._form.is_signal else kernel_size,
             stride=self.learner_.settings.stride,
             boundary=self.boundary,
             margin=self.margin,
             background=self.background,
             smoothing=self.smoothing,
+            n_channels=self._form.n_channels,
         )
 
     def _prepared(self, X: list[np.ndarray] | ArrayLike) -> list[PreparedImage]:
         """Return images prepared for the kernels that were learned."""
-        pixels = as_images(X)
-        if pixels[0].shape[2:] != self.components_.shape[3:]:
+        form, pixels = form_of(X, self._form.n_channels)
+        if form != self._form:
             raise ValueError(
-                f"images must have {self.n_channels_} channels, as those that kernels were learned from; got "
-                f"shape {pixels[0].shape} for images[0]"
+                f"images must be as those that kernels were learned from ({self._form}); got {form}: for one "
+                "image pass [image]"
             )
         _require_room(X, pixels, self.learner_.kernel_size)
-        return [self._prepare(image) for image in pixels]
+        return [self._prepare(form.as_it_came(image)) for image in pixels]
 
     def _first_learner(
-        self, details: list[np.ndarray], settings: KernelSettings
+        self, details: list[np.ndarray], form: Form, settings: KernelSettings
     ) -> tuple[KernelLearner, int]:
         """Return a learner that has not learned yet, and the seed of the crops."""
-        size = as_size("kernel_size", self.kernel_size)
+        kernel_size = form.size("kernel_size", self.kernel_size)
         n_components = checks.positive_integer("n_components", self.n_components)
         if self.checkpoint is not None and self.random_state is None:
             raise ValueError(
                 "random_state must be a number with a checkpoint, to continue with the same crops"
             )
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        channels = details[0].shape[2:]
         if self.dict_init is None:
-            kernels = random_kernels(details, n_components, size, np.random.default_rng(seed))
+            kernels = random_kernels(details, n_components, kernel_size, np.random.default_rng(seed))
         else:
-            kernels = checks.real_array(
-                "dict_init",
-                self.dict_init,
-                shape=(n_components, *size, *channels),
-                meaning="(n_components, height, width" + (", n_channels)" if channels else ")"),
-            )
+            kernels = form.as_kernels("dict_init", self.dict_init, n_components, kernel_size)
         with checks.called(kernels="dict_init"):
             return KernelLearner(kernels, settings), seed
 
     def _require_same(
-        self, learner: KernelLearner, details: list[np.ndarray], settings: KernelSettings
+        self, learner: KernelLearner, details: list[np.ndarray], form: Form, settings: KernelSettings
     ) -> None:
         """Raise ValueError if a learner is of other kernels than those that parameters and images say."""
-        shape = (self.n_components, *as_size("kernel_size", self.kernel_size), *details[0].shape[2:])
-        if learner.kernels.shape != shape:
+        kernel_size = form.size("kernel_size", self.kernel_size)
+        shape = (self.n_components, *kernel_size[form.is_signal :], *details[0].shape[2:])
+        if self.components_.shape != shape or form != self._form:
             raise ValueError(
-                f"kernels have the shape {learner.kernels.shape} but parameters and images ask for {shape}: "
+                f"kernels have the shape {self.components_.shape} but parameters and images ask for {shape}: "
                 "call fit to start anew"
             )
         if learner.settings.stride != settings.stride:
@@ -532,11 +558,14 @@ class ConvolutionalDictionaryLearning(ClassNamePrefixFeaturesOutMixin, Transform
                 f"{settings.stride}: call fit to start anew"
             )
 
-    def _keep(self, learner: KernelLearner, details: list[np.ndarray], seed: int, n_passes: int) -> None:
+    def _keep(
+        self, learner: KernelLearner, details: list[np.ndarray], form: Form, seed: int, n_passes: int
+    ) -> None:
         self.learner_ = learner
         self.n_channels_ = details[0].shape[2] if details[0].ndim == 3 else 1
-        shapes = {detail.shape[:2] for detail in details}
+        shapes = {detail.shape[form.is_signal : 2] for detail in details}
         self.image_shape_ = shapes.pop() if len(shapes) == 1 else None
+        self._form = form
         self._seed, self._n_passes = seed, n_passes
 
     def __sklearn_tags__(self) -> Tags:

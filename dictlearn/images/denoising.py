@@ -14,6 +14,7 @@ from dictlearn.images.channels import join_channels, split_channels
 from dictlearn.images.patches import (
     add_patches,
     as_patch_size,
+    as_plane,
     extract_patches,
     grid_shape,
     patch_counts,
@@ -48,7 +49,7 @@ class DenoisingResult(Drawn):
 
     Attributes
     ----------
-    image : ndarray, shape (height, width)
+    image : ndarray, shape (height, width) or (length,)
         Not clipped to any range.
     penalty : ndarray, shape (n_atoms,)
         lambda of each atom.
@@ -91,7 +92,7 @@ def denoise(
     n_jobs: int | None = None,
     progress: bool = False,
 ) -> DenoisingResult:
-    """Remove noise from an image by sparse coding of its overlapping patches.
+    """Remove noise from an image, or a signal, by sparse coding of its overlapping patches.
 
     Every patch, without its mean, is coded by `solve_spiking`, read out exactly; its approximation and
     its mean are put back, and averaged where patches overlap.
@@ -105,13 +106,14 @@ def denoise(
 
     Parameters
     ----------
-    image : array_like, shape (height, width)
+    image : array_like, shape (height, width) or (length,)
         One channel.
     dictionary : array_like, shape (n_atoms, n_pixels) or (n_atoms, 2 * n_pixels)
         Atoms, one a row: signed, for codes of either sign; or of two channels as `split_channels` makes
         them, not negative, for codes that are not negative either.
     patch_size : int or (int, int)
-        Side of a square patch, or (height, width), in pixels; n_pixels is their product.
+        Side of a square patch, or (height, width), in pixels; n_pixels is their product.  Of a signal, the
+        length of a window.
     noise_level : float, optional
         Standard deviation of the noise, in units of the image: 25 of 255 is 0.1 of an image from 0 to 1.
     penalty : float or array_like, shape (n_atoms,), optional
@@ -150,8 +152,9 @@ def denoise(
     Elad and Aharon (2006), IEEE Transactions on Image Processing 15: overlapping patches.  Donoho and
     Johnstone (1994), Biometrika 81: the threshold sqrt(2 log n).
     """
+    n_dims = np.ndim(image)
     image, is_of_integers = _checked_image(image)
-    size = as_patch_size(patch_size)
+    size = as_patch_size(patch_size, n_dims)
     stride = checks.positive_integer("stride", stride)
     require_fit(image.shape, size)
     require_cover(image.shape, size, stride)
@@ -206,8 +209,9 @@ def denoise(
             f"{image.min():.3g} to {image.max():.3g}; both must be in one unit",
             IllPosedWarning,
         )
+    denoised = total / patch_counts(image.shape, size, stride)
     return DenoisingResult(
-        image=total / patch_counts(image.shape, size, stride),
+        image=denoised[0] if n_dims == 1 else denoised,
         penalty=penalty,
         n_patches=rows * columns,
         nonzeros_per_patch=n_nonzeros / (rows * columns),
@@ -219,10 +223,10 @@ def _checked_image(value: ArrayLike) -> tuple[np.ndarray, bool]:
     """Return the image, and whether it came as integers."""
     if getattr(value, "ndim", 2) == 3:
         raise ValueError(
-            f"image must be 2-D, (height, width); got shape {np.shape(value)}: one call for each channel"
+            f"image must be 2-D, (height, width), or 1-D; got shape {np.shape(value)}: one call for each "
+            "channel"
         )
-    image = checks.real_array("image", value, shape=(None, None), meaning="(height, width)")
-    return image, np.asarray(value).dtype.kind in "iu"
+    return as_plane(value), np.asarray(value).dtype.kind in "iu"
 
 
 def _checked_dictionary(value: ArrayLike, n_pixels: int) -> tuple[np.ndarray, bool]:

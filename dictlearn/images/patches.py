@@ -1,4 +1,4 @@
-"""Images to signals and back: square or oblong patches, one in each row."""
+"""Images to signals and back: square or oblong patches, one in each row; and windows of long signals."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ PIXELS_PER_BATCH = 2**22
 
 
 def extract_patches(image: ArrayLike, patch_size: int | tuple[int, int], *, stride: int = 1) -> np.ndarray:
-    """Cut an image into patches, one in each row.
+    """Cut an image into patches, or a signal of one dimension into windows, one in each row.
 
     Patches start at rows and columns 0, `stride`, 2 `stride`, ...; those that would reach past the
     edge are left out.
 
     Parameters
     ----------
-    image : array_like, shape (height, width)
+    image : array_like, shape (height, width) or (length,)
         One channel.
     patch_size : int or (int, int)
-        Side of a square patch, or (height, width), in pixels.
+        Side of a square patch, or (height, width), in pixels; of a signal, the length of a window.
     stride : int, default 1
         Distance between neighbouring patches, in pixels; the patch side for patches side by side.
 
@@ -39,8 +39,7 @@ def extract_patches(image: ArrayLike, patch_size: int | tuple[int, int], *, stri
     TypeError, ValueError
         If an argument is of the wrong kind, shape or value, or the patch is larger than the image.
     """
-    image = checks.real_array("image", image, shape=(None, None), meaning="(height, width)")
-    size = as_patch_size(patch_size)
+    image, size = as_plane(image), as_patch_size(patch_size, np.ndim(image))
     stride = checks.positive_integer("stride", stride)
     require_fit(image.shape, size)
     windows = np.lib.stride_tricks.sliding_window_view(image, size)[::stride, ::stride]
@@ -61,10 +60,10 @@ def random_patches(
 
     Parameters
     ----------
-    images : array_like, shape (height, width), or list of such arrays
-        One image, or several of any shapes.
+    images : array_like, shape (height, width) or (length,), or list of such arrays
+        One image, or several of any shapes; or one signal, or several of any lengths.
     patch_size : int or (int, int)
-        Side of a square patch, or (height, width), in pixels.
+        Side of a square patch, or (height, width), in pixels; of signals, the length of a window.
     n_patches : int
         How many to draw.
     rng : int, Generator or None, default None
@@ -83,8 +82,8 @@ def random_patches(
     TypeError, ValueError
         If an argument is of the wrong kind, shape or value, or the images do not have so many patches.
     """
-    images = _as_images(images)
-    size = as_patch_size(patch_size)
+    images, n_dims = _as_planes(images)
+    size = as_patch_size(patch_size, n_dims)
     n_patches = checks.positive_integer("n_patches", n_patches)
     least_contrast = checks.non_negative_number("least_contrast", least_contrast)
     for image in images:
@@ -118,7 +117,7 @@ def random_patches(
 
 def reconstruct_from_patches(
     patches: ArrayLike,
-    image_shape: tuple[int, int],
+    image_shape: int | tuple[int, int],
     patch_size: int | tuple[int, int],
     *,
     stride: int = 1,
@@ -129,22 +128,23 @@ def reconstruct_from_patches(
     ----------
     patches : array_like, shape (n_patches, patch height * patch width)
         In the order of `extract_patches`.
-    image_shape : (int, int)
-        Height and width of the image, in pixels.
+    image_shape : (int, int) or int
+        Height and width of the image, in pixels; or the length of a signal.
     patch_size, stride
         As for `extract_patches`.
 
     Returns
     -------
-    ndarray, shape image_shape
+    ndarray, shape image_shape, or (length,)
 
     Raises
     ------
     TypeError, ValueError
         If an argument is of the wrong kind, shape or value, or the patches leave a pixel uncovered.
     """
-    shape = checks.integer_pair("image_shape", image_shape)
-    size = as_patch_size(patch_size)
+    is_image = isinstance(image_shape, (tuple, list))
+    shape = as_size("image_shape", image_shape, 2 if is_image else 1)
+    size = as_patch_size(patch_size, 2 if is_image else 1)
     stride = checks.positive_integer("stride", stride)
     require_fit(shape, size)
     rows, columns = grid_shape(shape, size, stride)
@@ -157,20 +157,33 @@ def reconstruct_from_patches(
     require_cover(shape, size, stride)
     total = np.zeros(shape)
     add_patches(total, patches, size, stride)
-    return total / patch_counts(shape, size, stride)
+    image = total / patch_counts(shape, size, stride)
+    return image if is_image else image[0]
 
 
-def as_patch_size(value: Any) -> tuple[int, int]:
-    """Return `value`, the side of a square patch or (height, width), as (height, width)."""
-    return as_size("patch_size", value)
+def as_patch_size(value: Any, n_dims: int = 2) -> tuple[int, int]:
+    """Return `value`, the side of a square patch or (height, width), as (height, width); see `as_size`."""
+    return as_size("patch_size", value, n_dims)
 
 
-def as_size(name: str, value: Any) -> tuple[int, int]:
-    """Return `value`, the side of a square or (height, width), as (height, width)."""
+def as_size(name: str, value: Any, n_dims: int = 2) -> tuple[int, int]:
+    """Return `value`, the side of a square, (height, width), or a length, as (height, width).
+
+    What has one dimension is an image of one row.
+    """
+    if n_dims == 1:
+        return 1, checks.positive_integer(name, value)
     if isinstance(value, (tuple, list)):
         return checks.integer_pair(name, value)
     side = checks.positive_integer(name, value)
     return side, side
+
+
+def as_plane(image: ArrayLike, name: str = "image") -> np.ndarray:
+    """Return a grey image, or a signal as an image of one row."""
+    if np.ndim(image) == 1:
+        return checks.real_array(name, image, shape=(None,), meaning="(length,)")[np.newaxis]
+    return checks.real_array(name, image, shape=(None, None), meaning="(height, width) or (length,)")
 
 
 def grid_shape(image_shape: tuple[int, int], patch_size: tuple[int, int], stride: int) -> tuple[int, int]:
@@ -220,17 +233,18 @@ def require_cover(image_shape: tuple[int, int], patch_size: tuple[int, int], str
             )
 
 
-def _as_images(value: Any) -> list[np.ndarray]:
-    """Return one image, or each of a sequence, as a list of arrays."""
+def _as_planes(value: Any) -> tuple[list[np.ndarray], int]:
+    """Return one image or signal, or each of a sequence, as a list of images, and their dimensions."""
     several = (isinstance(value, np.ndarray) and value.ndim == 3) or (
-        isinstance(value, (list, tuple)) and any(getattr(image, "ndim", 0) > 1 for image in value)
+        isinstance(value, (list, tuple)) and any(getattr(image, "ndim", 0) > 0 for image in value)
     )
-    if several:
-        return [
-            checks.real_array(f"images[{k}]", image, shape=(None, None), meaning="(height, width)")
-            for k, image in enumerate(value)
-        ]
-    return [checks.real_array("images", value, shape=(None, None), meaning="(height, width)")]
+    if not several:
+        return [as_plane(value, "images")], np.ndim(value)
+    planes = [as_plane(image, f"images[{k}]") for k, image in enumerate(value)]
+    dimensions = {np.ndim(image) for image in value}
+    if len(dimensions) > 1:
+        raise ValueError("images must all be images, or all signals of one dimension; got both")
+    return planes, dimensions.pop()
 
 
 def _patches_at(views: list[np.ndarray], ends: np.ndarray, places: np.ndarray) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""Images of any size as signals of convolutional dictionaries, and back."""
+"""Images and signals of any size as signals of convolutional dictionaries, and back."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dictlearn.images.patches import as_size
-from dictlearn.images.pixels import as_pixels
+from dictlearn.images.pixels import as_pixels, is_signal
 from snn.base import checks
 from snn.base.drawn import Drawn
 from snn.base.html import size, value_range
@@ -25,6 +25,8 @@ ROUNDING = 1e-13
 class PreparedImage(Drawn):
     """An image as the signal of a convolutional dictionary, and the way back.
 
+    A signal of one dimension is an image of one row in all attributes; `restore` drops the row.
+
     Attributes
     ----------
     signal : ndarray, shape (1, n_features)
@@ -39,6 +41,8 @@ class PreparedImage(Drawn):
         (rows, columns) of the signal as an image, padded or cropped: those of the dictionary.
     corner : (int, int)
         Where the upper left pixel of the image is in that; negative where the image was cropped.
+    is_signal : bool, default False
+        Whether it came as a signal of one dimension.
     """
 
     signal: np.ndarray
@@ -47,6 +51,7 @@ class PreparedImage(Drawn):
     stride: int
     prepared_shape: tuple[int, int]
     corner: tuple[int, int]
+    is_signal: bool = False
 
     def __post_init__(self) -> None:
         checks.freeze_arrays(self)
@@ -70,6 +75,7 @@ class PreparedImage(Drawn):
         Parameters
         ----------
         kernels : array_like, shape (n_kernels, height, width[, channels])
+            For a signal, (n_kernels, length[, channels]).
 
         Raises
         ------
@@ -77,13 +83,15 @@ class PreparedImage(Drawn):
             If they are of the wrong kind, or the image was prepared for others.
         """
         channels = self.background.shape[2:]
+        size, meaning = self.kernel_size[self.is_signal :], "length" if self.is_signal else "height, width"
         kernels = checks.real_array(
             "kernels",
             kernels,
-            shape=(None, *self.kernel_size, *channels),
-            meaning="(n_kernels, height, width" + (", n_channels)" if channels else ")"),
+            shape=(None, *size, *channels),
+            meaning=f"(n_kernels, {meaning}" + (", n_channels)" if channels else ")"),
         )
-        return ConvolutionalDictionary(kernels, self.prepared_shape, self.stride)
+        shape = self.prepared_shape[1] if self.is_signal else self.prepared_shape
+        return ConvolutionalDictionary(kernels, shape, self.stride)
 
     def restore(self, signal: ArrayLike) -> np.ndarray:
         """Return the image of a signal: padding is cut off, and the background added.
@@ -111,7 +119,7 @@ class PreparedImage(Drawn):
         image = np.array(self.background)
         in_image, in_signal = self._shared
         image[in_image] += signal.reshape(detail)[in_signal]
-        return image
+        return image[0] if self.is_signal else image
 
     @property
     def _shared(self) -> tuple[tuple[slice, ...], tuple[slice, ...]]:
@@ -133,18 +141,19 @@ def prepare_image(
     margin: int = 0,
     background: str = "smooth",
     smoothing: float | None = None,
+    n_channels: int | None = None,
 ) -> PreparedImage:
-    """Return an image of any size as the signal of a convolutional dictionary.
+    """Return an image, or a signal, of any size as the signal of a convolutional dictionary.
 
     The smooth part of the image, which kernels code badly, is subtracted, and the rest brought to a size
     that the grid of positions covers.  `PreparedImage.restore` undoes both.
 
     Parameters
     ----------
-    image : array_like, shape (height, width), (height, width, 1) or (height, width, 3)
-        Grey or colour; integers of 8 and 16 bits are scaled, see `as_pixels`.
+    image : array_like, shape (height, width), (height, width, 1), (height, width, 3) or (length,)
+        Grey or colour, integers of 8 and 16 bits are scaled; or a signal; see `as_pixels`.
     kernel_size : int or (int, int)
-        Side of square kernels, or (height, width), in pixels.
+        Side of square kernels, or (height, width), in pixels; of a signal, their length.
     stride : int, default 1
         Distance between neighbouring positions, in pixels.
     boundary : {"symmetric", "crop"}, default "symmetric"
@@ -157,6 +166,8 @@ def prepare_image(
         What is subtracted: the image blurred, its mean, or nothing; of each channel by itself.
     smoothing : float, optional
         Standard deviation of the Gaussian that blurs, in pixels; by default half the longer side of a kernel.
+    n_channels : int, optional
+        Channels, the last axis, if they are no colours: of an image, or of a signal, (length, n_channels).
 
     Returns
     -------
@@ -172,8 +183,9 @@ def prepare_image(
     The size of the way back is exact to the pixel.  Its values are, to the last bit, with
     ``background="none"``; otherwise adding what was subtracted may round the last bit.
     """
-    pixels = as_pixels(image)
-    size = as_size("kernel_size", kernel_size)
+    pixels = as_pixels(image, n_channels=n_channels)
+    a_signal = is_signal(image, n_channels)
+    size = as_size("kernel_size", kernel_size, 1 if a_signal else 2)
     stride = checks.positive_integer("stride", stride)
     boundary, margin = checked_boundary(boundary, margin)
     background, smoothing = checked_background(background, smoothing, size)
@@ -182,7 +194,7 @@ def prepare_image(
     below = background_of(pixels, background, smoothing)
     detail = pixels - below
     rows, columns = pixels.shape[:2]
-    padded = (rows + 2 * margin, columns + 2 * margin)
+    padded = (rows if a_signal else rows + 2 * margin, columns + 2 * margin)
     shape = valid_shape(padded, size, stride, pad=boundary != "crop")
     # Of an odd number of pixels the one more is at the end.
     before = [
@@ -202,6 +214,7 @@ def prepare_image(
         stride=stride,
         prepared_shape=shape,
         corner=(before[0], before[1]),
+        is_signal=a_signal,
     )
 
 

@@ -153,6 +153,17 @@ def positive_array(name: str, value: Any, length: int, *, meaning: str) -> np.nd
     return array
 
 
+def non_negative_array(name: str, value: Any, length: int, *, meaning: str) -> np.ndarray:
+    """Return one number >= 0 for each of `length` things; a single number is for all of them."""
+    if is_one_number(value):
+        return np.full(length, non_negative_number(name, value))
+    array = real_array(name, value, shape=(length,), meaning=meaning)
+    if array.min() < 0.0:
+        first = int(np.argmax(array < 0.0))
+        raise ValueError(f"{name} must not be negative; got {array[first]} at [{first}]")
+    return array
+
+
 def is_one_number(value: Any) -> bool:
     """Return whether `value` is one number, perhaps in an array of no dimension, and not one for each."""
     return isinstance(value, numbers.Real) or (isinstance(value, np.ndarray) and value.ndim == 0)

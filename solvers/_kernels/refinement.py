@@ -82,6 +82,8 @@ class Problem(NamedTuple):
     """The squared norms plus the curvatures of the penalty: the firing thresholds."""
     energies: np.ndarray
     positive: bool
+    has_zeros: bool
+    """Whether an atom has no l1 weight."""
     group_length: int
     """Neurons are in groups: positive ones of so many atoms, then, unless `positive`, negative ones."""
 
@@ -149,6 +151,32 @@ def gap_of(correlations, l1_weights, diagonal, positive, energy, code, currents)
     best_multiple = along_signal / squared_residual if squared_residual > 0.0 else 1.0
     kappa = min(max(best_multiple, 0.0), 1.0 / largest if largest > 0.0 else math.inf)
     return 0.5 * (1.0 - kappa) ** 2 * max(squared_residual, 0.0) + cost - kappa * fitted
+
+
+@inner
+def estimated_gap(correlations, l1_weights, diagonal, positive, energy, code, currents):
+    """Return an estimate of the gap where l1 weights are zero, and `gap_of` is that of the dual point zero.
+
+    It is the gap of atoms that do not depend on each other; certificates decide.
+    """
+    gap = 0.0
+    for i in range(code.shape[0]):
+        a = code[i]
+        stepped = minimised(correlations[i] + currents[i], l1_weights[i], diagonal[i], positive)
+        gap += 0.5 * diagonal[i] * (a - stepped) * (a - stepped)
+    return gap
+
+
+@inner
+def measured_gap(problem, k, code, currents):
+    """Return the gap of a code of a signal, or an estimate of it."""
+    arguments = (
+        problem.correlations[k], problem.l1_weights, problem.diagonal, problem.positive,
+        problem.energies[k], code, currents,
+    )  # fmt: skip
+    if problem.has_zeros:
+        return estimated_gap(*arguments)
+    return gap_of(*arguments)
 
 
 @inner
@@ -331,10 +359,7 @@ def begin(form, problem, max_duration, looks, codes, drives, work):
         look.margin = LEAST_MARGIN
         look.n_multiply_adds = caused_currents(form, codes.best[k], work.currents)[1]
         look.n_multiply_adds += PRODUCTS_OF_GAP * codes.best.shape[1]
-        look.gap = gap_of(
-            problem.correlations[k], problem.l1_weights, problem.diagonal, problem.positive,
-            problem.energies[k], codes.best[k], work.currents,
-        )  # fmt: skip
+        look.gap = measured_gap(problem, k, codes.best[k], work.currents)
         look.status = DONE
         if look.gap > look.target and begin_stage(form, problem, k, look, codes, max_duration, drives, work):
             look.status = STAGE_ENDED
@@ -368,11 +393,11 @@ def look_at(form, problem, signals, moments, max_duration, refine, looks, codes,
     for position in range(signals.shape[0]):
         k = signals[position]
         look, best, offset = looks[k], codes.best[k], codes.offset[k]
-        b, energy, time = problem.correlations[k], problem.energies[k], look.stop
+        b, time = problem.correlations[k], look.stop
         read_rates(moments[k], time, look.scale, problem.group_length, positive, offset, work.code)
         look.n_multiply_adds += caused_currents(form, work.code, work.currents)[1]
         look.n_multiply_adds += PRODUCTS_OF_GAP * best.shape[0] + PRODUCTS_OF_RATE * moments.shape[1]
-        gap = gap_of(b, l1_weights, diagonal, positive, energy, work.code, work.currents)
+        gap = measured_gap(problem, k, work.code, work.currents)
         keep_if_better(look, gap, work.code, best)
         if look.gap > look.target:
             current_code(b, l1_weights, diagonal, positive, work.currents, work.stepped)
@@ -380,7 +405,7 @@ def look_at(form, problem, signals, moments, max_duration, refine, looks, codes,
             look.n_multiply_adds += n_multiply_adds
             if is_known:
                 look.n_multiply_adds += PRODUCTS_OF_GAP * best.shape[0]
-                gap = gap_of(b, l1_weights, diagonal, positive, energy, work.stepped, work.stepped_currents)
+                gap = measured_gap(problem, k, work.stepped, work.stepped_currents)
                 keep_if_better(look, gap, work.stepped, best)
         # The last look is at this difference; the sum may round to less than the duration.
         is_over = time >= max_duration - look.duration

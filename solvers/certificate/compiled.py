@@ -7,6 +7,8 @@ from scipy import sparse
 
 from snn.base import checks
 from solvers._kernels.certificate import DUALITY_GAP, KKT_VIOLATION, OBJECTIVE, measure_codes
+from solvers._kernels.precision import SMALLEST
+from solvers.certificate.corrected import corrected_gaps
 from solvers.certificate.optimality import BLOCK_ENTRIES, Optimality, measure
 from solvers.problem.lasso import LassoProblem
 from solvers.problem.rounding import gamma
@@ -41,18 +43,23 @@ def certify(problem: LassoProblem, codes: sparse.csr_array) -> Optimality:
     if rows is None or not penalty.is_elastic_net:
         return measure(problem, codes)
     is_shared = problem.n_signals >= FEWEST_SHARING or problem.model.has_made(UnitAtoms)
+    is_shared &= not penalty.has_zeros
     if rows.size >= LEAST_SCREENED and is_shared:
         return certify_screened(problem, codes)
     figures = _figures_of(problem, codes)
     return Optimality(
         objective=figures[OBJECTIVE],
-        duality_gap=figures[DUALITY_GAP],
+        duality_gap=corrected_gaps(problem, codes, figures[DUALITY_GAP]),
         kkt_violation=figures[KKT_VIOLATION],
     )
 
 
 def _figures_of(problem: LassoProblem, codes: sparse.csr_array) -> np.ndarray:
     """Return the figures of codes, a column each, from all atoms."""
+    # Kernels divide by weights, and what they say of the gap is replaced where one is zero.
+    l1_weights = problem.l1_weights
+    if problem.penalty.has_zeros:
+        l1_weights = checks.read_only(np.maximum(l1_weights, SMALLEST))
     blocks = []
     pointers, columns = _indices(codes.indptr), _indices(codes.indices)
     # Sparse signals, and masks, take their full size for a few signals at a time.
@@ -66,7 +73,7 @@ def _figures_of(problem: LassoProblem, codes: sparse.csr_array) -> np.ndarray:
         measure_codes(
             problem.atoms.rows,
             problem.atoms.norms,
-            problem.l1_weights,
+            l1_weights,
             problem.curvatures,
             problem.positive,
             part.dense_signals(),
@@ -95,7 +102,7 @@ def certify_screened(problem: LassoProblem, codes: sparse.csr_array) -> Optimali
         _certify_block(part, codes[block], unit_atoms, figures[:, block])
     return Optimality(
         objective=figures[OBJECTIVE],
-        duality_gap=figures[DUALITY_GAP],
+        duality_gap=corrected_gaps(problem, codes, figures[DUALITY_GAP]),
         kkt_violation=figures[KKT_VIOLATION],
     )
 

@@ -19,6 +19,7 @@ from scipy import sparse
 
 from snn.base import checks
 from solvers._kernels.precision import QUANTUM
+from solvers.certificate.corrected import corrected_gaps
 from solvers.certificate.residuals import residuals_of
 from solvers.problem.lasso import LassoProblem
 from solvers.problem.rounding import gamma, operations_of_sum
@@ -273,6 +274,6 @@ def _figures(problem: LassoProblem, codes: sparse.csr_array) -> Optimality:
     gap[(problem.energies == 0.0) & (n_entries == 0)] = 0.0
     return Optimality(
         objective=0.5 * squared_residual + np.bincount(signal, costs, n_signals),
-        duality_gap=gap,
+        duality_gap=corrected_gaps(problem, codes, gap),
         kkt_violation=kkt_violation,
     )

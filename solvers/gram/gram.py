@@ -85,7 +85,8 @@ def gram_of(problem: LassoProblem, *, on_demand: bool = False, most_signals: int
         return model.once(ConvolutionalGram)
     if on_demand and shares_products(problem, most_signals):
         return SharedProducts(problem)
-    if on_demand and not uses_full_gram(problem, most_signals):
+    is_too_large = problem.penalty.has_zeros and not (problem.has_gram or problem.model.gram_fits)
+    if on_demand and (is_too_large or not uses_full_gram(problem, most_signals)):
         return GramOnDemand(model)
     return model.once(FullGram)
 
@@ -101,6 +102,9 @@ def shares_products(problem: LassoProblem, most_signals: int = 1) -> bool:
     Up to `most_signals` are solved one by one, unless they are enough to share products, or others follow.
     """
     if problem.atoms.rows is None or problem.has_gram or problem.model.gram_fits:
+        return False
+    # Screening counts in units of penalties.
+    if problem.penalty.has_zeros:
         return False
     return problem.n_signals > min(most_signals, FEWEST_SHARING - 1) or problem.model.is_prepared
 

@@ -23,7 +23,7 @@ from solvers.gram.gram import (
 )
 from solvers.gram.protocol import Gram
 from solvers.methods.fista import Fista
-from solvers.methods.method import TOGETHER, Method, Takes, solve
+from solvers.methods.method import TAKEN, TOGETHER, Method, Takes, solve
 from solvers.problem.lasso import LassoProblem
 from solvers.results.best_codes import BestCodes
 from solvers.results.operations import CERTIFICATE, GRAM, METHOD, START, certificate_work
@@ -129,7 +129,7 @@ class ActiveSet(Method[ActiveSetResult]):
     max_rounds: int | None = None
 
     name = "active_set"
-    takes = Takes(start=True, convolution=True, own_weights=TOGETHER)
+    takes = Takes(start=True, convolution=True, own_weights=TOGETHER, zero_penalties=TAKEN)
     steps = "rounds"
     usual_tol = 1e-6
     finest_tol = 1e-10
@@ -181,7 +181,9 @@ class ActiveSet(Method[ActiveSetResult]):
         Code and certificate are those of `solve`.  The time of a small problem is otherwise that of calls.
         """
         rows = problem.atoms.rows
-        if rows is None or problem.feature_weights is not None or not uses_full_gram(problem):
+        if rows is None or problem.feature_weights is not None or problem.penalty.has_zeros:
+            return None
+        if not uses_full_gram(problem):
             return None
         currents = _currents(problem, start)
         report = np.empty(N_REPORTED)

@@ -64,8 +64,6 @@ class DigitalCodingResult(SparseCodingResult):
         Whether the network was stopped because its potentials ran up to the end of their registers.
     network : DigitalNetwork
         The integers; their drive is zero, since each signal has its own.
-    problem : LassoProblem
-        What was solved.
     """
 
     readout: str
@@ -76,7 +74,6 @@ class DigitalCodingResult(SparseCodingResult):
     saturations: np.ndarray
     ran_away: np.ndarray
     network: DigitalNetwork
-    problem: LassoProblem
 
     @property
     def duration(self) -> np.ndarray:
@@ -251,8 +248,8 @@ class DigitalMethod(Method[DigitalCodingResult]):
         return batch_slices(problem.n_signals, prepared.network.n_neurons, n_workers)
 
     def shared_fields(self, problem: LassoProblem, prepared: _Digital) -> dict[str, Any]:
-        """Return the read-out, the integers and the problem."""
-        return {"readout": self.readout, "network": prepared.how.network, "problem": problem}
+        """Return the read-out and the integers."""
+        return {"readout": self.readout, "network": prepared.how.network}
 
 
 class DigitalStages(DigitalMethod):

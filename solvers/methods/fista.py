@@ -9,7 +9,7 @@ import numpy as np
 
 from snn.base import checks
 from solvers.certificate.optimality import measure
-from solvers.methods.method import TOGETHER, Method, Takes, solve
+from solvers.methods.method import TAKEN, TOGETHER, Method, Takes, solve
 from solvers.problem.dense_dictionary import sparse_product
 from solvers.problem.dictionary import Dictionary
 from solvers.problem.lasso import LassoProblem
@@ -117,7 +117,12 @@ class Fista(Method[SparseCodingResult]):
 
     name = "fista"
     takes = Takes(
-        start=True, any_penalty=True, convolution=True, weights_with_convolution=True, own_weights=TOGETHER
+        start=True,
+        any_penalty=True,
+        convolution=True,
+        weights_with_convolution=True,
+        own_weights=TOGETHER,
+        zero_penalties=TAKEN,
     )
     blas_threads = True
 
@@ -354,9 +359,19 @@ class Iterates:
         self.n_iterations += 1
 
     def relative_gap(self) -> np.ndarray:
-        """Return duality_gap / energies of each code, as `optimality.duality_gap` defines it."""
+        """Return duality_gap / energies of each code, as `optimality.duality_gap` defines it.
+
+        Where penalties are zero it is an estimate, of atoms that do not depend on each other.
+        """
         self.n_looks += 1
         correlations = self.stepped - self.codes
+        if self.penalty.is_elastic_net and self.penalty.has_zeros:
+            squared_norm = np.array(1.0 / self.step.largest_eigenvalue)
+            violations = self.penalty.violation(
+                self.codes, correlations, squared_norm, positive=self.positive
+            )
+            gap = 0.5 * np.einsum("ij,ij->i", violations, violations) / squared_norm
+            return np.divide(gap, self.energies, out=np.zeros_like(gap), where=self.energies > 0.0)
         fitted = np.einsum("ij,ij->i", self.codes, correlations)
         along_signal = 2.0 * self.energies - np.einsum("ij,ij->i", self.scaled_correlations, self.codes)
         squared_residual = np.maximum(along_signal - fitted, 0.0)

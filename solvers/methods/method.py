@@ -16,6 +16,7 @@ from typing import Any, ClassVar, Generic, NamedTuple, cast
 import numpy as np
 
 from snn.base import checks
+from solvers.certificate.corrected import free_atoms_are_independent
 from solvers.problem.conditioning import warn_if_ill_posed
 from solvers.problem.lasso import LassoProblem
 from solvers.problem.masks import groups_of, with_shared_mask
@@ -29,6 +30,8 @@ from solvers.workers.spread import batch_slices, spread
 # Three ways for signals with different masks, or weights of features: all in one batch; in groups of equal
 # masks, each a problem with one Gram matrix; an error.
 TOGETHER, BY_MASK, REFUSED = "together", "by mask", "refused"
+# Atoms without an l1 weight: in any problem, or where codes must not be negative; otherwise an error.
+TAKEN, NOT_NEGATIVE = "taken", "not negative"
 
 
 class Takes(NamedTuple):
@@ -46,6 +49,8 @@ class Takes(NamedTuple):
         Convolutional dictionaries together with masks or feature weights.
     own_weights : str, default "by mask"
         How signals with weights of their own are solved.
+    zero_penalties : str, default "refused"
+        Whether atoms may have an l1 penalty of zero: "taken", "not negative" or "refused".
     """
 
     start: bool = False
@@ -53,6 +58,7 @@ class Takes(NamedTuple):
     convolution: bool = False
     weights_with_convolution: bool = False
     own_weights: str = BY_MASK
+    zero_penalties: str = REFUSED
 
 
 class Method(ABC, Generic[Result]):
@@ -345,6 +351,8 @@ def _require_taken(problem: LassoProblem, method: Method[Any], start: StartPoint
                 f"problem must have an array of atoms for {name}; got a {kind}: for a small image, pass its "
                 f"toarray(); {_takers('convolution')}"
             )
+    if problem.penalty.is_elastic_net and problem.penalty.has_zeros:
+        _require_zeros_taken(problem, method)
     if takes.own_weights == REFUSED and problem.has_own_weights:
         raise TypeError(
             f"problem must have one mask for all signals for {name}; got one for each signal: solve the "
@@ -352,7 +360,27 @@ def _require_taken(problem: LassoProblem, method: Method[Any], start: StartPoint
         )
 
 
-def _takers(field: str) -> str:
+def _require_zeros_taken(problem: LassoProblem, method: Method[Any]) -> None:
+    """Raise ValueError where a method takes no l1 penalty of zero, or no certificate would be finite."""
+    atom = int(np.argmin(problem.l1_weights))
+    taken = (TAKEN, NOT_NEGATIVE) if problem.positive else (TAKEN,)
+    if method.takes.zero_penalties not in taken:
+        whose = "" if method.takes.zero_penalties == REFUSED else " where codes may be negative"
+        raise ValueError(
+            f"penalty must be positive for {method.name}{whose}; got 0 for atom {atom}: "
+            f"{_takers('zero_penalties', taken)}"
+        )
+    is_proved = problem.positive or problem.has_own_weights or free_atoms_are_independent(problem)
+    if not is_proved:
+        n_free = int(np.count_nonzero(problem.penalty.is_free))
+        raise ValueError(
+            f"penalty must be positive, or atoms without one linearly independent; got {n_free} atoms of "
+            f"penalty 0 in {problem.n_features} features that are not, so that no code can be certified: "
+            "pass a small penalty, an ElasticNet, or positive=True"
+        )
+
+
+def _takers(field: str, values: tuple[object, ...] = (True,)) -> str:
     """Return which methods take something, for the end of a sentence."""
-    names = [repr(name) for name, method in METHODS.items() if getattr(method.takes, field)]
+    names = [repr(name) for name, method in METHODS.items() if getattr(method.takes, field) in values]
     return f"{', '.join(names)} {'take' if len(names) > 1 else 'takes'} it"

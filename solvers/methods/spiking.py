@@ -18,7 +18,7 @@ from snn.run.clocked import time_of
 from snn.run.exact import Exact
 from snn.run.run import Run, Time
 from solvers.certificate.compiled import certify
-from solvers.methods.method import Method, Takes, solve
+from solvers.methods.method import NOT_NEGATIVE, Method, Takes, solve
 from solvers.problem.lasso import LassoProblem
 from solvers.problem.masks import groups_of, with_shared_mask
 from solvers.results.best_codes import BestCodes
@@ -78,8 +78,6 @@ class SpikingCodingResult(SparseCodingResult):
         divided by this.
     n_clock_steps : ndarray of int, shape (n_signals,), or None
         Steps of the clock, of all stages; None of exact runs.
-    problem : LassoProblem
-        What was solved.
     """
 
     readout: str
@@ -90,7 +88,6 @@ class SpikingCodingResult(SparseCodingResult):
     duration: np.ndarray
     scale: np.ndarray
     n_clock_steps: np.ndarray | None = None
-    problem: LassoProblem
 
     @cached_property
     def spike_counts(self) -> np.ndarray:
@@ -280,7 +277,7 @@ class SpikingMethod(Method[SpikingCodingResult]):
 
     max_duration: float = 10_000.0
 
-    takes = Takes(convolution=True)
+    takes = Takes(convolution=True, zero_penalties=NOT_NEGATIVE)
     steps = "spikes"
     result = SpikingCodingResult
     readout: ClassVar[str]
@@ -311,8 +308,8 @@ class SpikingMethod(Method[SpikingCodingResult]):
         return batch_slices(problem.n_signals, prepared.n_neurons, n_workers)
 
     def shared_fields(self, problem: LassoProblem, prepared: LassoNetwork) -> dict[str, Any]:
-        """Return the read-out and the problem."""
-        return {"readout": self.readout, "problem": problem}
+        """Return the read-out."""
+        return {"readout": self.readout}
 
 
 @dataclass(frozen=True)
@@ -330,7 +327,7 @@ class Stages(SpikingMethod):
     how: Time[Run] = EXACT_TIME
 
     name = "spiking"
-    takes = Takes(start=True, convolution=True)
+    takes = Takes(start=True, convolution=True, zero_penalties=NOT_NEGATIVE)
     finest_tol = 1e-6
     readout = "smooth"
     refine: ClassVar[bool] = True

@@ -33,7 +33,7 @@ EQUAL = 1e-14
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ConvolutionalDictionary(Dictionary):
-    """A dictionary whose atoms are kernels at the places of a grid over an image.
+    """A dictionary whose atoms are kernels at the places of a grid over an image, or along a signal.
 
     A signal is an image, its features the pixels row by row; of a colour image, the channels of a pixel one
     after the other.  With p a position of the grid and k a kernel, a code a is that of the image::
@@ -41,15 +41,16 @@ class ConvolutionalDictionary(Dictionary):
         image = sum_p sum_k a_(p, k) kernel_k placed with its upper left corner at stride * p
 
     Atoms are ordered by (row of the position, column of the position, kernel).  A kernel of a colour image
-    has all channels, and one coefficient at each position.  Nothing of size n_atoms times n_features is ever
-    built.
+    has all channels, and one coefficient at each position.  A signal of one dimension is an image of one row.
+    Nothing of size n_atoms times n_features is ever built.
 
     Parameters
     ----------
-    kernels : array_like, shape (n_kernels, height, width) or (n_kernels, height, width, n_channels)
+    kernels : array_like, shape (n_kernels, height, width[, n_channels]) or (n_kernels, length[, n_channels])
         Kernels of any norm.  The codes of one that is zero are zero.
-    image_shape : (int, int)
-        (rows, columns) of the image.
+    image_shape : (int, int) or int
+        (rows, columns) of the image, or the length of a signal, which the kernels then have the shape of:
+        kernels and `image_shape` are kept as those of an image of one row.
     stride : int
         Distance between neighbouring positions, in pixels.
 
@@ -80,17 +81,23 @@ class ConvolutionalDictionary(Dictionary):
 
     if TYPE_CHECKING:  # what is accepted is more than what is kept
 
-        def __init__(self, kernels: ArrayLike, image_shape: tuple[int, int], stride: int) -> None: ...
+        def __init__(self, kernels: ArrayLike, image_shape: int | tuple[int, int], stride: int) -> None: ...
 
     def __post_init__(self) -> None:
-        has_channels = np.ndim(self.kernels) == 4
+        is_image = isinstance(self.image_shape, (tuple, list))
+        sides, meaning = (2, "height, width") if is_image else (1, "length")
+        n_dims = min(max(np.ndim(self.kernels), 1 + sides), 2 + sides)
         kernels = checks.real_array(
             "kernels",
             self.kernels,
-            shape=(None, None, None, None) if has_channels else (None, None, None),
-            meaning="(n_kernels, height, width[, n_channels])",
+            shape=(None,) * n_dims,
+            meaning=f"(n_kernels, {meaning}[, n_channels])",
         )
-        image_shape = checks.integer_pair("image_shape", self.image_shape)
+        if is_image:
+            image_shape = checks.integer_pair("image_shape", self.image_shape)
+        else:
+            image_shape = 1, checks.positive_integer("image_shape", self.image_shape)
+            kernels = kernels[:, np.newaxis]
         stride = checks.positive_integer("stride", self.stride)
         require_grid(image_shape, kernels.shape[1:3], stride)
         if not kernels.any():

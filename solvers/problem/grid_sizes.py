@@ -73,7 +73,11 @@ def valid_strides(image_shape: tuple[int, int], kernel_shape: tuple[int, int]) -
     """
     beyond = math.gcd(*(image - kernel for image, kernel in zip(image_shape, kernel_shape, strict=True)))
     # The divisors of zero are all numbers.
-    return [stride for stride in range(1, min(kernel_shape) + 1) if beyond % stride == 0]
+    largest = min(
+        (side for side, whole in zip(kernel_shape, image_shape, strict=True) if whole > side),
+        default=min(kernel_shape),
+    )
+    return [stride for stride in range(1, largest + 1) if beyond % stride == 0]
 
 
 def valid_shape(

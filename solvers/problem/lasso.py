@@ -44,8 +44,9 @@ class LassoProblem(Unchanging, Described):
         One signal a row; for a single signal pass ``signal[np.newaxis]``.  CSR arrays and matrices of SciPy
         are made dense for few signals at a time only.
     penalty : float, array_like of shape (n_atoms,), or Penalty
-        lambda, positive; one number for all atoms, or one each: the weights of an `L1`.  Otherwise an
-        `ElasticNet`, or an `L1` itself.
+        lambda, not negative; one number for all atoms, or one each: the weights of an `L1`.  Otherwise an
+        `ElasticNet`, or an `L1` itself.  Zero for all atoms is (non-negative) least squares, zero for some
+        is an intercept, or atoms that are known to be there.
     positive : bool, default False
         Whether codes must not be negative.
     gram : array_like, shape (n_atoms, n_atoms), optional
@@ -63,8 +64,8 @@ class LassoProblem(Unchanging, Described):
         If an argument does not hold real numbers, a mask does not hold bools, a convolutional dictionary
         comes with a `gram` or sparse signals, or sparse signals come with weights.
     ValueError
-        If shapes do not fit, a number is not finite, a penalty is not positive or does not fit the atoms
-        (`ElasticNet`), all atoms are zero, the
+        If shapes do not fit, a number is not finite, a penalty is negative, zero with a convolutional
+        dictionary, or does not fit the atoms (`ElasticNet`), all atoms are zero, the
         squared norm of a non-zero atom or signal overflows or is below 1e-292, or `gram` is not the
         dictionary's.
 

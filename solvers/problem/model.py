@@ -60,7 +60,7 @@ class CodingModel(Unchanging, Described):
     ) -> None:
         self.atoms = dictionary_of(dictionary)
         self.atoms.require_norms()
-        self.penalty = penalty_of(penalty, self.atoms.squared_norms)
+        self.penalty = self._checked_penalty(penalty)
         self.positive = checks.flag("positive", positive)
         self._gram = None if gram is None else checks.read_only(self.atoms.checked_gram(gram))
         self.feature_weights = feature_weights(mask, weights, n_features=self.atoms.shape[1])
@@ -200,11 +200,20 @@ class CodingModel(Unchanging, Described):
             As of `LassoProblem`.
         """
         other = self.copy()
-        other.penalty = penalty_of(penalty, self.squared_norms)
+        other.penalty = self._checked_penalty(penalty)
         other._kept = {}
         if other._weighted is not None:
             other._weighted = other._weighted.with_penalty(other.penalty)
         return other
+
+    def _checked_penalty(self, penalty: float | ArrayLike | Penalty) -> Penalty:
+        checked = penalty_of(penalty, self.squared_norms)
+        if self.atoms.rows is None and checked.is_elastic_net and checked.has_zeros:
+            raise ValueError(
+                f"penalty must be positive for a {type(self.atoms).__name__}; got 0 for atom "
+                f"{int(np.argmin(checked.l1_weights))}: pass a small one"
+            )
+        return checked
 
     def has_made(self, make: Callable[[CodingModel], Any]) -> bool:
         """Return True if `once` has been asked for what `make` returns."""

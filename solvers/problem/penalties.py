@@ -30,10 +30,10 @@ from solvers.problem.penalty import (
     bound,
     clipped,
     each,
-    first_wrong,
+    largest_ratio,
     one_or_each,
     refuse_subclass,
-    require_positive,
+    require_not_negative,
     threshold,
     unconstrained_multiple,
 )
@@ -49,12 +49,12 @@ class L1(Unchanging, Penalty):
     Parameters
     ----------
     weights : float or array_like, shape (n_atoms,)
-        l, positive; one number for all atoms, or one each.
+        l, not negative; one number for all atoms, or one each.
 
     Raises
     ------
     TypeError, ValueError
-        If `weights` does not hold real numbers, or one is not finite or not positive.
+        If `weights` does not hold real numbers, or one is not finite or negative.
     """
 
     weights: float | np.ndarray
@@ -70,7 +70,7 @@ class L1(Unchanging, Penalty):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "weights", one_or_each("weights", self.weights))
-        require_positive("weights", self.weights)
+        require_not_negative("weights", self.weights)
 
     @classmethod
     def _of(cls, weights: np.ndarray) -> L1:
@@ -144,15 +144,14 @@ class ElasticNet(Unchanging, Penalty):
     Parameters
     ----------
     l1 : float or array_like, shape (n_atoms,)
-        Positive; one number for all atoms, or one each.
+        Not negative; one number for all atoms, or one each.  Zero is ridge regression.
     l2 : float or array_like, shape (n_atoms,)
         Not negative; zero is the LASSO.
 
     Raises
     ------
     TypeError, ValueError
-        If an argument does not hold real numbers, one is not finite, an `l1` is not positive or an `l2` is
-        negative.
+        If an argument does not hold real numbers, or one is not finite or negative.
 
     Notes
     -----
@@ -179,9 +178,7 @@ class ElasticNet(Unchanging, Penalty):
     def __post_init__(self) -> None:
         for name in ("l1", "l2"):
             object.__setattr__(self, name, one_or_each(name, getattr(self, name)))
-        require_positive("l1", self.l1)
-        if np.min(self.l2) < 0.0:
-            raise ValueError(f"l2 must not be negative; got {first_wrong(self.l2, np.less(self.l2, 0.0))}")
+            require_not_negative(name, getattr(self, name))
 
     @classmethod
     def _of(cls, l1: np.ndarray, l2: np.ndarray) -> ElasticNet:
@@ -247,7 +244,7 @@ class ElasticNet(Unchanging, Penalty):
         l1, l2 = self.l1_weights, self.curvatures
         flat = l2 == 0.0
         if flat.any():
-            largest = (reach[:, flat] / l1[flat]).max(axis=1, initial=SMALLEST)
+            largest = largest_ratio(reach[:, flat], l1[flat], SMALLEST)
             multiple = np.minimum(multiple, WITHIN / largest)
         signal, atom = np.nonzero((multiple[:, np.newaxis] * reach > l1) & ~flat)
         pull = reach[signal, atom]
@@ -321,5 +318,5 @@ def penalty_of(value: Any, squared_norms: np.ndarray, *, name: str = "penalty") 
     """
     if isinstance(value, Penalty):
         return value.bound_to(squared_norms)
-    weights = checks.positive_array(name, value, len(squared_norms), meaning="one penalty an atom")
+    weights = checks.non_negative_array(name, value, len(squared_norms), meaning="one penalty an atom")
     return L1(weights).bound_to(squared_norms)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from functools import cached_property
 from typing import Any, NoReturn, Self
 
 import numpy as np
@@ -36,6 +37,16 @@ class Penalty(ABC):
     def curvatures(self) -> np.ndarray:
         """The quadratic penalty m_i of ``m_i / 2 a_i^2``, shape (n_atoms,): it adds to ||d_i||^2."""
 
+    @cached_property
+    def has_zeros(self) -> bool:
+        """True if an atom has no l1 weight."""
+        return not self.l1_weights.all()
+
+    @property
+    def is_free(self) -> np.ndarray:
+        """True for atoms without any penalty, shape (n_atoms,)."""
+        return (self.l1_weights == 0.0) & (self.curvatures == 0.0)
+
     @abstractmethod
     def bound_to(self, squared_norms: np.ndarray) -> Self:
         """Return the penalty with one number an atom, for atoms of these squared norms.
@@ -65,9 +76,10 @@ class Penalty(ABC):
     def maximum(self, reach: np.ndarray) -> np.ndarray:
         """Return the smallest factor of this penalty at which each code is zero, shape (n_signals,).
 
-        `reach` is that of the signals, shape (n_signals, n_atoms).
+        `reach` is that of the signals, shape (n_signals, n_atoms).  It is infinite where an atom without an
+        l1 weight has some.
         """
-        return (reach / self.l1_weights).max(axis=1, initial=0.0)
+        return largest_ratio(reach, self.l1_weights, 0.0)
 
     @abstractmethod
     def dual_multiple(
@@ -160,10 +172,10 @@ def one_or_each(name: str, value: Any) -> float | np.ndarray:
     return checks.read_only(checks.real_array(name, value, shape=(None,), meaning=meaning))
 
 
-def require_positive(name: str, value: float | np.ndarray) -> None:
-    """Raise ValueError naming the first number that is not positive."""
-    if not np.min(value) > 0.0:
-        raise ValueError(f"{name} must be positive; got {first_wrong(value, np.less_equal(value, 0.0))}")
+def require_not_negative(name: str, value: float | np.ndarray) -> None:
+    """Raise ValueError naming the first number that is negative."""
+    if np.min(value) < 0.0:
+        raise ValueError(f"{name} must not be negative; got {first_wrong(value, np.less(value, 0.0))}")
 
 
 def first_wrong(value: float | np.ndarray, wrong: np.ndarray) -> str:
@@ -182,6 +194,15 @@ def each(name: str, value: float | np.ndarray, n_atoms: int) -> np.ndarray:
         raise ValueError(f"{name} must have shape ({n_atoms},), one number an atom; got shape {value.shape}")
     # As all that kernels only read: they are compiled once.
     return checks.read_only(value)
+
+
+def largest_ratio(reach: np.ndarray, weights: np.ndarray, initial: float) -> np.ndarray:
+    """Return the largest reach_i / weight_i of each row, or `initial`; x / 0 is infinite where x > 0."""
+    if weights.all():
+        return (reach / weights).max(axis=1, initial=initial)
+    ratios = np.where(reach > 0.0, np.inf, 0.0)
+    np.divide(reach, weights, out=ratios, where=weights > 0.0)
+    return ratios.max(axis=1, initial=initial)
 
 
 def unconstrained_multiple(along_signal: np.ndarray, squared_residual: np.ndarray) -> np.ndarray:

@@ -8,12 +8,15 @@ from enum import IntEnum
 from functools import cached_property, lru_cache
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy import sparse
 
 from snn.base import checks
 from snn.base.drawn import Drawn
 from snn.base.html import counted, number, value_range
 from solvers._kernels.batch import CompressedRows, nonzero_entries
+from solvers.derivatives.code_derivatives import CodeDerivatives, CodeGradients
+from solvers.problem.lasso import LassoProblem
 from solvers.results.operations import SIGNS, OperationLedger, Work, ledger_of
 
 # The largest of the 32-bit indices of sparse matrices.
@@ -60,6 +63,8 @@ class SparseCodingResult(Drawn):
         neurons.
     steps : str, default "iterations"
         What `n_steps` counts.
+    problem : LassoProblem
+        What was solved.
     """
 
     method: str
@@ -74,6 +79,7 @@ class SparseCodingResult(Drawn):
     work: Work | None = None
     sparse_average_currents: sparse.csr_array | None = None
     steps: str = "iterations"
+    problem: LassoProblem
 
     def __post_init__(self) -> None:
         for value in vars(self).values():
@@ -110,6 +116,113 @@ class SparseCodingResult(Drawn):
     def support_size(self) -> np.ndarray:
         """Number of non-zero entries of each code, shape (n_signals,)."""
         return np.diff(self.sparse_codes.indptr)
+
+    @cached_property
+    def derivatives(self) -> CodeDerivatives:
+        """The derivatives of the codes, from which `vjp` and `jvp` are computed."""
+        return CodeDerivatives(self.problem, self.sparse_codes)
+
+    def vjp(self, upstream: ArrayLike, *, undefined: str = "refuse") -> CodeGradients:
+        """Return the gradients of a loss L of the codes, by the chain rule backwards.
+
+        With S the support of a code a, w the weights of features, m the curvatures of the penalty and
+        r = s - a D::
+
+            K = D_S diag(w) D_S^T + diag m_S        q = K^-1 (dL/da)_S
+
+            dL/ds         = w (q D_S)
+            dL/dlambda_i  = -q_i sign(a_i)
+            dL/dm_i       = -q_i a_i
+            dL/dD_S       = q (w r)^T - a_S (w (q D_S))^T
+            dL/dw_j       = (q D_S)_j r_j
+
+        and zero outside of S.  They are exact where the support and the signs of a code are those of the
+        optimum, whatever its gap.
+
+        Parameters
+        ----------
+        upstream : array_like, shape (n_signals, n_atoms)
+            dL/da, the gradient of the loss with respect to the codes.
+        undefined : {"refuse", "leave out"}, default "refuse"
+            What to do about codes that have no derivative: where an atom is at its bound, where atoms of the
+            support depend on each other, and where the support is not that of the optimum.  Left out, they
+            add nothing to sums over signals, and gradients of their own are NaN.
+
+        Returns
+        -------
+        CodeGradients
+            With `signals`, `dictionary`, `l1`, `l2` and `feature_weights`.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If `upstream` is not such an array, a code has no derivative, or the penalty is not an elastic
+            net.
+
+        References
+        ----------
+        Mairal, Bach and Ponce (2012), IEEE Transactions on Pattern Analysis and Machine Intelligence 34,
+        Proposition 1.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from solvers import LassoProblem, solve_active_set
+        >>> result = solve_active_set(LassoProblem(np.eye(3), [[3.0, 0.2, -2.0]], 1.0))
+        >>> gradients = result.vjp([[1.0, 1.0, 10.0]])
+        >>> print(gradients.signals, gradients.l1)
+        [[ 1.  0. 10.]] [-1.  0. 10.]
+        """
+        return self.derivatives.vjp(upstream, undefined=undefined)
+
+    def jvp(
+        self,
+        *,
+        signals: ArrayLike | None = None,
+        dictionary: ArrayLike | None = None,
+        l1: ArrayLike | None = None,
+        l2: ArrayLike | None = None,
+        feature_weights: ArrayLike | None = None,
+        undefined: str = "refuse",
+    ) -> np.ndarray:
+        """Return how codes change, for small changes of what they are codes of.
+
+        With the matrices of `vjp`, a change marked by d::
+
+            K da_S = D_S (w ds) + dD_S (w r) - D_S (w (a_S dD_S)) + D_S (dw r)
+                     - dlambda_S sign(a_S) - dm_S a_S
+
+        Parameters
+        ----------
+        signals : array_like, shape (n_signals, n_features), optional
+            ds.
+        dictionary : array_like, of the shape of the atoms, or of the kernels, optional
+            dD.
+        l1, l2 : array_like, shape (n_atoms,), optional
+            dlambda and dm.
+        feature_weights : array_like, of their shape, or (n_signals, n_features) without any, optional
+            dw; zero where w is.
+        undefined : {"refuse", "leave out"}, default "refuse"
+            As of `vjp`; changes of codes that are left out are NaN.
+
+        Returns
+        -------
+        ndarray, shape (n_signals, n_atoms)
+            da.
+
+        Raises
+        ------
+        TypeError, ValueError
+            As `vjp`.
+        """
+        return self.derivatives.jvp(
+            signals=signals,
+            dictionary=dictionary,
+            l1=l1,
+            l2=l2,
+            feature_weights=feature_weights,
+            undefined=undefined,
+        )
 
     def _facts(self) -> dict[str, str]:
         n_signals, n_atoms = self.sparse_codes.shape

@@ -177,6 +177,7 @@ def certified_result(
         status=status,
         n_steps=solved.n_steps,
         steps=steps,
+        problem=problem,
         work=Work({DRIVE: np.full(problem.n_signals, drive_work(problem)), **solved.multiply_adds}, bound),
         **solved.signal_fields,
         **more,

@@ -92,6 +92,7 @@ class RefinedCodes(Generic[R]):
             network.gram.diagonal,
             problem.energies,
             problem.positive,
+            problem.penalty.has_zeros,
             network.gram.group_length,
         )
         self._inhibition = network.gram.weights(positive=True)

@@ -215,6 +215,11 @@ def _default_multiples(problem: LassoProblem, n_multiples: int, smallest: float)
         raise ValueError(f"smallest must be less than 1; got {smallest}")
     reach = problem.correlations if problem.positive else np.abs(problem.correlations)
     largest = float(problem.penalty.maximum(reach).max())
+    if largest == np.inf:
+        raise ValueError(
+            "multiples must be given where an atom has no penalty, since no multiple makes its code zero; "
+            "got None"
+        )
     if largest == 0.0:
         raise ValueError("multiples must be given where all codes are zero at every penalty; got None")
     return np.geomspace(largest, largest * smallest, n_multiples)

@@ -131,6 +131,10 @@ class SparseCodingStream(Described):
         mask: ArrayLike | None = None,
     ) -> None:
         self._prepared = PreparedLasso(dictionary, penalty, positive=positive, gram=gram, mask=mask)
+        penalty = self._prepared.model.penalty
+        if penalty.is_elastic_net and penalty.has_zeros:
+            first = int(np.argmin(penalty.l1_weights))
+            raise ValueError(f"penalty must be positive for a stream; got 0 for atom {first}")
         self._n_features = self._prepared.model.atoms.shape[1]
         silent = self._prepared.with_signals(np.zeros((1, self._n_features)))
         # The network, and that of the last frame with a mask of its own.

@@ -53,6 +53,7 @@ SECTIONS = {
     "path": "paths",
     "masks": "masks",
     "many": "many_atoms",
+    "least_squares": "least_squares",
     "operations": "operation_counts",
 }
 PEERS = ("celer", "skglm", "spams-bin", "Brian2")

@@ -64,17 +64,10 @@ class ExactProblem:
         """The smallest objective, if the support and signs of `near` are those of an optimum; else None."""
         support = [i for i, value in enumerate(near) if value]
         signs = {i: 1 if near[i] > 0 else -1 for i in support}
-        rows = [
-            [self.product(self.atoms[i], self.atoms[j]) + (self.l2[i] if i == j else 0) for j in support]
-            + [self.product(self.atoms[i], self.signal) - signs[i] * self.l1[i]]
-            for i in support
-        ]
-        solution = _solved(rows)
-        if solution is None or any(x * signs[i] < 0 for i, x in zip(support, solution, strict=True)):
+        solution = self._on(support, signs)
+        if solution is None or any(x * signs[i] < 0 for i, x in solution.items()):
             return None
-        code = [Fraction(0)] * len(self.atoms)
-        for i, x in zip(support, solution, strict=True):
-            code[i] = x
+        code = [solution.get(i, Fraction(0)) for i in range(len(self.atoms))]
         residual = self.residual(code)
         for i, (atom, l1) in enumerate(zip(self.atoms, self.l1, strict=True)):
             pull = self.product(atom, residual)
@@ -82,10 +75,64 @@ class ExactProblem:
                 return None
         return self.objective(code)
 
+    @classmethod
+    def of(cls, atoms, signal, weights, l1, l2, *, positive):
+        """The problem of arrays."""
+        problem = object.__new__(cls)
+        problem.atoms = [rational(atom) for atom in atoms]
+        problem.signal, problem.weights = rational(signal), rational(weights)
+        problem.l1, problem.l2, problem.positive = rational(l1), rational(l2), positive
+        return problem
+
+    def optimum(self, near, *, or_best=False):
+        """The smallest objective, found from the support and signs of `near`.
+
+        Where atoms are dependent it is None, or the smallest objective met if `or_best`.
+
+        An active-set method without rounding: towards the solution on the support until an atom vanishes,
+        then the atom that violates its condition most.
+        """
+        signs = {i: 1 if value > 0 else -1 for i, value in enumerate(near) if value}
+        code = {i: Fraction(float(near[i])) for i in signs}
+        for _ in range(200):
+            support = sorted(signs)
+            solution = self._on(support, signs)
+            if solution is None:
+                break
+            wrong = [i for i in support if solution[i] * signs[i] < 0]
+            if wrong:
+                share, leaving = min((code[i] / (code[i] - solution[i]), i) for i in wrong)
+                code = {i: code[i] + share * (solution[i] - code[i]) for i in support if i != leaving}
+                del signs[leaving]
+                continue
+            code = solution
+            full = [code.get(i, Fraction(0)) for i in range(len(self.atoms))]
+            residual = self.residual(full)
+            pulls = [self.product(atom, residual) for atom in self.atoms]
+            reach = pulls if self.positive else [abs(x) for x in pulls]
+            outside = [i for i in range(len(self.atoms)) if i not in signs]
+            entering = max(outside, key=lambda i: reach[i] - self.l1[i], default=None)
+            if entering is None or reach[entering] <= self.l1[entering]:
+                return self.objective(full)
+            signs[entering] = 1 if pulls[entering] > 0 else -1
+            code[entering] = Fraction(0)
+        full = [code.get(i, Fraction(0)) for i in range(len(self.atoms))]
+        return self.objective(full) if or_best else None
+
+    def _on(self, support, signs):
+        """The solution of the equations on a support, by atom; None if they are singular."""
+        rows = [
+            [self.product(self.atoms[i], self.atoms[j]) + (self.l2[i] if i == j else 0) for j in support]
+            + [self.product(self.atoms[i], self.signal) - signs[i] * self.l1[i]]
+            for i in support
+        ]
+        solution = _solved(rows)
+        return None if solution is None else dict(zip(support, solution, strict=True))
+
 
 def rational(values):
     """Return numbers as the rationals that they are."""
-    return [Fraction(float(value)) for value in np.asarray(values)]
+    return [value if isinstance(value, Fraction) else Fraction(float(value)) for value in values]
 
 
 def _dot(left, right):

@@ -77,8 +77,8 @@ CASES = [
     (lambda: problem(signals=[[1.0, -INF]]), ValueError, "signals must be finite; got -inf at [0, 1]: for features that are missing, pass mask="),
     (lambda: problem(signals=[[0.0, 0.0], [1e-150, 0.0]]), ValueError, "signals must have rows of squared norm between 1e-292 and 2e+308; got 1e-300 for signal 1: rescale"),
     (lambda: problem(signals="noise"), TypeError, "signals must be an array of real numbers; got dtype <U5"),
-    (lambda: problem(penalty=0.0), ValueError, "penalty must be positive; got 0.0"),
-    (lambda: problem(penalty=-1), ValueError, "penalty must be positive; got -1.0"),
+    (lambda: problem(penalty=-1e-300), ValueError, "penalty must not be negative; got -1e-300"),
+    (lambda: problem(penalty=-1), ValueError, "penalty must not be negative; got -1.0"),
     # -- masks, weights, sparse signals --
     (lambda: problem(mask=[1, 0]), TypeError, "mask must be an array of bools, True where a feature is known; got dtype int64"),
     (lambda: problem(mask=[[True], [True, False]]), TypeError, "mask must be an array of bools; got list"),
@@ -122,7 +122,7 @@ CASES = [
     (lambda: SparseCodingStream(DICTIONARY, 0.1).code([1.0, NAN], mask=[True, True]), ValueError, "frame must be finite; got nan at [1] where mask is True"),
     (lambda: SparseCodingStream(DICTIONARY, 0.1).code([1.0, 1.0], mask=[[True, True]]), ValueError, "mask must have shape (2,), one for all signals; got shape (1, 2)"),
     (lambda: problem(penalty=NAN), ValueError, "penalty must be finite; got nan"),
-    (lambda: problem(penalty=[0.1, 0.0]), ValueError, "penalty must be positive; got 0.0 at [1]"),
+    (lambda: problem(penalty=[0.1, -0.1]), ValueError, "penalty must not be negative; got -0.1 at [1]"),
     (lambda: problem(penalty=[0.1, 0.1, 0.1]), ValueError, "penalty must have shape (2,), one penalty an atom; got shape (3,)"),
     (lambda: problem(penalty=True), TypeError, "penalty must be a real number; got bool"),
     (lambda: problem(penalty="l1"), TypeError, "penalty must be an array of real numbers; got dtype <U2"),
@@ -170,7 +170,7 @@ CASES = [
     (lambda: lasso_network(PROBLEM, 2), ValueError, "signal must lie in [0, 2); got 2"),
     (lambda: lasso_network(PROBLEM, 0.5), TypeError, "signal must be an integer; got float"),
     # -- the estimator, whose parameters are checked when they are used --
-    (lambda: SpikingSparseCoder(DICTIONARY, alpha=0.0).fit(SIGNALS), ValueError, "alpha must be positive; got 0.0"),
+    (lambda: SpikingSparseCoder(DICTIONARY, alpha=-0.5).fit(SIGNALS), ValueError, "alpha must not be negative; got -0.5"),
     (lambda: SpikingSparseCoder([1.0, 2.0], alpha=0.1).fit(SIGNALS), ValueError, "dictionary must be 2-D, (n_atoms, n_features); got shape (2,)"),
     (lambda: SpikingSparseCoder(DICTIONARY, alpha=0.1, positive="no").fit(SIGNALS), TypeError, "positive must be True or False; got 'no'"),
     (lambda: SpikingSparseCoder(DICTIONARY, alpha=0.1).fit(np.ones((1, 3))), ValueError, "Dictionary and X have different numbers of features: dictionary.shape is (2, 2), X.shape is (1, 3)"),

@@ -73,9 +73,11 @@ def test_gap_is_not_below_the_exact_one(positive, curved, ratio, spread):
         problem = extremes.random_problem(
             rng, positive=positive, curved=curved, ratio=ratio, spread=spread, share=0.1
         )
+        near = None
         for codes in extremes.codes_near_the_optimum(problem, rng):
+            near = codes if near is None else near
             gap = certify(problem, as_sparse(codes)).duality_gap[0]
-            extremes.require_exact_bound(problem, codes, gap)
+            extremes.require_exact_bound(problem, codes, gap, near)
 
 
 def test_zero_signals_and_zero_codes_have_no_gap():

@@ -140,7 +140,7 @@ def test_names_of_the_outputs_and_pipelines(data):
 @pytest.mark.parametrize(
     ("parameters", "error", "message"),
     [
-        ({"alpha": 0.0}, ValueError, "alpha must be positive; got 0.0"),
+        ({"alpha": -0.5}, ValueError, "alpha must not be negative; got -0.5"),
         ({"alpha": "small"}, TypeError, "alpha must be .* real number.*; got "),
         ({"alpha": [1.0, 2.0]}, ValueError, r"alpha must have shape \(12,\), .*; got shape \(2,\)"),
         ({"alpha": ElasticNet([1.0], 1.0)}, ValueError, r"l1 must have shape \(12,\), .*; got shape \(1,\)"),

@@ -219,7 +219,12 @@ def test_what_goes_in_is_frozen():
         ((np.ones((1, 2, 2)), (6, 5), 2), ValueError, r"stride must divide the columns .* 5 - 2 = 3; got 2"),
         ((np.ones((1, 2, 2)), (5, 5), 0), ValueError, "stride must be positive; got 0"),
         ((np.ones((1, 2, 2)), (5, 5), 1.0), TypeError, "stride must be an integer; got float"),
-        ((np.ones((1, 2, 2)), 5, 1), TypeError, "image_shape must be a pair of integers"),
+        ((np.ones((1, 2, 2)), 5.0, 1), TypeError, "image_shape must be an integer; got float"),
+        (
+            (np.ones((1, 2, 2, 2)), 5, 1),
+            ValueError,
+            r"kernels must be 3-D, \(n_kernels, length\[, n_channels\]\)",
+        ),
         ((np.ones((1, 2, 2)), (5, 5, 3), 1), ValueError, "image_shape must be a pair .* got 3 of them"),
         ((np.ones((1, 2, 2)), (5, 5.0), 1), TypeError, "image_shape must be an integer; got float"),
     ],

@@ -447,9 +447,8 @@ def test_network_takes_the_quadratic_part_in_its_thresholds(positive):
 # -- what is refused -------------------------------------------------------------------------------
 
 CASES = [
-    (lambda: L1(0.0), ValueError, "weights must be positive; got 0.0"),
-    (lambda: L1(-1), ValueError, "weights must be positive; got -1.0"),
-    (lambda: L1([0.1, 0.0]), ValueError, r"weights must be positive; got 0.0 at \[1\]"),
+    (lambda: L1(-1), ValueError, "weights must not be negative; got -1.0"),
+    (lambda: L1([0.1, -0.1]), ValueError, r"weights must not be negative; got -0.1 at \[1\]"),
     (lambda: L1(NAN), ValueError, "weights must be finite; got nan"),
     (lambda: L1([1.0, INF]), ValueError, r"weights must be finite; got inf at \[1\]"),
     (lambda: L1(True), TypeError, "weights must be a real number; got bool"),
@@ -461,7 +460,7 @@ CASES = [
         r"weights must be 1-D, one number an atom, .* got shape \(2, 2\)",
     ),
     (lambda: L1([]), ValueError, "weights must not be empty"),
-    (lambda: ElasticNet(0.0, 1.0), ValueError, "l1 must be positive; got 0.0"),
+    (lambda: ElasticNet(-1.0, 1.0), ValueError, "l1 must not be negative; got -1.0"),
     (lambda: ElasticNet(True, 1.0), TypeError, "l1 must be a real number; got bool"),
     (lambda: ElasticNet([1.0, NAN], 1.0), ValueError, r"l1 must be finite; got nan at \[1\]"),
     (lambda: ElasticNet(1.0, -0.5), ValueError, "l2 must not be negative; got -0.5"),

@@ -127,7 +127,7 @@ def test_signals_that_do_not_fit_get_a_sentence(signals, error, message):
 @pytest.mark.parametrize(
     ("arguments", "error", "message"),
     [
-        ((np.eye(2), 0.0), ValueError, "penalty must be positive; got 0.0"),
+        ((np.eye(2), -1.0), ValueError, "penalty must not be negative; got -1.0"),
         (([[np.inf, 1.0]], 0.1), ValueError, "dictionary must be finite"),
         ((np.eye(2), [0.1, 0.2, 0.3]), ValueError, "penalty must have shape"),
     ],

@@ -763,7 +763,7 @@ def test_polish_and_streams_take_atoms_of_extreme_norms(small_bursts):
             assert result.n_steps[0] < 1_000_000
 
 
-@pytest.mark.parametrize("seed", [131, 151, 162])
+@pytest.mark.parametrize("seed", [131, 152, 162])
 def test_a_polished_code_does_not_depend_on_the_others_of_its_batch(seed):
     """One that is good enough is left alone where another one is not."""
     rng = np.random.default_rng(seed)

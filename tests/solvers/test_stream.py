@@ -361,7 +361,7 @@ def test_nonsense_is_refused_and_changes_nothing(frame, options, error, sentence
     ("dictionary", "penalty", "options", "error", "sentence"),
     [
         (np.ones(3), 1.0, {}, ValueError, "dictionary must be 2-D"),
-        (np.eye(3), 0.0, {}, ValueError, "penalty must be positive; got 0.0"),
+        (np.eye(3), 0.0, {}, ValueError, "penalty must be positive for a stream; got 0 for atom 0"),
         (np.eye(3), [1.0, 1.0], {}, ValueError, "penalty must"),
         (np.eye(3), 1.0, {"positive": 1}, TypeError, "positive must be True or False; got 1"),
         (np.eye(3), 1.0, {"gram": np.ones((3, 3))}, ValueError, "gram must be dictionary @ dictionary.T"),

@@ -12,6 +12,8 @@ from fractions import Fraction
 
 import numpy as np
 
+from tests.reference.rationals import ExactProblem, rational
+
 DIGITS = 53
 
 
@@ -100,6 +102,7 @@ class Judge:
         *,
         positive: bool,
     ) -> None:
+        self.array = atoms
         self.atoms = Numbers.of(atoms)
         self.signals = np.where(weights != 0, signals, 0.0)
         self.weights = np.asarray(weights, dtype=np.float64)
@@ -128,6 +131,29 @@ class Judge:
             objective=objective,
             terms=Fraction(float(np.abs(code) @ self.largest)) * w_root,
             gap=objective - self._largest_dual(along, squared, pulls),
+        )
+
+    def distance(self, code: np.ndarray, signal: int) -> Fraction:
+        """Return how far the objective of a code is from the smallest, or a number below that."""
+        exact = ExactProblem.of(
+            self.array,
+            self.signals[signal],
+            self.weights[signal],
+            self.l1,
+            self.l2,
+            positive=self.positive,
+        )
+        a = rational(code)
+        return exact.objective(a) - exact.optimum(code, or_best=True)
+
+    def has_small_penalty(self, signal: int) -> bool:
+        """Return whether certificates may correct their dual point, which are then not along the residual."""
+        w = self.weights[signal]
+        length = np.sqrt(np.sum(w * self.signals[signal] ** 2))
+        norms = np.sqrt(np.sum(self.array**2, axis=1))
+        return any(
+            not l2 and norm > 0.0 and l1 <= Fraction(1.01e-6) * Fraction(norm) * Fraction(length)
+            for l1, l2, norm in zip(self.l1, self.l2, norms, strict=True)
         )
 
     def _largest_dual(self, along: Fraction, squared: Fraction, pulls: list[Fraction]) -> Fraction:

@@ -212,6 +212,8 @@ def _penalty(
     if happens("penalties of atoms", 0.3):
         ratio = rng.uniform(0.0, LARGEST_PENALTY_RATIO)
         l1 = l1 * 10.0 ** rng.uniform(-ratio, 0.0, n_atoms)
+    if happens("penalties of zero", 0.04):
+        l1 = np.where(rng.random(n_atoms) < rng.choice([0.3, 1.0]), 0.0, l1)
     l2 = np.zeros(n_atoms)
     is_one_number = bool((l1 == l1[0]).all()) and rng.random() < 0.7
     penalty: Any = float(l1[0]) if is_one_number else l1

@@ -288,7 +288,28 @@ def test_images_are_not_changed_and_any_layout_does(fitted):
 @pytest.mark.parametrize(
     ("changes", "pictures", "error", "match"),
     [
-        ({}, np.ones((9, 9)), ValueError, r"for one image pass \[image\]"),
+        ({}, np.ones((9, 4)), ValueError, r"larger than images\[0\]; got 5 columns in an image of 4"),
+        (
+            {},
+            np.array(1.0),
+            ValueError,
+            "images must be a list of images or signals, or an array of them; got a number",
+        ),
+        (
+            {},
+            [np.ones((9, 9)), np.ones(9)],
+            ValueError,
+            "all be images, or all signals of one dimension; got both",
+        ),
+        ({"kernel_size": (5, 5)}, [np.ones(9)], TypeError, "kernel_size must be an integer; got tuple"),
+        ({"n_channels": 0}, images(), ValueError, "n_channels must be positive; got 0"),
+        (
+            {"n_channels": 2},
+            [np.ones((9, 9, 3))],
+            ValueError,
+            r"shape \(height, width, 2\) or \(length, 2\); got shape",
+        ),
+        ({"n_channels": 2}, [np.ones((9, 3))], ValueError, r"must have shape \(9, 2\)|n_channels"),
         ({}, [], ValueError, "must not be empty"),
         ({}, [np.ones((9, 4))], ValueError, r"larger than images\[0\]; got 5 columns in an image of 4"),
         ({}, [np.ones((9, 9))], ValueError, "images must not be constant"),
@@ -360,7 +381,7 @@ def test_bad_codes_are_named(fitted):
     padded = estimator(kernel_size=5, stride=3, boundary="symmetric").fit([np.eye(30)])
     with pytest.raises(ValueError, match="those of an image of 30 x 30; got 7"):
         padded.inverse_transform(np.ones((1, 7)), [np.eye(30)])
-    with pytest.raises(ValueError, match="images must have 1 channels"):
+    with pytest.raises(ValueError, match=r"learned from \(images, one channel\); got images with 3 channels"):
         fitted.transform(COLOUR)
     with pytest.raises(ValueError, match=r"larger than images\[0\]"):
         fitted.transform([np.ones((3, 9))])

@@ -175,8 +175,8 @@ IMAGE = np.zeros((10, 12))
 @pytest.mark.parametrize(
     ("changed", "error", "sentence"),
     [
-        ({"image": IMAGE[0]}, ValueError, r"image must be 2-D"),
-        ({"image": np.zeros((10, 12, 3))}, ValueError, r"image must be 2-D, \(height, width\); got shape \(10, 12, 3\): one call for each channel$"),
+        ({"image": IMAGE[0], "dictionary": np.eye(14), "patch_size": 14}, ValueError, r"must fit into the image, \(1, 12\)"),
+        ({"image": np.zeros((10, 12, 3))}, ValueError, r"image must be 2-D, \(height, width\), or 1-D; got shape \(10, 12, 3\): one call for each channel$"),
         ({"image": IMAGE + np.nan}, ValueError, "image must be finite"),
         ({"dictionary": DCT[:, :15]}, ValueError, "16 features, one a pixel, or 32, two channels; got 15"),
         ({"dictionary": np.hstack([DCT, DCT])}, ValueError, "dictionary of two channels must not be negative"),

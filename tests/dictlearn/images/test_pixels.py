@@ -41,12 +41,17 @@ def test_what_comes_in_is_not_changed():
         (np.array([["a"]]), TypeError, "image must"),
         (np.ma.masked_equal([[1.0, 9.0]], 9.0), TypeError, "masked entries; got 1 of them: fill in missing"),
         (np.ma.masked_equal(np.uint8([[1, 9]]), 9), TypeError, "image must not have masked entries"),
-        (np.ones(5), ValueError, "2-D .* or 3-D .*; got shape"),
+        (np.ones(()), ValueError, "1-D .* 2-D .* or 3-D .*; got shape"),
+        (np.array([1.0, np.nan]), ValueError, "image must be finite"),
         (np.ones((2, 3, 4, 3)), ValueError, "2-D .* or 3-D"),
         (np.ones((3, 4, 4), dtype=np.uint8), ValueError, r"drop an alpha channel by image\[..., :3\]"),
         (np.ones((3, 4, 2)), ValueError, r"drop an alpha channel by image\[..., :1\]"),
         (np.ones((3, 40, 50)), ValueError, "move channels to the end by np.moveaxis"),
-        (np.ones((30, 40, 7)), ValueError, r"1 or 3 channels, last; got shape \(30, 40, 7\)$"),
+        (
+            np.ones((30, 40, 7)),
+            ValueError,
+            r"1 or 3 channels, last; got shape \(30, 40, 7\): for other channels pass n_channels=7$",
+        ),
         (np.array([[1.0, np.nan]]), ValueError, r"nan at \(0, 1\): fill in missing pixels first"),
         (np.array([[1.0, np.inf]]), ValueError, "finite"),
         (np.ones((0, 4)), ValueError, "image must"),
@@ -67,7 +72,8 @@ def test_several_images():
     assert [image.shape for image in as_images(np.ones((2, 5, 6, 3)))] == [(5, 6, 3)] * 2
     assert [image.shape for image in as_images(list(np.ones((4, 5, 3))))] == [(5, 3)] * 4
     for images, error, match in (
-        (GREY, ValueError, r"for one image pass \[image\]"),
+        (GREY[0, 0], TypeError, "must be a list of images"),
+        ([GREY, GREY[0]], ValueError, "images must all be images, or all signals of one dimension; got both"),
         (7, TypeError, "must be a list of images"),
         ([], ValueError, "must not be empty"),
         ([GREY, np.ones((3, 4, 3))], ValueError, r"same number of channels; got .* for images\[1\]"),

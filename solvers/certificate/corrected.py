@@ -1,0 +1,265 @@
+"""Gaps at dual points that are corrected: what certifies codes where penalties are zero or tiny.
+
+The multiple of the residual that `solvers.certificate.optimality` takes is a dual point where no correlation
+exceeds its penalty.  Where a penalty is zero, or as small as the rounding of a correlation, the multiple is
+close to zero and proves nothing.  Here a small vector c is added to the residual r, so that r + c is a dual
+point.  The equations are those of `docs/theory.md`, section 8, *Penalties of zero*; c itself is not
+computed: bounds on its norm and on its correlations are enough.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from scipy import sparse
+
+from solvers._kernels.precision import QUANTUM
+from solvers.certificate.residuals import residuals_of
+from solvers.problem.lasso import LassoProblem
+from solvers.problem.model import CodingModel
+from solvers.problem.rounding import gamma, operations_of_sum
+
+# Gaps above this share of the energy are corrected where a penalty is below SMALL ||d_i|| ||s||.
+CERTAIN = 1e-13
+SMALL = 1e-6
+# Up to so many atoms one bound on eigenvalues is computed for all signals.
+MOST_SHARED = 512
+# Codes measured together.
+BLOCK_ENTRIES = 2**20
+# Times that a correction may violate further constraints before it is given up.
+MOST_ROUNDS = 8
+
+
+class Correction(NamedTuple):
+    """A bound on a correction c of one residual."""
+
+    norm: float
+    """Not below ||c||."""
+    changes: np.ndarray
+    """Not below |d_i.c|, shape (n_atoms,), beside what takes a correlation back to its penalty."""
+
+
+def corrected_gaps(problem: LassoProblem, codes: sparse.csr_array, gaps: np.ndarray) -> np.ndarray:
+    """Return the gaps of codes, smaller where a correction of the dual point proves more.
+
+    Parameters
+    ----------
+    problem : LassoProblem
+        The problem.
+    codes : scipy.sparse.csr_array, shape (n_signals, n_atoms)
+        Codes that were checked, their entries sorted by atom.
+    gaps : ndarray, shape (n_signals,)
+        Gaps at multiples of the residual; not a proof, and replaced, where an l1 weight is zero.
+    """
+    penalty = problem.penalty
+    if problem.atoms.rows is None or not penalty.is_elastic_net:
+        return gaps
+    least = problem.model.once(_least_weight)
+    wanted = (least <= SMALL * np.sqrt(2.0 * problem.energies)) & ~(gaps <= CERTAIN * problem.energies)
+    if penalty.has_zeros:
+        wanted = np.ones(problem.n_signals, dtype=np.bool_)
+    signals = np.flatnonzero(wanted)
+    if not len(signals):
+        return gaps
+    step = max(1, BLOCK_ENTRIES // max(problem.n_atoms, problem.n_features))
+    blocks = [signals[first : first + step] for first in range(0, len(signals), step)]
+    found = np.concatenate([_gaps(problem.subset(block), codes[block]) for block in blocks])
+    corrected = gaps.copy()
+    corrected[signals] = found if penalty.has_zeros else np.fmin(gaps[signals], found)
+    return corrected
+
+
+def least_eigenvalue(atoms: np.ndarray) -> float:
+    """Return a lower bound on the smallest eigenvalue of the Gram matrix of atoms at norm one.
+
+    A Cholesky factorisation that succeeds proves it, rounding included; the bound is zero where none does.
+
+    Parameters
+    ----------
+    atoms : ndarray, shape (n, n_features)
+        Atoms of positive norm.
+
+    References
+    ----------
+    Rump (2006), BIT Numerical Mathematics 46, section 2: positive definiteness proved in floating point.
+    """
+    n, n_features = atoms.shape
+    if n == 0:
+        return 1.0
+    if n > n_features:
+        return 0.0
+    units = atoms / np.sqrt(np.einsum("ij,ij->i", atoms, atoms))[:, np.newaxis]
+    gram = units @ units.T
+    try:
+        inverse = np.linalg.inv(np.linalg.cholesky(gram))
+        # The sum of the inverse eigenvalues is above that of the smallest.  A power of two has few bits to
+        # depend on threads of BLAS.
+        shift = 2.0 ** np.floor(np.log2(0.5 / np.einsum("ij,ij->", inverse, inverse)))
+        gram[np.diag_indices(n)] -= shift
+        np.linalg.cholesky(gram)
+    except np.linalg.LinAlgError:
+        return 0.0
+    # Of the entries, and of the factorisation of a matrix whose trace is n at most.
+    rounding = n * (gamma(n_features + 8) + gamma(n + 2))
+    return max(float(shift) - rounding, 0.0)
+
+
+def free_atoms_are_independent(problem: LassoProblem) -> bool:
+    """Return whether atoms without penalty are linearly independent, far enough to prove it.
+
+    Parameters
+    ----------
+    problem : LassoProblem
+        A problem of an array of atoms, without weights of features that differ between signals.
+    """
+    return problem.weighted_model.once(_least_eigenvalue_of_free_atoms) > 0.0
+
+
+def _least_eigenvalue_of_free_atoms(model: CodingModel) -> float:
+    return least_eigenvalue(model.atoms.array[model.penalty.is_free & (model.squared_norms > 0.0)])
+
+
+def _least_eigenvalue_of_all_atoms(model: CodingModel) -> float:
+    atoms = model.atoms.array[model.squared_norms > 0.0]
+    return least_eigenvalue(atoms) if len(atoms) <= MOST_SHARED else 0.0
+
+
+def _least_weight(model: CodingModel) -> float:
+    """Return the smallest l_i / ||d_i|| of atoms that have no quadratic penalty."""
+    norms = model.atoms.norms
+    limits = (model.curvatures == 0.0) & (norms > 0.0)
+    return float(np.min(model.penalty.l1_weights[limits] / norms[limits], initial=np.inf))
+
+
+def _gaps(problem: LassoProblem, codes: sparse.csr_array) -> np.ndarray:
+    """Return the smaller of the gaps at the corrected residual and at the dual point zero."""
+    penalty, positive = problem.penalty, problem.positive
+    signals, weights = problem.dense_signals(), problem.feature_weights
+    residuals = residuals_of(problem.atoms, signals, codes, weights)
+    correlations = problem.atoms.correlate(residuals.weighted)
+    norms = _weighted_norms(problem)
+    errors = residuals.correlation_errors[:, np.newaxis] * problem.atoms.norms
+    # Of atoms that no feature sees nothing is rounded.
+    errors[norms == 0.0] = 0.0
+
+    n_signals, n_atoms = codes.shape
+    n_features = problem.n_features
+    shared = 0.0
+    if not problem.has_own_weights:
+        shared = problem.weighted_model.once(_least_eigenvalue_of_all_atoms, whatever_penalty=True)
+    correction_norms = np.empty(n_signals)
+    changes = np.empty((n_signals, n_atoms))
+    reach = (correlations if positive else np.abs(correlations)) + errors
+    for k in range(n_signals):
+        correction = _correction(problem, k, reach[k], norms[k], shared)
+        correction_norms[k] = np.inf if correction is None else correction.norm
+        changes[k] = 0.0 if correction is None else correction.changes
+    errors += changes
+    reach += changes
+
+    signal = np.arange(n_signals).repeat(np.diff(codes.indptr))
+    place = signal * n_atoms + codes.indices
+    of_entries = penalty.at(codes.indices)
+    ones = np.ones(n_signals)
+    slacks = of_entries.slack(
+        codes.data, correlations.take(place), ones[signal], positive=positive, errors=errors.take(place)
+    )
+    lost = (n_features + n_atoms) * QUANTUM
+    squared_norms = np.einsum("ij,ij->i", residuals.values, residuals.weighted)
+    residual_norms = np.sqrt(squared_norms + lost) + residuals.errors
+    at_zero = 0.5 * residual_norms**2 + np.bincount(signal, of_entries.value(codes.data), n_signals)
+    gaps = (
+        0.5 * correction_norms**2
+        + np.bincount(signal, slacks, n_signals)
+        + penalty.conjugate(reach, ones, without=place)
+    )
+    gaps = np.minimum(gaps, at_zero) + lost
+    gaps *= 1.0 + gamma(operations_of_sum(n_features) + n_atoms)
+    gaps[(problem.energies == 0.0) & (np.diff(codes.indptr) == 0)] = 0.0
+    return gaps
+
+
+def _weighted_norms(problem: LassoProblem) -> np.ndarray:
+    """Return the norms of the atoms as each signal sees them, a row for each signal."""
+    shape = (problem.n_signals, problem.n_atoms)
+    if problem.has_own_weights:
+        return np.sqrt(problem.feature_weights @ np.square(problem.atoms.array).T)
+    return np.broadcast_to(problem.weighted_model.atoms.norms, shape)
+
+
+def _correction(
+    problem: LassoProblem, signal: int, reach: np.ndarray, norms: np.ndarray, shared: float
+) -> Correction | None:
+    """Return what makes a residual a dual point, or None.
+
+    Parameters
+    ----------
+    problem : LassoProblem
+        The problem.
+    signal : int
+        The signal of the residual.
+    reach : ndarray, shape (n_atoms,)
+        The largest that the correlations can be, in the direction that is limited.
+    norms : ndarray, shape (n_atoms,)
+        Of the atoms as the signal sees them.
+    shared : float
+        A lower bound on the eigenvalues of the Gram matrix of all atoms at norm one, or zero.
+    """
+    l1 = problem.l1_weights
+    is_limited = (problem.curvatures == 0.0) & (norms > 0.0)
+    excess = np.where(is_limited, np.maximum(reach - l1, 0.0), 0.0)
+    relative = np.divide(excess, norms, out=np.zeros_like(norms), where=norms > 0.0)
+    up = 1.0 + gamma(problem.n_atoms + operations_of_sum(problem.n_features))
+    if shared > 0.0:
+        norm = up * float(np.sqrt(relative @ relative / shared))
+        return Correction(norm, np.where(is_limited, 0.0, up * norm * norms))
+    members = excess > 0.0
+    for _ in range(MOST_ROUNDS):
+        eigenvalue = 0.0
+        if np.count_nonzero(members) <= problem.n_features:
+            eigenvalue = least_eigenvalue(_seen_atoms(problem, signal, members))
+        if eigenvalue == 0.0:
+            break
+        norm = up * float(np.sqrt(relative @ relative / eigenvalue))
+        changes = np.where(members, 0.0, up * norm * norms)
+        violated = is_limited & ~members & (reach + changes > l1)
+        if not violated.any():
+            return Correction(norm, changes)
+        members |= violated
+    return _common_direction(problem, signal, reach, norms, excess) if problem.positive else None
+
+
+def _common_direction(
+    problem: LassoProblem, signal: int, reach: np.ndarray, norms: np.ndarray, excess: np.ndarray
+) -> Correction | None:
+    """Return a correction along one direction from which all violated constraints turn away, or None.
+
+    It serves dependent atoms, such as equal ones, where codes must not be negative.
+    """
+    is_violated = excess > 0.0
+    atoms = _seen_atoms(problem, signal, np.ones(problem.n_atoms, dtype=np.bool_))
+    units = atoms[is_violated] / norms[is_violated, np.newaxis]
+    direction = np.linalg.lstsq(units, np.ones(len(units)), rcond=None)[0]
+    length = float(np.linalg.norm(direction))
+    products = atoms @ direction
+    errors = gamma(problem.n_features + 8) * length * norms
+    low = products - errors
+    if not (low[is_violated] > 0.0).all():
+        return None
+    up = 1.0 + gamma(operations_of_sum(problem.n_features))
+    size = up * float((excess[is_violated] / low[is_violated]).max())
+    is_limited = (problem.curvatures == 0.0) & (norms > 0.0)
+    after = np.where(is_limited & ~is_violated, reach - size * low - problem.l1_weights, 0.0)
+    if after.max() > 0.0:
+        return None
+    return Correction(up * size * length, up * size * (np.abs(products) + errors))
+
+
+def _seen_atoms(problem: LassoProblem, signal: int, which: np.ndarray) -> np.ndarray:
+    """Return some atoms as a signal sees them: times the square roots of the weights of its features."""
+    atoms = problem.atoms.array[which]
+    weights = problem.feature_weights
+    if weights is None:
+        return atoms
+    return atoms * np.sqrt(weights if weights.ndim == 1 else weights[signal])

@@ -1,0 +1,1 @@
+"""Derivatives of codes with respect to signals, dictionary, penalties and weights of features."""

@@ -1,0 +1,377 @@
+"""Derivatives of codes: products with the Jacobian, from either side.
+
+Where the atoms outside of the support S of a code are strictly within their bounds, S and the signs stay for
+small changes, and the code solves a linear equation.  With w the weights of features, m the curvatures of the
+penalty and r = s - a D::
+
+    K a_S = D_S (w s) - lambda_S sign(a_S)            K = D_S diag(w) D_S^T + diag m_S
+
+Its derivative is exact, and needs no iteration of a solver to be kept (implicit differentiation).  Elsewhere,
+where an atom is at its bound, there is none.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
+from numpy.typing import ArrayLike
+from scipy import sparse
+
+from snn.base import checks
+from solvers.derivatives.supports import Supports, Violations
+from solvers.problem.convolution import ConvolutionalDictionary
+from solvers.problem.dense_dictionary import DenseDictionary
+from solvers.problem.dictionary import Dictionary
+from solvers.problem.lasso import LassoProblem
+
+# In units of ||d_i|| ||s||: how close to its bound a correlation, or an entry of a code times ||d_i||^2, is
+# taken to be there.
+AT_BOUND = 1e-10
+# In the same units: a code is solved for once more where its equation is off by more, and smaller entries are
+# rounding.
+ROUNDING = 1e-13
+# Signals that a message names.
+MOST_NAMED = 5
+
+REFUSE, LEAVE_OUT = "refuse", "leave out"
+# Why a code has no derivative.
+DIFFERENTIABLE, AT_A_BOUND, NOT_OPTIMAL, DEPENDENT = range(4)
+REASONS = {
+    AT_A_BOUND: "atom {atom} of signal {signal} is at its bound, where the derivative jumps",
+    NOT_OPTIMAL: "the code of signal {signal} is not optimal (atom {atom}): solve it to a smaller tol",
+    DEPENDENT: "atoms in the code of signal {signal} depend on each other",
+}
+
+
+class CodeDerivatives:
+    """Derivatives of the codes of a problem.
+
+    Parameters
+    ----------
+    problem : LassoProblem
+        The problem, of an `L1` or an `ElasticNet`.
+    codes : scipy.sparse.csr_array, shape (n_signals, n_atoms)
+        Its codes.  Their supports and signs must be those of optimal codes; numbers are solved for once more
+        where they are not.
+
+    Attributes
+    ----------
+    is_differentiable : ndarray of bool, shape (n_signals,)
+        Whether each code has a derivative.
+
+    Raises
+    ------
+    TypeError
+        If the penalty is another one, or a convolutional dictionary comes with weights of features.
+    """
+
+    def __init__(self, problem: LassoProblem, codes: sparse.csr_array) -> None:
+        problem.require_elastic_net()
+        if problem.atoms.rows is None and problem.feature_weights is not None:
+            problem.atoms.refuse_weights()
+        self.problem = problem
+        # Entries of rounding are none.
+        lengths = np.sqrt(2.0 * problem.energies).repeat(np.diff(codes.indptr))
+        is_rounding = np.abs(codes.data) * problem.atoms.norms[codes.indices] <= ROUNDING * lengths
+        if is_rounding.any():
+            codes = codes.copy()
+            codes.data[is_rounding] = 0.0
+            codes.eliminate_zeros()
+        pointers, atoms, entries = codes.indptr, codes.indices, codes.data
+        if not problem.positive and problem.penalty.has_zeros:
+            # Without a penalty zero is no bound.
+            belongs = codes.toarray() != 0.0
+            belongs |= (problem.l1_weights == 0.0) & (problem.squared_norms > 0.0)
+            pointers = np.concatenate([[0], np.cumsum(np.count_nonzero(belongs, axis=1))])
+            atoms, entries = np.nonzero(belongs)[1], codes.toarray()[belongs]
+        self.supports = Supports(problem, pointers, atoms)
+        self._entries = entries
+        self._signs = np.sign(entries)
+        weights = problem.feature_weights
+        self._weights = None if weights is None else weights.astype(np.float64, copy=False)
+        self._norms = self._norms_of_entries()
+        self._reasons = np.zeros(problem.n_signals, dtype=np.int64)
+        self._atoms = np.zeros(problem.n_signals, dtype=np.int64)
+        self._solve_once_more()
+
+    @property
+    def is_differentiable(self) -> np.ndarray:
+        """True where a code has a derivative, shape (n_signals,)."""
+        return self._reasons == DIFFERENTIABLE
+
+    def vjp(self, upstream: ArrayLike, *, undefined: str = REFUSE) -> CodeGradients:
+        """Return the gradients of a loss, given those with respect to the codes: ``result.vjp``.
+
+        See `solvers.SparseCodingResult.vjp`.
+        """
+        problem, supports = self.problem, self.supports
+        shape = (problem.n_signals, problem.n_atoms)
+        upstream = checks.real_array("upstream", upstream, shape=shape, meaning="(n_signals, n_atoms)")
+        undefined = checks.one_of("undefined", undefined, (REFUSE, LEAVE_OUT))
+        adjoint = self._solved(upstream[supports.signals, supports.atoms], undefined)
+        return CodeGradients(self, adjoint, checks.read_only(self.is_differentiable))
+
+    def jvp(
+        self,
+        *,
+        signals: ArrayLike | None = None,
+        dictionary: ArrayLike | None = None,
+        l1: ArrayLike | None = None,
+        l2: ArrayLike | None = None,
+        feature_weights: ArrayLike | None = None,
+        undefined: str = REFUSE,
+    ) -> np.ndarray:
+        """Return the change of codes for small changes of what they are codes of: ``result.jvp``.
+
+        See `solvers.SparseCodingResult.jvp`.
+        """
+        problem, supports = self.problem, self.supports
+        undefined = checks.one_of("undefined", undefined, (REFUSE, LEAVE_OUT))
+        shape = problem.n_signals, problem.n_features
+        right = np.zeros(len(supports.atoms))
+
+        def correlated(changes: np.ndarray) -> np.ndarray:
+            return problem.atoms.correlate(changes)[supports.signals, supports.atoms]
+
+        if signals is not None:
+            changes = checks.real_array(
+                "signals", signals, shape=shape, meaning="(n_signals, n_features), as the signals"
+            )
+            right += correlated(self.weighted(changes))
+        changed = None if dictionary is None else _changed_dictionary(problem, dictionary)
+        if changed is not None:
+            right += changed.correlate(self.weighted(self.residuals))[supports.signals, supports.atoms]
+            right -= correlated(self.weighted(changed.reconstruct(self.codes)))
+        for name, change, slope in (("l1", l1, self._signs), ("l2", l2, self._entries)):
+            if change is not None:
+                numbers = checks.real_array(
+                    name, change, shape=(problem.n_atoms,), meaning="(n_atoms,), a change for each atom"
+                )
+                right -= slope * numbers[supports.atoms]
+        if feature_weights is not None:
+            numbers = _like_weights(problem, feature_weights)
+            right += correlated(numbers * self.residuals)
+        tangents = np.zeros((problem.n_signals, problem.n_atoms))
+        tangents[supports.signals, supports.atoms] = self._solved(right, undefined)
+        tangents[~self.is_differentiable] = np.nan
+        return tangents
+
+    def weighted(self, features: np.ndarray) -> np.ndarray:
+        """Return rows of features times the weights of features."""
+        return features if self._weights is None else self._weights * features
+
+    @cached_property
+    def codes(self) -> sparse.csr_array:
+        """The codes, solved on their supports."""
+        return self.supports.rows(self._entries)
+
+    @cached_property
+    def residuals(self) -> np.ndarray:
+        """s - a D, shape (n_signals, n_features)."""
+        return self.problem.dense_signals() - self.problem.atoms.reconstruct(self.codes)
+
+    @property
+    def slopes(self) -> tuple[np.ndarray, np.ndarray]:
+        """What an l1 weight and a curvature are multiplied by in the equations of each entry."""
+        return self._signs, self._entries
+
+    def _solved(self, right: np.ndarray, undefined: str) -> np.ndarray:
+        """Return ``K^-1 right`` of each entry, zero where a code has no derivative; or refuse those."""
+        solution = self.supports.solve(right, self._norms, self.is_differentiable)
+        lost = np.unique(self.supports.signals[np.isnan(solution)])
+        self._reasons[lost] = DEPENDENT
+        if undefined == REFUSE:
+            self._require_differentiable()
+        solution[np.isnan(solution)] = 0.0
+        return solution
+
+    def _norms_of_entries(self) -> np.ndarray:
+        """Return ||d_i||, as the signal of each entry sees the atom; 1 for atoms of norm zero."""
+        problem, supports = self.problem, self.supports
+        if problem.has_own_weights:
+            assert problem.feature_weights is not None
+            squared = problem.atoms.weighted_squared_norms(
+                problem.feature_weights, supports.signals, supports.atoms
+            )
+        else:
+            squared = problem.weighted_model.squared_norms[supports.atoms]
+        return np.sqrt(np.where(squared > 0.0, squared, 1.0))
+
+    def _solve_once_more(self) -> None:
+        """Solve for the numbers of codes on their supports, and note which codes have no derivative."""
+        problem, supports = self.problem, self.supports
+        units = self._norms * np.sqrt(2.0 * problem.energies)[supports.signals]
+        found = self._violations()
+        off = supports.signals[np.abs(found.of_entries) > ROUNDING * units]
+        if len(off):
+            is_off = np.zeros(problem.n_signals, dtype=np.bool_)
+            is_off[off] = True
+            correction = supports.solve(found.of_entries, self._norms, is_off)
+            self._note(np.isnan(correction), DEPENDENT)
+            self._entries = self._entries + np.nan_to_num(correction)
+            for name in ("codes", "residuals"):
+                vars(self).pop(name, None)
+            found = self._violations()
+        has_bound = (problem.l1_weights[supports.atoms] > 0.0) | problem.positive
+        self._note(has_bound & (np.abs(self._entries) * self._norms**2 <= AT_BOUND * units), AT_A_BOUND)
+        self._note(has_bound & (np.sign(self._entries) != self._signs), NOT_OPTIMAL)
+        for wrong, reason in (
+            (found.excess >= -AT_BOUND, AT_A_BOUND),
+            (found.excess > AT_BOUND, NOT_OPTIMAL),
+        ):
+            self._reasons[wrong] = reason
+            self._atoms[wrong] = found.atoms[wrong]
+
+    def _violations(self) -> Violations:
+        residuals = self.weighted(self.residuals) if self.supports.needs_residuals else None
+        return self.supports.violations(self._signs, self._entries, residuals)
+
+    def _note(self, wrong: np.ndarray, reason: int) -> None:
+        """Note why codes with some entries have no derivative."""
+        self._reasons[self.supports.signals[wrong]] = reason
+        self._atoms[self.supports.signals[wrong]] = self.supports.atoms[wrong]
+
+    def _require_differentiable(self) -> None:
+        wrong = np.flatnonzero(self._reasons)
+        if not len(wrong):
+            return
+        first = int(wrong[0])
+        why = REASONS[int(self._reasons[first])].format(signal=first, atom=self._atoms[first])
+        named = ", ".join(map(str, wrong[:MOST_NAMED])) + (", ..." if len(wrong) > MOST_NAMED else "")
+        raise ValueError(
+            f"codes must have a derivative; got {len(wrong)} of {len(self._reasons)} signals without one "
+            f"({named}): {why}; pass undefined={LEAVE_OUT!r} to leave such signals out"
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class CodeGradients:
+    """Gradients of a loss; each is computed when it is asked for.
+
+    Attributes
+    ----------
+    derivatives : CodeDerivatives
+        Of which codes.
+    adjoint : ndarray, shape (n_entries,)
+        ``q = K^-1 (dL/da)_S`` of the entries of the codes; zero where there is no derivative.
+    is_differentiable : ndarray of bool, shape (n_signals,)
+        Whether each code has a derivative.  Sums are of these.
+    """
+
+    derivatives: CodeDerivatives
+    adjoint: np.ndarray
+    is_differentiable: np.ndarray
+
+    @cached_property
+    def signals(self) -> np.ndarray:
+        """``dL/ds = w (q D_S)``, shape (n_signals, n_features); NaN of codes without derivative."""
+        gradient = np.array(self.derivatives.weighted(self._reconstruction))
+        return self._defined(gradient)
+
+    @cached_property
+    def dictionary(self) -> np.ndarray:
+        """``dL/dD_S = q (w r)^T - a_S (w (q D_S))^T``, summed over signals, of the shape of the atoms.
+
+        Of a convolutional dictionary it is the gradient with respect to its kernels.
+        """
+        of = self.derivatives
+        pairs = (
+            (self._adjoint_rows, of.weighted(of.residuals)),
+            (self._negative_codes, np.where(self.is_differentiable[:, np.newaxis], self.signals, 0.0)),
+        )
+        atoms = of.problem.atoms
+        if isinstance(atoms, ConvolutionalDictionary):
+            parts = [_kernel_products(atoms, codes, features) for codes, features in pairs]
+        else:
+            parts = [codes.T @ features for codes, features in pairs]
+        return checks.read_only(parts[0] + parts[1])
+
+    @cached_property
+    def l1(self) -> np.ndarray:
+        """``dL/dlambda_i = -q_i sign(a_i)``, summed over signals, shape (n_atoms,).
+
+        Of a penalty that is one number for all atoms, the derivative is the sum of these.
+        """
+        return checks.read_only(-self.derivatives.supports.sums(self.adjoint * self.derivatives.slopes[0]))
+
+    @cached_property
+    def l2(self) -> np.ndarray:
+        """``dL/dm_i = -q_i a_i``, summed over signals, shape (n_atoms,)."""
+        return checks.read_only(-self.derivatives.supports.sums(self.adjoint * self.derivatives.slopes[1]))
+
+    @cached_property
+    def feature_weights(self) -> np.ndarray:
+        """``dL/dw_j = (q D_S)_j r_j``, of the shape of the weights, or (n_signals, n_features) without any.
+
+        NaN where a weight is zero: what a signal is there, a problem does not keep.
+        """
+        weights = self.derivatives.problem.feature_weights
+        gradient = self._reconstruction * self.derivatives.residuals
+        if weights is not None and weights.ndim == 1:
+            gradient = gradient.sum(axis=0)
+        else:
+            self._defined(gradient)
+        if weights is not None:
+            gradient[weights == 0] = np.nan
+        return checks.read_only(gradient)
+
+    @property
+    def _negative_codes(self) -> sparse.csr_array:
+        """-a, zero where a code has no derivative."""
+        supports = self.derivatives.supports
+        return supports.rows(-self.derivatives.slopes[1] * self.is_differentiable[supports.signals])
+
+    @property
+    def _adjoint_rows(self) -> sparse.csr_array:
+        return self.derivatives.supports.rows(self.adjoint)
+
+    @cached_property
+    def _reconstruction(self) -> np.ndarray:
+        """q D_S, shape (n_signals, n_features)."""
+        return self.derivatives.problem.atoms.reconstruct(self._adjoint_rows)
+
+    def _defined(self, gradient: np.ndarray) -> np.ndarray:
+        gradient[~self.is_differentiable] = np.nan
+        return checks.read_only(gradient)
+
+
+def _kernel_products(
+    atoms: ConvolutionalDictionary, codes: sparse.csr_array, images: np.ndarray
+) -> np.ndarray:
+    """Return the sum over positions and images of entries of codes times patches, of the kernels' shape."""
+    total = np.zeros(atoms.kernels.shape)
+    for code, image in zip(codes.toarray(), images, strict=True):
+        pixels = image.reshape(atoms.signal_shape)
+        height, width = atoms.kernels.shape[1:3]
+        windows: np.ndarray = sliding_window_view(pixels, (height, width), axis=(0, 1))  # type: ignore[call-overload]
+        by_position = code.reshape(*atoms.grid_shape, atoms.n_kernels)
+        products = np.tensordot(by_position, windows[:: atoms.stride, :: atoms.stride], axes=((0, 1), (0, 1)))
+        # Channels come before the pixels of a window.
+        total += products if total.ndim == 3 else np.moveaxis(products, 1, -1)
+    return total
+
+
+def _changed_dictionary(problem: LassoProblem, changes: ArrayLike) -> Dictionary | None:
+    """Return changes of atoms or kernels as a dictionary, for its products; None if nothing changes."""
+    atoms = problem.atoms
+    if isinstance(atoms, ConvolutionalDictionary):
+        shape, meaning = atoms.kernels.shape, "as the kernels"
+        numbers = checks.real_array("dictionary", changes, shape=shape, meaning=meaning)
+        return ConvolutionalDictionary(numbers, atoms.image_shape, atoms.stride) if numbers.any() else None
+    numbers = checks.real_array("dictionary", changes, shape=atoms.shape, meaning="(n_atoms, n_features)")
+    return DenseDictionary(numbers) if numbers.any() else None
+
+
+def _like_weights(problem: LassoProblem, changes: ArrayLike) -> np.ndarray:
+    weights = problem.feature_weights
+    shape = (problem.n_signals, problem.n_features) if weights is None else weights.shape
+    numbers = checks.real_array("feature_weights", changes, shape=shape, meaning="as the weights")
+    if weights is not None and numbers[weights == 0].any():
+        raise ValueError(
+            "feature_weights must change by 0 where they are 0, since a signal is not kept there; got "
+            f"{np.abs(numbers[weights == 0]).max()}"
+        )
+    return numbers
