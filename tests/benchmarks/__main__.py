@@ -54,6 +54,7 @@ SECTIONS = {
     "masks": "masks",
     "many": "many_atoms",
     "least_squares": "least_squares",
+    "derivatives": "derivatives",
     "operations": "operation_counts",
 }
 PEERS = ("celer", "skglm", "spams-bin", "Brian2")
