@@ -36,6 +36,7 @@ EXTRAS = {
     "brian2": "brian2",
     "dask": "dask",
     "distributed": "dask",
+    "jax": "jax",
     "mlxtend": "digits",
     "nir": "nir",
     "pywt": "examples",
