@@ -52,7 +52,9 @@ SECTIONS = {
     "stream": "stream",
     "path": "paths",
     "masks": "masks",
+    "many": "many_atoms",
     "least_squares": "least_squares",
+    "derivatives": "derivatives",
     "operations": "operation_counts",
 }
 PEERS = ("celer", "skglm", "spams-bin", "Brian2")

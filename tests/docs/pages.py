@@ -36,8 +36,10 @@ EXTRAS = {
     "brian2": "brian2",
     "dask": "dask",
     "distributed": "dask",
+    "jax": "jax",
     "mlxtend": "digits",
     "nir": "nir",
+    "pywt": "examples",
     "PIL": "examples",
     "skimage": "examples",
 }

@@ -1,0 +1,143 @@
+"""Codes as a function of JAX, with their gradients: ``pip install "sparsespike[jax]"``.
+
+The codes are those of `solve_active_set`, and the gradients those of ``result.vjp``; both run on the host,
+called back from compiled code.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from snn.base import checks
+from snn.base.extras import require
+from solvers.derivatives.code_derivatives import LEAVE_OUT, REFUSE, CodeDerivatives
+from solvers.methods.active_set import solve_active_set
+from solvers.problem.lasso import LassoProblem
+from solvers.problem.penalties import ElasticNet
+
+require("jax", extra="jax")
+import jax  # noqa: E402 - after the sentence that says what to install
+import jax.numpy as jnp  # noqa: E402
+
+
+def sparse_codes(
+    signals: Any,
+    dictionary: Any,
+    penalty: Any,
+    *,
+    l2: Any = 0.0,
+    positive: bool = False,
+    undefined: str = REFUSE,
+) -> jax.Array:
+    """Return the codes of signals, differentiable in all that they are made of.
+
+    It may be used under ``jax.jit``, ``jax.grad`` and ``jax.vmap``.  Under ``vmap`` problems are solved one
+    after the other, so that signals that share a dictionary are better passed together.
+
+    Parameters
+    ----------
+    signals : array, shape (n_signals, n_features) or (n_features,)
+        The signals.
+    dictionary : array, shape (n_atoms, n_features)
+        The atoms.
+    penalty : array, shape () or (n_atoms,)
+        lambda.
+    l2 : array, shape () or (n_atoms,), default 0
+        The curvatures of an `ElasticNet`.
+    positive : bool, default False
+        Whether codes must not be negative.
+    undefined : {"refuse", "leave out"}, default "refuse"
+        As of ``result.vjp``: what the gradient does about codes that have no derivative.
+
+    Returns
+    -------
+    jax.Array, shape (n_signals, n_atoms) or (n_atoms,)
+        Of the type of the signals.  Codes are computed in double precision.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If `positive` or `undefined` is of the wrong kind.  What is wrong with an array is found when it is
+        there: under ``jit`` JAX raises an error of its own, which has the sentence.
+
+    Examples
+    --------
+    >>> import jax.numpy as jnp, jax
+    >>> from solvers.jax_codes import sparse_codes
+    >>> def loss(signal, penalty):
+    ...     return sparse_codes(signal, jnp.eye(3), penalty).sum()
+    >>> signal = jnp.array([3.0, 0.2, 2.0])
+    >>> print(jax.grad(loss)(signal, 1.0), jax.grad(loss, argnums=1)(signal, 1.0))
+    [1. 0. 1.] -2.0
+    """
+    positive = checks.flag("positive", positive)
+    undefined = checks.one_of("undefined", undefined, (REFUSE, LEAVE_OUT))
+    signals, dictionary = jnp.asarray(signals), jnp.asarray(dictionary)
+    kind = jnp.promote_types(jnp.result_type(signals, dictionary), jnp.float32)
+    rows = jnp.atleast_2d(signals).astype(kind)
+    n_atoms = dictionary.shape[0]
+    l1, curvatures = (jnp.broadcast_to(jnp.asarray(one, dtype=kind), (n_atoms,)) for one in (penalty, l2))
+    codes = _codes(rows, dictionary.astype(kind), l1, curvatures, positive, undefined)
+    return codes[0] if signals.ndim == 1 else codes
+
+
+@partial(jax.custom_vjp, nondiff_argnums=(4, 5))
+def _codes(
+    signals: jax.Array, dictionary: jax.Array, l1: jax.Array, l2: jax.Array, positive: bool, undefined: str
+) -> jax.Array:
+    shape = jax.ShapeDtypeStruct((signals.shape[0], dictionary.shape[0]), signals.dtype)
+    return jax.pure_callback(
+        partial(_solved, positive=positive), shape, signals, dictionary, l1, l2, vmap_method="sequential"
+    )
+
+
+def _forward(
+    signals: jax.Array, dictionary: jax.Array, l1: jax.Array, l2: jax.Array, positive: bool, undefined: str
+) -> tuple[jax.Array, tuple[jax.Array, ...]]:
+    codes = _codes(signals, dictionary, l1, l2, positive, undefined)
+    return codes, (signals, dictionary, l1, l2, codes)
+
+
+def _backward(
+    positive: bool, undefined: str, kept: tuple[jax.Array, ...], upstream: jax.Array
+) -> tuple[jax.Array, ...]:
+    shapes = tuple(jax.ShapeDtypeStruct(array.shape, array.dtype) for array in kept[:4])
+    gradients = partial(_gradients, positive=positive, undefined=undefined)
+    return jax.pure_callback(gradients, shapes, *kept, upstream, vmap_method="sequential")
+
+
+_codes.defvjp(_forward, _backward)
+
+
+def _problem(
+    signals: Any, dictionary: Any, l1: Any, l2: Any, positive: bool
+) -> tuple[LassoProblem, np.dtype[Any]]:
+    arrays = [np.asarray(array, dtype=np.float64) for array in (signals, dictionary, l1, l2)]
+    problem = LassoProblem(arrays[1], arrays[0], ElasticNet(arrays[2], arrays[3]), positive=positive)
+    return problem, np.asarray(signals).dtype
+
+
+def _solved(signals: Any, dictionary: Any, l1: Any, l2: Any, *, positive: bool) -> np.ndarray:
+    problem, kind = _problem(signals, dictionary, l1, l2, positive)
+    return solve_active_set(problem).codes.astype(kind)
+
+
+def _gradients(
+    signals: Any,
+    dictionary: Any,
+    l1: Any,
+    l2: Any,
+    codes: Any,
+    upstream: Any,
+    *,
+    positive: bool,
+    undefined: str,
+) -> tuple[np.ndarray, ...]:
+    problem, kind = _problem(signals, dictionary, l1, l2, positive)
+    rows = sparse.csr_array(np.asarray(codes, dtype=np.float64))
+    found = CodeDerivatives(problem, rows).vjp(np.asarray(upstream, dtype=np.float64), undefined=undefined)
+    return tuple(part.astype(kind) for part in (found.signals, found.dictionary, found.l1, found.l2))
