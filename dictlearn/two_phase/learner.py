@@ -66,9 +66,8 @@ class TwoPhaseLearner(Resumable):
         As given.
     synapses : Synapses
         F, B and H as runs read them.
-    usage : ndarray, shape (n_atoms,)
-        A of `UsageSteps`: the sum of the squares of each atom's code so far, in units of the mean energy of
-        the signals.
+    usage, movement : ndarray, shape (n_atoms,)
+        A and V of `UsageSteps`.
     last_fired, last_compared : ndarray of int, shape (n_atoms,)
         Samples learned from when each coding neuron last fired for a signal, and when it last did at all,
         as a probe perhaps: then its lateral weights were compared with F B.
@@ -107,7 +106,8 @@ class TwoPhaseLearner(Resumable):
         if network.signs != settings.signs:
             raise ValueError(f"network must have the settings' {settings.signs}; got {network.signs}")
         self.synapses = network.synapses()
-        self._statistics = CodeStatistics(usage=np.zeros(network.n_atoms))
+        self._statistics = CodeStatistics(usage=np.zeros(network.n_atoms), movement=np.zeros(network.n_atoms))
+        self._average: np.ndarray | None = None  # of B^T; None: as it is now
         self.last_fired = np.zeros(network.n_atoms, dtype=np.int64)
         self.last_compared = np.zeros(network.n_atoms, dtype=np.int64)
         self.rounding_seed = checks.integer("rounding_seed", rounding_seed)
@@ -136,13 +136,26 @@ class TwoPhaseLearner(Resumable):
 
     @property
     def dictionary(self) -> np.ndarray:
-        """B^T with rows of unit norm, shape (n_atoms, n_inputs); an atom that vanished is zero."""
-        return unit_norm(self.synapses.feedback_rows)
+        """B^T with rows of unit norm, shape (n_atoms, n_inputs); an atom that vanished is zero.
+
+        Where weights may have either sign, of the average that each synapse of B keeps of its weights (see
+        `UsageSteps`), unless they have a `LearningSettings.weight_format`.
+        """
+        return unit_norm(self._averaged_rows)
+
+    @property
+    def _averaged_rows(self) -> np.ndarray:
+        return self.synapses.feedback_rows if self._average is None else self._average
 
     @property
     def usage(self) -> np.ndarray:
         """A of `UsageSteps`, shape (n_atoms,)."""
         return self._statistics.usage
+
+    @property
+    def movement(self) -> np.ndarray:
+        """V of `UsageSteps`, shape (n_atoms,)."""
+        return self._statistics.movement
 
     @property
     def history(self) -> dict[str, np.ndarray]:
@@ -313,6 +326,7 @@ class TwoPhaseLearner(Resumable):
         batch = LearnedBatch(
             codes=codes,
             all_codes=all_codes,
+            errors=np.einsum("ij,ij->i", g_d, g_d) / kappa**2,
             observed_penalty=lambda: rules.observed_penalty(synapses.feedforward, g_d, kappa=kappa),
             lateral_gradient=lambda: rules.lateral_gradient(
                 synapses.feedforward, synapses.lateral, first, second, kappa=kappa, **seen
@@ -350,6 +364,7 @@ class TwoPhaseLearner(Resumable):
         diagonal = np.einsum("ii->i", synapses.lateral_rows)
         self.n_bounded += int(np.count_nonzero(diagonal < LEAST_THRESHOLD))
         np.maximum(diagonal, LEAST_THRESHOLD, out=diagonal)
+        self._follow(steps.averaged)
 
         self.n_samples += plan.n_signals
         self.n_spikes += int(first.n_spikes.sum() + second.n_spikes.sum())
@@ -360,6 +375,15 @@ class TwoPhaseLearner(Resumable):
             self._replace(g_d)
         self._round_weights()
         return self._record(plan, mask, g_d, codes, first, second)
+
+    def _follow(self, shares: np.ndarray | None) -> None:
+        """Add the weights of now to the average of each atom, if there is one."""
+        if shares is None or self.settings.weight_format is not None:
+            self._average = None
+            return
+        if self._average is None:
+            self._average = self.synapses.feedback_rows.copy()
+        self._average += shares[:, np.newaxis] * (self.synapses.feedback_rows - self._average)
 
     def _penalties(self, n_atoms: int) -> np.ndarray:
         """Return lambda1 of each atom as the network gets it."""
@@ -383,7 +407,9 @@ class TwoPhaseLearner(Resumable):
             if norms[worst] <= 0.0:
                 break
             self.synapses.replace(atom, missing[worst] / norms[worst])
-            self.usage[atom] = 0.0
+            self.usage[atom] = self.movement[atom] = 0.0
+            if self._average is not None:
+                self._average[atom] = self.synapses.feedback_rows[atom]
             self.last_fired[atom] = self.n_samples
             self.n_replaced += 1
 
@@ -443,6 +469,8 @@ class TwoPhaseLearner(Resumable):
         "scale": Entry("f", (), 0.0),
         "replace_dead": Entry("b", ()),
         "usage": Entry("f", ("atoms",), 0.0),
+        "movement": Entry("f", ("atoms",), 0.0, optional=True),
+        "average": Entry("f", ("atoms", "inputs"), optional=True),
         "last_fired": Entry("iu", ("atoms",), 0),
         "last_compared": Entry("iu", ("atoms",), 0),
         "counters": Entry("iu", (len(COUNTERS),), 0),
@@ -462,6 +490,8 @@ class TwoPhaseLearner(Resumable):
             "scale": self.scale,
             "replace_dead": self.replace_dead,
             "usage": self.usage,
+            "movement": self.movement,
+            "average": self._averaged_rows,
             "last_fired": self.last_fired,
             "last_compared": self.last_compared,
             "counters": np.array([getattr(self, name) for name in COUNTERS]),
@@ -490,7 +520,12 @@ class TwoPhaseLearner(Resumable):
         # Not as the constructor left them: it rounds to the format of now.
         learner.synapses = Synapses(feedforward, feedback, lateral, settings.signs)
         mean_cost = float(entries["mean_cost"])
-        learner._statistics = CodeStatistics(usage=entries["usage"].copy(), mean_cost=mean_cost)
+        usage = entries["usage"].copy()
+        # Files of before steps depended on movement have none: go on with steps as large as theirs.
+        movement = entries["movement"].copy() if "movement" in entries else settings.steps.movement_of(usage)
+        learner._statistics = CodeStatistics(usage=usage, movement=movement, mean_cost=mean_cost)
+        if "average" in entries:
+            learner._average = entries["average"].copy()
         learner.last_fired[:] = entries["last_fired"]
         learner.last_compared[:] = entries["last_compared"]
         vars(learner).update(counters)

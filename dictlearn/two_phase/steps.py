@@ -18,6 +18,8 @@ from snn.base import checks
 LATERAL_GAINS = {"current": 1.0, "rate": 0.1}
 # How fast the paper's decay follows the mean code, in samples.
 FOLLOWING = 1000.0
+# What V of `UsageSteps` begins with: first steps are of the order of the trust region.
+FIRST_MOVEMENT = 0.01
 
 
 @dataclass(eq=False)
@@ -29,11 +31,15 @@ class CodeStatistics:
     usage : ndarray, shape (n_atoms,)
         A of `UsageSteps`: the sum of the squares of each atom's code, in units of the mean energy of the
         signals.
+    movement : ndarray, shape (n_atoms,)
+        V of `UsageSteps`: the sum of the squares of what each atom's code makes of the errors, in units of
+        the square of that energy.
     mean_cost : float
         Mean of ``lambda1 |a|`` over signals and atoms, which the decay of `PaperSteps` follows.
     """
 
     usage: np.ndarray
+    movement: np.ndarray
     mean_cost: float = 0.0
 
 
@@ -47,6 +53,8 @@ class LearnedBatch:
         a of the signals.
     all_codes : ndarray, shape (n_rows, n_atoms)
         Those of the probes as well.
+    errors : ndarray, shape (n_signals,)
+        ||g_D||^2 / kappa^2, the squared norm of the reconstruction error of each signal.
     observed_penalty : callable
         Returns `rules.observed_penalty`, shape (n_signals, n_atoms), by the weights as they are then.
     lateral_gradient : callable
@@ -71,6 +79,7 @@ class LearnedBatch:
 
     codes: np.ndarray
     all_codes: np.ndarray
+    errors: np.ndarray
     observed_penalty: Callable[[], np.ndarray]
     lateral_gradient: Callable[[], np.ndarray]
     inhibition: Callable[[], np.ndarray]
@@ -108,53 +117,68 @@ class BatchSteps:
         Of `rules.update_feedforward` and `rules.update_feedback`.
     lateral_step, lateral_keep : float
         Of `rules.update_lateral`; or the gain of `rules.project_lateral`, and 1.
+    averaged : ndarray, shape (n_atoms,), or None
+        The share of its new weights in the average of each atom; None: there is no average.
     """
 
     step: float | np.ndarray
     keep: float | np.ndarray
     lateral_step: float
     lateral_keep: float = 1.0
+    averaged: np.ndarray | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class UsageSteps:
-    """Each coding neuron's step from its own usage, and decay by what it observes.
+    """Each coding neuron's step from what it did so far, and decay by what it observes.
 
-    With A_i the sum of a_i^2 over all n samples so far, D_i the same of the batch, and C_i that of
-    ``|a_i| sum_j |a_j|`` over the batch, in units of the mean energy of the signals::
+    With A_i the sum of a_i^2 over all n samples so far, and C_i that of ``|a_i| sum_j |a_j|`` over the
+    batch, in units of the mean energy of the signals::
 
-        eta_i = g_i / (initial_usage / (1 + n / settling) + A_i + (1 - m_i) g_i D_i + caution m_i C_i)
-        g_i = gain (2 - m_i)
+        eta_i = gain / (initial_usage / (1 + n / settling) + A_i + caution C_i)
         F_ij <- F_ij - eta_i a_i (g_D_j / kappa + rho_i F_ij)        rho_i = -F_i . g_D / kappa
         B_ji likewise, with the same rho_i
 
     H follows by `rules.project_lateral`, from the signals and from probes: neurons whose lateral weights were
-    unused for longest are driven alone, so that the weights of silent neurons stay correct.  There m_i is 1.
+    unused for longest are driven alone, so that the weights of silent neurons stay correct.  A_i is the
+    curvature of the objective along atom i, so that this is its diagonal Newton step.
 
     Where weights may have either sign, no bound stops them, and H moves with F and B as their product does
     (`rules.move_lateral_with_feedback`): a symmetric network stays consistent exactly.  What mismatch there
-    is, is then measured with the changed weights and corrected.  m_i is the share of its lateral currents
-    that neuron i saw mismatched in the batch, at most 1.  Where H agrees with F B, a step is twice as large,
-    and no larger than is best for the batch, 1 / D_i; elsewhere a batch goes no farther than H can follow.
-    Where gradients are read from counts, m_i is 1.
+    is, is then measured with the changed weights and corrected.  With V_i the sum of
+    ``a_i^2 ||g_D||^2 / kappa^2`` over all samples so far, and D_i that of a_i^2 over the batch::
 
-    A_i is the curvature of the objective along atom i, so that this is its diagonal Newton step.  The decay
-    keeps every atom at unit norm: the norm of F_i changes by ``2 eta_i a_i rho_i (1 - ||F_i||^2)``, whatever
-    the code; on the unit sphere the update is tangent, and stationary exactly where the objective is under
-    unit norms.  In an optimal code rho_i is lambda1 s_i, the penalty as it is weighted.  A batch whose codes
-    explain too much, so that the sum of its a_i rho_i is negative, decays nothing.  There is no lambda2.
+        eta_i = 1 / (sqrt(0.01 + V_i) / reach + (1 - m_i) D_i + caution m_i C_i / gain)
+
+    V_i is the sum of the squares of the neuron's own gradients, so that this is the step of AdaGrad, one for
+    each neuron: it falls fast where errors remain that no atom explains, and slowly where they vanish.  m_i
+    is the share of its lateral currents that neuron i saw mismatched in the batch, at most 1.  Where H agrees
+    with F B, no step is larger than is best for the batch, 1 / D_i; elsewhere a batch goes no farther than H
+    can follow.  Such steps are large, and keep atoms in motion: the dictionary is an average of each atom,
+    to which a batch adds its new weights with the share ``min(averaging D_i / A_i, 1)``.  Where gradients
+    are read from counts, steps are those of positive atoms.
+
+    The decay keeps every atom at unit norm: the norm of F_i changes by
+    ``2 eta_i a_i rho_i (1 - ||F_i||^2)``, whatever the code; on the unit sphere the update is tangent, and
+    stationary exactly where the objective is under unit norms.  In an optimal code rho_i is lambda1 s_i, the
+    penalty as it is weighted.  A batch whose codes explain too much, so that the sum of its a_i rho_i is
+    negative, decays nothing.  There is no lambda2.
 
     Parameters
     ----------
     gain : float, default 4.0
         1 averages over all samples; more forgets the early ones.
+    reach : float, default 1.5
+        How far, about, an atom of unit norm has to go, for weights of either sign.
+    averaging : float, default 4.0
+        For weights of either sign: 1 averages over all that an atom did, more over the last part of it.
     initial_usage : float, default 2.0
         What the first steps are divided by.
     settling : float, default 300.0
         Samples after which that is halved: neurons that are used later may change faster.
     caution : float, default 10.0
-        Weight of m_i C_i, which bounds the curvature along all atoms at once: one batch goes at most
-        gain / (caution m_i) of the way, so that H can follow.
+        Weight of C_i, which bounds the curvature along all atoms at once: one batch goes at most
+        gain / caution of the way, so that H can follow.
     lateral_gain : float, optional
         Share of the mismatch that H corrects, in (0, 2).  By default 1 where gradients are read from
         currents, which measure it exactly, and 0.1 where spikes are counted.
@@ -166,6 +190,8 @@ class UsageSteps:
     """
 
     gain: float = 4.0
+    reach: float = 1.5
+    averaging: float = 4.0
     initial_usage: float = 2.0
     settling: float = 300.0
     caution: float = 10.0
@@ -174,7 +200,16 @@ class UsageSteps:
     patience: float = 4.0
 
     def __post_init__(self) -> None:
-        checks.check_fields(self, checks.positive_number, "gain", "initial_usage", "settling", "patience")
+        checks.check_fields(
+            self,
+            checks.positive_number,
+            "gain",
+            "reach",
+            "averaging",
+            "initial_usage",
+            "settling",
+            "patience",
+        )
         checks.check_fields(self, checks.non_negative_number, "caution", "probes")
         if self.lateral_gain is not None:
             checks.check_fields(self, checks.positive_number, "lateral_gain")
@@ -205,6 +240,16 @@ class UsageSteps:
         """
         return math.floor(self.probes * (n_samples + n_signals)) - math.floor(self.probes * n_samples)
 
+    def movement_of(self, usage: np.ndarray) -> np.ndarray:
+        """Return the V at which steps for weights of either sign are twice ``gain / A``.
+
+        Parameters
+        ----------
+        usage : ndarray, shape (n_atoms,)
+            A.
+        """
+        return (0.5 * self.reach / self.gain * usage) ** 2
+
     def of_batch(self, batch: LearnedBatch, statistics: CodeStatistics) -> BatchSteps:
         """Return the step sizes of a batch, having added its codes to the statistics.
 
@@ -221,16 +266,24 @@ class UsageSteps:
         statistics.usage += used
         sizes = np.abs(codes)
         together = sizes.sum(axis=1) @ sizes / energy
-        initial = self.initial_usage / (1.0 + batch.n_samples / self.settling)
-        mismatch = batch.mismatch() if batch.follows_exactly else 1.0
-        pace, caution = self.gain * (2.0 - mismatch), self.caution * mismatch
-        bound = (1.0 - mismatch) * pace * used + caution * together
-        step = pace / (initial + statistics.usage + bound) / energy
+        averaged = None
+        if batch.follows_exactly:
+            statistics.movement += batch.errors @ (codes * codes) / energy**2
+            mismatch = batch.mismatch()
+            bound = (1.0 - mismatch) * used + self.caution / self.gain * mismatch * together
+            step = 1.0 / (np.sqrt(FIRST_MOVEMENT + statistics.movement) / self.reach + bound) / energy
+            averaged = np.zeros_like(used)
+            np.divide(self.averaging * used, statistics.usage, out=averaged, where=used > 0.0)
+            np.minimum(averaged, 1.0, out=averaged)
+        else:
+            initial = self.initial_usage / (1.0 + batch.n_samples / self.settling)
+            step = self.gain / (initial + statistics.usage + self.caution * together) / energy
         gain = LATERAL_GAINS[batch.readout] if self.lateral_gain is None else self.lateral_gain
         return BatchSteps(
             step=step,
             keep=np.clip(1.0 - step * observed, 0.0, 1.0),
             lateral_step=gain,
+            averaged=averaged,
         )
 
     def change_weights(
@@ -330,6 +383,16 @@ class PaperSteps:
             As for `UsageSteps.n_probes`.
         """
         return 0
+
+    def movement_of(self, usage: np.ndarray) -> np.ndarray:
+        """Return zeros: steps do not depend on V.
+
+        Parameters
+        ----------
+        usage : ndarray, shape (n_atoms,)
+            A.
+        """
+        return np.zeros_like(usage)
 
     def of_batch(self, batch: LearnedBatch, statistics: CodeStatistics) -> BatchSteps:
         """Return the step sizes of a batch, having added its codes to the statistics.

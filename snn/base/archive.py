@@ -7,7 +7,7 @@ import json
 import os
 import uuid
 import zipfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, Self
@@ -19,12 +19,13 @@ class Entry(NamedTuple):
     """What an array of an archive must be: its kinds (of `numpy.dtype.kind`), its shape and its smallest number.
 
     A shape has the names of its lengths, such as "atoms" and "inputs", numbers, or None for any; it is None if
-    any will do.
+    any will do.  Files of earlier versions may be without it if it is optional.
     """  # noqa: E501
 
     kinds: str
     shape: tuple[str | int | None, ...] | None
     least: float | None = None
+    optional: bool = False
 
 
 class Saved:
@@ -123,7 +124,9 @@ def _shortened(name: str) -> str:
     return os.fsdecode(os.fsencode(name)[:200])
 
 
-def load_archive(path: str | os.PathLike[str], names: Iterable[str], *, kind: str) -> dict[str, np.ndarray]:
+def load_archive(
+    path: str | os.PathLike[str], names: Iterable[str], *, kind: str, optional: Collection[str] = ()
+) -> dict[str, np.ndarray]:
     """Read the named arrays that `save_archive` wrote.
 
     What is read is what was written, to the bit: every entry has a checksum, and all of them together have
@@ -137,6 +140,8 @@ def load_archive(path: str | os.PathLike[str], names: Iterable[str], *, kind: st
         Which.
     kind : str
         What the file should be, for the error.
+    optional : collection of str
+        Names that it may be without.
 
     Raises
     ------
@@ -149,7 +154,10 @@ def load_archive(path: str | os.PathLike[str], names: Iterable[str], *, kind: st
         with open(path, "rb") as file, zipfile.ZipFile(file) as archive:
             if archive.comment and archive.comment != _digest(archive):
                 raise ValueError("its entries are not those that were written together")
-            return {name: _read(archive, name) for name in names}
+            there = archive.namelist()
+            return {
+                name: _read(archive, name) for name in names if name not in optional or f"{name}.npy" in there
+            }
     except FileNotFoundError:
         raise
     except Exception as error:
@@ -157,7 +165,7 @@ def load_archive(path: str | os.PathLike[str], names: Iterable[str], *, kind: st
 
 
 def read(path: str | os.PathLike[str], schema: Mapping[str, Entry], *, kind: str) -> dict[str, np.ndarray]:
-    """Return the arrays of a file, each as the schema says.
+    """Return the arrays of a file, each as the schema says; optional ones if it has them.
 
     Parameters
     ----------
@@ -171,11 +179,13 @@ def read(path: str | os.PathLike[str], schema: Mapping[str, Entry], *, kind: str
     FileNotFoundError, ValueError
         As `load_archive`.
     """
-    entries = load_archive(path, schema, kind=kind)
+    optional = {name for name, entry in schema.items() if entry.optional}
+    entries = load_archive(path, schema, kind=kind, optional=optional)
     with refusing(path, kind):
         lengths: dict[str, int] = {}
         for name, entry in schema.items():
-            _require(name, entries[name], entry, lengths)
+            if name in entries:
+                _require(name, entries[name], entry, lengths)
     return entries
 
 

@@ -52,6 +52,7 @@ SECTIONS = {
     "stream": "stream",
     "path": "paths",
     "masks": "masks",
+    "many": "many_atoms",
     "least_squares": "least_squares",
     "derivatives": "derivatives",
     "operations": "operation_counts",

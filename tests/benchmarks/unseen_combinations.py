@@ -23,8 +23,10 @@ import numpy as np  # noqa: E402
 from matplotlib.figure import Figure  # noqa: E402
 from scipy.optimize import linear_sum_assignment  # noqa: E402
 
-from dictlearn import LearningSettings, UsageSteps, learn_dictionary  # noqa: E402
+from dictlearn import LearningSettings, UsageSteps, learn_dictionary, rules  # noqa: E402
 from dictlearn.atoms import unit_norm  # noqa: E402
+from dictlearn.resumable import batches_in_order, seed_of_order  # noqa: E402
+from dictlearn.two_phase.steps import CodeStatistics, LearnedBatch  # noqa: E402
 from examples._baselines import learn_with_scikit_learn  # noqa: E402
 from examples._pictures import save_picture  # noqa: E402
 from examples._results import write_results  # noqa: E402
@@ -57,8 +59,7 @@ from the same random start, and has the penalty {penalty}.  In the signals that 
 on, the first atom comes together with atoms that it was never seen with.  Codes are exact, in learned
 atoms made unit; the score is the mean correlation of true and found entries, paired one to one.
 *Objective* is the mean of 1/2 ||x - a D||² + {penalty} ||a||₁ over the same signals.  Seconds are of
-one thread, some of them taken beside other work.  The gain of 16 was chosen on the first draws of 50 and 100
-atoms; the default, 4, is better on photographs.
+one thread, some of them taken beside other work.  The network has the settings that it comes with.
 
 {versions}.  Made by `python -m tests.benchmarks.unseen_combinations`."""
 
@@ -177,23 +178,54 @@ def by_scikit_learn(data: Data, start: np.ndarray, n_samples: int, seed: int) ->
     ).dictionary  # fmt: skip
 
 
-def by_network(**steps: float) -> Learn:
-    """Return how the two-phase network learns; its settings are as they come, but for these of its steps."""
+def by_network(data: Data, start: np.ndarray, n_samples: int, seed: int) -> np.ndarray:
+    """Learn with the two-phase network; its settings are as they come."""
+    settings = LearningSettings(penalty=PENALTY, positive_atoms=False, batch_size=BATCH)
+    return learn_dictionary(
+        data.seen.signals, start=start, settings=settings, n_samples=n_samples, rng=seed, n_jobs=1
+    ).dictionary
 
-    def learn(data: Data, start: np.ndarray, n_samples: int, seed: int) -> np.ndarray:
-        settings = LearningSettings(
-            penalty=PENALTY, positive_atoms=False, batch_size=BATCH, steps=UsageSteps(**steps)
+
+def by_exact_codes(data: Data, start: np.ndarray, n_samples: int, seed: int) -> np.ndarray:
+    """Learn by the network's own rule and steps from exact codes: a network whose phases never end."""
+    signals, atoms, average, steps = data.seen.signals, start.copy(), start.copy(), UsageSteps()
+    n_atoms, n_learned, energy = len(atoms), 0, float(np.square(signals).sum(axis=1).mean())
+    statistics = CodeStatistics(usage=np.zeros(n_atoms), movement=np.zeros(n_atoms))
+    last_fired, penalty = np.zeros(n_atoms), np.full(n_atoms, PENALTY)
+    for rows in batches_in_order(len(signals), n_samples, batch_size=BATCH, seed=seed_of_order(seed)):
+        weights = steps.penalty_weights(np.ones(n_atoms), n_learned - last_fired)
+        excitable = PENALTY * np.maximum(weights, 1e-3)
+        codes = solve_active_set(LassoProblem(atoms, signals[rows], excitable, positive=True)).codes
+        error = codes @ atoms - signals[rows]
+        batch = LearnedBatch(
+            codes=codes,
+            all_codes=codes,
+            errors=np.square(error).sum(axis=1),
+            observed_penalty=lambda error=error: rules.observed_penalty(atoms, error, kappa=1.0),
+            lateral_gradient=lambda codes=codes: np.zeros_like(codes),
+            inhibition=lambda codes=codes: np.zeros_like(codes),
+            n_samples=n_learned,
+            energy=energy,
+            penalty=penalty,
+            thresholds=np.square(atoms).sum(axis=1),
+            kappa=1.0,
+            readout="current",
+            positive_atoms=False,
         )
-        return learn_dictionary(
-            data.seen.signals, start=start, settings=settings, n_samples=n_samples, rng=seed, n_jobs=1
-        ).dictionary
-
-    return learn
+        sizes = steps.of_batch(batch, statistics)
+        rules.update_feedback(
+            atoms.T, codes, error, kappa=1.0, step=sizes.step, keep=sizes.keep, least=-np.inf
+        )
+        assert sizes.averaged is not None
+        average += sizes.averaged[:, np.newaxis] * (atoms - average)
+        n_learned += len(rows)
+        last_fired[codes.any(axis=0)] = n_learned
+    return average
 
 
 LEARNERS: dict[str, Learn] = {
-    "two-phase network": by_network(),
-    "two-phase network, gain 16": by_network(gain=16.0),
+    "two-phase network": by_network,
+    "exact codes, the network's rule": by_exact_codes,
     "SPAMS, batches of 32": by_spams(32),
     "SPAMS, batches of 512": by_spams(512),
     "scikit-learn, batches of 32": by_scikit_learn,

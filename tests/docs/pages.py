@@ -39,6 +39,7 @@ EXTRAS = {
     "jax": "jax",
     "mlxtend": "digits",
     "nir": "nir",
+    "pywt": "examples",
     "PIL": "examples",
     "skimage": "examples",
 }

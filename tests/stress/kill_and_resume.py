@@ -103,6 +103,8 @@ def state(learner: TwoPhaseLearner) -> dict[str, np.ndarray]:
         "feedback": network.feedback,
         "lateral": network.lateral,
         "usage": learner.usage,
+        "movement": learner.movement,
+        "dictionary": learner.dictionary,
         "last_fired": learner.last_fired,
         "last_compared": learner.last_compared,
         "counters": np.array([getattr(learner, name) for name in COUNTERS]),

@@ -27,6 +27,7 @@ from dictlearn import (
     split_channels,
     two_phase_to_nir,
 )
+from dictlearn.atoms import unit_norm
 from dictlearn.two_phase.phases import RunawayFeedbackError, join_phases
 from snn import simulate
 from snn.digital import FixedPoint
@@ -342,8 +343,8 @@ def test_a_batch_changes_weights_as_equations_26_to_28_say(signs, strength):
     assert bool(m.max() < 1e-10) is (strength == 0.0)
     squares, sizes = (codes**2).sum(axis=0) / energy, np.abs(codes)
     together = sizes.sum(axis=1) @ sizes / energy
-    pace = 4.0 * (2.0 - m)
-    step = pace / (2.0 + squares + (1.0 - m) * pace * squares + 10.0 * m * together) / energy
+    movement = ((g_d**2).sum(axis=1) / kappa**2 / energy) @ codes**2 / energy
+    step = 1.0 / (np.sqrt(0.01 + movement) / 1.5 + (1.0 - m) * squares + 2.5 * m * together) / energy
     rho = -(g_d @ f.T) / kappa
     keep = np.clip(1.0 - step * (codes * rho).sum(axis=0), 0.0, 1.0)
     new_f = keep[:, np.newaxis] * f - (codes * step).T @ g_d / kappa
@@ -360,6 +361,75 @@ def test_a_batch_changes_weights_as_equations_26_to_28_say(signs, strength):
     assert np.abs(after.feedback - b).max() > 1e-2
     for weights, expected in ((after.feedforward, new_f), (after.feedback, new_b), (after.lateral, new_h)):
         np.testing.assert_allclose(weights, expected, rtol=0, atol=1e-11)
+    np.testing.assert_allclose(learner.movement, movement, rtol=1e-9)
+
+
+def test_the_dictionary_is_an_average_of_each_atom():
+    """Of the weights after each batch, by the share of the batch in the last part of what an atom did."""
+    _, data = planted()
+    learner = new_learner(data, N_ATOMS, settings=settings_of(SIGNS[0]), rng=3)
+    average, used = learner.synapses.feedback_rows.copy(), np.zeros(N_ATOMS)
+    np.testing.assert_allclose(learner.dictionary, average, atol=1e-15)
+    for start in range(0, 320, 16):
+        learner.learn(data[start : start + 16])
+        before, used = used, learner.usage.copy()
+        share = np.minimum(
+            4.0 * np.divide(used - before, used, out=np.zeros_like(used), where=used > 0.0), 1.0
+        )
+        average += share[:, np.newaxis] * (learner.network.feedback.T - average)
+        units = average / np.linalg.norm(average, axis=1, keepdims=True)
+        np.testing.assert_allclose(learner.dictionary, units, rtol=0, atol=1e-9)
+    assert np.abs(learner.network.feedback.T - average).max() > 0.01
+
+
+def test_averages_are_better_than_the_weights_of_the_moment():
+    """Steps are large: what batches did last is noise, where signals have some that no atom explains."""
+    rng = np.random.default_rng(5)
+    _, data = planted(2000)
+    noisy = data + 0.1 * rng.standard_normal(data.shape)
+    learner = learn(noisy, SIGNS[0], 6000)
+    moment = mean_objective(learner.network.feedback.T, noisy, penalty=0.05).objective
+    assert mean_objective(learner.dictionary, noisy, penalty=0.05).objective < 0.995 * moment
+
+
+@pytest.mark.parametrize(
+    ("signs", "change"),
+    [(SIGNS[2], {}), (SIGNS[0], {"readout": "rate"}), (SIGNS[0], {"steps": PaperSteps(step=0.05)})],
+)
+def test_without_an_average_the_dictionary_is_the_weights(signs, change):
+    """Where atoms are positive, gradients are not exact, or steps are the paper's."""
+    _, data = planted()
+    learner = learn(data, signs, 160, change)
+    np.testing.assert_array_equal(learner.dictionary, unit_norm(learner.synapses.feedback_rows))
+
+
+def test_a_learner_of_signed_atoms_resumes_from_a_file(tmp_path):
+    """With movement and average: the same bits, and the same dictionary before the next batch."""
+    _, data = planted()
+    learner = learn(data, SIGNS[0], 160)
+    learner.save(tmp_path / "learner.npz")
+    loaded = TwoPhaseLearner.load(tmp_path / "learner.npz")
+    np.testing.assert_array_equal(loaded.dictionary, learner.dictionary)
+    np.testing.assert_array_equal(loaded.movement, learner.movement)
+    for each in (learner, loaded):
+        each.learn(data[:16])
+    np.testing.assert_array_equal(loaded.dictionary, learner.dictionary)
+    np.testing.assert_array_equal(loaded.network.lateral, learner.network.lateral)
+
+
+def test_a_file_without_movement_goes_on_with_steps_as_large(tmp_path):
+    """As files were before: the weights are the dictionary, and steps twice those of `gain / A`."""
+    _, data = planted()
+    learner = learn(data, SIGNS[0], 160)
+    entries = {
+        name: value for name, value in learner._entries().items() if name not in ("movement", "average")
+    }
+    np.savez(tmp_path / "old.npz", **entries)
+    old = TwoPhaseLearner.load(tmp_path / "old.npz")
+    np.testing.assert_array_equal(old.dictionary, unit_norm(learner.synapses.feedback_rows))
+    np.testing.assert_allclose(np.sqrt(old.movement) / 1.5, learner.usage / 8.0, rtol=1e-12)
+    old.learn(data[:16])
+    assert np.isfinite(old.dictionary).all()
 
 
 def test_signs_may_be_turned_around():
