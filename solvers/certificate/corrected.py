@@ -55,6 +55,9 @@ def corrected_gaps(problem: LassoProblem, codes: sparse.csr_array, gaps: np.ndar
     penalty = problem.penalty
     if problem.atoms.rows is None or not penalty.is_elastic_net:
         return gaps
+    longest = float(np.sqrt(2.0 * problem.energies.max()))
+    if penalty.least_weight > SMALL * problem.atoms.largest_norm * longest:
+        return gaps
     least = problem.model.once(_least_weight)
     wanted = (least <= SMALL * np.sqrt(2.0 * problem.energies)) & ~(gaps <= CERTAIN * problem.energies)
     if penalty.has_zeros:

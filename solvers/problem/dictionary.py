@@ -39,6 +39,11 @@ class Dictionary(Unchanging, Described, ABC):
         """||d_i|| of each atom, shape (n_atoms,)."""
         return checks.read_only(np.sqrt(self.squared_norms))
 
+    @cached_property
+    def largest_norm(self) -> float:
+        """The norm of the longest atom."""
+        return float(self.norms.max())
+
     @property
     def rows(self) -> np.ndarray | None:
         """The array of atoms that kernels read, or None if they have no kernel for this dictionary."""

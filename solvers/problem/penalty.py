@@ -42,6 +42,11 @@ class Penalty(ABC):
         """True if an atom has no l1 weight."""
         return not self.l1_weights.all()
 
+    @cached_property
+    def least_weight(self) -> float:
+        """The smallest l1 weight."""
+        return float(self.l1_weights.min())
+
     @property
     def is_free(self) -> np.ndarray:
         """True for atoms without any penalty, shape (n_atoms,)."""
