@@ -12,6 +12,7 @@ if getattr(snn, "__distribution__", None) != "sparsespike":
     )
 
 from solvers.certificate.optimality import duality_gap, kkt_violation, objective, penalty_max
+from solvers.derivatives.code_derivatives import CodeDerivatives, CodeGradients
 from solvers.exchange import problem_to_nir
 from solvers.methods.active_set import ActiveSetResult, solve_active_set
 from solvers.methods.analog import solve_analog
@@ -49,6 +50,8 @@ __all__ = [
     "L1",
     "METHODS",
     "ActiveSetResult",
+    "CodeDerivatives",
+    "CodeGradients",
     "CodeHistory",
     "Comparison",
     "ConvolutionalDictionary",

@@ -6,7 +6,8 @@ called back from compiled code.
 
 from __future__ import annotations
 
-from functools import partial
+from collections.abc import Callable
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -19,10 +20,6 @@ from solvers.methods.active_set import solve_active_set
 from solvers.problem.lasso import LassoProblem
 from solvers.problem.penalties import ElasticNet
 
-require("jax", extra="jax")
-import jax  # noqa: E402 - after the sentence that says what to install
-import jax.numpy as jnp  # noqa: E402
-
 
 def sparse_codes(
     signals: Any,
@@ -32,7 +29,7 @@ def sparse_codes(
     l2: Any = 0.0,
     positive: bool = False,
     undefined: str = REFUSE,
-) -> jax.Array:
+) -> Any:
     """Return the codes of signals, differentiable in all that they are made of.
 
     It may be used under ``jax.jit``, ``jax.grad`` and ``jax.vmap``.  Under ``vmap`` problems are solved one
@@ -60,6 +57,8 @@ def sparse_codes(
 
     Raises
     ------
+    ImportError
+        If JAX is not installed: ``pip install 'sparsespike[jax]'``.
     TypeError, ValueError
         If `positive` or `undefined` is of the wrong kind.  What is wrong with an array is found when it is
         there: under ``jit`` JAX raises an error of its own, which has the sentence.
@@ -76,41 +75,40 @@ def sparse_codes(
     """
     positive = checks.flag("positive", positive)
     undefined = checks.one_of("undefined", undefined, (REFUSE, LEAVE_OUT))
+    jnp = require("jax", extra="jax").numpy
     signals, dictionary = jnp.asarray(signals), jnp.asarray(dictionary)
     kind = jnp.promote_types(jnp.result_type(signals, dictionary), jnp.float32)
     rows = jnp.atleast_2d(signals).astype(kind)
     n_atoms = dictionary.shape[0]
     l1, curvatures = (jnp.broadcast_to(jnp.asarray(one, dtype=kind), (n_atoms,)) for one in (penalty, l2))
-    codes = _codes(rows, dictionary.astype(kind), l1, curvatures, positive, undefined)
+    codes = _differentiable(positive, undefined)(rows, dictionary.astype(kind), l1, curvatures)
     return codes[0] if signals.ndim == 1 else codes
 
 
-@partial(jax.custom_vjp, nondiff_argnums=(4, 5))
-def _codes(
-    signals: jax.Array, dictionary: jax.Array, l1: jax.Array, l2: jax.Array, positive: bool, undefined: str
-) -> jax.Array:
-    shape = jax.ShapeDtypeStruct((signals.shape[0], dictionary.shape[0]), signals.dtype)
-    return jax.pure_callback(
-        partial(_solved, positive=positive), shape, signals, dictionary, l1, l2, vmap_method="sequential"
-    )
+@cache
+def _differentiable(positive: bool, undefined: str) -> Callable[..., Any]:
+    """Return the codes as a function of JAX, of signals, dictionary, l1 weights and curvatures."""
+    jax = require("jax", extra="jax")
 
+    def called_back(function: Callable[..., Any], shapes: Any, *arrays: Any) -> Any:
+        return jax.pure_callback(function, shapes, *arrays, vmap_method="sequential")
 
-def _forward(
-    signals: jax.Array, dictionary: jax.Array, l1: jax.Array, l2: jax.Array, positive: bool, undefined: str
-) -> tuple[jax.Array, tuple[jax.Array, ...]]:
-    codes = _codes(signals, dictionary, l1, l2, positive, undefined)
-    return codes, (signals, dictionary, l1, l2, codes)
+    @jax.custom_vjp
+    def codes(signals: Any, dictionary: Any, l1: Any, l2: Any) -> Any:
+        shape = jax.ShapeDtypeStruct((signals.shape[0], dictionary.shape[0]), signals.dtype)
+        return called_back(partial(_solved, positive=positive), shape, signals, dictionary, l1, l2)
 
+    def forward(*arrays: Any) -> tuple[Any, tuple[Any, ...]]:
+        found = codes(*arrays)
+        return found, (*arrays, found)
 
-def _backward(
-    positive: bool, undefined: str, kept: tuple[jax.Array, ...], upstream: jax.Array
-) -> tuple[jax.Array, ...]:
-    shapes = tuple(jax.ShapeDtypeStruct(array.shape, array.dtype) for array in kept[:4])
-    gradients = partial(_gradients, positive=positive, undefined=undefined)
-    return jax.pure_callback(gradients, shapes, *kept, upstream, vmap_method="sequential")
+    def backward(kept: tuple[Any, ...], upstream: Any) -> Any:
+        shapes = tuple(jax.ShapeDtypeStruct(array.shape, array.dtype) for array in kept[:4])
+        gradients = partial(_gradients, positive=positive, undefined=undefined)
+        return called_back(gradients, shapes, *kept, upstream)
 
-
-_codes.defvjp(_forward, _backward)
+    codes.defvjp(forward, backward)
+    return codes
 
 
 def _problem(

@@ -12,7 +12,7 @@ from solvers.certificate.corrected import corrected_gaps
 from solvers.certificate.optimality import BLOCK_ENTRIES, Optimality, measure
 from solvers.problem.lasso import LassoProblem
 from solvers.problem.rounding import gamma
-from solvers.problem.screening import UnitAtoms, largest_ratios, norms_of
+from solvers.problem.screening import Largest, UnitAtoms, largest_ratios, norms_of
 
 NO_ROWS = checks.read_only(np.empty((0, 0)))
 # Numbers of the atoms, 64 MB, and signals from which on few of the atoms are read for each certificate.
@@ -94,29 +94,55 @@ def certify_screened(problem: LassoProblem, codes: sparse.csr_array) -> Optimali
     among these.  All others are read, and the same kernel measures the code in the dictionary of these few.
     Where the product does not leave few, all atoms are read.
     """
-    unit_atoms = problem.model.once(UnitAtoms, whatever_penalty=True)
     figures = np.empty((3, problem.n_signals))
     for first in range(0, problem.n_signals, SCREENED_TOGETHER):
         block = slice(first, first + SCREENED_TOGETHER)
         part = problem if problem.n_signals <= SCREENED_TOGETHER else problem.subset(block)
-        _certify_block(part, codes[block], unit_atoms, figures[:, block])
+        optimality, _ = certify_and_list(part, codes[block], LISTED)
+        figures[OBJECTIVE, block] = optimality.objective
+        figures[DUALITY_GAP, block] = optimality.duality_gap
+        figures[KKT_VIOLATION, block] = optimality.kkt_violation
     return Optimality(
         objective=figures[OBJECTIVE],
-        duality_gap=corrected_gaps(problem, codes, figures[DUALITY_GAP]),
+        duality_gap=figures[DUALITY_GAP],
         kkt_violation=figures[KKT_VIOLATION],
     )
 
 
+def certify_and_list(
+    problem: LassoProblem, codes: sparse.csr_array, n_listed: int
+) -> tuple[Optimality, Largest]:
+    """As `certify_screened`, of codes that share one product, and what it says of the residuals.
+
+    Parameters
+    ----------
+    problem, codes
+        As of `certify`.
+    n_listed : int
+        Atoms to list for each signal, beside as many as the largest code has.
+    """
+    figures = np.empty((3, problem.n_signals))
+    largest = _certify_block(problem, codes, n_listed, figures)
+    optimality = Optimality(
+        objective=figures[OBJECTIVE],
+        duality_gap=corrected_gaps(problem, codes, figures[DUALITY_GAP]),
+        kkt_violation=figures[KKT_VIOLATION],
+    )
+    return optimality, largest
+
+
 def _certify_block(
-    problem: LassoProblem, codes: sparse.csr_array, unit_atoms: UnitAtoms, figures: np.ndarray
-) -> None:
-    """Write the figures of some codes."""
+    problem: LassoProblem, codes: sparse.csr_array, n_listed: int, figures: np.ndarray
+) -> Largest:
+    """Write the figures of some codes; return what the product says of their residuals."""
     screened = _Screened(problem)
-    pulls, errors = screened.pulls(codes)
+    pulls, pull_errors = screened.pulls(codes)
     factors = problem.atoms.norms / problem.l1_weights
-    n_listed = LISTED + int(np.diff(codes.indptr).max())
+    n_listed += int(np.diff(codes.indptr).max())
+    unit_atoms = problem.model.once(UnitAtoms, whatever_penalty=True)
     largest = largest_ratios(unit_atoms, factors, pulls, n_listed, positive=problem.positive)
-    errors = errors * factors.max() + largest.errors
+    largest = largest._replace(errors=pull_errors * factors.max() + largest.errors)
+    errors = largest.errors
     is_curved, is_uniform = bool(problem.curvatures.any()), bool(np.ptp(problem.l1_weights) == 0.0)
     for k in range(problem.n_signals):
         ratios = largest.ratios[k, : largest.counts[k]]
@@ -136,6 +162,7 @@ def _certify_block(
                 figures[:, k] = screened.measure(k, atoms, columns, codes.data[entries])
                 continue
         figures[:, k] = _figures_of(problem.subset([k]), codes[[k]])[:, 0]
+    return largest
 
 
 class _Screened:

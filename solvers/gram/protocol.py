@@ -9,6 +9,7 @@ from scipy import sparse
 
 from snn.weights.protocol import Weights
 from solvers._kernels.batch import CompressedRows
+from solvers.certificate.optimality import Optimality
 from solvers.problem.lasso import LassoProblem
 
 
@@ -24,6 +25,8 @@ class ActiveSets(NamedTuple):
     n_multiply_adds: np.ndarray
     n_gram_multiply_adds: np.ndarray
     """Of entries of the Gram matrix that were computed for these signals."""
+    optimality: Optimality | None = None
+    """The certificates of these codes, where they were needed to know that all is done."""
 
 
 class Gram(Protocol):

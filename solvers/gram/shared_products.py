@@ -7,19 +7,18 @@ atoms that its residual pulls most, and bounds what it pulls all others.  Then, 
 1.  `solvers._kernels.active_set` solves the problem of the support and of listed atoms that violate their
     conditions, with the Gram matrix of these few; correlations of listed atoms are computed in double
     precision, until none of them violates its condition.
-2.  If the code has moved so little that no other atom can violate its condition, the code is optimal.  With
-    r' the residual of the product, alpha any number from 0 on and u a bound on the others' correlations with
-    r'::
+2.  The signal takes part in the next product, until no atom violates its condition.
 
-        |d_i.r|  <=  alpha u + ||d_i|| ||r - alpha r'||
+After two products, a product is that of certificates (`solvers.certificate.compiled.certify_and_list`): it
+certifies the codes, and what it lists says whether there is anything left to do.
 
-3.  Otherwise the signal takes part in the next product.
-
-Last, the equations of the support are solved once more with its atoms in order, so that the bits of a code
-depend on its support alone, and not on what other signals were there.
+Before that, the equations of the support are solved once more with its atoms in order, so that the bits of a
+code depend on its support alone, and not on what other signals were there.
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 import numpy as np
 from scipy import sparse
@@ -33,7 +32,8 @@ from solvers._kernels.active_set import (
 )
 from solvers._kernels.batch import CompressedRows
 from solvers._kernels.factor import new_working_set
-from solvers._kernels.precision import SMALLEST
+from solvers.certificate.compiled import certify_and_list
+from solvers.certificate.optimality import Optimality
 from solvers.gram.protocol import ActiveSets
 from solvers.gram.working_set import enlarged
 from solvers.problem.lasso import LassoProblem
@@ -46,8 +46,8 @@ LISTED = 128
 LEAST_JOINING = 60
 # Members that there is room for at first: for more, it is made anew.
 CAPACITY = 256
-# Bounds are computed in floating point, too.
-SAFE = 1.0 + 1e-9
+# Products before the first that serves certificates, too: codes move far until then.
+PLAIN = 2
 
 
 def bytes_per_signal(n_features: int) -> int:
@@ -81,25 +81,53 @@ def optimal_codes(
         search.start(start.columns[entries].astype(np.int64), start.values[entries])
         searches.append(search)
     factors = problem.atoms.norms / problem.l1_weights
-    pending = [search for search in searches if not search.is_done]
-    while pending:
-        pulls = np.stack([search.pull for search in pending])
-        n_listed = max(len(search.atoms) + search.n_listed for search in pending)
-        largest = largest_ratios(unit_atoms, factors, pulls, n_listed, positive=problem.positive)
-        for k, search in enumerate(pending):
-            search.advance(largest, k)
-        pending = [search for search in pending if not search.is_done]
-    pointers = np.cumsum([0, *(len(search.atoms) for search in searches)])
-    atoms = np.concatenate([search.atoms for search in searches])
-    values = np.concatenate([search.code for search in searches])
+    figures = {name: np.empty(len(searches)) for name in ("objective", "duality_gap", "kkt_violation")}
+    n_plain = PLAIN if not len(start.values) else 1
+    pending = np.arange(len(searches))
+    while len(pending):
+        moving = [searches[place] for place in pending if not searches[place].is_done]
+        if moving and n_plain:
+            n_plain -= 1
+            pulls = np.stack([search.pull for search in moving])
+            n_listed = max(len(search.atoms) + search.n_listed for search in moving)
+            largest = largest_ratios(unit_atoms, factors, pulls, n_listed, positive=problem.positive)
+            for k, search in enumerate(moving):
+                search.advance(largest, k)
+            continue
+        for place in pending:
+            searches[place].settle()
+        which = signals[pending]
+        part = problem if len(which) == problem.n_signals else problem.subset(which)
+        n_listed = max(searches[place].n_listed for place in pending)
+        optimality, largest = certify_and_list(
+            part, _codes([searches[place] for place in pending], problem.n_atoms), n_listed
+        )
+        left = []
+        for k, place in enumerate(pending):
+            search = searches[place]
+            if not search.is_done and not search.advance(largest, k):
+                left.append(place)
+                continue
+            for name, values in figures.items():
+                values[place] = getattr(optimality, name)[k]
+        pending = np.array(left, dtype=np.int64)
     return ActiveSets(
-        sparse.csr_array((values, atoms, pointers), (len(searches), problem.n_atoms)),
+        _codes(searches, problem.n_atoms),
         np.array([search.n_corrections for search in searches]),
         np.array([search.n_rounds for search in searches]),
         np.array([search.ended for search in searches]),
         np.array([search.n_multiply_adds for search in searches]),
         np.array([search.n_gram_multiply_adds for search in searches]),
+        Optimality(**figures),
     )
+
+
+def _codes(searches: Sequence[Search], n_atoms: int) -> sparse.csr_array:
+    """Return the codes of some searches, whose atoms are in order."""
+    pointers = np.cumsum([0, *(len(search.atoms) for search in searches)])
+    atoms = np.concatenate([search.atoms for search in searches])
+    values = np.concatenate([search.code for search in searches])
+    return sparse.csr_array((values, atoms, pointers), (len(searches), n_atoms))
 
 
 class Members:
@@ -117,7 +145,6 @@ class Members:
         self.signals = problem.dense_signals()
         self.l1_weights, self.curvatures = problem.l1_weights, problem.curvatures
         self.inverse_norms = inverse_norms(problem.squared_norms)
-        self.largest_factor = float((problem.atoms.norms / problem.l1_weights).max())
         weights = problem.feature_weights
         self.root_weights = None if weights is None else np.sqrt(weights.astype(np.float64))
         self._is_active = np.zeros(problem.n_atoms, dtype=np.bool_)  # False between two uses
@@ -145,7 +172,8 @@ class Members:
             self.rows[:before] = old_rows[:before]
         work = self.work
         self.rows[before:after] = rows
-        products = rows @ self.rows[:after].T
+        # BLAS computes half of a product of a matrix with itself.
+        products = rows @ (self.rows[:after] if before else rows).T
         work.gram[before:after, :after] = products
         work.gram[:before, before:after] = products[:, :before].T
         places = np.arange(before, after)
@@ -172,7 +200,7 @@ class Search:
     Attributes
     ----------
     is_done : bool
-        True if no atom can violate its condition, or the method has come to its end otherwise.
+        True if the method has come to its end.
     ended : bool
         True if no atom violates its condition by more than rounding.
     atoms, code : ndarray
@@ -199,6 +227,7 @@ class Search:
         self._n_members = self._size = 0
         self._started = self.atoms, self.code
         self.n_listed, self.n_multiply_adds, self.n_gram_multiply_adds = LISTED, 0, 0
+        self._is_settled = True
         # A signal of zeros has a code of zeros.
         self.is_done = self.ended = self._tolerance == 0.0
 
@@ -224,11 +253,12 @@ class Search:
         relative = np.abs(currents) * self._members.inverse_norms[atoms]
         largest = np.argsort(-relative, kind="stable")[: self._members.problem.n_features]
         largest = largest[relative[largest] > 0.0]
+        self._is_settled = False
         self._begin(atoms[largest], np.sign(currents[largest]))
         self._solve(at_start=True)
 
-    def advance(self, largest: Largest, k: int) -> None:
-        """Go on with the atoms that the residual pulls most.
+    def advance(self, largest: Largest, k: int) -> bool:
+        """Go on with the atoms that the residual pulls most; return True if there was nothing left to do.
 
         Parameters
         ----------
@@ -241,18 +271,16 @@ class Search:
         self.n_multiply_adds += members.array.size
         error = largest.errors[k]
         listed, bounds = largest.atoms[k, : largest.counts[k]], largest.ratios[k, : largest.counts[k]] + error
-        others = max(largest.others[k] + error, 0.0)
         outside = np.flatnonzero(~members.among(listed, self.atoms))
         outside = outside[np.argsort(-bounds[outside])]
         listed, n_suspects = listed[outside], np.count_nonzero(bounds[outside] >= 1.0)
         joining = self._violators(listed[:n_suspects], members.rows_of(listed[:n_suspects], self._roots))
         if not len(joining):
-            if others < 1.0:
-                self._finish()
-            # Otherwise more atoms come close to their conditions than the product can tell apart.
+            # If others may violate their conditions, more come close to them than the product can tell apart.
+            self.is_done = self.ended = bool(largest.others[k] + error < 1.0)
             self.n_listed *= 4
-            return
-        rows, before, at_start = members.rows_of(listed, self._roots), self.pull, True
+            return self.is_done
+        rows, at_start, self._is_settled = members.rows_of(listed, self._roots), True, False
         self._begin(self.atoms, np.sign(self.code))
         while len(joining):
             self._n_members = members.join(
@@ -264,23 +292,21 @@ class Search:
             at_start = False
             if not solved or not self._objective < objective:
                 # The rest is rounding.
-                self._finish(ended=solved)
-                return
+                self.is_done, self.ended = True, solved
+                break
             joining = self._violators(listed, rows)
-        alpha = max(float(before @ self.pull) / max(float(before @ before), SMALLEST), 0.0)
-        distance = members.largest_factor * float(np.linalg.norm(self.pull - alpha * before))
-        if (alpha * others + distance) * SAFE < 1.0:
-            self._finish()
+        return False
 
-    def _finish(self, *, ended: bool = True) -> None:
+    def settle(self) -> None:
         """Solve the equations of the support once more, with its atoms in order."""
-        self.is_done, self.ended = True, ended
+        if self._is_settled:
+            return
+        self._is_settled = True
         order = np.argsort(self.atoms)
-        if len(order):
-            self._begin(self.atoms[order], np.sign(self.code[order]))
-            self.ended = self._solve(at_start=True, is_last=True) and ended
-            order = np.argsort(self.atoms)
-            self.atoms, self.code = self.atoms[order], self.code[order]
+        self._begin(self.atoms[order], np.sign(self.code[order]))
+        self._solve(at_start=True, is_last=True)
+        order = np.argsort(self.atoms)
+        self.atoms, self.code = self.atoms[order], self.code[order]
 
     def _begin(self, atoms: np.ndarray, signs: np.ndarray) -> None:
         """Make some atoms the first members, and the support."""

@@ -160,7 +160,7 @@ class ActiveSet(Method[ActiveSetResult]):
         signals = np.arange(problem.n_signals)
         found = prepared.optimal_codes(problem, signals, _currents(problem, start), self.max_rounds)
         best = BestCodes(problem)
-        best.put(signals, found.codes, if_better=True)
+        best.put(signals, found.codes, if_better=True, optimality=found.optimality)
         # On a support that is close to singular the equations may lead astray: keep what is best.
         missed = signals[best.missed(signals, tol)]
         if len(missed):

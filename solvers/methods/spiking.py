@@ -513,7 +513,7 @@ class ActiveSetFromSpikes(SpikingMethod):
             solved = prepared.gram.optimal_codes(problem, active, currents)
             n_products[active] += solved.n_multiply_adds
             n_gram_products[active] += solved.n_gram_multiply_adds
-            kept = best.put(active, solved.codes, if_better=True)
+            kept = best.put(active, solved.codes, if_better=True, optimality=solved.optimality)
             polished[active[kept]] = True
             n_corrections[active[kept]] = solved.n_corrections[kept]
             missed = best.missed(active, tol)

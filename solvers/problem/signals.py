@@ -131,6 +131,13 @@ def _numbers(weights: Any) -> np.ndarray:
     return array
 
 
+def _transposed(atoms: Dictionary, shape: tuple[int, ...]) -> str:
+    """Return what to do if the atoms are columns, as the variables of a regression."""
+    n_atoms, n_features = atoms.shape
+    is_column = shape[-1:] == (n_atoms,) != (n_features,)
+    return "; atoms are rows: for a regression pass X.T" if is_column else ""
+
+
 def _require_shape(name: str, array: np.ndarray, n_features: int, n_signals: int | None) -> None:
     if array.shape == (n_features,) or (n_signals is not None and array.shape == (n_signals, n_features)):
         return
@@ -176,11 +183,14 @@ def checked_signals(
         values = _compressed(signals, atoms)
     else:
         one = "; for one signal pass signal[np.newaxis]" if np.ndim(signals) == 1 else ""
-        meaning = f"(n_signals, n_features){one}"
+        meaning = f"(n_signals, n_features){one}{_transposed(atoms, np.shape(signals))}"
         values = checks.float_array("signals", signals, shape=(None, None), meaning=meaning)
     n_signals, n_features = values.shape
     if n_features != atoms.shape[1]:
-        raise ValueError(f"dictionary has {atoms.shape[1]} features but signals have {n_features}")
+        raise ValueError(
+            f"dictionary has {atoms.shape[1]} features but signals have {n_features}"
+            + _transposed(atoms, values.shape)
+        )
     weights = feature_weights(mask, weights, n_features=n_features, n_signals=n_signals)
     if weights is None:
         weights = shared

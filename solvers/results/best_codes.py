@@ -44,7 +44,12 @@ class BestCodes:
         self.n_multiply_adds = np.zeros(problem.n_signals, dtype=np.int64)
 
     def put(
-        self, signals: np.ndarray, codes: np.ndarray | sparse.csr_array, *, if_better: bool | np.ndarray
+        self,
+        signals: np.ndarray,
+        codes: np.ndarray | sparse.csr_array,
+        *,
+        if_better: bool | np.ndarray,
+        optimality: Optimality | None = None,
     ) -> np.ndarray:
         """Measure codes of some signals and keep them; return for which they are kept.
 
@@ -56,6 +61,8 @@ class BestCodes:
             Their codes.
         if_better : bool or ndarray of bool, shape (n_put,)
             Keep a code only if its gap is smaller than that of the code kept before.
+        optimality : Optimality, optional
+            The certificates of these codes, if they were measured.
 
         Returns
         -------
@@ -63,7 +70,8 @@ class BestCodes:
         """
         all_signals = len(signals) == self.problem.n_signals
         codes = as_sparse(codes)
-        optimality = certify(self.problem if all_signals else self.problem.subset(signals), codes)
+        if optimality is None:
+            optimality = certify(self.problem if all_signals else self.problem.subset(signals), codes)
         self.n_multiply_adds[signals] += certificate_work(self.problem, np.diff(codes.indptr))
         must_be_better = np.broadcast_to(if_better, len(signals))
         if not self.has_codes or (all_signals and not must_be_better.any()):

@@ -4,11 +4,10 @@ import numpy as np
 import pytest
 
 from solvers import ElasticNet, LassoProblem, solve_active_set
+from solvers.jax_codes import sparse_codes
 
 jax = pytest.importorskip("jax")
 jnp = pytest.importorskip("jax.numpy")
-
-from solvers.jax_codes import sparse_codes  # noqa: E402 - it needs JAX
 
 
 @pytest.fixture(autouse=True)

@@ -171,19 +171,24 @@ def test_a_working_set_may_outgrow_its_room(monkeypatch):
 
 def test_what_is_left_out_cannot_violate(monkeypatch):
     """When a signal is done, no atom violates its condition."""
-    finish = Search._finish
+    advance = Search.advance
+    done = []
 
-    def checked(self, **options):
-        problem = self._members.problem
-        reach = np.abs(problem.dictionary @ self.pull)
-        assert (reach <= (1.0 + 1e-9) * problem.l1_weights).all()
-        finish(self, **options)
+    def checked(self, largest, k):
+        is_done = advance(self, largest, k)
+        if is_done:
+            problem = self._members.problem
+            reach = np.abs(problem.dictionary @ self.pull)
+            assert (reach <= (1.0 + 1e-9) * problem.l1_weights).all()
+            done.append(k)
+        return is_done
 
-    monkeypatch.setattr(Search, "_finish", checked)
+    monkeypatch.setattr(Search, "advance", checked)
     rng = np.random.default_rng(0)
     for correlation in (0.0, 3.0):
         dictionary = rng.standard_normal((4000, 40)) + correlation * rng.standard_normal(40)
         solve_active_set(limited(dictionary, rng.standard_normal((10, 40)), 0.3))
+    assert len(done) >= 20
 
 
 def test_sparse_signals():
