@@ -172,7 +172,8 @@ class Members:
             self.rows[:before] = old_rows[:before]
         work = self.work
         self.rows[before:after] = rows
-        products = rows @ self.rows[:after].T
+        # BLAS computes half of a product of a matrix with itself.
+        products = rows @ (self.rows[:after] if before else rows).T
         work.gram[before:after, :after] = products
         work.gram[:before, before:after] = products[:, :before].T
         places = np.arange(before, after)

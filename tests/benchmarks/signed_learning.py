@@ -1,8 +1,8 @@
 """Learning atoms of either sign, beside SPAMS: ``python -m tests.benchmarks.signed_learning``.
 
 Objective on held-out signals, codes solved exactly, after 10,000 and 40,000 samples in batches of 32, from the same
-random start and in the same order, of four tasks: sparse signals of planted atoms, patches of photographs, digits
-without their mean; and the paper's, patches in two channels with atoms that are not negative.
+random start and in the same order, of tasks: sparse signals of planted atoms, patches of photographs, digits without
+their mean, windows of an ECG; and the paper's, patches in two channels with atoms that are not negative.
 """  # noqa: E501
 
 import argparse
@@ -14,15 +14,18 @@ for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ[variable] = "1"
 
 import numpy as np  # noqa: E402
+import pywt  # noqa: E402
 
 from dictlearn import (  # noqa: E402
     LearningSettings,
     continue_learning,
+    extract_patches,
     join_channels,
     mean_objective,
     new_learner,
     normalise,
     random_dictionary,
+    remove_mean,
 )
 from examples._data import handwritten_digits, held_out  # noqa: E402
 from examples.learn_photographs import task as photographs  # noqa: E402
@@ -52,10 +55,15 @@ def tasks(n_samples: int) -> dict[str, Task]:
     small = held_out(pixels.reshape(-1, 8, 3, 8, 3).mean(axis=(2, 4)).reshape(-1, 64))
     digits = [normalise(part - small[0].mean(axis=0))[0] for part in small]
     signed = [join_channels(part) for part in (patches.signals, patches.held_out)]
+    # The last of three beats is held out.
+    record = pywt.data.ecg()
+    waves = [normalise(remove_mean(extract_patches(part, 64))[0])[0] for part in (record[:683], record[683:])]
     return {
         "planted atoms, 100 x 47": Task(data.seen.signals, data.unseen.signals, 100),
         "photographs, 256 x 64": Task(*signed, 256),
         "digits, 128 x 64": Task(*digits, 128),
+        "windows of an ECG, 96 x 64": Task(*waves, 96),
+        "windows of an ECG, 128 x 64": Task(*waves, 128),
         "photographs in two channels, 256 x 128": Task(patches.signals, patches.held_out, 256, True),
     }
 
