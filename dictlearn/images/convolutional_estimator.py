@@ -51,7 +51,7 @@ class ConvolutionalDictionaryLearning(ClassNamePrefixFeaturesOutMixin, Transform
     grey images; if its last one is 4 or less, it may be meant as one colour image, and is refused.
 
     Signals of one dimension, such as an ECG or a sound, are a list of arrays (length,), an array (n_signals,
-    length) or one signal, (length,).  Kernels then are curves, components_ (n_components, length).  With
+    length) or one signal, (length,).  Kernels then are curves, (n_components, length).  With
     `n_channels`, the last axis of each image or signal has so many channels, whatever they are.
 
     Parameters
