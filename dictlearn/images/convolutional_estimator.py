@@ -51,8 +51,9 @@ class ConvolutionalDictionaryLearning(ClassNamePrefixFeaturesOutMixin, Transform
     grey images; if its last one is 4 or less, it may be meant as one colour image, and is refused.
 
     Signals of one dimension, such as an ECG or a sound, are a list of arrays (length,), an array (n_signals,
-    length) or one signal, (length,).  Kernels then are curves, (n_components, length).  With
-    `n_channels`, the last axis of each image or signal has so many channels, whatever they are.
+    length) or one signal, (length,); one image is passed as [image].  Kernels then are curves,
+    (n_components, length).  With `n_channels`, the last axis of each image or signal has so many channels,
+    whatever they are.
 
     Parameters
     ----------
@@ -582,6 +583,8 @@ def _require_room(
     """Raise ValueError if kernels are larger than an image."""
     # Perhaps one image was passed, whose rows are taken for images.
     hint = ": for one image pass [image]" if isinstance(X, np.ndarray) and X.ndim == 3 else ""
+    if pixels[0].ndim == 2 and kernel_size[1] > pixels[0].shape[1]:
+        hint = hint or f": of signals with {pixels[0].shape[1]} channels pass n_channels"
     for k, image in enumerate(pixels):
         require_room(image.shape[:2], kernel_size, name=f"images[{k}]", hint=hint)
 

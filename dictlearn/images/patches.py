@@ -142,6 +142,8 @@ def reconstruct_from_patches(
     TypeError, ValueError
         If an argument is of the wrong kind, shape or value, or the patches leave a pixel uncovered.
     """
+    if np.shape(image_shape) == (1,):
+        (image_shape,) = image_shape  # type: ignore[misc]
     is_image = isinstance(image_shape, (tuple, list))
     shape = as_size("image_shape", image_shape, 2 if is_image else 1)
     size = as_patch_size(patch_size, 2 if is_image else 1)

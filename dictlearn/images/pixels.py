@@ -80,8 +80,8 @@ def as_images(images: Any, *, n_channels: int | None = None) -> list[np.ndarray]
     ----------
     images : list or tuple of images or signals, or ndarray
         A list may have images of any sizes.  An array has the shape (n_images, height, width[, channels]),
-        (n_signals, length[, n_channels]), or is one signal, (length[, n_channels]).  If its three dimensions
-        are of images, and the last one is 4 or less, it may be meant as one colour image, and is refused.
+        (n_signals, length[, n_channels]), or is one signal, (length[, n_channels]).  If three dimensions
+        end with 4 or less, it may be meant as one colour image, and is refused.
     n_channels : int, optional
         As for `as_pixels`.
 
@@ -98,10 +98,11 @@ def as_images(images: Any, *, n_channels: int | None = None) -> list[np.ndarray]
         images = [images]
     elif shape is not None and not shape:
         raise ValueError("images must be a list of images or signals, or an array of them; got a number")
-    elif shape is not None and len(shape) == 3 and shape[2] <= MOST_CHANNELS and n_channels is None:
+    elif shape is not None and len(shape) == 3 and shape[2] <= MOST_CHANNELS:
+        others = "grey images" if n_channels is None else "signals"
         raise ValueError(
-            "images must be a list where an array may be one colour image or several grey ones; got shape "
-            f"{shape}: for one colour image pass [image], for grey images list(images)"
+            f"images must be a list where an array may be one colour image or several {others}; got shape "
+            f"{shape}: for one colour image pass [image], for {others} list(images)"
         )
     if not len(images):
         raise ValueError("images must not be empty; got none")

@@ -27,6 +27,8 @@ SMALL = 1e-6
 MOST_SHARED = 512
 # Codes measured together.
 BLOCK_ENTRIES = 2**20
+# Where a correlation exceeds its penalty by less than this share of it, the dual point may be scaled back.
+MOST_SCALED = 1e-3
 # Times that a correction may violate further constraints before it is given up.
 MOST_ROUNDS = 8
 
@@ -151,11 +153,14 @@ def _gaps(problem: LassoProblem, codes: sparse.csr_array) -> np.ndarray:
     shared = 0.0
     if not problem.has_own_weights:
         shared = problem.weighted_model.once(_least_eigenvalue_of_all_atoms, whatever_penalty=True)
+    squared_norms = np.einsum("ij,ij->i", residuals.values, residuals.weighted)
+    lost = (n_features + n_atoms) * QUANTUM
+    residual_norms = np.sqrt(squared_norms + lost) + residuals.errors
     correction_norms = np.empty(n_signals)
     changes = np.empty((n_signals, n_atoms))
     reach = (correlations if positive else np.abs(correlations)) + errors
     for k in range(n_signals):
-        correction = _correction(problem, k, reach[k], norms[k], shared)
+        correction = _correction(problem, k, reach[k], norms[k], shared, residual_norms[k])
         correction_norms[k] = np.inf if correction is None else correction.norm
         changes[k] = 0.0 if correction is None else correction.changes
     errors += changes
@@ -168,9 +173,6 @@ def _gaps(problem: LassoProblem, codes: sparse.csr_array) -> np.ndarray:
     slacks = of_entries.slack(
         codes.data, correlations.take(place), ones[signal], positive=positive, errors=errors.take(place)
     )
-    lost = (n_features + n_atoms) * QUANTUM
-    squared_norms = np.einsum("ij,ij->i", residuals.values, residuals.weighted)
-    residual_norms = np.sqrt(squared_norms + lost) + residuals.errors
     at_zero = 0.5 * residual_norms**2 + np.bincount(signal, of_entries.value(codes.data), n_signals)
     gaps = (
         0.5 * correction_norms**2
@@ -192,7 +194,12 @@ def _weighted_norms(problem: LassoProblem) -> np.ndarray:
 
 
 def _correction(
-    problem: LassoProblem, signal: int, reach: np.ndarray, norms: np.ndarray, shared: float
+    problem: LassoProblem,
+    signal: int,
+    reach: np.ndarray,
+    norms: np.ndarray,
+    shared: float,
+    residual_norm: float,
 ) -> Correction | None:
     """Return what makes a residual a dual point, or None.
 
@@ -208,6 +215,8 @@ def _correction(
         Of the atoms as the signal sees them.
     shared : float
         A lower bound on the eigenvalues of the Gram matrix of all atoms at norm one, or zero.
+    residual_norm : float
+        An upper bound on the norm of the residual.
     """
     l1 = problem.l1_weights
     is_limited = (problem.curvatures == 0.0) & (norms > 0.0)
@@ -217,19 +226,25 @@ def _correction(
     if shared > 0.0:
         norm = up * float(np.sqrt(relative @ relative / shared))
         return Correction(norm, np.where(is_limited, 0.0, up * norm * norms))
-    members = excess > 0.0
-    for _ in range(MOST_ROUNDS):
-        eigenvalue = 0.0
-        if np.count_nonzero(members) <= problem.n_features:
-            eigenvalue = least_eigenvalue(_seen_atoms(problem, signal, members))
-        if eigenvalue == 0.0:
-            break
-        norm = up * float(np.sqrt(relative @ relative / eigenvalue))
-        changes = np.where(members, 0.0, up * norm * norms)
-        violated = is_limited & ~members & (reach + changes > l1)
-        if not violated.any():
-            return Correction(norm, changes)
-        members |= violated
+    # What exceeds a penalty by rounding alone may be scaled back, with all the rest, and so may be dependent.
+    for most in (0.0, MOST_SCALED):
+        members = excess > most * l1
+        for _ in range(MOST_ROUNDS):
+            eigenvalue = 0.0
+            if np.count_nonzero(members) <= problem.n_features:
+                eigenvalue = least_eigenvalue(_seen_atoms(problem, signal, members))
+            if eigenvalue == 0.0:
+                break
+            there = relative[members]
+            norm = up * float(np.sqrt(there @ there / eigenvalue))
+            changes = np.where(members, 0.0, up * norm * norms)
+            beyond = np.where(is_limited & ~members, reach + changes - l1, 0.0)
+            violated = beyond > most * l1
+            if not violated.any():
+                beyond = np.divide(beyond, l1, out=np.zeros_like(l1), where=beyond > 0.0)
+                share = up * float(beyond.max())
+                return Correction(up * (norm + share * residual_norm), up * (changes + share * reach))
+            members |= violated
     return _common_direction(problem, signal, reach, norms, excess) if problem.positive else None
 
 

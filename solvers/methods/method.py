@@ -375,8 +375,8 @@ def _require_zeros_taken(problem: LassoProblem, method: Method[Any]) -> None:
         n_free = int(np.count_nonzero(problem.penalty.is_free))
         raise ValueError(
             f"penalty must be positive, or atoms without one linearly independent; got {n_free} atoms of "
-            f"penalty 0 in {problem.n_features} features that are not, so that no code can be certified: "
-            "pass a small penalty, an ElasticNet, or positive=True"
+            f"penalty 0 in {problem.n_features} features that are not, or not far enough to prove it: no "
+            "code could be certified; leave some out, or pass a penalty, an ElasticNet, or positive=True"
         )
 
 

@@ -66,12 +66,12 @@ class memory_limit:
     """
 
     def __init__(self, n_bytes: float) -> None:
-        global _current
-        limit = Memory(int(checks.positive_number("n_bytes", n_bytes)))
-        with _LOCK:
-            self._before, _current = _current, limit
+        self._limit = Memory(int(checks.positive_number("n_bytes", n_bytes)))
+        self._set()
 
     def __enter__(self) -> memory_limit:
+        if current_memory() is not self._limit:  # used once more
+            self._set()
         return self
 
     def __exit__(
@@ -80,3 +80,8 @@ class memory_limit:
         global _current
         with _LOCK:
             _current = self._before
+
+    def _set(self) -> None:
+        global _current
+        with _LOCK:
+            self._before, _current = _current, self._limit

@@ -9,6 +9,7 @@ from contextvars import ContextVar
 import numpy as np
 from scipy import sparse
 
+from snn.base import checks
 from snn.base.caller_warnings import warn_caller
 from solvers.problem.lasso import LassoProblem
 
@@ -22,15 +23,17 @@ class IllPosedWarning(UserWarning):
     """The dictionary or the penalty does not suit the signals, or atoms depend on each other."""
 
 
-def penalty_called(name: str) -> AbstractContextManager[None]:
+@contextmanager
+def penalty_called(name: str) -> Iterator[None]:
     """Say what the caller calls the penalty of the problems that are solved within; of this thread alone.
 
     Parameters
     ----------
     name : str
-        For warnings.
+        For warnings and errors.
     """
-    return _penalty_name(name)
+    with _penalty_name(name), checks.called(penalty=name):
+        yield
 
 
 def zeros_expected() -> AbstractContextManager[None]:

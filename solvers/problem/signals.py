@@ -134,6 +134,8 @@ def _numbers(weights: Any) -> np.ndarray:
 def _transposed(atoms: Dictionary, shape: tuple[int, ...]) -> str:
     """Return what to do if the atoms are columns, as the variables of a regression."""
     n_atoms, n_features = atoms.shape
+    if shape == (n_features, 1) != (1, 1):
+        return "; signals are rows: pass signals.T"
     is_column = shape[-1:] == (n_atoms,) != (n_features,)
     return "; atoms are rows: for a regression pass X.T" if is_column else ""
 

@@ -544,7 +544,7 @@ def test_atoms_that_vanished_code_nothing(signals, fitted, n_vanished):
         ({"dict_init": TwoPhaseNetwork(np.ones((2, 10)), np.ones((10, 2)), 0.01 * np.eye(2)), **SPLIT}, ValueError, "dict_init must have thresholds of at least 0.05; got 0.01"),
         ({"replace_dead": 1}, TypeError, "replace_dead must be True or False; got 1"),
         ({"n_jobs": 0}, ValueError, "n_jobs must not be 0"),
-        ({"transform_alpha": -1.0}, ValueError, "transform_alpha must be positive; got -1.0"),
+        ({"transform_alpha": -1.0}, ValueError, "transform_alpha must not be negative; got -1.0"),
         ({"transform_alpha": [0.1, 0.1]}, ValueError, r"transform_alpha must have shape \(5,\), one penalty an atom"),
         ({"tol": -1.0}, ValueError, "tol must be positive; got -1.0"),
         ({"positive_code": "x"}, TypeError, "positive_code must be True or False; got 'x'"),
@@ -614,7 +614,9 @@ def test_codes_of_both_signs_are_of_the_signals_as_they_are(signals, fitted):
     np.testing.assert_allclose(codes, expected.codes, rtol=0, atol=1e-9)
     assert codes.min() < 0.0
     np.testing.assert_allclose(other.encode(signals).objective, expected.objective, rtol=1e-9)
-    with pytest.raises(ValueError, match=r"transform_alpha must be positive; got 0\.0"):
+    with pytest.raises(
+        ValueError, match=r"transform_alpha must be positive for .* where codes may be negative; got 0"
+    ):
         other.set_params(transform_alpha=0.0).transform(signals)
     with pytest.raises(TypeError, match="positive_code must be True or False; got None"):
         other.set_params(positive_code=None).transform(signals)

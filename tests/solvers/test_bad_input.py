@@ -73,6 +73,7 @@ CASES = [
     (lambda: problem([[1e200, 0.0]]), ValueError, "dictionary must have rows of squared norm between 1e-292 and 2e+308; got inf for atom 0: rescale"),
     (lambda: problem([[1.0, 0.0], [1e-150, 0.0]]), ValueError, "dictionary must have rows of squared norm between 1e-292 and 2e+308; got 1e-300 for atom 1: rescale"),
     (lambda: problem(signals=SIGNALS[0]), ValueError, "signals must be 2-D, (n_signals, n_features); for one signal pass signal[np.newaxis]; got shape (2,)"),
+    (lambda: LassoProblem(np.ones((2, 5)), np.ones((5, 1)), 0.1), ValueError, "dictionary has 5 features but signals have 1; signals are rows: pass signals.T"),
     (lambda: LassoProblem(np.ones((5, 2)), np.ones(5), 0.1), ValueError, "signals must be 2-D, (n_signals, n_features); for one signal pass signal[np.newaxis]; atoms are rows: for a regression pass X.T; got shape (5,)"),
     (lambda: LassoProblem(np.ones((5, 2)), np.ones((1, 5)), 0.1), ValueError, "dictionary has 2 features but signals have 5; atoms are rows: for a regression pass X.T"),
     (lambda: problem(signals=np.ones((3, 4))), ValueError, "dictionary has 2 features but signals have 4"),

@@ -280,6 +280,11 @@ def test_the_limit_holds_for_problems_made_within():
     assert not further_inside.with_penalty(0.3).model.gram_fits
     assert not further_inside.subset([0]).model.gram_fits
     assert further_inside.with_signals(np.ones((2, 3))).model.memory.limit == 50
+    with memory_limit(70) as limit:
+        pass
+    with limit:
+        assert LassoProblem(*arguments).model.memory.limit == 70
+    assert LassoProblem(*arguments).model.memory == before.model.memory
 
 
 def test_a_matrix_beyond_the_limit_is_refused_and_not_formed():

@@ -77,6 +77,30 @@ def test_gap_is_not_below_the_distance_to_the_optimum(positive, share, weights, 
             assert Fraction(gap) >= distance >= 0
 
 
+@pytest.mark.parametrize("certificate", [measure, lambda *of: certify(of[0], as_sparse(of[1]))])
+def test_dependent_atoms_beside_free_ones_are_certified(certificate):
+    """Columns that are there twice, beside an intercept: the gap is that without them, and not too small."""
+    for seed in range(5):
+        rng = np.random.default_rng(seed)
+        dictionary, signals = regression(n_signals=1, seed=seed)
+        dictionary[0] = 1.0
+        penalty = 0.3 * np.linalg.norm(dictionary, axis=1)
+        penalty[0] = 0.0
+        single = LassoProblem(dictionary, signals, penalty)
+        twice = LassoProblem(np.vstack([dictionary, -dictionary[1:]]), signals, np.r_[penalty, penalty[1:]])
+        exact, near = ExactProblem(single), None
+        for codes in codes_near_the_optimum(single, rng):
+            # Halves, which are exact, on an atom and its negative.
+            halves = np.hstack([codes[:, :1], codes[:, 1:] / 2.0, -codes[:, 1:] / 2.0])
+            gap = certificate(twice, halves).duality_gap[0]
+            if near is None:
+                near = codes[0]
+                assert gap <= 1e-12 * twice.energies[0]
+            distance = exact.objective(rational(codes[0])) - exact.optimum(near)
+            assert Fraction(gap) >= distance >= 0
+    assert solve_active_set(twice).converged
+
+
 def test_tiny_penalties_are_certified():
     """Codes were right to 5e-10, and reported as not converged (penalty 1e-9; an intercept of 1e-6)."""
     dictionary, signals = regression()
@@ -265,8 +289,8 @@ def test_dependent_atoms_without_penalty_are_refused():
     dictionary, signals = regression(12, 8)
     sentence = (
         "^penalty must be positive, or atoms without one linearly independent; got 12 atoms of penalty 0 "
-        "in 8 features that are not, so that no code can be certified: pass a small penalty, an "
-        "ElasticNet, or positive=True$"
+        "in 8 features that are not, or not far enough to prove it: no code could be certified; leave some "
+        "out, or pass a penalty, an ElasticNet, or positive=True$"
     )
     with pytest.raises(ValueError, match=sentence):
         solve_active_set(LassoProblem(dictionary, signals, 0.0))

@@ -105,6 +105,12 @@ def test_one_signal_several_and_a_table_of_them():
         one.transform([np.ones((40, 40))])
     with pytest.raises(ValueError, match="call fit to start anew"):
         one.partial_fit([np.eye(40)])
+    with pytest.raises(ValueError, match=r"one colour image or several signals; got shape \(40, 30, 3\)"):
+        learning(n_channels=3).fit(np.ones((40, 30, 3)))
+    with pytest.raises(
+        ValueError, match="got 32 columns in an image of 12: of signals with 12 channels pass n_chan"
+    ):
+        learning().fit([np.ones((900, 12))])
 
 
 def test_integers_of_a_signal_are_no_brightness():

@@ -87,6 +87,7 @@ def test_several_images():
             ValueError,
             r"one colour image pass \[image\], for grey images list\(images\)",
         ),
+        (np.ones(()), ValueError, "got a number"),
         (np.ones((40, 30, 4), dtype=np.uint8), ValueError, r"got shape \(40, 30, 4\): for one colour image"),
         ([GREY, np.full((3, 4), np.nan)], ValueError, r"images\[1\] must be finite"),
     ):
