@@ -48,6 +48,7 @@ SETTINGS = {
     "PaperSteps",
     "Takes",
     "UsageSteps",
+    "memory_limit",
 }
 # What a method gets and returns: arrays that become a result.
 WITHIN_A_METHOD = {"Solved", "StartPoint"}
@@ -56,6 +57,8 @@ NO_RESULTS = {
     "Block",
     "BlockWeights",
     "Brian2Model",
+    "CodeDerivatives",
+    "CodeGradients",
     "ConvolutionalDictionary",
     "DenseWeights",
     "DigitalNetwork",
@@ -152,6 +155,8 @@ def make_things():
         snn.exchange.InputConvolution(np.ones((2, 3, 3)), (8, 8), 1),
         problem,
         spiking,
+        solvers.solve_active_set(problem).vjp(np.zeros((3, 30))),
+        solvers.solve_active_set(problem).vjp(np.zeros((3, 30))).derivatives,
         spiking.operations,
         solvers.solve_active_set(problem),
         solvers.solve_fista(problem, tol=1e-2),

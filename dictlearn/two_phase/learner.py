@@ -521,6 +521,10 @@ class TwoPhaseLearner(Resumable):
         learner.synapses = Synapses(feedforward, feedback, lateral, settings.signs)
         mean_cost = float(entries["mean_cost"])
         usage = entries["usage"].copy()
+        if '"averaging"' in str(entries["settings"]):
+            for name in ("movement", "average"):
+                if name not in entries:
+                    raise ValueError(f"{name} is missing")
         # Files of before steps depended on movement have none: go on with steps as large as theirs.
         movement = entries["movement"].copy() if "movement" in entries else settings.steps.movement_of(usage)
         learner._statistics = CodeStatistics(usage=usage, movement=movement, mean_cost=mean_cost)

@@ -21,6 +21,7 @@ from numpy.typing import ArrayLike
 from scipy import sparse
 
 from snn.base import checks
+from snn.base.html import Described, number
 from solvers.derivatives.supports import Supports, Violations
 from solvers.problem.convolution import ConvolutionalDictionary
 from solvers.problem.dense_dictionary import DenseDictionary
@@ -46,7 +47,7 @@ REASONS = {
 }
 
 
-class CodeDerivatives:
+class CodeDerivatives(Described):
     """Derivatives of the codes of a problem.
 
     Parameters
@@ -96,6 +97,13 @@ class CodeDerivatives:
         self._reasons = np.zeros(problem.n_signals, dtype=np.int64)
         self._atoms = np.zeros(problem.n_signals, dtype=np.int64)
         self._solve_once_more()
+
+    def _facts(self) -> dict[str, str]:
+        return {
+            "signals": number(self.problem.n_signals),
+            "atoms": number(self.problem.n_atoms),
+            "without derivative": number(int(np.count_nonzero(~self.is_differentiable))),
+        }
 
     @property
     def is_differentiable(self) -> np.ndarray:
@@ -247,8 +255,8 @@ class CodeDerivatives:
         )
 
 
-@dataclass(frozen=True, eq=False)
-class CodeGradients:
+@dataclass(frozen=True, eq=False, repr=False)
+class CodeGradients(Described):
     """Gradients of a loss; each is computed when it is asked for.
 
     Attributes
@@ -264,6 +272,9 @@ class CodeGradients:
     derivatives: CodeDerivatives
     adjoint: np.ndarray
     is_differentiable: np.ndarray
+
+    def _facts(self) -> dict[str, str]:
+        return self.derivatives._facts()
 
     @cached_property
     def signals(self) -> np.ndarray:
