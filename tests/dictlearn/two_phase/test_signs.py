@@ -424,6 +424,10 @@ def test_a_file_without_movement_goes_on_with_steps_as_large(tmp_path):
     entries = {
         name: value for name, value in learner._entries().items() if name not in ("movement", "average")
     }
+    np.savez(tmp_path / "cut.npz", **entries)
+    with pytest.raises(ValueError, match="movement is missing"):
+        TwoPhaseLearner.load(tmp_path / "cut.npz")
+    entries["settings"] = entries["settings"].replace('"reach": 1.5, "averaging": 4.0, ', "")
     np.savez(tmp_path / "old.npz", **entries)
     old = TwoPhaseLearner.load(tmp_path / "old.npz")
     np.testing.assert_array_equal(old.dictionary, unit_norm(learner.synapses.feedback_rows))
