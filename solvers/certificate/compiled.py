@@ -47,11 +47,8 @@ def certify(problem: LassoProblem, codes: sparse.csr_array) -> Optimality:
     if rows.size >= LEAST_SCREENED and is_shared:
         return certify_screened(problem, codes)
     figures = _figures_of(problem, codes)
-    return Optimality(
-        objective=figures[OBJECTIVE],
-        duality_gap=corrected_gaps(problem, codes, figures[DUALITY_GAP]),
-        kkt_violation=figures[KKT_VIOLATION],
-    )
+    figures[DUALITY_GAP] = corrected_gaps(problem, codes, figures[DUALITY_GAP])
+    return _optimality(figures)
 
 
 def _figures_of(problem: LassoProblem, codes: sparse.csr_array) -> np.ndarray:
@@ -86,6 +83,14 @@ def _figures_of(problem: LassoProblem, codes: sparse.csr_array) -> np.ndarray:
     return blocks[0] if len(blocks) == 1 else np.concatenate(blocks, axis=1)
 
 
+def _optimality(figures: np.ndarray) -> Optimality:
+    return Optimality(
+        objective=figures[OBJECTIVE],
+        duality_gap=figures[DUALITY_GAP],
+        kkt_violation=figures[KKT_VIOLATION],
+    )
+
+
 def certify_screened(problem: LassoProblem, codes: sparse.csr_array) -> Optimality:
     """As `certify`, with one product of matrices in single precision for all residuals.
 
@@ -102,11 +107,7 @@ def certify_screened(problem: LassoProblem, codes: sparse.csr_array) -> Optimali
         figures[OBJECTIVE, block] = optimality.objective
         figures[DUALITY_GAP, block] = optimality.duality_gap
         figures[KKT_VIOLATION, block] = optimality.kkt_violation
-    return Optimality(
-        objective=figures[OBJECTIVE],
-        duality_gap=figures[DUALITY_GAP],
-        kkt_violation=figures[KKT_VIOLATION],
-    )
+    return _optimality(figures)
 
 
 def certify_and_list(
@@ -123,12 +124,8 @@ def certify_and_list(
     """
     figures = np.empty((3, problem.n_signals))
     largest = _certify_block(problem, codes, n_listed, figures)
-    optimality = Optimality(
-        objective=figures[OBJECTIVE],
-        duality_gap=corrected_gaps(problem, codes, figures[DUALITY_GAP]),
-        kkt_violation=figures[KKT_VIOLATION],
-    )
-    return optimality, largest
+    figures[DUALITY_GAP] = corrected_gaps(problem, codes, figures[DUALITY_GAP])
+    return _optimality(figures), largest
 
 
 def _certify_block(
