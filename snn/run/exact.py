@@ -248,10 +248,10 @@ class ExactRun(Run):
         """Have the rows of weights computed that copies wait for, and some that they will need soon."""
         neurons = self._neurons
         nearness = np.zeros(len(neurons.threshold))
-        for copy in copies:
-            drive = np.maximum(neurons.bias[copy] + neurons.current[copy], 0.0)
-            of_copy = (neurons.potential[copy] + drive * LOOK_AHEAD) / neurons.threshold
-            of_copy[self._states["missing"][copy]] = np.inf
+        for number in copies:
+            drive = np.maximum(neurons.bias[number] + neurons.current[number], 0.0)
+            of_copy = (neurons.potential[number] + drive * LOOK_AHEAD) / neurons.threshold
+            of_copy[self._states["missing"][number]] = np.inf
             np.maximum(nearness, of_copy, out=nearness)
         weights, at_most = self.network.weights, ROWS_AT_ONCE * len(copies)
         weights.prepare(np.flatnonzero(nearness >= 1.0), at_most=at_most, priority=nearness)

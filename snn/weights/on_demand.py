@@ -102,8 +102,8 @@ class InhibitionOnDemand(Weights):
         )
         n_stored = self._n_stored + len(missing)
         if n_stored > len(self._rows):
-            # Other runs may be reading: they keep the array that they have.  Memory that is not written is not
-            # taken.
+            # Other runs may be reading: they keep the array that they have.  Memory takes room when it is
+            # written.
             larger = np.empty((2 * n_stored, self._n_neurons))
             larger[: self._n_stored] = self._rows[: self._n_stored]
             self._rows = larger

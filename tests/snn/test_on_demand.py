@@ -103,7 +103,8 @@ def test_copies_wait_for_rows_together():
     # Copy by copy, in the order that was asked for.
     counts = whole.spike_counts[order].sum(axis=1)
     for copy_number, part in zip(order, np.split(spikes.times, np.cumsum(counts)[:-1]), strict=True):
-        assert len(part) == whole.spike_counts[copy_number].sum() and (np.diff(part) >= 0.0).all()
+        assert len(part) == whole.spike_counts[copy_number].sum()
+        assert (np.diff(part) >= 0.0).all()
 
 
 def test_helpers_agree_with_the_whole_matrix():
