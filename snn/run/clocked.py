@@ -96,7 +96,6 @@ class SteppedRun(Run):
     def _restart(self, copies: np.ndarray) -> None:
         self._steps_before[copies] += self._steps[copies]
         self._steps[copies] = 0
-        self.synaptic_current[copies] = 0.0
         if len(self.window_moments):
             self.window_moments[copies] = 0.0
 
@@ -125,6 +124,7 @@ class ClockRun(SteppedRun):
         # With exact integration only the decay is rounded: the sum of the two is 1, and charge is conserved.
         arrival = 1.0 - decay if how.integration == "exact" else self.time_step
         self.gain = arrival / (1.0 - decay)
+        self.current_per_rate = self.time_step / (1.0 - decay)
         self._rules = clocked.Rules(self.time_step, arrival, decay, subtract=how.reset == "subtract")
         self._copies = clocked.Copies(
             bias=checks.read_only(soma_bias),

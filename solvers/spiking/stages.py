@@ -99,15 +99,14 @@ class RefinedCodes(Generic[R]):
         self._max_duration, self._refine = max_duration, refine
         self._looks = new_records(n_signals, LOOK)
         self._looks["target"] = SAFELY * tol * problem.energies
-        offset, best, before = np.zeros((3, n_signals, n_atoms))
-        self._codes = Codes(offset, best, before, width=np.ones((n_signals, n_atoms)))
+        self._codes = Codes(*np.zeros((5, n_signals, n_atoms)))
         if start is not None:
             self._codes.best[:] = start
             network.gram.store(np.flatnonzero(start.any(axis=0)))
         self._work = Work(*np.empty((4, n_atoms)))
         self._soma_bias = np.zeros((n_signals, network.n_neurons))
         self.run = how.start(network, self._soma_bias, window_moments=True, gives_up=True)
-        self._drives = Drives(self._soma_bias, self.run.membrane_potential)
+        self._drives = Drives(self._soma_bias, self.run.membrane_potential, self.run.synaptic_current)
         begin(
             self._weights(), self._problem, max_duration, self._looks, self._codes, self._drives, self._work
         )
@@ -219,5 +218,7 @@ class RefinedCodes(Generic[R]):
         status = self._looks["status"][self.active]
         restarting = self.active[status == STAGE_ENDED]
         if len(restarting):
+            if self.run.current_per_rate != 1.0:
+                self.run.synaptic_current[restarting] *= self.run.current_per_rate
             self.run.restart(restarting)
         self.active = self.active[status != DONE]
