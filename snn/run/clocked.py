@@ -63,6 +63,7 @@ class SteppedRun(Run):
     def __init__(self, *arguments: Any, time_step: float, work_per_spike: float, **options: Any) -> None:
         super().__init__(*arguments, **options)
         self.time_step = time_step
+        self.current_per_rate = time_step / -math.expm1(-time_step)
         self._steps, self._steps_before = np.zeros((2, len(self.spike_counts)), dtype=np.int64)
         self._steps_per_call = max(1, self._updates_per_call // self.network.n_neurons)
         spikes_per_call = max(1, int(self._updates_per_call / max(work_per_spike, 1.0)))
@@ -124,7 +125,6 @@ class ClockRun(SteppedRun):
         # With exact integration only the decay is rounded: the sum of the two is 1, and charge is conserved.
         arrival = 1.0 - decay if how.integration == "exact" else self.time_step
         self.gain = arrival / (1.0 - decay)
-        self.current_per_rate = self.time_step / (1.0 - decay)
         self._rules = clocked.Rules(self.time_step, arrival, decay, subtract=how.reset == "subtract")
         self._copies = clocked.Copies(
             bias=checks.read_only(soma_bias),

@@ -20,7 +20,7 @@ from solvers._kernels.coordinate import minimised
 
 FIRST_LOOK = 12.0
 """Time of the first look at a stage, in synaptic time constants."""
-LOOK_GROWTH = 1.7
+LOOK_GROWTH = 2.0
 """Each look is so many times as late as the one before."""
 RATE_PER_DRIVE = 0.5
 """Rate of the busiest neuron, driven alone."""
@@ -31,12 +31,17 @@ LAG = 4.0
 time: they would be there, and the simulator need not look at them."""
 ENOUGH = 0.15
 """A stage ends when the gap has fallen to this part of what it was."""
-FIRST_LIMIT, LIMIT = 35.0, 24.0
-"""The longest stage, the first and all later ones."""
+FIRST_LIMIT, LIMIT = 48.0, 24.0
+"""The longest stage, the first and the second."""
+PATIENCE, LONGER, LAST_LIMIT = 8, 2.0, 4096.0
+"""After so many stages without a better code stages may be so many times as long, up to a limit."""
 MARGIN = 2.0
 """Offsets stay behind the code by so many of its Jacobi steps, and by what atoms are expected to move."""
 ASTRAY = 4.0
-"""A code whose gap is so many times that of the best code is not where the next stage starts."""
+"""A code whose gap is so many times that of the best code is astray: the next stage starts from the best
+code, and from rest."""
+WIDER = 3.0
+"""What its margin is multiplied by, once more after each stage without a better code."""
 
 PRODUCTS_OF_GAP = 5
 """Multiply-adds of a gap for each atom, once its currents are known: one makes its correlation with the
@@ -50,6 +55,7 @@ GOES_ON, STAGE_ENDED, DONE = 0, 1, 2
 LOOK = np.dtype(
     [
         ("stop", np.float64),  # when the network is looked at next, since the stage began
+        ("limit", np.float64),  # when the stage ends at last
         ("scale", np.float64),  # the value of a code for one unit of spike rate
         ("target", np.float64),  # the gap wanted
         ("gap", np.float64),  # that of the best code so far
@@ -58,7 +64,9 @@ LOOK = np.dtype(
         ("momentum", np.float64),  # t_k of the accelerated gradient method
         ("duration", np.float64),  # simulated time of the stages that ended
         ("n_stages", np.int64),
+        ("n_failed", np.int64),  # stages without a better code, one after the other
         ("n_multiply_adds", np.int64),  # of looks, and of what sets up stages
+        ("is_carried", np.bool_),  # whether the next stage goes on with the currents of its origin
         ("status", np.int64),
     ],
     align=True,
@@ -311,12 +319,21 @@ def begin_stage(form, problem, k, look, codes, max_duration, drives, work):
     look.gap_before = look.gap
     look.stop = min(FIRST_LOOK, max_duration - look.duration)
     look.n_stages += 1
-    set_offset(origin, MARGIN * step, codes.moved[k], share, offset)
+    # From rest, nothing but a larger margin makes another stage of it.
+    margin = MARGIN * step if look.is_carried else MARGIN * step * WIDER**look.n_failed
+    set_offset(origin, margin, codes.moved[k], share, offset)
     look.n_multiply_adds += caused_currents(form, offset, work.stepped_currents)[1] + origin.shape[0]
     soma_bias, current = drives.soma_bias[k], drives.current[k]
-    look.scale = drive_of(
-        problem, k, origin, work.currents, offset, work.stepped_currents, soma_bias, current
-    )
+    if look.is_carried:
+        look.scale = drive_of(
+            problem, k, origin, work.currents, offset, work.stepped_currents, soma_bias, current
+        )
+    else:
+        for i in range(origin.shape[0]):
+            origin[i] = offset[i]
+        look.scale = drive_of(
+            problem, k, offset, work.stepped_currents, offset, work.stepped_currents, soma_bias, current
+        )
     if not look.scale > 0.0:
         return False
     set_potentials(problem, look.n_stages, soma_bias, current, drives.potential[k])
@@ -331,6 +348,8 @@ def begin_at_best(form, problem, k, look, codes, max_duration, drives, work):
         codes.moved[k, i] = 0.0
     look.momentum = 1.0
     look.step = 0.0
+    look.is_carried = True
+    look.limit = FIRST_LIMIT if look.n_stages == 0 else LIMIT
     return begin_stage(form, problem, k, look, codes, max_duration, drives, work)
 
 
@@ -380,11 +399,17 @@ def look_at(form, problem, signals, moments, max_duration, refine, looks, codes,
         has_ended = look.gap <= look.target or is_over
         look.status = DONE if has_ended else GOES_ON
         has_fallen = look.gap <= ENOUGH * look.gap_before
-        limit = LIMIT if look.n_stages > 1 else FIRST_LIMIT
-        if not has_ended and refine and (has_fallen or time >= limit):
+        if not has_ended and refine and (has_fallen or time >= look.limit):
             look.duration += time
+            if look.n_stages == 1:
+                look.limit = LIMIT
+            look.n_failed = 0 if look.gap < look.gap_before else look.n_failed + 1
+            if look.n_failed == PATIENCE:
+                look.limit = min(LONGER * look.limit, LAST_LIMIT)
+                look.n_failed = 0
             # Where the gap falls fast no momentum is needed, and where a code is astray it is wrong.
-            is_accelerated = not has_fallen and gap <= ASTRAY * look.gap
+            look.is_carried = gap <= ASTRAY * look.gap
+            is_accelerated = look.is_carried and not has_fallen
             move_on(codes, k, work.code if is_accelerated else best, look, is_accelerated)
             is_driven = begin_stage(form, problem, k, look, codes, max_duration, drives, work)
             look.status = STAGE_ENDED if is_driven else DONE
@@ -393,7 +418,7 @@ def look_at(form, problem, signals, moments, max_duration, refine, looks, codes,
         else:
             look.stop = min(time * LOOK_GROWTH, max_duration - look.duration)
             if refine:
-                look.stop = min(look.stop, limit)
+                look.stop = min(look.stop, look.limit)
 
 
 @uncounted

@@ -666,7 +666,7 @@ def problem_of_extreme_norms(smallest, *, positive):
     return LassoProblem(dictionary, signals, [0.1, 0.1 * smallest], positive=positive)
 
 
-BURSTING = [[0.8, 0.6], [0.2, 1.0], [0.5, 0.4], [1.0, 0.9], [0.8, 0.61], [0.3, 0.33]]
+BURSTING = [[0.8, 0.6], [0.2, 1.0], [0.5, 0.4], [1.0, 0.9], [0.8, 0.61], [0.3, 0.33], [0.9, -0.2]]
 
 
 def bursting_problem(smallest, signals=BURSTING):
@@ -686,7 +686,7 @@ def test_which_networks_are_stopped_does_not_depend_on_others_or_threads(options
     problem = bursting_problem(1e-5)
     with pytest.warns(ConvergenceWarning, match="were stopped before"):
         together = solve_spiking(problem, **options)
-    assert 0 < (together.duration < 10_000.0).sum() < len(BURSTING) or "readout" in options
+    assert 0 < (together.relative_gap > 1e-3).sum() < len(BURSTING) or "readout" in options
     in_threads = solve_spiking_quietly(problem, n_jobs=2, **options)
     alone = [solve_spiking_quietly(problem.subset([k]), **options) for k in range(len(BURSTING))]
     for name in ("codes", "n_steps", "duration", "status", "n_stages", "duality_gap"):
