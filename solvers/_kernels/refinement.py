@@ -24,6 +24,8 @@ LOOK_GROWTH = 2.0
 """Each look is so many times as late as the one before."""
 RATE_PER_DRIVE = 0.5
 """Rate of the busiest neuron, driven alone."""
+RATE_FROM_START = 0.3
+"""The same in the first stage, where there is a code to start from: coarse gaps need few spikes."""
 HEAD_START = 0.5
 """Potentials at first, in thresholds: at random they would be so on average."""
 LAG = 4.0
@@ -39,7 +41,7 @@ MARGIN = 2.0
 """Offsets stay behind the code by so many of its Jacobi steps, and by what atoms are expected to move."""
 ASTRAY = 4.0
 """A code whose gap is so many times that of the best code is astray: the next stage starts from the best
-code, and from rest."""
+code, without momentum, and if that does not help, from rest."""
 WIDER = 3.0
 """What its margin is multiplied by, once more after each stage without a better code."""
 
@@ -66,7 +68,7 @@ LOOK = np.dtype(
         ("n_stages", np.int64),
         ("n_failed", np.int64),  # stages without a better code, one after the other
         ("n_multiply_adds", np.int64),  # of looks, and of what sets up stages
-        ("is_carried", np.bool_),  # whether the next stage goes on with the currents of its origin
+        ("n_astray", np.int64),  # stages whose codes were astray, one after the other
         ("status", np.int64),
     ],
     align=True,
@@ -222,6 +224,15 @@ def read_rates(moments, time, scale, group_length, positive, offset, code):
 
 
 @inner
+def is_zero(code):
+    """Return whether no atom is in a code."""
+    for i in range(code.shape[0]):
+        if code[i] != 0.0:
+            return False
+    return True
+
+
+@inner
 def set_offset(code, margin, moved, share, offset):
     """Write the code, drawn towards zero by a margin and a share of what atoms moved by."""
     for i in range(code.shape[0]):
@@ -230,25 +241,25 @@ def set_offset(code, margin, moved, share, offset):
 
 
 @inner
-def drive_of(problem, k, code, code_currents, offset, offset_currents, soma_bias, current):
+def drive_of(problem, k, code, code_currents, offset, offset_currents, rate, soma_bias, current):
     """Write the drive of a network that codes what the offset leaves, and the synaptic currents of one that
     codes it already by ``code - offset``; return the scale, 0 if no neuron is driven.
 
-    At this scale the busiest neuron starts with `RATE_PER_DRIVE`.
+    At this scale the busiest neuron starts with `rate`.
     """
     diagonal, positive, group_length = problem.diagonal, problem.positive, problem.group_length
     largest = 0.0
     for i in range(offset.shape[0]):
         left = problem.correlations[k, i] - diagonal[i] * offset[i] + offset_currents[i]
-        carried, rate = code_currents[i] - offset_currents[i], code[i] - offset[i]
+        carried = code_currents[i] - offset_currents[i]
         neuron = neurons_of(i, group_length, positive)
         soma_bias[neuron], current[neuron] = left - problem.l1_weights[i], carried
-        largest = max(largest, (soma_bias[neuron] + carried) / diagonal[i], abs(rate))
+        largest = max(largest, (soma_bias[neuron] + carried) / diagonal[i], abs(code[i] - offset[i]))
         if not positive:
             neuron += group_length
             soma_bias[neuron], current[neuron] = -left - problem.l1_weights[i], -carried
             largest = max(largest, (soma_bias[neuron] - carried) / diagonal[i])
-    scale = largest / RATE_PER_DRIVE
+    scale = largest / rate
     if scale > 0.0:
         for i in range(soma_bias.shape[0]):
             soma_bias[i] /= scale
@@ -319,20 +330,31 @@ def begin_stage(form, problem, k, look, codes, max_duration, drives, work):
     look.gap_before = look.gap
     look.stop = min(FIRST_LOOK, max_duration - look.duration)
     look.n_stages += 1
+    # Once the best code alone may do, without momentum.
+    is_carried = look.n_astray == 0 or look.n_astray % 2 == 1
     # From rest, nothing but a larger margin makes another stage of it.
-    margin = MARGIN * step if look.is_carried else MARGIN * step * WIDER**look.n_failed
+    margin = MARGIN * step if is_carried else MARGIN * step * WIDER**look.n_failed
     set_offset(origin, margin, codes.moved[k], share, offset)
     look.n_multiply_adds += caused_currents(form, offset, work.stepped_currents)[1] + origin.shape[0]
     soma_bias, current = drives.soma_bias[k], drives.current[k]
-    if look.is_carried:
+    rate = RATE_FROM_START if look.n_stages == 1 and not is_zero(origin) else RATE_PER_DRIVE
+    if is_carried:
         look.scale = drive_of(
-            problem, k, origin, work.currents, offset, work.stepped_currents, soma_bias, current
+            problem, k, origin, work.currents, offset, work.stepped_currents, rate, soma_bias, current
         )
     else:
         for i in range(origin.shape[0]):
             origin[i] = offset[i]
         look.scale = drive_of(
-            problem, k, offset, work.stepped_currents, offset, work.stepped_currents, soma_bias, current
+            problem,
+            k,
+            offset,
+            work.stepped_currents,
+            offset,
+            work.stepped_currents,
+            rate,
+            soma_bias,
+            current,
         )
     if not look.scale > 0.0:
         return False
@@ -348,7 +370,7 @@ def begin_at_best(form, problem, k, look, codes, max_duration, drives, work):
         codes.moved[k, i] = 0.0
     look.momentum = 1.0
     look.step = 0.0
-    look.is_carried = True
+    look.n_astray = 0
     look.limit = FIRST_LIMIT if look.n_stages == 0 else LIMIT
     return begin_stage(form, problem, k, look, codes, max_duration, drives, work)
 
@@ -408,8 +430,8 @@ def look_at(form, problem, signals, moments, max_duration, refine, looks, codes,
                 look.limit = min(LONGER * look.limit, LAST_LIMIT)
                 look.n_failed = 0
             # Where the gap falls fast no momentum is needed, and where a code is astray it is wrong.
-            look.is_carried = gap <= ASTRAY * look.gap
-            is_accelerated = look.is_carried and not has_fallen
+            look.n_astray = look.n_astray + 1 if gap > ASTRAY * look.gap else 0
+            is_accelerated = look.n_astray == 0 and not has_fallen
             move_on(codes, k, work.code if is_accelerated else best, look, is_accelerated)
             is_driven = begin_stage(form, problem, k, look, codes, max_duration, drives, work)
             look.status = STAGE_ENDED if is_driven else DONE
