@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import sys
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,7 +21,8 @@ LEAST_WORK_PER_CALL, MOST_WORK_PER_CALL = 16, 65_536
 """Spikes and windows after which a call to the kernel ends."""
 LOOK_AHEAD, ROWS_AT_ONCE = 2.0, 64
 """When a row of weights is missing, those of neurons that will fire within about this time are computed with
-it, but no more than so many: one product of matrices costs little more than one of a matrix and a vector."""
+it, but no more than so many for each copy: one product of matrices costs little more than one of a matrix and
+a vector."""
 
 LARGEST_BURST = 10_000_000
 """A copy with a larger burst is given up, after about a second of work.  If thresholds differ by many orders
@@ -88,6 +90,8 @@ class ExactRun(Run):
         self._usual = self._engine.settings_of(n_neurons, work_per_spike, screening=how.screening)
         # Those of the present call of `advance`, which may go from spike to spike.
         self._settings, self._is_stepping = self._usual, False
+        # Copies at the end of the active ones that wait for a row of weights.
+        self._n_waiting = 0
         self._memory = self._engine.new_memory(self._form, n_neurons, self._usual)
         work = int(self._updates_per_call / max(work_per_spike, 1.0))
         self._work_per_call = min(max(work, LEAST_WORK_PER_CALL), MOST_WORK_PER_CALL)
@@ -176,6 +180,7 @@ class ExactRun(Run):
         # Not at each call of the kernel: then pausing would change bits.
         run_state.drop_negligible(self.synaptic_current)
         self._settings = self._engine.single_step(self._usual) if self._is_stepping else self._usual
+        self._n_waiting = 0
         if not record:
             return NOTHING_RECORDED
         return run_state.Spikes(np.empty(self._most_per_call), np.empty(self._most_per_call, dtype=np.int64))
@@ -186,8 +191,9 @@ class ExactRun(Run):
         before = None
         if most < self._most_per_call and self._settings is self._usual:
             before = self._saved(active[position:])
+        n_going = len(active) - self._n_waiting
         status, reached, n_new = self._engine.advance(
-            self._form, self._neurons, self._states, self._settings, self._memory, active, position,
+            self._form, self._neurons, self._states, self._settings, self._memory, active[:n_going], position,
             stops, min(self._work_per_call, most + 1), buffer,
         )  # fmt: skip
         if before is not None and n_new > most:
@@ -196,12 +202,21 @@ class ExactRun(Run):
             self._settings = self._engine.single_step(self._usual)
             return position, 0, 0
         if status == run_state.MISSING_ROW:
-            self._compute_rows(active[reached])
+            # It waits behind the others, unless a record or a limit depends on their order: rows that several
+            # copies wait for are computed together.
+            if len(buffer.times) or most < sys.maxsize // 2:
+                self._compute_rows(active[reached : reached + 1])
+            else:
+                active[reached:] = np.roll(active[reached:], -1)
+                self._n_waiting += 1
         if status == run_state.BURST:
             self._give_up(active[reached])
             reached += 1
         elif status == run_state.PAUSED:
             self.require_valid()
+        if self._n_waiting and reached + self._n_waiting == len(active):
+            self._compute_rows(active[reached:])
+            self._n_waiting = 0
         return reached, n_new, n_new
 
     def _recorded(self, buffer: run_state.Spikes, n_entries: int) -> Spikes:
@@ -229,14 +244,17 @@ class ExactRun(Run):
         if not (np.isfinite(potential).all() and np.isfinite(current).all()):
             potential[:] = current[:] = 0.0
 
-    def _compute_rows(self, copy: int) -> None:
-        """Have the row of weights computed that a copy waits for, and some that it will need soon."""
+    def _compute_rows(self, copies: np.ndarray) -> None:
+        """Have the rows of weights computed that copies wait for, and some that they will need soon."""
         neurons = self._neurons
-        drive = np.maximum(neurons.bias[copy] + neurons.current[copy], 0.0)
-        nearness = (neurons.potential[copy] + drive * LOOK_AHEAD) / neurons.threshold
-        nearness[self._states["missing"][copy]] = np.inf
-        weights = self.network.weights
-        weights.prepare(np.flatnonzero(nearness >= 1.0), at_most=ROWS_AT_ONCE, priority=nearness)
+        nearness = np.zeros(len(neurons.threshold))
+        for number in copies:
+            drive = np.maximum(neurons.bias[number] + neurons.current[number], 0.0)
+            of_copy = (neurons.potential[number] + drive * LOOK_AHEAD) / neurons.threshold
+            of_copy[self._states["missing"][number]] = np.inf
+            np.maximum(nearness, of_copy, out=nearness)
+        weights, at_most = self.network.weights, ROWS_AT_ONCE * len(copies)
+        weights.prepare(np.flatnonzero(nearness >= 1.0), at_most=at_most, priority=nearness)
         if self._checks_weights:
             require_moderate_weights(weights, neurons.threshold)
         self._form = weights.kernel_form()

@@ -188,8 +188,8 @@ class Run(ABC):
         Spikes
             Empty unless they are recorded.
         """
-        if active is None:
-            active = np.arange(len(self.spike_counts))
+        # A kind of run may change their order.
+        active = np.arange(len(self.spike_counts)) if active is None else active.copy()
         most = sys.maxsize if max_spikes is None else max_spikes
         stops = self._stops(until)
         buffer = self._begin(record)
@@ -282,6 +282,8 @@ class Run(ABC):
         self, active: np.ndarray, position: int, stops: np.ndarray, most: int, buffer: Any
     ) -> tuple[int, int, int]:
         """Call the kernel once for the copies active[position:]; it stops with more than `most` spikes.
+
+        The order of these copies may be changed unless there is a buffer or a limit.
 
         Return the position to go on from, the spikes, and the entries in the buffer.
         """

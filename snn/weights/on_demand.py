@@ -102,8 +102,9 @@ class InhibitionOnDemand(Weights):
         )
         n_stored = self._n_stored + len(missing)
         if n_stored > len(self._rows):
-            # Other runs may be reading: they keep the array that they have.
-            larger = np.zeros((max(n_stored, 2 * len(self._rows)), self._n_neurons))
+            # Other runs may be reading: they keep the array that they have.  Memory takes room when it is
+            # written.
+            larger = np.empty((2 * n_stored, self._n_neurons))
             larger[: self._n_stored] = self._rows[: self._n_stored]
             self._rows = larger
         self._rows[self._n_stored : n_stored] = rows

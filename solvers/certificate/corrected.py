@@ -55,7 +55,7 @@ def corrected_gaps(problem: LassoProblem, codes: sparse.csr_array, gaps: np.ndar
         Gaps at multiples of the residual; not a proof, and replaced, where an l1 weight is zero.
     """
     penalty = problem.penalty
-    if problem.atoms.rows is None or not penalty.is_elastic_net:
+    if not problem.atoms.is_matrix or not penalty.is_elastic_net:
         return gaps
     longest = float(np.sqrt(2.0 * problem.energies.max()))
     if penalty.least_weight > SMALL * problem.atoms.largest_norm * longest:
@@ -122,12 +122,12 @@ def free_atoms_are_independent(problem: LassoProblem) -> bool:
 
 
 def _least_eigenvalue_of_free_atoms(model: CodingModel) -> float:
-    return least_eigenvalue(model.atoms.array[model.penalty.is_free & (model.squared_norms > 0.0)])
+    return least_eigenvalue(model.atoms.take(model.penalty.is_free & (model.squared_norms > 0.0)))
 
 
 def _least_eigenvalue_of_all_atoms(model: CodingModel) -> float:
-    atoms = model.atoms.array[model.squared_norms > 0.0]
-    return least_eigenvalue(atoms) if len(atoms) <= MOST_SHARED else 0.0
+    has_norm = model.squared_norms > 0.0
+    return least_eigenvalue(model.atoms.take(has_norm)) if has_norm.sum() <= MOST_SHARED else 0.0
 
 
 def _least_weight(model: CodingModel) -> float:
@@ -189,7 +189,8 @@ def _weighted_norms(problem: LassoProblem) -> np.ndarray:
     """Return the norms of the atoms as each signal sees them, a row for each signal."""
     shape = (problem.n_signals, problem.n_atoms)
     if problem.has_own_weights:
-        return np.sqrt(problem.feature_weights @ np.square(problem.atoms.array).T)
+        assert problem.feature_weights is not None
+        return np.sqrt(problem.atoms.correlate_squares(problem.feature_weights))
     return np.broadcast_to(problem.weighted_model.atoms.norms, shape)
 
 
@@ -276,7 +277,7 @@ def _common_direction(
 
 def _seen_atoms(problem: LassoProblem, signal: int, which: np.ndarray) -> np.ndarray:
     """Return some atoms as a signal sees them: times the square roots of the weights of its features."""
-    atoms = problem.atoms.array[which]
+    atoms = problem.atoms.take(which)
     weights = problem.feature_weights
     if weights is None:
         return atoms

@@ -167,7 +167,7 @@ def penalty_max(
 
     Parameters
     ----------
-    dictionary : array_like, shape (n_atoms, n_features)
+    dictionary : array_like or sparse matrix, shape (n_atoms, n_features)
     signals : array_like, shape (n_signals, n_features)
     positive : bool, default False
     mask : array_like of bool, shape (n_features,) or (n_signals, n_features), optional
@@ -178,9 +178,7 @@ def penalty_max(
     TypeError, ValueError
         As `LassoProblem`.
     """
-    problem = LassoProblem(dictionary, signals, 1.0, positive=positive, mask=mask)
-    reach = problem.correlations if problem.positive else np.abs(problem.correlations)
-    return problem.penalty.maximum(reach)
+    return LassoProblem(dictionary, signals, 1.0, positive=positive, mask=mask).zero_code_multiples()
 
 
 def checked_codes(problem: LassoProblem, codes: np.ndarray | sparse.csr_array) -> sparse.csr_array:

@@ -71,7 +71,7 @@ class CodeDerivatives(Described):
 
     def __init__(self, problem: LassoProblem, codes: sparse.csr_array) -> None:
         problem.require_elastic_net()
-        if problem.atoms.rows is None and problem.feature_weights is not None:
+        if not problem.atoms.is_matrix and problem.feature_weights is not None:
             problem.atoms.refuse_weights()
         self.problem = problem
         # Entries of rounding are none.

@@ -53,7 +53,7 @@ class Supports:
         self._sizes = sizes
         # The Gram matrix is used if it is there, or has fewer entries than all K together.
         self._has_gram = (
-            problem.atoms.rows is not None
+            problem.atoms.is_matrix
             and not problem.has_own_weights
             and (problem.has_gram or (problem.model.gram_fits and int(sizes @ sizes) > problem.n_atoms**2))
         )
@@ -158,14 +158,14 @@ class Supports:
     def _solved(self, signal: int, atoms: np.ndarray, right: np.ndarray) -> np.ndarray:
         """Return ``K^-1 right`` of one signal."""
         problem = self.problem
-        if problem.atoms.rows is None:
+        if not problem.atoms.is_matrix:
             return self._solved_by_sparse_factor(atoms, right)
         from scipy.linalg.lapack import dposv  # here, because it takes long to import
 
         if self._has_gram:
             matrix = problem.gram[atoms[:, np.newaxis], atoms]
         else:
-            rows = problem.atoms.array[atoms]
+            rows = problem.atoms.take(atoms)
             weights = problem.feature_weights
             weighted = rows
             if weights is not None:

@@ -21,7 +21,7 @@ from solvers.methods.active_set import ActiveSet
 from solvers.methods.method import Method, solve
 from solvers.methods.registry import named_method
 from solvers.problem.conditioning import penalty_called
-from solvers.problem.dense_dictionary import dictionary_of
+from solvers.problem.dictionaries import dictionary_of
 from solvers.problem.lasso import LassoProblem
 from solvers.problem.penalties import penalty_of
 from solvers.problem.penalty import Penalty
@@ -38,7 +38,7 @@ class SpikingSparseCoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
 
     Parameters
     ----------
-    dictionary : array_like, shape (n_atoms, n_features)
+    dictionary : array_like or sparse matrix, shape (n_atoms, n_features)
         Atoms of any norm.  The code of an atom of norm zero is zero; one at least must not be.
     alpha : float, array_like of shape (n_atoms,), or Penalty
         The penalty, positive; or an `ElasticNet` or `L1`.

@@ -81,11 +81,11 @@ def gram_of(problem: LassoProblem, *, on_demand: bool = False, most_signals: int
     """
     problem.require_elastic_net()
     model = problem.weighted_model
-    if model.atoms.rows is None:
+    if not model.atoms.is_matrix:
         return model.once(ConvolutionalGram)
     if on_demand and shares_products(problem, most_signals):
         return SharedProducts(problem)
-    is_too_large = problem.penalty.has_zeros and not (problem.has_gram or problem.model.gram_fits)
+    is_too_large = not (problem.has_gram or problem.model.gram_fits)
     if on_demand and (is_too_large or not uses_full_gram(problem, most_signals)):
         return GramOnDemand(model)
     return model.once(FullGram)
@@ -109,10 +109,16 @@ def shares_products(problem: LassoProblem, most_signals: int = 1) -> bool:
     return problem.n_signals > min(most_signals, FEWEST_SHARING - 1) or problem.model.is_prepared
 
 
-def share_conversion(problem: LassoProblem) -> None:
-    """Let problems with other penalties share the atoms in single precision, where they will use them."""
+def with_shared_conversion(problem: LassoProblem, n_penalties: int) -> LassoProblem:
+    """Return the problem of which many will be made with other penalties, one after the other.
+
+    Where the Gram matrix is too large, they share the atoms in single precision, even of a single signal.
+    """
+    if n_penalties >= FEWEST_SHARING:
+        problem = problem.prepared()
     if shares_products(problem):
         problem.model.once(UnitAtoms, whatever_penalty=True)
+    return problem
 
 
 def codes_by_kernel(

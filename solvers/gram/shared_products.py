@@ -83,7 +83,7 @@ def optimal_codes(
     factors = problem.atoms.norms / problem.l1_weights
     figures = {name: np.empty(len(searches)) for name in ("objective", "duality_gap", "kkt_violation")}
     n_plain = PLAIN if not len(start.values) else 1
-    pending = np.arange(len(searches))
+    pending, all_are_done = np.arange(len(searches)), False
     while len(pending):
         moving = [searches[place] for place in pending if not searches[place].is_done]
         if moving and n_plain:
@@ -99,9 +99,8 @@ def optimal_codes(
         which = signals[pending]
         part = problem if len(which) == problem.n_signals else problem.subset(which)
         n_listed = max(searches[place].n_listed for place in pending)
-        optimality, largest = certify_and_list(
-            part, _codes([searches[place] for place in pending], problem.n_atoms), n_listed
-        )
+        codes = _codes([searches[place] for place in pending], problem.n_atoms)
+        optimality, largest = certify_and_list(part, codes, n_listed)
         left = []
         for k, place in enumerate(pending):
             search = searches[place]
@@ -110,9 +109,10 @@ def optimal_codes(
                 continue
             for name, values in figures.items():
                 values[place] = getattr(optimality, name)[k]
+        all_are_done = not left and len(pending) == len(searches)
         pending = np.array(left, dtype=np.int64)
     return ActiveSets(
-        _codes(searches, problem.n_atoms),
+        codes if all_are_done else _codes(searches, problem.n_atoms),
         np.array([search.n_corrections for search in searches]),
         np.array([search.n_rounds for search in searches]),
         np.array([search.ended for search in searches]),

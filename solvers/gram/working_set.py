@@ -33,6 +33,7 @@ from solvers._kernels.batch import CompressedRows
 from solvers._kernels.factor import WorkingSet, new_working_set
 from solvers.gram.protocol import ActiveSets
 from solvers.problem.lasso import LassoProblem
+from solvers.problem.masks import with_shared_mask
 from solvers.problem.norms import inverse_norms
 
 # Violators that join W together: as many as S has atoms, and at least so many.  These and the next two:
@@ -68,7 +69,7 @@ def optimal_codes(
     ended = np.zeros(len(signals), dtype=np.bool_)
     for k, signal in enumerate(signals):
         single = problem if problem.n_signals == 1 else problem.subset([signal])
-        single = single.ordinary()
+        single = (with_shared_mask(single) if single.has_own_weights else single).ordinary()
         entries = slice(start.pointers[signal], start.pointers[signal + 1])
         started, currents = start.columns[entries].astype(np.int64), start.values[entries]
         search = WorkingSetSearch(single, started, currents)
@@ -109,7 +110,7 @@ class WorkingSetSearch:
         self.n_rounds = 0
         self.n_readings = 0.0
         self._n_products = self.n_gram_multiply_adds = 0
-        self._atoms = problem.atoms.array
+        self._atoms = problem.atoms.matrix
         self._signal, self._correlations = problem.signals[0], problem.correlations[0]
         self._norms = np.sqrt(problem.squared_norms)
         self._inverse_norms = inverse_norms(problem.squared_norms)
@@ -182,7 +183,7 @@ class WorkingSetSearch:
             vectors, self._vectors = self._vectors, np.empty((2 * after, self.problem.n_features))
             self._vectors[:before] = vectors[:before]
         work = self._work
-        self._vectors[before:after] = self._atoms[atoms]
+        self._vectors[before:after] = self.problem.atoms.take(atoms)
         self.n_gram_multiply_adds += (after - before) * after * self.problem.n_features
         products = self._vectors[before:after] @ self._vectors[:after].T
         work.gram[before:after, :after] = products

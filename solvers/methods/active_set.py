@@ -15,6 +15,7 @@ from solvers.certificate.optimality import Optimality
 from solvers.gram.gram import (
     ATOMS_PER_SIGNAL,
     ROUNDS_PER_ATOM,
+    GramOnDemand,
     OwnWeights,
     SharedProducts,
     gram_of,
@@ -146,6 +147,8 @@ class ActiveSet(Method[ActiveSetResult]):
     def prepare(self, problem: LassoProblem) -> Gram:
         """Return the Gram matrix, or what is in its place."""
         if problem.has_own_weights:
+            if problem.atoms.rows is None:
+                return GramOnDemand(problem.model)
             return SharedProducts(problem) if shares_products(problem) else OwnWeights(problem)
         return gram_of(problem, on_demand=True, most_signals=max(problem.n_atoms // ATOMS_PER_SIGNAL, 1))
 

@@ -259,7 +259,7 @@ def gradient_step(problem: LassoProblem) -> GradientStep:
     then at least the eigenvalue with any of them.
     """
     weights = problem.feature_weights
-    has_weights = weights is not None and (weights.ndim == 2 or problem.atoms.rows is None)
+    has_weights = weights is not None and (weights.ndim == 2 or not problem.atoms.is_matrix)
     model = problem.model if has_weights else problem.weighted_model
     norms = np.sqrt(model.atoms.positive_squared_norms)
     largest_eigenvalue = model.once(_largest_eigenvalue, whatever_penalty=True)

@@ -339,7 +339,7 @@ def _require_taken(problem: LassoProblem, method: Method[Any], start: StartPoint
             f"problem must have an L1 or ElasticNet penalty for {name}; got a "
             f"{type(problem.penalty).__name__}: {_takers('any_penalty')}"
         )
-    if problem.atoms.rows is None:
+    if not problem.atoms.is_matrix:
         kind = type(problem.atoms).__name__
         if problem.feature_weights is not None and not takes.weights_with_convolution:
             raise TypeError(

@@ -79,8 +79,7 @@ def warn_if_all_zero(problem: LassoProblem, codes: sparse.csr_array) -> None:
     name = _PENALTY_NAME.get()
     if name is None or problem.n_signals < 2 or codes.nnz or np.count_nonzero(problem.energies) < 2:
         return
-    reach = problem.correlations if problem.positive else np.abs(problem.correlations)
-    factor = float(problem.penalty.maximum(reach).max())
+    factor = float(problem.zero_code_multiples().max())
     if factor > 1.0 - EQUAL:
         return
     if factor == 0.0:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -12,20 +11,17 @@ from scipy import sparse
 from snn.base import checks
 from snn.base.html import memory
 from solvers._kernels.precision import LONGEST_SUM, SMALLEST_SQUARED_NORM
-from solvers.problem.dictionary import Dictionary
+from solvers.problem.matrix_dictionary import MatrixDictionary
 from solvers.problem.norms import squared_norms_of_rows
 from solvers.problem.rounding import high_part
 
 # Of a dictionary: 4 MB.
 VALUES_AT_ONCE = 524_288
-# From so many atoms on, only so many rows of a given Gram matrix are checked, or up to twice as many.
-ALL_CHECKED = 512
-CHECKED_ROWS = 64
 # Norms are equal within this share of the largest.
 EQUAL = 1e-6
 
 
-class DenseDictionary(Dictionary):
+class DenseDictionary(MatrixDictionary):
     """An array of atoms.
 
     Parameters
@@ -50,12 +46,12 @@ class DenseDictionary(Dictionary):
         return {**facts, "atoms": f"{facts['atoms']}, {memory(self._array.nbytes)}"}
 
     @property
-    def as_passed(self) -> np.ndarray:
-        """The array."""
+    def array(self) -> np.ndarray:
+        """The atoms, one a row, shape (n_atoms, n_features)."""
         return self._array
 
     @property
-    def array(self) -> np.ndarray:
+    def matrix(self) -> np.ndarray:
         """The atoms, one a row, shape (n_atoms, n_features)."""
         return self._array
 
@@ -63,11 +59,6 @@ class DenseDictionary(Dictionary):
     def rows(self) -> np.ndarray:
         """The atoms, one a row, shape (n_atoms, n_features)."""
         return self._array
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """(n_atoms, n_features)."""
-        return self._array.shape
 
     @property
     def squared_norms(self) -> np.ndarray:
@@ -107,46 +98,6 @@ class DenseDictionary(Dictionary):
         """Return G = array @ array.T, shape (n_atoms, n_atoms)."""
         return self._array @ self._array.T
 
-    def checked_gram(self, value: Any) -> np.ndarray:
-        """Return the Gram matrix that a caller passed, if it is that of the array.
-
-        Its shape, type and rows are checked: all rows of fewer than 512, and else 64 to 127 that are evenly
-        spread.  Each of them, times a fixed vector of numbers between 1/2 and 1, must be what the array gives
-        for that row.  That takes as long as to read the array once, and these rows; the whole of a large
-        matrix takes longer to read than a problem to solve.  A change of an atom changes an entry in every
-        row.  So the matrix of another array, of atoms in another order or in other units, one with another
-        diagonal, or one of its triangles is refused.  A single wrong entry of a large matrix is refused if it
-        is in one of those rows.  No certificate depends on this: none uses the matrix.
-        """
-        n_atoms = len(self._array)
-        gram = checks.float_array("gram", value, shape=(n_atoms, n_atoms), meaning="(n_atoms, n_atoms)")
-        norms = np.sqrt(self._squared_norms)
-        # Errors count in units of the norms; for an atom of norm zero, which gives zeros, in the largest.
-        units = np.where(norms > 0.0, norms, norms.max() or 1.0)
-        rows = slice(None, None, 1 if n_atoms < ALL_CHECKED else n_atoms // CHECKED_ROWS)
-        mixture = (0.75 + 0.25 * np.cos(np.arange(n_atoms))) / units
-        with np.errstate(over="ignore", invalid="ignore"):
-            differences = gram[rows] @ mixture - self._array[rows] @ (mixture @ self._array)
-            diagonal = np.diagonal(gram)[rows] - self._squared_norms[rows]
-            # A maximum of NumPy's is not a number where one of its arguments is not.
-            worst = np.maximum(
-                np.abs(diagonal / units[rows] ** 2).max(),
-                np.abs(differences / units[rows]).max() / np.sqrt(n_atoms),
-            )
-        if not np.isfinite(worst):
-            checks.require_finite("gram", gram)
-        if not worst <= 1e-8:
-            raise ValueError(
-                f"gram must be dictionary @ dictionary.T; got a matrix that differs by about {worst:.2g} "
-                "of it"
-            )
-        return gram
-
-    def require_norms(self) -> None:
-        """Raise ValueError if all atoms are zero."""
-        if self.squared_norms.max() == 0.0:
-            raise ValueError("dictionary must have an atom of positive norm; got zeros only")
-
     def correlate(self, signals: np.ndarray) -> np.ndarray:
         """Return signals @ array.T, shape (n_signals, n_atoms), of an array or of compressed rows.
 
@@ -176,13 +127,9 @@ class DenseDictionary(Dictionary):
         """All features."""
         return self.shape[1]
 
-    def covered_norms(self, signals: np.ndarray) -> np.ndarray:
-        """Return the norms of signals, shape (n_signals,): an atom covers all features."""
-        return np.sqrt(np.einsum("ij,ij->i", signals, signals))
-
-    def overlaps(self, codes: sparse.csr_array) -> np.ndarray:
-        """Return the number of entries of each code, shape (n_signals,)."""
-        return codes.indptr[1:] - codes.indptr[:-1]
+    def take(self, atoms: np.ndarray) -> np.ndarray:
+        """Return some atoms, shape (n_chosen, n_features)."""
+        return self._array[atoms]
 
     def largest_entries(self, atoms: np.ndarray) -> np.ndarray:
         """Return max_j |d_ij| of some atoms, shape (len(atoms),)."""
@@ -260,6 +207,10 @@ class DenseDictionary(Dictionary):
             norms[part] = np.einsum("ij,ij->i", rows * array, array)
         return norms
 
+    def correlate_squares(self, weights: np.ndarray) -> np.ndarray:
+        """Return sum_j w_j d_ij^2 for each row of weights, shape (n_rows, n_atoms)."""
+        return weights @ np.square(self._array).T
+
     def normalised(self, scale: float) -> DenseDictionary:
         """Return the dictionary of the atoms d_i / (||d_i|| scale)."""
         return DenseDictionary(self._array / (np.sqrt(self.positive_squared_norms) * scale)[:, np.newaxis])
@@ -270,11 +221,6 @@ class DenseDictionary(Dictionary):
 
     def _normal_step(self, signal: np.ndarray) -> np.ndarray:
         return self._array.T @ ((self._array @ signal) / self.positive_squared_norms)
-
-
-def dictionary_of(value: Any) -> Dictionary:
-    """Return the dictionary that a problem has, of what its caller passed: an array, or a `Dictionary`."""
-    return value if isinstance(value, Dictionary) else DenseDictionary(value)
 
 
 def sparse_product(codes: np.ndarray, matrix: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:

@@ -24,6 +24,9 @@ class Dictionary(Unchanging, Described, ABC):
     those of `normal_product`.
     """
 
+    is_matrix = False
+    """Whether rows and columns can be taken of it, and it has a Gram matrix: an array, or a sparse one."""
+
     @property
     @abstractmethod
     def shape(self) -> tuple[int, int]:
@@ -184,6 +187,31 @@ class Dictionary(Unchanging, Described, ABC):
         TypeError
             If the dictionary is not an array.
         """
+        self._refuse()
+
+    @property
+    def matrix(self) -> np.ndarray | sparse.csr_array:
+        """The atoms, one a row, where this `is_matrix`.
+
+        Raises
+        ------
+        TypeError
+            Where it is not.
+        """
+        self._refuse()
+
+    def take(self, atoms: np.ndarray) -> np.ndarray:
+        """Return some atoms in full, shape (n_chosen, n_features), where this `is_matrix`.
+
+        Parameters
+        ----------
+        atoms : ndarray of int or bool
+            Their numbers, or which.
+        """
+        self._refuse()
+
+    def correlate_squares(self, weights: np.ndarray) -> np.ndarray:
+        """Return sum_j w_j d_ij^2 for rows of weights, shape (n_rows, n_atoms), where this `is_matrix`."""
         self._refuse()
 
     def gram(self) -> np.ndarray:

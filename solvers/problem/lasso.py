@@ -38,8 +38,10 @@ class LassoProblem(Unchanging, Described):
 
     Parameters
     ----------
-    dictionary : array_like, shape (n_atoms, n_features), or ConvolutionalDictionary
-        Atoms of any norm.  The code of an atom of norm zero is zero; one at least must not be.
+    dictionary : array_like or sparse matrix, shape (n_atoms, n_features), or ConvolutionalDictionary
+        Atoms of any norm.  The code of an atom of norm zero is zero; one at least must not be.  Sparse arrays
+        and matrices of SciPy, in any format, stay sparse; where solvers need products of all atoms with each
+        other, those are an array.  "lars" and "coordinate_descent" refuse them.
     signals : array_like or compressed rows, shape (n_signals, n_features)
         One signal a row; for a single signal pass ``signal[np.newaxis]``.  CSR arrays and matrices of SciPy
         are made dense for few signals at a time only.
@@ -75,15 +77,17 @@ class LassoProblem(Unchanging, Described):
     copied.
     """
 
-    dictionary: np.ndarray | ConvolutionalDictionary
-    """What the caller passed: the array of atoms, or the convolutional dictionary."""
+    dictionary: np.ndarray | sparse.csr_array | ConvolutionalDictionary
+    """What the caller passed: the array of atoms, sparse ones as compressed rows, or the convolutional
+    dictionary."""
     signals: np.ndarray | sparse.csr_array
     """Zero where a feature does not count; compressed rows if such were passed."""
     penalty: Penalty
     """An `L1` or another penalty object, with one number an atom."""
     positive: bool
     atoms: Dictionary
-    """The dictionary by its products: a `DenseDictionary` of the array, or the convolutional one itself."""
+    """The dictionary by its products: a `DenseDictionary` of the array, a `SparseDictionary`, or the
+    convolutional one itself."""
     energies: np.ndarray
     """1/2 ||s||^2, or 1/2 sum_j w_j s_j^2, shape (n_signals,): the objective of the zero code, and the scale
     of `tol`."""
@@ -165,11 +169,8 @@ class LassoProblem(Unchanging, Described):
 
     def _penalty_shares(self) -> np.ndarray:
         """Return the penalty as a share of that at which the code is zero, of each signal that has one."""
-        # To be shown: what a solver would have to compute is not kept.
-        correlations = vars(self).get("correlations")
-        reach = self._correlations() if correlations is None else correlations
-        factors = self.penalty.maximum(reach if self.positive else np.abs(reach))
-        return 1.0 / factors[factors > 0.0]
+        multiples = self.zero_code_multiples()
+        return 1.0 / multiples[multiples > 0.0]
 
     def _fill(self, model: CodingModel, signals: Signals) -> None:
         weights = signals.weights
@@ -343,6 +344,24 @@ class LassoProblem(Unchanging, Described):
             signals = signals * self.feature_weights
         return self.atoms.correlate(signals)
 
+    def zero_code_multiples(self) -> np.ndarray:
+        """Return the smallest multiple of the penalty at which each code is zero, shape (n_signals,).
+
+        It is infinite where the signal pulls an atom without penalty.  Correlations that are not known are
+        computed for as many signals at a time as the memory limit allows, and not kept.
+        """
+        known = vars(self).get("correlations")
+        step = self.n_signals
+        if known is None:
+            step = max(min(step, self.model.memory.limit // (16 * self.n_atoms)), 1)
+        multiples = np.empty(self.n_signals)
+        for first in range(0, self.n_signals, step):
+            block = slice(first, first + step)
+            part = self if step == self.n_signals else self.subset(block)
+            reach = part._correlations() if known is None else known
+            multiples[block] = self.penalty.maximum(reach if self.positive else np.abs(reach))
+        return multiples
+
     def dense_signals(self) -> np.ndarray:
         """Return the signals as an array; of sparse ones a copy, which takes few of them at a time."""
         if not isinstance(self.signals, np.ndarray):
@@ -416,6 +435,16 @@ class LassoProblem(Unchanging, Described):
             As the problem does for its penalty.
         """
         model = self.model.with_penalty(penalty)
+        other = object.__new__(LassoProblem)
+        other._set(model, self.signals, self.feature_weights, self.energies)
+        if "correlations" in vars(self):
+            vars(other).update(correlations=self.correlations)
+        return other
+
+    def prepared(self) -> LassoProblem:
+        """Return the problem as one of several that come after each other, as those of a `PreparedLasso`."""
+        model = self.model.copy()
+        model.is_prepared = True
         other = object.__new__(LassoProblem)
         other._set(model, self.signals, self.feature_weights, self.energies)
         if "correlations" in vars(self):

@@ -14,7 +14,7 @@ from snn.base.html import Described, memory, value_range
 from snn.base.unchanging import Unchanging
 from solvers.problem.budget import current_memory
 from solvers.problem.convolution import ConvolutionalDictionary
-from solvers.problem.dense_dictionary import dictionary_of
+from solvers.problem.dictionaries import dictionary_of
 from solvers.problem.penalties import penalty_of
 from solvers.problem.penalty import Penalty
 from solvers.problem.signals import feature_weights, require_weighted_norms
@@ -89,7 +89,7 @@ class CodingModel(Unchanging, Described):
             )
         if self.has_gram or self.weighted_has_gram:
             facts["Gram matrix"] = memory(8 * self.n_atoms**2)
-        elif self.atoms.rows is not None and not self.gram_fits:
+        elif self.atoms.is_matrix and not self.gram_fits:
             facts["Gram matrix"] = (
                 f"none: {memory(8 * self.n_atoms**2)} exceed the memory limit of {memory(self.memory.limit)}"
             )
@@ -107,7 +107,7 @@ class CodingModel(Unchanging, Described):
             If it is larger than the memory limit.
         """
         if self._gram is None:
-            if self.atoms.rows is not None and not self.gram_fits:
+            if self.atoms.is_matrix and not self.gram_fits:
                 raise MemoryError(
                     f"the Gram matrix of {self.n_atoms:,} atoms takes {memory(8 * self.n_atoms**2)}, and "
                     f"memory_limit allows {memory(self.memory.limit)}: use solve_active_set or solve_fista, "
@@ -208,7 +208,7 @@ class CodingModel(Unchanging, Described):
 
     def _checked_penalty(self, penalty: float | ArrayLike | Penalty) -> Penalty:
         checked = penalty_of(penalty, self.squared_norms)
-        if self.atoms.rows is None and checked.is_elastic_net and checked.has_zeros:
+        if not self.atoms.is_matrix and checked.is_elastic_net and checked.has_zeros:
             raise ValueError(
                 f"penalty must be positive for a {type(self.atoms).__name__}; got 0 for atom "
                 f"{int(np.argmin(checked.l1_weights))}: pass a small one"

@@ -21,7 +21,7 @@ class PreparedLasso(Described):
 
     Parameters
     ----------
-    dictionary : array_like, shape (n_atoms, n_features), or ConvolutionalDictionary
+    dictionary : array_like or sparse matrix, shape (n_atoms, n_features), or ConvolutionalDictionary
         The atoms.
     penalty : float, array_like of shape (n_atoms,), or Penalty
         As of `LassoProblem`.
@@ -70,11 +70,11 @@ class PreparedLasso(Described):
         )
         self.model.is_prepared = True
         # Computed now, not with the first signal.
-        if self.model.atoms.rows is None:
+        if not self.model.atoms.is_matrix:
             return
         if self.model.weighted.has_gram or self.model.gram_fits:
             _ = self.model.weighted.gram
-        else:
+        elif self.model.atoms.rows is not None:
             self.model.once(UnitAtoms, whatever_penalty=True)
 
     def _facts(self) -> dict[str, str]:

@@ -8,8 +8,9 @@ import numpy as np
 from scipy import sparse
 
 from snn.base import checks
+from solvers.problem.compressed import checked_rows, squared_norms_of_compressed
 from solvers.problem.dictionary import Dictionary
-from solvers.problem.norms import require_squared_norms, squared_norms_of_rows
+from solvers.problem.norms import squared_norms_of_rows
 
 # Of a weight that is not zero, so that neither it nor its root nor its product with a residual is lost.
 SMALLEST_WEIGHT, LARGEST_WEIGHT = 1e-60, 1e60
@@ -205,7 +206,8 @@ def checked_signals(
                 f"{type(signals).__name__}: what it does not store is zero, not missing; pass "
                 "signals.toarray()"
             )
-        return Signals(values, None, checks.read_only(0.5 * _squared_norms(values)))
+        squared_norms = squared_norms_of_compressed("signals", "signal", values)
+        return Signals(values, None, checks.read_only(0.5 * squared_norms))
     hint = ": for features that are missing, pass mask="
     weighted = values
     if weights is not None:
@@ -226,41 +228,10 @@ def _compressed(signals: Any, atoms: Dictionary) -> sparse.csr_array:
         raise TypeError(
             f"signals must be an array, or compressed rows (CSR); got a {kind}: pass signals.tocsr()"
         )
-    if atoms.rows is None:
+    if not atoms.is_matrix:
         raise TypeError(
             f"signals must be a dense array with a {type(atoms).__name__}; got a {kind}: pass "
             "signals.toarray()"
         )
-    if signals.dtype.kind not in "fiub":
-        raise TypeError(f"signals must hold real numbers; got dtype {signals.dtype}")
-    if signals.ndim != 2:
-        raise ValueError(f"signals must be 2-D, (n_signals, n_features); got shape {signals.shape}")
-    if 0 in signals.shape:
-        raise ValueError(f"signals must not be empty; got shape {signals.shape}")
-    try:
-        rows = sparse.csr_array(
-            (signals.data.astype(np.float64), signals.indices.copy(), signals.indptr.copy()), signals.shape
-        )
-        rows.check_format(full_check=True)
-    except ValueError as error:
-        raise ValueError(f"signals must be valid compressed rows; got a {kind} of which {error}") from None
-    rows.sum_duplicates()
-    rows.eliminate_zeros()
-    lost = np.flatnonzero(~np.isfinite(rows.data))
-    if len(lost):
-        row = int(np.searchsorted(rows.indptr, lost[0], side="right")) - 1
-        raise ValueError(
-            f"signals must be finite; got {rows.data[lost[0]]} at [{row}, {rows.indices[lost[0]]}]: for "
-            "features that are missing, pass a dense array and mask="
-        )
-    for array in (rows.data, rows.indices, rows.indptr):
-        array.flags.writeable = False
-    return rows
-
-
-def _squared_norms(rows: sparse.csr_array) -> np.ndarray:
-    row = np.arange(rows.shape[0]).repeat(np.diff(rows.indptr))
-    with np.errstate(over="ignore", under="ignore"):
-        squared_norms = np.bincount(row, rows.data * rows.data, rows.shape[0])
-    require_squared_norms("signals", "signal", squared_norms, np.diff(rows.indptr) > 0)
-    return squared_norms
+    hint = ": for features that are missing, pass a dense array and mask="
+    return checked_rows("signals", signals, meaning="(n_signals, n_features)", hint=hint)

@@ -76,7 +76,7 @@ def held_out_score(
     [0.52, 0.63, 0.14]
     """
     checks.instance_of("problem", problem, LassoProblem)
-    if problem.atoms.rows is None:
+    if not problem.atoms.is_matrix:
         raise TypeError("problem must have an array of atoms: features of a convolutional dictionary overlap")
     n_features = problem.n_features
     fold_of = _folds(n_features, n_folds) if fold_of is None else _checked_folds(fold_of, n_features)
@@ -92,14 +92,14 @@ def held_out_score(
 
 def _missed_energy(problem: LassoProblem, hidden: np.ndarray, *, tol: float, n_jobs: int | None) -> float:
     """Return 1/2 ||s_F - a_F D_F||^2, summed over the signals, of the features that are hidden."""
-    assert problem.atoms.rows is not None
-    rows, signals, weights = problem.atoms.rows, problem.signals, problem.feature_weights
+    rows, signals, weights = problem.atoms.matrix, problem.signals, problem.feature_weights
     seen = ~hidden
     codes = sparse.csr_array((problem.n_signals, problem.n_atoms))
     # An atom that is seen nowhere has the code zero, and a problem needs another one.
-    if rows[:, seen].any():
+    visible = rows[:, seen]
+    if visible.max() > 0.0 or visible.min() < 0.0:
         part = LassoProblem(
-            rows[:, seen],
+            visible,
             signals[:, seen],
             problem.penalty.rescaled(np.ones(problem.n_atoms), 1.0 / seen.mean()),
             positive=problem.positive,
@@ -107,10 +107,10 @@ def _missed_energy(problem: LassoProblem, hidden: np.ndarray, *, tol: float, n_j
         )
         with without_warnings(IllPosedWarning):  # the score says it
             codes = solve_active_set(part, tol=tol, n_jobs=n_jobs).sparse_codes
-    missed = 0.0
+    missed, covered = 0.0, rows[:, hidden]
     for start in range(0, problem.n_signals, SIGNALS_AT_ONCE):
         some = slice(start, start + SIGNALS_AT_ONCE)
-        predicted = codes[some] @ rows[:, hidden]
+        predicted = codes[some] @ covered
         rest = signals[some][:, hidden] - predicted
         squares = np.square(np.asarray(rest))
         if weights is not None:

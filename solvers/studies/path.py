@@ -15,7 +15,7 @@ from snn.base import checks
 from snn.base.caller_warnings import warn_caller, without_warnings
 from snn.base.drawn import Drawn
 from snn.base.html import counted, number, value_range
-from solvers.gram.gram import share_conversion
+from solvers.gram.gram import shares_products, with_shared_conversion
 from solvers.methods.method import Method
 from solvers.methods.registry import named_method
 from solvers.problem.conditioning import warn_if_ill_posed
@@ -171,6 +171,9 @@ def path(
     tol = checks.positive_number("tol", tol)
     progress = checks.flag("progress", progress)
     n_jobs = checks.worker_count("n_jobs", n_jobs)
+    problem = with_shared_conversion(problem, n_multiples if multiples is None else np.size(multiples))
+    if not shares_products(problem) and problem.model.memory.fits(8 * problem.n_signals * problem.n_atoms):
+        _ = problem.correlations  # once for all penalties
     if multiples is None:
         multiples = _default_multiples(problem, n_multiples, smallest)
     else:
@@ -178,7 +181,6 @@ def path(
 
     results: list[SparseCodingResult] = []
     units = np.ones(problem.n_atoms)
-    share_conversion(problem)
     warn_if_ill_posed(problem)
     with without_warnings():  # there is one for all: above, and below
         for multiple in tqdm(multiples, desc="path", unit="penalty", disable=not progress):
@@ -213,8 +215,7 @@ def _default_multiples(problem: LassoProblem, n_multiples: int, smallest: float)
     smallest = checks.positive_number("smallest", smallest)
     if smallest >= 1.0:
         raise ValueError(f"smallest must be less than 1; got {smallest}")
-    reach = problem.correlations if problem.positive else np.abs(problem.correlations)
-    largest = float(problem.penalty.maximum(reach).max())
+    largest = float(problem.zero_code_multiples().max())
     if largest == np.inf:
         raise ValueError(
             "multiples must be given where an atom has no penalty, since no multiple makes its code zero; "

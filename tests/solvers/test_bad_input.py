@@ -66,7 +66,7 @@ CASES = [
     (lambda: problem(np.eye(2) + 0j), TypeError, "dictionary must be an array of real numbers; got dtype complex128"),
     (lambda: problem([["a", "b"]]), TypeError, "dictionary must be an array of real numbers; got dtype <U1"),
     (lambda: problem([[1.0], [1.0, 2.0]]), TypeError, "dictionary must be an array of real numbers; got list"),
-    (lambda: problem(sparse.csr_array(np.eye(2))), TypeError, "dictionary must be a dense array; got a csr_array"),
+    (lambda: problem(sparse.csr_array(np.eye(2) + 0j)), TypeError, "dictionary must hold real numbers; got dtype complex128"),
     (lambda: problem(np.zeros((0, 2))), ValueError, "dictionary must not be empty; got shape (0, 2)"),
     (lambda: problem([[1.0, NAN]]), ValueError, "dictionary must be finite; got nan at [0, 1]"),
     (lambda: problem([[0.0, 0.0], [0.0, 0.0]]), ValueError, "dictionary must have an atom of positive norm; got zeros only"),

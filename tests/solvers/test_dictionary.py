@@ -7,13 +7,15 @@ import pytest
 from scipy import sparse
 
 from solvers import ConvolutionalDictionary, LassoProblem, solve_fista
-from solvers.problem.dense_dictionary import DenseDictionary, dictionary_of
+from solvers.problem.dense_dictionary import DenseDictionary
+from solvers.problem.dictionaries import dictionary_of
 from solvers.problem.dictionary import Dictionary
 
 RNG = np.random.default_rng(0)
 DICTIONARIES = {
     "wide": DenseDictionary(RNG.standard_normal((30, 80))),
     "tall": DenseDictionary(RNG.uniform(0.1, 3.0, (90, 1)) * RNG.standard_normal((90, 20))),
+    "sparse": dictionary_of(sparse.random_array((40, 70), density=0.1, rng=RNG) + sparse.eye_array(40, 70)),
     "large": DenseDictionary(RNG.standard_normal((150, 90))),
     "convolutional": ConvolutionalDictionary(RNG.standard_normal((3, 4, 4)), (16, 16), 2),
     "small convolutional": ConvolutionalDictionary(RNG.standard_normal((2, 3, 3)), (7, 7), 2),

@@ -17,6 +17,7 @@ from solvers import (
     certify,
     memory_limit,
     path,
+    penalty_max,
     solve_active_set,
     solve_fista,
     solve_spiking,
@@ -29,6 +30,7 @@ from solvers.gram.gram import SharedProducts
 from solvers.gram.shared_products import Members, Search
 from solvers.methods.fista import ScaledAtoms, gradient_step
 from solvers.problem import screening
+from solvers.problem.dense_dictionary import DenseDictionary
 from solvers.problem.screening import UnitAtoms, largest_ratios
 
 SIGNS = pytest.mark.parametrize("positive", [True, False], ids=["positive", "signed"])
@@ -413,6 +415,53 @@ def test_along_a_path_atoms_are_converted_once(monkeypatch):
     result = path(problem, n_multiples=8, smallest=0.05)
     assert result.converged
     assert len(made) == 1
+
+
+def test_along_a_path_one_signal_shares_them_too(monkeypatch):
+    rng = np.random.default_rng(0)
+    dictionary, signals = rng.standard_normal((600, 30)), rng.standard_normal((2, 30))
+    made = []
+    monkeypatch.setattr(UnitAtoms, "__init__", counted(made, UnitAtoms.__init__))
+    one = limited(dictionary, signals[1:2], 1.0)
+    result = path(one, n_multiples=6, smallest=0.05)
+    assert len(made) == 1
+    expected = path(LassoProblem(dictionary, signals[1:2], 1.0), result.multiples)
+    np.testing.assert_allclose(result.objective, expected.objective, rtol=1e-10)
+    assert result.converged
+    # A single penalty is not worth it; nor is the problem of the caller changed.
+    path(limited(dictionary, signals[1:2], 1.0), result.multiples[-1:])
+    assert len(made) == 1
+    assert not one.model.is_prepared
+
+
+def counted(calls, function):
+    def note(*arguments):
+        calls.append(arguments)
+        return function(*arguments)
+
+    return note
+
+
+@pytest.mark.parametrize("positive", [True, False])
+def test_largest_penalties_are_computed_for_as_many_signals_as_memory_allows(monkeypatch, positive):
+    """They are the same numbers, and correlations of all signals are never there together."""
+    rng = np.random.default_rng(0)
+    dictionary, signals = rng.standard_normal((300, 20)), rng.standard_normal((10, 20))
+    expected = penalty_max(dictionary, signals, positive=positive)
+    reach = signals @ dictionary.T
+    np.testing.assert_allclose(expected, (reach if positive else np.abs(reach)).max(axis=1), rtol=1e-13)
+    rows = []
+    correlate = DenseDictionary.correlate
+    monkeypatch.setattr(
+        DenseDictionary, "correlate", lambda self, s: (rows.append(len(s)), correlate(self, s))[1]
+    )
+    with memory_limit(3 * 16 * 300):
+        found = penalty_max(dictionary, signals, positive=positive)
+        problem = LassoProblem(dictionary, signals, 1.0, positive=positive)
+    np.testing.assert_array_equal(found, expected)
+    np.testing.assert_array_equal(problem.zero_code_multiples(), expected)
+    assert max(rows) == 3
+    assert "correlations" not in vars(problem)
 
 
 def test_a_coder_takes_many_atoms():
