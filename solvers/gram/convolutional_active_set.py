@@ -37,6 +37,7 @@ from solvers._kernels.grid_descent import GridProblem, KernelGrid
 from solvers._kernels.sparse_gram import GramPart
 from solvers.gram.nested_dissection import Factor
 from solvers.gram.protocol import ActiveSets
+from solvers.gram.windows import Windows, windows_of
 from solvers.problem.convolution import ConvolutionalDictionary
 from solvers.problem.lasso import LassoProblem
 from solvers.problem.norms import inverse_norms
@@ -55,6 +56,9 @@ CYCLE = 10
 LEAST_DRIFT = 3e-3
 # Such cycles before the first step, and before each later one, at most.
 FIRST_CYCLES, CYCLES = 25, 15
+# Passes over windows, where there are any, and the cycles after them: a step is cheap along one dimension.
+WINDOW_PASSES = 4
+FIRST_CYCLES_OF_WINDOWS, CYCLES_OF_WINDOWS = 2, 3
 # Damping of steps, as a share of the diagonal. It is multiplied by this many times the share of the support
 # that changes sign, within limits.
 FIRST_DAMPING, LEAST_DAMPING, MOST_DAMPING = 1e-2, 1e-8, 1.0
@@ -252,11 +256,15 @@ class ActiveSetSearch:
             return True
         step = None
         precise = False
-        n_cycles = FIRST_CYCLES
+        n_cycles, later_cycles = FIRST_CYCLES, CYCLES
+        windows = windows_of(self.problem, self._diagonal)
+        if windows is not None:
+            self._descend(windows)
+            n_cycles, later_cycles = FIRST_CYCLES_OF_WINDOWS, CYCLES_OF_WINDOWS
         for _ in range(max_rounds):
             self.n_rounds += 1
             self._sweep(n_cycles)
-            n_cycles = CYCLES
+            n_cycles = later_cycles
             if step is not None and not self._fell_below(step):
                 self._take_back(step)
                 step, precise = None, False
@@ -292,6 +300,24 @@ class ActiveSetSearch:
         code = self.code.ravel()
         support = np.flatnonzero(code)
         return support, code[support]
+
+    def _descend(self, windows: Windows) -> None:
+        """Descend over windows, each pass shifted by half a window.
+
+        Where kernels depend on each other, rounding may lead a window astray: such a pass is taken back.
+        """
+        for k in range(WINDOW_PASSES):
+            code, image, objective = self.code.copy(), self.image, self._objective()
+            offset = k % 2 * (windows.n_positions // 2)
+            for starts in windows.starts(offset, len(self.code)):
+                self._report(f"windows, pass {k}")
+                correlations = self._correlations_with_residual().reshape(self.code.shape)
+                self._n_products += drive_work(self.problem)
+                self._n_products += windows.solve(starts, self.code, correlations)
+                self.image = self._image_left()
+            if not self._objective() <= objective:
+                self.code, self.image = code, image
+                return
 
     def _sweep(self, n_cycles: int) -> None:
         """Descend along the coordinates; end when no atom enters or leaves the support any more."""

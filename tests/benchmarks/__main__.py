@@ -49,6 +49,7 @@ SECTIONS = {
     "clock": "coarse_clock",
     "startup": "startup",
     "convolution": "convolution",
+    "long": "long_signals",
     "stream": "stream",
     "path": "paths",
     "masks": "masks",

@@ -10,7 +10,9 @@ from sklearn.exceptions import ConvergenceWarning
 from examples.convolutional_coding import normalised
 from solvers import (
     ConvolutionalDictionary,
+    ElasticNet,
     LassoProblem,
+    memory_limit,
     penalty_max,
     solve_active_set,
     solve_coordinate_descent,
@@ -21,6 +23,7 @@ from solvers._kernels import grid_descent, sparse_gram
 from solvers.gram import convolutional_active_set
 from solvers.gram.convolutional_active_set import ActiveSetSearch, gram_part
 from solvers.gram.nested_dissection import Factor, divide
+from solvers.gram.windows import windows_of
 from tests.reference.convolutions import GEOMETRIES, random_dictionary
 
 # Kernels that depend on each other are on purpose here.
@@ -449,3 +452,79 @@ def test_a_support_that_empties_ends_the_search(seed):
         result = solve_active_set(problem)
     assert len(caught) == 1
     assert np.abs(result.codes).max() < 1e-15
+
+
+def long_signal(*, stride=1, n_channels=1, positive=False, l2_penalty=0.0, share=0.05, copies=1, seed=0):
+    """A long signal of smooth kernels of one dimension."""
+    rng = np.random.default_rng(seed)
+    kernels = np.cumsum(rng.standard_normal((3, 8, n_channels)), axis=1)
+    kernels = np.tile(kernels / np.linalg.norm(kernels, axis=(1, 2), keepdims=True), (copies, 1, 1))
+    dictionary = ConvolutionalDictionary(kernels, 8 + 200 * stride, stride)
+    signal = np.cumsum(rng.standard_normal((1, dictionary.shape[1])), axis=1)
+    signal -= signal.mean()
+    penalty = share * penalty_max(dictionary, signal, positive=positive).min()
+    if l2_penalty:
+        penalty = ElasticNet(penalty, l2_penalty * penalty)
+    return LassoProblem(dictionary, signal, penalty, positive=positive)
+
+
+def windows(problem):
+    """The windows of a problem, if it has any."""
+    diagonal = problem.squared_norms + problem.curvatures
+    return windows_of(problem, diagonal.reshape(-1, problem.dictionary.n_kernels))
+
+
+@pytest.mark.parametrize("positive", [False, True])
+@pytest.mark.parametrize(
+    ("stride", "n_channels", "l2_penalty"), [(1, 1, 0.0), (2, 1, 0.5), (1, 3, 0.0), (4, 2, 0.0)]
+)
+def test_long_signals_are_solved_by_windows(stride, n_channels, l2_penalty, positive):
+    problem = long_signal(
+        stride=stride, n_channels=n_channels, l2_penalty=l2_penalty, positive=positive, seed=stride
+    )
+    assert windows(problem) is not None
+    result = solve_active_set(problem)
+    require_exact(problem, result)
+    rng = np.random.default_rng(1)
+    start = rng.standard_normal((1, problem.n_atoms)) * (rng.random((1, problem.n_atoms)) < 0.1)
+    again = solve_active_set(problem, start=np.abs(start) if positive else start)
+    require_exact(problem, again)
+    np.testing.assert_allclose(again.objective, result.objective, rtol=1e-12)
+
+
+def test_a_window_is_solved_exactly_and_leaves_the_others():
+    problem = long_signal()
+    diagonal = (problem.squared_norms + problem.curvatures).reshape(-1, 3)
+    search = ActiveSetSearch(problem, diagonal, np.empty(0, dtype=np.int64), np.empty(0))
+    found = windows(problem)
+    first, others = found.starts(0, len(search.code))
+    assert found.solve(first, search.code, problem.correlations.reshape(-1, 3)) > 0
+    inside = (first[:, np.newaxis] + np.arange(found.n_positions)).ravel()
+    outside = (others[:, np.newaxis] + np.arange(found.n_positions)).ravel()
+    assert search.code[inside].any()
+    assert not search.code[outside].any()
+    left = problem.signals - problem.reconstruct(search.code.reshape(1, -1))
+    excess = np.abs(problem.correlate(left).reshape(-1, 3)) - problem.l1_weights.reshape(-1, 3)
+    largest = np.abs(problem.correlations).max()
+    assert excess[inside].max() <= ROUNDING * largest < excess[outside].max()
+
+
+def test_where_windows_do_not_pay_there_are_none():
+    problem = long_signal()
+    weights = problem.l1_weights.copy()
+    assert windows(LassoProblem(problem.dictionary, problem.signals, weights)) is not None
+    weights[5] *= 2.0
+    uneven = LassoProblem(problem.dictionary, problem.signals, weights)
+    assert windows(uneven) is None
+    require_exact(uneven, solve_active_set(uneven))
+    short = ConvolutionalDictionary(problem.dictionary.kernels[:, 0], 50, 1)
+    assert windows(LassoProblem(short, problem.signals[:, :50], 1.0)) is None
+    with memory_limit(1e3):
+        assert windows(LassoProblem(problem.dictionary, problem.signals, 1.0)) is None
+
+
+def test_windows_of_kernels_that_depend_on_each_other():
+    single, double = long_signal(positive=True), long_signal(positive=True, copies=2)
+    expected, found = solve_active_set(single), solve_active_set(double)
+    assert found.relative_gap.max() <= 1e-12
+    np.testing.assert_allclose(found.objective, expected.objective, rtol=1e-11)
