@@ -1,7 +1,7 @@
 """Learning atoms of either sign, beside SPAMS: ``python -m tests.benchmarks.signed_learning``.
 
 Objective on held-out signals, codes solved exactly, after 10,000 and 40,000 samples in batches of 32, from the same
-random start and in the same order, of tasks: sparse signals of planted atoms, patches of photographs, digits without
+random start and in the same order, means of seeds.  Tasks: sparse signals of planted atoms, patches of photographs, digits without
 their mean, windows of an ECG; and the paper's, patches in two channels with atoms that are not negative.
 """  # noqa: E501
 
@@ -88,18 +88,26 @@ def measure(task: Task, marks: tuple[int, ...], seed: int) -> list[list[float]]:
     return [[objective(start)], ours, [objective(dictionary) for dictionary in theirs]]
 
 
+def row(name: str, runs: list[list[list[float]]]) -> list[str]:
+    """Return a line of the table: means of the runs, and for each how much the network is above SPAMS."""
+    (start,), *marks = (np.transpose(values) for values in zip(*runs, strict=True))
+    cells = []
+    for ours, theirs in zip(*marks, strict=True):
+        each = ", ".join(f"{100 * (a / b - 1):+.1f}" for a, b in zip(ours, theirs, strict=True))
+        cells.append(f"{np.mean(ours):.4f} / {np.mean(theirs):.4f} ({each} %)")
+    return [name, f"{np.mean(start):.4f}", *cells]
+
+
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     options.add_argument("--marks", type=int, nargs="+", default=list(MARKS))
-    options.add_argument("--seed", type=int, default=0)
+    options.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
     options.add_argument("--output", type=Path, default=Path("out/benchmark_signed_learning.md"))
     arguments = options.parse_args()
     marks = tuple(arguments.marks)
     rows = []
     for name, task in tasks(marks[-1]).items():
-        (start,), ours, theirs = measure(task, marks, arguments.seed)
-        cells = [f"{a:.4f} / {b:.4f} ({100 * (a / b - 1):+.1f} %)" for a, b in zip(ours, theirs, strict=True)]
-        rows.append([name, f"{start:.4f}", *cells])
+        rows.append(row(name, [measure(task, marks, seed) for seed in arguments.seeds]))
         print(rows[-1], flush=True)
     header = ["objective: network / SPAMS", "start", *(f"{mark:,} samples" for mark in marks)]
     text = f"{versions()}.  Made by `python -m tests.benchmarks.signed_learning`.\n\n{table(header, rows)}\n"
