@@ -209,15 +209,22 @@ def by_network(**phases: float) -> Learn:
     return learn
 
 
-def by_exact_codes(data: Data, start: np.ndarray, n_samples: int, seed: int) -> np.ndarray:
-    """Learn by the network's own rule and steps from exact codes: a network whose phases never end."""
+def by_exact_codes(
+    data: Data, start: np.ndarray, n_samples: int, seed: int, *, first_penalty: float = PENALTY
+) -> np.ndarray:
+    """Learn by the network's own rule and steps from exact codes: a network whose phases never end.
+
+    A penalty that is larger at first falls to PENALTY until half of the samples were shown.
+    """
     signals, atoms, average, steps = data.seen.signals, start.copy(), start.copy(), UsageSteps()
     n_atoms, n_learned, energy = len(atoms), 0, float(np.square(signals).sum(axis=1).mean())
     statistics = CodeStatistics(usage=np.zeros(n_atoms), movement=np.zeros(n_atoms))
-    last_fired, penalty = np.zeros(n_atoms), np.full(n_atoms, PENALTY)
+    last_fired = np.zeros(n_atoms)
     for rows in batches_in_order(len(signals), n_samples, batch_size=BATCH, seed=seed_of_order(seed)):
         weights = steps.penalty_weights(np.ones(n_atoms), n_learned - last_fired)
-        excitable = PENALTY * np.maximum(weights, 1e-3)
+        falls = max(1.0 - 2.0 * n_learned / n_samples, 0.0)
+        penalty = PENALTY * (first_penalty / PENALTY) ** falls
+        excitable = penalty * np.maximum(weights, 1e-3)
         codes = solve_active_set(LassoProblem(atoms, signals[rows], excitable, positive=True)).codes
         error = codes @ atoms - signals[rows]
         batch = LearnedBatch(
@@ -229,7 +236,7 @@ def by_exact_codes(data: Data, start: np.ndarray, n_samples: int, seed: int) -> 
             inhibition=lambda codes=codes: np.zeros_like(codes),
             n_samples=n_learned,
             energy=energy,
-            penalty=penalty,
+            penalty=np.full(n_atoms, penalty),
             thresholds=np.square(atoms).sum(axis=1),
             kappa=1.0,
             readout="current",
@@ -269,6 +276,85 @@ def measure(n_atoms: int, seed: int, n_passes: int, learners: Sequence[str]) -> 
         results[name] = {**score(dictionary, data)._asdict(), "seconds": seconds}
         print(n_atoms, seed, name, results[name], flush=True)
     return results
+
+
+class Trial(NamedTuple):
+    """Exact codes with the network's rule: what they start from, and what is learned from."""
+
+    n_atoms: int
+    start: str
+    n_samples: int = N_SAMPLES
+    n_passes: int = 40
+    first_penalty: float = PENALTY
+
+    def __str__(self) -> str:
+        falls = "" if self.first_penalty == PENALTY else f", penalty falling from {self.first_penalty}"
+        passes = f"{self.n_passes} passes over" if self.n_passes else "nothing learned from"
+        return f"{self.n_atoms:,} atoms, {self.start}, {passes} {self.n_samples:,} samples{falls}"
+
+    def begin(self, data: Data) -> np.ndarray:
+        """Return the atoms to start from."""
+        truth = data.dictionary
+        random = unit_norm(np.random.default_rng(0).standard_normal(truth.shape))
+        if self.start == "samples as atoms":
+            n = min(len(truth), len(data.seen.signals))
+            return np.vstack([unit_norm(data.seen.signals[:n]), random[n:]])
+        # Two random directions are nearly orthogonal: the cosine with the true atom.
+        cosine = {"random atoms": 0.0, "a cosine of .7 with the true": 0.7, "the true atoms": 1.0}[self.start]
+        return unit_norm(cosine * truth + math.sqrt(1.0 - cosine**2) * random)
+
+
+STARTS = ("random atoms", "samples as atoms", "a cosine of .7 with the true", "the true atoms")
+RANDOM, SAMPLES, NEAR, TRUE = STARTS
+TRIALS = (
+    *(Trial(n_atoms, start, n_passes=0) for n_atoms in (1_000, 5_000, 10_000) for start in STARTS),
+    *(Trial(1_000, start) for start in STARTS),
+    Trial(1_000, RANDOM, first_penalty=0.4),
+    Trial(1_000, RANDOM, n_passes=160),
+    Trial(1_000, RANDOM, n_passes=160, first_penalty=0.4),
+    *(Trial(1_000, NEAR, n_samples, 100_000 // n_samples) for n_samples in (5_000, 10_000, 25_000)),
+    *(Trial(1_000, RANDOM, n_samples, 100_000 // n_samples) for n_samples in (10_000, 25_000)),
+    Trial(1_000, RANDOM, 25_000, 4, first_penalty=0.4),
+    *(Trial(5_000, start, n_passes=10) for start in STARTS),
+    *(Trial(5_000, start, 25_000, 1) for start in (RANDOM, NEAR, TRUE)),
+    *(Trial(10_000, start, n_passes=4) for start in (RANDOM, NEAR, TRUE)),
+)
+"""What may limit learning from 2,500 samples, one at a time."""
+
+
+def measure_trial(trial: Trial) -> dict[str, float]:
+    """Return what a trial ends with, for the first draw; also the objective of what was learned from."""
+    standard = generate(trial.n_atoms, 0)
+    data = standard
+    if trial.n_samples != N_SAMPLES:
+        data = standard._replace(seen=generate(trial.n_atoms, 0, trial.n_samples).seen)
+    dictionary, begin = trial.begin(data), time.perf_counter()
+    if trial.n_passes:
+        dictionary = by_exact_codes(
+            data, dictionary, trial.n_passes * trial.n_samples, 0, first_penalty=trial.first_penalty
+        )
+    seconds = time.perf_counter() - begin if trial.n_passes else 0.0
+    seen = data.seen.signals[:N_SAMPLES]
+    found = solve_active_set(LassoProblem(unit_norm(dictionary), seen, PENALTY, positive=True))
+    cosines = np.abs(unit_norm(dictionary) @ data.dictionary.T).max(axis=0)
+    return {
+        **score(dictionary, standard)._asdict(),
+        "objective of samples seen": float(found.objective.mean()),
+        "true atoms found": float(np.mean(cosines > 0.9)),
+        "seconds": seconds,
+    }
+
+
+def collect_trials(sizes: Sequence[int], path: Path) -> dict:
+    """Measure the trials that are not in the file yet, and write it."""
+    for trial in TRIALS:
+        data = json.loads(path.read_text()) if path.exists() else {"runs": {}}
+        known = data.setdefault("trials", {})
+        if trial.n_atoms in sizes and str(trial) not in known:
+            known[str(trial)] = measure_trial(trial)
+            print(trial, known[str(trial)], flush=True)
+            write_results(path, data)
+    return data
 
 
 def collect(
@@ -365,13 +451,16 @@ def main() -> None:
     options.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2], choices=[0, 1, 2])
     options.add_argument("--passes", type=int, default=40, help="over the samples, for each learner")
     options.add_argument("--learners", nargs="+", default=list(LEARNERS), choices=list(LEARNERS))
+    options.add_argument("--trials", action="store_true", help="measure what limits, from 1,000 atoms on")
     options.add_argument("--render", action="store_true", help="measure nothing, make page and picture anew")
     options.add_argument("--output", type=Path, default=Path("docs"))
     arguments = options.parse_args()
     folder = arguments.output / "benchmarks"
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / "unseen_combinations.json"
-    if not arguments.render:
+    if arguments.trials:
+        collect_trials(arguments.atoms, path)
+    elif not arguments.render:
         collect(arguments.atoms, arguments.seeds, arguments.passes, arguments.learners, path)
     data = json.loads(path.read_text())
     save_picture(picture(data), path.with_suffix(".png"), dpi=110)

@@ -5,6 +5,7 @@ import tracemalloc
 
 import numpy as np
 import pytest
+from joblib import parallel_config
 from scipy import sparse
 
 from solvers import (
@@ -32,6 +33,7 @@ from solvers.methods.fista import ScaledAtoms, gradient_step
 from solvers.problem import screening
 from solvers.problem.dense_dictionary import DenseDictionary
 from solvers.problem.screening import UnitAtoms, largest_ratios
+from solvers.workers.transport import Shared, file_map, opened
 
 SIGNS = pytest.mark.parametrize("positive", [True, False], ids=["positive", "signed"])
 
@@ -344,6 +346,9 @@ def test_codes_of_anybody_are_certified():
     assert (poor.objective - best.objective <= poor.duality_gap).all()
     with pytest.raises(ValueError, match="codes must have shape"):
         certify(problem, best.codes[:, 1:])
+    for form in ("csc", "coo", "lil", "dok"):
+        other = certify(problem, sparse.csr_matrix(best.codes).asformat(form))
+        np.testing.assert_array_equal(other.duality_gap, given.duality_gap)
 
 
 def test_a_memory_map_is_read_and_not_copied(tmp_path, monkeypatch):
@@ -364,6 +369,36 @@ def test_a_memory_map_is_read_and_not_copied(tmp_path, monkeypatch):
     np.testing.assert_array_equal(result.codes, expected.codes)
     solve_active_set(problem)
     assert not problem.model.once(UnitAtoms, whatever_penalty=True).is_kept
+
+
+def test_processes_map_the_file_themselves(tmp_path):
+    """Other machines may not have it: they are sent the numbers."""
+    rng = np.random.default_rng(0)
+    np.save(tmp_path / "atoms.npy", rng.standard_normal((3000, 40)))
+    mapped = np.load(tmp_path / "atoms.npy", mmap_mode="r")
+    problem = limited(mapped, rng.standard_normal((40, 40)), 5.0)
+    for name, least, most in ((True, 0, 0.1), (False, 1.0, 1.1)):
+        shared = Shared((None, problem.model), maps_by_name=name)
+        assert least * mapped.nbytes <= shared.packed.nbytes <= most * mapped.nbytes
+        _, model = opened(shared.key, shared.packed).content
+        np.testing.assert_array_equal(model.atoms.array, mapped)
+        assert not model.atoms.array.flags.writeable
+    expected = solve_active_set(problem)
+    with parallel_config(backend="loky", n_jobs=2):
+        found = solve_active_set(problem)
+    np.testing.assert_array_equal(found.codes, expected.codes)
+
+
+def test_only_what_a_file_says_is_known_by_its_name(tmp_path):
+    np.save(tmp_path / "atoms.npy", np.arange(24.0).reshape(6, 4))
+    mapped = np.load(tmp_path / "atoms.npy", mmap_mode="r+")
+    for part in (mapped, mapped[2:], np.asarray(mapped)[1:3], mapped.reshape(4, 6), mapped[0]):
+        found = file_map(part)
+        np.testing.assert_array_equal(found.array(), part)
+        assert type(found.array()) is np.ndarray
+    private = np.load(tmp_path / "atoms.npy", mmap_mode="c")
+    for part in (mapped[:, 1:], mapped.T, mapped + 1.0, private, np.arange(3.0)):
+        assert file_map(part) is None
 
 
 @SIGNS
