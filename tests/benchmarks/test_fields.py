@@ -4,6 +4,9 @@ import json
 from pathlib import Path
 
 import numpy as np
+import pytest
+
+pytest.importorskip("spams", reason="a peer: pip install spams-bin")
 
 from tests.benchmarks import unseen_combinations
 from tests.benchmarks.signed_learning import colour_patches, eeg, page

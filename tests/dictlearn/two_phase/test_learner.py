@@ -976,6 +976,16 @@ def test_every_option_of_the_steps_is_checked(steps, option, value):
         steps(**{option: value})
 
 
+@pytest.mark.parametrize("value", [-1.0, np.nan, np.inf, "fast", [1.0]])
+@pytest.mark.parametrize(
+    "option", ["kappa", "duration", "amplitude", "initial_potential", "time_step", "batch_size"]
+)
+@pytest.mark.parametrize("positive_atoms", [False, True])
+def test_every_number_of_the_settings_is_checked(option, value, positive_atoms):
+    with pytest.raises((TypeError, ValueError), match=f"^{option} must .*; got"):
+        LearningSettings(penalty=0.1, positive_atoms=positive_atoms, **{option: value})
+
+
 def test_amplitude_is_the_root_mean_square_norm():
     signals = np.array([[3.0, 4.0], [0.0, 0.0]])
     assert amplitude_scale(signals, 5.0) == pytest.approx(5.0 / np.sqrt(12.5))
