@@ -223,7 +223,7 @@ class ActiveSet(Method[ActiveSetResult]):
         rows = problem.atoms.rows
         if rows is None or problem.feature_weights is not None or problem.penalty.has_zeros:
             return None
-        if not uses_full_gram(problem):
+        if not uses_full_gram(problem) or not (problem.has_gram or problem.model.gram_fits):
             return None
         currents = _currents(problem, start)
         report = np.empty(N_REPORTED)

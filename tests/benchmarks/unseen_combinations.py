@@ -208,12 +208,16 @@ def by_scikit_learn(data: Data, start: np.ndarray, n_samples: int, seed: int) ->
     ).dictionary  # fmt: skip
 
 
-def by_network(data: Data, start: np.ndarray, n_samples: int, seed: int) -> np.ndarray:
-    """Learn with the two-phase network; its settings are as they come."""
-    settings = LearningSettings(penalty=PENALTY, positive_atoms=False, batch_size=BATCH)
-    return learn_dictionary(
-        data.seen.signals, start=start, settings=settings, n_samples=n_samples, rng=seed, n_jobs=1
-    ).dictionary
+def by_network(**phases: float) -> Learn:
+    """Return how the two-phase network learns; its settings are as they come, but for those of its phases."""
+    settings = LearningSettings(penalty=PENALTY, positive_atoms=False, batch_size=BATCH, **phases)
+
+    def learn(data: Data, start: np.ndarray, n_samples: int, seed: int) -> np.ndarray:
+        return learn_dictionary(
+            data.seen.signals, start=start, settings=settings, n_samples=n_samples, rng=seed, n_jobs=1
+        ).dictionary
+
+    return learn
 
 
 def by_exact_codes(
@@ -261,7 +265,8 @@ def by_exact_codes(
 
 
 LEARNERS: dict[str, Learn] = {
-    "two-phase network": by_network,
+    "two-phase network": by_network(),
+    "two-phase network, phases of 20": by_network(duration=20.0, time_step=1 / 8),
     "exact codes, the network's rule": by_exact_codes,
     "SPAMS, batches of 32": by_spams(32),
     "SPAMS, batches of 512": by_spams(512),

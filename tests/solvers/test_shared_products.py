@@ -371,6 +371,17 @@ def test_a_memory_map_is_read_and_not_copied(tmp_path, monkeypatch):
     assert not problem.model.once(UnitAtoms, whatever_penalty=True).is_kept
 
 
+@pytest.mark.parametrize("n_atoms", [20, 600])
+@pytest.mark.parametrize("n_signals", [1, 2, 6])
+def test_no_number_of_atoms_or_signals_needs_the_matrix(n_atoms, n_signals):
+    """Of `solve_active_set` and `solve_fista`, which the sentence of the limit names."""
+    rng = np.random.default_rng(0)
+    problem = limited(rng.standard_normal((n_atoms, 15)), rng.standard_normal((n_signals, 15)), 0.5)
+    assert solve_active_set(problem).converged
+    assert solve_fista(problem, tol=1e-4).converged
+    assert not problem.has_gram
+
+
 def test_processes_map_the_file_themselves(tmp_path):
     """Other machines may not have it: they are sent the numbers."""
     rng = np.random.default_rng(0)
