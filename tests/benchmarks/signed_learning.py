@@ -1,8 +1,8 @@
 """Learning atoms of either sign, beside SPAMS: ``python -m tests.benchmarks.signed_learning``.
 
 Objective on held-out signals, codes solved exactly, after 10,000 and 40,000 samples in batches of 32, from the same
-random start and in the same order, of tasks: sparse signals of planted atoms, patches of photographs, digits without
-their mean, windows of an ECG; and the paper's, patches in two channels with atoms that are not negative.
+random start and in the same order, means of seeds.  Tasks: sparse signals of planted atoms, patches of photographs,
+digits without their mean, windows of an ECG; and the paper's, patches in two channels with atoms that are not negative.
 
 ``--fields``: data of other fields, beside scikit-learn too, and a picture of what was learned: windows of an EEG,
 what the neurons of a classifier's hidden layer do, patches in colour.  It writes docs/benchmark_fields.md.
@@ -280,23 +280,37 @@ def measure_fields(marks: tuple[int, ...], seed: int, output: Path) -> None:
     (output / "benchmark_fields.md").write_text(page(data))
 
 
+def row(name: str, task: Task, runs: list[Learned]) -> list[str]:
+    """Return a line of the table: means of the runs, and for each how much the network is above SPAMS."""
+
+    def objectives(dictionaries: list[np.ndarray]) -> np.ndarray:
+        return np.array([objective(dictionary, task) for dictionary in dictionaries])
+
+    start = objectives([run.start for run in runs]).mean()
+    ours, theirs = (np.array([objectives(getattr(run, of)) for run in runs]).T for of in ("network", "spams"))
+    cells = []
+    for a, b in zip(ours, theirs, strict=True):
+        each = ", ".join(f"{100 * excess:+.1f}" for excess in a / b - 1)
+        cells.append(f"{a.mean():.4f} / {b.mean():.4f} ({each} %)")
+    return [name, f"{start:.4f}", *cells]
+
+
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     options.add_argument("--marks", type=int, nargs="+", default=list(MARKS))
-    options.add_argument("--seed", type=int, default=0)
+    options.add_argument(
+        "--seeds", type=int, nargs="+", default=[0, 1, 2], help="of the table; the page has the first"
+    )
     options.add_argument("--fields", action="store_true", help="data of other fields; write their page")
     options.add_argument("--output", type=Path, help="folder: of the page, docs; of the table, out")
     arguments = options.parse_args()
     marks = tuple(arguments.marks)
     if arguments.fields:
-        measure_fields(marks, arguments.seed, arguments.output or Path("docs"))
+        measure_fields(marks, arguments.seeds[0], arguments.output or Path("docs"))
         return
     rows = []
     for name, task in tasks(marks[-1]).items():
-        learned = learn(task, marks, arguments.seed)
-        pairs = zip(learned.network, learned.spams, strict=True)
-        cells = [compared(*(objective(each, task) for each in pair)) for pair in pairs]
-        rows.append([name, f"{objective(learned.start, task):.4f}", *cells])
+        rows.append(row(name, task, [learn(task, marks, seed) for seed in arguments.seeds]))
         print(rows[-1], flush=True)
     header = ["objective: network / SPAMS", "start", *(f"{mark:,} samples" for mark in marks)]
     text = f"{versions()}.  Made by `python -m tests.benchmarks.signed_learning`.\n\n{table(header, rows)}\n"
