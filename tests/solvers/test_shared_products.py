@@ -227,6 +227,44 @@ def test_the_largest_ratios(positive, is_kept):
         assert largest.errors[k] <= 1e-5 * factors.max() * max(np.linalg.norm(vectors[k]), 1e-9)
 
 
+@SIGNS
+def test_atoms_of_tiny_penalties_do_not_round_the_ratios_of_others(positive):
+    rng = np.random.default_rng(1)
+    dictionary = rng.standard_normal((5000, 17))
+    penalty = np.ones(5000)
+    strong = np.array([0, 17, 4999])
+    penalty[strong] = [1e-3, 1e-6, 1e-4]
+    problem = LassoProblem(dictionary, rng.standard_normal((3, 17)), penalty, positive=positive)
+    factors = np.sqrt(problem.squared_norms) / penalty
+    largest = largest_ratios(UnitAtoms(problem.model), factors, problem.signals, 50, positive=positive)
+    exact = problem.signals @ dictionary.T / penalty
+    exact = exact if positive else np.abs(exact)
+    for k in range(3):
+        listed = largest.atoms[k, : largest.counts[k]]
+        assert len(set(listed)) == len(listed)
+        assert set(strong) <= set(listed)
+        assert np.abs(largest.ratios[k, : len(listed)] - exact[k, listed]).max() <= largest.errors[k]
+        assert np.delete(exact[k], listed).max() <= largest.others[k] + largest.errors[k]
+        assert largest.errors[k] <= 1e-3
+
+
+@SIGNS
+def test_few_atoms_are_read_for_certificates_beside_a_tiny_penalty(monkeypatch, positive):
+    """An intercept with a tiny penalty makes no signal read all atoms."""
+    rng = np.random.default_rng(0)
+    dictionary, signals = np.vstack([rng.standard_normal((900, 30)), np.ones((1, 30))]), rng.random((6, 30))
+    penalty = np.append(np.full(900, 3.0), 1e-3)
+    problem = limited(dictionary, signals, penalty, positive=positive)
+    read = []
+    monkeypatch.setattr(compiled, "_figures_of", lambda *arguments: read.append(1))
+    result = solve_active_set(problem)
+    assert result.converged
+    assert not read
+    monkeypatch.undo()
+    expected = solve_active_set(LassoProblem(dictionary, signals, penalty, positive=positive))
+    np.testing.assert_allclose(result.codes, expected.codes, atol=1e-10)
+
+
 def test_lists_of_the_largest_by_parts():
     rng = np.random.default_rng(0)
     products = rng.integers(-50, 50, (4, 1000)).astype(np.float32)
