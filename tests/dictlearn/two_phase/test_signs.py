@@ -3,6 +3,7 @@
 # ruff: noqa: E501 - a case a line reads better
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import numpy as np
@@ -509,6 +510,19 @@ def test_neither_threads_nor_parts_nor_interruptions_change_bits(tmp_path, signs
         )
     assert parts.apply(plan, join_phases(phases), some) == objective
     assert_same(parts, whole)
+
+
+@each_sign
+def test_a_batch_is_learned_whole_when_its_helper_is_shut_down(signs):
+    """As Ctrl-C does while the batch changes the weights."""
+    _, data = planted()
+    expected, learner = (new_learner(data, N_ATOMS, settings=settings_of(signs), rng=3) for _ in range(2))
+    helper = ThreadPoolExecutor(1)
+    helper.shutdown()
+    for each, options in ((expected, {}), (learner, {"helper": helper})):
+        plan = each.plan(16)
+        each.apply(plan, plan.run(each.synapses, data[:16]), **options)
+    assert_same(learner, expected)
 
 
 @each_sign
