@@ -175,8 +175,10 @@ class ActiveSet(Method[ActiveSetResult]):
                 best.put(missed, start.codes[missed], if_better=True)
             best.put(missed, sparse.csr_array((len(missed), problem.n_atoms)), if_better=True)
             is_poor = ~(best.optimality.duality_gap[missed] <= POOR * problem.energies[missed])
-            if is_poor.any() and self.max_rounds is None and problem.atoms.is_matrix:
-                found = self._from_elsewhere(problem, prepared, missed[is_poor], tol, start, found, best)
+            if self.max_rounds is None and problem.atoms.is_matrix:
+                # One by one: steps of FISTA are rounded differently beside others.
+                for signal in missed[is_poor, np.newaxis]:
+                    found = self._from_elsewhere(problem, prepared, signal, tol, start, found, best)
         work = {
             METHOD: found.n_multiply_adds,
             GRAM: found.n_gram_multiply_adds,

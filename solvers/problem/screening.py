@@ -178,7 +178,7 @@ def _largest_ratios(
     norms = norms_of(vectors)
     scale = np.divide(1.0, norms, out=np.zeros(n_vectors), where=norms > SMALLEST)
     units = (vectors * scale[:, np.newaxis]).astype(np.float32)
-    unit = float(factors.max())
+    unit = float(factors.max()) or 1.0  # zero where all that are left have norm zero
     relative = (factors / unit).astype(np.float32)
     counts = np.zeros(n_vectors, dtype=np.int64)
     others = np.full(n_vectors, -np.inf, dtype=np.float32)

@@ -375,6 +375,9 @@ def test_smooth_atoms_are_no_worse_than_a_few_steps(n_atoms, n_features, width, 
     assert (is_good | (result.support_size > 0)).all()
     sizes = np.diff(result.sparse_codes.indptr)
     assert (result.n_corrections[~is_good] == sizes[~is_good]).all()
+    if bytes_allowed > 1.0:
+        for k in range(5):
+            np.testing.assert_array_equal(solve_quietly(problem.subset([k])).codes[0], result.codes[k])
 
 
 @pytest.mark.parametrize("positive", [True, False])

@@ -248,6 +248,14 @@ def test_atoms_of_tiny_penalties_do_not_round_the_ratios_of_others(positive):
         assert largest.errors[k] <= 1e-3
 
 
+@pytest.mark.filterwarnings("error")
+def test_the_only_atoms_of_a_norm_may_have_tiny_penalties():
+    dictionary = np.zeros((30, 4))
+    dictionary[:3] = np.eye(3, 4)
+    problem = limited(dictionary, np.ones((5, 4)), 0.25)
+    np.testing.assert_allclose(solve_active_set(problem).codes[:, :4], [[0.75, 0.75, 0.75, 0.0]] * 5)
+
+
 @SIGNS
 def test_few_atoms_are_read_for_certificates_beside_a_tiny_penalty(monkeypatch, positive):
     """An intercept with a tiny penalty makes no signal read all atoms."""
