@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable
 from contextlib import nullcontext
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -162,9 +162,9 @@ class SpikingDictionaryLearning(
         max_iter: int = 10,
         batch_size: int = 32,
         split_channels: bool = False,
-        kappa: float = 0.7,
-        duration: float = 5.0,
-        time_step: float | None = 1 / 32,
+        kappa: float | Literal["auto"] = "auto",
+        duration: float | Literal["auto"] = "auto",
+        time_step: float | Literal["auto"] | None = "auto",
         amplitude: float = 5.0,
         readout: str = "current",
         weight_format: FixedPoint | None = None,
@@ -461,14 +461,13 @@ class SpikingDictionaryLearning(
     def _settings(self, *, positive_signals: bool) -> LearningSettings:
         """Return the settings of learning from signals, which may be negative or not."""
         alpha: Any = self.alpha
+        phases: dict[str, Any] = {name: getattr(self, name) for name in ("kappa", "duration", "time_step")}
         is_split = self._checked_split()
         positive_code = checks.flag("positive_code", self.positive_code)
         with checks.called(**NAMES):
             return LearningSettings(
                 penalty=alpha,
-                kappa=self.kappa,
-                duration=self.duration,
-                time_step=self.time_step,
+                **phases,
                 amplitude=self.amplitude,
                 readout=self.readout,
                 weight_format=self.weight_format,

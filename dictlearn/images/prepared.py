@@ -62,10 +62,12 @@ class PreparedImage(Drawn):
         return self.signal.reshape(*self.prepared_shape, *self.background.shape[2:])
 
     def _facts(self) -> dict[str, str]:
+        # A signal is one row.
+        first = 1 if self.is_signal else 0
         return {
-            "image": size(self.background.shape),
-            "signal": size(self.detail.shape),
-            "kernels": f"{size(self.kernel_size)}, stride {self.stride}",
+            "signal as it came" if self.is_signal else "image": size(self.background.shape[first:]),
+            "signal": size(self.detail.shape[first:]),
+            "kernels": f"{size(self.kernel_size[first:])}, stride {self.stride}",
             "background": value_range(self.background),
         }
 

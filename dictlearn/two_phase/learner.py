@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
+from contextlib import suppress
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -349,7 +350,11 @@ class TwoPhaseLearner(Resumable):
             rules.update_feedback(synapses.feedback, codes, g_d, **sizes)
 
         def change_both_ways() -> Callable[[], None]:
-            future = None if helper is None else helper.submit(update_both_ways)
+            future = None
+            if helper is not None:
+                # After Ctrl-C the helper may be shut down already: this batch is still learned whole.
+                with suppress(RuntimeError):
+                    future = helper.submit(update_both_ways)
 
             def wait() -> None:
                 # If no other thread has begun it, do it here.

@@ -22,19 +22,27 @@ from snn.run.run import Time
 # Read-outs as the first files of learners called them.
 FILED = {"rate": "counts", "current": "currents"}
 SIGNS = Signs._fields
+AUTO: Any = "auto"
+# What AUTO means: where H moves with F and B, and elsewhere.
+AUTO_OF_SIGNED: dict[str, float] = {"kappa": 0.1, "duration": 10.0, "time_step": 1 / 16}
+AUTO_OF_OTHERS: dict[str, float] = {"kappa": 0.7, "duration": 5.0, "time_step": 1 / 32}
 
 
 @dataclass(frozen=True, kw_only=True)
 class LearningSettings:
     """How the two-phase network is run and taught.
 
+    `kappa`, `duration` and `time_step` are "auto" by default and become numbers: 0.1, 10 and 1 / 16 where
+    `UsageSteps` learn atoms of either sign from currents; otherwise 0.7, 5 and 1 / 32.
+
     Parameters
     ----------
     penalty : float, or array_like of shape (n_atoms,)
         lambda1, in units of the signals; positive.  Of all atoms, or of each; kept as a tuple.
-    kappa : float, default 0.7
-        Strength of the feedback in the second phase, in (0, 1).
-    duration : float, default 5.0
+    kappa : float or "auto", default "auto"
+        Strength of the feedback in the second phase, in (0, 1).  Codes of short phases are better where it is
+        small; gradients that are read from spike counts need a large one.
+    duration : float or "auto", default "auto"
         Of each phase, in synaptic time constants.
     amplitude : float, default 5.0
         The root mean square norm of the signals as the network gets them: more means more spikes and less
@@ -43,7 +51,7 @@ class LearningSettings:
         What gradients and codes are read from; see `dictlearn.two_phase.rules`.
     initial_potential : float, default 0.5
         Where potentials start each sample, as a share of the thresholds, in [0, 1).
-    time_step : float or None, default 1 / 32
+    time_step : float, None or "auto", default "auto"
         Run on a clock of this step; None: from event to event, exactly.
     integration : {"exact", "euler"}, default "exact"
         How the steps of a clock are done; see `snn.simulate_clocked`.  "exact" keeps charge.  "euler" resets
@@ -68,12 +76,12 @@ class LearningSettings:
     """
 
     penalty: float | Sequence[float] | np.ndarray
-    kappa: float = 0.7
-    duration: float = 5.0
+    kappa: float = AUTO
+    duration: float = AUTO
     amplitude: float = 5.0
     readout: str = "current"
     initial_potential: float = 0.5
-    time_step: float | None = 1 / 32
+    time_step: float | None = AUTO
     integration: str = "exact"
     positive_atoms: bool = True
     positive_code: bool = True
@@ -85,6 +93,15 @@ class LearningSettings:
     def __post_init__(self) -> None:
         checks.check_fields(self, _checked_penalty, "penalty")
         checks.check_fields(self, checks.positive_number, "amplitude")
+        checks.one_of("readout", self.readout, rules.READOUTS)
+        if not isinstance(self.steps, Steps):
+            raise TypeError(f"steps must be UsageSteps or PaperSteps; got {type(self.steps).__name__}")
+        signs = self.signs
+        reads_currents = isinstance(self.steps, UsageSteps) and self.readout == "current"
+        is_signed = reads_currents and not signs.positive_atoms
+        for name, number in (AUTO_OF_SIGNED if is_signed else AUTO_OF_OTHERS).items():
+            if isinstance(getattr(self, name), str) and getattr(self, name) == AUTO:
+                object.__setattr__(self, name, number)
         kappa, duration, initial_potential, how = checked_phases(
             self.kappa, self.duration, self.initial_potential, self.time_step, self.integration
         )
@@ -93,10 +110,6 @@ class LearningSettings:
         object.__setattr__(self, "initial_potential", initial_potential)
         object.__setattr__(self, "time_step", how.time_step)
         object.__setattr__(self, "_how", how)
-        checks.one_of("readout", self.readout, rules.READOUTS)
-        if not isinstance(self.steps, Steps):
-            raise TypeError(f"steps must be UsageSteps or PaperSteps; got {type(self.steps).__name__}")
-        signs = self.signs
         if self.weight_format is not None:
             checked_format(self.weight_format, signs)
         checks.check_fields(self, checks.positive_integer, "batch_size")

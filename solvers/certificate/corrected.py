@@ -17,6 +17,7 @@ from scipy import sparse
 from solvers._kernels.precision import QUANTUM
 from solvers.certificate.residuals import residuals_of
 from solvers.problem.lasso import LassoProblem
+from solvers.problem.masks import groups_of, seen_norms
 from solvers.problem.model import CodingModel
 from solvers.problem.rounding import gamma, operations_of_sum
 
@@ -110,15 +111,23 @@ def least_eigenvalue(atoms: np.ndarray) -> float:
     return max(float(shift) - rounding, 0.0)
 
 
-def free_atoms_are_independent(problem: LassoProblem) -> bool:
-    """Return whether atoms without penalty are linearly independent, far enough to prove it.
+def signal_of_dependent_atoms(problem: LassoProblem) -> int | None:
+    """Return a signal for which atoms without penalty are not linearly independent, far enough to prove it.
+
+    It is None where they are for all signals, as the weights of features leave them.
 
     Parameters
     ----------
     problem : LassoProblem
-        A problem of an array of atoms, without weights of features that differ between signals.
+        A problem of a matrix of atoms.
     """
-    return problem.weighted_model.once(_least_eigenvalue_of_free_atoms) > 0.0
+    if not problem.has_own_weights:
+        return None if problem.weighted_model.once(_least_eigenvalue_of_free_atoms) > 0.0 else 0
+    for group in groups_of(problem):
+        atoms = _seen_atoms(problem, int(group[0]), problem.penalty.is_free)
+        if least_eigenvalue(atoms[atoms.any(axis=1)]) == 0.0:
+            return int(group[0])
+    return None
 
 
 def _least_eigenvalue_of_free_atoms(model: CodingModel) -> float:
@@ -143,7 +152,7 @@ def _gaps(problem: LassoProblem, codes: sparse.csr_array) -> np.ndarray:
     signals, weights = problem.dense_signals(), problem.feature_weights
     residuals = residuals_of(problem.atoms, signals, codes, weights)
     correlations = problem.atoms.correlate(residuals.weighted)
-    norms = _weighted_norms(problem)
+    norms = seen_norms(problem)
     errors = residuals.correlation_errors[:, np.newaxis] * problem.atoms.norms
     # Of atoms that no feature sees nothing is rounded.
     errors[norms == 0.0] = 0.0
@@ -183,15 +192,6 @@ def _gaps(problem: LassoProblem, codes: sparse.csr_array) -> np.ndarray:
     gaps *= 1.0 + gamma(operations_of_sum(n_features) + n_atoms)
     gaps[(problem.energies == 0.0) & (np.diff(codes.indptr) == 0)] = 0.0
     return gaps
-
-
-def _weighted_norms(problem: LassoProblem) -> np.ndarray:
-    """Return the norms of the atoms as each signal sees them, a row for each signal."""
-    shape = (problem.n_signals, problem.n_atoms)
-    if problem.has_own_weights:
-        assert problem.feature_weights is not None
-        return np.sqrt(problem.atoms.correlate_squares(problem.feature_weights))
-    return np.broadcast_to(problem.weighted_model.atoms.norms, shape)
 
 
 def _correction(

@@ -136,7 +136,7 @@ def measure(problem: LassoProblem, codes: np.ndarray | sparse.csr_array) -> Opti
     ----------
     problem : LassoProblem
         What the codes are codes of.
-    codes : array_like or csr_array, shape (n_signals, n_atoms)
+    codes : array_like or sparse matrix, shape (n_signals, n_atoms)
         One code for each signal.
 
     Raises
@@ -188,7 +188,7 @@ def checked_codes(problem: LassoProblem, codes: np.ndarray | sparse.csr_array) -
     ----------
     problem : LassoProblem
         What the codes are codes of.
-    codes : array_like or csr_array, shape (n_signals, n_atoms)
+    codes : array_like or sparse matrix, shape (n_signals, n_atoms)
         One code for each signal.
 
     Raises
@@ -198,16 +198,16 @@ def checked_codes(problem: LassoProblem, codes: np.ndarray | sparse.csr_array) -
     """
     shape = (problem.n_signals, problem.n_atoms)
     if sparse.issparse(codes):
-        if not isinstance(codes, sparse.csr_array):
-            raise TypeError(f"codes must be an array or a csr_array; got a {type(codes).__name__}")
         if codes.shape != shape:
             raise ValueError(f"codes must have shape {shape}, (n_signals, n_atoms); got shape {codes.shape}")
         if codes.dtype != np.float64:
             raise TypeError(f"codes must hold float64 numbers where they are sparse; got {codes.dtype}")
-        checks.require_finite("codes", codes.data)
-        if not codes.has_canonical_format:
-            codes = codes.copy()
-            codes.sum_duplicates()
+        rows = sparse.csr_array(codes)
+        checks.require_finite("codes", rows.data)
+        if not rows.has_canonical_format:
+            rows = rows.copy()
+            rows.sum_duplicates()
+        codes = rows
     else:
         codes = sparse.csr_array(
             checks.real_array("codes", codes, shape=shape, meaning="(n_signals, n_atoms)")

@@ -27,6 +27,7 @@ from solvers.problem.convolution import ConvolutionalDictionary
 from solvers.problem.dense_dictionary import DenseDictionary
 from solvers.problem.dictionary import Dictionary
 from solvers.problem.lasso import LassoProblem
+from solvers.problem.masks import seen_norms
 
 # In units of ||d_i|| ||s||: how close to its bound a correlation, or an entry of a code times ||d_i||^2, is
 # taken to be there.
@@ -76,7 +77,8 @@ class CodeDerivatives(Described):
         self.problem = problem
         # Entries of rounding are none.
         lengths = np.sqrt(2.0 * problem.energies).repeat(np.diff(codes.indptr))
-        is_rounding = np.abs(codes.data) * problem.atoms.norms[codes.indices] <= ROUNDING * lengths
+        signal = np.arange(problem.n_signals).repeat(np.diff(codes.indptr))
+        is_rounding = np.abs(codes.data) * seen_norms(problem)[signal, codes.indices] <= ROUNDING * lengths
         if is_rounding.any():
             codes = codes.copy()
             codes.data[is_rounding] = 0.0

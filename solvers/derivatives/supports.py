@@ -10,6 +10,7 @@ from scipy import sparse
 from snn.base import checks
 from solvers._kernels.derivatives import measure_on_supports, solve_on_supports
 from solvers.problem.lasso import LassoProblem
+from solvers.problem.masks import seen_norms
 
 # Supports of more atoms are solved by LAPACK, one at a time.
 MOST_ATOMS = 96
@@ -116,7 +117,7 @@ class Supports:
             w r; None where `needs_residuals` is False.
         """
         problem, n_signals = self.problem, self.problem.n_signals
-        l1, curvatures, norms = problem.l1_weights, problem.curvatures, problem.atoms.norms
+        l1, curvatures = problem.l1_weights, problem.curvatures
         lengths = np.sqrt(2.0 * problem.energies)
         if residuals is None:
             found = Violations(
@@ -127,7 +128,7 @@ class Supports:
                 problem.correlations,
                 l1,
                 curvatures,
-                checks.read_only(norms),
+                problem.weighted_model.atoms.norms,
                 problem.positive,
                 lengths,
                 self.pointers,
@@ -143,10 +144,11 @@ class Supports:
         if not problem.positive:
             np.abs(reach, out=reach)
         reach -= l1
+        norms = seen_norms(problem)
         reach /= np.where(norms > 0.0, norms, 1.0)
         reach /= np.where(lengths > 0.0, lengths, 1.0)[:, np.newaxis]
         reach[self.signals, self.atoms] = -np.inf
-        reach[:, norms == 0.0] = -np.inf
+        reach[norms == 0.0] = -np.inf
         atoms = np.argmax(reach, axis=1)
         return Violations(of_entries, reach[np.arange(n_signals), atoms], atoms)
 

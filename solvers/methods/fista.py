@@ -266,7 +266,8 @@ def gradient_step(problem: LassoProblem) -> GradientStep:
     if has_weights and weights is not None:
         largest_eigenvalue *= max(1.0 if weights.dtype == np.bool_ else float(weights.max()), SMALLEST_WEIGHT)
     n_products = EXPECTED_ITERATIONS * problem.n_signals
-    if has_weights or not model.atoms.gram_is_cheaper(n_products, at_hand=problem.has_gram):
+    has_room = problem.has_gram or model.gram_fits
+    if has_weights or not has_room or not model.atoms.gram_is_cheaper(n_products, at_hand=problem.has_gram):
         atoms: Dictionary | ScaledAtoms
         if model.atoms.rows is None or model.memory.fits(model.atoms.rows.nbytes):
             atoms = model.atoms.normalised(np.sqrt(largest_eigenvalue))

@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Generic, NamedTuple, cast
 import numpy as np
 
 from snn.base import checks
-from solvers.certificate.corrected import free_atoms_are_independent
+from solvers.certificate.corrected import signal_of_dependent_atoms
 from solvers.problem.conditioning import warn_if_ill_posed
 from solvers.problem.lasso import LassoProblem
 from solvers.problem.masks import groups_of, with_shared_mask
@@ -370,13 +370,15 @@ def _require_zeros_taken(problem: LassoProblem, method: Method[Any]) -> None:
             f"penalty must be positive for {method.name}{whose}; got 0 for atom {atom}: "
             f"{_takers('zero_penalties', taken)}"
         )
-    is_proved = problem.positive or problem.has_own_weights or free_atoms_are_independent(problem)
-    if not is_proved:
+    signal = None if problem.positive else signal_of_dependent_atoms(problem)
+    if signal is not None:
         n_free = int(np.count_nonzero(problem.penalty.is_free))
+        seen = f" that signal {signal} knows" if problem.has_own_weights else ""
         raise ValueError(
             f"penalty must be positive, or atoms without one linearly independent; got {n_free} atoms of "
-            f"penalty 0 in {problem.n_features} features that are not, or not far enough to prove it: no "
-            "code could be certified; leave some out, or pass a penalty, an ElasticNet, or positive=True"
+            f"penalty 0 in {problem.n_features} features{seen} that are not, or not far enough to prove it: "
+            "no code could be certified; subtract the means of atoms that are far from zero, such as powers "
+            "of years, leave some out, or pass a penalty, an ElasticNet, or positive=True"
         )
 
 

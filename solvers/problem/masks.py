@@ -28,6 +28,20 @@ def groups_of(problem: LassoProblem) -> list[np.ndarray]:
     return np.split(order, np.cumsum(np.bincount(group))[:-1])
 
 
+def seen_norms(problem: LassoProblem) -> np.ndarray:
+    """Return the norms of the atoms as each signal sees them, shape (n_signals, n_atoms).
+
+    Parameters
+    ----------
+    problem : LassoProblem
+        A problem whose dictionary is a matrix, if there are weights of features.
+    """
+    if problem.has_own_weights:
+        assert problem.feature_weights is not None
+        return np.sqrt(problem.atoms.correlate_squares(problem.feature_weights))
+    return np.broadcast_to(problem.weighted_model.atoms.norms, (problem.n_signals, problem.n_atoms))
+
+
 def with_shared_mask(problem: LassoProblem) -> LassoProblem:
     """Return the problem of signals whose masks are equal, with one mask for all of them."""
     assert problem.feature_weights is not None

@@ -16,6 +16,7 @@ from snn.base import checks
 from solvers._kernels.largest import list_largest
 from solvers._kernels.precision import SLACK, SMALLEST, SPARE_OPERATIONS
 from solvers.problem.model import CodingModel
+from solvers.problem.rounding import gamma
 
 # Numbers of atoms in a block: 8 MB in single precision.  And products of vectors with a block, 4 MB, which
 # stay in cache until they have been read.
@@ -23,6 +24,9 @@ VALUES_PER_BLOCK = 2**21
 PRODUCTS_PER_BLOCK = 2**20
 # u of single precision, and more than the error of a product that underflows there.
 UNIT_ROUNDOFF = 2.0**-24
+# An atom whose ||d_i|| / lambda_i is so many times the median, such as an intercept with a tiny penalty, is
+# multiplied in double precision, unless there are many.
+STRONG, MOST_STRONG = 64.0, 64
 QUANTUM = 2.0**-125
 
 
@@ -70,6 +74,16 @@ class UnitAtoms:
             block = room[: part.stop - first]
             self._convert(first, block)
             yield first, block
+
+    def in_full(self, atoms: np.ndarray) -> np.ndarray:
+        """Return some atoms at norm one, in double precision.
+
+        Parameters
+        ----------
+        atoms : ndarray of int
+            Which.
+        """
+        return self._array[atoms] * self._inverse_norms[atoms, np.newaxis]
 
     def _convert(self, first: int, block: np.ndarray) -> None:
         part = slice(first, first + len(block))
@@ -119,12 +133,52 @@ def largest_ratios(
     positive : bool
         Whether codes must not be negative.
     """
+    strong = np.flatnonzero(factors > STRONG * np.median(factors))
+    if not 0 < len(strong) <= MOST_STRONG:
+        return _largest_ratios(unit_atoms, factors, vectors, n_listed, positive=positive)
+    # The errors of single precision are those of the largest factor: few of them must not decide for all.
+    others = factors.copy()
+    others[strong] = 0.0
+    largest = _largest_ratios(unit_atoms, others, vectors, n_listed, positive=positive)
+    return _with_strong(largest, strong, unit_atoms, factors, vectors, positive=positive)
+
+
+def _with_strong(
+    largest: Largest,
+    strong: np.ndarray,
+    unit_atoms: UnitAtoms,
+    factors: np.ndarray,
+    vectors: np.ndarray,
+    *,
+    positive: bool,
+) -> Largest:
+    """Return the same with some atoms, whose factors were zero; all of them are listed."""
+    n_features = unit_atoms.shape[1]
+    ratios = vectors @ unit_atoms.in_full(strong).T * factors[strong]
+    if not positive:
+        ratios = np.abs(ratios)
+    is_strong = np.zeros(len(factors), dtype=np.bool_)
+    is_strong[strong] = True
+    shape = len(vectors), largest.atoms.shape[1] + len(strong)
+    atoms, values, counts = np.zeros(shape, dtype=np.int64), np.zeros(shape), np.empty_like(largest.counts)
+    for k, count in enumerate(largest.counts):
+        kept = np.flatnonzero(~is_strong[largest.atoms[k, :count]])
+        counts[k] = end = len(kept) + len(strong)
+        atoms[k, : len(kept)], values[k, : len(kept)] = largest.atoms[k, kept], largest.ratios[k, kept]
+        atoms[k, len(kept) : end], values[k, len(kept) : end] = strong, ratios[k]
+    errors = gamma(n_features + 2) * factors[strong].max() * norms_of(vectors)
+    return Largest(counts, atoms, values, largest.others, np.maximum(largest.errors, errors))
+
+
+def _largest_ratios(
+    unit_atoms: UnitAtoms, factors: np.ndarray, vectors: np.ndarray, n_listed: int, *, positive: bool
+) -> Largest:
     n_atoms, n_features = unit_atoms.shape
     n_vectors, n_listed = len(vectors), min(n_listed, n_atoms)
     norms = norms_of(vectors)
     scale = np.divide(1.0, norms, out=np.zeros(n_vectors), where=norms > SMALLEST)
     units = (vectors * scale[:, np.newaxis]).astype(np.float32)
-    unit = float(factors.max())
+    unit = float(factors.max()) or 1.0  # zero where all that are left have norm zero
     relative = (factors / unit).astype(np.float32)
     counts = np.zeros(n_vectors, dtype=np.int64)
     others = np.full(n_vectors, -np.inf, dtype=np.float32)

@@ -26,8 +26,8 @@ def certify(
     ----------
     problem : LassoProblem
         The problem: its penalty says what the best code is.
-    codes : array_like or scipy.sparse.csr_array, shape (n_signals, n_atoms)
-        One code for each signal; not negative where the problem is `positive`.
+    codes : array_like or sparse matrix, shape (n_signals, n_atoms)
+        One code for each signal, of SciPy in any format; not negative where the problem is `positive`.
     tol : float, default 1e-6
         `status` says of which signals ``duality_gap <= tol * 1/2 ||signal||^2``.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -22,6 +23,7 @@ from solvers.problem.conditioning import warn_if_ill_posed
 from solvers.problem.lasso import LassoProblem
 from solvers.results.operations import DRIVE, OperationLedger, added
 from solvers.results.result import SparseCodingResult, Status, convergence_warning
+from solvers.workers.blas import one_blas_thread
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
@@ -182,7 +184,9 @@ def path(
     results: list[SparseCodingResult] = []
     units = np.ones(problem.n_atoms)
     warn_if_ill_posed(problem)
-    with without_warnings():  # there is one for all: above, and below
+    # Set once, not for each penalty.
+    threads = nullcontext() if solver.blas_threads else one_blas_thread()
+    with without_warnings(), threads:  # there is one warning for all: above, and below
         for multiple in tqdm(multiples, desc="path", unit="penalty", disable=not progress):
             penalty = problem.penalty.rescaled(units, 1.0 / multiple)
             start = results[-1] if results else None

@@ -120,7 +120,7 @@ def spread(
             return [counted(solve(batch)) for batch in batches]
         if isinstance(backend, ThreadingBackend):
             return _spread_over_threads(solve, batches, n_workers, counted)
-        shared = Shared((solve, common))
+        shared = Shared((solve, common), maps_by_name=client is None)
         if client is None:
             return _spread_over_processes(shared, batches, backend, n_jobs, counted)
         # Within a task of the cluster, others may have its thread meanwhile, as with joblib.

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import io
+import mmap
 import pickle
 import uuid
 from collections import OrderedDict
+from collections.abc import Callable
 from threading import Lock
 from typing import Any, NamedTuple
 
 import cloudpickle
 import numpy as np
+
+from snn.base import checks
 
 # Bytes: of SIMD registers, and of what joblib and Dask promise for the arrays they bring.
 ALIGNMENT = 64
@@ -35,6 +40,9 @@ class Shared:
     ----------
     content : object
         Anything that can be pickled.
+    maps_by_name : bool, default False
+        Whether arrays that are memory maps of files travel as the names of these files, which the other
+        processes map again: not to other machines, which may not have them.
 
     Attributes
     ----------
@@ -44,11 +52,12 @@ class Shared:
         The content, for `opened`.
     """
 
-    def __init__(self, content: Any) -> None:
+    def __init__(self, content: Any, *, maps_by_name: bool = False) -> None:
         self.key = uuid.uuid4().hex
+        self._pickler = _MapsByName if maps_by_name else cloudpickle.Pickler
         self._buffers: list[pickle.PickleBuffer] = []
         # As joblib and Dask do it: also for classes that are defined in the caller's program.
-        pickled = cloudpickle.dumps(content, protocol=5, buffer_callback=self._buffers.append)
+        pickled = self._dumps(content, self._buffers.append)
         pieces = [buffer.raw() for buffer in self._buffers]
         # Kept with the buffers: an array is known by where it is.
         self._positions = {_place(piece): k for k, piece in enumerate(pieces) if piece.nbytes}
@@ -76,7 +85,58 @@ class Shared:
                 positions.append(position)
             return position is None
 
-        return Task(cloudpickle.dumps(content, protocol=5, buffer_callback=stays), positions)
+        return Task(self._dumps(content, stays), positions)
+
+    def _dumps(self, content: Any, buffer_callback: Callable[[pickle.PickleBuffer], object]) -> bytes:
+        with io.BytesIO() as file:
+            self._pickler(file, protocol=5, buffer_callback=buffer_callback).dump(content)
+            return file.getvalue()
+
+
+class FileMap(NamedTuple):
+    """Where the numbers of an array are in a file."""
+
+    path: str
+    offset: int
+    """In bytes."""
+    dtype: np.dtype
+    shape: tuple[int, ...]
+
+    def array(self) -> np.ndarray:
+        """Return the array, read-only."""
+        mapped = np.memmap(self.path, self.dtype, mode="r", offset=self.offset, shape=self.shape)
+        return checks.read_only(mapped.view(np.ndarray))
+
+
+class _MapsByName(cloudpickle.Pickler):
+    """Writes arrays that are memory maps as `FileMap`."""
+
+    def reducer_override(self, obj: Any) -> Any:
+        """As of `pickle.Pickler`."""
+        found = file_map(obj) if isinstance(obj, np.ndarray) else None
+        return super().reducer_override(obj) if found is None else (FileMap.array, (found,))
+
+
+def file_map(array: np.ndarray) -> FileMap | None:
+    """Return where the numbers of an array are in a file that it is a memory map of, in one piece.
+
+    It is None of another array, and of a map whose changes the file does not have.
+
+    Parameters
+    ----------
+    array : ndarray
+        The array.
+    """
+    root = array
+    while isinstance(root.base, np.ndarray):
+        root = root.base
+    # `frombuffer`, and the like, of a map have the map as their base, but no name.
+    if not (isinstance(root, np.memmap) and isinstance(root.base, mmap.mmap)):
+        return None
+    if root.filename is None or root.mode == "c" or not array.flags.c_contiguous:
+        return None
+    begin = array.ctypes.data - root.ctypes.data
+    return FileMap(str(root.filename), root.offset + begin, array.dtype, array.shape)
 
 
 class Opened(NamedTuple):

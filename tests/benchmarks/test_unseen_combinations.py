@@ -3,6 +3,8 @@
 import numpy as np
 import pytest
 
+pytest.importorskip("spams", reason="a peer: pip install spams-bin")
+
 from tests.benchmarks.unseen_combinations import PUBLISHED, SUPPORT, generate, mean_correlation, score
 
 

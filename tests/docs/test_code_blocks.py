@@ -16,7 +16,7 @@ NAMES = {page: str(page.relative_to(ROOT)) for page in pages()}
 
 
 def test_the_pages_with_code_are_found():
-    assert len(TUTORIALS) == 5
+    assert len(TUTORIALS) == 6
     assert {"README.md", "docs/exchange.md", "docs/images.md"} <= {NAMES[page] for page in WITH_CODE}
 
 

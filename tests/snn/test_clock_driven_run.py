@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from snn import Clock, NetworkState, SpikingNetwork, simulate_clocked
+from snn import Clock, LateralInhibition, NetworkState, SpikingNetwork, simulate_clocked
 from snn.record import rates
 from tests.reference.networks import random_network, random_sign_pair_network
 from tests.reference.weight_forms import in_form
@@ -169,3 +169,16 @@ def test_window_moments_are_sums_over_the_spikes(form):
     result = simulate_clocked(network.with_soma_bias(bias[0]), 40.0, time_step=0.25, record_spikes=True)
     np.testing.assert_array_equal(result.window_moments, run.window_moments[0])
     np.testing.assert_allclose(result.smooth_rate, rates.smooth_rate(result.spikes), rtol=0, atol=1e-12)
+
+
+def test_a_run_that_gives_up_is_not_ended_by_currents_that_grew():
+    """Whoever asks for that certifies what is read out of it, as with exact runs."""
+    network = SpikingNetwork(LateralInhibition(np.eye(2)), np.zeros(2))
+    for gives_up in (False, True):
+        run = Clock(0.25).start(network, np.zeros((1, 2)), gives_up=gives_up)
+        run.synaptic_current[:] = -1e15
+        if gives_up:
+            run.require_valid()
+        else:
+            with pytest.raises(OverflowError, match="have grown beyond"):
+                run.require_valid()

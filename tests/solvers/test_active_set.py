@@ -10,7 +10,15 @@ from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 
 from snn import simulate
-from solvers import ElasticNet, LassoProblem, Status, lasso_network, solve_active_set, solve_fista
+from solvers import (
+    ElasticNet,
+    LassoProblem,
+    Status,
+    lasso_network,
+    memory_limit,
+    solve_active_set,
+    solve_fista,
+)
 from solvers._kernels import active_set as kernel
 from solvers.certificate.optimality import penalty_max
 from tests.reference.convolutions import random_dictionary
@@ -343,6 +351,33 @@ def test_the_network_has_the_curvatures_in_its_thresholds(positive):
     np.testing.assert_allclose(
         duration * slack, run.state.membrane_potential + run.state.synaptic_current, rtol=0, atol=1e-10
     )
+
+
+@pytest.mark.parametrize("bytes_allowed", [1.0, 1e9])
+@pytest.mark.parametrize(
+    ("n_atoms", "n_features", "width", "share", "seed"),
+    [(447, 8, 0.5, 1e-7, 47), (593, 6, 0.6, 2e-7, 147), (207, 32, 0.4, 2e-5, 58), (482, 53, 0.3, 5e-7, 124)],
+)
+def test_smooth_atoms_are_no_worse_than_a_few_steps(n_atoms, n_features, width, share, seed, bytes_allowed):
+    """Their equations lead astray from the first support, and to the zero code if nothing else is tried."""
+    rng = np.random.default_rng(seed)
+    places = np.linspace(-1.0, 1.0, n_features)
+    dictionary = np.exp(-((places - np.linspace(-1, 1, n_atoms)[:, np.newaxis]) ** 2) / (2.0 * width**2))
+    signals = rng.standard_normal((5, n_features))
+    with memory_limit(bytes_allowed):
+        problem = LassoProblem(dictionary, signals, share * penalty_max(dictionary, signals).max())
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        result = solve_active_set(problem)
+        few_steps = solve_fista(problem, max_iter=10)
+    is_good = result.relative_gap <= 1e-3
+    assert (is_good | (result.objective <= few_steps.objective * (1.0 + 1e-9))).all()
+    assert (is_good | (result.support_size > 0)).all()
+    sizes = np.diff(result.sparse_codes.indptr)
+    assert (result.n_corrections[~is_good] == sizes[~is_good]).all()
+    if bytes_allowed > 1.0:
+        for k in range(5):
+            np.testing.assert_array_equal(solve_quietly(problem.subset([k])).codes[0], result.codes[k])
 
 
 @pytest.mark.parametrize("positive", [True, False])

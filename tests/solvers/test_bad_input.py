@@ -139,7 +139,7 @@ CASES = [
     (lambda: duality_gap(PROBLEM, [[0.0, NAN], [0.0, 0.0]]), ValueError, "codes must be finite; got nan at [0, 1]"),
     (lambda: duality_gap(None, ZERO), TypeError, "problem must be a LassoProblem; got NoneType"),
     (lambda: kkt_violation(POSITIVE, [[0.0, -0.5], [0.0, 0.0]]), ValueError, "codes must not be negative for a positive problem; got -0.5"),
-    (lambda: kkt_violation(PROBLEM, sparse.coo_array(ZERO)), TypeError, "codes must be an array or a csr_array; got a coo_array"),
+    (lambda: kkt_violation(PROBLEM, sparse.coo_array(np.zeros((2, 2), dtype=int))), TypeError, "codes must hold float64 numbers where they are sparse; got int64"),
     (lambda: penalty_max([[0.0, 0.0]], SIGNALS), ValueError, "dictionary must have an atom of positive norm; got zeros only"),
     (lambda: penalty_max(DICTIONARY, np.ones((1, 3))), ValueError, "dictionary has 2 features but signals have 3"),
     (lambda: penalty_max(DICTIONARY, SIGNALS, positive="yes"), TypeError, "positive must be True or False; got 'yes'"),

@@ -154,6 +154,23 @@ def test_weights_of_one_have_a_derivative_too():
     np.testing.assert_allclose(gradient, weighted.solved().vjp(case.upstream).feature_weights, atol=1e-12)
 
 
+def test_distances_to_a_bound_are_in_units_of_weighted_atoms():
+    """A feature of weight 1e14 rounds all correlations by more than is left of them to the bound."""
+    rng = np.random.default_rng(0)
+    dictionary, signals = rng.standard_normal((8, 10)), rng.standard_normal((2, 10))
+    for weight in (1e-16, 1e-3, 1e3, 1e14):
+        for shape in ((10,), (2, 10)):
+            weights = np.ones(shape)
+            weights[..., 3] = weight
+            result = solve_active_set(LassoProblem(dictionary, signals, 0.5, feature_weights=weights))
+            if weight < 1e14:
+                gradient = result.vjp(np.ones((2, 8))).signals
+                assert np.isfinite(gradient).all()
+            else:
+                with pytest.raises(ValueError, match="is at its bound, where the derivative jumps"):
+                    result.vjp(np.ones((2, 8)))
+
+
 def test_gradients_are_right_in_exact_arithmetic():
     """q = K^-1 g in rationals, and every gradient by its equation."""
     case = Case(curved=True)

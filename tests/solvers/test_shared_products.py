@@ -5,6 +5,7 @@ import tracemalloc
 
 import numpy as np
 import pytest
+from joblib import parallel_config
 from scipy import sparse
 
 from solvers import (
@@ -32,6 +33,7 @@ from solvers.methods.fista import ScaledAtoms, gradient_step
 from solvers.problem import screening
 from solvers.problem.dense_dictionary import DenseDictionary
 from solvers.problem.screening import UnitAtoms, largest_ratios
+from solvers.workers.transport import Shared, file_map, opened
 
 SIGNS = pytest.mark.parametrize("positive", [True, False], ids=["positive", "signed"])
 
@@ -225,6 +227,52 @@ def test_the_largest_ratios(positive, is_kept):
         assert largest.errors[k] <= 1e-5 * factors.max() * max(np.linalg.norm(vectors[k]), 1e-9)
 
 
+@SIGNS
+def test_atoms_of_tiny_penalties_do_not_round_the_ratios_of_others(positive):
+    rng = np.random.default_rng(1)
+    dictionary = rng.standard_normal((5000, 17))
+    penalty = np.ones(5000)
+    strong = np.array([0, 17, 4999])
+    penalty[strong] = [1e-3, 1e-6, 1e-4]
+    problem = LassoProblem(dictionary, rng.standard_normal((3, 17)), penalty, positive=positive)
+    factors = np.sqrt(problem.squared_norms) / penalty
+    largest = largest_ratios(UnitAtoms(problem.model), factors, problem.signals, 50, positive=positive)
+    exact = problem.signals @ dictionary.T / penalty
+    exact = exact if positive else np.abs(exact)
+    for k in range(3):
+        listed = largest.atoms[k, : largest.counts[k]]
+        assert len(set(listed)) == len(listed)
+        assert set(strong) <= set(listed)
+        assert np.abs(largest.ratios[k, : len(listed)] - exact[k, listed]).max() <= largest.errors[k]
+        assert np.delete(exact[k], listed).max() <= largest.others[k] + largest.errors[k]
+        assert largest.errors[k] <= 1e-3
+
+
+@pytest.mark.filterwarnings("error")
+def test_the_only_atoms_of_a_norm_may_have_tiny_penalties():
+    dictionary = np.zeros((30, 4))
+    dictionary[:3] = np.eye(3, 4)
+    problem = limited(dictionary, np.ones((5, 4)), 0.25)
+    np.testing.assert_allclose(solve_active_set(problem).codes[:, :4], [[0.75, 0.75, 0.75, 0.0]] * 5)
+
+
+@SIGNS
+def test_few_atoms_are_read_for_certificates_beside_a_tiny_penalty(monkeypatch, positive):
+    """An intercept with a tiny penalty makes no signal read all atoms."""
+    rng = np.random.default_rng(0)
+    dictionary, signals = np.vstack([rng.standard_normal((900, 30)), np.ones((1, 30))]), rng.random((6, 30))
+    penalty = np.append(np.full(900, 3.0), 1e-3)
+    problem = limited(dictionary, signals, penalty, positive=positive)
+    read = []
+    monkeypatch.setattr(compiled, "_figures_of", lambda *arguments: read.append(1))
+    result = solve_active_set(problem)
+    assert result.converged
+    assert not read
+    monkeypatch.undo()
+    expected = solve_active_set(LassoProblem(dictionary, signals, penalty, positive=positive))
+    np.testing.assert_allclose(result.codes, expected.codes, atol=1e-10)
+
+
 def test_lists_of_the_largest_by_parts():
     rng = np.random.default_rng(0)
     products = rng.integers(-50, 50, (4, 1000)).astype(np.float32)
@@ -344,6 +392,9 @@ def test_codes_of_anybody_are_certified():
     assert (poor.objective - best.objective <= poor.duality_gap).all()
     with pytest.raises(ValueError, match="codes must have shape"):
         certify(problem, best.codes[:, 1:])
+    for form in ("csc", "coo", "lil", "dok"):
+        other = certify(problem, sparse.csr_matrix(best.codes).asformat(form))
+        np.testing.assert_array_equal(other.duality_gap, given.duality_gap)
 
 
 def test_a_memory_map_is_read_and_not_copied(tmp_path, monkeypatch):
@@ -364,6 +415,47 @@ def test_a_memory_map_is_read_and_not_copied(tmp_path, monkeypatch):
     np.testing.assert_array_equal(result.codes, expected.codes)
     solve_active_set(problem)
     assert not problem.model.once(UnitAtoms, whatever_penalty=True).is_kept
+
+
+@pytest.mark.parametrize("n_atoms", [20, 600])
+@pytest.mark.parametrize("n_signals", [1, 2, 6])
+def test_no_number_of_atoms_or_signals_needs_the_matrix(n_atoms, n_signals):
+    """Of `solve_active_set` and `solve_fista`, which the sentence of the limit names."""
+    rng = np.random.default_rng(0)
+    problem = limited(rng.standard_normal((n_atoms, 15)), rng.standard_normal((n_signals, 15)), 0.5)
+    assert solve_active_set(problem).converged
+    assert solve_fista(problem, tol=1e-4).converged
+    assert not problem.has_gram
+
+
+def test_processes_map_the_file_themselves(tmp_path):
+    """Other machines may not have it: they are sent the numbers."""
+    rng = np.random.default_rng(0)
+    np.save(tmp_path / "atoms.npy", rng.standard_normal((3000, 40)))
+    mapped = np.load(tmp_path / "atoms.npy", mmap_mode="r")
+    problem = limited(mapped, rng.standard_normal((40, 40)), 5.0)
+    for name, least, most in ((True, 0, 0.1), (False, 1.0, 1.1)):
+        shared = Shared((None, problem.model), maps_by_name=name)
+        assert least * mapped.nbytes <= shared.packed.nbytes <= most * mapped.nbytes
+        _, model = opened(shared.key, shared.packed).content
+        np.testing.assert_array_equal(model.atoms.array, mapped)
+        assert not model.atoms.array.flags.writeable
+    expected = solve_active_set(problem)
+    with parallel_config(backend="loky", n_jobs=2):
+        found = solve_active_set(problem)
+    np.testing.assert_array_equal(found.codes, expected.codes)
+
+
+def test_only_what_a_file_says_is_known_by_its_name(tmp_path):
+    np.save(tmp_path / "atoms.npy", np.arange(24.0).reshape(6, 4))
+    mapped = np.load(tmp_path / "atoms.npy", mmap_mode="r+")
+    for part in (mapped, mapped[2:], np.asarray(mapped)[1:3], mapped.reshape(4, 6), mapped[0]):
+        found = file_map(part)
+        np.testing.assert_array_equal(found.array(), part)
+        assert type(found.array()) is np.ndarray
+    private = np.load(tmp_path / "atoms.npy", mmap_mode="c")
+    for part in (mapped[:, 1:], mapped.T, mapped + 1.0, private, np.arange(3.0)):
+        assert file_map(part) is None
 
 
 @SIGNS

@@ -289,13 +289,43 @@ def test_dependent_atoms_without_penalty_are_refused():
     dictionary, signals = regression(12, 8)
     sentence = (
         "^penalty must be positive, or atoms without one linearly independent; got 12 atoms of penalty 0 "
-        "in 8 features that are not, or not far enough to prove it: no code could be certified; leave some "
-        "out, or pass a penalty, an ElasticNet, or positive=True$"
+        "in 8 features that are not, or not far enough to prove it: no code could be certified; subtract the "
+        "means of atoms that are far from zero, such as powers of years, leave some out, or pass a penalty, "
+        "an ElasticNet, or positive=True$"
     )
     with pytest.raises(ValueError, match=sentence):
         solve_active_set(LassoProblem(dictionary, signals, 0.0))
     penalty = np.r_[np.zeros(8), np.ones(4)]
     assert solve_active_set(LassoProblem(dictionary, signals, penalty)).converged
+
+
+def test_free_atoms_that_a_mask_makes_dependent_are_refused():
+    """Two atoms differ in features that the third signal does not know."""
+    rng = np.random.default_rng(0)
+    dictionary, signals = rng.standard_normal((6, 10)), rng.standard_normal((4, 10))
+    dictionary[1, :5] = dictionary[0, :5]
+    penalty = np.array([0.0, 0.0, 0.3, 0.3, 0.3, 0.3])
+    mask = np.ones((4, 10), dtype=bool)
+    assert solve_active_set(LassoProblem(dictionary, signals, penalty, mask=mask)).converged
+    mask[2, 5:] = False
+    with pytest.raises(ValueError, match="2 atoms of penalty 0 in 10 features that signal 2 knows that are"):
+        solve_active_set(LassoProblem(dictionary, signals, penalty, mask=mask))
+    # An atom of which nothing is known has the code zero.
+    dictionary[1, :5] = 0.0
+    assert solve_active_set(LassoProblem(dictionary, signals, penalty, mask=mask)).converged
+
+
+def test_powers_of_years_are_solved_once_their_means_are_subtracted():
+    years = np.arange(1990.0, 2021.0)
+    target = 0.1 * (years - 2005.0) + 0.01 * (years - 2000.0) ** 2
+    for center in (0.0, 2005.0):
+        powers = (years - center) ** np.arange(4)[:, np.newaxis]
+        problem = LassoProblem(powers, target[np.newaxis], 0.0)
+        if center == 0.0:
+            with pytest.raises(ValueError, match=r"subtract the means of atoms .* powers of years"):
+                solve_active_set(problem)
+        else:
+            np.testing.assert_allclose(solve_active_set(problem).codes[0], [0.25, 0.2, 0.01, 0.0], atol=1e-12)
 
 
 @pytest.mark.parametrize(

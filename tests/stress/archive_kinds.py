@@ -69,12 +69,30 @@ def _signals() -> np.ndarray:
 
 
 SIGNALS = _signals()
+SIGNED_SIGNALS = np.random.default_rng(0).standard_normal((N_SIGNALS, N_INPUTS))
+KNOWN = np.random.default_rng(1).uniform(size=SIGNED_SIGNALS.shape) < 0.8
 
 
 def _learn(path: Path | None) -> TwoPhaseLearner:
     """Learn, or, where the checkpoint is of the end, read it."""
     settings = LearningSettings(penalty=0.1, batch_size=8)
     return learn_dictionary(SIGNALS, N_ATOMS, settings=settings, n_samples=1100, rng=1, checkpoint=path)
+
+
+def _learn_signed(path: Path | None) -> TwoPhaseLearner:
+    """Likewise, atoms of either sign, of which averages are saved too."""
+    settings = LearningSettings(penalty=0.3, batch_size=8, positive_atoms=False)
+    return learn_dictionary(
+        SIGNED_SIGNALS, N_ATOMS, settings=settings, n_samples=1100, rng=1, checkpoint=path
+    )
+
+
+def _learn_masked(path: Path | None) -> TwoPhaseLearner:
+    """Likewise, codes of either sign too, from signals of which some entries are missing."""
+    settings = LearningSettings(penalty=0.3, batch_size=8, positive_atoms=False, positive_code=False)
+    return learn_dictionary(
+        SIGNED_SIGNALS, N_ATOMS, mask=KNOWN, settings=settings, n_samples=1100, rng=1, checkpoint=path
+    )
 
 
 def _learner_content(learner: TwoPhaseLearner) -> dict[str, Any]:
@@ -89,6 +107,11 @@ def _learner_content(learner: TwoPhaseLearner) -> dict[str, Any]:
 
 def _continue_learner(learner: TwoPhaseLearner) -> None:
     learner.learn(np.resize(SIGNALS[:4], (4, learner.n_inputs)))
+
+
+def _continue_masked(learner: TwoPhaseLearner) -> None:
+    shape = (4, learner.n_inputs)
+    learner.learn(np.resize(SIGNED_SIGNALS[:4], shape), mask=np.resize(KNOWN[:4], shape))
 
 
 # -- kernels -------------------------------------------------------------------------------------
@@ -184,6 +207,12 @@ KINDS = {
         lambda path: _learn(None).save(path), TwoPhaseLearner.load, _learner_content, _continue_learner
     ),
     "checkpoint of a learner": Kind(_learn, _learn, _learner_content, _continue_learner),
+    "learner, atoms of either sign": Kind(
+        lambda path: _learn_signed(None).save(path), TwoPhaseLearner.load, _learner_content, _continue_learner
+    ),
+    "checkpoint, codes of either sign": Kind(
+        _learn_masked, _learn_masked, _learner_content, _continue_masked
+    ),
     "kernel learner": Kind(
         lambda path: _learn_kernels(None).save(path), KernelLearner.load, _kernel_content, _continue_kernels
     ),

@@ -2,8 +2,9 @@
 
     python -m tests.stress.kill_and_resume --rounds 1200
 
-There are four jobs: two-phase learning in one thread and in three, learning of kernels from images, and
-coding of batches of signals in three threads, each batch saved when it is done.  A round forks a child from
+There are five jobs: two-phase learning in one thread and in three, two-phase learning of atoms and codes of
+either sign from signals with missing entries, learning of kernels from images, and coding of batches of
+signals in three threads, each batch saved when it is done.  A round forks a child from
 this process, which has everything imported and compiled, waits until it works, and kills it with SIGKILL a
 random while later.  The next child of that job goes on from what was saved.  A job that gets to its end,
 after about a second's work, is compared with a run without interruption in one thread; the next one starts
@@ -105,6 +106,7 @@ def state(learner: TwoPhaseLearner) -> dict[str, np.ndarray]:
         "usage": learner.usage,
         "movement": learner.movement,
         "dictionary": learner.dictionary,
+        "average": learner._averaged_rows,
         "last_fired": learner.last_fired,
         "last_compared": learner.last_compared,
         "counters": np.array([getattr(learner, name) for name in COUNTERS]),
@@ -125,6 +127,26 @@ def learn(folder: Path, n_threads: int, *, n_samples: int) -> None:
         signals + 0.01,
         N_ATOMS,
         settings=LearningSettings(penalty=0.1, batch_size=BATCH_SIZE),
+        n_samples=n_samples,
+        rng=1,
+        n_jobs=n_threads,
+        checkpoint=folder / "learner.npz",
+        checkpoint_every=CHECKPOINT_EVERY,
+    )
+
+
+def learn_signed(folder: Path, n_threads: int, *, n_samples: int) -> None:
+    rng = np.random.default_rng(3)
+    atoms = rng.standard_normal((N_ATOMS, N_INPUTS)) / np.sqrt(N_INPUTS)
+    codes = rng.standard_normal((N_SIGNALS, N_ATOMS)) * (rng.uniform(size=(N_SIGNALS, N_ATOMS)) < 0.05)
+    signals = codes @ atoms
+    learn_dictionary(
+        signals,
+        N_ATOMS,
+        mask=rng.uniform(size=signals.shape) < 0.8,
+        settings=LearningSettings(
+            penalty=0.1, batch_size=BATCH_SIZE, positive_atoms=False, positive_code=False
+        ),
         n_samples=n_samples,
         rng=1,
         n_jobs=n_threads,
@@ -219,6 +241,9 @@ def jobs(n_samples: int) -> dict[str, Job]:
     def learn_so_many(folder: Path, n_threads: int) -> None:
         learn(folder, n_threads, n_samples=n_samples)
 
+    def learn_so_many_signed(folder: Path, n_threads: int) -> None:
+        learn_signed(folder, n_threads, n_samples=n_samples // 2)
+
     def code_so_many(folder: Path, n_threads: int) -> None:
         code(folder, n_threads, n_batches=max(2, n_samples // 250))
 
@@ -226,6 +251,9 @@ def jobs(n_samples: int) -> dict[str, Job]:
         "two-phase learning": Job(learn_so_many, 1, learner_reached, learner_outcome),
         "two-phase learning in three threads": Job(
             learn_so_many, N_THREADS, learner_reached, learner_outcome
+        ),
+        "two-phase learning, either sign, masked": Job(
+            learn_so_many_signed, N_THREADS, learner_reached, learner_outcome
         ),
         "kernels of images": Job(learn_from_images, N_THREADS, kernels_reached, kernels_outcome),
         "coding in three threads": Job(code_so_many, N_THREADS, codes_reached, codes_outcome),

@@ -14,6 +14,8 @@ from tests.stress.exact_judge import placed
 MOST_ATOMS, MOST_FEATURES, MOST_SIGNALS = 20, 14, 3
 # Decades by which scales of atoms, signals and penalties differ.
 WIDEST = 12.0
+# The tag of problems that are made, and solved, with almost no memory for a Gram matrix.
+LIMITED = "memory limit"
 LARGEST_PENALTY_RATIO = 10.0
 
 
@@ -57,6 +59,8 @@ def nasty_problem(rng: np.random.Generator) -> NastyProblem:
         return answer
 
     n_signals = int(rng.integers(2, MOST_SIGNALS + 1)) if happens("batch", 0.3) else 1
+    if happens(LIMITED, 0.15) and n_signals > 1:
+        n_signals += int(rng.integers(0, 4))
     is_convolutional = happens("convolution", 0.1)
     if is_convolutional:
         dictionary, atoms = _kernels(rng, happens)
@@ -151,6 +155,8 @@ def _kernels(rng: np.random.Generator, happens: Any) -> tuple[ConvolutionalDicti
     stride = int(rng.integers(1, 3))
     n_kernels, height, width = (int(n) for n in rng.integers(1, 4, size=3))
     more = (int(rng.integers(1, 3)),) if happens("colour", 0.2) else ()
+    is_signal = happens("one dimension", 0.3)
+    height = 1 if is_signal else height
     kernels = rng.standard_normal((n_kernels, height, width, *more))
     if happens("integers", 0.2):
         kernels = rng.integers(-2, 3, kernels.shape).astype(float)
@@ -165,7 +171,12 @@ def _kernels(rng: np.random.Generator, happens: Any) -> tuple[ConvolutionalDicti
     image_shape = tuple(
         int(side + stride * n) for side, n in zip((height, width), rng.integers(0, 4, 2), strict=True)
     )
-    return ConvolutionalDictionary(kernels, image_shape, stride), placed(kernels, image_shape, stride)
+    if is_signal:
+        image_shape = 1, image_shape[1]
+        dictionary = ConvolutionalDictionary(kernels[:, 0], image_shape[1], stride)
+    else:
+        dictionary = ConvolutionalDictionary(kernels, image_shape, stride)
+    return dictionary, placed(kernels, image_shape, stride)
 
 
 def _signals(rng: np.random.Generator, atoms: np.ndarray, n_signals: int, happens: Any) -> np.ndarray:
@@ -230,10 +241,14 @@ def _in_another_form(
     rng: np.random.Generator, dictionary: np.ndarray, signals: np.ndarray, happens: Any
 ) -> tuple[Any, Any]:
     """Return the same numbers, in another order of memory, read-only, or as lists."""
-    form = rng.choice(["as they are", "Fortran order", "strides", "read-only", "lists"], p=[0.6, *[0.1] * 4])
+    forms = ["as they are", "Fortran order", "strides", "read-only", "lists", "sparse atoms"]
+    form = rng.choice(forms, p=[0.5, *[0.1] * 5])
     if form == "as they are":
         return dictionary.copy(), signals.copy()
     happens(str(form), 1.0)
+    if form == "sparse atoms":
+        matrix = sparse.csr_array(dictionary)
+        return matrix.tocsc() if rng.random() < 0.5 else matrix, signals.copy()
     if form == "Fortran order":
         return np.asfortranarray(dictionary), np.asfortranarray(signals)
     if form == "strides":
@@ -261,7 +276,7 @@ def _break(rng: np.random.Generator, problem: NastyProblem) -> None:
         problem.signals = signals
         problem.arguments.pop("feature_weights", None)
     elif way == "negative penalty":
-        problem.penalty = float(rng.choice([0.0, -1.0, np.nan, np.inf]))
+        problem.penalty = float(rng.choice([-1e-300, -1.0, np.nan, np.inf]))
     elif way == "shape":
         problem.signals = np.ones((1, problem.atoms.shape[1] + 1))
     elif way == "too many penalties":

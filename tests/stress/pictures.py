@@ -12,7 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.colors import ListedColormap, LogNorm
 from matplotlib.figure import Figure
 
-from examples._common import BLUE, GREEN, GREY, ORANGE, PURPLE, figure
+from examples._common import BLUE, GREEN, GREY, ORANGE, PURPLE, SKY, figure
 
 
 def problems(results: dict[str, Any]) -> Figure:
@@ -54,10 +54,12 @@ def _densities(axis: Axes, found: dict[str, Any], status: str, colour: str) -> N
 
 def kills(results: dict[str, Any]) -> Figure:
     """How far each job was when its process had been killed."""
-    picture = figure(9.0, 4.8)
     jobs = results["jobs"]
+    picture = figure(9.0, 1.2 * len(jobs))
     axes = picture.subplots(len(jobs), 1, sharex=True)
-    for axis, (name, tally), colour in zip(axes, jobs.items(), (BLUE, GREEN, ORANGE, PURPLE), strict=True):
+    for axis, (name, tally), colour in zip(
+        axes, jobs.items(), (BLUE, GREEN, SKY, ORANGE, PURPLE), strict=True
+    ):
         reached = np.array(tally["reached"], dtype=float)
         rounds = np.arange(1, len(reached) + 1)
         axis.vlines(rounds, 0.0, reached / reached.max(), color=colour, linewidth=0.8)

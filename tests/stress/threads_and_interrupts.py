@@ -138,6 +138,21 @@ class Learning:
         return _bits(*state(self.learner).values())
 
 
+class SignedLearning:
+    """A two-phase learner of atoms and codes of either sign, and signals with missing entries."""
+
+    def __init__(self) -> None:
+        rng = np.random.default_rng(6)
+        self.signals = rng.standard_normal((200, 30))
+        self.mask = rng.uniform(size=self.signals.shape) < 0.8
+        settings = LearningSettings(penalty=0.5, batch_size=16, positive_atoms=False, positive_code=False)
+        self.learner = new_learner(self.signals, 24, mask=self.mask, settings=settings, rng=1)
+
+    def go_on(self, n_jobs: int) -> Bits:
+        continue_learning(self.learner, self.signals, mask=self.mask, n_samples=320, rng=1, n_jobs=n_jobs)
+        return _bits(*state(self.learner).values())
+
+
 class KernelLearning:
     """A learner of kernels and its images."""
 
@@ -205,10 +220,11 @@ WORK: dict[str, Callable[[], Any]] = {
     },
     "prepared": lambda: Solving("spikes", "dense", prepared=True),
     "two-phase learning": Learning,
+    "two-phase learning, either sign": SignedLearning,
     "kernel learning": KernelLearning,
     "stream": Streaming,
 }
-OF_LEARNERS = ("two-phase learning", "kernel learning", "stream")
+OF_LEARNERS = ("two-phase learning", "two-phase learning, either sign", "kernel learning", "stream")
 
 
 @cache

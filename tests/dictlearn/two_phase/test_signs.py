@@ -3,6 +3,7 @@
 # ruff: noqa: E501 - a case a line reads better
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import numpy as np
@@ -403,6 +404,43 @@ def test_without_an_average_the_dictionary_is_the_weights(signs, change):
     np.testing.assert_array_equal(learner.dictionary, unit_norm(learner.synapses.feedback_rows))
 
 
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({"positive_atoms": False}, (0.1, 10.0, 1 / 16)),
+        ({"positive_atoms": False, "positive_code": False}, (0.1, 10.0, 1 / 16)),
+        ({"positive_atoms": False, "kappa": 0.3, "time_step": None}, (0.3, 10.0, None)),
+        ({"positive_atoms": False, "readout": "rate"}, (0.7, 5.0, 1 / 32)),
+        ({"positive_atoms": False, "steps": PaperSteps()}, (0.7, 5.0, 1 / 32)),
+        ({"positive_code": False}, (0.7, 5.0, 1 / 32)),
+        ({}, (0.7, 5.0, 1 / 32)),
+    ],
+)
+def test_phases_suit_what_is_learned(options, expected):
+    settings = LearningSettings(penalty=0.1, **options)
+    assert (settings.kappa, settings.duration, settings.time_step) == expected
+    assert LearningSettings(penalty=0.1, **{"duration": "auto", **options}) == settings
+    assert LearningSettings.from_text(settings.as_text()) == settings
+
+
+def test_codes_of_a_phase_are_better_with_weak_feedback():
+    """Feedback of strength kappa leaves the input neurons 1 - kappa of their drive: rounding counts more."""
+    rng = np.random.default_rng(0)
+    atoms = random_dictionary(100, 40, positive=False, rng=rng)
+    signals = rng.exponential(size=(32, 100)) * (rng.random((32, 100)) < 0.1) @ atoms
+    signals *= 5.0 / np.sqrt((signals**2).sum(axis=1).mean())
+    network = TwoPhaseNetwork.consistent(atoms, positive_atoms=False)
+    codes = solve_active_set(LassoProblem(atoms, signals, 0.5)).codes
+    errors = [
+        np.linalg.norm(rules.code(phases[1]) - codes)
+        for phases in (
+            network.run(signals, penalty=0.5, kappa=kappa, duration=5.0, initial_potential=0.5)
+            for kappa in (0.1, 0.7)
+        )
+    ]
+    assert errors[0] < 0.85 * errors[1]
+
+
 def test_a_learner_of_signed_atoms_resumes_from_a_file(tmp_path):
     """With movement and average: the same bits, and the same dictionary before the next batch."""
     _, data = planted()
@@ -472,6 +510,19 @@ def test_neither_threads_nor_parts_nor_interruptions_change_bits(tmp_path, signs
         )
     assert parts.apply(plan, join_phases(phases), some) == objective
     assert_same(parts, whole)
+
+
+@each_sign
+def test_a_batch_is_learned_whole_when_its_helper_is_shut_down(signs):
+    """As Ctrl-C does while the batch changes the weights."""
+    _, data = planted()
+    expected, learner = (new_learner(data, N_ATOMS, settings=settings_of(signs), rng=3) for _ in range(2))
+    helper = ThreadPoolExecutor(1)
+    helper.shutdown()
+    for each, options in ((expected, {}), (learner, {"helper": helper})):
+        plan = each.plan(16)
+        each.apply(plan, plan.run(each.synapses, data[:16]), **options)
+    assert_same(learner, expected)
 
 
 @each_sign
@@ -574,6 +625,10 @@ SIGNED = LearningSettings(penalty=0.1, positive_atoms=False)
         (lambda: LearningSettings(penalty=0.1, positive_atoms=0), TypeError, "positive_atoms must be True or False; got 0"),
         (lambda: LearningSettings(penalty=0.1, positive_signals=1), TypeError, "positive_signals must be True or False; got 1"),
         (lambda: LearningSettings(penalty=0.1, positive_code=None), TypeError, "positive_code must be True or False; got None"),
+        (lambda: LearningSettings(penalty=0.1, positive_atoms=False, kappa="small"), TypeError, "kappa must be a real number; got str"),
+        (lambda: LearningSettings(penalty=0.1, positive_atoms=False, duration="long"), TypeError, "duration must be a real number; got str"),
+        (lambda: LearningSettings(penalty=0.1, positive_atoms=False, time_step="none"), TypeError, "time_step must be a real number; got str"),
+        (lambda: LearningSettings(penalty=0.1, positive_atoms=False, time_step=0.3), ValueError, "duration must be a whole number of time steps; got 10.0 and a time_step of 0.3"),
         (lambda: learn_dictionary(-GOOD, 2, penalty=0.1), ValueError, r"signals must not be negative \(split them into \+ and - channels, or learn atoms of either sign: positive_atoms=False\); got -1.0"),
         (lambda: TwoPhaseNetwork.consistent(-np.eye(2)), ValueError, r"dictionary must not be negative; got -1.0 \(positive_atoms=False allows it\)"),
         (lambda: TwoPhaseNetwork.consistent(-np.eye(2), positive_code=False), ValueError, "dictionary must not be negative"),
