@@ -226,10 +226,10 @@ def read_rates(moments, time, scale, group_length, positive, offset, code):
 @inner
 def is_zero(code):
     """Return whether no atom is in a code."""
+    n_used = 0
     for i in range(code.shape[0]):
-        if code[i] != 0.0:
-            return False
-    return True
+        n_used += code[i] != 0.0
+    return n_used == 0
 
 
 @inner
