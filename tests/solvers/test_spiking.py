@@ -208,6 +208,20 @@ def test_each_digit_of_a_refined_code_takes_about_as_many_spikes_as_the_last(pos
 
 
 @pytest.mark.parametrize("positive", [True, False])
+def test_spikes_alone_are_precise_where_atoms_are_alike(positive):
+    """Bumps on a line, with a cosine of 0.9 between neighbours: stages have momentum."""
+    places = np.arange(64.0)
+    bumps = np.exp(-0.5 * ((places - places[:, np.newaxis]) / 1.5) ** 2)
+    bumps /= np.linalg.norm(bumps, axis=1, keepdims=True)
+    rng = np.random.default_rng(0)
+    signals = (rng.random((4, 64)) * (rng.random((4, 64)) < 0.2)) @ bumps
+    signals += 0.01 * rng.standard_normal((4, 64))
+    penalty = 0.01 * penalty_max(bumps, signals, positive=positive).min()
+    problem = LassoProblem(bumps, signals[[0, 2]], penalty, positive=positive)
+    assert solve_spiking(problem, tol=1e-6, max_duration=2500.0).converged
+
+
+@pytest.mark.parametrize("positive", [True, False])
 def test_refined_codes_are_those_of_the_active_set(positive):
     problem = random_problem(n_atoms=80, n_features=40, n_signals=10, positive=positive, unit_norm=False)
     refined = solve_spiking(problem, tol=1e-11)

@@ -90,10 +90,10 @@ def test_convolutional_dictionaries():
     spikes = []
     for k in range(4):
         frame = start + 0.003 * k * rng.standard_normal(144)
-        result = stream.code(frame, tol=1e-5)
+        result = stream.code(frame, tol=1e-3)
         spikes.append(result.n_steps[0])
         gap = measure(LassoProblem(dictionary, frame[np.newaxis], 2.0), result.codes).duality_gap
-        assert gap[0] <= 1e-5 * 0.5 * (frame**2).sum()
+        assert gap[0] <= 1e-3 * 0.5 * (frame**2).sum()
     assert max(spikes[1:]) < 0.5 * spikes[0]
 
 
