@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from concurrent.futures import Executor, ThreadPoolExecutor
+from concurrent.futures import Executor, ThreadPoolExecutor, wait
 from contextlib import contextmanager
+from threading import Barrier, Thread
 
 from joblib import effective_n_jobs
 from joblib.parallel import (
@@ -41,4 +42,19 @@ def learning_threads(n_threads: int) -> Iterator[Executor]:
     The products of a batch are small: with BLAS's own threads learning was six times slower.
     """
     with threadpool_limits(limits=1, user_api="blas"), ThreadPoolExecutor(n_threads) as executor:
+        # An executor does not wait for a thread that Ctrl-C met while it started: such a thread would change
+        # weights later.  So all threads are started before there is work, and not by the main thread.
+        starter = Thread(target=_start_threads, args=(executor, n_threads), daemon=True)
+        starter.start()
+        starter.join()
         yield executor
+
+
+def _start_threads(executor: Executor, n_threads: int) -> None:
+    """Let an executor start all of its threads, unless it is shut down before."""
+    # Each waits for the others: an executor starts no other thread while one is idle.
+    barrier = Barrier(n_threads)
+    try:
+        wait([executor.submit(barrier.wait) for _ in range(n_threads)])
+    except RuntimeError:
+        barrier.abort()

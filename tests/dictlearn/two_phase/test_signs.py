@@ -3,8 +3,10 @@
 # ruff: noqa: E501 - a case a line reads better
 
 import json
+import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from threading import Thread, current_thread, main_thread
 
 import numpy as np
 import pytest
@@ -522,6 +524,33 @@ def test_a_batch_is_learned_whole_when_its_helper_is_shut_down(signs):
     for each, options in ((expected, {}), (learner, {"helper": helper})):
         plan = each.plan(16)
         each.apply(plan, plan.run(each.synapses, data[:16]), **options)
+    assert_same(learner, expected)
+
+
+@each_sign
+def test_nothing_learns_on_after_ctrl_c_while_a_thread_starts(monkeypatch, signs):
+    """Python's executors do not wait for such a thread: it would learn a batch later."""
+    _, data = planted()
+    expected, learner = (new_learner(data, N_ATOMS, settings=settings_of(signs), rng=3) for _ in range(2))
+    options = {"n_samples": 32, "rng": 3, "n_jobs": 1}
+    continue_learning(expected, data, **options)
+    start, apply, interrupts = Thread.start, TwoPhaseLearner.apply, []
+
+    def interrupted(thread):
+        start(thread)
+        if current_thread() is main_thread() and not interrupts:
+            interrupts.append(thread)
+            raise KeyboardInterrupt
+
+    def slow(*arguments, **named):
+        time.sleep(0.2)  # so that it goes on after the interrupt
+        return apply(*arguments, **named)
+
+    monkeypatch.setattr(Thread, "start", interrupted)
+    monkeypatch.setattr(TwoPhaseLearner, "apply", slow)
+    with pytest.raises(KeyboardInterrupt):
+        continue_learning(learner, data, **options)
+    continue_learning(learner, data, **options)
     assert_same(learner, expected)
 
 
