@@ -34,7 +34,7 @@ time: they would be there, and the simulator need not look at them."""
 ENOUGH = 0.15
 """A stage ends when the gap has fallen to this part of what it was."""
 FIRST_LIMIT, LIMIT = 48.0, 24.0
-"""The longest stage, the first and the second."""
+"""The longest stage, the first and all later ones."""
 PATIENCE, LONGER, LAST_LIMIT = 8, 2.0, 4096.0
 """After so many stages without a better code stages may be so many times as long, up to a limit."""
 MARGIN = 2.0
@@ -338,23 +338,17 @@ def begin_stage(form, problem, k, look, codes, max_duration, drives, work):
     look.n_multiply_adds += caused_currents(form, offset, work.stepped_currents)[1] + origin.shape[0]
     soma_bias, current = drives.soma_bias[k], drives.current[k]
     rate = RATE_FROM_START if look.n_stages == 1 and not is_zero(origin) else RATE_PER_DRIVE
-    if is_carried:
+    look.scale = 0.0
+    if not is_carried:
         look.scale = drive_of(
-            problem, k, origin, work.currents, offset, work.stepped_currents, rate, soma_bias, current
+            problem, k, offset, work.stepped_currents, offset, work.stepped_currents, rate, soma_bias, current
         )
-    else:
+    if look.scale > 0.0:
         for i in range(origin.shape[0]):
             origin[i] = offset[i]
+    else:
         look.scale = drive_of(
-            problem,
-            k,
-            offset,
-            work.stepped_currents,
-            offset,
-            work.stepped_currents,
-            rate,
-            soma_bias,
-            current,
+            problem, k, origin, work.currents, offset, work.stepped_currents, rate, soma_bias, current
         )
     if not look.scale > 0.0:
         return False
@@ -430,7 +424,7 @@ def look_at(form, problem, signals, moments, max_duration, refine, looks, codes,
                 look.limit = min(LONGER * look.limit, LAST_LIMIT)
                 look.n_failed = 0
             # Where the gap falls fast no momentum is needed, and where a code is astray it is wrong.
-            look.n_astray = look.n_astray + 1 if gap > ASTRAY * look.gap else 0
+            look.n_astray = 0 if gap <= ASTRAY * look.gap else look.n_astray + 1
             is_accelerated = look.n_astray == 0 and not has_fallen
             move_on(codes, k, work.code if is_accelerated else best, look, is_accelerated)
             is_driven = begin_stage(form, problem, k, look, codes, max_duration, drives, work)
