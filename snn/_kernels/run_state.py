@@ -151,7 +151,7 @@ def begin(bias, threshold, state):
 
 @compiled
 def restart(neurons, states, copies):
-    """Start copies again at time zero, without currents; spikes go on being counted.
+    """Start copies again at time zero, from their potentials and currents; spikes go on being counted.
 
     What is known of the run so far serves as a guess of what its active set and intervals will be like.
     """
@@ -160,8 +160,7 @@ def restart(neurons, states, copies):
         state = states[k]
         state.time = state.time_error = state.window = 0.0
         for i in range(neurons.threshold.shape[0]):
-            neurons.drift[k, i] = neurons.bias[k, i]
-            neurons.current[k, i] = 0.0
+            neurons.drift[k, i] = neurons.bias[k, i] + neurons.current[k, i]
         if neurons.moments.shape[1] > 0:
             for i in range(neurons.threshold.shape[0]):
                 for p in range(neurons.moments.shape[2]):

@@ -80,6 +80,7 @@ class DigitalRun(SteppedRun):
         self._is_due = np.zeros((n_copies, n_slots), dtype=np.bool_)
         self._fired = np.empty(n_neurons, dtype=np.int64)
         self._rules = rules_of(integers)
+        self.current_per_rate = self.time_step * integers.current_unit / integers.unit
         self._network = digital.Network(
             integers.firing_threshold,
             integers.weights.mantissas,
@@ -134,11 +135,15 @@ class DigitalRun(SteppedRun):
     def _restart(self, copies: np.ndarray) -> None:
         super()._restart(copies)
         self._messages_before[copies] = self.messages[copies]
-        for array in (self._copies.current, self._copies.pending, self._is_due):
+        for array in (self._copies.pending, self._is_due):
             array[copies] = 0
+        rules = self._rules
         units = np.rint(self.membrane_potential[copies] / self.integers.unit)
-        ends = self._rules.least_potential, self._rules.largest_potential
+        ends = rules.least_potential, rules.largest_potential
         self._copies.potential[copies] = np.clip(units, *ends).astype(np.int64)
+        units = np.rint(self.synaptic_current[copies] / self.integers.current_unit)
+        ends = rules.least_current, rules.largest_current
+        self._copies.current[copies] = np.clip(units, *ends).astype(np.int64)
         self._set_drive(copies)
         self._update(copies)
         self._first_potential[copies] = self.membrane_potential[copies]

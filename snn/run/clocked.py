@@ -63,6 +63,7 @@ class SteppedRun(Run):
     def __init__(self, *arguments: Any, time_step: float, work_per_spike: float, **options: Any) -> None:
         super().__init__(*arguments, **options)
         self.time_step = time_step
+        self.current_per_rate = time_step / -math.expm1(-time_step)
         self._steps, self._steps_before = np.zeros((2, len(self.spike_counts)), dtype=np.int64)
         self._steps_per_call = max(1, self._updates_per_call // self.network.n_neurons)
         spikes_per_call = max(1, int(self._updates_per_call / max(work_per_spike, 1.0)))
@@ -96,7 +97,6 @@ class SteppedRun(Run):
     def _restart(self, copies: np.ndarray) -> None:
         self._steps_before[copies] += self._steps[copies]
         self._steps[copies] = 0
-        self.synaptic_current[copies] = 0.0
         if len(self.window_moments):
             self.window_moments[copies] = 0.0
 

@@ -86,10 +86,14 @@ class Run(ABC):
         Length of a step, in synaptic time constants; 0 of exact runs.
     gain : float
         The charge that a spike brings in all, in units of its weight.
+    current_per_rate : float
+        Synaptic current at the beginning of a step, for one unit of what constant rates cause, W^T r; 1 where
+        there are no steps.
     """
 
     time_step = 0.0
     gain = 1.0
+    current_per_rate = 1.0
 
     def __init__(
         self,
@@ -211,10 +215,11 @@ class Run(ABC):
         return _joined(recorded) if recorded else NO_SPIKES
 
     def restart(self, copies: np.ndarray) -> None:
-        """Start some copies again at time zero, without currents.
+        """Start some copies again at time zero.
 
-        Before, the caller may change their rows of `membrane_potential`, and of the `soma_bias` that the run
-        was made of.  Spikes go on being counted; charge, filtered spikes and moments start anew.
+        Before, the caller may change their rows of `membrane_potential` and `synaptic_current`, and of the
+        `soma_bias` that the run was made of.  Spikes go on being counted; charge, filtered spikes and moments
+        start anew, and what is under way is lost.
 
         Parameters
         ----------

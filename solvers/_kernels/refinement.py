@@ -20,10 +20,12 @@ from solvers._kernels.coordinate import minimised
 
 FIRST_LOOK = 12.0
 """Time of the first look at a stage, in synaptic time constants."""
-LOOK_GROWTH = 1.7
+LOOK_GROWTH = 2.0
 """Each look is so many times as late as the one before."""
 RATE_PER_DRIVE = 0.5
 """Rate of the busiest neuron, driven alone."""
+RATE_FROM_START = 0.3
+"""The same in the first stage, where there is a code to start from: coarse gaps need few spikes."""
 HEAD_START = 0.5
 """Potentials at first, in thresholds: at random they would be so on average."""
 LAG = 4.0
@@ -31,24 +33,23 @@ LAG = 4.0
 time: they would be there, and the simulator need not look at them."""
 ENOUGH = 0.15
 """A stage ends when the gap has fallen to this part of what it was."""
-SOME = 0.5
-"""A part of it that counts as progress."""
-FIRST_LIMIT, LIMIT_GROWTH, LAST_LIMIT = 120.0, 2.0, 4096.0
-"""The longest stage; it grows where stages end without enough progress."""
-WIDER, NARROWER = 4.0, 0.5
-"""What the margin of an atom is multiplied by after a stage in which its neuron is silent, or is not."""
-LEAST_MARGIN, MARGIN_ON_FAILURE, LARGEST_CONDITION = 2.0, 3.0, 1e3
-"""Offsets stay behind the code by so many of its Jacobi steps at least; by more after a stage that failed;
-and by no more than so many times the least where the steps before were too short."""
+FIRST_LIMIT, LIMIT = 48.0, 24.0
+"""The longest stage, the first and the second."""
+PATIENCE, LONGER, LAST_LIMIT = 8, 2.0, 4096.0
+"""After so many stages without a better code stages may be so many times as long, up to a limit."""
+MARGIN = 2.0
+"""Offsets stay behind the code by so many of its Jacobi steps, and by what atoms are expected to move."""
+ASTRAY = 4.0
+"""A code whose gap is so many times that of the best code is astray: the next stage starts from the best
+code, without momentum, and if that does not help, from rest."""
+WIDER = 3.0
+"""What its margin is multiplied by, once more after each stage without a better code."""
 
 PRODUCTS_OF_GAP = 5
 """Multiply-adds of a gap for each atom, once its currents are known: one makes its correlation with the
 residual, four are terms of sums."""
 PRODUCTS_OF_RATE = 3
 """Multiply-adds of the rate of a neuron, read through the window."""
-
-MOST_ATTEMPTS = 64
-"""Margins tried until a network is driven."""
 
 GOES_ON, STAGE_ENDED, DONE = 0, 1, 2
 """What a look found."""
@@ -61,11 +62,13 @@ LOOK = np.dtype(
         ("target", np.float64),  # the gap wanted
         ("gap", np.float64),  # that of the best code so far
         ("gap_before", np.float64),  # the same when the stage began
-        ("step", np.float64),  # the Jacobi step from the best code, 0 before there is one
-        ("margin", np.float64),  # in such steps
+        ("step", np.float64),  # the Jacobi step from where the stage started, 0 before there is one
+        ("momentum", np.float64),  # t_k of the accelerated gradient method
         ("duration", np.float64),  # simulated time of the stages that ended
         ("n_stages", np.int64),
+        ("n_failed", np.int64),  # stages without a better code, one after the other
         ("n_multiply_adds", np.int64),  # of looks, and of what sets up stages
+        ("n_astray", np.int64),  # stages whose codes were astray, one after the other
         ("status", np.int64),
     ],
     align=True,
@@ -94,10 +97,12 @@ class Codes(NamedTuple):
     offset: np.ndarray
     """What the network of this stage does not code."""
     best: np.ndarray
+    origin: np.ndarray
+    """Where this stage started."""
     before: np.ndarray
-    """The best when the stage began."""
-    width: np.ndarray
-    """How many times wider than others the margin of an atom is."""
+    """Where the stage before ended."""
+    moved: np.ndarray
+    """How far the stage before moved the atoms that it started with."""
 
 
 class Drives(NamedTuple):
@@ -105,6 +110,7 @@ class Drives(NamedTuple):
 
     soma_bias: np.ndarray
     potential: np.ndarray
+    current: np.ndarray
 
 
 class Work(NamedTuple):
@@ -217,82 +223,62 @@ def read_rates(moments, time, scale, group_length, positive, offset, code):
         code[i] = offset[i] + rate
 
 
-@inlined
-def is_suppressed(i, problem, moments, potential, offset):
-    """Return whether an atom has an offset that is too large: its neuron has not fired, and is driven away
-    from its threshold."""
-    if offset[i] == 0.0:
-        return False
-    neuron = neurons_of(i, problem.group_length, problem.positive)
-    if offset[i] < 0.0:
-        neuron += problem.group_length
-    return moments[neuron, 0] == 0.0 and potential[neuron] < 0.0
-
-
 @inner
-def n_suppressed(problem, moments, potential, offset):
-    """Return how many atoms have offsets that are too large."""
-    count = 0
-    for i in range(offset.shape[0]):
-        count += is_suppressed(i, problem, moments, potential, offset)
-    return count
-
-
-@inner
-def widen(problem, moments, potential, has_progress, offset, width):
-    """Widen the margins of atoms whose offsets are too large; after progress, narrow those of others.
-
-    Without progress narrower margins would bring the same offsets again.
-    """
-    for i in range(offset.shape[0]):
-        if is_suppressed(i, problem, moments, potential, offset):
-            width[i] *= WIDER
-        elif has_progress:
-            width[i] = max(1.0, NARROWER * width[i])
-
-
-@inner
-def set_offset(code, margin, width, offset):
-    """Write the code, drawn towards zero by margins; entries of less than two margins become zero."""
+def is_zero(code):
+    """Return whether no atom is in a code."""
+    n_used = 0
     for i in range(code.shape[0]):
-        size, own = abs(code[i]), margin * width[i]
-        offset[i] = math.copysign(size - own, code[i]) if size > 2.0 * own else 0.0
+        n_used += code[i] != 0.0
+    return n_used == 0
 
 
 @inner
-def drive_of(correlations, l1_weights, diagonal, group_length, positive, offset, currents, soma_bias):
-    """Write the drive of a network that codes what the offset leaves; return its scale, 0 if none is
-    driven."""
+def set_offset(code, margin, moved, share, offset):
+    """Write the code, drawn towards zero by a margin and a share of what atoms moved by."""
+    for i in range(code.shape[0]):
+        left = abs(code[i]) - margin - share * moved[i]
+        offset[i] = math.copysign(left, code[i]) if left > 0.0 else 0.0
+
+
+@inner
+def drive_of(problem, k, code, code_currents, offset, offset_currents, rate, soma_bias, current):
+    """Write the drive of a network that codes what the offset leaves, and the synaptic currents of one that
+    codes it already by ``code - offset``; return the scale, 0 if no neuron is driven.
+
+    At this scale the busiest neuron starts with `rate`.
+    """
+    diagonal, positive, group_length = problem.diagonal, problem.positive, problem.group_length
     largest = 0.0
     for i in range(offset.shape[0]):
-        left = correlations[i] - diagonal[i] * offset[i] + currents[i]
+        left = problem.correlations[k, i] - diagonal[i] * offset[i] + offset_currents[i]
+        carried = code_currents[i] - offset_currents[i]
         neuron = neurons_of(i, group_length, positive)
-        soma_bias[neuron] = left - l1_weights[i]
-        if left - l1_weights[i] > largest * diagonal[i]:
-            largest = (left - l1_weights[i]) / diagonal[i]
+        soma_bias[neuron], current[neuron] = left - problem.l1_weights[i], carried
+        largest = max(largest, (soma_bias[neuron] + carried) / diagonal[i], abs(code[i] - offset[i]))
         if not positive:
-            soma_bias[neuron + group_length] = -left - l1_weights[i]
-            if -left - l1_weights[i] > largest * diagonal[i]:
-                largest = (-left - l1_weights[i]) / diagonal[i]
-    scale = largest / RATE_PER_DRIVE
+            neuron += group_length
+            soma_bias[neuron], current[neuron] = -left - problem.l1_weights[i], -carried
+            largest = max(largest, (soma_bias[neuron] - carried) / diagonal[i])
+    scale = largest / rate
     if scale > 0.0:
         for i in range(soma_bias.shape[0]):
             soma_bias[i] /= scale
+            current[i] /= scale
     return scale
 
 
 @inner
-def set_potentials(problem, n_stages, soma_bias, potential):
+def set_potentials(problem, n_stages, soma_bias, current, potential):
     """Write where the neurons of a stage start."""
     lag = LAG if n_stages > 1 else 0.0
     diagonal, group_length, positive = problem.diagonal, problem.group_length, problem.positive
     for i in range(diagonal.shape[0]):
         start = HEAD_START * diagonal[i]
         neuron = neurons_of(i, group_length, positive)
-        potential[neuron] = start + lag * min(soma_bias[neuron], 0.0)
+        potential[neuron] = start + lag * min(soma_bias[neuron] + current[neuron], 0.0)
         if not positive:
             neuron += group_length
-            potential[neuron] = start + lag * min(soma_bias[neuron], 0.0)
+            potential[neuron] = start + lag * min(soma_bias[neuron] + current[neuron], 0.0)
 
 
 @inlined
@@ -305,49 +291,88 @@ def keep_if_better(look, gap, code, best):
 
 
 @inner
-def begin_stage(form, problem, k, look, codes, max_duration, drives, work):
-    """Set the offset of the next stage behind the best code, and the drive of its network; return whether
-    one is driven.
+def move_on(codes, k, end, look, is_accelerated):
+    """Set where the next stage starts: where this one ended, and further in the direction of its move.
 
-    If none is though the code is not good enough, offsets are too large: they are drawn back.
+    The momentum is that of the accelerated gradient method.  It ends where the code turns back.  By momentum
+    no atom changes its sign or enters the code.
     """
-    b, l1_weights, diagonal = problem.correlations[k], problem.l1_weights, problem.diagonal
-    positive = problem.positive
-    best, before, offset, width = codes.best[k], codes.before[k], codes.offset[k], codes.width[k]
-    look.n_multiply_adds += caused_currents(form, best, work.currents)[1]
-    current_code(b, l1_weights, diagonal, positive, work.currents, work.code)
-    step = largest_difference(best, work.code)
-    has_progress = look.gap <= SOME * look.gap_before
-    if look.n_stages > 0 and has_progress and look.step > 0.0:
-        # How much further than its Jacobi step the code before was from where it came.
-        condition = min(max(largest_difference(best, before) / look.step, 1.0), LARGEST_CONDITION)
-        look.margin = LEAST_MARGIN * condition
-    elif look.stop >= LAST_LIMIT:
-        look.margin *= MARGIN_ON_FAILURE
+    origin, before, moved = codes.origin[k], codes.before[k], codes.moved[k]
+    along = 0.0
+    for i in range(end.shape[0]):
+        along += (origin[i] - end[i]) * (end[i] - before[i])
+        # An atom that was not there has no rate to lose.
+        moved[i] = abs(end[i] - origin[i]) if origin[i] != 0.0 else 0.0
+    if not is_accelerated or along > 0.0:
+        look.momentum = 1.0
+    later = 0.5 * (1.0 + math.sqrt(1.0 + 4.0 * look.momentum * look.momentum))
+    share = (look.momentum - 1.0) / later
+    look.momentum = later
+    for i in range(end.shape[0]):
+        value = end[i] + share * (end[i] - before[i])
+        origin[i] = value if value * end[i] > 0.0 else 0.0
+        before[i] = end[i]
+
+
+@inner
+def begin_stage(form, problem, k, look, codes, max_duration, drives, work):
+    """Set the offset of the next stage behind its origin, and the network that starts there; return whether
+    one is driven."""
+    origin, offset = codes.origin[k], codes.offset[k]
+    look.n_multiply_adds += caused_currents(form, origin, work.currents)[1]
+    current_code(
+        problem.correlations[k], problem.l1_weights, problem.diagonal, problem.positive, work.currents,
+        work.stepped,
+    )  # fmt: skip
+    step = largest_difference(origin, work.stepped)
+    share = min(step / look.step, 1.0) if look.step > 0.0 else 1.0
     look.step = step
     look.gap_before = look.gap
     look.stop = min(FIRST_LOOK, max_duration - look.duration)
     look.n_stages += 1
-    for i in range(best.shape[0]):
-        before[i] = best[i]
-    for _ in range(MOST_ATTEMPTS):
-        set_offset(best, look.margin * step, width, offset)
-        look.n_multiply_adds += caused_currents(form, offset, work.currents)[1] + best.shape[0]
+    # Once the best code alone may do, without momentum.
+    is_carried = look.n_astray == 0 or look.n_astray % 2 == 1
+    # From rest, nothing but a larger margin makes another stage of it.
+    margin = MARGIN * step if is_carried else MARGIN * step * WIDER**look.n_failed
+    set_offset(origin, margin, codes.moved[k], share, offset)
+    look.n_multiply_adds += caused_currents(form, offset, work.stepped_currents)[1] + origin.shape[0]
+    soma_bias, current = drives.soma_bias[k], drives.current[k]
+    rate = RATE_FROM_START if look.n_stages == 1 and not is_zero(origin) else RATE_PER_DRIVE
+    if is_carried:
         look.scale = drive_of(
-            b,
-            l1_weights,
-            diagonal,
-            problem.group_length,
-            positive,
-            offset,
-            work.currents,
-            drives.soma_bias[k],
+            problem, k, origin, work.currents, offset, work.stepped_currents, rate, soma_bias, current
         )
-        if look.scale > 0.0:
-            set_potentials(problem, look.n_stages, drives.soma_bias[k], drives.potential[k])
-            return True
-        look.margin *= MARGIN_ON_FAILURE
-    return False
+    else:
+        for i in range(origin.shape[0]):
+            origin[i] = offset[i]
+        look.scale = drive_of(
+            problem,
+            k,
+            offset,
+            work.stepped_currents,
+            offset,
+            work.stepped_currents,
+            rate,
+            soma_bias,
+            current,
+        )
+    if not look.scale > 0.0:
+        return False
+    set_potentials(problem, look.n_stages, soma_bias, current, drives.potential[k])
+    return True
+
+
+@inner
+def begin_at_best(form, problem, k, look, codes, max_duration, drives, work):
+    """Set up a stage that starts from the best code."""
+    for i in range(codes.best.shape[1]):
+        codes.origin[k, i] = codes.before[k, i] = codes.best[k, i]
+        codes.moved[k, i] = 0.0
+    look.momentum = 1.0
+    look.step = 0.0
+    look.n_astray = 0
+    look.limit = FIRST_LIMIT if look.n_stages == 0 else LIMIT
+    return begin_stage(form, problem, k, look, codes, max_duration, drives, work)
 
 
 @uncounted
@@ -355,30 +380,14 @@ def begin(form, problem, max_duration, looks, codes, drives, work):
     """Measure the codes that all signals start from, and set up the first stage of those not good enough."""
     for k in range(looks.shape[0]):
         look = looks[k]
-        look.limit = FIRST_LIMIT
-        look.margin = LEAST_MARGIN
         look.n_multiply_adds = caused_currents(form, codes.best[k], work.currents)[1]
         look.n_multiply_adds += PRODUCTS_OF_GAP * codes.best.shape[1]
         look.gap = measured_gap(problem, k, codes.best[k], work.currents)
         look.status = DONE
-        if look.gap > look.target and begin_stage(form, problem, k, look, codes, max_duration, drives, work):
+        if look.gap > look.target and begin_at_best(
+            form, problem, k, look, codes, max_duration, drives, work
+        ):
             look.status = STAGE_ENDED
-
-
-@inner
-def stage_ends(look, problem, moments, potential, offset):
-    """Return whether to go on from the best code: the gap has fallen far enough, or will not for long."""
-    if look.gap <= ENOUGH * look.gap_before:
-        return True
-    # A neuron that is silent because its offset is too large will stay so.
-    patience = 2.0 if look.gap <= SOME * look.gap_before else 4.0
-    if look.stop >= patience * FIRST_LOOK and n_suppressed(problem, moments, potential, offset) > 0:
-        return True
-    if look.stop < look.limit:
-        return False
-    is_last = look.limit >= LAST_LIMIT
-    look.limit = min(LIMIT_GROWTH * look.limit, LAST_LIMIT)
-    return is_last or look.gap <= SOME * look.gap_before
 
 
 @uncounted
@@ -405,16 +414,25 @@ def look_at(form, problem, signals, moments, max_duration, refine, looks, codes,
             look.n_multiply_adds += n_multiply_adds
             if is_known:
                 look.n_multiply_adds += PRODUCTS_OF_GAP * best.shape[0]
-                gap = measured_gap(problem, k, work.stepped, work.stepped_currents)
-                keep_if_better(look, gap, work.stepped, best)
+                stepped_gap = measured_gap(problem, k, work.stepped, work.stepped_currents)
+                keep_if_better(look, stepped_gap, work.stepped, best)
         # The last look is at this difference; the sum may round to less than the duration.
         is_over = time >= max_duration - look.duration
         has_ended = look.gap <= look.target or is_over
         look.status = DONE if has_ended else GOES_ON
-        if not has_ended and refine and stage_ends(look, problem, moments[k], drives.potential[k], offset):
+        has_fallen = look.gap <= ENOUGH * look.gap_before
+        if not has_ended and refine and (has_fallen or time >= look.limit):
             look.duration += time
-            has_progress = look.gap <= SOME * look.gap_before
-            widen(problem, moments[k], drives.potential[k], has_progress, offset, codes.width[k])
+            if look.n_stages == 1:
+                look.limit = LIMIT
+            look.n_failed = 0 if look.gap < look.gap_before else look.n_failed + 1
+            if look.n_failed == PATIENCE:
+                look.limit = min(LONGER * look.limit, LAST_LIMIT)
+                look.n_failed = 0
+            # Where the gap falls fast no momentum is needed, and where a code is astray it is wrong.
+            look.n_astray = look.n_astray + 1 if gap > ASTRAY * look.gap else 0
+            is_accelerated = look.n_astray == 0 and not has_fallen
+            move_on(codes, k, work.code if is_accelerated else best, look, is_accelerated)
             is_driven = begin_stage(form, problem, k, look, codes, max_duration, drives, work)
             look.status = STAGE_ENDED if is_driven else DONE
         elif has_ended:
@@ -434,7 +452,7 @@ def go_on(form, problem, signals, max_duration, refine, looks, codes, drives, wo
         look.target = 0.5 * min(look.target, look.gap)
         # A signal that was done before its first stage has none to go on with.
         if refine or look.n_stages == 0:
-            is_driven = begin_stage(form, problem, k, look, codes, max_duration, drives, work)
+            is_driven = begin_at_best(form, problem, k, look, codes, max_duration, drives, work)
             look.status = STAGE_ENDED if is_driven else DONE
         else:
             look.duration -= look.stop

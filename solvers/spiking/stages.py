@@ -35,8 +35,11 @@ class RefinedCodes(Generic[R]):
     """The networks of a batch of signals, and the best codes read out of them so far.
 
     A stage of a signal is a run of its network from potentials at half their thresholds.  Where codes are
-    refined, a stage ends when the gap is a seventh of what it was.  The next one is driven by what the code,
-    drawn a little towards zero, leaves of the signal, and its spikes are worth as much less.
+    refined, a stage ends when the gap is a seventh of what it was, or after a while.  The next one is driven
+    by what an offset, its code drawn a little towards zero, leaves of the signal, and its spikes are worth as
+    much less.  It starts with the synaptic currents of the rates that the offset lacks, so it goes on where
+    the one before ended.  Where the gap falls slowly, it goes on from further on in the direction of the
+    move: with the momentum of the accelerated gradient method (docs/theory.md, section 4.2).
 
     Parameters
     ----------
@@ -61,6 +64,8 @@ class RefinedCodes(Generic[R]):
     ----------
     codes : ndarray, shape (n_signals, n_atoms)
         The best codes so far.
+    origin : ndarray, shape (n_signals, n_atoms)
+        What this stage started with: from rest where it is the offset.
     offset : ndarray, shape (n_signals, n_atoms)
         What the network of this stage does not code.
     last_spikes : Spikes
@@ -99,19 +104,18 @@ class RefinedCodes(Generic[R]):
         self._max_duration, self._refine = max_duration, refine
         self._looks = new_records(n_signals, LOOK)
         self._looks["target"] = SAFELY * tol * problem.energies
-        offset, best, before = np.zeros((3, n_signals, n_atoms))
-        self._codes = Codes(offset, best, before, width=np.ones((n_signals, n_atoms)))
+        self._codes = Codes(*np.zeros((5, n_signals, n_atoms)))
         if start is not None:
             self._codes.best[:] = start
             network.gram.store(np.flatnonzero(start.any(axis=0)))
         self._work = Work(*np.empty((4, n_atoms)))
         self._soma_bias = np.zeros((n_signals, network.n_neurons))
         self.run = how.start(network, self._soma_bias, window_moments=True, gives_up=True)
-        self._drives = Drives(self._soma_bias, self.run.membrane_potential)
+        self._drives = Drives(self._soma_bias, self.run.membrane_potential, self.run.synaptic_current)
         begin(
             self._weights(), self._problem, max_duration, self._looks, self._codes, self._drives, self._work
         )
-        self.codes, self.offset = self._codes.best, self._codes.offset
+        self.codes, self.origin, self.offset = self._codes.best, self._codes.origin, self._codes.offset
         self._records_spikes = record_spikes
         self.last_spikes = NO_SPIKES
         self.look_times = np.zeros(n_signals)
@@ -219,5 +223,7 @@ class RefinedCodes(Generic[R]):
         status = self._looks["status"][self.active]
         restarting = self.active[status == STAGE_ENDED]
         if len(restarting):
+            if self.run.current_per_rate != 1.0:
+                self.run.synaptic_current[restarting] *= self.run.current_per_rate
             self.run.restart(restarting)
         self.active = self.active[status != DONE]

@@ -35,6 +35,8 @@ class Stage(Described):
     ----------
     start : float
         Time at which it begins.
+    origin : ndarray, shape (n_atoms,)
+        The code that the network starts with: its currents are those of rates (origin - offset) / scale.
     offset : ndarray, shape (n_atoms,)
         The code to which the rates are added.
     scale : float
@@ -44,6 +46,7 @@ class Stage(Described):
     """
 
     start: float
+    origin: np.ndarray
     offset: np.ndarray
     scale: float
     spikes: SpikeTrain
@@ -257,7 +260,8 @@ def _plain_run(problem: LassoProblem, tol: float, max_duration: float) -> tuple[
     spikes = simulate(network.driven(problem, 0, scale=scale), duration, record_spikes=True).spikes
     assert spikes is not None  # they are recorded
     ordered = _in_result_order(spikes.times, spikes.neurons, duration, network)
-    return (Stage(start=0.0, offset=np.zeros(problem.n_atoms), scale=scale, spikes=ordered),)
+    nothing = np.zeros(problem.n_atoms)
+    return (Stage(start=0.0, origin=nothing, offset=nothing, scale=scale, spikes=ordered),)
 
 
 def _solver_network(problem: LassoProblem) -> LassoNetwork:
@@ -282,7 +286,9 @@ def _refined_run(
         times = np.concatenate([look.spikes.times for look in own])
         neurons = np.concatenate([look.spikes.neurons for look in own])
         spikes = _in_result_order(times, neurons, own[-1].time, network)
-        stages.append(Stage(start=start, offset=own[0].offset, scale=own[0].scale, spikes=spikes))
+        stages.append(
+            Stage(start=start, origin=own[0].origin, offset=own[0].offset, scale=own[0].scale, spikes=spikes)
+        )
         looks += [(start + look.time, look.best) for look in own]
         start += own[-1].time
     return tuple(stages), looks
@@ -291,6 +297,7 @@ def _refined_run(
 class _Look(NamedTuple):
     stage: int
     """From 1."""
+    origin: np.ndarray
     offset: np.ndarray
     scale: float
     time: float
@@ -309,7 +316,8 @@ class _RecordedCodes(RefinedCodes[Any]):
         self.looks: list[_Look] = []
 
     def advance(self, *, max_spikes: int | None = None) -> None:
-        stage = int(self.n_stages[0]), self.offset[0].copy(), float(self.scale[0])
+        codes = self.origin[0].copy(), self.offset[0].copy()
+        stage = int(self.n_stages[0]), *codes, float(self.scale[0])
         super().advance(max_spikes=max_spikes)
         time = float(self.look_times[0])
         self.looks.append(_Look(*stage, time, self.last_spikes, self.codes[0].copy()))

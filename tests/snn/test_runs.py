@@ -273,11 +273,13 @@ def test_a_copy_that_starts_again_is_as_a_new_one(case):
     counts = run.spike_counts.copy()
     bias[[1, 2]] = drives[[3, 0]]
     run.membrane_potential[[1, 2]] = 0.5 * network.firing_threshold
+    run.synaptic_current[[1, 2]] = currents = 0.1 * drives[[0, 1]]
     run.restart(np.array([1, 2]))
     np.testing.assert_array_equal(run.time[[1, 2]], 0.0)
     run.advance(15.0, active=np.array([2, 1]))
     new = kind.how.start(network, bias, window_moments=True)
     new.membrane_potential[:] = 0.5 * network.firing_threshold
+    new.synaptic_current[[1, 2]] = currents
     new.restart(np.arange(N_COPIES))
     new.advance(15.0)
     names = ("membrane_potential", "synaptic_current", "charge", "window_moments", "time")

@@ -93,9 +93,10 @@ def test_spikes_of_every_stage_are_those_of_a_plain_simulator():
     thresholds = np.diag(gram)
     for number, stage in enumerate(history.stages):
         left = problem.correlations[0] - gram @ stage.offset - problem.l1_weights
-        lag = LAG * np.minimum(left / stage.scale, 0.0) if number else 0.0
-        potential = 0.5 * thresholds + lag
-        state = NetworkState(membrane_potential=potential, synaptic_current=np.zeros_like(potential))
+        rates = (stage.origin - stage.offset) / stage.scale
+        current = (np.diag(thresholds) - gram) @ rates
+        lag = LAG * np.minimum(left / stage.scale + current, 0.0) if number else 0.0
+        state = NetworkState(membrane_potential=0.5 * thresholds + lag, synaptic_current=current)
         plain = simulate_plainly(
             np.diag(thresholds) - gram, left / stage.scale, thresholds, stage.spikes.stop, state=state
         )

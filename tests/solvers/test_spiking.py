@@ -208,6 +208,20 @@ def test_each_digit_of_a_refined_code_takes_about_as_many_spikes_as_the_last(pos
 
 
 @pytest.mark.parametrize("positive", [True, False])
+def test_spikes_alone_are_precise_where_atoms_are_alike(positive):
+    """Bumps on a line, with a cosine of 0.9 between neighbours: stages have momentum."""
+    places = np.arange(64.0)
+    bumps = np.exp(-0.5 * ((places - places[:, np.newaxis]) / 1.5) ** 2)
+    bumps /= np.linalg.norm(bumps, axis=1, keepdims=True)
+    rng = np.random.default_rng(0)
+    signals = (rng.random((4, 64)) * (rng.random((4, 64)) < 0.2)) @ bumps
+    signals += 0.01 * rng.standard_normal((4, 64))
+    penalty = 0.01 * penalty_max(bumps, signals, positive=positive).min()
+    problem = LassoProblem(bumps, signals[[0, 2]], penalty, positive=positive)
+    assert solve_spiking(problem, tol=1e-6, max_duration=2500.0).converged
+
+
+@pytest.mark.parametrize("positive", [True, False])
 def test_refined_codes_are_those_of_the_active_set(positive):
     problem = random_problem(n_atoms=80, n_features=40, n_signals=10, positive=positive, unit_norm=False)
     refined = solve_spiking(problem, tol=1e-11)
@@ -666,7 +680,7 @@ def problem_of_extreme_norms(smallest, *, positive):
     return LassoProblem(dictionary, signals, [0.1, 0.1 * smallest], positive=positive)
 
 
-BURSTING = [[0.8, 0.6], [0.2, 1.0], [0.5, 0.4], [1.0, 0.9], [0.8, 0.61], [0.3, 0.33]]
+BURSTING = [[0.8, 0.6], [0.2, 1.0], [0.5, 0.4], [1.0, 0.9], [0.8, 0.61], [0.3, 0.33], [0.9, -0.2]]
 
 
 def bursting_problem(smallest, signals=BURSTING):
@@ -686,7 +700,7 @@ def test_which_networks_are_stopped_does_not_depend_on_others_or_threads(options
     problem = bursting_problem(1e-5)
     with pytest.warns(ConvergenceWarning, match="were stopped before"):
         together = solve_spiking(problem, **options)
-    assert 0 < (together.duration < 10_000.0).sum() < len(BURSTING) or "readout" in options
+    assert 0 < (together.relative_gap > 1e-3).sum() < len(BURSTING) or "readout" in options
     in_threads = solve_spiking_quietly(problem, n_jobs=2, **options)
     alone = [solve_spiking_quietly(problem.subset([k]), **options) for k in range(len(BURSTING))]
     for name in ("codes", "n_steps", "duration", "status", "n_stages", "duality_gap"):

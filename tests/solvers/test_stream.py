@@ -89,7 +89,7 @@ def test_convolutional_dictionaries():
     stream = SparseCodingStream(dictionary, 2.0)
     spikes = []
     for k in range(4):
-        frame = start + 0.01 * k * rng.standard_normal(144)
+        frame = start + 0.003 * k * rng.standard_normal(144)
         result = stream.code(frame, tol=1e-3)
         spikes.append(result.n_steps[0])
         gap = measure(LassoProblem(dictionary, frame[np.newaxis], 2.0), result.codes).duality_gap
