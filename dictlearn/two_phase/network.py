@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +15,7 @@ from dictlearn.signals import checked_known_signals
 from dictlearn.two_phase.layers import Layers, Population, Signs, difference
 from dictlearn.two_phase.phases import Phase, forget_debt, run_phases
 from dictlearn.two_phase.synapses import Synapses, blocks
-from dictlearn.two_phase.threads import thread_count
+from dictlearn.two_phase.threads import LearningThreads, thread_count
 from snn import BlockWeights, Exact, NetworkState, SpikeTrain, SpikingNetwork, simulate
 from snn.base import checks
 from snn.base.html import Described, memory, number, value_range
@@ -423,7 +422,7 @@ class TwoPhaseNetwork(Described):
     ) -> list[Phase]:
         n_threads = thread_count(n_jobs)
         synapses, drives = self.synapses(), task.drives
-        with ThreadPoolExecutor(n_threads) as executor:
+        with LearningThreads(n_threads) as executor:
             return run_phases(
                 synapses,
                 drives,
