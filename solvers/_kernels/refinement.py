@@ -24,8 +24,8 @@ LOOK_GROWTH = 2.0
 """Each look is so many times as late as the one before."""
 RATE_PER_DRIVE = 0.5
 """Rate of the busiest neuron, driven alone."""
-RATE_FROM_START = 0.3
-"""The same in the first stage, where there is a code to start from: coarse gaps need few spikes."""
+RATE_FROM_CODE = 0.35
+"""The same in stages that start from a code, where all its neurons fire from the beginning."""
 HEAD_START = 0.5
 """Potentials at first, in thresholds: at random they would be so on average."""
 LAG = 4.0
@@ -37,8 +37,8 @@ FIRST_LIMIT, LIMIT = 48.0, 24.0
 """The longest stage, the first and all later ones."""
 PATIENCE, LONGER, LAST_LIMIT = 8, 2.0, 4096.0
 """After so many stages without a better code stages may be so many times as long, up to a limit."""
-MARGIN = 2.0
-"""Offsets stay behind the code by so many of its Jacobi steps, and by what atoms are expected to move."""
+MARGIN = 1.0
+"""Offsets stay behind the code by so many of its Jacobi steps, and what atoms are expected to move."""
 ASTRAY = 4.0
 """A code whose gap is so many times that of the best code is astray: the next stage starts from the best
 code, without momentum, and if that does not help, from rest."""
@@ -337,7 +337,7 @@ def begin_stage(form, problem, k, look, codes, max_duration, drives, work):
     set_offset(origin, margin, codes.moved[k], share, offset)
     look.n_multiply_adds += caused_currents(form, offset, work.stepped_currents)[1] + origin.shape[0]
     soma_bias, current = drives.soma_bias[k], drives.current[k]
-    rate = RATE_FROM_START if look.n_stages == 1 and not is_zero(origin) else RATE_PER_DRIVE
+    rate = RATE_PER_DRIVE if is_zero(origin) else RATE_FROM_CODE
     look.scale = 0.0
     if not is_carried:
         look.scale = drive_of(
