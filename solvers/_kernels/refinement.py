@@ -37,8 +37,9 @@ FIRST_LIMIT, LIMIT = 48.0, 24.0
 """The longest stage, the first and all later ones."""
 PATIENCE, LONGER, LAST_LIMIT = 8, 2.0, 4096.0
 """After so many stages without a better code stages may be so many times as long, up to a limit."""
-MARGIN = 1.0
-"""Offsets stay behind the code by so many of its Jacobi steps, and what atoms are expected to move."""
+FIRST_MARGIN, MARGIN = 2.0, 1.0
+"""Offsets stay behind the code by so many of its Jacobi steps, and what atoms are expected to move.
+In the first stage that is not known."""
 ASTRAY = 4.0
 """A code whose gap is so many times that of the best code is astray: the next stage starts from the best
 code, without momentum, and if that does not help, from rest."""
@@ -332,8 +333,10 @@ def begin_stage(form, problem, k, look, codes, max_duration, drives, work):
     look.n_stages += 1
     # Once the best code alone may do, without momentum.
     is_carried = look.n_astray == 0 or look.n_astray % 2 == 1
+    margin = (FIRST_MARGIN if look.n_stages == 1 else MARGIN) * step
     # From rest, nothing but a larger margin makes another stage of it.
-    margin = MARGIN * step if is_carried else MARGIN * step * WIDER**look.n_failed
+    if not is_carried:
+        margin *= WIDER**look.n_failed
     set_offset(origin, margin, codes.moved[k], share, offset)
     look.n_multiply_adds += caused_currents(form, offset, work.stepped_currents)[1] + origin.shape[0]
     soma_bias, current = drives.soma_bias[k], drives.current[k]

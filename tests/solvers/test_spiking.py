@@ -209,9 +209,9 @@ def test_each_digit_of_a_refined_code_takes_about_as_many_spikes_as_the_last(pos
 
 @pytest.mark.parametrize("positive", [True, False])
 def test_spikes_alone_are_precise_where_atoms_are_alike(positive):
-    """Bumps on a line, with a cosine of 0.9 between neighbours: stages have momentum."""
+    """Bumps on a line, with a cosine of 0.84 between neighbours: stages have momentum."""
     places = np.arange(64.0)
-    bumps = np.exp(-0.5 * ((places - places[:, np.newaxis]) / 1.5) ** 2)
+    bumps = np.exp(-0.5 * ((places - places[:, np.newaxis]) / 1.2) ** 2)
     bumps /= np.linalg.norm(bumps, axis=1, keepdims=True)
     rng = np.random.default_rng(0)
     signals = (rng.random((4, 64)) * (rng.random((4, 64)) < 0.2)) @ bumps

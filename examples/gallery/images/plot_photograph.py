@@ -54,7 +54,7 @@ for name, title in titles.items():
 plt.show()
 
 # %%
-# The code of a patch took some 330 spikes on average.  A patch of the sky takes one
+# The code of a patch took some 200 spikes on average.  A patch of the sky takes one
 # atom or none, a patch of the roof many.  The full program codes the whole picture,
 # draws the spikes of one patch, and puts other solvers beside them:
 # ``python -m examples.photograph``.
