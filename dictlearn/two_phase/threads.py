@@ -43,7 +43,7 @@ class _Call(Future[Any]):
 
     def __init__(self, call: Callable[[], Any]) -> None:
         super().__init__()
-        self._call: Callable[[], Any] | None = call
+        self._call = call
         self._claim, self._end = Lock(), Lock()
         self._end.acquire()
         self._value: Any = None
@@ -51,15 +51,13 @@ class _Call(Future[Any]):
 
     def make(self) -> None:
         """Make the call, unless it was cancelled."""
-        call = self._call
-        if call is None or not self._claim.acquire(blocking=False):
+        if not self._claim.acquire(blocking=False):
             return
         try:
-            self._value = call()
+            self._value = self._call()
         except BaseException as error:
             self._error = error
         finally:
-            self._call = None
             self._end.release()
 
     def cancel(self) -> bool:

@@ -137,13 +137,14 @@ class DigitalRun(SteppedRun):
         self._messages_before[copies] = self.messages[copies]
         for array in (self._copies.pending, self._is_due):
             array[copies] = 0
-        rules = self._rules
-        units = np.rint(self.membrane_potential[copies] / self.integers.unit)
-        ends = rules.least_potential, rules.largest_potential
-        self._copies.potential[copies] = np.clip(units, *ends).astype(np.int64)
-        units = np.rint(self.synaptic_current[copies] / self.integers.current_unit)
-        ends = rules.least_current, rules.largest_current
-        self._copies.current[copies] = np.clip(units, *ends).astype(np.int64)
+        rules, integers = self._rules, self.integers
+        for register, values, unit, least, largest in (
+            (self._copies.potential, self.membrane_potential, integers.unit,
+             rules.least_potential, rules.largest_potential),
+            (self._copies.current, self.synaptic_current, integers.current_unit,
+             rules.least_current, rules.largest_current),
+        ):  # fmt: skip
+            register[copies] = np.clip(np.rint(values[copies] / unit), least, largest).astype(np.int64)
         self._set_drive(copies)
         self._update(copies)
         self._first_potential[copies] = self.membrane_potential[copies]

@@ -11,7 +11,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from copy import copy
 from functools import cached_property
 from typing import Any
@@ -22,17 +21,11 @@ from snn import InhibitionOnDemand, LateralInhibition, SignPairWeights, StencilW
 from snn.base import checks
 from snn.base.html import memory
 from snn.weights.protocol import Weights
-from solvers._kernels.active_set import (
-    ENDED,
-    N_CORRECTIONS,
-    N_MULTIPLY_ADDS,
-    N_REPORTED,
-    N_ROUNDS,
-    solve_active_sets,
-    solve_weighted_active_sets,
-)
+from solvers._kernels.active_set import solve_active_sets, solve_weighted_active_sets
 from solvers._kernels.batch import CompressedRows
+from solvers._kernels.factor import Terms
 from solvers.gram import convolutional_active_set, shared_products, working_set
+from solvers.gram.compiled import ROUNDS_PER_ATOM, codes_by_kernel
 from solvers.gram.convolutional_network import Stencils
 from solvers.gram.protocol import ActiveSets, NetworkGram
 from solvers.problem.lasso import LassoProblem
@@ -46,8 +39,6 @@ FEWEST_ON_DEMAND = 512
 # In a large dictionary, codes of one signal for each so many atoms take less time without the Gram matrix
 # than the matrix takes alone.
 ATOMS_PER_SIGNAL = 100
-# Signals times atoms in one call of the kernel: some milliseconds, so that Ctrl-C is quick.
-VALUES_PER_CALL = 100_000
 # Signals from which on products of matrices pay, where they share them.
 FEWEST_SHARING = 4
 # Signals that share products: at least, whatever the limit; as many as products of matrices need to run at
@@ -55,9 +46,6 @@ FEWEST_SHARING = 4
 LEAST_SHARING, SHARING, SHARING_CONVERTED = 16, 512, 4096
 # Rows of the Gram matrix that a network has from the beginning, for each signal that shares them.
 ROWS_PER_SIGNAL = 24
-# Most rounds for one signal, a multiple of the number of atoms.  It is never reached unless rounding errors
-# make a support come back.
-ROUNDS_PER_ATOM = 10
 
 
 def gram_of(problem: LassoProblem, *, on_demand: bool = False, most_signals: int = 1) -> NetworkGram:
@@ -121,55 +109,9 @@ def with_shared_conversion(problem: LassoProblem, n_penalties: int) -> LassoProb
     return problem
 
 
-def codes_by_kernel(
-    kernel: Callable[..., None],
-    products: tuple[np.ndarray, ...],
-    inverse_norms: np.ndarray,
-    problem: LassoProblem,
-    signals: np.ndarray,
-    start: CompressedRows,
-    max_rounds: int | None,
-) -> ActiveSets:
-    """Return what a kernel of the active-set method writes, some milliseconds at a time.
-
-    Parameters
-    ----------
-    kernel : callable
-        The kernel.
-    products : tuple of ndarray
-        What it takes inner products of atoms from: its first arguments.
-    inverse_norms : ndarray, shape (n_atoms,)
-        1 / ||d_i||.
-    problem, signals, start, max_rounds
-        As of `Gram.optimal_codes`.
-    """
-    if max_rounds is None:
-        max_rounds = ROUNDS_PER_ATOM * problem.n_atoms
-    codes = np.zeros((len(signals), problem.n_atoms))
-    report = np.zeros((len(signals), N_REPORTED), dtype=np.int64)
-    step = max(1, VALUES_PER_CALL // problem.n_atoms)
-    for first in range(0, len(signals), step):
-        part = slice(first, first + step)
-        kernel(
-            *products,
-            problem.correlations,
-            problem.l1_weights,
-            problem.curvatures,
-            inverse_norms,
-            problem.positive,
-            signals[part],
-            start,
-            max_rounds,
-            codes[part],
-            report[part],
-        )
-    return ActiveSets(
-        codes,
-        report[:, N_CORRECTIONS],
-        report[:, N_ROUNDS],
-        report[:, ENDED].astype(np.bool_),
-        report[:, N_MULTIPLY_ADDS],
-        np.zeros(len(signals), dtype=np.int64),
+def _terms(problem: LassoProblem, inverse_norms: np.ndarray) -> Terms:
+    return Terms(
+        problem.correlations, problem.l1_weights, problem.curvatures, inverse_norms, problem.positive
     )
 
 
@@ -206,9 +148,8 @@ class FullGram:
         self, problem: LassoProblem, signals: np.ndarray, start: CompressedRows, max_rounds: int | None = None
     ) -> ActiveSets:
         """See `Gram`."""
-        return codes_by_kernel(
-            solve_active_sets, (self._gram,), self._inverse_norms, problem, signals, start, max_rounds
-        )
+        terms = _terms(problem, self._inverse_norms)
+        return codes_by_kernel(solve_active_sets, (self._gram,), terms, signals, start, max_rounds)
 
 
 class GramOnDemand:
@@ -352,9 +293,8 @@ class OwnWeights:
         assert problem.feature_weights is not None
         weights = checks.read_only(problem.feature_weights.astype(np.float64, copy=False))
         products = (problem.atoms.array, problem.signals, weights)
-        return codes_by_kernel(
-            solve_weighted_active_sets, products, self._inverse_norms, problem, signals, start, max_rounds
-        )
+        terms = _terms(problem, self._inverse_norms)
+        return codes_by_kernel(solve_weighted_active_sets, products, terms, signals, start, max_rounds)
 
 
 class ConvolutionalGram:

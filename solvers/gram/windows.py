@@ -16,8 +16,10 @@ import numpy as np
 from scipy import sparse
 
 from snn.base import checks
-from solvers._kernels.active_set import N_MULTIPLY_ADDS, N_REPORTED, solve_active_sets
+from solvers._kernels.active_set import solve_active_sets
 from solvers._kernels.batch import CompressedRows
+from solvers._kernels.factor import Terms
+from solvers.gram.compiled import codes_by_kernel
 from solvers.problem.convolution import ConvolutionalDictionary
 from solvers.problem.lasso import LassoProblem
 from solvers.problem.norms import inverse_norms
@@ -28,9 +30,7 @@ OVERLAPS = 2
 MOST_ATOMS = 4096
 # Shorter signals do not pay for the Gram matrix.
 FEWEST_WINDOWS = 8
-# Most rounds for a window, a multiple of its atoms; none is ever reached unless rounding errors make a
-# support come back, and then the search goes on from where it is.
-ROUNDS_PER_ATOM = 10
+NO_CORRELATIONS = np.empty((0, 0))
 
 
 class Windows:
@@ -49,11 +49,15 @@ class Windows:
         rows = window.toarray()
         self.n_positions = window.n_positions
         self._gram = checks.read_only(rows @ rows.T)
-        self._l1_weights = checks.read_only(problem.l1_weights[:n_atoms].copy())
-        self._curvatures = checks.read_only(problem.curvatures[:n_atoms].copy())
-        self._inverse_norms = inverse_norms(window.squared_norms)
         self._squared_norms = window.squared_norms
-        self._positive = problem.positive
+        # Without the correlations, which are those of what is left of the signal.
+        self._terms = Terms(
+            NO_CORRELATIONS,
+            checks.read_only(problem.l1_weights[:n_atoms].copy()),
+            checks.read_only(problem.curvatures[:n_atoms].copy()),
+            inverse_norms(window.squared_norms),
+            problem.positive,
+        )
 
     def starts(self, offset: int, n_positions: int) -> tuple[np.ndarray, np.ndarray]:
         """Return where windows start that are solved at once, and then the others.
@@ -80,7 +84,7 @@ class Windows:
         correlations : ndarray, shape (n_positions, n_kernels)
             Inner products of the atoms with what the code leaves of the signal.
         """
-        n_atoms = len(self._l1_weights)
+        n_atoms = len(self._squared_norms)
         positions = starts[:, np.newaxis] + np.arange(self.n_positions)
         old = sparse.csr_array(code[positions].reshape(len(starts), n_atoms))
         drives = correlations[positions].reshape(len(starts), n_atoms)
@@ -90,23 +94,12 @@ class Windows:
             old.indices.astype(np.int32),
             old.data * self._squared_norms[old.indices],
         )
-        codes = np.zeros((len(starts), n_atoms))
-        report = np.zeros((len(starts), N_REPORTED), dtype=np.int64)
-        solve_active_sets(
-            self._gram,
-            checks.read_only(drives),
-            self._l1_weights,
-            self._curvatures,
-            self._inverse_norms,
-            self._positive,
-            np.arange(len(starts)),
-            start,
-            ROUNDS_PER_ATOM * n_atoms,
-            codes,
-            report,
+        terms = self._terms._replace(correlations=checks.read_only(drives))
+        found = codes_by_kernel(
+            solve_active_sets, (self._gram,), terms, np.arange(len(starts)), start, max_rounds=None
         )
-        code[positions] = codes.reshape(len(starts), self.n_positions, -1)
-        return int(report[:, N_MULTIPLY_ADDS].sum()) + old.nnz * n_atoms
+        code[positions] = found.codes.reshape(len(starts), self.n_positions, -1)
+        return int(found.n_multiply_adds.sum()) + old.nnz * n_atoms
 
 
 def windows_of(problem: LassoProblem, diagonal: np.ndarray) -> Windows | None:

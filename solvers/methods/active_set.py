@@ -12,9 +12,9 @@ from snn.base import checks
 from solvers._kernels.batch import CompressedRows
 from solvers._kernels.one_signal import N_REPORTED, solve_and_certify
 from solvers.certificate.optimality import Optimality
+from solvers.gram.compiled import ROUNDS_PER_ATOM
 from solvers.gram.gram import (
     ATOMS_PER_SIGNAL,
-    ROUNDS_PER_ATOM,
     GramOnDemand,
     OwnWeights,
     SharedProducts,

@@ -60,11 +60,6 @@ class DenseDictionary(MatrixDictionary):
         """The atoms, one a row, shape (n_atoms, n_features)."""
         return self._array
 
-    @property
-    def squared_norms(self) -> np.ndarray:
-        """||d_i||^2 of each atom, shape (n_atoms,)."""
-        return self._squared_norms
-
     def complaint(self, signals: np.ndarray) -> str | None:
         """Return in one sentence why the array seems to be transposed, or None.
 

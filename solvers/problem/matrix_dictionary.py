@@ -20,6 +20,7 @@ class MatrixDictionary(Dictionary):
     """A matrix of atoms, one a row, of which rows and columns can be taken."""
 
     is_matrix = True
+    _squared_norms: np.ndarray
 
     @property
     @abstractmethod
@@ -35,6 +36,11 @@ class MatrixDictionary(Dictionary):
     def shape(self) -> tuple[int, int]:
         """(n_atoms, n_features)."""
         return self.matrix.shape
+
+    @property
+    def squared_norms(self) -> np.ndarray:
+        """||d_i||^2 of each atom, shape (n_atoms,)."""
+        return self._squared_norms
 
     def checked_gram(self, value: Any) -> np.ndarray:
         """Return the Gram matrix that a caller passed, if it is that of the atoms.

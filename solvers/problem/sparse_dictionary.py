@@ -49,11 +49,6 @@ class SparseDictionary(MatrixDictionary):
         return self._matrix
 
     @property
-    def squared_norms(self) -> np.ndarray:
-        """||d_i||^2 of each atom, shape (n_atoms,)."""
-        return self._squared_norms
-
-    @property
     def array(self) -> np.ndarray:
         """Refused: it may be larger than memory.
 

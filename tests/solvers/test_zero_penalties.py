@@ -47,6 +47,26 @@ def regression(n_atoms=8, n_features=20, *, n_signals=3, seed=0):
 # -- the certificate ---------------------------------------------------------------------------------
 
 
+def halved(codes):
+    """Halves, which are exact, on an atom and its negative; the first atom is there once."""
+    return np.hstack([codes[:, :1], codes[:, 1:] / 2.0, -codes[:, 1:] / 2.0])
+
+
+def require_proved(problem, codes_of, certificate, certified, changed=lambda codes: codes):
+    """Exactly: no gap is below the distance to the optimum, and the first code is certified as optimal.
+
+    Gaps are those of the problem `certified`, which may have other atoms and so other codes.
+    """
+    exact, near = ExactProblem(problem), None
+    for codes in codes_of:
+        gap = certificate(certified, changed(codes)).duality_gap[0]
+        if near is None:
+            near = codes[0]
+            assert gap <= 1e-12 * problem.energies[0]
+        distance = exact.objective(rational(codes[0])) - exact.optimum(near)
+        assert Fraction(gap) >= distance >= 0
+
+
 @SIGNS
 @WHOSE
 @pytest.mark.parametrize("weights", [None, "mask", "weights", "own masks"])
@@ -67,14 +87,7 @@ def test_gap_is_not_below_the_distance_to_the_optimum(positive, share, weights, 
             shape = (1, 20) if weights == "own masks" else 20
             options["mask"] = rng.random(shape) < 0.8
         problem = LassoProblem(dictionary, signals, penalty, positive=positive, **options)
-        exact, near = ExactProblem(problem), None
-        for codes in codes_near_the_optimum(problem, rng):
-            gap = certificate(problem, codes).duality_gap[0]
-            if near is None:
-                near = codes[0]
-                assert gap <= 1e-12 * problem.energies[0]
-            distance = exact.objective(rational(codes[0])) - exact.optimum(near)
-            assert Fraction(gap) >= distance >= 0
+        require_proved(problem, codes_near_the_optimum(problem, rng), certificate, problem)
 
 
 @pytest.mark.parametrize("certificate", [measure, lambda *of: certify(of[0], as_sparse(of[1]))])
@@ -88,16 +101,7 @@ def test_dependent_atoms_beside_free_ones_are_certified(certificate):
         penalty[0] = 0.0
         single = LassoProblem(dictionary, signals, penalty)
         twice = LassoProblem(np.vstack([dictionary, -dictionary[1:]]), signals, np.r_[penalty, penalty[1:]])
-        exact, near = ExactProblem(single), None
-        for codes in codes_near_the_optimum(single, rng):
-            # Halves, which are exact, on an atom and its negative.
-            halves = np.hstack([codes[:, :1], codes[:, 1:] / 2.0, -codes[:, 1:] / 2.0])
-            gap = certificate(twice, halves).duality_gap[0]
-            if near is None:
-                near = codes[0]
-                assert gap <= 1e-12 * twice.energies[0]
-            distance = exact.objective(rational(codes[0])) - exact.optimum(near)
-            assert Fraction(gap) >= distance >= 0
+        require_proved(single, codes_near_the_optimum(single, rng), certificate, twice, halved)
     assert solve_active_set(twice).converged
 
 
