@@ -9,6 +9,7 @@ from snn.record.operations import OperationCounts, connection_sparsity, footprin
 from snn.record.result import RunawayError, SimulationResult, SpikeTrain
 from snn.run.clocked import Clock
 from snn.run.exact import Exact
+from snn.run.imperfect import ImperfectClock, Imperfections
 from snn.run.simulate import simulate, simulate_clocked
 from snn.run.simulator import Simulator
 from snn.state import NetworkState
@@ -38,6 +39,8 @@ __all__ = [
     "EnergyCosts",
     "EnergyEstimate",
     "Exact",
+    "ImperfectClock",
+    "Imperfections",
     "InhibitionOnDemand",
     "LateralInhibition",
     "NetworkState",
