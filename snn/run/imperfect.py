@@ -15,7 +15,7 @@ from snn._kernels.clocked import MOST_AT_ONCE
 from snn.base import checks
 from snn.base.unchanging import Unchanging
 from snn.network import RunnableNetwork, SpikingNetwork
-from snn.run.clocked import MOST_STEPS, Clock, SteppedRun
+from snn.run.clocked import MOST_STEPS, ROUNDING, Clock, SteppedRun
 from snn.run.run import Run, Spikes
 from snn.state import NetworkState
 from snn.weights import SparseWeights
@@ -23,8 +23,6 @@ from snn.weights import SparseWeights
 # Copies keep a current for each neuron and step of the longest delay.
 MOST_DELAY_STEPS = 4096
 LARGEST_SEED = 2**63 - 1
-# A product of a time and a rate of steps may be above a whole number by rounding.
-ROUNDING = 1e-9
 THRESHOLDS, WEIGHTS = 0, 1
 """What mismatch is drawn for; each has random numbers of its own."""
 

@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from snn import Clock, ImperfectClock, Imperfections, SpikingNetwork, simulate_clocked
+from snn import Clock, ImperfectClock, Imperfections, SpikingNetwork, Stimulus, simulate_clocked
 from snn._kernels.random_numbers import fill_normals, philox
 from snn.digital import Digital, DigitalFormat, ImperfectDigital
 from snn.digital.imperfect import ImperfectIntegers
@@ -427,3 +427,23 @@ def test_integers_take_no_state_that_does_not_say_all():
 def test_an_imperfect_digital_time_asks_for_imperfections():
     with pytest.raises(TypeError, match="imperfections must be an Imperfections; got float"):
         ImperfectDigital(0.25, imperfections=0.1)
+
+
+@pytest.mark.parametrize("cut", [False, True])
+def test_a_stimulus_reaches_imperfect_neurons(cut):
+    """As a clock's where nothing is imperfect; and no draw depends on where the drive changes."""
+    rng = np.random.default_rng(4)
+    network = random_network(rng, 20)
+    drive = np.stack([network.soma_bias, 2.0 * network.soma_bias])
+    stimulus = Stimulus(drive_times=[7.3, 11.0], drive=drive)
+    options = {"time_step": STEP, "record_spikes": True}
+    if not cut:
+        perfect = simulate_clocked(network, 20.0, stimulus=stimulus, **options)
+        same = simulate_clocked(network, 20.0, stimulus=stimulus, imperfections=Imperfections(), **options)
+        np.testing.assert_array_equal(same.spikes.times, perfect.spikes.times)
+        return
+    imperfections = Imperfections(**ALL)
+    whole = simulate_clocked(network, 20.0, imperfections=imperfections, **options)
+    same_drive = Stimulus(drive_times=[7.3], drive=network.soma_bias[np.newaxis])
+    parts = simulate_clocked(network, 20.0, stimulus=same_drive, imperfections=imperfections, **options)
+    np.testing.assert_array_equal(parts.spikes.times, whole.spikes.times)
