@@ -94,9 +94,9 @@ def to_verilog(
     """Write a core that runs a network, as files for other programs.
 
     ``snn_core.v`` is the core; files that end in ``.hex`` are the contents of its memories, which it reads
-    from the folder that a program runs in.  ``snn_core_bench.v`` is a test bench that compares the spikes with
-    those of `simulate_digital`.  ``snn_core.h`` has the commands, and all integers of the network, for a processor
-    that drives the core or does without.
+    from the folder that a program runs in.  ``snn_core_bench.v`` is a test bench that compares the spikes
+    with those of `simulate_digital`.  ``snn_core.h`` has the commands, and all integers of the network, for a
+    processor that drives the core or does without.
 
     Parameters
     ----------
