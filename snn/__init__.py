@@ -7,8 +7,10 @@ from snn.record.energy import ARITHMETIC_45NM, LOIHI, EnergyCosts, EnergyEstimat
 from snn.record.explain import SpikeExplanation, explain
 from snn.record.operations import OperationCounts, connection_sparsity, footprint
 from snn.record.result import RunawayError, SimulationResult, SpikeTrain
+from snn.record.stimulus import Stimulus
 from snn.run.clocked import Clock
 from snn.run.exact import Exact
+from snn.run.imperfect import ImperfectClock, Imperfections
 from snn.run.simulate import simulate, simulate_clocked
 from snn.run.simulator import Simulator
 from snn.state import NetworkState
@@ -38,6 +40,8 @@ __all__ = [
     "EnergyCosts",
     "EnergyEstimate",
     "Exact",
+    "ImperfectClock",
+    "Imperfections",
     "InhibitionOnDemand",
     "LateralInhibition",
     "NetworkState",
@@ -51,6 +55,7 @@ __all__ = [
     "SpikeTrain",
     "SpikingNetwork",
     "StencilWeights",
+    "Stimulus",
     "Weights",
     "connection_sparsity",
     "energy_estimate",

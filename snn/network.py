@@ -157,7 +157,7 @@ def starting_state(network: SpikingNetwork, state: NetworkState | None) -> Netwo
 
 
 def _soma_bias(value: ArrayLike, firing_threshold: np.ndarray) -> np.ndarray:
-    meaning = "one constant drive a neuron (for one that changes with time assign Simulator.soma_bias)"
+    meaning = "one constant drive a neuron (for one that changes with time pass a Stimulus)"
     array = checks.real_array("soma_bias", value, shape=firing_threshold.shape, meaning=meaning)
     checks.require_ratio("soma_bias", array, firing_threshold)
     return checks.read_only(array)

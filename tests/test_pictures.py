@@ -77,6 +77,7 @@ NO_RESULTS = {
     "SparseWeights",
     "SpikingNetwork",
     "StencilWeights",
+    "Stimulus",
     "TwoPhaseNetwork",
 }
 # Three numbers.
@@ -142,6 +143,7 @@ def make_things():
         snn.energy_estimate(clocked.operations),
         snn.explain(network, run.spikes, len(run.spikes) - 1),
         snn.Simulator(network),
+        snn.Stimulus(drive_times=[1.0], drive=network.soma_bias[np.newaxis]),
         flow,
         *snn.weights.examples(),
         *snn.weights.examples()[4].blocks,

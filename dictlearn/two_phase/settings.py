@@ -23,7 +23,8 @@ from snn.run.run import Time
 FILED = {"rate": "counts", "current": "currents"}
 SIGNS = Signs._fields
 AUTO: Any = "auto"
-# What AUTO means: where H moves with F and B, and elsewhere.
+# What AUTO means: where gradients are read from currents, where atoms may be negative besides, and elsewhere.
+AUTO_OF_CURRENTS: dict[str, float] = {"kappa": 0.1, "duration": 5.0, "time_step": 1 / 32}
 AUTO_OF_SIGNED: dict[str, float] = {"kappa": 0.1, "duration": 10.0, "time_step": 1 / 16}
 AUTO_OF_OTHERS: dict[str, float] = {"kappa": 0.7, "duration": 5.0, "time_step": 1 / 32}
 
@@ -32,8 +33,9 @@ AUTO_OF_OTHERS: dict[str, float] = {"kappa": 0.7, "duration": 5.0, "time_step": 
 class LearningSettings:
     """How the two-phase network is run and taught.
 
-    `kappa`, `duration` and `time_step` are "auto" by default and become numbers: 0.1, 10 and 1 / 16 where
-    `UsageSteps` learn atoms of either sign from currents; otherwise 0.7, 5 and 1 / 32.
+    `kappa`, `duration` and `time_step` are "auto" by default and become numbers.  Where `UsageSteps` learn
+    from currents they are 0.1, 5 and 1 / 32, and for atoms of either sign 0.1, 10 and 1 / 16; otherwise 0.7,
+    5 and 1 / 32.  `dataclasses.replace` keeps the numbers.
 
     Parameters
     ----------
@@ -98,9 +100,14 @@ class LearningSettings:
             raise TypeError(f"steps must be UsageSteps or PaperSteps; got {type(self.steps).__name__}")
         signs = self.signs
         reads_currents = isinstance(self.steps, UsageSteps) and self.readout == "current"
-        is_signed = reads_currents and not signs.positive_atoms
-        for name, number in (AUTO_OF_SIGNED if is_signed else AUTO_OF_OTHERS).items():
-            if isinstance(getattr(self, name), str) and getattr(self, name) == AUTO:
+        numbers = AUTO_OF_OTHERS
+        if reads_currents:
+            numbers = AUTO_OF_CURRENTS if signs.positive_atoms else AUTO_OF_SIGNED
+        for name, number in numbers.items():
+            value = getattr(self, name)
+            if isinstance(value, str):
+                if value != AUTO:
+                    raise ValueError(f"{name} must be a number or {AUTO!r}; got {value!r}")
                 object.__setattr__(self, name, number)
         kappa, duration, initial_potential, how = checked_phases(
             self.kappa, self.duration, self.initial_potential, self.time_step, self.integration

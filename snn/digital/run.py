@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
+from scipy.sparse import issparse
 
 from snn._kernels import digital
-from snn._kernels.digital import HIGH_POTENTIAL
+from snn._kernels.digital import CURRENT, HIGH_POTENTIAL
 from snn.base import checks
 from snn.digital.format import DigitalFormat
-from snn.digital.network import DigitalNetwork
+from snn.digital.network import LARGEST_SUM, DigitalNetwork
 from snn.digital.state import DigitalState
 from snn.network import RunnableNetwork, SpikingNetwork
+from snn.record.stimulus import Stimulus
 from snn.run.clocked import SteppedRun, checked_step
 from snn.run.run import Spikes, Time
 
@@ -60,7 +62,6 @@ class DigitalRun(SteppedRun):
         n_copies, n_neurons = shape = soma_bias.shape
         self.integers = integers
         self._lowest_drive = how.lowest_drive
-        self._soma_bias = soma_bias
         self.messages, self._messages_before = np.zeros((2, *shape), dtype=np.int64)
         self.overflows = np.zeros((*shape, 4), dtype=np.int64)
         self.n_clipped_drives = np.zeros(n_copies, dtype=np.int64)
@@ -116,6 +117,59 @@ class DigitalRun(SteppedRun):
             pending=np.roll(pending, shift, axis=0),
         )
 
+    def set_drive(self, soma_bias: np.ndarray) -> None:
+        """As `Run`; the drive is rounded, and what does not fit counted."""
+        super().set_drive(soma_bias)
+        before = int(self.n_clipped_drives[0])
+        self._set_drive(np.arange(1))
+        self.n_clipped_drives[0] += before
+
+    def input_weights(self, stimulus: Stimulus) -> np.ndarray:
+        """As `Run`, in integers: mantissas with the exponent of the weights of the network.
+
+        Raises
+        ------
+        ValueError
+            If one does not fit into the bits of these weights, or all spikes together could overflow.
+        """
+        integers = self.integers
+        weights = stimulus.weights.toarray() if issparse(stimulus.weights) else stimulus.weights
+        form = replace(integers.format.weights, exponent=integers.weights.exponent)
+        if form.rounding == "stochastic":
+            form = replace(form, rounding="nearest")
+        scale = integers.decay / 2**integers.format.decay_bits / integers.unit
+        rounded = form.quantise(weights * scale)
+        if rounded.n_saturated:
+            raise ValueError(
+                f"weights of stimulus must fit into the {form.bits} bits of the network's weights, which end "
+                f"at {form.largest * 2.0**integers.weights.exponent / scale:.3g}; got magnitudes up to "
+                f"{np.abs(weights).max():.3g}"
+            )
+        assert stimulus.spikes is not None
+        most = stimulus.spikes.counts() @ np.abs(rounded.mantissas).astype(np.float64)
+        if most.max() * 2.0 ** max(integers.weights.exponent, 0) > LARGEST_SUM:
+            raise ValueError(
+                "weights of stimulus times its spikes must sum to at most 2^60 units of a current"
+            )
+        return rounded.mantissas
+
+    def add_to_current(self, amounts: np.ndarray) -> None:
+        """As `Run`: the sum is rounded as that of the messages of a step, and added to the registers."""
+        rules, current = self._rules, self._copies.current[0]
+        if rules.exponent >= 0:
+            amounts = amounts << rules.exponent
+        else:
+            amounts = _quotients(amounts, -rules.exponent, rules.input_rounding)
+        sums = current + amounts
+        is_beyond = (amounts != 0) & ((sums < rules.least_current) | (sums > rules.largest_current))
+        self.overflows[0, :, CURRENT] += is_beyond
+        if rules.current_wraps:
+            width = rules.largest_current - rules.least_current
+            current[:] = ((sums - rules.least_current) & width) + rules.least_current
+        else:
+            current[:] = np.clip(sums, rules.least_current, rules.largest_current)
+        self._update(np.arange(1))
+
     def require_valid(self) -> None:
         """Do nothing: registers hold what their widths say."""
 
@@ -160,7 +214,7 @@ class DigitalRun(SteppedRun):
 
     def _set_drive(self, copies: np.ndarray) -> None:
         for k in copies:
-            soma_bias = self._soma_bias[k]
+            soma_bias = self.soma_bias[k]
             if self._lowest_drive is not None:
                 soma_bias = np.maximum(soma_bias, -self._lowest_drive * max(soma_bias.max(), 0.0))
             drive = self.integers.drive(soma_bias)
@@ -245,6 +299,16 @@ class Integers(Time[DigitalRun]):
     network: DigitalNetwork
     lowest_drive: float | None = None
     run_type = DigitalRun
+
+
+def _quotients(numbers: np.ndarray, shift: int, rounding: int) -> np.ndarray:
+    """Return numbers / 2^shift, rounded as `snn._kernels.digital.rounded_quotient` rounds; shift > 0."""
+    if rounding == digital.FLOOR:
+        return numbers >> shift
+    sizes = np.abs(numbers)
+    if rounding == digital.NEAREST:
+        sizes += 1 << (shift - 1)
+    return np.sign(numbers) * (sizes >> shift)
 
 
 def rules_of(network: DigitalNetwork) -> digital.Rules:

@@ -15,8 +15,10 @@ from snn.digital.run import Integers
 from snn.digital.state import DigitalState
 from snn.record.operations import OperationCounts
 from snn.record.result import SpikeTrain, run_facts, runaway_error
+from snn.record.stimulus import Stimulus
 from snn.record.windows import smooth_rate_of_moments
-from snn.run.simulate import MOST_RECORDED, spikes_by_drive
+from snn.run.changes import Changes
+from snn.run.simulate import MOST_RECORDED, require_fitting_stimulus, spikes_by_drive
 from snn.state import NetworkState
 
 # Sums of messages stay below 2^62.
@@ -55,6 +57,8 @@ class DigitalResult(Drawn):
         run began.
     spike_messages : ndarray of int, shape (n_spikes,), or None
         The number in each of them.
+    stimulus : Stimulus or None
+        What reached the network from outside while it ran.
     """
 
     network: DigitalNetwork
@@ -69,6 +73,7 @@ class DigitalResult(Drawn):
     state: DigitalState
     spikes: SpikeTrain | None
     spike_messages: np.ndarray | None
+    stimulus: Stimulus | None = None
 
     def __post_init__(self) -> None:
         checks.freeze_arrays(self)
@@ -117,12 +122,14 @@ class DigitalResult(Drawn):
     def operations(self) -> OperationCounts:
         """What the network did in this run: messages, synaptic operations, updates of neurons.
 
-        A weight that is rounded to zero is none: no message is delivered by it.
+        A weight that is rounded to zero is none: no message is delivered by it.  Deliveries of input spikes
+        are counted by the weights of the stimulus.
         """
+        n_inputs = 0 if self.stimulus is None else self.stimulus.n_deliveries()
         return OperationCounts.of_clock(
             n_neurons=self.network.n_neurons,
             spikes=self.n_spikes,
-            synaptic_operations=int(self.spike_counts @ self.network.out_degree),
+            synaptic_operations=int(self.spike_counts @ self.network.out_degree) + n_inputs,
             n_steps=self.n_steps,
         )
 
@@ -132,6 +139,7 @@ def simulate_digital(
     n_steps: int,
     *,
     state: DigitalState | None = None,
+    stimulus: Stimulus | None = None,
     record_spikes: bool = False,
     max_spikes: int | None = None,
 ) -> DigitalResult:
@@ -157,6 +165,11 @@ def simulate_digital(
         Number of steps.
     state : DigitalState, optional
         What to start from; by default rest.  A run that continues has the bits of one that did not stop.
+    stimulus : Stimulus, optional
+        A drive that changes, and input spikes, in synaptic time constants since this run began; both act from
+        the end of their step on.  Drives are rounded as that of the network.  The weights of input spikes
+        have the bits, the exponent and the rounding of those of the network, but are rounded to nearest where
+        these are stochastically; their sum in a step is added to u after rule 3, rounded as the sum there.
     record_spikes : bool, default False
         Keep every message.
     max_spikes : int, optional
@@ -188,12 +201,17 @@ def simulate_digital(
         _require_fitting_state(network, state)
     record_spikes = checks.flag("record_spikes", record_spikes)
     real, duration = network.network, n_steps * network.time_step
+    soma_bias = real.soma_bias[np.newaxis]
+    if stimulus is not None:
+        require_fitting_stimulus(real, stimulus, 0.0, duration)
+        soma_bias = soma_bias.copy()
     if max_spikes is None:
         max_spikes = MOST_RECORDED if record_spikes else sys.maxsize
     max_spikes = checks.positive_integer("max_spikes", max_spikes)
 
-    run = Integers(network=network).start(real, real.soma_bias[np.newaxis], state, window_moments=True)
-    recorded = run.advance(duration, record=record_spikes, max_spikes=max_spikes)
+    run = Integers(network=network).start(real, soma_bias, state, window_moments=True)
+    changes = () if stimulus is None else Changes(run, stimulus, 0.0)
+    recorded = run.advance(duration, record=record_spikes, max_spikes=max_spikes, changes=changes)
     n_steps = int(run.n_steps[0])
     spikes = None
     if record_spikes:
@@ -217,9 +235,10 @@ def simulate_digital(
         state=run.state(0),
         spikes=spikes,
         spike_messages=recorded.messages if record_spikes else None,
+        stimulus=stimulus,
     )
     if run.n_emitted > max_spikes:
-        by_drive = spikes_by_drive(real, duration, NetworkState.at_rest(real.n_neurons))
+        by_drive = spikes_by_drive(real, duration, NetworkState.at_rest(real.n_neurons), stimulus)
         raise runaway_error(result, max_spikes, by_drive)
     return result
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -11,6 +11,7 @@ from snn.base.drawn import Drawn
 from snn.base.html import number
 from snn.network import SpikingNetwork
 from snn.record.result import SpikeTrain, require_record
+from snn.record.stimulus import CURRENT, Stimulus, require_fitting
 from snn.state import NetworkState
 
 LARGEST_MISMATCH = 1e-6
@@ -43,9 +44,11 @@ class SpikeExplanation(Drawn):
     initial_current_charge : float
         Charge of the synaptic current that was there at the start of the record.
     bias_charge : float
-        Charge of its soma bias.
+        Charge of its drive: of the soma bias, or of the drive of a stimulus.
     source_charge : ndarray, shape (n_neurons,)
         Charge of the recorded spikes of each neuron.
+    input_charge : float
+        Charge of input spikes onto the current.
     """
 
     spike: int
@@ -58,6 +61,7 @@ class SpikeExplanation(Drawn):
     initial_current_charge: float
     bias_charge: float
     source_charge: np.ndarray
+    input_charge: float = 0.0
 
     def __post_init__(self) -> None:
         checks.freeze_arrays(self)
@@ -66,7 +70,7 @@ class SpikeExplanation(Drawn):
     def total(self) -> float:
         """Sum of all charges: the firing threshold, to rounding."""
         state = self.initial_potential + self.initial_current_charge
-        return float(state + self.bias_charge + self.source_charge.sum())
+        return float(state + self.bias_charge + self.source_charge.sum() + self.input_charge)
 
     def largest_sources(self, n_sources: int = SOURCES_IN_TEXT) -> np.ndarray:
         """Return the neurons with the largest absolute charge, at most `n_sources`, none without charge."""
@@ -81,6 +85,8 @@ class SpikeExplanation(Drawn):
             parts.append(("initial potential", self.initial_potential))
         if self.initial_current_charge:
             parts.append(("initial current", self.initial_current_charge))
+        if self.input_charge:
+            parts.append(("input spikes", self.input_charge))
         largest = self.largest_sources(n_sources)
         parts += [(f"spikes of neuron {i}", float(self.source_charge[i])) for i in largest]
         n_others = np.count_nonzero(self.source_charge) - len(largest)
@@ -111,7 +117,12 @@ class SpikeExplanation(Drawn):
 
 
 def explain(
-    network: SpikingNetwork, spikes: SpikeTrain, k: int, *, state: NetworkState | None = None
+    network: SpikingNetwork,
+    spikes: SpikeTrain,
+    k: int,
+    *,
+    state: NetworkState | None = None,
+    stimulus: Stimulus | None = None,
 ) -> SpikeExplanation:
     """Return why a recorded spike was fired.
 
@@ -121,7 +132,8 @@ def explain(
 
     the bias brought ``beta_i (t - t0)``, and the current h_i of the initial state, at time t1, brought
     ``h_i (e^-(t0 - t1) - e^-(t - t1))``.  Before the first reset of the neuron t0 is t1, and the initial
-    potential counts too.
+    potential counts too.  With a stimulus the bias is the drive of each time, and an input spike brought what
+    a spike does.
 
     Parameters
     ----------
@@ -133,6 +145,8 @@ def explain(
         Index of the spike in the record; a negative one counts from its end.
     state : NetworkState, optional
         Where the run started; by default at rest.
+    stimulus : Stimulus, optional
+        What reached the network from outside: that of the run.
 
     Returns
     -------
@@ -183,8 +197,27 @@ def explain(
         bias_charge=float(network.soma_bias[neuron]) * (time - since),
         source_charge=source_charge,
     )
+    if stimulus is not None:
+        explanation = _with_stimulus(explanation, network, stimulus)
     _require_threshold(explanation)
     return explanation
+
+
+def _with_stimulus(
+    explanation: SpikeExplanation, network: SpikingNetwork, stimulus: Stimulus
+) -> SpikeExplanation:
+    """Return an explanation with the charges of what came from outside."""
+    require_fitting(stimulus, network)
+    neuron, since, time = explanation.neuron, explanation.since, explanation.time
+    of_drive = stimulus.drive_charge([since, time], network.soma_bias)[1, neuron]
+    of_inputs, spikes = 0.0, stimulus.spikes
+    if spikes is not None and stimulus.onto == CURRENT:
+        until = int(np.searchsorted(spikes.times, time))
+        times, sources = spikes.times[:until], spikes.neurons[:until]
+        amounts = _decrease(np.maximum(since - times, 0.0), time - np.maximum(times, since))
+        charges = np.bincount(sources, weights=amounts, minlength=spikes.n_neurons) @ stimulus.weights
+        of_inputs = charges[neuron]
+    return replace(explanation, bias_charge=float(of_drive), input_charge=float(of_inputs))
 
 
 def _decrease(age: np.ndarray, interval: np.ndarray) -> np.ndarray:
@@ -216,6 +249,7 @@ def _require_threshold(explanation: SpikeExplanation) -> None:
         + abs(explanation.initial_current_charge)
         + abs(explanation.bias_charge)
         + float(np.abs(explanation.source_charge).sum())
+        + abs(explanation.input_charge)
     )
     if not abs(explanation.total - threshold) <= LARGEST_MISMATCH * size:
         raise ValueError(

@@ -189,7 +189,7 @@ class OperationCounts(Drawn):
 
 
 def exact_operations(
-    weights: Weights, spike_counts: np.ndarray, duration: float | np.ndarray
+    weights: Weights, spike_counts: np.ndarray, duration: float | np.ndarray, n_input_deliveries: int = 0
 ) -> OperationCounts:
     """Return the operations of an exact run, or of several runs of one network.
 
@@ -201,16 +201,20 @@ def exact_operations(
         Spikes of each neuron.
     duration : float or ndarray, shape (...)
         Simulated time.
+    n_input_deliveries : int, default 0
+        Deliveries of input spikes.
     """
     return OperationCounts.of_exact_run(
         n_neurons=weights.shape[0],
         spikes=spike_counts.sum(axis=-1),
-        synaptic_operations=weights.n_deliveries(spike_counts),
+        synaptic_operations=weights.n_deliveries(spike_counts) + n_input_deliveries,
         duration=duration,
     )
 
 
-def clocked_operations(weights: Weights, spike_counts: np.ndarray, n_steps: Count) -> OperationCounts:
+def clocked_operations(
+    weights: Weights, spike_counts: np.ndarray, n_steps: Count, n_input_deliveries: int = 0
+) -> OperationCounts:
     """Return the operations of a run on a clock, or of several runs of one network.
 
     Parameters
@@ -221,11 +225,13 @@ def clocked_operations(weights: Weights, spike_counts: np.ndarray, n_steps: Coun
         Spikes of each neuron.
     n_steps : int or ndarray of int, shape (...)
         Steps of the clock.
+    n_input_deliveries : int, default 0
+        Deliveries of input spikes.
     """
     return OperationCounts.of_clock(
         n_neurons=weights.shape[0],
         spikes=spike_counts.sum(axis=-1),
-        synaptic_operations=weights.n_deliveries(spike_counts),
+        synaptic_operations=weights.n_deliveries(spike_counts) + n_input_deliveries,
         n_steps=n_steps,
     )
 

@@ -20,6 +20,7 @@ from snn.state import NetworkState
 
 if TYPE_CHECKING:
     from snn.digital import DigitalResult
+    from snn.record.stimulus import Stimulus
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
@@ -155,6 +156,8 @@ class SimulationResult(Drawn):
         Every spike, when they were recorded.
     n_steps : int or None
         Steps of the clock; None of an exact run.
+    stimulus : Stimulus or None
+        What reached the network from outside while it ran.  `network` has the drive from before.
     """
 
     network: SpikingNetwork
@@ -165,6 +168,7 @@ class SimulationResult(Drawn):
     state: NetworkState
     spikes: SpikeTrain | None
     n_steps: int | None = None
+    stimulus: Stimulus | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "spike_counts", checks.read_only(self.spike_counts))
@@ -193,14 +197,19 @@ class SimulationResult(Drawn):
 
     @cached_property
     def operations(self) -> OperationCounts:
-        """What the network did in this run: spikes, synaptic operations, updates of neurons."""
+        """What the network did in this run: spikes, synaptic operations, updates of neurons.
+
+        Deliveries of input spikes are synaptic operations too.
+        """
+        n_inputs = 0 if self.stimulus is None else self.stimulus.n_deliveries()
         if self.n_steps is None:
-            return exact_operations(self.network.weights, self.spike_counts, self.duration)
-        return clocked_operations(self.network.weights, self.spike_counts, self.n_steps)
+            return exact_operations(self.network.weights, self.spike_counts, self.duration, n_inputs)
+        return clocked_operations(self.network.weights, self.spike_counts, self.n_steps, n_inputs)
 
     def _facts(self) -> dict[str, str]:
         clock = {} if self.n_steps is None else {"steps of the clock": number(self.n_steps)}
-        return {**run_facts(self), **clock, **known_operations(self)}
+        stimulus = {} if self.stimulus is None else {"changes from outside": number(len(self.stimulus.times))}
+        return {**run_facts(self), **clock, **stimulus, **known_operations(self)}
 
 
 def run_facts(result: SimulationResult | DigitalResult) -> dict[str, str]:

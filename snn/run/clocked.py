@@ -21,6 +21,8 @@ INTEGRATIONS = ("exact", "euler")
 RESETS = ("subtract", "zero")
 # Steps are counted in 64-bit integers, and must be whole numbers as floats.
 MOST_STEPS = 2**53
+# Of times, in steps: less is rounding.
+ROUNDING = 1e-9
 # With shorter steps, the change in one step is lost in rounding.
 SHORTEST_STEP = 2.0**-40
 # In synaptic time constants; a longer one is most often a mistake about the unit of time.
@@ -89,6 +91,12 @@ class SteppedRun(Run):
         steps = np.floor(times / self.time_step)
         # (n * time_step) / time_step may be a little below n, and floor then gives n - 1.
         return (steps + ((steps + 1.0) * self.time_step <= times)).astype(np.int64)
+
+    def instants_of(self, times: np.ndarray) -> np.ndarray:
+        """As `Run`: the ends of the steps in which the times lie."""
+        steps = times / self.time_step
+        # A time at the end of a step may be a little above it, by rounding.
+        return np.ceil(steps - np.maximum(ROUNDING, 4.0 * np.spacing(steps))) * self.time_step
 
     def _begin(self, record: bool) -> Any:
         capacity = self._spikes_per_call + self.network.n_neurons if record else 0
@@ -221,7 +229,7 @@ class Clock(Time[ClockRun]):
             Positive.
         """
         n_steps = round(min(duration / self.time_step, MOST_STEPS))
-        if n_steps < 1 or abs(n_steps * self.time_step - duration) > 1e-9 * duration:
+        if n_steps < 1 or abs(n_steps * self.time_step - duration) > ROUNDING * duration:
             raise ValueError(
                 f"duration must be a whole number of time steps; got {duration} and a time_step of "
                 f"{self.time_step}"

@@ -9,15 +9,17 @@ from __future__ import annotations
 
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import nullcontext
+from itertools import chain
 from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 from tqdm import tqdm
 
 from snn._kernels import run_state
-from snn.network import RunnableNetwork
+from snn.network import RunnableNetwork, SpikingNetwork
+from snn.record.stimulus import Stimulus
 from snn.state import NetworkState
 
 UPDATES_PER_CALL = 30_000_000
@@ -73,6 +75,8 @@ class Run(ABC):
 
     Attributes
     ----------
+    soma_bias : ndarray, shape (n_copies, n_neurons)
+        The drive of each copy now: the array that the run was made of.
     membrane_potential, synaptic_current : ndarray, shape (n_copies, n_neurons)
         State of the copies.
     spike_counts : ndarray of int, shape (n_copies, n_neurons)
@@ -109,7 +113,7 @@ class Run(ABC):
         updates_per_call: int = UPDATES_PER_CALL,
     ) -> None:
         shape = soma_bias.shape
-        self.network = network
+        self.network, self.soma_bias = network, soma_bias
         self._filters_spikes, self._gives_up, self._checks_weights = filter_spikes, gives_up, check_weights
         self._updates_per_call = updates_per_call
         # Of the three the last is that when each copy was started; so are the counts, zero until a restart.
@@ -168,6 +172,7 @@ class Run(ABC):
         record: bool = False,
         progress: bool = False,
         stop_when: Callable[[], bool] | None = None,
+        changes: Iterable[float] = (),
     ) -> Spikes:
         """Advance copies to a time, and on a clock to the end of the last step that ends by then.
 
@@ -186,6 +191,9 @@ class Run(ABC):
             Show a progress bar.
         stop_when : callable, optional
             Asked whenever the kernel returns; if it says True the call ends early.
+        changes : iterable of float
+            Times, increasing, at which the run stops on its way, and goes on when the next one is asked for:
+            see `snn.run.changes.Changes`.
 
         Returns
         -------
@@ -195,24 +203,66 @@ class Run(ABC):
         # A kind of run may change their order.
         active = np.arange(len(self.spike_counts)) if active is None else active.copy()
         most = sys.maxsize if max_spikes is None else max_spikes
-        stops = self._stops(until)
         buffer = self._begin(record)
         recorded: list[Spikes] = []
-        position = n_spikes = 0
+        n_spikes, is_stopped = 0, False
         with tqdm(total=until, unit="tau", bar_format=BAR_FORMAT) if progress else NO_BAR as bar:
-            while position < len(active) and n_spikes <= most:
-                position, n_new, n_entries = self._call(active, position, stops, most - n_spikes, buffer)
-                n_spikes += n_new
-                if record:
-                    recorded.append(self._recorded(buffer, n_entries))
-                if bar is not None:
-                    bar.set_postfix_str(f"{n_spikes:,} spikes", refresh=False)
-                    bar.update(float(self.time[active].min()) - bar.n)
-                if stop_when is not None and stop_when():
+            for end in chain(changes, (until,)):
+                stops, position = self._stops(end), 0
+                while position < len(active) and n_spikes <= most and not is_stopped:
+                    position, n_new, n_entries = self._call(active, position, stops, most - n_spikes, buffer)
+                    n_spikes += n_new
+                    if record and (n_entries or not recorded):
+                        recorded.append(self._recorded(buffer, n_entries))
+                    if bar is not None:
+                        bar.set_postfix_str(f"{n_spikes:,} spikes", refresh=False)
+                        bar.update(float(self.time[active].min()) - bar.n)
+                    is_stopped = stop_when is not None and stop_when()
+                if position < len(active) or n_spikes > most or is_stopped:
                     break
         self.n_emitted = n_spikes
         self._update(active)
         return _joined(recorded) if recorded else NO_SPIKES
+
+    def instants_of(self, times: np.ndarray) -> np.ndarray:
+        """Return when changes of a stimulus act, of times since the start: at once, or at the end of a step.
+
+        Parameters
+        ----------
+        times : ndarray
+            Not decreasing.
+        """
+        return times
+
+    def set_drive(self, soma_bias: np.ndarray) -> None:
+        """Give the first copy another drive from now on; charge, moments and counts go on.
+
+        Parameters
+        ----------
+        soma_bias : ndarray, shape (n_neurons,)
+            The drive.
+        """
+        self.soma_bias[0] = soma_bias
+
+    def input_weights(self, stimulus: Stimulus) -> Any:
+        """Return the weights of input spikes as this run takes them, shape (n_sources, n_neurons).
+
+        Parameters
+        ----------
+        stimulus : Stimulus
+            Has input spikes.
+        """
+        return stimulus.weights
+
+    def add_to_current(self, amounts: np.ndarray) -> None:
+        """Add what input spikes bring to the synaptic currents of the first copy.
+
+        Parameters
+        ----------
+        amounts : ndarray, shape (n_neurons,)
+            Sums of `input_weights`.
+        """
+        self.synaptic_current[0] += amounts
 
     def restart(self, copies: np.ndarray) -> None:
         """Start some copies again at time zero.
@@ -359,6 +409,16 @@ class Time(Generic[R_co]):
             The network of all runs to come.
         """
         return self
+
+    def network_of(self, network: SpikingNetwork) -> SpikingNetwork:
+        """Return the network that runs have: the one given, unless neurons are imperfect.
+
+        Parameters
+        ----------
+        network : SpikingNetwork
+            The network that was meant.
+        """
+        return network
 
     def end_of(self, duration: float) -> float:
         """Return the time at which a run of this duration ends; it may differ from `duration` by rounding.

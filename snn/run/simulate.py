@@ -11,8 +11,10 @@ from snn._kernels import run_state
 from snn.base import checks
 from snn.network import SpikingNetwork, starting_state
 from snn.record.result import SimulationResult, SpikeTrain, runaway_error
-from snn.run.clocked import Clock
+from snn.record.stimulus import Stimulus, excitation, largest_magnitudes, require_fitting
+from snn.run.changes import Changes
 from snn.run.exact import Exact
+from snn.run.imperfect import Imperfections, clock_of
 from snn.run.run import Time
 from snn.state import NetworkState
 
@@ -31,6 +33,7 @@ def simulate(
     duration: float,
     *,
     state: NetworkState | None = None,
+    stimulus: Stimulus | None = None,
     record_spikes: bool = False,
     max_spikes: int | None = None,
     progress: bool = False,
@@ -48,6 +51,9 @@ def simulate(
         How long, in synaptic time constants; positive.
     state : NetworkState, optional
         Where to start; by default at rest at time 0.
+    stimulus : Stimulus, optional
+        A drive that changes, and input spikes, at times from the start of the run to its end: that of `state`
+        and so much later.  What comes at the end is in the final state.
     record_spikes : bool, default False
         Keep every spike's time and neuron.
     max_spikes : int, optional
@@ -85,7 +91,7 @@ def simulate(
     """
     checks.instance_of("network", network, SpikingNetwork)
     duration = checks.positive_number("duration", duration)
-    return _simulate(network, EXACT, duration, state, record_spikes, max_spikes, progress)
+    return _simulate(network, EXACT, duration, state, stimulus, record_spikes, max_spikes, progress)
 
 
 def simulate_clocked(
@@ -95,7 +101,9 @@ def simulate_clocked(
     time_step: float,
     integration: str = "exact",
     reset: str = "subtract",
+    imperfections: Imperfections | None = None,
     state: NetworkState | None = None,
+    stimulus: Stimulus | None = None,
     record_spikes: bool = False,
     max_spikes: int | None = None,
     progress: bool = False,
@@ -133,14 +141,18 @@ def simulate_clocked(
     reset : {"subtract", "zero"}, default "subtract"
         What a spike takes from the potential: the threshold, or all of it.  With "subtract" a neuron fires as
         often in a step as its potential holds the threshold, at most 1,024 times, and with "zero" once.
-    state, record_spikes, max_spikes, progress
-        As for `simulate`.
+    imperfections : Imperfections, optional
+        Leak, refractory time, delays, mismatch, noise and lost spikes; by default none.
+    state, stimulus, record_spikes, max_spikes, progress
+        As for `simulate`.  Changes of the drive, and input spikes, act from the end of their step on, as
+        spikes do.
 
     Returns
     -------
     SimulationResult
         A spike's time is the end of its step, when it is delivered.  `average_soma_current` is the charge
-        that rule 1 brought, divided by the time.
+        that rule 1 brought, divided by the time; with imperfections it is what arrived, whether or not the
+        potential got it, and `network` is the one with the thresholds and weights that were drawn.
 
     Raises
     ------
@@ -158,8 +170,8 @@ def simulate_clocked(
     """
     checks.instance_of("network", network, SpikingNetwork)
     duration = checks.positive_number("duration", duration)
-    clock = Clock(time_step, integration=integration, reset=reset)
-    return _simulate(network, clock, duration, state, record_spikes, max_spikes, progress)
+    clock = clock_of(time_step, imperfections, integration=integration, reset=reset)
+    return _simulate(network, clock, duration, state, stimulus, record_spikes, max_spikes, progress)
 
 
 def _simulate(
@@ -167,23 +179,30 @@ def _simulate(
     how: Time[Any],
     duration: float,
     state: NetworkState | None,
+    stimulus: Stimulus | None,
     record_spikes: bool,
     max_spikes: int | None,
     progress: bool,
 ) -> SimulationResult:
     """Run a network once, in any kind of time."""
     end = how.end_of(duration)
-    start = starting_state(network, state)
+    built = how.network_of(network)
+    start = starting_state(built, state)
     if math.isinf(start.time + duration):
         raise ValueError(
             f"duration must end within the range of numbers; got {duration} from time {start.time} on"
         )
     record_spikes = checks.flag("record_spikes", record_spikes)
     progress = checks.flag("progress", progress)
-    by_drive = spikes_by_drive(network, duration, start)
+    soma_bias = network.soma_bias[np.newaxis]
+    if stimulus is not None:
+        require_fitting_stimulus(network, stimulus, start.time, start.time + duration)
+        soma_bias = soma_bias.copy()
+    by_drive = spikes_by_drive(network, duration, start, stimulus)
     max_spikes = spike_limit(max_spikes, by_drive, record=record_spikes)
-    run = how.start(network, network.soma_bias[np.newaxis], state, window_moments=True, check_weights=True)
-    spikes = run.advance(end, record=record_spikes, max_spikes=max_spikes, progress=progress)
+    run = how.start(network, soma_bias, state, window_moments=True, check_weights=True)
+    changes = () if stimulus is None else Changes(run, stimulus, start.time)
+    spikes = run.advance(end, record=record_spikes, max_spikes=max_spikes, progress=progress, changes=changes)
 
     n_steps, elapsed, times = None, float(run.time[0]), spikes.times
     if run.n_steps is not None:
@@ -197,7 +216,7 @@ def _simulate(
     else:  # a runaway within its first instant
         average_soma_current = network.soma_bias + start.synaptic_current
     result = SimulationResult(
-        network=network,
+        network=built,
         duration=elapsed,
         spike_counts=run.spike_counts[0],
         average_soma_current=average_soma_current,
@@ -205,6 +224,7 @@ def _simulate(
         state=final,
         spikes=spike_train(start.time + times, spikes.neurons, start.time, final) if record_spikes else None,
         n_steps=n_steps,
+        stimulus=stimulus,
     )
     if run.n_emitted > max_spikes:
         raise runaway_error(result, max_spikes, by_drive)
@@ -232,8 +252,25 @@ def spike_limit(max_spikes: int | None, by_drive: float, *, record: bool) -> int
     return min(most, MOST_RECORDED) if record else most
 
 
-def spikes_by_drive(network: SpikingNetwork, duration: float, state: NetworkState) -> float:
-    """Return how many spikes the drive and the currents of a state could cause alone."""
-    return run_state.expected_spikes(
-        network.soma_bias, network.firing_threshold, state.synaptic_current, duration
+def spikes_by_drive(
+    network: SpikingNetwork, duration: float, state: NetworkState, stimulus: Stimulus | None = None
+) -> float:
+    """Return how many spikes the drive, the currents of a state, and a stimulus could cause alone."""
+    soma_bias = network.soma_bias
+    if stimulus is not None:
+        soma_bias = excitation(stimulus, duration, soma_bias) / duration
+    return run_state.expected_spikes(soma_bias, network.firing_threshold, state.synaptic_current, duration)
+
+
+def require_fitting_stimulus(network: SpikingNetwork, stimulus: Stimulus, start: float, stop: float) -> None:
+    """Raise an error unless a stimulus is one for a network, in a run from `start` to `stop`."""
+    require_fitting(stimulus, network)
+    times = stimulus.times
+    if len(times) and not start <= times[0] <= times[-1] <= stop:
+        raise ValueError(
+            f"stimulus must have its changes in the time of the run, from {start} to {stop}; got changes "
+            f"from {times[0]} to {times[-1]}: cut it with stimulus.between"
+        )
+    checks.require_ratio(
+        "drives and weights of stimulus", largest_magnitudes(stimulus), network.firing_threshold
     )

@@ -12,9 +12,11 @@ from snn.base import checks
 from snn.base.html import Described, number
 from snn.network import SpikingNetwork, starting_state
 from snn.record.result import SimulationResult, SpikeTrain, runaway_error
+from snn.record.stimulus import Stimulus
 from snn.record.windows import window_moments
+from snn.run.changes import Changes
 from snn.run.exact import Exact, ExactRun
-from snn.run.simulate import spike_limit, spike_train, spikes_by_drive
+from snn.run.simulate import require_fitting_stimulus, spike_limit, spike_train, spikes_by_drive
 from snn.state import NetworkState
 from snn.weights import Weights, as_weights
 
@@ -55,7 +57,7 @@ class Simulator(Described):
         self._network = network
         self._origin = start.time
         self._counts_before = counts
-        self._run = Exact().start(network, network.soma_bias[np.newaxis], start, check_weights=True)
+        self._run = Exact().start(network, network.soma_bias[np.newaxis].copy(), start, check_weights=True)
         self._next: tuple[ExactRun, SpikeTrain] | None = None
 
     def _facts(self) -> dict[str, str]:
@@ -77,13 +79,31 @@ class Simulator(Described):
 
     @property
     def membrane_potential(self) -> np.ndarray:
-        """Potentials now, shape (n_neurons,)."""
+        """Potentials now, shape (n_neurons,), read-only: assign others, whole, none above its threshold."""
         return self.state().membrane_potential
+
+    @membrane_potential.setter
+    def membrane_potential(self, value: np.ndarray) -> None:
+        value = checks.real_array("membrane_potential", value, shape=(self._network.n_neurons,))
+        self._set(
+            NetworkState(membrane_potential=value, synaptic_current=self.synaptic_current, time=self.time)
+        )
 
     @property
     def synaptic_current(self) -> np.ndarray:
-        """Synaptic currents now, shape (n_neurons,)."""
+        """Synaptic currents now, shape (n_neurons,), read-only: assign others, whole."""
         return self.state().synaptic_current
+
+    @synaptic_current.setter
+    def synaptic_current(self, value: np.ndarray) -> None:
+        value = checks.real_array("synaptic_current", value, shape=(self._network.n_neurons,))
+        self._set(
+            NetworkState(membrane_potential=self.membrane_potential, synaptic_current=value, time=self.time)
+        )
+
+    def _set(self, state: NetworkState) -> None:
+        """Go on from another state."""
+        self._begin(self._network, starting_state(self._network, state), self.spike_counts)
 
     @property
     def spike_counts(self) -> np.ndarray:
@@ -92,7 +112,7 @@ class Simulator(Described):
 
     @property
     def soma_bias(self) -> np.ndarray:
-        """The constant drive, shape (n_neurons,), read-only: assign another, whole, to go on with a copy."""
+        """The drive now, shape (n_neurons,), read-only: assign another, whole, to go on with a copy."""
         return self._network.soma_bias
 
     @soma_bias.setter
@@ -125,7 +145,12 @@ class Simulator(Described):
         return self._run.state(time=self.time)
 
     def advance(
-        self, until: float, *, max_spikes: int | None = None, progress: bool = False
+        self,
+        until: float,
+        *,
+        stimulus: Stimulus | None = None,
+        max_spikes: int | None = None,
+        progress: bool = False,
     ) -> SimulationResult:
         """Advance to the time `until`; return what happened on the way, all spikes included.
 
@@ -133,6 +158,9 @@ class Simulator(Described):
         ----------
         until : float
             After `time`.
+        stimulus : Stimulus, optional
+            A drive that changes, and input spikes, from `time` to `until`.  The last drive stays as
+            `soma_bias`.
         max_spikes : int, optional
             As for `simulate`, of this call.
         progress : bool, default False
@@ -152,25 +180,34 @@ class Simulator(Described):
         if math.isinf(until - self._origin):
             raise ValueError(f"until must be less than 1.8e308 after {self._origin}; got {until}")
         progress = checks.flag("progress", progress)
-        by_drive = spikes_by_drive(self._network, until - start.time, start)
+        network = self._network
+        if stimulus is not None:
+            require_fitting_stimulus(network, stimulus, start.time, until)
+        by_drive = spikes_by_drive(network, until - start.time, start, stimulus)
         max_spikes = spike_limit(max_spikes, by_drive, record=True)
         self._next = None
         run, then, counts_then = self._run, float(self._run.time[0]), self._run.spike_counts[0].copy()
-        spikes = run.advance(until - self._origin, record=True, max_spikes=max_spikes, progress=progress)
+        changes = () if stimulus is None else Changes(run, stimulus, self._origin)
+        spikes = run.advance(
+            until - self._origin, record=True, max_spikes=max_spikes, progress=progress, changes=changes
+        )
+        if stimulus is not None:
+            self._network = network.with_soma_bias(run.soma_bias[0].copy())
         counts, elapsed, final = run.spike_counts[0] - counts_then, float(run.time[0]) - then, self.state()
         if elapsed > 0.0:
             rise = final.membrane_potential - start.membrane_potential
-            average_soma_current = (self._network.firing_threshold * counts + rise) / elapsed
+            average_soma_current = (network.firing_threshold * counts + rise) / elapsed
         else:  # a runaway within its first instant
-            average_soma_current = self._network.soma_bias + start.synaptic_current
+            average_soma_current = network.soma_bias + start.synaptic_current
         result = SimulationResult(
-            network=self._network,
+            network=network,
             duration=elapsed,
             spike_counts=counts,
             average_soma_current=average_soma_current,
-            window_moments=window_moments(spikes.times - then, spikes.neurons, self._network.n_neurons),
+            window_moments=window_moments(spikes.times - then, spikes.neurons, network.n_neurons),
             state=final,
             spikes=spike_train(self._origin + spikes.times, spikes.neurons, start.time, final),
+            stimulus=stimulus,
         )
         if run.n_emitted > max_spikes:
             raise runaway_error(result, max_spikes, by_drive)

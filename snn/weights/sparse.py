@@ -76,13 +76,28 @@ class SparseWeights(Weights):
 
 
 def _checked(name: str, value: sparse.spmatrix | sparse.sparray) -> sparse.csr_array:
+    matrix = checked_rows(name, value)
+    require_square(name, matrix.shape)
+    require_zero_diagonal(name, matrix.diagonal())
+    return matrix
+
+
+def checked_rows(name: str, value: sparse.spmatrix | sparse.sparray) -> sparse.csr_array:
+    """Return a copy of a SciPy matrix in compressed rows, sorted, without zeros, and read-only.
+
+    Parameters
+    ----------
+    name : str
+        What messages call it.
+    value : scipy.sparse matrix or array, 2-D
+        Of finite real numbers.
+    """
     if not sparse.issparse(value):
         raise TypeError(f"{name} must be a SciPy sparse matrix; got {type(value).__name__}")
     if value.dtype.kind not in "fiub":
         raise TypeError(f"{name} must be a matrix of real numbers; got dtype {value.dtype}")
     if value.ndim != 2:
         raise ValueError(f"{name} must be 2-D, (source, target); got shape {value.shape}")
-    require_square(name, value.shape)
     _require_valid_indices(name, value)
     # 64-bit indices, as kernels take them, so that they are stored once.
     rows = sparse.csr_array(value, dtype=np.float64)
@@ -94,7 +109,6 @@ def _checked(name: str, value: sparse.spmatrix | sparse.sparray) -> sparse.csr_a
     matrix.sort_indices()
     if not np.isfinite(matrix.data).all():
         raise ValueError(f"{name} must be finite; got {matrix.data[~np.isfinite(matrix.data)][0]}")
-    require_zero_diagonal(name, matrix.diagonal())
     matrix.eliminate_zeros()
     for array in (matrix.data, matrix.indices, matrix.indptr):
         array.flags.writeable = False

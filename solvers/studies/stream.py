@@ -11,9 +11,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
 
-from snn import Exact, OperationCounts
+from snn import Exact, OperationCounts, SpikeTrain
 from snn.base import checks
 from snn.base.html import Described, number
+from snn.record.result import require_record
+from snn.weights.sparse import checked_rows
 from solvers.problem.convolution import ConvolutionalDictionary
 from solvers.problem.lasso import LassoProblem
 from solvers.problem.penalty import Penalty
@@ -157,6 +159,7 @@ class SparseCodingStream(Described):
         """Forget all frames."""
         self.n_frames = 0
         self._codes: list[sparse.csr_array] = []
+        self._frame: np.ndarray | None = None
 
     def code(
         self,
@@ -201,7 +204,8 @@ class SparseCodingStream(Described):
         """
         begin = time.perf_counter()
         mask = feature_weights(mask, None, n_features=self._n_features)
-        problem = self._prepared.with_signals(self._checked_frame(frame, mask), mask=mask)
+        signals_now = self._checked_frame(frame, mask)
+        problem = self._prepared.with_signals(signals_now, mask=mask)
         tol = checks.positive_number("tol", tol)
         if max_spikes is not None:
             max_spikes = checks.positive_integer("max_spikes", max_spikes)
@@ -238,6 +242,7 @@ class SparseCodingStream(Described):
             signals = refined.active
 
         self._carry(best.codes)
+        self._frame = checks.read_only(signals_now.copy())
         n_spikes = refined.run.spike_counts.sum(axis=1)
         network_operations = OperationCounts.of_exact_run(
             n_neurons=network.n_neurons,
@@ -264,6 +269,74 @@ class SparseCodingStream(Described):
             duration=refined.duration.copy(),
             network_operations=network_operations,
         )
+
+    def code_change(
+        self,
+        spikes: SpikeTrain,
+        steps: ArrayLike | sparse.sparray | sparse.spmatrix,
+        *,
+        mask: ArrayLike | None = None,
+        tol: float = 1e-3,
+        max_spikes: int | None = None,
+        max_seconds: float | None = None,
+        max_duration: float = 10_000.0,
+    ) -> StreamResult:
+        """Return the codes of the last frame as input spikes, such as those of an event camera, changed it.
+
+        The frame is the last one plus ``spikes.counts() @ steps``; its codes are those of `code`, to the bit.
+        Of the spikes only their numbers matter: a network that follows each of them at its time is a
+        `snn.Simulator` with a `snn.Stimulus` onto its drive.
+
+        Parameters
+        ----------
+        spikes : SpikeTrain
+            Input spikes since the last frame; its neurons are the sources.
+        steps : array_like or scipy.sparse matrix, shape (n_sources, n_signals * n_features)
+            What a spike of each source adds to the signals of the frame, laid out one after the other.
+        mask, tol, max_spikes, max_seconds, max_duration
+            As of `code`.
+
+        Returns
+        -------
+        StreamResult
+
+        Raises
+        ------
+        TypeError, ValueError
+            As `code`; ValueError if there is no frame before.
+        """
+        if self._frame is None:
+            raise ValueError(
+                "code_change must follow a frame that was coded; got none: call code(frame) first"
+            )
+        require_record(spikes)
+        shape = spikes.n_neurons, self._frame.size
+        if sparse.issparse(steps):
+            steps = checked_rows("steps", steps)
+            if steps.shape != shape:
+                raise ValueError(
+                    f"steps must have shape {shape}, (n_sources, n_signals * n_features); got shape "
+                    f"{steps.shape}"
+                )
+        else:
+            meaning = "(n_sources, n_signals * n_features)"
+            steps = checks.real_array("steps", steps, shape=shape, meaning=meaning)
+        with np.errstate(over="ignore", invalid="ignore"):  # `code` says so of the frame
+            frame = self._frame + (spikes.counts() @ steps).reshape(self._frame.shape)
+        return self.code(
+            frame,
+            mask=mask,
+            tol=tol,
+            max_spikes=max_spikes,
+            max_seconds=max_seconds,
+            max_duration=max_duration,
+        )
+
+    @property
+    def frame(self) -> np.ndarray | None:
+        """The signals of the last frame, shape (n_signals, n_features), zero where its mask is False; None at
+        first."""
+        return self._frame
 
     def _network_of(self, problem: LassoProblem) -> tuple[LassoNetwork, np.ndarray]:
         """Return the network of a frame, and to how many targets spikes go."""

@@ -38,6 +38,8 @@ STEPS = (None, 1 / 64, 1 / 32, 1 / 16, 1 / 8)
 # (amplitude, duration of a phase), from many spikes in a short time to the opposite.
 TRADES = ((5.0, 5.0), (5.0, 10.0), (3.0, 10.0), (2.0, 20.0), (1.0, 40.0))
 PAPER = PaperSteps()
+# What `LearningSettings` take for gradients from spike counts, and for the paper's steps.
+COUNTED_KAPPA = 0.7
 QUICK = ("as it comes", "the paper's settings")
 
 
@@ -45,20 +47,22 @@ def ablations(base: LearningSettings) -> dict[str, LearningSettings]:
     """Return the settings of each line of the table."""
     lines = {
         "as it comes": base,
-        "spike counts": replace(base, readout="rate"),
+        "spike counts": replace(base, readout="rate", kappa=COUNTED_KAPPA),
         "potentials from empty": replace(base, initial_potential=0.0),
-        "spike counts from empty": replace(base, readout="rate", initial_potential=0.0),
+        "spike counts from empty": replace(base, readout="rate", kappa=COUNTED_KAPPA, initial_potential=0.0),
         "no probes": replace(base, steps=UsageSteps(probes=0.0)),
         "no recovery of the silent": replace(base, steps=UsageSteps(patience=1e12)),
         "gain 1": replace(base, steps=UsageSteps(gain=1.0)),
         "one sample at a time": replace(base, batch_size=1),
         "batches of 256": replace(base, batch_size=256),
-        "paper's rule": replace(base, steps=PAPER),
-        "paper's rule, s = 1": replace(base, steps=PaperSteps(reweighting=False)),
-        "paper's rule, eta_H = eta_D": replace(base, steps=PaperSteps(lateral_ratio=1.0)),
+        "paper's rule": replace(base, steps=PAPER, kappa=COUNTED_KAPPA),
+        "paper's rule, s = 1": replace(base, steps=PaperSteps(reweighting=False), kappa=COUNTED_KAPPA),
+        "paper's rule, eta_H = eta_D": replace(
+            base, steps=PaperSteps(lateral_ratio=1.0), kappa=COUNTED_KAPPA
+        ),
         "the paper's settings": LearningSettings.paper(base.penalty),
     }
-    lines |= {f"kappa {kappa}": replace(base, kappa=kappa) for kappa in (0.1, 0.3, 0.5, 0.9)}
+    lines |= {f"kappa {kappa}": replace(base, kappa=kappa) for kappa in (0.3, 0.5, 0.7, 0.9)}
     lines |= {f"T = {time:g} a phase": replace(base, duration=time) for time in (2.0, 10.0, 20.0, 40.0)}
     return lines
 

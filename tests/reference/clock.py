@@ -19,10 +19,20 @@ class ClockedRun(NamedTuple):
 
 
 def simulate_slowly(
-    weights, bias, threshold, n_steps, time_step, *, integration, reset, membrane_potential, synaptic_current
-) -> ClockedRun:
-    """Run a network with dense weights[source, target] on a clock."""
+    weights, bias, threshold, n_steps, time_step, *, integration, reset, membrane_potential, synaptic_current,
+    drives=None, inputs=None,
+) -> ClockedRun:  # fmt: skip
+    """Run a network with dense weights[source, target] on a clock.
+
+    `drives` and `inputs` say by the number of a step, 0 before the first, which drive holds after it, and
+    what is added to the currents at its end.
+    """
     n_neurons = len(bias)
+    drives, inputs = drives or {}, inputs or {}
+    bias = drives.get(0, bias)
+    synaptic_current = [
+        h + x for h, x in zip(synaptic_current, inputs.get(0, [0.0] * n_neurons), strict=True)
+    ]
     v, h = list(membrane_potential), list(synaptic_current)
     charge = [0.0] * n_neurons
     steps, neurons = [], []
@@ -44,4 +54,6 @@ def simulate_slowly(
             h[i] = h[i] * fading + sum(spikes[j] * weights[j][i] for j in range(n_neurons) if j != i)
             steps += [step] * spikes[i]
             neurons += [i] * spikes[i]
+        bias = drives.get(step, bias)
+        h = [h[i] + x for i, x in enumerate(inputs.get(step, [0.0] * n_neurons))]
     return ClockedRun(np.array(steps), np.array(neurons), np.array(v), np.array(h), np.array(charge))

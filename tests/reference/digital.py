@@ -37,9 +37,14 @@ def in_register(number, bits, overflow):
 
 
 def simulate_slowly(
-    fmt, weights, exponent, bias, threshold, decay, delays, message_shift, n_steps, *, start=None
-) -> DigitalRun:
-    """Run integers weights[source][target]; `fmt` is a DigitalFormat, of which only names are read."""
+    fmt, weights, exponent, bias, threshold, decay, delays, message_shift, n_steps, *, start=None,
+    drives=None, inputs=None,
+) -> DigitalRun:  # fmt: skip
+    """Run integers weights[source][target]; `fmt` is a DigitalFormat, of which only names are read.
+
+    `drives` and `inputs` say by the number of a step, from 1 on, which drive holds after it, and which sums
+    of weights arrive at its end after those of the network.
+    """
     n = len(bias)
     v, u = ([0] * n, [0] * n) if start is None else (list(start[0]), list(start[1]))
     due = {}
@@ -68,4 +73,9 @@ def simulate_slowly(
             amount = quotient(amount, -exponent, fmt.input_rounding)
             u[i], side = in_register(u[i] + amount, fmt.current_bits, fmt.current_overflow)
             overflows[i][2] += side != 0
+        for i, amount in enumerate((inputs or {}).get(step, [0] * n)):
+            amount = quotient(int(amount), -exponent, fmt.input_rounding)
+            u[i], side = in_register(u[i] + amount, fmt.current_bits, fmt.current_overflow)
+            overflows[i][2] += side != 0
+        bias = (drives or {}).get(step, bias)
     return DigitalRun(messages, v, u, overflows)

@@ -10,12 +10,16 @@ import pytest
 from scipy import sparse
 
 from snn import (
+    ImperfectClock,
+    Imperfections,
     LateralInhibition,
     NetworkState,
     SignPairWeights,
     SimulationResult,
+    Simulator,
     SpikeTrain,
     SpikingNetwork,
+    Stimulus,
     explain,
     simulate,
     simulate_analog,
@@ -33,6 +37,15 @@ NAN, INF = float("nan"), float("inf")
 SQUARE = np.zeros((2, 2))
 TRAIN = {"times": [1.0, 2.0], "neurons": [0, 1], "n_neurons": 2, "start": 0.0, "stop": 3.0}
 STATE = {"membrane_potential": [0.0, 0.0], "synaptic_current": [0.0, 0.0]}
+IMPERFECT = (
+    "leak",
+    "refractory_time",
+    "delays",
+    "threshold_mismatch",
+    "weight_mismatch",
+    "potential_noise",
+    "lost_spikes",
+)
 ANALOG = {"weights": SQUARE, "drive": [1.0, 1.0], "activation_threshold": 0.1, "duration": 1.0}
 
 
@@ -48,8 +61,20 @@ def analog(**changes):
     return simulate_analog(**{**ANALOG, **changes})
 
 
+def stimulus(**changes):
+    return Stimulus(**{"drive_times": [0.5], "drive": [[0.0, 0.0]], **changes})
+
+
+def inputs(**changes):
+    return Stimulus(**{"spikes": train(), "weights": SQUARE, **changes})
+
+
 def clocked(duration=1.0, **changes):
     return simulate_clocked(NETWORK, duration, **{"time_step": 0.1, **changes})
+
+
+def imperfect(duration=10.0, integration="exact", state=None, **changes):
+    return clocked(duration, integration=integration, state=state, imperfections=Imperfections(**changes))
 
 
 CASES = [
@@ -68,14 +93,14 @@ CASES = [
     (lambda: SpikingNetwork(sparse.csr_array(np.zeros((2, 3))), [0, 0]), ValueError, "weights must be square"),
     (lambda: SpikingNetwork(sparse.csr_array([[0, NAN], [0, 0]]), [0, 0]), ValueError, "weights must be finite; got nan"),
     (lambda: SpikingNetwork(sparse.csr_array(SQUARE * 1j), [0, 0]), TypeError, "weights must be a matrix of real numbers; got dtype complex128"),
-    (lambda: SpikingNetwork(SQUARE, [0, 0, 0]), ValueError, "soma_bias must have shape (2,), one constant drive a neuron (for one that changes with time assign Simulator.soma_bias); got shape (3,)"),
+    (lambda: SpikingNetwork(SQUARE, [0, 0, 0]), ValueError, "soma_bias must have shape (2,), one constant drive a neuron (for one that changes with time pass a Stimulus); got shape (3,)"),
     (lambda: SpikingNetwork(SQUARE, [0, INF]), ValueError, "soma_bias must be finite; got inf at [1]"),
     (lambda: SpikingNetwork(SQUARE, None), TypeError, "soma_bias must be an array of real numbers; got dtype object"),
     (lambda: SpikingNetwork(SQUARE, [0, 0], 0.0), ValueError, "firing_threshold must be positive; got 0.0"),
     (lambda: SpikingNetwork(SQUARE, [0, 0], [1.0, -1.0]), ValueError, "firing_threshold must be positive; got -1.0 at [1]"),
     (lambda: SpikingNetwork(SQUARE, [0, 0], NAN), ValueError, "firing_threshold must be finite; got nan"),
     (lambda: SpikingNetwork(SQUARE, [0, 0], [1.0]), ValueError, "firing_threshold must have shape (2,), one threshold a neuron; got shape (1,)"),
-    (lambda: NETWORK.with_soma_bias([1.0]), ValueError, "soma_bias must have shape (2,), one constant drive a neuron (for one that changes with time assign Simulator.soma_bias); got shape (1,)"),
+    (lambda: NETWORK.with_soma_bias([1.0]), ValueError, "soma_bias must have shape (2,), one constant drive a neuron (for one that changes with time pass a Stimulus); got shape (1,)"),
     (lambda: SignPairWeights(np.eye(2), [1.0, 1.0]), ValueError, "lateral must have a zero diagonal"),
     (lambda: SignPairWeights(np.zeros((2, 3)), [1.0, 1.0]), ValueError, "lateral must be square"),
     (lambda: SignPairWeights(SQUARE, [1.0]), ValueError, "cross must have shape (2,), one weight for each pair; got shape (1,)"),
@@ -119,6 +144,69 @@ CASES = [
     (lambda: clocked(record_spikes=None), TypeError, "record_spikes must be True or False; got None"),
     (lambda: clocked(max_spikes=-3), ValueError, "max_spikes must be positive; got -3"),
     (lambda: clocked(progress="bar"), TypeError, "progress must be True or False; got 'bar'"),
+    # -- imperfect neurons --
+    *[(lambda name=name: Imperfections(**{name: -0.1}), ValueError, f"{name} must not be negative; got -0.1") for name in IMPERFECT],
+    *[(lambda name=name: Imperfections(**{name: INF}), ValueError, f"{name} must be finite; got inf") for name in IMPERFECT],
+    *[(lambda name=name: Imperfections(**{name: "some"}), TypeError, f"{name} must be a") for name in IMPERFECT],
+    (lambda: Imperfections(leak=[0.1]), TypeError, "leak must be a real number; got list"),
+    (lambda: Imperfections(lost_spikes=1.0), ValueError, "lost_spikes must be a probability below 1; got 1.0"),
+    (lambda: Imperfections(delays=np.zeros((1, 2, 2))), ValueError, "delays must have at most two dimensions, [source, target]; got shape (1, 2, 2)"),
+    (lambda: Imperfections(delays=[0.1, -0.2]), ValueError, "delays must not be negative; got -0.2"),
+    (lambda: Imperfections(delays=[0.1, NAN]), ValueError, "delays must be finite; got nan at [1]"),
+    (lambda: Imperfections(seed=-1), ValueError, "seed must not be negative; got -1"),
+    (lambda: Imperfections(seed=2**63), ValueError, "seed must be at most 2^63 - 1; got 9223372036854775808"),
+    (lambda: Imperfections(seed=0.5), TypeError, "seed must be an integer; got float"),
+    (lambda: ImperfectClock(0.1, imperfections={"leak": 0.1}), TypeError, "imperfections must be an Imperfections; got dict"),
+    (lambda: clocked(imperfections=0.1), TypeError, "imperfections must be an Imperfections; got float"),
+    (lambda: imperfect(leak=10.0, integration="euler"), ValueError, "leak must be less than 1 / time_step, 10, with integration='euler'; got 10"),
+    (lambda: imperfect(refractory_time=10.0), ValueError, "duration must be longer than the refractory_time, 10; got 10"),
+    (lambda: imperfect(delays=[10.0, 12.0]), ValueError, "duration must be longer than the longest of delays, 12; got 10"),
+    (lambda: imperfect(duration=500.0, delays=410.0), ValueError, "delays must be at most 4,096 steps, 409.6; got 410"),
+    (lambda: imperfect(delays=[1.0, 1.0, 1.0]), ValueError, "delays must be one number, one for each of 2 neurons, or one for each synapse, (2, 2); got shape (3,)"),
+    (lambda: imperfect(delays=np.ones((2, 3))), ValueError, "delays must be one number, one for each of 2 neurons, or one for each synapse, (2, 2); got shape (2, 3)"),
+    (lambda: imperfect(state=REST, delays=1.0), ValueError, "state must be None with a refractory_time or delays: it does not say which neurons are refractory and which spikes are on their way"),
+    (lambda: imperfect(state=REST, refractory_time=1.0), ValueError, "state must be None with a refractory_time or delays"),
+    # -- stimuli --
+    (Stimulus, ValueError, "a Stimulus must have drive_times and drive, or spikes and weights; got neither"),
+    (lambda: stimulus(drive=None), ValueError, "drive must be given with drive_times; got None"),
+    (lambda: stimulus(drive_times=None), ValueError, "drive_times must be given with drive; got None"),
+    (lambda: inputs(weights=None), ValueError, "weights must be given with spikes; got None"),
+    (lambda: inputs(spikes=None), ValueError, "spikes must be given with weights; got None"),
+    (lambda: stimulus(drive_times=[1.0, 1.0], drive=SQUARE), ValueError, "drive_times must increase; got 1.0 after 1.0"),
+    (lambda: stimulus(drive_times=[2.0, 1.0], drive=SQUARE), ValueError, "drive_times must increase; got 1.0 after 2.0"),
+    (lambda: stimulus(drive_times=[NAN]), ValueError, "drive_times must be finite; got nan at [0]"),
+    (lambda: stimulus(drive_times=[INF]), ValueError, "drive_times must be finite; got inf at [0]"),
+    (lambda: stimulus(drive_times=[], drive=np.zeros((0, 2))), ValueError, "drive_times must not be empty; got shape (0,)"),
+    (lambda: stimulus(drive_times=["soon"]), TypeError, "drive_times must be an array of real numbers; got dtype <U4"),
+    (lambda: stimulus(drive=[[0.0, 0.0], [1.0, 1.0]]), ValueError, "drive must have shape (1, any), one row a change, one column a neuron; got shape (2, 2)"),
+    (lambda: stimulus(drive=[[NAN, 0.0]]), ValueError, "drive must be finite; got nan at [0, 0]"),
+    (lambda: stimulus(drive=np.zeros((1, 2), dtype=object)), TypeError, "drive must be an array of real numbers; got dtype object"),
+    (lambda: inputs(weights=np.zeros((3, 2))), ValueError, "weights must have shape (2, any), one row a source, one column a neuron; got shape (3, 2)"),
+    (lambda: inputs(weights=np.zeros((2, 2), dtype=object)), TypeError, "weights must be an array of real numbers; got dtype object"),
+    (lambda: inputs(weights=[[INF, 0.0], [0.0, 0.0]]), ValueError, "weights must be finite; got inf at [0, 0]"),
+    (lambda: inputs(weights=sparse.csr_array((3, 2))), ValueError, "weights must have shape (2, any), one row a source; got shape (3, 2)"),
+    (lambda: inputs(weights=sparse.csr_array([[NAN, 0.0], [0.0, 0.0]])), ValueError, "weights must be finite; got nan"),
+    (lambda: inputs(weights=sparse.csr_array((2, 3)), drive_times=[0.5], drive=[[0.0, 0.0]]), ValueError, "weights must have shape (2, 2), one row a source; got shape (2, 3)"),
+    (lambda: inputs(weights=np.zeros((2, 3)), drive_times=[0.5], drive=[[0.0, 0.0]]), ValueError, "weights must have shape (2, 2), one row a source, one column a neuron; got shape (2, 3)"),
+    (lambda: inputs(spikes=[0.5]), TypeError, "spikes must be a SpikeTrain; got list"),
+    (lambda: inputs(spikes=RESULT), TypeError, "spikes must be a SpikeTrain; got SimulationResult: pass run.spikes"),
+    (lambda: inputs(onto="soma"), ValueError, "onto must be one of 'current', 'drive'; got 'soma'"),
+    (lambda: inputs(onto="drive", drive_times=[0.5], drive=[[0.0, 0.0]]), ValueError, "onto must be 'current' where drive is given, which says the whole drive; got 'drive'"),
+    (lambda: inputs().between(2.0, 1.0), ValueError, "stop must not be before start; got 1.0 and 2.0"),
+    (lambda: inputs().between(NAN, 1.0), ValueError, "start must be finite; got nan"),
+    (lambda: stimulus().between(1.0, 2.0), ValueError, "start and stop must be around a change of the drive; got 1.0 and 2.0"),
+    (lambda: stimulus().average_drive(1.0, 1.0, [0.0, 0.0]), ValueError, "stop must be after start; got 1.0 and 1.0"),
+    (lambda: stimulus().drive_at([1.0, 0.5], [0.0, 0.0]), ValueError, "times must not decrease"),
+    (lambda: stimulus().drive_at([1.0], [0.0]), ValueError, "soma_bias must have shape (2,); got shape (1,)"),
+    (lambda: simulate(NETWORK, 1.0, stimulus=SPIKES), TypeError, "stimulus must be a Stimulus; got SpikeTrain"),
+    (lambda: simulate(NETWORK, 1.0, stimulus=stimulus(drive=[[0.0]])), ValueError, "stimulus is for 1 neurons but the network has 2"),
+    (lambda: simulate(NETWORK, 1.0, stimulus=inputs()), ValueError, "stimulus must have its changes in the time of the run, from 0.0 to 1.0; got changes from 1.0 to 2.0: cut it with stimulus.between"),
+    (lambda: simulate(NETWORK, 1.0, stimulus=stimulus(drive_times=[-0.5])), ValueError, "stimulus must have its changes in the time of the run, from 0.0 to 1.0; got changes from -0.5 to -0.5: cut it with stimulus.between"),
+    (lambda: simulate(NETWORK, 1.0, state=state(time=3.0), stimulus=stimulus()), ValueError, "stimulus must have its changes in the time of the run, from 3.0 to 4.0; got changes from 0.5 to 0.5: cut it with stimulus.between"),
+    (lambda: simulate(NETWORK, 1.0, stimulus=stimulus(drive=[[1e30, 0.0]])), ValueError, "drives and weights of stimulus must be at most 1.1e+12 times the firing threshold of its neuron; got 1e+30 for neuron 0 with threshold 1: beyond that rounding decides which neurons fire"),
+    (lambda: clocked(stimulus=inputs()), ValueError, "stimulus must have its changes in the time of the run, from 0.0 to 1.0; got changes from 1.0 to 2.0: cut it with stimulus.between"),
+    (lambda: Simulator(NETWORK).advance(1.0, stimulus=inputs()), ValueError, "stimulus must have its changes in the time of the run, from 0.0 to 1.0; got changes from 1.0 to 2.0: cut it with stimulus.between"),
+    (lambda: Simulator(NETWORK).advance(1.0, stimulus=SPIKES), TypeError, "stimulus must be a Stimulus; got SpikeTrain"),
     # -- simulate_analog --
     (lambda: analog(weights=np.eye(2)), ValueError, "weights must have a zero diagonal"),
     (lambda: analog(weights=np.zeros((2, 3))), ValueError, "weights must be square"),

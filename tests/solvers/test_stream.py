@@ -7,7 +7,7 @@ import pytest
 from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 
-from snn import NetworkState, simulate
+from snn import NetworkState, SpikeTrain, simulate
 from solvers import (
     ConvolutionalDictionary,
     ElasticNet,
@@ -322,6 +322,90 @@ def test_a_start_worse_than_zero_is_none():
 def test_other_read_outs_have_no_start(options):
     with pytest.raises(ValueError, match=r"start must be None for .*: 'spiking', .* take it$"):
         solve_spiking(random_problem(), start=np.zeros((3, 40)), **options)
+
+
+# -- frames that input spikes change -----------------------------------------------------------------
+
+
+def train(counts, stop=1.0):
+    """Return a spike train with so many spikes of each source."""
+    neurons = np.repeat(np.arange(len(counts)), counts)
+    times = np.linspace(0.0, stop, len(neurons))
+    return SpikeTrain(times=times, neurons=neurons, n_neurons=len(counts), start=0.0, stop=stop)
+
+
+@pytest.mark.parametrize("as_sparse", [True, False])
+@pytest.mark.parametrize("n_signals", [1, 3])
+def test_a_frame_that_input_spikes_change_is_the_frame_that_they_say(n_signals, as_sparse):
+    dictionary, frames = moving_frames(1, n_signals=n_signals)
+    stream, other = (SparseCodingStream(dictionary, PENALTY) for _ in range(2))
+    assert stream.frame is None
+    first = frames[0].copy()
+    stream.code(first)
+    other.code(first)
+    first[:] = np.nan  # the caller's own
+    rng = np.random.default_rng(3)
+    steps = np.where(rng.random((8, n_signals * 32)) < 0.1, 0.05, 0.0)
+    expected = frames[0].reshape(n_signals, 32)
+    for _ in range(3):
+        counts = rng.integers(0, 4, 8)
+        result = stream.code_change(train(counts), sparse.csr_array(steps) if as_sparse else steps, tol=1e-5)
+        expected = expected + (counts @ steps).reshape(n_signals, 32)
+        np.testing.assert_allclose(stream.frame, expected, rtol=0, atol=1e-15)
+        theirs = other.code(stream.frame, tol=1e-5)
+        np.testing.assert_array_equal(result.codes, theirs.codes)
+        np.testing.assert_array_equal(result.duality_gap, theirs.duality_gap)
+        assert (result.status == Status.CONVERGED).all()
+    assert stream.code_change(train([0] * 8), steps, tol=1e-5).n_steps.sum() == 0
+    stream.reset()
+    assert stream.frame is None
+
+
+def test_changes_of_nonsense_are_refused_and_change_nothing():
+    dictionary, frames = moving_frames(1)
+    stream = SparseCodingStream(dictionary, PENALTY)
+    steps = np.zeros((2, 32))
+    with pytest.raises(ValueError, match="code_change must follow a frame that was coded; got none"):
+        stream.code_change(train([1, 1]), steps)
+    stream.code(frames[0])
+    for spikes, wrong, error, sentence in (
+        ([0.0], steps, TypeError, "spikes must be a SpikeTrain; got list"),
+        (
+            train([1, 1]),
+            np.zeros((2, 31)),
+            ValueError,
+            r"steps must have shape \(2, 32\), .* got shape \(2, 31\)",
+        ),
+        (
+            train([1, 1]),
+            np.zeros((3, 32)),
+            ValueError,
+            r"steps must have shape \(2, 32\), .* got shape \(3, 32\)",
+        ),
+        (
+            train([1, 1]),
+            sparse.csr_array((2, 31)),
+            ValueError,
+            r"steps must have shape \(2, 32\), .* got shape \(2",
+        ),
+        (train([1, 1]), steps + np.nan, ValueError, "steps must be finite; got nan"),
+        (
+            train([1, 1]),
+            steps.astype(object),
+            TypeError,
+            "steps must be an array of real numbers; got dtype object",
+        ),
+        (
+            train([1, 1]),
+            steps + 1e308,
+            ValueError,
+            "frame must be finite|signals must have rows of squared norm",
+        ),
+    ):
+        with pytest.raises(error, match=sentence):
+            stream.code_change(spikes, wrong)
+    assert stream.n_frames == 1
+    np.testing.assert_array_equal(stream.frame, frames[0].reshape(1, 32))
 
 
 # -- nonsense --------------------------------------------------------------------------------------

@@ -135,7 +135,7 @@ def test_consistent_symmetric_weights_come_of_any_others(signals):
     [
         {},
         {"time_step": None},
-        {"readout": "rate"},
+        {"readout": "rate", "kappa": 0.7},
         # Codes far from the optimum: F . g_D is far from -kappa lambda1.
         {"kappa": 0.9},
         {"kappa": 0.2},
@@ -200,7 +200,7 @@ def test_a_slow_lateral_step_lets_thresholds_and_norms_shrink(data):
 @pytest.mark.parametrize(
     "changes",
     [
-        {"readout": "rate"},
+        {"readout": "rate", "kappa": 0.7},
         {"time_step": None},
         {"duration": 10.0},
         {"time_step": 1 / 32, "integration": "euler"},

@@ -2,10 +2,12 @@
 
 # ruff: noqa: E501 - a case a line reads better
 
+import math
+
 import numpy as np
 import pytest
 
-from snn import SpikingNetwork, simulate_clocked
+from snn import SpikeTrain, SpikingNetwork, Stimulus, simulate_clocked
 from snn.digital import DigitalFormat, DigitalNetwork, DigitalState, FixedPoint, simulate_digital
 from tests.reference.digital import simulate_slowly
 
@@ -130,6 +132,76 @@ def test_thousands_of_random_networks_have_the_twins_bits():
     # What is compared has happened: registers were too narrow in every way, and neurons fired.
     assert (seen > 500).all()
     assert n_spikes > 10_000
+
+
+def random_inputs(rng, network, n_steps):
+    """Return a stimulus, and what the twin has to be told of it: drives and sums of weights by step."""
+    n, scale = network.n_neurons, network.decay / 2**network.format.decay_bits / network.unit
+    form = network.format.weights
+    exponent, largest = network.weights.exponent, form.largest
+    unit = 2.0**exponent / scale
+    weights = rng.uniform(-largest, largest, (2, n)) * unit * rng.choice([1.0, 0.1])
+    times = np.sort(rng.uniform(0.0, n_steps, 9)) * network.time_step
+    sources = rng.integers(0, 2, 9)
+    stop = n_steps * network.time_step
+    train = SpikeTrain(times=times, neurons=sources, n_neurons=2, start=0.0, stop=stop)
+    drive_times = np.sort(rng.uniform(0.1, n_steps - 1, 2)) * network.time_step
+    drive = network.network.soma_bias * rng.uniform(-0.5, 1.0, (2, 1))
+    rounding = {"floor": np.floor, "truncate": np.trunc}.get(form.rounding, np.rint)
+    mantissas = rounding(weights * scale * 2.0**-exponent).astype(int)
+    inputs, drives = {}, {}
+    for time, source in zip(times, sources, strict=True):
+        step = math.ceil(time / network.time_step)
+        inputs[step] = inputs.get(step, 0) + mantissas[source]
+    for time, row in zip(drive_times, drive, strict=True):
+        rounded = network.drive(row)
+        step = math.ceil(time / network.time_step)
+        drives[step] = [int(m) * 2**rounded.exponent for m in rounded.mantissas]
+    return Stimulus(drive_times=drive_times, drive=drive, spikes=train, weights=weights), drives, inputs
+
+
+@pytest.mark.filterwarnings("ignore:time_step is:UserWarning")
+def test_random_networks_with_a_stimulus_have_the_twins_bits():
+    rng = np.random.default_rng(8)
+    n_spikes, n_saturated = 0, 0
+    for _ in range(600):
+        network = random_digital(rng)
+        stimulus, drives, inputs = random_inputs(rng, network, 12)
+        result = simulate_digital(network, 12, record_spikes=True, stimulus=stimulus)
+        expected = simulate_slowly(*integers_of(network), 12, drives=drives, inputs=inputs)
+        assert_same_bits(result, expected)
+        n_spikes += len(expected.messages)
+        n_saturated += np.array(expected.overflows)[:, 2].sum()
+        own = result.spike_counts @ network.out_degree
+        from_outside = np.count_nonzero(stimulus.weights[stimulus.spikes.neurons])
+        assert result.operations.synaptic_operations == own + from_outside
+    assert n_spikes > 2000
+    assert n_saturated > 500
+
+
+def test_a_stimulus_in_integers_is_that_of_the_clock_in_the_limit():
+    rng = np.random.default_rng(9)
+    real = SpikingNetwork(0.3 * (np.eye(4) - 1.0), rng.uniform(0.2, 1.0, 4))
+    times = np.sort(rng.uniform(0.0, 20.0, 50))
+    train = SpikeTrain(times=times, neurons=np.arange(50) % 2, n_neurons=2, start=0.0, stop=20.0)
+    weights = rng.uniform(-0.3, 0.3, (2, 4))
+    for onto in ("current", "drive"):
+        stimulus = Stimulus(spikes=train, weights=weights, onto=onto)
+        network = DigitalNetwork.of(real, WIDE, time_step=1 / 16, threshold=2**32)
+        result = simulate_digital(network, 320, stimulus=stimulus)
+        clocked = simulate_clocked(real, 20.0, time_step=1 / 16, stimulus=stimulus)
+        assert np.abs(result.messages - clocked.spike_counts).max() <= 1
+        np.testing.assert_allclose(result.synaptic_current, clocked.state.synaptic_current, atol=0.02)
+
+
+def test_weights_of_a_stimulus_that_do_not_fit_are_refused():
+    real = SpikingNetwork([[0.0, -0.5], [-0.5, 0.0]], [1.0, 1.0])
+    network = DigitalNetwork.of(real, DigitalFormat(), time_step=0.25)
+    train = SpikeTrain(times=[0.1], neurons=[0], n_neurons=1, start=0.0, stop=1.0)
+    with pytest.raises(ValueError, match="must fit into the 8 bits of the network's weights"):
+        simulate_digital(network, 4, stimulus=Stimulus(spikes=train, weights=[[0.1, 7.0]]))
+    with pytest.raises(ValueError, match=r"from 0.0 to 0.25; got changes from 1.0 to 1.0"):
+        simulate_digital(network, 1, stimulus=Stimulus(drive_times=[1.0], drive=[[0.0, 0.0]]))
 
 
 def test_a_larger_network_for_longer():

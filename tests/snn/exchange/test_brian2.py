@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from snn import NetworkState, SpikingNetwork, simulate, simulate_clocked
+from snn import NetworkState, SpikeTrain, SpikingNetwork, Stimulus, simulate, simulate_clocked
 from snn.exchange import to_brian2
 from snn.record import traces
 from tests.reference.networks import classo_network, random_dictionary
@@ -137,3 +137,37 @@ def test_nonsense_ends_in_a_sentence(brian2, options, error, message):
         to_brian2(network, **options)
     with pytest.raises(TypeError, match="network must be a SpikingNetwork"):
         to_brian2("network", time_step=0.1)
+
+
+def test_input_spikes_and_a_drive_that_changes(brian2):
+    """Brian2 has both of its own: a group that plays spikes, and a drive by hand between two of its runs."""
+    rng = np.random.default_rng(18)
+    network = classo_network(random_dictionary(rng, 64, 32), rng.standard_normal(32), 0.2)
+    time_step, n_sources, stop = 1 / 16, 8, 20.0
+    # One source may fire once in a step of Brian2's: amid steps, where rounding puts it into no other.
+    n_steps = round(stop / time_step)
+    steps, sources = np.divmod(np.sort(rng.permutation(n_steps * n_sources)[:200]), n_sources)
+    times = (steps + 0.5) * time_step
+    train = SpikeTrain(times=times, neurons=sources, n_neurons=n_sources, start=0.0, stop=stop)
+    weights = 0.5 * rng.standard_normal((n_sources, network.n_neurons))
+    drive = network.soma_bias[::-1]
+    stimulus = Stimulus(drive_times=[8.0], drive=[drive], spikes=train, weights=weights)
+    run = simulate_clocked(network, stop, time_step=time_step, stimulus=stimulus, record_spikes=True)
+
+    model = to_brian2(network, reset="subtract", time_step=time_step)
+    second = brian2.second
+    group = brian2.SpikeGeneratorGroup(n_sources, train.neurons, train.times * second, dt=time_step * second)
+    synapses = brian2.Synapses(group, model.neurons, "w : 1", on_pre="h_post += w", clock=model.neurons.clock)
+    synapses.connect()
+    synapses.w = weights.ravel()
+    model.network.add(group, synapses)
+    model.network.run(8.0 * second)
+    model.neurons.bias = drive
+    model.network.run((stop - 8.0) * second)
+    spikes = model.spikes()
+    assert run.n_spikes > 200
+    np.testing.assert_array_equal(run.spikes.neurons, spikes.neurons)
+    np.testing.assert_allclose(run.spikes.times, spikes.times, rtol=0, atol=1e-9)
+    assert not np.array_equal(
+        run.spike_counts, simulate_clocked(network, stop, time_step=time_step).spike_counts
+    )
