@@ -10,6 +10,7 @@ from snn.record.result import RunawayError, SimulationResult, SpikeTrain
 from snn.record.stimulus import Stimulus
 from snn.run.clocked import Clock
 from snn.run.exact import Exact
+from snn.run.imperfect import ImperfectClock, Imperfections
 from snn.run.simulate import simulate, simulate_clocked
 from snn.run.simulator import Simulator
 from snn.state import NetworkState
@@ -39,6 +40,8 @@ __all__ = [
     "EnergyCosts",
     "EnergyEstimate",
     "Exact",
+    "ImperfectClock",
+    "Imperfections",
     "InhibitionOnDemand",
     "LateralInhibition",
     "NetworkState",

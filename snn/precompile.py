@@ -19,8 +19,9 @@ from snn._kernels.active_set import FEWEST_SCREENED
 from snn._kernels.compile_notice import NOTICE
 from snn._kernels.compiling import is_kept_on_disk
 from snn.base import checks
-from snn.digital import DigitalFormat, DigitalNetwork, simulate_digital
+from snn.digital import DigitalFormat, DigitalNetwork, ImperfectDigital, simulate_digital
 from snn.network import SpikingNetwork
+from snn.run.imperfect import Imperfections
 from snn.run.simulate import simulate, simulate_clocked
 from snn.state import NetworkState
 from snn.weights import Block, BlockWeights, DenseWeights, SparseWeights, examples
@@ -140,6 +141,11 @@ def tasks() -> Tasks:
     runs["a continued run"] = partial(simulate, network, 5.0, state=NetworkState.at_rest(n_neurons))
     digital = DigitalNetwork.of(network, DigitalFormat(), time_step=0.5)
     runs["a digital network"] = partial(simulate_digital, digital, 10)
+    imperfections = Imperfections()
+    runs["imperfect neurons"] = partial(
+        simulate_clocked, network, 5.0, time_step=0.5, imperfections=imperfections
+    )
+    runs["imperfect neurons in integers"] = partial(_imperfect_integers, network, imperfections)
     # Larger ones have an active set: one for each record of weights that kernels know.
     n_neurons = FEWEST_SCREENED
     inhibition = -0.01 * (1.0 - np.eye(n_neurons))
@@ -152,3 +158,8 @@ def tasks() -> Tasks:
         network = SpikingNetwork(weights, np.full(n_neurons, 0.7), np.ones(n_neurons))
         runs[f"{type(weights).__name__}, an active set"] = partial(simulate, network, 5.0)
     return runs
+
+
+def _imperfect_integers(network: SpikingNetwork, imperfections: Imperfections) -> None:
+    how = ImperfectDigital(0.5, imperfections=imperfections)
+    how.start(network, network.soma_bias[np.newaxis], window_moments=True).advance(5.0)

@@ -6,6 +6,7 @@
 
 from snn.digital.fixed_point import FixedPoint, FixedPointArray
 from snn.digital.format import DigitalFormat
+from snn.digital.imperfect import ImperfectDigital
 from snn.digital.network import DigitalNetwork
 from snn.digital.run import Digital
 from snn.digital.simulate import DigitalResult, simulate_digital
@@ -19,5 +20,6 @@ __all__ = [
     "DigitalState",
     "FixedPoint",
     "FixedPointArray",
+    "ImperfectDigital",
     "simulate_digital",
 ]

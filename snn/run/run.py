@@ -18,7 +18,7 @@ import numpy as np
 from tqdm import tqdm
 
 from snn._kernels import run_state
-from snn.network import RunnableNetwork
+from snn.network import RunnableNetwork, SpikingNetwork
 from snn.record.stimulus import Stimulus
 from snn.state import NetworkState
 
@@ -409,6 +409,16 @@ class Time(Generic[R_co]):
             The network of all runs to come.
         """
         return self
+
+    def network_of(self, network: SpikingNetwork) -> SpikingNetwork:
+        """Return the network that runs have: the one given, unless neurons are imperfect.
+
+        Parameters
+        ----------
+        network : SpikingNetwork
+            The network that was meant.
+        """
+        return network
 
     def end_of(self, duration: float) -> float:
         """Return the time at which a run of this duration ends; it may differ from `duration` by rounding.

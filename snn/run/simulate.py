@@ -13,8 +13,8 @@ from snn.network import SpikingNetwork, starting_state
 from snn.record.result import SimulationResult, SpikeTrain, runaway_error
 from snn.record.stimulus import Stimulus, excitation, largest_magnitudes, require_fitting
 from snn.run.changes import Changes
-from snn.run.clocked import Clock
 from snn.run.exact import Exact
+from snn.run.imperfect import Imperfections, clock_of
 from snn.run.run import Time
 from snn.state import NetworkState
 
@@ -101,6 +101,7 @@ def simulate_clocked(
     time_step: float,
     integration: str = "exact",
     reset: str = "subtract",
+    imperfections: Imperfections | None = None,
     state: NetworkState | None = None,
     stimulus: Stimulus | None = None,
     record_spikes: bool = False,
@@ -140,6 +141,8 @@ def simulate_clocked(
     reset : {"subtract", "zero"}, default "subtract"
         What a spike takes from the potential: the threshold, or all of it.  With "subtract" a neuron fires as
         often in a step as its potential holds the threshold, at most 1,024 times, and with "zero" once.
+    imperfections : Imperfections, optional
+        Leak, refractory time, delays, mismatch, noise and lost spikes; by default none.
     state, stimulus, record_spikes, max_spikes, progress
         As for `simulate`.  Changes of the drive, and input spikes, act from the end of their step on, as
         spikes do.
@@ -148,7 +151,8 @@ def simulate_clocked(
     -------
     SimulationResult
         A spike's time is the end of its step, when it is delivered.  `average_soma_current` is the charge
-        that rule 1 brought, divided by the time.
+        that rule 1 brought, divided by the time; with imperfections it is what arrived, whether or not the
+        potential got it, and `network` is the one with the thresholds and weights that were drawn.
 
     Raises
     ------
@@ -166,7 +170,7 @@ def simulate_clocked(
     """
     checks.instance_of("network", network, SpikingNetwork)
     duration = checks.positive_number("duration", duration)
-    clock = Clock(time_step, integration=integration, reset=reset)
+    clock = clock_of(time_step, imperfections, integration=integration, reset=reset)
     return _simulate(network, clock, duration, state, stimulus, record_spikes, max_spikes, progress)
 
 
@@ -182,7 +186,8 @@ def _simulate(
 ) -> SimulationResult:
     """Run a network once, in any kind of time."""
     end = how.end_of(duration)
-    start = starting_state(network, state)
+    built = how.network_of(network)
+    start = starting_state(built, state)
     if math.isinf(start.time + duration):
         raise ValueError(
             f"duration must end within the range of numbers; got {duration} from time {start.time} on"
@@ -211,7 +216,7 @@ def _simulate(
     else:  # a runaway within its first instant
         average_soma_current = network.soma_bias + start.synaptic_current
     result = SimulationResult(
-        network=network,
+        network=built,
         duration=elapsed,
         spike_counts=run.spike_counts[0],
         average_soma_current=average_soma_current,

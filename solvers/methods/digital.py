@@ -13,9 +13,10 @@ from scipy import sparse
 from snn import OperationCounts
 from snn.base import checks
 from snn.base.html import value_range
-from snn.digital import Digital, DigitalFormat, DigitalNetwork
+from snn.digital import Digital, DigitalFormat, DigitalNetwork, ImperfectDigital
 from snn.digital.run import DigitalRun, Integers
 from snn.record.windows import smooth_rate_of_moments
+from snn.run.imperfect import Imperfections
 from solvers._kernels.batch import scaled_drive
 from solvers._kernels.refinement import PRODUCTS_OF_RATE
 from solvers.methods.method import REFUSED, Method, Takes, solve
@@ -117,6 +118,7 @@ def solve_digital(
     max_duration: float = 10_000.0,
     readout: str = "smooth",
     refine: bool = True,
+    imperfections: Imperfections | None = None,
     rng: int | np.random.Generator | None = None,
     n_jobs: int | None = None,
     progress: bool = False,
@@ -153,6 +155,8 @@ def solve_digital(
         spikes worth as much less, as `solve_spiking` does.  What is left of the signal is computed in
         float64, outside of the network.  So errors of the weights are corrected by the next stage.
         Without it codes are what the network alone says, and rounded weights leave a gap that no time closes.
+    imperfections : Imperfections, optional
+        Run a network of imperfect neurons (docs/imperfect_neurons.md).
     rng : int, Generator or None, default None
         For weights that are rounded stochastically, once for each network.
     n_jobs : int, optional
@@ -178,7 +182,11 @@ def solve_digital(
         its true gap.
     """
     format = DigitalFormat() if format is None else format
-    how = Digital(time_step, format, threshold=threshold, rng=rng, lowest_drive=LOWEST_DRIVE)
+    options: dict[str, Any] = {"threshold": threshold, "rng": rng, "lowest_drive": LOWEST_DRIVE}
+    if imperfections is None:
+        how = Digital(time_step, format, **options)
+    else:
+        how = ImperfectDigital(time_step, format, imperfections=imperfections, **options)
     readout = checks.one_of("readout", readout, tuple(OF_ONE_RUN))
     refine = checks.flag("refine", refine)
     if refine and readout == "rate":

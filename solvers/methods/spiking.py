@@ -14,8 +14,8 @@ from snn import OperationCounts
 from snn.base import checks
 from snn.base.html import value_range
 from snn.digital import Digital
-from snn.run.clocked import time_of
 from snn.run.exact import Exact
+from snn.run.imperfect import Imperfections, clock_of
 from snn.run.run import Run, Time
 from solvers.certificate.compiled import certify
 from solvers.methods.method import NOT_NEGATIVE, Method, Takes, solve
@@ -156,6 +156,7 @@ def solve_spiking(
     refine: bool = True,
     polish: bool = False,
     time_step: float | None = None,
+    imperfections: Imperfections | None = None,
     n_jobs: int | None = None,
     progress: bool = False,
 ) -> SpikingCodingResult:
@@ -210,6 +211,9 @@ def solve_spiking(
         not from event to event; with the smooth read-out alone.  The gap is certified all the same, and steps
         of 1/4 take about as many spikes.  Where the atoms of a code have a Gram matrix with an eigenvalue of
         2 / (1 - e^-time_step) or more, a step is too long: rates swing (docs/theory.md, section 7).
+    imperfections : Imperfections, optional
+        With a `time_step`: run a network of imperfect neurons.  Stages repair much of what they get wrong
+        (docs/imperfect_neurons.md).
     n_jobs : int, optional
         Signals are spread over so many joblib workers.  None is one, unless a `joblib.parallel_config` says
         otherwise; -1 is one for each processor.  The result does not depend on their number.
@@ -251,11 +255,16 @@ def solve_spiking(
         raise ValueError(
             f"time_step must come with readout='smooth' and polish=False; got {readout!r} and {polish}"
         )
+    if imperfections is not None and time_step is None:
+        raise ValueError(
+            "imperfections must come with a time_step: exact runs have perfect neurons; got None"
+        )
     method: Method[SpikingCodingResult]
     if polish:
         method = ActiveSetFromSpikes(max_duration)
     elif readout == "smooth":
-        method = (Stages if refine else OneWindow)(max_duration, time_of(time_step))
+        how = EXACT_TIME if time_step is None else clock_of(time_step, imperfections)
+        method = (Stages if refine else OneWindow)(max_duration, how)
     else:
         method = OF_ONE_RUN[readout](max_duration)
     return solve(problem, method, start=start, tol=tol, n_jobs=n_jobs, progress=progress)

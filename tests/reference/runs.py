@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
 
-from snn import Clock, Exact, SpikingNetwork, simulate, simulate_clocked
+from snn import Clock, Exact, ImperfectClock, Imperfections, SpikingNetwork, simulate, simulate_clocked
 from snn.digital import Digital, DigitalFormat, DigitalNetwork, FixedPoint, simulate_digital
 from snn.run.run import Time
 from tests.reference import weight_forms
@@ -46,6 +46,13 @@ def clock(**rules: str) -> Kind:
     return Kind(Clock(TIME_STEP, **rules), simulate=partial(simulate_clocked, time_step=TIME_STEP, **rules))
 
 
+def imperfect(**changes: float) -> Kind:
+    imperfections = Imperfections(**changes)
+    front = partial(simulate_clocked, time_step=TIME_STEP, imperfections=imperfections)
+    how = ImperfectClock(TIME_STEP, imperfections=imperfections)
+    return Kind(how, charge=None, filters=False, simulate=front)
+
+
 def digital(how: Digital, forms: tuple[str, ...], charge: float | None = None) -> Kind:
     front = partial(simulate_integers, how=how)
     return Kind(how, forms, charge=charge, filters=False, simulate=front)
@@ -59,6 +66,8 @@ KINDS = {
         for integration in ("exact", "euler")
         for reset in ("subtract", "zero")
     },
+    "imperfect, leak": imperfect(leak=0.05),
+    "imperfect, mismatch": imperfect(weight_mismatch=0.1),
     "digital": digital(Digital(TIME_STEP), ("dense",)),
     "digital, wide": digital(Digital(TIME_STEP, WIDE, threshold=2**36), ("dense", "sign pairs"), 1e-3),
 }

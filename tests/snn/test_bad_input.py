@@ -10,6 +10,8 @@ import pytest
 from scipy import sparse
 
 from snn import (
+    ImperfectClock,
+    Imperfections,
     LateralInhibition,
     NetworkState,
     SignPairWeights,
@@ -35,6 +37,15 @@ NAN, INF = float("nan"), float("inf")
 SQUARE = np.zeros((2, 2))
 TRAIN = {"times": [1.0, 2.0], "neurons": [0, 1], "n_neurons": 2, "start": 0.0, "stop": 3.0}
 STATE = {"membrane_potential": [0.0, 0.0], "synaptic_current": [0.0, 0.0]}
+IMPERFECT = (
+    "leak",
+    "refractory_time",
+    "delays",
+    "threshold_mismatch",
+    "weight_mismatch",
+    "potential_noise",
+    "lost_spikes",
+)
 ANALOG = {"weights": SQUARE, "drive": [1.0, 1.0], "activation_threshold": 0.1, "duration": 1.0}
 
 
@@ -60,6 +71,10 @@ def inputs(**changes):
 
 def clocked(duration=1.0, **changes):
     return simulate_clocked(NETWORK, duration, **{"time_step": 0.1, **changes})
+
+
+def imperfect(duration=10.0, integration="exact", state=None, **changes):
+    return clocked(duration, integration=integration, state=state, imperfections=Imperfections(**changes))
 
 
 CASES = [
@@ -129,6 +144,28 @@ CASES = [
     (lambda: clocked(record_spikes=None), TypeError, "record_spikes must be True or False; got None"),
     (lambda: clocked(max_spikes=-3), ValueError, "max_spikes must be positive; got -3"),
     (lambda: clocked(progress="bar"), TypeError, "progress must be True or False; got 'bar'"),
+    # -- imperfect neurons --
+    *[(lambda name=name: Imperfections(**{name: -0.1}), ValueError, f"{name} must not be negative; got -0.1") for name in IMPERFECT],
+    *[(lambda name=name: Imperfections(**{name: INF}), ValueError, f"{name} must be finite; got inf") for name in IMPERFECT],
+    *[(lambda name=name: Imperfections(**{name: "some"}), TypeError, f"{name} must be a") for name in IMPERFECT],
+    (lambda: Imperfections(leak=[0.1]), TypeError, "leak must be a real number; got list"),
+    (lambda: Imperfections(lost_spikes=1.0), ValueError, "lost_spikes must be a probability below 1; got 1.0"),
+    (lambda: Imperfections(delays=np.zeros((1, 2, 2))), ValueError, "delays must have at most two dimensions, [source, target]; got shape (1, 2, 2)"),
+    (lambda: Imperfections(delays=[0.1, -0.2]), ValueError, "delays must not be negative; got -0.2"),
+    (lambda: Imperfections(delays=[0.1, NAN]), ValueError, "delays must be finite; got nan at [1]"),
+    (lambda: Imperfections(seed=-1), ValueError, "seed must not be negative; got -1"),
+    (lambda: Imperfections(seed=2**63), ValueError, "seed must be at most 2^63 - 1; got 9223372036854775808"),
+    (lambda: Imperfections(seed=0.5), TypeError, "seed must be an integer; got float"),
+    (lambda: ImperfectClock(0.1, imperfections={"leak": 0.1}), TypeError, "imperfections must be an Imperfections; got dict"),
+    (lambda: clocked(imperfections=0.1), TypeError, "imperfections must be an Imperfections; got float"),
+    (lambda: imperfect(leak=10.0, integration="euler"), ValueError, "leak must be less than 1 / time_step, 10, with integration='euler'; got 10"),
+    (lambda: imperfect(refractory_time=10.0), ValueError, "duration must be longer than the refractory_time, 10; got 10"),
+    (lambda: imperfect(delays=[10.0, 12.0]), ValueError, "duration must be longer than the longest of delays, 12; got 10"),
+    (lambda: imperfect(duration=500.0, delays=410.0), ValueError, "delays must be at most 4,096 steps, 409.6; got 410"),
+    (lambda: imperfect(delays=[1.0, 1.0, 1.0]), ValueError, "delays must be one number, one for each of 2 neurons, or one for each synapse, (2, 2); got shape (3,)"),
+    (lambda: imperfect(delays=np.ones((2, 3))), ValueError, "delays must be one number, one for each of 2 neurons, or one for each synapse, (2, 2); got shape (2, 3)"),
+    (lambda: imperfect(state=REST, delays=1.0), ValueError, "state must be None with a refractory_time or delays: it does not say which neurons are refractory and which spikes are on their way"),
+    (lambda: imperfect(state=REST, refractory_time=1.0), ValueError, "state must be None with a refractory_time or delays"),
     # -- stimuli --
     (Stimulus, ValueError, "a Stimulus must have drive_times and drive, or spikes and weights; got neither"),
     (lambda: stimulus(drive=None), ValueError, "drive must be given with drive_times; got None"),

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
+from snn import Imperfections
 from solvers import (
     METHODS,
     Comparison,
@@ -159,6 +160,11 @@ CASES = [
     (lambda: solve_spiking(PROBLEM, time_step=0.25, readout="rate"), ValueError, "time_step must come with readout='smooth' and polish=False; got 'rate' and False"),
     (lambda: solve_spiking(PROBLEM, time_step=0.25, polish=True), ValueError, "time_step must come with readout='smooth' and polish=False; got 'smooth' and True"),
     (lambda: solve_spiking(PROBLEM, polish="yes"), TypeError, "polish must be True or False; got 'yes'"),
+    (lambda: solve_spiking(PROBLEM, imperfections=Imperfections()), ValueError, "imperfections must come with a time_step: exact runs have perfect neurons; got None"),
+    (lambda: solve_spiking(PROBLEM, time_step=0.25, imperfections={}), TypeError, "imperfections must be an Imperfections; got dict"),
+    (lambda: solve_spiking(PROBLEM, time_step=0.25, imperfections=Imperfections(delays=[1.0, 2.0])), ValueError, "delays must be one number, one for each of 4 neurons, or one for each synapse, (4, 4); got shape (2,)"),
+    (lambda: solve_spiking(PROBLEM, time_step=0.25, readout="rate", imperfections=Imperfections()), ValueError, "time_step must come with readout='smooth' and polish=False; got 'rate' and False"),
+    (lambda: solve_digital(PROBLEM, imperfections=0.5), TypeError, "imperfections must be an Imperfections; got float"),
     # -- the active-set solver --
     (lambda: solve_active_set(PROBLEM, max_rounds=0), ValueError, "max_rounds must be positive; got 0"),
     (lambda: solve_active_set(PROBLEM, max_rounds=1.5), TypeError, "max_rounds must be an integer; got float"),

@@ -1,0 +1,182 @@
+"""Imperfect neurons in integers: what `snn.run.imperfect` is to a clock, for digital networks."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from snn._kernels import digital, imperfect_digital
+from snn.base import checks
+from snn.digital.network import DigitalNetwork
+from snn.digital.run import Digital, DigitalRun, Integers
+from snn.digital.state import DigitalState
+from snn.network import RunnableNetwork
+from snn.run.imperfect import Imperfections, delay_steps, require_fit, require_no_state, whole_steps
+
+# Of a potential times a leak.
+MOST_PRODUCT_BITS = 62
+# No normal number that is drawn is larger.
+LARGEST_NORMAL = 9.0
+LARGEST_NOISE = 2.0**60
+
+
+class ImperfectDigitalRun(DigitalRun):
+    """Copies of one network of integers with imperfect neurons; parameters as of `DigitalRun`.
+
+    A `DigitalState` says no time: a run that starts in one has the noise of a run from rest.
+
+    Attributes
+    ----------
+    n_lost : ndarray of int, shape (n_copies, n_neurons)
+        Messages since the start that reached no target.
+    """
+
+    def __init__(
+        self,
+        how: ImperfectIntegers,
+        network: RunnableNetwork,
+        soma_bias: np.ndarray,
+        state: DigitalState | None = None,
+        **options: Any,
+    ) -> None:
+        imperfections, integers = how.imperfections, how.network
+        require_no_state(imperfections, state)
+        super().__init__(how, network, soma_bias, state, **options)
+        shape = soma_bias.shape
+        sources = np.repeat(np.arange(integers.n_neurons), np.diff(integers.starts))
+        delays = delay_steps(imperfections, sources, integers.targets, integers.time_step)
+        delays += integers.delays[sources]
+        n_slots = int(delays.max(initial=0)) + 1
+        if state is None:
+            self._copies = self._copies._replace(
+                pending=np.zeros((shape[0], n_slots, shape[1]), dtype=np.int64)
+            )
+            self._is_due = np.zeros((shape[0], n_slots), dtype=np.bool_)
+        self.n_lost, waiting = np.zeros((2, *shape), dtype=np.int64)
+        self._imperfect = imperfect_digital.Imperfect(
+            leak=leak_of(imperfections, integers),
+            noise=imperfections.potential_noise * math.sqrt(integers.time_step),
+            refractory_steps=int(whole_steps(imperfections.refractory_time, integers.time_step)),
+            lost=imperfections.lost_spikes,
+            key=imperfections.seed,
+            delays=checks.read_only(delays),
+            waiting=waiting,
+            steps_before=np.zeros(shape[0], dtype=np.int64),
+            n_lost=self.n_lost,
+            normals=np.empty(shape[1]),
+        )
+
+    def _call(
+        self, active: np.ndarray, position: int, stops: np.ndarray, most: int, buffer: digital.Spikes
+    ) -> tuple[int, int, int]:
+        position, n_spikes = imperfect_digital.advance(
+            self._network, self._rules, self._imperfect, self._copies, active, position, stops,
+            self._steps_per_call, min(self._spikes_per_call, most + 1), self._fired, self._is_due, buffer,
+        )  # fmt: skip
+        return position, n_spikes, n_spikes
+
+    def _restart(self, copies: np.ndarray) -> None:
+        self._imperfect.steps_before[copies] += self._steps[copies]
+        super()._restart(copies)
+        self.n_lost[copies] = self._imperfect.waiting[copies] = 0
+
+
+@dataclass(frozen=True)
+class ImperfectDigital(Digital):
+    """Time in steps, of imperfect neurons in integers.
+
+    Parameters
+    ----------
+    time_step, format, threshold, rng, lowest_drive
+        As of `Digital`.
+    imperfections : Imperfections
+        What is imperfect.  Mismatched thresholds and weights are rounded to integers; the leak is rounded as
+        the decay of currents is, and noise to whole units of the potential.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is of the wrong kind or value.
+    """
+
+    imperfections: Imperfections = field(kw_only=True)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        checks.instance_of("imperfections", self.imperfections, Imperfections)
+
+    def prepare(self, network: RunnableNetwork) -> ImperfectIntegers:
+        """Return the time of one network, whose weights are drawn and rounded here.
+
+        Parameters
+        ----------
+        network : SpikingNetwork, or another with its weights and thresholds
+            The network of all runs to come.
+
+        Raises
+        ------
+        ValueError
+            If delays are of another number of neurons, or the leak is too slow for the decay's bits.
+        """
+        require_fit(self.imperfections, network.n_neurons, self.time_step)
+        form, noise = self.format, self.imperfections.potential_noise
+        if self.imperfections.leak > 0.0 and form.potential_bits + form.decay_bits > MOST_PRODUCT_BITS:
+            raise ValueError(
+                f"potential_bits and decay_bits must be at most {MOST_PRODUCT_BITS} together with a leak, or "
+                f"a product could overflow; got {form.potential_bits} and {form.decay_bits}"
+            )
+        integers = super().prepare(self.imperfections.mismatched(network)).network
+        leak_of(self.imperfections, integers)
+        most = LARGEST_NORMAL * noise * math.sqrt(self.time_step) * float(integers.firing_threshold.max())
+        if most > LARGEST_NOISE:
+            raise ValueError(
+                f"potential_noise must add at most 2^60 units to a potential in a step; got {noise:g}, which "
+                f"may add {most:.3g}"
+            )
+        return ImperfectIntegers(
+            network=integers, lowest_drive=self.lowest_drive, imperfections=self.imperfections
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ImperfectIntegers(Integers):
+    """Digital time of one network of imperfect neurons: what `ImperfectDigital.prepare` returns.
+
+    Parameters
+    ----------
+    network, lowest_drive
+        As of `Integers`.
+    imperfections : Imperfections
+        What is imperfect; the network has its mismatch.
+    """
+
+    imperfections: Imperfections
+    run_type = ImperfectDigitalRun  # type: ignore[assignment]
+
+
+def leak_of(imperfections: Imperfections, network: DigitalNetwork) -> int:
+    """Return what of 2^decay_bits units of a potential leaks in a step.
+
+    Parameters
+    ----------
+    imperfections : Imperfections
+        Their leak.
+    network : DigitalNetwork
+        Its step and decay.
+
+    Raises
+    ------
+    ValueError
+        If a leak is rounded to none.
+    """
+    bits = network.format.decay_bits
+    leak = round(2**bits * -math.expm1(-imperfections.leak * network.time_step))
+    if imperfections.leak > 0.0 and leak == 0:
+        raise ValueError(
+            f"leak must be so fast that a potential falls by at least half of 2^-{bits} in a step; got "
+            f"{imperfections.leak:g}: give the format more decay_bits"
+        )
+    return leak
