@@ -76,6 +76,7 @@ THOROUGH = (
     "solvers/test_convolutional_active_set.py::test_sweeps_are_coordinate_descent",
     "solvers/test_masks.py::test_gap_is_not_below_the_exact_one",
     "solvers/test_methods.py::test_workers_change_nothing",
+    "solvers/test_proved_rates.py::test_thousands_of_runs_break_no_bound",
     "solvers/test_rounding.py",
     "solvers/test_spiking.py::test_a_stopped_network_does_not_replace_a_better_code",
 )

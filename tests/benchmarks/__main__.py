@@ -35,6 +35,7 @@ from tests.benchmarks.timing import first_call, processor, versions  # noqa: E40
 SECTIONS = {
     "spikes": "spikes_alone",
     "convergence": "convergence",
+    "proved": "proved_rates",
     "simulator": "simulator",
     "random": "random_designs",
     "hard": "hard_designs",

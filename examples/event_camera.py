@@ -1,0 +1,318 @@
+"""A photograph panned under an event camera: spikes in, certified codes out.
+
+The camera is a model of our own.  A pixel remembers a level, at first its brightness.  When its brightness
+has left that level by the threshold c, up or down, it sends an event and moves the level by c towards it.
+So the levels, which anyone can count from the events, are within c of the picture at every moment.
+Brightness is linear in time between looks, and events have the times at which lines cross levels.  There is
+no noise, and brightness is that of the pixels; real cameras take its logarithm.
+
+The picture is cut into patches.  Each patch has a network of spiking neurons, and each event adds c times its
+pixel's part of every atom to the drive of that network, at its time: the network never stops, and no frame is
+made.  The rates of a window code the mean of the levels in it, with the weights of the smooth window.  Each
+code is certified against that signal, by what knows of no network (`solvers.certificate`).
+
+There is no leak, so potentials of silent neurons sink without end, and a neuron that is needed later would be
+late.  At the beginning of each window potentials below zero are set to zero.  Beside it stand the same
+network without that, and from rest in each window; a stream, which takes the events of a window at once and
+refines its codes to a tolerance; and frames, the picture itself at the end of each window.
+
+    python -m examples.event_camera [--output DIR] [--windows NUMBER] [--shift PIXELS] [--threshold LEVEL]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+from matplotlib.figure import Figure
+from scipy.sparse import block_diag, csr_array
+
+from dictlearn import extract_patches, overcomplete_dct, remove_mean
+from examples._common import BLUE, GREEN, GREY, ORANGE, PURPLE, RED, figure, parser, save, table
+from examples._data import grey_photograph, panned_window
+from snn import Simulator, SpikeTrain, Stimulus
+from solvers import LassoProblem, SparseCodingStream, StreamResult, lasso_network
+from solvers.certificate.optimality import measure
+
+PATCH_SIDE = 8
+N_PIXELS = PATCH_SIDE * PATCH_SIDE
+N_ATOMS = 256
+PENALTY = 0.1  # in units of the signals, whose pixels run from 0 to 1
+TOL = 1e-3  # of the stream
+SIDE = 48
+CORNER = (150, 240)
+WINDOW = 32.0  # length of a window, in synaptic time constants
+LOOKS = 16  # looks at the picture in a window
+SCALE = 0.2  # the value of a code for one unit of spike rate
+NO_CHANGE, LIFTED, FROM_REST = "as it was", "lifted", "from rest"
+MILLISECOND = 1.0  # a synaptic time constant, for the events a second that are printed
+
+
+class Events(NamedTuple):
+    """What the camera saw."""
+
+    times: np.ndarray
+    """In synaptic time constants, not decreasing."""
+    pixels: np.ndarray
+    signs: np.ndarray
+    """1 where a pixel became brighter by the threshold, -1 where darker."""
+    first: np.ndarray
+    """The first levels, shape (n_pixels,)."""
+
+
+def record(brightness: np.ndarray, interval: float, threshold: float) -> Events:
+    """Return the events of pixels whose brightness is a line between looks.
+
+    Parameters
+    ----------
+    brightness : ndarray, shape (n_looks, n_pixels)
+        At looks `interval` apart.
+    """
+    level = np.zeros(brightness.shape[1], dtype=int)
+    first = brightness[0]
+    times, pixels, signs = [], [], []
+    for look, (before, after) in enumerate(pairwise(brightness)):
+        # How many thresholds the brightness is above the first level, towards zero from the level of now.
+        beyond = (after - first) / threshold - level
+        n_events = np.trunc(beyond).astype(int)
+        for pixel in np.flatnonzero(n_events):
+            sign = int(np.sign(n_events[pixel]))
+            crossed = first[pixel] + threshold * (
+                level[pixel] + sign * np.arange(1, abs(n_events[pixel]) + 1)
+            )
+            part = (crossed - before[pixel]) / (after[pixel] - before[pixel])
+            times.append((look + np.clip(part, 0.0, 1.0)) * interval)
+            pixels.append(np.full(len(crossed), pixel))
+            signs.append(np.full(len(crossed), sign))
+        level += n_events
+    joined = [np.concatenate([*parts, []]) for parts in (times, pixels, signs)]
+    order = np.argsort(joined[0], kind="stable")
+    return Events(joined[0][order], joined[1][order].astype(int), joined[2][order].astype(int), first)
+
+
+def patches_of(picture: np.ndarray) -> np.ndarray:
+    """Return the patches of a picture without their means, (n_patches, N_PIXELS)."""
+    return remove_mean(extract_patches(picture.reshape(SIDE, SIDE), PATCH_SIDE, stride=PATCH_SIDE))[0]
+
+
+def sources_of(events: Events) -> tuple[np.ndarray, np.ndarray]:
+    """Return the patch of each event, and its source: 2 a pixel of the patch, brighter and darker."""
+    numbers = np.arange(SIDE * SIDE, dtype=float).reshape(SIDE, SIDE)
+    of_patch = extract_patches(numbers, PATCH_SIDE, stride=PATCH_SIDE).astype(int).reshape(-1, N_PIXELS)
+    patch, place = np.empty((2, SIDE * SIDE), dtype=int)
+    for number, pixels in enumerate(of_patch):
+        patch[pixels], place[pixels] = number, np.arange(N_PIXELS)
+    return patch[events.pixels], 2 * place[events.pixels] + (events.signs < 0)
+
+
+def steps_of(threshold: float) -> np.ndarray:
+    """Return what an event of each source adds to a patch without its mean, (2 N_PIXELS, N_PIXELS)."""
+    up = threshold * (np.eye(N_PIXELS) - 1.0 / N_PIXELS)
+    return np.stack([up, -up], axis=1).reshape(2 * N_PIXELS, N_PIXELS)
+
+
+def bump_share(places: np.ndarray) -> np.ndarray:
+    """Return the share of the smooth window that lies behind each place in it, from 0 to 1."""
+    return 1.0 - places**3 * (10.0 - 15.0 * places + 6.0 * places * places)
+
+
+class Window(NamedTuple):
+    """What one window took, and how good its codes are; an entry a patch."""
+
+    spikes: np.ndarray
+    gap: np.ndarray
+    """Certified: duality gap / (1/2 ||patch||^2), of the signal that the events describe."""
+    codes: np.ndarray
+
+
+def relative(gap: np.ndarray, signals: np.ndarray) -> np.ndarray:
+    """Return gaps in units of 1/2 ||signal||^2, zero where a signal is zero."""
+    energy = 0.5 * (signals * signals).sum(axis=1)
+    return np.divide(gap, energy, out=np.zeros_like(gap), where=energy > 0.0)
+
+
+def run_live(events: Events, n_windows: int, threshold: float, *, start: str = LIFTED) -> list[Window]:
+    """Return the windows of networks that follow every event at its time.
+
+    `start` says what is done to a network at the beginning of a window: NO_CHANGE; LIFTED, potentials below
+    zero are set to zero; FROM_REST, all potentials and currents are.
+    """
+    dictionary = overcomplete_dct(PATCH_SIDE, N_ATOMS)
+    patch, source = sources_of(events)
+    signals, steps = patches_of(events.first), steps_of(threshold)
+    of_atoms = steps @ dictionary.T / SCALE
+    weights = np.hstack([of_atoms, -of_atoms])
+    problem = LassoProblem(dictionary, signals, PENALTY)
+    network = lasso_network(problem, 0, scale=SCALE)
+    correlations = signals @ dictionary.T
+    biases = np.hstack([correlations - PENALTY, -correlations - PENALTY]) / SCALE
+    simulators = [Simulator(network.with_soma_bias(bias)) for bias in biases]
+    windows = []
+    for k in range(n_windows):
+        begin, end = k * WINDOW, (k + 1) * WINDOW
+        first, last = np.searchsorted(events.times, [begin, end])
+        rates, spikes = [], []
+        meant = signals.copy()
+        for number, simulator in enumerate(simulators):
+            own = first + np.flatnonzero(patch[first:last] == number)
+            times, sources = events.times[own], source[own]
+            train = SpikeTrain(times=times, neurons=sources, n_neurons=2 * N_PIXELS, start=begin, stop=end)
+            if start == FROM_REST:
+                simulator.membrane_potential = simulator.synaptic_current = np.zeros(2 * N_ATOMS)
+            elif start == LIFTED:
+                simulator.membrane_potential = np.maximum(simulator.membrane_potential, 0.0)
+            stimulus = Stimulus(spikes=train, weights=weights, onto="drive")
+            result = simulator.advance(end, stimulus=stimulus)
+            rates.append(result.smooth_rate)
+            spikes.append(result.n_spikes)
+            shares = np.bincount(sources, bump_share((times - begin) / WINDOW), 2 * N_PIXELS)
+            meant[number] += shares @ steps
+            signals[number] += train.counts() @ steps
+        plus, minus = np.split(np.array(rates) * SCALE, 2, axis=1)
+        of_window = LassoProblem(dictionary, meant, PENALTY)
+        codes = plus - minus
+        gap = relative(measure(of_window, codes).duality_gap, meant)
+        windows.append(Window(np.array(spikes), gap, codes))
+    return windows
+
+
+def run_stream(events: Events, n_windows: int, threshold: float) -> list[Window]:
+    """Return the windows of a stream that takes the events of each at its end."""
+    stream = SparseCodingStream(overcomplete_dct(PATCH_SIDE, N_ATOMS), PENALTY)
+    signals, steps = patches_of(events.first), steps_of(threshold)
+    n_patches = len(signals)
+    patch, source = sources_of(events)
+    # One source for each pixel and sign of the picture, laid out patch by patch.
+    all_steps = csr_array(block_diag([steps] * n_patches, format="csr"))
+    stream.code(signals, tol=TOL)
+    windows = []
+    for k in range(n_windows):
+        begin, end = k * WINDOW, (k + 1) * WINDOW
+        own = slice(*np.searchsorted(events.times, [begin, end]))
+        train = SpikeTrain(
+            times=events.times[own],
+            neurons=patch[own] * 2 * N_PIXELS + source[own],
+            n_neurons=all_steps.shape[0],
+            start=begin,
+            stop=end,
+        )
+        windows.append(window_of(stream.code_change(train, all_steps, tol=TOL)))
+    return windows
+
+
+def run_frames(frames: np.ndarray, *, restart: bool) -> list[Window]:
+    """Return the windows of a stream that sees the picture at the end of each, or of nothing but that one."""
+    stream = SparseCodingStream(overcomplete_dct(PATCH_SIDE, N_ATOMS), PENALTY)
+    windows = []
+    for frame in frames:
+        if restart:
+            stream.reset()
+        windows.append(window_of(stream.code(patches_of(frame), tol=TOL)))
+    return windows[1:]
+
+
+def window_of(result: StreamResult) -> Window:
+    return Window(result.n_steps, result.relative_gap, result.codes)
+
+
+def errors(windows: Sequence[Window], pictures: np.ndarray) -> np.ndarray:
+    """Return by how much the patches that codes say differ from those of pictures, as a part of these."""
+    dictionary = overcomplete_dct(PATCH_SIDE, N_ATOMS)
+    truth = np.array([patches_of(picture) for picture in pictures])
+    said = np.array([window.codes @ dictionary for window in windows])
+    return np.linalg.norm(said - truth, axis=(1, 2)) / np.linalg.norm(truth, axis=(1, 2))
+
+
+COLOURS = (RED, PURPLE, ORANGE, BLUE, GREEN, GREY)
+
+
+def draw(
+    brightness: np.ndarray, events: Events, runs: dict[str, list[Window]], wrong: dict[str, np.ndarray]
+) -> Figure:
+    n_windows = len(next(iter(runs.values())))
+    picture = figure(11.0, 6.4)
+    top, bottom = picture.subfigures(2, 1, height_ratios=(0.55, 1.0))
+    shown = np.unique(np.linspace(0, n_windows - 1, 5).astype(int))
+    for ax, k in zip(top.subplots(1, len(shown), squeeze=False)[0], shown, strict=True):
+        own = slice(*np.searchsorted(events.times, [k * WINDOW, (k + 1) * WINDOW]))
+        ax.imshow(brightness[(k + 1) * LOOKS].reshape(SIDE, SIDE), cmap="gray", vmin=0.0, vmax=1.0)
+        row, column = np.divmod(events.pixels[own], SIDE)
+        ax.scatter(column, row, s=2, c=np.where(events.signs[own] > 0, ORANGE, BLUE), linewidths=0)
+        ax.set(title=f"window {k + 1}: {own.stop - own.start:,} events")
+        ax.set_axis_off()
+    left, middle, right = bottom.subplots(1, 3)
+    numbers = np.arange(1, n_windows + 1)
+    for (label, windows), colour in zip(runs.items(), COLOURS, strict=True):
+        style = {"color": colour, "marker": "o", "markersize": 3, "label": label}
+        left.plot(numbers, [window.spikes.mean() for window in windows], **style)
+        middle.semilogy(numbers, [max(window.gap.max(), 1e-5) for window in windows], **style)
+        right.plot(numbers, 100.0 * wrong[label], **style)
+    middle.axhline(TOL, color=GREY, linestyle=":")
+    left.set(title="Spikes a window", ylabel="spikes a patch", ylim=(0.0, None))
+    middle.set(title="Certified distance from the optimum", ylabel="largest gap / (1/2 ||patch||²)")
+    right.set(title="Distance from the photograph", ylabel="% of the patches", ylim=(0.0, None))
+    for ax in (left, middle, right):
+        ax.set(xlabel="window")
+    bottom.legend(*left.get_legend_handles_labels(), loc="outside lower center", ncols=3, frameon=False)
+    return picture
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    options = parser(__doc__.splitlines()[0])
+    options.add_argument("--windows", type=int, default=10, help="number of windows")
+    options.add_argument("--shift", type=float, default=0.25, help="pixels that the picture moves a window")
+    options.add_argument("--threshold", type=float, default=0.02, help="change that makes an event")
+    asked = options.parse_args(arguments)
+    if asked.windows < 1:
+        options.error(f"--windows must be at least 1; got {asked.windows}")
+    if not 0.0 <= asked.shift * asked.windows <= 200.0:
+        options.error(f"--shift must be from 0 to {200.0 / asked.windows:g}; got {asked.shift:g}")
+    if not asked.threshold >= 1e-4:
+        options.error(f"--threshold must be at least 0.0001; got {asked.threshold:g}")
+
+    n_looks = asked.windows * LOOKS
+    pan = panned_window(grey_photograph("china"), n_looks + 1, asked.shift / LOOKS, side=SIDE, corner=CORNER)
+    brightness = pan.reshape(n_looks + 1, SIDE * SIDE)
+    events = record(brightness, WINDOW / LOOKS, asked.threshold)
+    ends = brightness[::LOOKS]
+    # The middle of a window is where its weighted mean is.
+    middles = brightness[LOOKS // 2 :: LOOKS]
+    runs = {
+        "events, a network that never stops": run_live(events, asked.windows, asked.threshold),
+        "the same, potentials as they were": run_live(
+            events, asked.windows, asked.threshold, start=NO_CHANGE
+        ),
+        "the same, each window from rest": run_live(events, asked.windows, asked.threshold, start=FROM_REST),
+        "events, a stream": run_stream(events, asked.windows, asked.threshold),
+        "frames, a stream": run_frames(ends, restart=False),
+        "frames, each from nothing": run_frames(ends, restart=True),
+    }
+    live = list(runs)[:3]
+    wrong = {
+        label: errors(windows, middles if label in live else ends[1:]) for label, windows in runs.items()
+    }
+    seconds = 1e-3 * MILLISECOND * WINDOW * asked.windows
+    print(
+        f"{asked.windows} windows of {WINDOW:g} time constants, {len(events.times):,} events: "
+        f"{len(events.times) / asked.windows:,.0f} a window, {len(events.times) / seconds:,.0f} a second at "
+        f"{MILLISECOND:g} ms; levels are within {asked.threshold:g} of the picture\n"
+    )
+    rows = [
+        (
+            label,
+            f"{np.mean([window.spikes.mean() for window in windows]):.1f}",
+            f"{np.median([window.gap for window in windows]):.1e}",
+            f"{max(window.gap.max() for window in windows):.1e}",
+            f"{100.0 * wrong[label].mean():.2f} %",
+        )
+        for label, windows in runs.items()
+    ]
+    print(table(["", "spikes a patch", "median gap", "largest gap", "from the photograph"], rows))
+    save(draw(brightness, events, runs, wrong), asked.output, "event_camera.png")
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

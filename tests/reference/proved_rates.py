@@ -1,0 +1,279 @@
+"""What docs/theory.md, section 4.5, proves of spike rates and of stages: the bounds, with their constants.
+
+A distance between two codes is that of their reconstructions, ``||(a - b) D||``, throughout.  Codes are in
+the units of the problem, rates in spikes a time constant.  A LASSO is the CLASSO of ``[D, -D]`` here, so a
+network has a neuron for each row of `Neurons.atoms`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+
+from snn import SpikeTrain, simulate
+from solvers import LassoProblem, lasso_network
+
+HIGHEST_RATE = 0.25
+"""Of a neuron, by choice.  The root bound needs 1/2 at most, and the others 1/4 as they are written."""
+
+GAP_ROUNDING = 1e-14
+"""What rounding may add to a gap, in units of 1/2 ||signal||^2."""
+
+
+def distance(problem: LassoProblem, first: np.ndarray, second: np.ndarray) -> float:
+    """Return the distance between the reconstructions of two codes."""
+    return float(np.linalg.norm((first - second) @ problem.dictionary))
+
+
+def code_of_counts(problem: LassoProblem, counts: np.ndarray, duration: float, scale: float) -> np.ndarray:
+    """Return the code of the spikes of each neuron since rest, counted as if one time constant longer."""
+    net = counts if problem.positive else counts[..., : problem.n_atoms] - counts[..., problem.n_atoms :]
+    return scale * net / (np.asarray(duration)[..., np.newaxis] + 1.0)
+
+
+# -- rates of one run ----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class PlainRates:
+    """Bounds on the code of spikes counted since rest, for one signal.
+
+    Parameters
+    ----------
+    atoms : ndarray, shape (n_neurons, n_features)
+        The atom of each neuron.
+    rates : ndarray, shape (n_neurons,)
+        x, the rates of the optimum.
+    slack : ndarray, shape (n_neurons,)
+        rho, by how much the drive of a silent neuron is below what would make it fire, in units of `scale`.
+    scale : float
+        The value of a code for one unit of spike rate.
+    """
+
+    atoms: np.ndarray
+    rates: np.ndarray
+    slack: np.ndarray
+    scale: float
+
+    @classmethod
+    def of(cls, problem: LassoProblem, optimum: np.ndarray, highest: float = HIGHEST_RATE) -> PlainRates:
+        """Return the bounds for the network whose busiest neuron tends to the rate `highest`."""
+        scale = float(np.abs(optimum).max()) / highest
+        residual = problem.signals[0] - optimum @ problem.dictionary
+        correlations = problem.dictionary @ residual
+        atoms, rates, left = problem.dictionary, optimum, correlations - problem.l1_weights
+        if not problem.positive:
+            atoms = np.concatenate([atoms, -atoms])
+            rates = np.concatenate([np.maximum(optimum, 0.0), np.maximum(-optimum, 0.0)])
+            left = np.concatenate([left, -correlations - problem.l1_weights])
+        slack = np.where(rates > 0.0, 0.0, np.maximum(-left, 0.0))
+        return cls(atoms=atoms, rates=rates / scale, slack=slack / scale, scale=scale)
+
+    @cached_property
+    def gram(self) -> np.ndarray:
+        return self.atoms @ self.atoms.T
+
+    @cached_property
+    def thresholds(self) -> np.ndarray:
+        return np.diag(self.gram)
+
+    @cached_property
+    def growth(self) -> float:
+        """K, the charge that the optimum's spikes take in a time constant."""
+        return float(self.thresholds @ self.rates)
+
+    @cached_property
+    def start(self) -> float:
+        """X, the length of the optimum's reconstruction, in units of `scale`."""
+        return float(np.linalg.norm(self.rates @ self.atoms))
+
+    def root_bound(self, time: np.ndarray) -> np.ndarray:
+        """Return the bound on the distance that falls as the root of the time: it needs nothing."""
+        return self.scale * np.sqrt(2.0 * self.growth * (time + 1.0) + self.start**2) / (time + 1.0)
+
+    @cached_property
+    def last_spike(self) -> float:
+        """The time after which the optimum's silent neurons do not fire; infinite if one has no slack."""
+        silent = self.rates == 0.0
+        if not self.slack[silent].all():
+            return np.inf
+        worst = float(np.max(self.thresholds[silent] / self.slack[silent] ** 2, initial=0.0))
+        return max(worst * (2.0 * self.growth + self.start**2) - 1.0, 0.0)
+
+    @cached_property
+    def reach(self) -> float:
+        """C, which the distance never exceeds, in units of ``scale / (t + 1)``."""
+        used = self.rates > 0.0
+        # Its product with a vector has the length that theory.md calls that of G_S^-1/2 times the vector.
+        inverse = np.linalg.inv(np.linalg.cholesky(self.gram[np.ix_(used, used)]))
+        lengths = np.linalg.norm(inverse, axis=0)
+        lateral = self.gram - np.diag(self.thresholds)
+        cost = (0.5 - self.rates) * self.thresholds
+        below = 2.0 * self.growth * np.max(np.maximum(lateral @ self.rates, 0.0) / cost)
+        along = (
+            np.max(lengths / self.rates[used]) * (self.growth + below)
+            + np.linalg.norm(inverse @ self.thresholds[used])
+            + self.start
+            + self.growth * np.max(np.linalg.norm(inverse @ lateral[used], axis=0) / cost)
+        )
+        before = 2.0 * self.growth * (self.last_spike + 1.0) + self.start**2
+        return float(np.sqrt(along**2 + 2.0 * (self.growth + below) + before))
+
+    def bound(self, time: np.ndarray) -> np.ndarray:
+        """Return the smaller of the two bounds on the distance from the optimum."""
+        return np.minimum(self.root_bound(time), self.scale * self.reach / (time + 1.0))
+
+    def grid_distance(self, time: np.ndarray) -> np.ndarray:
+        """Return how far the nearest code is that counts can say at all, for each time and atom."""
+        expected = (np.asarray(time)[:, np.newaxis] + 1.0) * self.rates
+        return self.scale * np.abs(expected - np.rint(expected)) / (np.asarray(time)[:, np.newaxis] + 1.0)
+
+
+def counts_at(spikes: SpikeTrain, n_neurons: int, times: np.ndarray) -> np.ndarray:
+    """Return the spikes of each neuron by each time."""
+    counts = np.zeros((len(times), n_neurons), dtype=np.int64)
+    for neuron in range(n_neurons):
+        counts[:, neuron] = np.searchsorted(spikes.times[spikes.neurons == neuron], times, side="right")
+    return counts
+
+
+# -- stages of fixed length ----------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class FixedStages:
+    """Stages of one length, their margins and scales, and what each of them gains.
+
+    Parameters
+    ----------
+    dictionary : ndarray, shape (n_atoms, n_features)
+        All atoms.
+    used : ndarray of int
+        The atoms of the network, linearly independent; all that the optimum uses are among them.
+    support : ndarray of int
+        Atoms of `used` that hold those of the optimum.  All of `used`, if no more is known.
+    duration : float, optional
+        T.  By default that which gains most for a spike, by what is proved.
+    """
+
+    dictionary: np.ndarray
+    used: np.ndarray
+    support: np.ndarray
+    duration: float = 0.0
+
+    def __post_init__(self) -> None:
+        if not self.duration:
+            object.__setattr__(self, "duration", float(np.e * self._gain))
+
+    @cached_property
+    def gram(self) -> np.ndarray:
+        return self.dictionary[self.used] @ self.dictionary[self.used].T
+
+    @cached_property
+    def _inverse(self) -> np.ndarray:
+        return np.linalg.inv(self.gram)
+
+    @cached_property
+    def margins(self) -> np.ndarray:
+        """gamma, the most that one number of the code is off by if the reconstruction is off by one."""
+        return np.sqrt(np.diag(self._inverse))
+
+    @cached_property
+    def scale(self) -> float:
+        """The value of a code for one unit of spike rate, if the reconstruction is off by one."""
+        return 2.0 * float(self.margins.max()) / HIGHEST_RATE
+
+    @cached_property
+    def _charge(self) -> float:
+        """The most that theta . (a* - o) can be, if the reconstruction is off by one."""
+        inside = np.isin(self.used, self.support)
+        thresholds = np.diag(self.gram) * inside
+        return float(thresholds @ self.margins + np.sqrt(thresholds @ np.abs(self._inverse) @ thresholds))
+
+    @cached_property
+    def _width(self) -> float:
+        """The longest reconstruction of what margins hide, and of the error."""
+        return float(np.sqrt(self.margins @ np.abs(self.gram) @ self.margins)) + 1.0
+
+    @cached_property
+    def _gain(self) -> float:
+        return 2.0 * self.scale * self._charge
+
+    @property
+    def factor(self) -> float:
+        """f, what a stage multiplies the distance from the optimum by, at most."""
+        longer = self.duration + 1.0
+        return float(np.sqrt(self._gain / longer + (self._width / longer) ** 2))
+
+    @property
+    def n_spikes(self) -> float:
+        """The most spikes of a stage."""
+        spent = self._charge / self.scale * (self.duration + 1.0) + 0.5 * (self._width / self.scale) ** 2
+        return spent / ((0.5 - HIGHEST_RATE) * float(np.diag(self.gram).min()))
+
+    @property
+    def spikes_of_a_decade(self) -> float:
+        """The most spikes for a factor of ten."""
+        return self.n_spikes * np.log(10.0) / -np.log(self.factor)
+
+
+class Stage(NamedTuple):
+    """What is known at the end of a stage."""
+
+    code: np.ndarray
+    bound: float
+    """What the distance of the code from the optimum cannot exceed."""
+    n_spikes: int
+
+
+def run_stages(
+    problem: LassoProblem, stages: FixedStages, start: np.ndarray, bound: float
+) -> Iterator[Stage]:
+    """Code what is left, stage by stage, from a code whose distance from the optimum is at most `bound`.
+
+    Nothing is looked at: margin, scale and length of every stage are known before the first.
+    """
+    code = start.astype(float)
+    while True:
+        margin = np.zeros(problem.n_atoms)
+        margin[stages.used] = stages.margins * bound
+        offset = np.sign(code) * np.maximum(np.abs(code) - margin, 0.0)
+        left = LassoProblem(
+            problem.dictionary[stages.used],
+            problem.signals - offset @ problem.dictionary,
+            problem.l1_weights[stages.used],
+            positive=problem.positive,
+        )
+        scale = stages.scale * bound
+        run = simulate(lasso_network(left, scale=scale), stages.duration, max_spikes=10**8)
+        code = offset
+        code[stages.used] += code_of_counts(left, run.spike_counts, stages.duration, scale)
+        bound *= stages.factor
+        yield Stage(code, bound, run.n_spikes)
+
+
+def certified_start(problem: LassoProblem, code: np.ndarray) -> tuple[np.ndarray, float]:
+    """Return the atoms that the optimum may use, and a bound on the distance of a code from it.
+
+    Both follow from the duality gap of the code: with a dual point z, ``1/2 ||z - z*||^2`` and
+    ``1/2 ||(a - a*) D||^2`` are at most the gap, and an atom whose correlation with z* is below its penalty
+    is not used.
+    """
+    signal = problem.signals[0]
+    residual = signal - code @ problem.dictionary
+    correlations = problem.dictionary @ residual
+    most = correlations if problem.positive else np.abs(correlations)
+    dual = residual / max(1.0, float(np.max(most / problem.l1_weights)))
+    cost = float(problem.l1_weights @ np.abs(code))
+    # E(a) - D(z), with the signal written as residual plus reconstruction.
+    gap = 0.5 * float(np.sum((residual - dual) ** 2)) + cost - float(code @ (problem.dictionary @ dual))
+    gap = max(gap, 0.0) + GAP_ROUNDING * 0.5 * float(signal @ signal)
+    radius = np.sqrt(2.0 * gap)
+    reached = problem.dictionary @ dual
+    reached = reached if problem.positive else np.abs(reached)
+    norms = np.linalg.norm(problem.dictionary, axis=1)
+    return np.flatnonzero(reached + norms * radius >= problem.l1_weights), float(radius)

@@ -1,0 +1,334 @@
+"""What docs/theory.md, section 4.5, proves of rates and of stages: no run breaks a bound, and runs could.
+
+Allowed for rounding: what the certificate of the optimum leaves open, and 1e-9 of a bound.
+"""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from numpy.polynomial import Polynomial
+
+from examples._common import photograph
+from snn import NetworkState, simulate, simulate_clocked
+from snn.record import traces
+from snn.record.rates import smooth_rate
+from solvers import LassoProblem, lasso_network, solve_active_set, solve_spiking
+from tests.reference.proved_rates import (
+    HIGHEST_RATE,
+    FixedStages,
+    PlainRates,
+    certified_start,
+    code_of_counts,
+    counts_at,
+    distance,
+    run_stages,
+)
+
+N_FEATURES = 16
+ATOMS = ("independent", "neighbours correlate", "one direction shared", "norms differ", "patches")
+SMOOTH_SLOPE = Polynomial([0.0, 60.0, -180.0, 120.0])
+
+
+def random_problem(rng: np.random.Generator, *, n_atoms: int, kind: str, positive: bool) -> LassoProblem:
+    """Return a problem of one signal, and atoms of one of several kinds."""
+    atoms = rng.standard_normal((n_atoms, N_FEATURES))
+    if kind == "neighbours correlate":
+        for j in range(1, n_atoms):
+            atoms[j] = 0.8 * atoms[j - 1] + 0.6 * atoms[j]
+    elif kind == "one direction shared":
+        atoms += rng.standard_normal(N_FEATURES)
+    elif kind == "patches":
+        image = photograph(424, 640)
+        for atom in atoms:
+            top, left = rng.integers(0, 424 - 4), rng.integers(0, 640 - 4)
+            atom[:] = image[top : top + 4, left : left + 4].ravel() + 0.02 * rng.standard_normal(N_FEATURES)
+            atom -= atom.mean()
+    atoms /= np.linalg.norm(atoms, axis=1, keepdims=True)
+    if kind == "norms differ":
+        atoms *= np.exp(0.5 * rng.standard_normal((n_atoms, 1)))
+    code = rng.uniform(0.1, 1.0, n_atoms) * (rng.permutation(n_atoms) < rng.integers(1, 7))
+    if not positive:
+        code *= rng.choice([-1.0, 1.0], n_atoms)
+    signal = code @ atoms + 0.05 * rng.standard_normal(N_FEATURES)
+    correlations = atoms @ signal if positive else np.abs(atoms @ signal)
+    penalty = rng.choice([0.02, 0.1, 0.3]) * correlations.max()
+    return LassoProblem(atoms, signal[np.newaxis], penalty, positive=positive)
+
+
+def optimum_of(problem: LassoProblem) -> tuple[np.ndarray, float]:
+    """Return the optimal code, and how far its reconstruction may be from the true one."""
+    result = solve_active_set(problem, tol=1e-12)
+    return result.codes[0], float(np.sqrt(2.0 * result.duality_gap[0]))
+
+
+def random_case(number: int, *, largest: int = 40):
+    """Return a random problem with its optimum and the rounding of that."""
+    rng = np.random.default_rng(number)
+    kind = ATOMS[number % len(ATOMS)]
+    # Patches are of 15 dimensions, without their means.
+    n_atoms = int(rng.integers(3, min(largest, 12 if kind == "patches" else largest)))
+    problem = random_problem(rng, n_atoms=n_atoms, kind=kind, positive=bool(rng.integers(2)))
+    return problem, *optimum_of(problem)
+
+
+def share_of_bounds(problem, optimum, rounding, *, run=simulate, duration=300.0, highest=HIGHEST_RATE):
+    """Return the largest distance of a run from the optimum, at any time, in units of each bound."""
+    bounds = PlainRates.of(problem, optimum, highest)
+    spikes = run(lasso_network(problem, scale=bounds.scale), duration, record_spikes=True).spikes
+    counts = np.zeros((len(spikes.times) + 1, len(bounds.rates)))
+    counts[np.arange(1, len(spikes.times) + 1), spikes.neurons] = 1.0
+    counts = np.cumsum(counts, axis=0)
+    # Right after every spike, and right before the next one.
+    times = np.concatenate([[0.0], spikes.times, spikes.times, [duration]])
+    counts = np.concatenate([counts, counts])
+    errors = code_of_counts(problem, counts, times, bounds.scale) - optimum
+    found = np.linalg.norm(errors @ problem.dictionary, axis=1) - rounding
+    root = np.max(found / bounds.root_bound(times))
+    steady = np.max(found * (times + 1.0)) / (bounds.scale * bounds.reach)
+    late = np.isin(spikes.neurons, np.flatnonzero(bounds.rates == 0.0))
+    last = spikes.times[late].max() / bounds.last_spike if late.any() else 0.0
+    return float(root), float(steady), float(last)
+
+
+def share_of_stages(problem, optimum, rounding, stages, start, bound, *, n_stages=12):
+    """Return the largest distance and the largest number of spikes of a stage, in units of their bounds."""
+    distances, spikes = [], []
+    for stage, _ in zip(run_stages(problem, stages, start, bound), range(n_stages), strict=False):
+        distances.append((distance(problem, stage.code, optimum) - rounding) / stage.bound)
+        spikes.append(stage.n_spikes / stages.n_spikes)
+    return max(distances), max(spikes)
+
+
+def check_rates(number: int) -> None:
+    problem, optimum, rounding = random_case(number)
+    if optimum.any():
+        shares = share_of_bounds(problem, optimum, rounding)
+        assert max(shares) <= 1.0 + 1e-9, f"problem {number}: {shares}"
+
+
+def check_stages(number: int) -> None:
+    problem, optimum, rounding = random_case(number, largest=N_FEATURES - 2)
+    used = np.arange(problem.n_atoms)
+    # Once with the support known, which makes stages shorter, and once without.
+    support = np.flatnonzero(optimum) if number // 5 % 2 else used
+    if not len(support):
+        return
+    stages = FixedStages(dictionary=problem.dictionary, used=used, support=support)
+    start, bound = np.zeros(problem.n_atoms), float(np.linalg.norm(problem.signals))
+    shares = share_of_stages(problem, optimum, rounding, stages, start, bound)
+    assert stages.factor < 0.62
+    assert max(shares) <= 1.0 + 1e-9, f"problem {number}: {shares}"
+
+
+def check_stages_of_many_atoms(number: int) -> bool:
+    """Return whether the certificate left so few atoms that there is a bound."""
+    rng = np.random.default_rng(number)
+    problem = random_problem(rng, n_atoms=64, kind=ATOMS[number % 4], positive=bool(rng.integers(2)))
+    optimum, rounding = optimum_of(problem)
+    # A code that is good enough for its certificate to leave few atoms.
+    code = solve_spiking(problem, tol=1e-8).codes[0].copy()
+    used, _ = certified_start(problem, code)
+    assert np.isin(np.flatnonzero(optimum), used).all()
+    if not 0 < len(used) < N_FEATURES:
+        return False
+    code[np.setdiff1d(np.arange(64), used)] = 0.0
+    _, bound = certified_start(problem, code)
+    assert distance(problem, code, optimum) <= bound + rounding
+    stages = FixedStages(dictionary=problem.dictionary, used=used, support=used)
+    shares = share_of_stages(problem, optimum, rounding, stages, code, bound)
+    assert max(shares) <= 1.0 + 1e-9, f"problem {number}: {shares}"
+    return True
+
+
+@pytest.mark.parametrize("number", range(30))
+def test_no_run_breaks_the_bounds_of_rates(number):
+    check_rates(number)
+
+
+@pytest.mark.parametrize("number", range(30))
+def test_no_stage_breaks_its_bound(number):
+    check_stages(number)
+
+
+@pytest.mark.parametrize("number", range(8))
+def test_stages_of_more_atoms_than_features_from_a_certified_code(number):
+    assert check_stages_of_many_atoms(number)
+
+
+@pytest.mark.parametrize("first", [1000, 1500, 2000, 2500])
+def test_thousands_of_runs_break_no_bound(first):
+    numbers = range(first, first + 500)
+    for number in numbers:
+        check_rates(number)
+    for number in numbers[::2]:
+        check_stages(number)
+    assert sum(map(check_stages_of_many_atoms, numbers[::9])) > 40
+
+
+@pytest.mark.parametrize("number", range(5, 15))
+def test_what_hardly_grows_changes_as_the_proof_says(number):
+    """(11k) at every spike, and the drift from one spike to the next."""
+    problem, optimum, _ = random_case(number)
+    bounds = PlainRates.of(problem, optimum)
+    network = lasso_network(problem, scale=bounds.scale)
+    spikes = simulate(network, 60.0, record_spikes=True).spikes
+    times, neurons = spikes.times, spikes.neurons
+    assert len(times) > 5
+    assert (np.diff(times) > 0.0).all()
+    errors = counts_at(spikes, len(bounds.rates), times) - (times[:, np.newaxis] + 1.0) * bounds.rates
+    # Right before the spike: its neuron is at the threshold, and has not fired.
+    before = errors - np.eye(len(bounds.rates))[neurons]
+    fired = np.arange(len(times)), neurons
+    expected = -bounds.thresholds[neurons] - traces.soma_current(network, spikes, times)[fired]
+    expected -= (times + 1.0) * bounds.slack[neurons]
+    np.testing.assert_allclose((before @ bounds.gram)[fired], expected, atol=1e-9)
+
+    # Between spikes potentials are smooth; quadrature of the drift x . v is exact to rounding.
+    ends = np.concatenate([[0.0], times])
+    middles, halves = 0.5 * (ends[1:] + ends[:-1]), 0.5 * np.diff(ends)
+    nodes, weights = np.polynomial.legendre.leggauss(16)
+    inside = (middles[:, np.newaxis] + halves[:, np.newaxis] * nodes).ravel()
+    drift = (traces.membrane_potential(network, spikes, inside) @ bounds.rates).reshape(len(times), -1)
+    drift = halves * (drift @ weights)
+    potentials = traces.membrane_potential(network, spikes, times)
+    potentials[fired] = bounds.thresholds[neurons]
+    at_spikes = 0.5 * np.sum((before @ bounds.atoms) ** 2, axis=1) - potentials @ bounds.rates
+    potentials[fired] = 0.0
+    after = 0.5 * np.sum((errors @ bounds.atoms) ** 2, axis=1) - potentials @ bounds.rates
+    risen = at_spikes - np.concatenate([[0.5 * bounds.start**2], after[:-1]])
+    np.testing.assert_allclose(risen, drift, atol=1e-9)
+    assert (after - at_spikes <= -(0.5 - bounds.rates[neurons]) * bounds.thresholds[neurons] + 1e-9).all()
+
+
+@pytest.mark.parametrize("number", range(20))
+def test_a_run_that_starts_with_currents_keeps_a_bound(number):
+    problem, optimum, rounding = random_case(number)
+    rng = np.random.default_rng(number)
+    bounds = PlainRates.of(problem, optimum)
+    head_start = rng.uniform(0.0, 0.5 - HIGHEST_RATE)
+    # Rates that are wrong by up to a half.
+    carried = bounds.rates * rng.uniform(0.5, 1.5, len(bounds.rates))
+    state = NetworkState(
+        membrane_potential=(head_start - carried) * bounds.thresholds,
+        synaptic_current=-(bounds.gram - np.diag(bounds.thresholds)) @ carried,
+    )
+    for duration in (3.0, 30.0, 300.0):
+        run = simulate(lasso_network(problem, scale=bounds.scale), duration, state=state)
+        code = code_of_counts(problem, run.spike_counts + carried, duration, bounds.scale)
+        squared = 2.0 * (1.0 - head_start) * bounds.growth * (duration + 1.0)
+        squared += np.sum(((bounds.rates - carried) @ bounds.atoms) ** 2)
+        squared += 2.0 * bounds.thresholds @ (bounds.rates * carried)
+        limit = bounds.scale * np.sqrt(squared) / (duration + 1.0)
+        assert distance(problem, code, optimum) <= limit + rounding
+
+
+@pytest.mark.parametrize("number", range(5, 15))
+def test_counts_miss_the_optimum_by_a_quarter_of_a_spike_half_of_the_time(number):
+    problem, optimum, _ = random_case(number)
+    bounds = PlainRates.of(problem, optimum)
+    spikes = simulate(lasso_network(problem, scale=bounds.scale), 400.0, record_spikes=True).spikes
+    times = np.linspace(100.0, 400.0, 30_001)
+    counts = counts_at(spikes, len(bounds.rates), times)
+    missed = np.abs(code_of_counts(problem, counts, times, bounds.scale) - optimum)
+    # No run does better than the grid of counts.
+    grid = bounds.grid_distance(times)
+    if not problem.positive:
+        grid = grid[:, : problem.n_atoms] + grid[:, problem.n_atoms :]
+    assert (missed >= grid - 1e-9 * bounds.scale).all()
+    busiest = np.argmax(np.abs(optimum))
+    share = np.mean(missed[:, busiest] >= 0.25 * bounds.scale / (times + 1.0))
+    # Whole periods of 1/x; the window may begin and end within one.
+    assert share >= 0.5 * (1.0 - 1.0 / (HIGHEST_RATE * 300.0)) - 1e-3
+
+
+@pytest.mark.parametrize("number", range(20))
+def test_the_smooth_window_keeps_the_root_bound(number):
+    problem, optimum, rounding = random_case(number)
+    bounds = PlainRates.of(problem, optimum)
+    duration = 200.0
+    run = simulate(lasso_network(problem, scale=bounds.scale), duration, record_spikes=True)
+    code = bounds.scale * smooth_rate(run.spikes)
+    if not problem.positive:
+        code = code[: problem.n_atoms] - code[problem.n_atoms :]
+    # The total change of the window, up and down.
+    change = 2.0 * 1.875
+    window = SMOOTH_SLOPE.integ()(np.linspace(0.0, 1.0, 1001))
+    assert np.abs(np.diff(window)).sum() == pytest.approx(change)
+    limit = change * bounds.root_bound(duration) * (duration + 1.0) / duration
+    assert distance(problem, code, optimum) <= limit + rounding
+
+
+# -- the bounds can be broken --------------------------------------------------------------------
+
+
+def papers_clock(network, duration, *, record_spikes):
+    """Run a network on the clock of the papers, which loses charge."""
+    return simulate_clocked(
+        network, duration, time_step=0.5, integration="euler", reset="zero", record_spikes=record_spikes
+    )
+
+
+def test_a_clock_that_loses_charge_breaks_the_bounds_of_rates():
+    root, steady, _ = np.transpose(
+        [share_of_bounds(*random_case(number), run=papers_clock, duration=20_000.0) for number in range(10)]
+    )
+    assert np.median(root) > 2.0
+    assert steady.max() > 1.0
+
+
+def test_a_coarse_clock_breaks_the_root_bound():
+    """It keeps charge, but the neurons of atoms that share a direction fire in one step."""
+
+    def run(network, duration, *, record_spikes):
+        return simulate_clocked(network, duration, time_step=0.25, record_spikes=record_spikes)
+
+    assert share_of_bounds(*random_case(7), run=run)[0] > 2.0
+
+
+def test_rates_far_above_a_half_break_the_root_bound():
+    shares = [share_of_bounds(*random_case(number), highest=50.0, duration=20.0)[0] for number in range(20)]
+    assert max(shares) > 1.0
+
+
+def test_spikes_that_inhibit_too_little_break_the_root_bound():
+    def run(network, duration, *, record_spikes):
+        weaker = type(network)(
+            weights=0.95 * network.weights.toarray(),
+            soma_bias=network.soma_bias,
+            firing_threshold=network.firing_threshold,
+        )
+        return simulate(weaker, duration, record_spikes=record_spikes)
+
+    shares = [share_of_bounds(*random_case(number), run=run, duration=5_000.0)[0] for number in range(5)]
+    assert max(shares) > 1.0
+
+
+def broken_stages(stages: FixedStages, **changed):
+    """Return what `run_stages` reads of stages, with something changed."""
+    names = ("used", "margins", "scale", "duration", "factor", "n_spikes")
+    return SimpleNamespace(**({name: getattr(stages, name) for name in names} | changed))
+
+
+@pytest.mark.parametrize("broken", ["no margins", "too short", "an atom is left out", "bound too small"])
+def test_without_its_conditions_a_stage_breaks_its_bound(broken):
+    shares = []
+    for number in range(6):
+        problem, optimum, rounding = random_case(number, largest=N_FEATURES - 2)
+        support = np.flatnonzero(optimum)
+        if len(support) < 2:
+            continue
+        stages = FixedStages(dictionary=problem.dictionary, used=np.arange(problem.n_atoms), support=support)
+        bound = float(np.linalg.norm(problem.signals))
+        if broken == "no margins":
+            stages = broken_stages(stages, margins=np.zeros_like(stages.margins))
+        elif broken == "too short":
+            stages = broken_stages(stages, duration=stages.duration / 500.0)
+        elif broken == "an atom is left out":
+            used = np.setdiff1d(np.arange(problem.n_atoms), support[:1])
+            stages = FixedStages(dictionary=problem.dictionary, used=used, support=support[1:])
+        else:
+            bound *= 3e-4
+        start = np.zeros(problem.n_atoms)
+        shares.append(share_of_stages(problem, optimum, rounding, stages, start, bound, n_stages=25)[0])
+    assert np.median(shares) > 1.0
