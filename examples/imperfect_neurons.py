@@ -72,14 +72,10 @@ KINDS = {
     "leak": Kind("leak (1 / time constant)", doubled(1 / 1024, 1.0), one("leak")),
     "refractory time": Kind("refractory time (time constants)", doubled(1 / 4, 16.0), one("refractory_time")),
     "delays": Kind("mean delay of a synapse (time constants)", doubled(1 / 4, 16.0), synaptic_delays),
-    "thresholds": Kind(
-        "mismatch of thresholds (standard deviation)", doubled(1 / 128, 2.0), one("threshold_mismatch")
-    ),
-    "weights": Kind(
-        "mismatch of weights (standard deviation)", doubled(1 / 128, 2.0), one("weight_mismatch")
-    ),
+    "thresholds": Kind("mismatch of thresholds (relative)", doubled(1 / 128, 2.0), one("threshold_mismatch")),
+    "weights": Kind("mismatch of weights (relative)", doubled(1 / 128, 2.0), one("weight_mismatch")),
     "noise": Kind(
-        "noise (thresholds a root of a time constant)", doubled(1 / 256, 1.0), one("potential_noise")
+        "noise (thresholds / root of a time constant)", doubled(1 / 256, 1.0), one("potential_noise")
     ),
     "lost spikes": Kind("spikes lost (probability)", doubled(1 / 256, 1 / 2), one("lost_spikes")),
 }
