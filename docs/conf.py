@@ -85,6 +85,7 @@ PACKAGES = (
     "snn",
     "snn.digital",
     "snn.exchange",
+    "snn.hardware",
     "snn.pictures",
     "snn.record.rates",
     "snn.record.traces",

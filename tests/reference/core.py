@@ -1,0 +1,142 @@
+"""A core in Amaranth's simulator, and runs of `snn.digital` that are done by it."""
+
+from typing import NamedTuple
+
+import numpy as np
+from amaranth.sim import Simulator
+
+from snn.digital.run import DigitalRun
+from snn.hardware import Action, Core, CoreLayout
+
+
+class Update(NamedTuple):
+    """A step of a neuron, as the lanes show it."""
+
+    neuron: int
+    message: int
+    potential: int
+    current: int
+    narrow: int
+
+
+class SimulatedCore:
+    """A core, command by command.
+
+    Of each RUN it keeps the updates of neurons, in order, the spikes, and how many cycles it took.
+    `stall`, of a random generator, is the probability that a spike has to wait for a cycle.
+    """
+
+    def __init__(self, layout, *, stall=0.0, rng=None):
+        self.core = core = Core(layout)
+        self.layout, self.stall, self.rng = layout, stall, rng
+        self.commands, self.updates, self.spikes = [], [], []
+        self.cycles = 0
+        self.is_done = True
+        self.simulator = Simulator(core)
+        self.simulator.add_clock(1e-8)
+        self.simulator.add_testbench(self._send)
+        self.simulator.add_testbench(self._receive, background=True)
+        self.simulator.add_process(self._watch)
+
+    def do(self, *commands):
+        """Do some commands: pairs (action, value) or triples (action, neuron, value)."""
+        self.commands.extend(commands)
+        while self.commands or not self.is_done:
+            self.simulator.advance()
+
+    def run(self, n_steps):
+        """Do some steps; return the updates and the spikes, and what is written when it is done."""
+        self.updates, self.spikes, before = [], [], self.cycles
+        self.is_done = False
+        self.do((Action.RUN, 0, n_steps))
+        return self.updates, self.spikes, self.cycles - before
+
+    async def _send(self, ctx):
+        command = self.core.command
+        while True:
+            if not self.commands:
+                await ctx.tick()
+                continue
+            action, neuron, value = self.commands[0]
+            ctx.set(command.payload, {"action": action, "neuron": int(neuron), "value": int(value)})
+            ctx.set(command.valid, 1)
+            await ctx.tick().until(command.ready)
+            ctx.set(command.valid, 0)
+            self.commands.pop(0)
+
+    async def _receive(self, ctx):
+        spikes = self.core.spikes
+        while True:
+            ready = self.rng is None or self.rng.random() >= self.stall
+            ctx.set(spikes.ready, ready)
+            _, _, valid, payload = await ctx.tick().sample(spikes.valid, spikes.payload)
+            if valid and ready:
+                if payload.message == 0:
+                    self.is_done = True
+                else:
+                    self.spikes.append((payload.step, payload.neuron, payload.message))
+
+    async def _watch(self, ctx):
+        core, n_lanes = self.core, self.layout.lanes
+        shown = [
+            signal
+            for lane in core.lanes
+            for signal in (lane.message, lane.potential, lane.current, lane.narrow.as_value())
+        ]
+        async for _, _, done, group, narrow, *numbers in ctx.tick().sample(
+            core.done, core.done_group, core.narrow.as_value(), *shown
+        ):
+            self.cycles += 1
+            self.narrow = narrow
+            if done:
+                self.updates.extend(
+                    Update(group * n_lanes + k, *numbers[4 * k : 4 * k + 4]) for k in range(n_lanes)
+                )
+
+
+class CoreRun(DigitalRun):
+    """Copies of one network, each run by a core: their spikes and potentials are the core's."""
+
+    lanes = 4
+
+    def __init__(self, how, network, soma_bias, state=None, **options):
+        super().__init__(how, network, soma_bias, state, **options)
+        layout = CoreLayout.of(how.network, lanes=self.lanes)
+        self.cores = [SimulatedCore(layout) for _ in soma_bias]
+        self._is_loaded = np.zeros(len(soma_bias), dtype=bool)
+
+    def _restart(self, copies):
+        super()._restart(copies)
+        self._is_loaded[copies] = False
+
+    def _load(self, k):
+        self.cores[k].do((Action.REST, 0, 0))
+        for action, values in (
+            (Action.DRIVE, self._copies.bias[k]),
+            (Action.POTENTIAL, self._copies.potential[k]),
+            (Action.CURRENT, self._copies.current[k]),
+        ):
+            self.cores[k].do(*((action, i, value) for i, value in enumerate(values)))
+        self._is_loaded[k] = True
+
+    def _call(self, active, position, stops, most, buffer):
+        n_neurons, n_spikes = self.network.n_neurons, 0
+        for k in active[position:]:
+            if not self._is_loaded[k]:
+                self._load(k)
+            if (n_steps := stops[k] - self._steps[k]) <= 0:
+                continue
+            updates, spikes, _ = self.cores[k].run(n_steps)
+            self._steps[k] = stops[k]
+            for update in updates:
+                if update.neuron < n_neurons:
+                    self._copies.potential[k, update.neuron] = update.potential
+                    self.overflows[k, update.neuron] += (update.narrow >> np.arange(4)) & 1
+            for step, neuron, message in spikes:
+                self.spike_counts[k, neuron] += 1
+                self.messages[k, neuron] += message
+                time = step * self.time_step
+                weight = message * self.integers.message_value[neuron] * time * time
+                self.window_moments[k, neuron] += weight, weight * time, weight * time * time
+            n_spikes += len(spikes)
+        return len(active), n_spikes, 0

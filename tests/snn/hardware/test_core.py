@@ -1,0 +1,300 @@
+"""The core in gates, in Amaranth's simulator: bit for bit the emulator."""
+
+# ruff: noqa: E501 - a case a line reads better
+
+import re
+import shutil
+import subprocess
+
+import numpy as np
+import pytest
+
+pytest.importorskip("amaranth", reason="needs the extra: pip install 'sparsespike[hardware]'")
+
+from snn import SpikingNetwork
+from snn.digital import (
+    DigitalFormat,
+    DigitalNetwork,
+    DigitalState,
+    FixedPoint,
+    simulate_digital,
+)
+from snn.digital.run import Integers
+from snn.hardware import Action, CoreLayout
+from solvers import LassoProblem, solve_digital
+from tests.processes import run_python
+from tests.reference.core import CoreRun, SimulatedCore
+from tests.stress.random_cores import differences
+
+REST = Action.REST, 0, 0
+
+
+def ring(n=6, *, weight=-0.5, drive=0.4, **options):
+    """Neurons that each inhibit the two that follow."""
+    weights = weight * (np.roll(np.eye(n), 1, axis=1) + np.roll(np.eye(n), 2, axis=1))
+    network = SpikingNetwork(weights, np.linspace(drive, 2 * drive, n))
+    return DigitalNetwork.of(network, DigitalFormat(**options), time_step=0.25)
+
+
+def after(core, network, n_steps):
+    """Spikes of a core, and its potentials after that."""
+    updates, spikes, _ = core.run(n_steps)
+    potentials = np.array([u.potential for u in updates]).reshape(n_steps, -1)[-1]
+    return spikes, potentials[: network.n_neurons]
+
+
+def expected(network, n_steps, state=None):
+    result = simulate_digital(network, n_steps, state=state, record_spikes=True)
+    steps = np.rint(result.spikes.times / network.time_step).astype(int).tolist()
+    spikes = list(zip(steps, result.spikes.neurons.tolist(), result.spike_messages.tolist(), strict=True))
+    return spikes, result.state.membrane_potential
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_random_networks_give_the_bits_of_the_emulator(seed):
+    assert differences(seed) == []
+
+
+@pytest.mark.thorough
+def test_many_random_networks_give_the_bits_of_the_emulator():
+    assert [found for seed in range(1000, 1200) for found in differences(seed)] == []
+
+
+def test_values_can_be_loaded():
+    network = ring()
+    rng = np.random.default_rng(0)
+    potential, current = rng.integers(-(2**19), 2**19, (2, 6))
+    drive = network.network.soma_bias[::-1]
+    changed = DigitalNetwork.of(
+        network.network.with_soma_bias(drive), network.format, time_step=network.time_step
+    )
+    core = SimulatedCore(CoreLayout.of(network, lanes=4))
+    core.run(20)
+    amounts = changed.drive(drive)
+    core.do(REST)
+    for action, values in (
+        (Action.DRIVE, amounts.mantissas << amounts.exponent),
+        (Action.POTENTIAL, potential),
+        (Action.CURRENT, current),
+    ):
+        core.do(*((action, i, value) for i, value in enumerate(values)))
+    state = DigitalState(
+        membrane_potential=potential, synaptic_current=current, pending=np.zeros((1, 6), dtype=int)
+    )
+    spikes, potentials = after(core, network, 50)
+    expected_spikes, expected_potentials = expected(changed, 50, state)
+    assert spikes == expected_spikes
+    assert len(spikes) > 10
+    np.testing.assert_array_equal(potentials, expected_potentials)
+
+
+def test_a_run_goes_on_where_the_one_before_ended():
+    network = ring(delay=3)
+    once, twice = (SimulatedCore(CoreLayout.of(network, lanes=2)) for _ in range(2))
+    spikes, potentials = after(once, network, 40)
+    first, _ = after(twice, network, 17)
+    second, last = after(twice, network, 23)
+    assert spikes == first + second
+    np.testing.assert_array_equal(potentials, last)
+
+
+def test_rest_forgets_all_but_drives():
+    network = ring(delay=3)
+    core = SimulatedCore(CoreLayout.of(network, lanes=2))
+    before = after(core, network, 40)
+    core.do(REST)
+    again = after(core, network, 40)
+    assert before[0] == again[0]
+    np.testing.assert_array_equal(before[1], again[1])
+
+
+def test_flags_say_what_was_too_narrow():
+    network = ring(weight=-0.1, potential_bits=8, drive=6.0)
+    core = SimulatedCore(CoreLayout.of(network))
+    core.run(20)
+    result = simulate_digital(network, 20)
+    below, above = result.potential_saturations.sum(axis=0) > 0
+    assert (bool(core.narrow & 1), bool(core.narrow >> 1 & 1)) == (below, above)
+    assert above
+    core.do(REST, REST)
+    assert core.narrow == 0
+
+
+@pytest.mark.parametrize("lanes", [1, 2, 8])
+def test_cycles_are_those_of_the_documentation(lanes):
+    """A step: its groups, the pipeline and one; each group that fires: one; each spike: its words and three.
+
+    A step whose last group fires may wait once more for the queue, and a few cycles are those of the command.
+    """
+    network = ring(16)
+    layout = CoreLayout.of(network, lanes=lanes, compressed=True)
+    core = SimulatedCore(layout)
+    n_steps = 30
+    _, spikes, cycles = core.run(n_steps)
+    words = np.diff(layout.rows)[[neuron for _, neuron, _ in spikes]]
+    groups = {(step, neuron // lanes) for step, neuron, _ in spikes}
+    per_step = layout.n_groups + core.core.lanes[0].latency + 1
+    others = cycles - n_steps * per_step - len(groups) - (words + 3).sum()
+    last_groups = sum(group == layout.n_groups - 1 for _, group in groups)
+    assert others in range(last_groups + 4)
+
+
+def test_whole_stages_run_on_a_core(monkeypatch):
+    rng = np.random.default_rng(3)
+    atoms = rng.standard_normal((12, 8))
+    atoms /= np.linalg.norm(atoms, axis=1, keepdims=True)
+    signals = np.stack([rng.uniform(0.5, 1.5, 2) @ atoms[rng.choice(12, 2)] for _ in range(2)])
+    problem = LassoProblem(atoms, signals, penalty=0.1)
+    emulated = solve_digital(problem, tol=1e-3)
+    monkeypatch.setattr(Integers, "run_type", CoreRun)
+    simulated = solve_digital(problem, tol=1e-3)
+    assert simulated.n_stages.tolist() == emulated.n_stages.tolist()
+    assert min(emulated.n_stages) > 1
+    assert simulated.n_clock_steps.tolist() == emulated.n_clock_steps.tolist()
+    np.testing.assert_array_equal(simulated.codes, emulated.codes)
+    np.testing.assert_array_equal(simulated.saturations[:, [0, 1, 3]], emulated.saturations[:, [0, 1, 3]])
+
+
+def test_rows_leave_out_words_of_zeros():
+    network = ring(16)
+    dense, compressed = (CoreLayout.of(network, lanes=2, compressed=flag) for flag in (False, True))
+    assert len(dense.words) == 16 * 8
+    # Targets j + 1 and j + 2: in one group where j is odd, and in two where it is even.
+    assert np.diff(compressed.rows).tolist() == [2, 1] * 8
+    assert CoreLayout.of(network, lanes=2).compressed
+    for layout in (dense, compressed):
+        weights = np.zeros((16, 16), dtype=int)
+        for j in range(16):
+            for word in range(layout.rows[j], layout.rows[j + 1]):
+                group = layout.word_groups[word]
+                weights[j, 2 * group : 2 * group + 2] += layout.words[word]
+        np.testing.assert_array_equal(weights * 2.0**network.weights.exponent, _integer_weights(network))
+
+
+def _integer_weights(network):
+    weights = np.zeros((network.n_neurons, network.n_neurons))
+    sources = np.repeat(np.arange(network.n_neurons), np.diff(network.starts))
+    weights[sources, network.targets] = network.weights.to_float()
+    return weights
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("verilog") / "made"
+    network = ring(10, delay=1, drive=0.9, weights=FixedPoint(bits=6), decay_rounding="nearest")
+    return network, network.to_verilog(folder, lanes=2, bench_steps=60), folder
+
+
+def test_verilog_and_its_bench_are_written(files):
+    network, layout, folder = files
+    memories = ["rows", "word_groups"] + [
+        f"lane_{k}_{name}" for k in (0, 1) for name in ("drives", "weights")
+    ]
+    names = ["snn_core.h", "snn_core.v", "snn_core_bench.v", *(f"snn_core_{name}.hex" for name in memories)]
+    assert sorted(path.name for path in folder.iterdir()) == sorted(names)
+    mantissas = (folder / "snn_core_lane_1_weights.hex").read_text().split()
+    assert [int(number, 16) for number in mantissas] == (layout.words[:, 1] % 64).tolist()
+    assert re.search(r"^module snn_core\(", (folder / "snn_core.v").read_text(), re.MULTILINE)
+    assert layout.lanes == 2
+    bench = (folder / "snn_core_bench.v").read_text()
+    assert bench.count("expected[") == len(expected(network, 60)[0]) + 1
+
+
+@pytest.mark.skipif(shutil.which("iverilog") is None, reason="needs Icarus Verilog")
+def test_the_bench_passes(files):
+    network, _, folder = files
+    command = "iverilog -o bench snn_core.v snn_core_bench.v && vvp bench"
+    output = subprocess.run(command, shell=True, cwd=folder, capture_output=True, text=True, check=True)
+    n_spikes = len(expected(network, 60)[0])
+    assert n_spikes > 20
+    assert f"passed: 60 steps, {n_spikes} spikes" in output.stdout
+
+
+@pytest.mark.skipif(shutil.which("iverilog") is None, reason="needs Icarus Verilog")
+def test_the_bench_finds_a_wrong_spike(files, tmp_path):
+    _, _, folder = files
+    bench = (folder / "snn_core_bench.v").read_text()
+    last = re.findall(r"32'd(\d+), 1'd1", bench)[-1]
+    shutil.copytree(folder, tmp_path, dirs_exist_ok=True)
+    wrong = f"32'd{int(last) + 1}, 1'd1".join(bench.rsplit(f"32'd{last}, 1'd1", 1))
+    (tmp_path / "snn_core_bench.v").write_text(wrong)
+    command = "iverilog -o bench snn_core.v snn_core_bench.v && vvp bench"
+    output = subprocess.run(command, shell=True, cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert "FAILED at spike" in output.stdout
+
+
+PROGRAM = """
+#include <stdio.h>
+#include "snn_core.h"
+enum { N = SNN_CORE_N_NEURONS, SLOTS = SNN_CORE_N_SLOTS };
+static int64_t v[N], u[N], pending[SLOTS][N];
+static int64_t end(int64_t x, int bits) {
+  int64_t half = (int64_t)1 << (bits - 1);
+  return x < -half ? -half : x >= half ? half - 1 : x;
+}
+int main(void) {
+  for (int step = 1; step <= 60; step++) {
+    for (int i = 0; i < N; i++) {
+      v[i] = end(v[i] + snn_core_drives[i] + u[i], SNN_CORE_POTENTIAL_BITS);
+      int64_t kept = u[i] * ((1 << SNN_CORE_DECAY_BITS) - SNN_CORE_DECAY), half = 1 << (SNN_CORE_DECAY_BITS - 1);
+      u[i] = kept < 0 ? -((-kept + half) >> SNN_CORE_DECAY_BITS) : (kept + half) >> SNN_CORE_DECAY_BITS;
+    }
+    for (int j = 0; j < N; j++)
+      if (v[j] >= snn_core_thresholds[j]) {
+        v[j] -= snn_core_thresholds[j];
+        printf("%d %d\\n", step, j);
+        for (int k = snn_core_row_starts[j]; k < snn_core_row_starts[j + 1]; k++)
+          pending[(step + snn_core_delays[j]) % SLOTS][snn_core_targets[k]] += snn_core_weights[k];
+      }
+    for (int i = 0; i < N; i++) {
+      int64_t x = pending[step % SLOTS][i];
+      pending[step % SLOTS][i] = 0;
+      x = SNN_CORE_EXPONENT >= 0 ? x << SNN_CORE_EXPONENT : x >> -SNN_CORE_EXPONENT;
+      u[i] = end(u[i] + x, SNN_CORE_CURRENT_BITS);
+    }
+  }
+}
+"""
+
+
+@pytest.mark.skipif(shutil.which("cc") is None, reason="needs a compiler of C")
+def test_a_processor_computes_the_same_from_the_header(files, tmp_path):
+    network, _, folder = files
+    (tmp_path / "step.c").write_text(PROGRAM.replace("-SNN_CORE_EXPONENT", "(0 - SNN_CORE_EXPONENT)"))
+    subprocess.run(["cc", "-w", f"-I{folder}", "-o", "step", "step.c"], cwd=tmp_path, check=True)
+    output = subprocess.run(["./step"], cwd=tmp_path, capture_output=True, text=True, check=True)
+    found = [tuple(map(int, line.split())) for line in output.stdout.splitlines()]
+    assert found == [(step, neuron) for step, neuron, _ in expected(network, 60)[0]]
+
+
+def test_bad_arguments_are_refused(tmp_path):
+    network = ring()
+    wide = ring(potential_bits=8, drive=400.0, bias=FixedPoint(bits=13))
+    cases = [
+        (lambda: CoreLayout.of(network.network), TypeError, "network must be a DigitalNetwork; got SpikingNetwork"),
+        (lambda: CoreLayout.of(network, lanes=3), ValueError, "lanes must be a power of two; got 3"),
+        (lambda: CoreLayout.of(network, lanes=0), ValueError, "lanes must be"),
+        (lambda: CoreLayout.of(network, compressed="no"), TypeError, "compressed must be"),
+        (lambda: CoreLayout.of(wide), ValueError, "drive of network must fit into the 8 bits of the potential; got"),
+        (lambda: network.to_verilog(tmp_path, bench_steps=0), ValueError, "bench_steps must be"),
+        (lambda: network.to_verilog(tmp_path, bench_steps=2**32), ValueError, "bench_steps must be less than 2^32"),
+    ]  # fmt: skip
+    for call, kind, sentence in cases:
+        with pytest.raises(kind, match=f"^{re.escape(sentence)}"):
+            call()
+
+
+def test_a_delay_that_no_memory_holds_is_refused():
+    network = SpikingNetwork(np.zeros((2000, 2000)), np.zeros(2000))
+    digital = DigitalNetwork.of(network, DigitalFormat(delay=4096), time_step=0.25)
+    with pytest.raises(
+        ValueError, match=r"^network must need at most 2\^22 words in a memory of a core; got 8,194,000$"
+    ):
+        CoreLayout.of(digital)
+
+
+def test_without_the_extra_one_sentence_says_what_to_install():
+    program = "import sys; sys.modules['amaranth'] = None\ntry:\n    import snn.hardware\nexcept ImportError as e:\n    print(e)"
+    output = run_python("-c", program).stdout
+    assert output.startswith("amaranth must be installed for this; got")
+    assert "pip install 'sparsespike[hardware]'" in output
