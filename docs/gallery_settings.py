@@ -10,7 +10,7 @@ SECTIONS = {
     "codes": ("finds_its_code", "read_outs", "choose_penalty"),
     "images": ("photograph", "missing_pixels", "convolution", "video"),
     "learning": ("local_updates", "learn_atoms"),
-    "chips": ("bits", "operations"),
+    "chips": ("bits", "imperfect_neurons", "operations"),
 }
 """Folders of `examples/gallery`, and their scripts without ``plot_`` and ``.py``."""
 

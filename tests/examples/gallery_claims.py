@@ -115,6 +115,16 @@ def bits(of: Variables) -> None:
     assert set(found[1:]) <= {7, 8, 10}
 
 
+def imperfect_neurons(of: Variables) -> None:
+    """One run is the worse the more neurons differ; stages end at the tolerance up to an eighth."""
+    one_run, stages = np.array(of.gaps["one run"]), np.array(of.gaps["stages"])
+    assert (np.diff(one_run) > 0.0).all()
+    repaired = of.sizes <= 1 / 8
+    assert (stages[repaired] <= 1e-6).all()
+    assert one_run[of.sizes == 1 / 8] > 0.02
+    assert (stages[~repaired] > 1e-3).all()
+
+
 def operations(of: Variables) -> None:
     """The network takes a third to an eighth of FISTA's operations; the active set the fewest from 2 % on."""
     ratio = np.divide(of.fista, of.network)

@@ -6,7 +6,16 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from snn import Clock, ImperfectClock, Imperfections, SpikingNetwork, Stimulus, simulate_clocked
+from snn import (
+    Clock,
+    ImperfectClock,
+    Imperfections,
+    NetworkState,
+    RunawayError,
+    SpikingNetwork,
+    Stimulus,
+    simulate_clocked,
+)
 from snn._kernels.random_numbers import fill_normals, philox
 from snn.digital import Digital, DigitalFormat, ImperfectDigital
 from snn.digital.imperfect import ImperfectIntegers
@@ -447,3 +456,18 @@ def test_a_stimulus_reaches_imperfect_neurons(cut):
     same_drive = Stimulus(drive_times=[7.3], drive=network.soma_bias[np.newaxis])
     parts = simulate_clocked(network, 20.0, stimulus=same_drive, imperfections=imperfections, **options)
     np.testing.assert_array_equal(parts.spikes.times, whole.spikes.times)
+
+
+@pytest.mark.parametrize(("threshold", "runs_away"), [(1.2, False), (1.0, False), (0.8, True)])
+def test_a_sign_pair_has_no_room_for_smaller_thresholds(threshold, runs_away):
+    """A spike of one causes 1 / theta^2 of the other's and its own; below one their drives end it."""
+    network = SpikingNetwork([[0.0, 1.0], [1.0, 0.0]], [-0.1, -0.1], threshold)
+    kicked = NetworkState(membrane_potential=[0.0, 0.0], synaptic_current=[20.0, 0.0])
+    if runs_away:
+        with pytest.raises(RunawayError):
+            simulate_clocked(network, 500.0, time_step=1 / 4, state=kicked)
+    else:
+        first = simulate_clocked(network, 500.0, time_step=1 / 4, state=kicked)
+        second = simulate_clocked(network, 500.0, time_step=1 / 4, state=first.state)
+        assert first.n_spikes > 10
+        assert second.n_spikes == 0
