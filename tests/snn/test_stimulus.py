@@ -1,5 +1,7 @@
 """Input spikes and drives that change: exact, on a clock, in parts, and what is read from such runs."""
 
+import pickle
+
 import numba
 import numpy as np
 import pytest
@@ -414,3 +416,14 @@ def test_a_stimulus_is_not_changed_by_its_arguments():
     stimulus = Stimulus(spikes=spikes, weights=np.ones((1, 1)))
     with pytest.raises(ValueError, match="read-only"):
         stimulus.weights[0, 0] = 2.0
+
+
+@pytest.mark.parametrize("as_sparse", [True, False])
+def test_a_stimulus_can_be_pickled(as_sparse):
+    parts = random_stimulus(np.random.default_rng(17), 3, 0.0, 4.0)
+    stimulus = stimulus_of(parts, 0.0, 4.0, as_sparse=as_sparse)
+    other = pickle.loads(pickle.dumps(stimulus))
+    network = SpikingNetwork(np.zeros((3, 3)), np.full(3, 0.5))
+    runs = [simulate(network, 4.0, stimulus=one, record_spikes=True) for one in (stimulus, other)]
+    np.testing.assert_array_equal(runs[0].spikes.times, runs[1].spikes.times)
+    assert not other.drive.flags.writeable
