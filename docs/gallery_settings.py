@@ -6,11 +6,11 @@ import warnings
 from contextlib import ExitStack
 
 SECTIONS = {
-    "network": ("one_neuron", "three_neurons", "why_it_fired"),
+    "network": ("one_neuron", "three_neurons", "why_it_fired", "live_input"),
     "codes": ("finds_its_code", "read_outs", "choose_penalty"),
     "images": ("photograph", "missing_pixels", "convolution", "video"),
     "learning": ("local_updates", "learn_atoms"),
-    "chips": ("bits", "operations"),
+    "chips": ("bits", "imperfect_neurons", "operations"),
 }
 """Folders of `examples/gallery`, and their scripts without ``plot_`` and ``.py``."""
 

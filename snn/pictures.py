@@ -31,6 +31,7 @@ from snn.record.energy import EnergyEstimate
 from snn.record.explain import SpikeExplanation
 from snn.record.operations import OperationCounts
 from snn.record.result import SimulationResult, SpikeTrain, require_record
+from snn.record.stimulus import Stimulus
 from snn.state import NetworkState
 
 __all__ = ["potentials", "rates_against_time"]
@@ -175,6 +176,7 @@ def potentials(
     *,
     neurons: Sequence[int],
     initial_state: NetworkState | None = None,
+    stimulus: Stimulus | None = None,
     n_times: int = 1000,
     ax: Axes | None = None,
 ) -> Axes:
@@ -190,6 +192,8 @@ def potentials(
         Which neurons.
     initial_state : NetworkState, optional
         The state at the start of the record; by default the network is at rest.
+    stimulus : Stimulus, optional
+        What reached the network from outside: that of the run.
     n_times : int, default 1000
         Number of times at which a potential is computed, besides its own spikes.
     ax : Axes, optional
@@ -205,7 +209,9 @@ def potentials(
         # At each spike of its own: the threshold just before it, the reset just after.
         own = spikes.of(neuron)
         times = np.unique(np.concatenate([grid, own]))
-        values = traces.membrane_potential(network, spikes, times, initial_state=initial_state)[:, neuron]
+        values = traces.membrane_potential(
+            network, spikes, times, initial_state=initial_state, stimulus=stimulus
+        )[:, neuron]
         after = np.searchsorted(times, own)
         times = np.insert(times, after, own)
         values = np.insert(values, after, network.firing_threshold[neuron])

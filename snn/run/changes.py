@@ -30,6 +30,7 @@ class Changes:
         none = np.empty(0)
         self._drive_instants = run.instants_of((none if drives is None else drives) - origin)
         self._spike_instants = run.instants_of((none if spikes is None else spikes.times) - origin)
+        self._sources = [] if spikes is None else spikes.neurons.tolist()
         self._weights: Any = stimulus.weights
         if spikes is not None and stimulus.onto == CURRENT:
             self._weights = run.input_weights(stimulus)
@@ -57,7 +58,7 @@ class Changes:
         spikes = self._stimulus.spikes
         assert spikes is not None
         if end == first + 1 and isinstance(self._weights, np.ndarray):
-            amounts = self._weights[spikes.neurons[first]]
+            amounts = self._weights[self._sources[first]]
         else:
             amounts = np.bincount(spikes.neurons[first:end], minlength=spikes.n_neurons) @ self._weights
         if self._stimulus.onto == DRIVE:

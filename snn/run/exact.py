@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import copy
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from snn._kernels import run_state
-from snn._kernels.engines import ENGINES
+from snn._kernels import run_state, screened_simulation, simulation
+from snn._kernels.engines import ENGINES, EVENT_LOOP
 from snn._kernels.run_state import Neurons
 from snn.base import checks
 from snn.network import RunnableNetwork, require_moderate_weights
@@ -31,6 +32,9 @@ BURST_RATE = 10_000
 """Spikes in a synaptic time constant that are no burst."""
 SPIKES_PER_NEURON = 10
 """Added to `LARGEST_BURST` and `BURST_RATE` for each neuron."""
+
+CALLS_BY_NUMBA = 8
+"""Calls of a kernel, in one call of `advance`, after which its machine code is called without Numba."""
 
 FIRST_LOOK = 16.0
 """Synaptic time constants within which a next spike is looked for at first, then twice as many, and so on."""
@@ -90,6 +94,9 @@ class ExactRun(Run):
         self._usual = self._engine.settings_of(n_neurons, work_per_spike, screening=how.screening)
         # Those of the present call of `advance`, which may go from spike to spike.
         self._settings, self._is_stepping = self._usual, False
+        # Calls of the kernel in the present call of `advance`, and its machine code.
+        self._n_calls = 0
+        self._code: Callable[..., tuple[int, int, int]] | None = None
         # Copies at the end of the active ones that wait for a row of weights.
         self._n_waiting = 0
         self._memory = self._engine.new_memory(self._form, n_neurons, self._usual)
@@ -180,7 +187,8 @@ class ExactRun(Run):
         # Not at each call of the kernel: then pausing would change bits.
         run_state.drop_negligible(self.synaptic_current)
         self._settings = self._engine.single_step(self._usual) if self._is_stepping else self._usual
-        self._n_waiting = 0
+        self._n_waiting = self._n_calls = 0
+        self._code = None
         if not record:
             return NOTHING_RECORDED
         return run_state.Spikes(np.empty(self._most_per_call), np.empty(self._most_per_call, dtype=np.int64))
@@ -192,7 +200,11 @@ class ExactRun(Run):
         if most < self._most_per_call and self._settings is self._usual:
             before = self._saved(active[position:])
         n_going = len(active) - self._n_waiting
-        status, reached, n_new = self._engine.advance(
+        if self._n_calls == CALLS_BY_NUMBA:
+            self._code = self._machine_code(active, stops, buffer)
+        self._n_calls += 1
+        advance = self._engine.advance if self._code is None else self._code
+        status, reached, n_new = advance(
             self._form, self._neurons, self._states, self._settings, self._memory, active[:n_going], position,
             stops, min(self._work_per_call, most + 1), buffer,
         )  # fmt: skip
@@ -200,6 +212,7 @@ class ExactRun(Run):
             # Go back, and on from spike to spike.
             self._restore(active[position:], *before)
             self._settings = self._engine.single_step(self._usual)
+            self._n_calls, self._code = 0, None
             return position, 0, 0
         if status == run_state.MISSING_ROW:
             # It waits behind the others, unless a record or a limit depends on their order: rows that several
@@ -258,6 +271,33 @@ class ExactRun(Run):
         if self._checks_weights:
             require_moderate_weights(weights, neurons.threshold)
         self._form = weights.kernel_form()
+        self._n_calls, self._code = 0, None
+
+    def _machine_code(
+        self, active: np.ndarray, stops: np.ndarray, buffer: run_state.Spikes
+    ) -> Callable[..., tuple[int, int, int]] | None:
+        """Return what the engine calls for arguments of these types, as these types are known to stay.
+
+        At every call Numba looks at the types of three dozen arrays, which takes several times as long as to
+        enter the machine code.  None where nothing is compiled.
+        """
+        kernel: Any = self._engine.advance
+        memories = (self._memory,)
+        if self._engine is EVENT_LOOP:  # it chooses one of two
+            kernel, memories = screened_simulation.advance, self._memory
+            if self._settings.room == 0:
+                kernel, memories = simulation.advance, self._memory[:1]
+        records = (self._form, self._neurons, self._states, self._settings, *memories)
+        try:
+            types = tuple(map(kernel.typeof_pyval, (*records, active, 0, stops, 1, buffer)))
+            code = kernel.overloads[types].entry_point
+        except (AttributeError, KeyError):
+            return None
+        if kernel is self._engine.advance:
+            return code
+        return lambda form, neurons, states, settings, _, *rest: code(
+            form, neurons, states, settings, *memories, *rest
+        )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -24,6 +24,9 @@ from snn.weights import Weights, as_weights
 class Simulator(Described):
     """Run a network exactly, in parts: step it to its next spike, or advance it to any time.
 
+    Between two calls its drive, weights, potentials and currents may be set; they act from then on.  Within a
+    call of `advance` a `Stimulus` changes the drive and brings input spikes.
+
     Parameters
     ----------
     network : SpikingNetwork

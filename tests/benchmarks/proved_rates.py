@@ -91,7 +91,7 @@ def run(*, quick: bool) -> dict:
     longest, n_stages = (QUICK_LONGEST, QUICK_N_STAGES) if quick else (LONGEST, N_STAGES)
     drawn, listed = {}, {}
     for name, problems in drawn_designs(quick=quick).items():
-        drawn[name] = [
+        signals = [
             {
                 "rates": follow_rates(problem, optimum, longest),
                 "stages": follow_stages(problem, optimum, n_stages),
@@ -99,9 +99,19 @@ def run(*, quick: bool) -> dict:
             }
             for problem, optimum in with_optima(problems)
         ]
+        # Of what is the same line for all signals but for its height, the median is drawn.
+        bounds = {part: middle(signals, "rates", part) for part in ("time", "root", "steady", "least")}
+        for signal in signals:
+            signal["rates"] = {"distance": signal["rates"]["distance"]}
+        drawn[name] = {"bounds": bounds, "signals": signals}
     for name, problems in listed_designs(quick=quick).items():
         listed[name] = [constants(problem, optimum) for problem, optimum in with_optima(problems)]
     return {"drawn": drawn, "listed": listed}
+
+
+def middle(signals: Sequence[dict], part: str, name: str) -> np.ndarray:
+    """Return the median over signals of a list of numbers."""
+    return np.median([signal[part][name] for signal in signals], axis=0)
 
 
 def with_optima(problems: Sequence[LassoProblem]) -> list[tuple[LassoProblem, np.ndarray]]:
@@ -119,7 +129,7 @@ def follow_rates(problem: LassoProblem, optimum: np.ndarray, longest: float) -> 
     """Return the distance of a run's rates from the optimum at many times, and the bounds on it."""
     bounds = PlainRates.of(problem, optimum)
     spikes = simulate(lasso_network(problem, scale=bounds.scale), longest, record_spikes=True).spikes
-    times = np.geomspace(1.0, longest, 400)
+    times = np.geomspace(1.0, longest, 150)
     counts = counts_at(spikes, len(bounds.rates), times)
     codes = code_of_counts(problem, counts, times, bounds.scale)
     found = np.linalg.norm((codes - optimum) @ problem.dictionary, axis=1)
@@ -281,9 +291,9 @@ def markdown(data: dict) -> str:
 def plot(data: dict) -> Figure | None:
     picture = figure(4.2 * len(data["drawn"]), 7.6)
     axes = picture.subplots(2, len(data["drawn"]), squeeze=False, sharey="row")
-    for column, (name, signals) in zip(axes.T, data["drawn"].items(), strict=True):
-        _draw_rates(column[0], signals)
-        _draw_stages(column[1], signals)
+    for column, (name, design) in zip(axes.T, data["drawn"].items(), strict=True):
+        _draw_rates(column[0], design)
+        _draw_stages(column[1], design["signals"])
         column[0].set_title(name, fontsize="medium")
     for ax in axes[:, 0]:
         ax.set_ylabel("distance from the optimum / ||signal||")
@@ -296,30 +306,26 @@ def plot(data: dict) -> Figure | None:
     return picture
 
 
-def _middle(signals: Sequence[dict], part: str, name: str) -> np.ndarray:
-    return np.median([signal[part][name] for signal in signals], axis=0)
-
-
-def _draw_rates(ax, signals: Sequence[dict]) -> None:
+def _draw_rates(ax, design: dict) -> None:
     """Draw the rates of one run for each signal, between what is proved."""
-    times = np.array(signals[0]["rates"]["time"])
+    signals = design["signals"]
+    times, root, steady, least = (
+        np.array(design["bounds"][part], dtype=float) for part in ("time", "root", "steady", "least")
+    )
     for signal in signals:
         ax.plot(times, signal["rates"]["distance"], color=BLUE, linewidth=0.5, alpha=0.35)
-    ax.plot(times, _middle(signals, "rates", "distance"), color=BLUE, label="rates of runs")
-    ax.plot(times, _middle(signals, "rates", "root"), color=ORANGE, label="never above (11l)")
-    steady = _middle(signals, "rates", "steady")
-    shown = steady < 1e3 * _middle(signals, "rates", "root")
+    ax.plot(times, middle(signals, "rates", "distance"), color=BLUE, label="rates of runs")
+    ax.plot(times, root, color=ORANGE, label="never above (11l)")
+    shown = steady < 1e3 * root
     ax.plot(times[shown], steady[shown], "--", color=GREEN, label="never above (11n)")
-    ax.plot(
-        times, _middle(signals, "rates", "least"), ":", color=GREY, label="above it half of the time (11o)"
-    )
+    ax.plot(times, least, ":", color=GREY, label="above it half of the time (11o)")
     ax.set(xscale="log", yscale="log", xlabel="simulated time, time constants")
 
 
 def _draw_stages(ax, signals: Sequence[dict]) -> None:
     """Draw the distance after each stage, its bound, and what `solve_spiking` does."""
-    spikes, most = (_middle(signals, "stages", name) for name in ("n_spikes", "most_spikes"))
-    bound, reached = (_middle(signals, "stages", name) for name in ("bound", "distance"))
+    spikes, most = (middle(signals, "stages", name) for name in ("n_spikes", "most_spikes"))
+    bound, reached = (middle(signals, "stages", name) for name in ("bound", "distance"))
     ax.plot(most, bound, "--", color=ORANGE, label="proved, spikes and distance")
     ax.plot(spikes, bound, color=ORANGE, label="proved distance, spikes of the runs")
     ax.plot(spikes, reached, "o-", markersize=3, color=BLUE, label="stages of fixed length")

@@ -34,6 +34,16 @@ def why_it_fired(of: Variables) -> None:
     assert abs(of.why.total - of.why.firing_threshold) < 1e-9
 
 
+def live_input(of: Variables) -> None:
+    """The charge of the drive is spikes and what is left; three inhibiting spikes cost one or two of them."""
+    charge = of.duration * of.stimulus.average_drive(0.0, of.duration, of.network.soma_bias)
+    left = of.alone.spike_counts + of.alone.state.membrane_potential
+    assert np.abs(charge - left).max() < 1e-9
+    assert 1 <= of.alone.n_spikes - of.run.n_spikes <= 2
+    rates = [of.alone.spikes.counts(start=t, stop=t + 1.5).sum() for t in (1.75, 4.25)]
+    assert rates[0] > rates[1]
+
+
 def finds_its_code(of: Variables) -> None:
     """The network starts again several times, with spikes that are worth less; the gap falls to 1e-5."""
     scales = np.array([stage.scale for stage in of.history.stages])
@@ -113,6 +123,16 @@ def bits(of: Variables) -> None:
     found = [knee for _, knee in of.sweep.needed(within=0.01)]
     assert found[0] is None
     assert set(found[1:]) <= {7, 8, 10}
+
+
+def imperfect_neurons(of: Variables) -> None:
+    """One run is the worse the more neurons differ; stages end at the tolerance up to an eighth."""
+    one_run, stages = np.array(of.gaps["one run"]), np.array(of.gaps["stages"])
+    assert (np.diff(one_run) > 0.0).all()
+    repaired = of.sizes <= 1 / 8
+    assert (stages[repaired] <= 1e-6).all()
+    assert one_run[of.sizes == 1 / 8] > 0.02
+    assert (stages[~repaired] > 1e-3).all()
 
 
 def operations(of: Variables) -> None:

@@ -205,7 +205,7 @@ class FixedStages:
 
     @property
     def factor(self) -> float:
-        """rho, what a stage multiplies the distance from the optimum by, at most."""
+        """f, what a stage multiplies the distance from the optimum by, at most."""
         longer = self.duration + 1.0
         return float(np.sqrt(self._gain / longer + (self._width / longer) ** 2))
 

@@ -7,7 +7,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 
-from snn import SpikeTrain, SpikingNetwork, explain, simulate
+from snn import SpikeTrain, SpikingNetwork, Stimulus, explain, simulate
 from snn.base.drawn import plot
 from snn.pictures import potentials, rates_against_time
 from tests.processes import run_python
@@ -122,6 +122,16 @@ def test_potentials_reach_the_threshold_at_each_spike_and_start_again_at_zero(ax
             assert after == pytest.approx(0.0, abs=1e-9)
         assert values.max() <= network.firing_threshold[neuron] + 1e-9
     assert [text.get_text() for text in ax.get_legend().get_texts()] == ["neuron 0", "neuron 2"]
+
+
+def test_potentials_of_a_run_with_a_stimulus(ax):
+    network = golden_network()
+    stimulus = Stimulus(drive_times=[5.0], drive=[network.soma_bias[::-1]])
+    run = simulate(network, 20.0, stimulus=stimulus, record_spikes=True)
+    potentials(network, run.spikes, neurons=[0], stimulus=stimulus, ax=ax)
+    values = ax.lines[0].get_ydata()
+    assert values[-1] == pytest.approx(run.state.membrane_potential[0], abs=1e-9)
+    assert values.max() <= network.firing_threshold[0] + 1e-9
 
 
 def test_rates_and_their_limits(ax, spikes):

@@ -1,5 +1,8 @@
 """Input spikes and drives that change: exact, on a clock, in parts, and what is read from such runs."""
 
+import pickle
+
+import numba
 import numpy as np
 import pytest
 from scipy import sparse
@@ -16,6 +19,7 @@ from snn import (
     simulate_clocked,
 )
 from snn.record import rates, traces
+from snn.run.exact import ExactRun
 from tests.reference.clock import simulate_slowly
 from tests.reference.stimulated import random_stimulus, simulate_by_hand
 from tests.reference.weight_forms import NAMES, random_matrix, random_state, stored
@@ -227,6 +231,28 @@ def test_read_outs_of_runs_with_a_stimulus():
     np.testing.assert_allclose(result.smooth_rate, rates.smooth_rate(result.spikes), rtol=1e-12)
 
 
+@pytest.mark.parametrize("about", [12, 130])
+@pytest.mark.parametrize("form", NAMES)
+def test_bits_do_not_depend_on_who_calls_the_kernel(form, about, monkeypatch):
+    """After a few changes the machine code is called without Numba's look at the types of arguments."""
+    _, network = network_of(form, about)
+    network.weights.toarray()  # rows of weights on demand: all are known, to both
+    parts = random_stimulus(np.random.default_rng(16), network.n_neurons, 0.0, 6.0, strength=0.1)
+    stimulus = stimulus_of(parts, 0.0, 6.0)
+    found, look = [], ExactRun._machine_code
+    with monkeypatch.context() as patch:
+        patch.setattr(ExactRun, "_machine_code", lambda *given: found.append(look(*given)) or found[-1])
+        result = simulate(network, 6.0, stimulus=stimulus, record_spikes=True)
+    assert (found and None not in found) or numba.config.DISABLE_JIT
+    with monkeypatch.context() as patch:
+        patch.setattr(ExactRun, "_machine_code", lambda *_: None)
+        expected = simulate(network, 6.0, stimulus=stimulus, record_spikes=True)
+    np.testing.assert_array_equal(result.spikes.times, expected.spikes.times)
+    np.testing.assert_array_equal(result.spikes.neurons, expected.spikes.neurons)
+    np.testing.assert_array_equal(result.state.membrane_potential, expected.state.membrane_potential)
+    np.testing.assert_array_equal(result.window_moments, expected.window_moments)
+
+
 def test_one_neuron_in_closed_form():
     """A drive of 0.5 until 1, of 2 from then on, and at time 1 an input of -1: 2 s - (1 - e^-s) = 1/2."""
     network = SpikingNetwork(np.zeros((1, 1)), [0.5])
@@ -390,3 +416,14 @@ def test_a_stimulus_is_not_changed_by_its_arguments():
     stimulus = Stimulus(spikes=spikes, weights=np.ones((1, 1)))
     with pytest.raises(ValueError, match="read-only"):
         stimulus.weights[0, 0] = 2.0
+
+
+@pytest.mark.parametrize("as_sparse", [True, False])
+def test_a_stimulus_can_be_pickled(as_sparse):
+    parts = random_stimulus(np.random.default_rng(17), 3, 0.0, 4.0)
+    stimulus = stimulus_of(parts, 0.0, 4.0, as_sparse=as_sparse)
+    other = pickle.loads(pickle.dumps(stimulus))
+    network = SpikingNetwork(np.zeros((3, 3)), np.full(3, 0.5))
+    runs = [simulate(network, 4.0, stimulus=one, record_spikes=True) for one in (stimulus, other)]
+    np.testing.assert_array_equal(runs[0].spikes.times, runs[1].spikes.times)
+    assert not other.drive.flags.writeable

@@ -10,7 +10,8 @@ import pytest
 from numpy.polynomial import Polynomial
 
 from examples._common import photograph
-from snn import simulate, simulate_clocked
+from snn import NetworkState, simulate, simulate_clocked
+from snn.record import traces
 from snn.record.rates import smooth_rate
 from solvers import LassoProblem, lasso_network, solve_active_set, solve_spiking
 from tests.reference.proved_rates import (
@@ -163,6 +164,63 @@ def test_thousands_of_runs_break_no_bound(first):
     for number in numbers[::2]:
         check_stages(number)
     assert sum(map(check_stages_of_many_atoms, numbers[::9])) > 40
+
+
+@pytest.mark.parametrize("number", range(5, 15))
+def test_what_hardly_grows_changes_as_the_proof_says(number):
+    """(11k) at every spike, and the drift from one spike to the next."""
+    problem, optimum, _ = random_case(number)
+    bounds = PlainRates.of(problem, optimum)
+    network = lasso_network(problem, scale=bounds.scale)
+    spikes = simulate(network, 60.0, record_spikes=True).spikes
+    times, neurons = spikes.times, spikes.neurons
+    assert len(times) > 5
+    assert (np.diff(times) > 0.0).all()
+    errors = counts_at(spikes, len(bounds.rates), times) - (times[:, np.newaxis] + 1.0) * bounds.rates
+    # Right before the spike: its neuron is at the threshold, and has not fired.
+    before = errors - np.eye(len(bounds.rates))[neurons]
+    fired = np.arange(len(times)), neurons
+    expected = -bounds.thresholds[neurons] - traces.soma_current(network, spikes, times)[fired]
+    expected -= (times + 1.0) * bounds.slack[neurons]
+    np.testing.assert_allclose((before @ bounds.gram)[fired], expected, atol=1e-9)
+
+    # Between spikes potentials are smooth; quadrature of the drift x . v is exact to rounding.
+    ends = np.concatenate([[0.0], times])
+    middles, halves = 0.5 * (ends[1:] + ends[:-1]), 0.5 * np.diff(ends)
+    nodes, weights = np.polynomial.legendre.leggauss(16)
+    inside = (middles[:, np.newaxis] + halves[:, np.newaxis] * nodes).ravel()
+    drift = (traces.membrane_potential(network, spikes, inside) @ bounds.rates).reshape(len(times), -1)
+    drift = halves * (drift @ weights)
+    potentials = traces.membrane_potential(network, spikes, times)
+    potentials[fired] = bounds.thresholds[neurons]
+    at_spikes = 0.5 * np.sum((before @ bounds.atoms) ** 2, axis=1) - potentials @ bounds.rates
+    potentials[fired] = 0.0
+    after = 0.5 * np.sum((errors @ bounds.atoms) ** 2, axis=1) - potentials @ bounds.rates
+    risen = at_spikes - np.concatenate([[0.5 * bounds.start**2], after[:-1]])
+    np.testing.assert_allclose(risen, drift, atol=1e-9)
+    assert (after - at_spikes <= -(0.5 - bounds.rates[neurons]) * bounds.thresholds[neurons] + 1e-9).all()
+
+
+@pytest.mark.parametrize("number", range(20))
+def test_a_run_that_starts_with_currents_keeps_a_bound(number):
+    problem, optimum, rounding = random_case(number)
+    rng = np.random.default_rng(number)
+    bounds = PlainRates.of(problem, optimum)
+    head_start = rng.uniform(0.0, 0.5 - HIGHEST_RATE)
+    # Rates that are wrong by up to a half.
+    carried = bounds.rates * rng.uniform(0.5, 1.5, len(bounds.rates))
+    state = NetworkState(
+        membrane_potential=(head_start - carried) * bounds.thresholds,
+        synaptic_current=-(bounds.gram - np.diag(bounds.thresholds)) @ carried,
+    )
+    for duration in (3.0, 30.0, 300.0):
+        run = simulate(lasso_network(problem, scale=bounds.scale), duration, state=state)
+        code = code_of_counts(problem, run.spike_counts + carried, duration, bounds.scale)
+        squared = 2.0 * (1.0 - head_start) * bounds.growth * (duration + 1.0)
+        squared += np.sum(((bounds.rates - carried) @ bounds.atoms) ** 2)
+        squared += 2.0 * bounds.thresholds @ (bounds.rates * carried)
+        limit = bounds.scale * np.sqrt(squared) / (duration + 1.0)
+        assert distance(problem, code, optimum) <= limit + rounding
 
 
 @pytest.mark.parametrize("number", range(5, 15))

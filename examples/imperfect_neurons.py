@@ -1,0 +1,277 @@
+"""What imperfect neurons cost, and what stages repair: certified gaps against the size of each imperfection.
+
+Patches of photographs are coded with atoms that a two-phase network has learned, by neurons on a clock that
+leak, are refractory, differ from each other, are noisy or lose spikes, and whose synapses have delays of
+their own.  Patches are in two channels, so that all weights inhibit.  Codes are plain rates of one run, rates
+in stages (`solve_spiking`), and stages of neurons in integers (`solve_digital`).  The fourth line is the same
+patches in one channel, in stages: signed atoms and codes, two neurons for each atom, which excite each other.
+Drawn are medians over patches and seeds.  A ring marks the knee: for rates the largest size at which the gap
+is at most twice that of perfect neurons, for stages the largest at which the median reaches `tol`.
+
+    python -m examples.imperfect_neurons [--output DIR] [--signals N] [--seeds N] [--duration T] [--samples N]
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from sklearn.exceptions import ConvergenceWarning
+
+from dictlearn import join_channels, learn_dictionary, normalise
+from examples._common import BLUE, GREEN, ORANGE, RED, figure, parser, save, table
+from examples._data import patch_signals, photographs
+from examples._small_patches import LEAST_CONTRAST, N_ATOMS, SIDE
+from snn import Imperfections, RunawayError, simulate_clocked
+from snn.digital import DigitalFormat, FixedPoint
+from solvers import LassoProblem, lasso_network, solve_digital, solve_spiking
+from solvers.certificate.optimality import duality_gap, penalty_max
+
+STEP = 1 / 4
+SHARE = 0.1  # of the largest penalty that gives a code at all
+TOL = 1e-6
+DIGITAL_TOL = 1e-4
+RATE_TIME = 1_000.0
+FORM = DigitalFormat(weights=FixedPoint(bits=12), bias=FixedPoint(bits=16), decay_bits=14)
+RATES, STAGES, INTEGERS, PAIRS = "rates of one run", "stages", "stages, in integers", "stages, sign pairs"
+COLOURS = {RATES: ORANGE, STAGES: BLUE, INTEGERS: GREEN, PAIRS: RED}
+TWICE = 2.0
+# What the busiest neuron fires in a time constant, driven alone.
+RATE_PER_DRIVE = 0.5
+
+
+class Kind(NamedTuple):
+    """One imperfection."""
+
+    label: str
+    sizes: tuple[float, ...]
+    of: Callable[[float, int, int], Imperfections]
+    """Make imperfections of a size, a seed and a number of neurons."""
+
+
+def doubled(first: float, last: float) -> tuple[float, ...]:
+    n_sizes = round(np.log2(last / first)) + 1
+    return tuple(first * 2.0**k for k in range(n_sizes))
+
+
+def one(name: str) -> Callable[[float, int, int], Imperfections]:
+    return lambda size, seed, n_neurons: Imperfections(**{name: size}, seed=seed)
+
+
+def synaptic_delays(size: float, seed: int, n_neurons: int) -> Imperfections:
+    """Return a delay for each synapse, between zero and twice the mean."""
+    delays = np.random.default_rng(seed).uniform(0.0, 2.0 * size, (n_neurons, n_neurons))
+    return Imperfections(delays=delays, seed=seed)
+
+
+KINDS = {
+    "leak": Kind("leak (1 / time constant)", doubled(1 / 1024, 1.0), one("leak")),
+    "refractory time": Kind("refractory time (time constants)", doubled(1 / 4, 16.0), one("refractory_time")),
+    "delays": Kind("mean delay of a synapse (time constants)", doubled(1 / 4, 16.0), synaptic_delays),
+    "thresholds": Kind("mismatch of thresholds (relative)", doubled(1 / 128, 2.0), one("threshold_mismatch")),
+    "weights": Kind("mismatch of weights (relative)", doubled(1 / 128, 2.0), one("weight_mismatch")),
+    "noise": Kind(
+        "noise (thresholds / root of a time constant)", doubled(1 / 256, 1.0), one("potential_noise")
+    ),
+    "lost spikes": Kind("spikes lost (probability)", doubled(1 / 256, 1 / 2), one("lost_spikes")),
+}
+
+
+class Measured(NamedTuple):
+    """One read-out at one size, an entry for each patch and seed."""
+
+    gap: np.ndarray
+    """Certified, in units of 1/2 ||signal||^2."""
+    spikes: np.ndarray
+
+
+class Problems(NamedTuple):
+    """The same patches twice."""
+
+    inhibition: LassoProblem
+    """In two channels, with codes that are not negative."""
+    pairs: LassoProblem
+    """In one channel, with signed codes."""
+
+
+def patch_problems(n_signals: int, n_samples: int) -> Problems:
+    """Return problems of patches whose penalty is a share of each patch's largest."""
+    samples = patch_signals(photographs(), SIDE, n_samples, seed=0, contrast=LEAST_CONTRAST)
+    learner = learn_dictionary(samples, N_ATOMS, penalty=0.1, n_samples=n_samples, rng=0, n_jobs=1)
+    signals = patch_signals(photographs(), SIDE, n_signals, seed=3, contrast=LEAST_CONTRAST)
+    return Problems(
+        scaled(normalise(learner.dictionary)[0], signals, positive=True),
+        scaled(normalise(join_channels(learner.dictionary))[0], join_channels(signals), positive=False),
+    )
+
+
+def scaled(atoms: np.ndarray, signals: np.ndarray, *, positive: bool) -> LassoProblem:
+    largest = penalty_max(atoms, signals, positive=positive)
+    return LassoProblem(atoms, signals / (SHARE * largest)[:, np.newaxis], 1.0, positive=positive)
+
+
+def rates(problem: LassoProblem, imperfections: Imperfections, duration: float) -> Measured:
+    """Return what one run of each network from rest says; its codes are not negative."""
+    codes, spikes = np.zeros((problem.n_signals, problem.n_atoms)), np.zeros(problem.n_signals)
+    for signal in range(problem.n_signals):
+        scale = float(lasso_network(problem, signal).soma_bias.max()) / RATE_PER_DRIVE
+        network = lasso_network(problem, signal, scale=scale)
+        try:
+            run = simulate_clocked(network, duration, time_step=STEP, imperfections=imperfections)
+        except RunawayError as runaway:
+            run = runaway.result
+        codes[signal], spikes[signal] = scale * run.spike_rate, run.n_spikes
+    return Measured(duality_gap(problem, codes) / problem.energies, spikes)
+
+
+def measure(problems: Problems, kind: Kind, size: float, seed: int, duration: float) -> dict[str, Measured]:
+    """Return all read-outs of one chip."""
+    n_atoms = problems.inhibition.n_atoms
+    chip, of_pairs = kind.of(size, seed, n_atoms), kind.of(size, seed, 2 * n_atoms)
+    common: dict[str, Any] = {"time_step": STEP, "max_duration": duration}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        stages = solve_spiking(problems.inhibition, tol=TOL, imperfections=chip, **common)
+        integers = solve_digital(problems.inhibition, FORM, tol=DIGITAL_TOL, imperfections=chip, **common)
+        pairs = solve_spiking(problems.pairs, tol=TOL, imperfections=of_pairs, **common)
+    return {
+        RATES: rates(problems.inhibition, chip, RATE_TIME),
+        STAGES: Measured(stages.relative_gap, stages.n_steps),
+        INTEGERS: Measured(integers.relative_gap, integers.n_steps),
+        PAIRS: Measured(pairs.relative_gap, pairs.n_steps),
+    }
+
+
+class Curve(NamedTuple):
+    """One read-out against the size of one imperfection; the first entry is without it."""
+
+    sizes: np.ndarray
+    gap: np.ndarray
+    """Medians."""
+    quartiles: np.ndarray
+    spikes: np.ndarray
+
+    def knee(self, limit: float) -> int:
+        """Return the place of the largest size up to which no median is above a limit."""
+        return int(np.argmax(np.append(self.gap > limit, True))) - 1
+
+
+def curves_of(kind: Kind, problems: Problems, n_seeds: int, duration: float) -> dict[str, Curve]:
+    """Return the curves of one imperfection."""
+    found: dict[str, list[Measured]] = {name: [] for name in COLOURS}
+    sizes = (0.0, *kind.sizes)
+    for size in sizes:
+        runs = [measure(problems, kind, size, seed, duration) for seed in range(n_seeds)]
+        for name in found:
+            gap, spikes = zip(*(run[name] for run in runs), strict=True)
+            found[name].append(Measured(np.concatenate(gap), np.concatenate(spikes)))
+    return {
+        name: Curve(
+            np.array(sizes),
+            np.array([np.median(of_size.gap) for of_size in measured]),
+            np.array([np.quantile(of_size.gap, [0.25, 0.75]) for of_size in measured]).T,
+            np.array([np.median(of_size.spikes) for of_size in measured]),
+        )
+        for name, measured in found.items()
+    }
+
+
+def limit_of(name: str, curve: Curve) -> float:
+    """Return the gap that the knee of a read-out is about."""
+    return {RATES: TWICE * float(curve.gap[0]), INTEGERS: DIGITAL_TOL}.get(name, TOL)
+
+
+def draw_panel(ax: Axes, kind: Kind, curves: Mapping[str, Curve]) -> None:
+    for name, curve in curves.items():
+        sizes, gap = curve.sizes[1:], curve.gap[1:]
+        ax.plot(sizes, gap, "o-", markersize=3, linewidth=1.2, color=COLOURS[name], label=name)
+        ax.fill_between(sizes, *curve.quartiles[:, 1:], color=COLOURS[name], alpha=0.15, linewidth=0.0)
+        ax.axhline(curve.gap[0], color=COLOURS[name], linestyle=":", linewidth=0.8)
+        knee = curve.knee(limit_of(name, curve))
+        if knee > 0:
+            ax.plot(
+                curve.sizes[knee], curve.gap[knee], "o", markersize=10, markerfacecolor="none", color="black"
+            )
+    ax.set(xscale="log", yscale="log", xlabel=kind.label, ylim=(1e-7, 10.0))
+
+
+def draw(every: Mapping[str, Mapping[str, Curve]]) -> Figure:
+    picture = figure(13.0, 7.2)
+    panels = picture.subplots(2, 4)
+    for ax, (name, curves) in zip(panels.flat, every.items(), strict=False):
+        draw_panel(ax, KINDS[name], curves)
+    for ax in panels[:, 0]:
+        ax.set_ylabel("certified gap / (1/2 ||signal||²)")
+    last = panels.flat[-1]
+    last.axis("off")
+    handles, labels = panels[0, 0].get_legend_handles_labels()
+    ring = panels[0, 0].plot([], [], "o", markersize=10, markerfacecolor="none", color="black")[0]
+    dotted = panels[0, 0].plot([], [], ":", color="black", linewidth=0.8)[0]
+    last.legend(
+        [*handles, ring, dotted], [*labels, "knee", "without the imperfection"], frameon=False, loc="center"
+    )
+    return picture
+
+
+def report(every: Mapping[str, Mapping[str, Curve]]) -> None:
+    """Print the knees, and what the imperfection of the knee costs."""
+    rows = []
+    for name, curves in every.items():
+        cells = [name]
+        for readout, curve in curves.items():
+            knee = curve.knee(limit_of(readout, curve))
+            largest = f"{curve.sizes[knee]:.3g}" if knee >= 0 else "none"
+            cells.append(f"{largest}{' or more' if knee == len(curve.sizes) - 1 else ''}")
+        knee = max(curves[STAGES].knee(TOL), 0)
+        cells += [f"{curves[RATES].gap[knee]:.1e}", f"{curves[STAGES].spikes[knee]:.0f}"]
+        rows.append(tuple(cells))
+    heads = (
+        "imperfection",
+        *(f"knee, {name}" for name in COLOURS),
+        "gap of rates there",
+        "spikes of stages there",
+    )
+    print(table(heads, rows))
+    first = next(iter(every.values()))
+    for readout, curve in first.items():
+        print(f"perfect, {readout}: gap {curve.gap[0]:.1e}, {curve.spikes[0]:.0f} spikes")
+    for name, curves in every.items():
+        print(f"\n{name}:")
+        heads = ("size", *(f"{readout}, {what}" for readout in curves for what in ("gap", "spikes")))
+        lines = []
+        for place, size in enumerate(curves[RATES].sizes):
+            cells = [f"{size:.3g}"]
+            for curve in curves.values():
+                cells += [f"{curve.gap[place]:.1e}", f"{curve.spikes[place]:.0f}"]
+            lines.append(tuple(cells))
+        print(table(heads, lines))
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    command = parser(__doc__.splitlines()[0])
+    command.add_argument("--signals", type=int, default=12, help="patches")
+    command.add_argument("--seeds", type=int, default=3, help="chips, each with its noise")
+    command.add_argument(
+        "--duration", type=float, default=2_000.0, help="most of all stages, in time constants"
+    )
+    command.add_argument("--samples", type=int, default=10_000, help="samples to learn the atoms from")
+    command.add_argument("--only", choices=list(KINDS), nargs="+", default=list(KINDS), help="imperfections")
+    options = command.parse_args(arguments)
+    if min(options.signals, options.seeds, options.samples) < 1 or options.duration <= 0.0:
+        command.error("signals, seeds, samples and duration must be positive")
+    problems = patch_problems(options.signals, options.samples)
+    every = {}
+    for name in options.only:
+        every[name] = curves_of(KINDS[name], problems, options.seeds, options.duration)
+        print(f"measured: {name}", flush=True)
+    report(every)
+    save(draw(every), options.output, "imperfect_neurons.png")
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
