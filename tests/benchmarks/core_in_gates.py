@@ -21,6 +21,7 @@ from matplotlib.patches import Rectangle
 
 from examples._common import BLUE, GREEN, GREY, ORANGE, PURPLE, figure
 from examples._common import save as save_picture
+from examples._results import write_results
 from snn import SpikingNetwork
 from snn.digital import Digital, DigitalFormat, DigitalNetwork
 from snn.digital.run import Integers
@@ -113,7 +114,7 @@ def place(results):
             }
         )
         print(kept[-1], flush=True)
-        save(results)
+        write_results(RESULTS, results)
 
 
 def step_cycles(layout):
@@ -157,7 +158,7 @@ def code(results):
             }
         )
         print(coded[-1], flush=True)
-        save(results)
+        write_results(RESULTS, results)
     simulated = results.setdefault("simulated", [])
     simulated.clear()
     for n_neurons, n_signals in SIMULATED:
@@ -188,7 +189,7 @@ def code(results):
             }
         )
         print(simulated[-1], flush=True)
-        save(results)
+        write_results(RESULTS, results)
 
 
 def fista_milliseconds(problem):
@@ -198,15 +199,6 @@ def fista_milliseconds(problem):
     begin = time.process_time()
     solve(TOL)
     return 1e3 * (time.process_time() - begin) / problem.n_signals
-
-
-def save(results):
-    """Write the results, a line each."""
-    lines = (
-        f'"{name}": [\n' + ",\n".join(json.dumps(entry) for entry in entries) + "\n]"
-        for name, entries in results.items()
-    )
-    RESULTS.write_text("{\n" + ",\n".join(lines) + "\n}\n")
 
 
 def placed_table(results):

@@ -5,13 +5,13 @@ waiting spikes, and compares potentials, currents, messages and flags of every n
 """
 
 import argparse
-import json
 import warnings
 from pathlib import Path
 
 import numpy as np
 from tqdm import tqdm
 
+from examples._results import write_results
 from snn.digital import simulate_digital
 from snn.hardware import CoreLayout
 from tests.reference.core import SimulatedCore
@@ -87,7 +87,7 @@ def main():
     for seed in tqdm(range(options.seed, options.seed + options.networks), disable=options.quiet):
         for difference in differences(seed, counts):
             print(difference, flush=True)
-        options.results.write_text(json.dumps(counts) + "\n")
+        write_results(options.results, counts)
     print(counts)
 
 
