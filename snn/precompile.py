@@ -21,6 +21,8 @@ from snn._kernels.compiling import is_kept_on_disk
 from snn.base import checks
 from snn.digital import DigitalFormat, DigitalNetwork, ImperfectDigital, simulate_digital
 from snn.network import SpikingNetwork
+from snn.record.result import SpikeTrain
+from snn.record.stimulus import Stimulus
 from snn.run.imperfect import Imperfections
 from snn.run.simulate import simulate, simulate_clocked
 from snn.state import NetworkState
@@ -140,7 +142,9 @@ def tasks() -> Tasks:
         runs[f"{name}, on a clock"] = partial(simulate_clocked, network, 5.0, time_step=0.5)
     runs["a continued run"] = partial(simulate, network, 5.0, state=NetworkState.at_rest(n_neurons))
     digital = DigitalNetwork.of(network, DigitalFormat(), time_step=0.5)
-    runs["a digital network"] = partial(simulate_digital, digital, 10)
+    touch = SpikeTrain(times=[0.5], neurons=[0], n_neurons=1, start=0.0, stop=5.0)
+    stimulus = Stimulus(spikes=touch, weights=np.zeros((1, n_neurons)))
+    runs["a digital network"] = partial(simulate_digital, digital, 10, stimulus=stimulus)
     imperfections = Imperfections()
     runs["imperfect neurons"] = partial(
         simulate_clocked, network, 5.0, time_step=0.5, imperfections=imperfections

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from snn._kernels.compiling import inner, uncounted
+from snn._kernels.compiling import inner, kernel_of, uncounted
 
 TRUNCATE, FLOOR, NEAREST = 0, 1, 2
 """How quotients are rounded."""
@@ -108,7 +108,7 @@ def _wrapped(number, least, largest):
 
 
 @inner
-def _integrate(copies, k, network, rules, fired):
+def integrate(copies, k, network, rules, fired):
     """Advance potentials by bias and current, decay currents; list the neurons that fire, return how many."""
     bias, potential, current, overflows = (
         copies.bias[k],
@@ -157,7 +157,27 @@ def _message(potential, threshold, rules, overflows):
 
 
 @inner
-def _arrive(copies, k, slot, rules):
+def fire(network, rules, copies, k, j, step, spikes, n_spikes):
+    """Reset a neuron that fires, count its message, and record it if spikes are recorded; return it."""
+    message, said = _message(copies.potential[k, j], network.threshold[j], rules, copies.overflows[k, j])
+    copies.potential[k, j] = copies.potential[k, j] - said if rules.subtract else 0
+    copies.spike_counts[k, j] += 1
+    copies.messages[k, j] += message
+    if copies.moments.shape[0] > 0:
+        time = step * rules.time_step
+        weight = message * network.values[j] * time * time
+        copies.moments[k, j, 0] += weight
+        copies.moments[k, j, 1] += weight * time
+        copies.moments[k, j, 2] += weight * time * time
+    if spikes.steps.shape[0] > 0:
+        spikes.steps[n_spikes] = step
+        spikes.neurons[n_spikes] = j
+        spikes.messages[n_spikes] = message
+    return message
+
+
+@inner
+def arrive(copies, k, slot, rules):
     """Add to the currents what arrives at the end of a step."""
     arriving, current, overflows = copies.pending[k, slot], copies.current[k], copies.overflows[k]
     for i in range(arriving.shape[0]):
@@ -179,6 +199,10 @@ def _arrive(copies, k, slot, rules):
         current[i] = u
 
 
+arrive_kernel = kernel_of(arrive)
+"""For what arrives between two steps."""
+
+
 @uncounted
 def advance(network, rules, copies, active, first, stop_steps, max_steps, max_spikes, fired, is_due, spikes):
     """Run the copies active[first], active[first + 1], ... to their `stop_steps`, an entry for each copy.
@@ -187,7 +211,6 @@ def advance(network, rules, copies, active, first, stop_steps, max_steps, max_sp
     max_spikes messages sent.  The arrays of `spikes` must hold max_spikes + n_neurons entries, or none if
     nothing is recorded.  `fired` and `is_due` (a flag for each copy and slot) are memory.
     """
-    record = spikes.steps.shape[0] > 0
     n_slots = copies.pending.shape[1]
     n_steps = 0
     n_spikes = 0
@@ -197,25 +220,10 @@ def advance(network, rules, copies, active, first, stop_steps, max_steps, max_sp
         while step < stop_steps[k] and n_steps < max_steps and n_spikes < max_spikes:
             n_steps += 1
             step += 1
-            n_fired = _integrate(copies, k, network, rules, fired)
+            n_fired = integrate(copies, k, network, rules, fired)
             for f in range(n_fired):
                 j = fired[f]
-                message, said = _message(
-                    copies.potential[k, j], network.threshold[j], rules, copies.overflows[k, j]
-                )
-                copies.potential[k, j] = copies.potential[k, j] - said if rules.subtract else 0
-                copies.spike_counts[k, j] += 1
-                copies.messages[k, j] += message
-                if copies.moments.shape[0] > 0:
-                    time = step * rules.time_step
-                    weight = message * network.values[j] * time * time
-                    copies.moments[k, j, 0] += weight
-                    copies.moments[k, j, 1] += weight * time
-                    copies.moments[k, j, 2] += weight * time * time
-                if record:
-                    spikes.steps[n_spikes] = step
-                    spikes.neurons[n_spikes] = j
-                    spikes.messages[n_spikes] = message
+                message = fire(network, rules, copies, k, j, step, spikes, n_spikes)
                 n_spikes += 1
                 slot = (step + network.delays[j]) % n_slots
                 is_due[k, slot] = True
@@ -224,7 +232,7 @@ def advance(network, rules, copies, active, first, stop_steps, max_steps, max_sp
                     arriving[network.targets[entry]] += network.mantissas[entry] * message
             slot = step % n_slots
             if is_due[k, slot]:
-                _arrive(copies, k, slot, rules)
+                arrive(copies, k, slot, rules)
                 is_due[k, slot] = False
         copies.steps[k] = step
         if step < stop_steps[k]:

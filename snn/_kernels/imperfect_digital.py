@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from snn._kernels.compiling import inner, uncounted
-from snn._kernels.digital import _arrive, _integrate, _message, rounded_quotient
+from snn._kernels.digital import arrive, fire, integrate, rounded_quotient
 from snn._kernels.random_numbers import fill_normals, n_that_arrive
 
 
@@ -72,7 +72,6 @@ def advance(
     network, rules, imperfect, copies, active, first, stop_steps, max_steps, max_spikes, fired, is_due, spikes
 ):
     """Run copies to their steps, as `digital.advance` does."""
-    record = spikes.steps.shape[0] > 0
     n_slots = copies.pending.shape[1]
     n_steps = 0
     n_spikes = 0
@@ -83,27 +82,12 @@ def advance(
             copies.steps[k] += 1
             step = copies.steps[k]
             _prepare(copies, k, network, rules, imperfect)
-            n_fired = _integrate(copies, k, network, rules, fired)
+            n_fired = integrate(copies, k, network, rules, fired)
             n_fired = _without_refractory(imperfect.waiting[k], fired, n_fired)
             for f in range(n_fired):
                 j = fired[f]
-                message, said = _message(
-                    copies.potential[k, j], network.threshold[j], rules, copies.overflows[k, j]
-                )
-                copies.potential[k, j] = copies.potential[k, j] - said if rules.subtract else 0
+                message = fire(network, rules, copies, k, j, step, spikes, n_spikes)
                 imperfect.waiting[k, j] = imperfect.refractory_steps
-                copies.spike_counts[k, j] += 1
-                copies.messages[k, j] += message
-                if copies.moments.shape[0] > 0:
-                    time = step * rules.time_step
-                    weight = message * network.values[j] * time * time
-                    copies.moments[k, j, 0] += weight
-                    copies.moments[k, j, 1] += weight * time
-                    copies.moments[k, j, 2] += weight * time * time
-                if record:
-                    spikes.steps[n_spikes] = step
-                    spikes.neurons[n_spikes] = j
-                    spikes.messages[n_spikes] = message
                 n_spikes += 1
                 draw = imperfect.steps_before[k] + step
                 if n_that_arrive(imperfect.key, draw, j, 1, imperfect.lost) == 0:
@@ -115,7 +99,7 @@ def advance(
                     copies.pending[k, slot, network.targets[entry]] += network.mantissas[entry] * message
             slot = step % n_slots
             if is_due[k, slot]:
-                _arrive(copies, k, slot, rules)
+                arrive(copies, k, slot, rules)
                 is_due[k, slot] = False
         if copies.steps[k] < stop_steps[k]:
             return position, n_spikes

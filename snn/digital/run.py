@@ -9,7 +9,7 @@ import numpy as np
 from scipy.sparse import issparse
 
 from snn._kernels import digital
-from snn._kernels.digital import CURRENT, HIGH_POTENTIAL
+from snn._kernels.digital import HIGH_POTENTIAL
 from snn.base import checks
 from snn.digital.format import DigitalFormat
 from snn.digital.network import LARGEST_SUM, DigitalNetwork
@@ -155,19 +155,10 @@ class DigitalRun(SteppedRun):
 
     def add_to_current(self, amounts: np.ndarray) -> None:
         """As `Run`: the sum is rounded as that of the messages of a step, and added to the registers."""
-        rules, current = self._rules, self._copies.current[0]
-        if rules.exponent >= 0:
-            amounts = amounts << rules.exponent
-        else:
-            amounts = _quotients(amounts, -rules.exponent, rules.input_rounding)
-        sums = current + amounts
-        is_beyond = (amounts != 0) & ((sums < rules.least_current) | (sums > rules.largest_current))
-        self.overflows[0, :, CURRENT] += is_beyond
-        if rules.current_wraps:
-            width = rules.largest_current - rules.least_current
-            current[:] = ((sums - rules.least_current) & width) + rules.least_current
-        else:
-            current[:] = np.clip(sums, rules.least_current, rules.largest_current)
+        # What was due at the end of the last step has arrived, and its slot is empty.
+        slot = int(self._steps[0]) % self._copies.pending.shape[1]
+        self._copies.pending[0, slot] = amounts
+        digital.arrive_kernel(self._copies, 0, slot, self._rules)
         self._update(np.arange(1))
 
     def require_valid(self) -> None:
@@ -299,16 +290,6 @@ class Integers(Time[DigitalRun]):
     network: DigitalNetwork
     lowest_drive: float | None = None
     run_type = DigitalRun
-
-
-def _quotients(numbers: np.ndarray, shift: int, rounding: int) -> np.ndarray:
-    """Return numbers / 2^shift, rounded as `snn._kernels.digital.rounded_quotient` rounds; shift > 0."""
-    if rounding == digital.FLOOR:
-        return numbers >> shift
-    sizes = np.abs(numbers)
-    if rounding == digital.NEAREST:
-        sizes += 1 << (shift - 1)
-    return np.sign(numbers) * (sizes >> shift)
 
 
 def rules_of(network: DigitalNetwork) -> digital.Rules:

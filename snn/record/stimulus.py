@@ -211,8 +211,8 @@ class Stimulus(Unchanging, Described):
         ----------
         start, stop : float
             The interval, not empty.
-        soma_bias : array_like, shape (n_neurons,)
-            The drive before all changes.
+        soma_bias
+            As for `drive_at`.
         """
         start, stop = checks.real_number("start", start), checks.real_number("stop", stop)
         if not start < stop:
@@ -224,10 +224,8 @@ class Stimulus(Unchanging, Described):
 
         Parameters
         ----------
-        times : array_like, shape (n_times,)
-            Not decreasing.
-        soma_bias : array_like, shape (n_neurons,)
-            The drive before all changes.
+        times, soma_bias
+            As for `drive_at`.
         """
         times, bias = self._checked(times, soma_bias)
         charge = np.zeros((len(times), len(bias)))

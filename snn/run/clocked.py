@@ -109,14 +109,23 @@ class SteppedRun(Run):
             self.window_moments[copies] = 0.0
 
 
-class ClockRun(SteppedRun):
+class RealRun(SteppedRun):
+    """What runs on a clock have in common whose neurons have real numbers; parameters as of `SteppedRun`."""
+
+    buffer_type = clocked.Spikes
+
+    def _recorded(self, buffer: clocked.Spikes, n_entries: int) -> Spikes:
+        times = buffer.times[:n_entries]
+        steps = np.repeat(buffer.steps[:n_entries], times)
+        return Spikes(steps * self.time_step, np.repeat(buffer.neurons[:n_entries], times))
+
+
+class ClockRun(RealRun):
     """Copies of one network, advanced on a clock by the rules of `simulate_clocked`; parameters as of `Run`.
 
     Filtered spikes are always kept.  The spikes of a step count in full at its end.  From rest, the currents
     are W^T times these.  A run that starts from a `NetworkState` starts them at zero.
     """
-
-    buffer_type = clocked.Spikes
 
     def __init__(
         self,
@@ -178,11 +187,6 @@ class ClockRun(SteppedRun):
             self._steps_per_call, min(self._spikes_per_call, most + 1), buffer,
         )  # fmt: skip
         return position, n_spikes, n_entries
-
-    def _recorded(self, buffer: clocked.Spikes, n_entries: int) -> Spikes:
-        times = buffer.times[:n_entries]
-        steps = np.repeat(buffer.steps[:n_entries], times)
-        return Spikes(steps * self.time_step, np.repeat(buffer.neurons[:n_entries], times))
 
     def _restart(self, copies: np.ndarray) -> None:
         super()._restart(copies)

@@ -15,8 +15,8 @@ from snn._kernels.clocked import MOST_AT_ONCE
 from snn.base import checks
 from snn.base.unchanging import Unchanging
 from snn.network import RunnableNetwork, SpikingNetwork
-from snn.run.clocked import MOST_STEPS, ROUNDING, Clock, SteppedRun
-from snn.run.run import Run, Spikes
+from snn.run.clocked import MOST_STEPS, ROUNDING, Clock, RealRun
+from snn.run.run import Run
 from snn.state import NetworkState
 from snn.weights import SparseWeights
 
@@ -248,7 +248,7 @@ def _checked_delays(delays: Any) -> np.ndarray:
     return checks.read_only(array)
 
 
-class ImperfectRun(SteppedRun):
+class ImperfectRun(RealRun):
     """Copies of one network of imperfect neurons, advanced on a clock; parameters as of `Run`.
 
     The identities of charge have a term for each imperfection (docs/theory.md, section 7.5)::
@@ -265,8 +265,6 @@ class ImperfectRun(SteppedRun):
     n_lost : ndarray of int, shape (n_copies, n_neurons)
         Spikes since the start that reached no target.
     """
-
-    buffer_type = clocked.Spikes
 
     def __init__(
         self,
@@ -352,11 +350,6 @@ class ImperfectRun(SteppedRun):
             self._steps_per_call, min(self._spikes_per_call, most + 1), buffer,
         )  # fmt: skip
         return position, n_spikes, n_entries
-
-    def _recorded(self, buffer: clocked.Spikes, n_entries: int) -> Spikes:
-        times = buffer.times[:n_entries]
-        steps = np.repeat(buffer.steps[:n_entries], times)
-        return Spikes(steps * self.time_step, np.repeat(buffer.neurons[:n_entries], times))
 
     def _restart(self, copies: np.ndarray) -> None:
         self._copies.steps_before[copies] += self._steps[copies]
