@@ -18,6 +18,7 @@ import numpy as np
 from dictlearn.two_phase._kernels import updates
 from dictlearn.two_phase.phases import Phase
 from snn.base import checks
+from solvers.workers.blas import load_scipy_linalg
 
 READOUTS = ("rate", "current")
 # epsilon of `project_lateral`, in units of the squared norms of the normalised codes, 1.
@@ -402,7 +403,8 @@ def _directions(codes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 def _ridge_solve(products: np.ndarray, values: np.ndarray) -> np.ndarray:
     """Return ``(products + epsilon I)^-1 values``."""
-    from scipy import linalg  # here: only learning with projections needs it
+    load_scipy_linalg()  # only learning with projections needs it
+    from scipy import linalg
 
     # Without the ridge, nearly equal codes would require large weights.
     products = products + PROJECTION_RIDGE * np.eye(len(products))

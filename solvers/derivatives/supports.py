@@ -11,6 +11,7 @@ from snn.base import checks
 from solvers._kernels.derivatives import measure_on_supports, solve_on_supports
 from solvers.problem.lasso import LassoProblem
 from solvers.problem.masks import seen_norms
+from solvers.workers.blas import load_scipy_linalg
 
 # Supports of more atoms are solved by LAPACK, one at a time.
 MOST_ATOMS = 96
@@ -162,7 +163,8 @@ class Supports:
         problem = self.problem
         if not problem.atoms.is_matrix:
             return self._solved_by_sparse_factor(atoms, right)
-        from scipy.linalg.lapack import dposv  # here, because it takes long to import
+        load_scipy_linalg()
+        from scipy.linalg.lapack import dposv
 
         if self._has_gram:
             matrix = problem.gram[atoms[:, np.newaxis], atoms]
@@ -178,7 +180,8 @@ class Supports:
         return solution if status == 0 else np.full(len(right), np.nan)
 
     def _solved_by_sparse_factor(self, atoms: np.ndarray, right: np.ndarray) -> np.ndarray:
-        from scipy.sparse.linalg import splu  # here, because it takes long to import
+        load_scipy_linalg()
+        from scipy.sparse.linalg import splu
 
         matrix = sparse.csr_array(self.problem.gram_rows(atoms))[:, atoms]
         matrix = matrix + sparse.diags_array(self.problem.curvatures[atoms])

@@ -18,6 +18,7 @@ import numpy as np
 
 from solvers._kernels import fronts
 from solvers._kernels.sparse_gram import GramPart
+from solvers.workers.blas import load_scipy_linalg
 
 # A rectangle with fewer members than this is not divided: `python -m tests.benchmarks convolution`.
 LEAST_MEMBERS = 64
@@ -120,7 +121,8 @@ class Factor:
     def __init__(
         self, part: GramPart, diagonal: np.ndarray, damping: float, regions: list[Region] | None = None
     ) -> None:
-        from scipy.linalg.blas import dsyrk, dtrsm  # here, because it takes long to import
+        load_scipy_linalg()
+        from scipy.linalg.blas import dsyrk, dtrsm
         from scipy.linalg.lapack import dpotrf
 
         self._fronts: list[_Front] = []

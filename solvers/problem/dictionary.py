@@ -12,6 +12,7 @@ from scipy import sparse
 from snn.base import checks
 from snn.base.html import Described, number
 from snn.base.unchanging import Unchanging
+from solvers.workers.blas import load_scipy_linalg
 
 # Up to so many atoms or features the largest eigenvalue is computed directly.
 MOST_FOR_DIRECT_EIGENVALUES = 64
@@ -251,7 +252,8 @@ class Dictionary(Unchanging, Described, ABC):
 
         # Lanczos from a vector that is the same every time; the value is off by less than `accuracy` of it.
         accuracy = 1e-3
-        from scipy.sparse.linalg import LinearOperator, eigsh  # here, because it takes long to import
+        load_scipy_linalg()
+        from scipy.sparse.linalg import LinearOperator, eigsh
 
         operator = LinearOperator((n_features, n_features), matvec=self._normal_step, dtype=np.float64)
         start = np.random.default_rng(0).standard_normal(n_features)

@@ -14,6 +14,8 @@ _LOCK = Lock()
 # The number of threads of each library before the first of those who are inside; and how many are.
 _before: list[tuple[LibController, int]] = []
 _n_inside = 0
+# Whether `load_scipy_linalg` has done its work: those who come inside later see SciPy's library themselves.
+_has_scipy = False
 
 
 @contextmanager
@@ -45,6 +47,29 @@ def one_blas_thread() -> Iterator[None]:
             _set_all(own)
             if _n_inside == 0:
                 _set_all(_before)
+
+
+def load_scipy_linalg() -> None:
+    """Import `scipy.linalg`, which takes long, and whose BLAS is its own: it has one thread from the start
+    where others have one meanwhile.
+
+    Call it before an import of `scipy.linalg` or `scipy.sparse.linalg` within a function.
+    """
+    global _before, _has_scipy
+    if _has_scipy:
+        return
+    import scipy.linalg  # noqa: F401
+
+    with _LOCK:
+        known = {library.filepath for library, _ in _before}
+        new = [
+            (library, library.num_threads)
+            for library in (_libraries(True) if _n_inside else [])
+            if library.filepath not in known and not _counts_by_thread(library)
+        ]
+        _before = _before + new
+        _set_all([(library, 1) for library, _ in new])
+        _has_scipy = True
 
 
 def _counts_by_thread(library: LibController) -> bool:

@@ -1,5 +1,6 @@
 """Batches spread over workers: every one once, in order, with the same bits; an error ends it soon."""
 
+import ast
 import io
 import os
 import threading
@@ -18,7 +19,7 @@ from solvers.workers import blas
 from solvers.workers.blas import one_blas_thread
 from solvers.workers.progress import Progress
 from solvers.workers.spread import spread
-from tests.processes import LIMIT
+from tests.processes import LIMIT, run_python
 
 
 class AllAtOnce(LokyBackend):
@@ -72,6 +73,34 @@ def test_threads_that_overlap_leave_blas_as_the_first_found_it():
         assert blas_threads(None) == {1}
         other.__exit__(None, None, None)
         assert blas_threads(None) == {2}
+
+
+LOADED_LATE = """
+import sys
+from threadpoolctl import ThreadpoolController
+from solvers.workers.blas import load_scipy_linalg, one_blas_thread
+
+def threads():
+    return [info["num_threads"] for info in ThreadpoolController().info() if info["user_api"] == "blas"]
+
+before = threads()
+with one_blas_thread():
+    with one_blas_thread():
+        assert "scipy.linalg" not in sys.modules
+        load_scipy_linalg()
+        assert "scipy.linalg" in sys.modules
+        inside = threads()
+    assert threads() == inside
+sys.stdout.write(repr((before, inside, threads())))
+"""
+
+
+def test_a_library_that_is_loaded_meanwhile_is_limited_too():
+    environment = {"OPENBLAS_NUM_THREADS": "2", "MKL_NUM_THREADS": "2", "OMP_NUM_THREADS": "2"}
+    before, inside, after = ast.literal_eval(run_python("-c", LOADED_LATE, **environment).stdout)
+    assert before == [2] * len(before)
+    assert inside == [1] * len(after)
+    assert after == [2] * len(after)
 
 
 def in_a_thread(function):
