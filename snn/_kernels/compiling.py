@@ -7,8 +7,9 @@ import functools
 import hashlib
 import os
 import pickle
+import sys
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from numba.core import event
 from numba.core.caching import FunctionCache
 from numba.core.dispatcher import Dispatcher
 from numba.core.serialize import dumps
+from numba.core.types.containers import BaseNamedTuple
 from numba.core.types.misc import unliteral
 from numba.extending import overload, register_jitable
 
@@ -197,6 +199,7 @@ class _Files:
     def save(self, key: tuple, data: Any) -> None:
         record = dumps((key, data))
         path = self._path(key)
+        of_same_types = f"{path.name.rpartition('-')[0]}-"
         part = path.with_name(f"{path.name}.{uuid.uuid4().hex[:16]}.tmp")
         try:
             part.write_bytes(hashlib.sha256(record).digest() + record)
@@ -204,7 +207,8 @@ class _Files:
         finally:
             _remove(part)
         for old in self._all():
-            if not old.name.startswith(f"{self._base}.{self._sources}-"):
+            is_of_these_sources = old.name.startswith(f"{self._base}.{self._sources}-")
+            if not is_of_these_sources or (old.name.startswith(of_same_types) and old != path):
                 _remove(old)
 
     def flush(self) -> None:
@@ -213,11 +217,24 @@ class _Files:
 
     def _path(self, key: tuple) -> Path:
         # With NUMBA_BOUNDSCHECK=1 a kernel is another one.
-        depends_on = _digest((numba.__version__, numba.config.BOUNDSCHECK, key))
-        return self._folder / f"{self._base}.{self._sources}-{depends_on}.nbc"
+        types = _digest((numba.__version__, numba.config.BOUNDSCHECK, key))
+        # What a record does (`implements`) is in the file that defines it.
+        records = _digest([_digest_of_files(folder) for folder in sorted(_folders_of_records(key[0]))])
+        return self._folder / f"{self._base}.{self._sources}-{types}-{records}.nbc"
 
     def _all(self) -> list[Path]:
         return list(self._folder.glob(f"{self._base}.*.nbc"))
+
+
+def _folders_of_records(types: Iterable[Any]) -> set[Path]:
+    """Return the folders of kernels that records among some types, and records within them, come from."""
+    found = set()
+    for kind in types:
+        if isinstance(kind, BaseNamedTuple):
+            file = getattr(sys.modules[kind.instance_class.__module__], "__file__", None)
+            found |= {Path(file).parent} if file is not None else set()
+            found |= _folders_of_records(kind)
+    return {folder for folder in found if folder.name == HERE.name}
 
 
 def _remove(path: Path) -> None:

@@ -50,16 +50,16 @@ def _advance(
     memories: tuple,
     active: np.ndarray,
     first: int,
-    stop_times: np.ndarray,
+    stops: tuple,
     budget: int,
     spikes: tuple,
 ) -> tuple:
     """Call the kernel that these settings need: most networks are small, and never have an active set."""
     memory, more = memories
     if settings.room == 0:
-        return _ADVANCE(form, neurons, states, settings, memory, active, first, stop_times, budget, spikes)
+        return _ADVANCE(form, neurons, states, settings, memory, active, first, stops, budget, spikes)
     return _ADVANCE_SCREENED(
-        form, neurons, states, settings, memory, more, active, first, stop_times, budget, spikes
+        form, neurons, states, settings, memory, more, active, first, stops, budget, spikes
     )
 
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import config
 
-from snn._kernels.compiling import compiled, inlined
+from snn._kernels.compiling import compiled, inlined, inner
 from snn._kernels.neuron import add_to_moments, charge, filter_spike
 
 PAUSED = 0
@@ -149,34 +149,44 @@ def begin(bias, threshold, state):
     state.missing = -1
 
 
-@compiled
-def restart(neurons, states, copies):
-    """Start copies again at time zero, from their potentials and currents; spikes go on being counted.
+@inner
+def restart_copy(neurons, state, k):
+    """Start copy k again at time zero, from its potentials and currents; spikes go on being counted.
 
     What is known of the run so far serves as a guess of what its active set and intervals will be like.
     """
-    for position in range(copies.shape[0]):
-        k = copies[position]
-        state = states[k]
-        state.time = state.time_error = state.window = 0.0
+    state.time = state.time_error = state.window = 0.0
+    for i in range(neurons.threshold.shape[0]):
+        neurons.drift[k, i] = neurons.bias[k, i] + neurons.current[k, i]
+    if neurons.moments.shape[1] > 0:
         for i in range(neurons.threshold.shape[0]):
-            neurons.drift[k, i] = neurons.bias[k, i] + neurons.current[k, i]
-        if neurons.moments.shape[1] > 0:
-            for i in range(neurons.threshold.shape[0]):
-                for p in range(neurons.moments.shape[2]):
-                    neurons.moments[k, i, p] = 0.0
-        if neurons.trace.shape[1] > 0:
-            for i in range(neurons.threshold.shape[0]):
-                neurons.trace[k, i] = neurons.last_spike[k, i] = 0.0
+            for p in range(neurons.moments.shape[2]):
+                neurons.moments[k, i, p] = 0.0
+    if neurons.trace.shape[1] > 0:
+        for i in range(neurons.threshold.shape[0]):
+            neurons.trace[k, i] = neurons.last_spike[k, i] = 0.0
+
+
+@compiled
+def restart(neurons, states, copies):
+    """Start some copies again."""
+    for position in range(copies.shape[0]):
+        restart_copy(neurons, states[copies[position]], copies[position])
+
+
+@inner
+def drop_negligible_of(current):
+    """Set currents of one copy that hardly count to zero."""
+    for i in range(current.shape[0]):
+        if abs(current[i]) < NEGLIGIBLE_CURRENT:
+            current[i] = 0.0
 
 
 @compiled
 def drop_negligible(current):
-    """Set currents that hardly count to zero."""
+    """As `drop_negligible_of`, of all copies."""
     for k in range(current.shape[0]):
-        for i in range(current.shape[1]):
-            if abs(current[k, i]) < NEGLIGIBLE_CURRENT:
-                current[k, i] = 0.0
+        drop_negligible_of(current[k])
 
 
 @compiled

@@ -47,7 +47,7 @@ def integrate_all(form, group, drift, state, remaining, settings, work):
 
 
 @uncounted
-def advance(form, neurons, states, settings, memory, more, active, first, stop_times, budget, spikes):
+def advance(form, neurons, states, settings, memory, more, active, first, stops, budget, spikes):
     """As `simulation.advance`; `more` is a `workspace.ScreeningMemory`."""
     work = cut_up_for_screening(memory, more, neurons.threshold.shape[0], settings)
-    return advance_each(form, neurons, states, settings, work, active, first, stop_times, budget, spikes)
+    return advance_each(form, neurons, states, settings, work, active, first, stops, budget, spikes)

@@ -18,6 +18,7 @@ from snn._kernels.run_state import (
     note_spike,
     remaining_time,
 )
+from snn._kernels.stops import go_on, stop_of
 from snn._kernels.workspace import cut_up
 
 
@@ -60,9 +61,8 @@ def advance_one(form, neurons, k, group, drift, state, settings, stop_time, budg
 
 
 @uncounted
-def advance(form, neurons, states, settings, memory, active, first, stop_times, budget, spikes):
-    """Advance the copies active[first:] to their stop times; return (status, where in `active` to go on,
-    spikes).
+def advance(form, neurons, states, settings, memory, active, first, stops, budget, spikes):
+    """Advance the copies active[first:] until they stay; return (status, where in `active` to go on, spikes).
 
     Parameters
     ----------
@@ -73,18 +73,18 @@ def advance(form, neurons, states, settings, memory, active, first, stop_times, 
     memory : workspace.Memory
     active : array of int
     first : int
-    stop_times : array, shape (n_copies,)
+    stops : stops.StopTimes, or another record that has `stop_of` and `go_on`
     budget : int
-        Spikes and windows after which the run pauses, between two intervals.
+        Spikes, windows and work at stops, in spikes, after which the run pauses, between two intervals.
     spikes : run_state.Spikes
         Of size zero, or with room for `workspace.overshoot` more than the budget.
     """
     work = cut_up(memory, neurons.threshold.shape[0], settings)
-    return advance_each(form, neurons, states, settings, work, active, first, stop_times, budget, spikes)
+    return advance_each(form, neurons, states, settings, work, active, first, stops, budget, spikes)
 
 
 @inner
-def advance_each(form, neurons, states, settings, work, active, first, stop_times, budget, spikes):
+def advance_each(form, neurons, states, settings, work, active, first, stops, budget, spikes):
     """As `advance`, in given work arrays, which say whether there is an active set."""
     n_neurons = neurons.threshold.shape[0]
     # Copies that may be written, as those of an active set may: a kernel is compiled for either.
@@ -93,15 +93,19 @@ def advance_each(form, neurons, states, settings, work, active, first, stop_time
     n_events = 0
     for position in range(first, active.shape[0]):
         k = active[position]
-        for i in range(n_neurons):
-            work.bias[i] = neurons.bias[k, i]
-        if states[k].window == 0.0:
-            begin(work.bias, work.threshold, states[k])
-        group = Group(work.bias, work.threshold, neurons.potential[k], neurons.current[k])
-        status, n_events, budget = advance_one(
-            form, neurons, k, group, neurons.drift[k], states[k], settings, stop_times[k], budget, work,
-            spikes, n_events,
-        )  # fmt: skip
-        if status != REACHED:
-            return status, position, n_events
+        is_going = True
+        while is_going:
+            for i in range(n_neurons):
+                work.bias[i] = neurons.bias[k, i]
+            if states[k].window == 0.0:
+                begin(work.bias, work.threshold, states[k])
+            group = Group(work.bias, work.threshold, neurons.potential[k], neurons.current[k])
+            status, n_events, budget = advance_one(
+                form, neurons, k, group, neurons.drift[k], states[k], settings, stop_of(stops, k), budget,
+                work, spikes, n_events,
+            )  # fmt: skip
+            if status != REACHED:
+                return status, position, n_events
+            is_going, n_done = go_on(stops, neurons, states, k)
+            budget -= n_done
     return REACHED, active.shape[0], n_events

@@ -13,6 +13,7 @@ import numpy as np
 from snn._kernels import run_state, screened_simulation, simulation
 from snn._kernels.engines import ENGINES, EVENT_LOOP
 from snn._kernels.run_state import Neurons
+from snn._kernels.stops import StopTimes
 from snn.base import checks
 from snn.network import RunnableNetwork, require_moderate_weights
 from snn.run.run import NO_SPIKES, Run, Spikes, Time
@@ -178,10 +179,37 @@ class ExactRun(Run):
         highest = potential + np.maximum(current, 0.0)
         return bool(((self._neurons.bias[0] <= 0.0) & (highest < self._neurons.threshold)).all())
 
-    def _stops(self, until: float | np.ndarray) -> np.ndarray:
-        stops = np.empty(len(self._states))
-        stops[:] = until
-        return stops
+    def advance_through(
+        self,
+        stops: Callable[[], tuple[Any, ...]],
+        active: np.ndarray,
+        *,
+        after_each_call: Callable[[], object] | None = None,
+    ) -> None:
+        """Advance copies from stop to stop within the kernel, until each is done or lost.
+
+        Where they start again on their way, `charge` is not that since then.
+
+        Parameters
+        ----------
+        stops : callable
+            Returns a record that says where copies stop, and what is done there (`snn._kernels.stops`).
+        active : ndarray of int
+            Which copies.
+        after_each_call : callable, optional
+            Called whenever the kernel returns.
+        """
+        active, position = active.copy(), 0
+        self._begin(record=False)
+        while position < len(active):
+            position, _, _ = self._call(active, position, stops(), sys.maxsize, NOTHING_RECORDED)
+            if after_each_call is not None:
+                after_each_call()
+
+    def _stops(self, until: float | np.ndarray) -> StopTimes:
+        times = np.empty(len(self._states))
+        times[:] = until
+        return StopTimes(times)
 
     def _begin(self, record: bool) -> run_state.Spikes:
         # Not at each call of the kernel: then pausing would change bits.
@@ -194,7 +222,7 @@ class ExactRun(Run):
         return run_state.Spikes(np.empty(self._most_per_call), np.empty(self._most_per_call, dtype=np.int64))
 
     def _call(
-        self, active: np.ndarray, position: int, stops: np.ndarray, most: int, buffer: run_state.Spikes
+        self, active: np.ndarray, position: int, stops: tuple[Any, ...], most: int, buffer: run_state.Spikes
     ) -> tuple[int, int, int]:
         before = None
         if most < self._most_per_call and self._settings is self._usual:
@@ -274,7 +302,7 @@ class ExactRun(Run):
         self._n_calls, self._code = 0, None
 
     def _machine_code(
-        self, active: np.ndarray, stops: np.ndarray, buffer: run_state.Spikes
+        self, active: np.ndarray, stops: tuple[Any, ...], buffer: run_state.Spikes
     ) -> Callable[..., tuple[int, int, int]] | None:
         """Return what the engine calls for arguments of these types, as these types are known to stay.
 

@@ -325,8 +325,8 @@ class Run(ABC):
     # What a kind of run supplies, besides `time`, and `filtered_spikes` where it keeps them.
 
     @abstractmethod
-    def _stops(self, until: float | np.ndarray) -> np.ndarray:
-        """Return where each copy is to stop, shape (n_copies,), as the kernel takes it."""
+    def _stops(self, until: float | np.ndarray) -> Any:
+        """Return where each copy is to stop, as the kernel takes it."""
 
     @abstractmethod
     def _begin(self, record: bool) -> Any:
@@ -334,7 +334,7 @@ class Run(ABC):
 
     @abstractmethod
     def _call(
-        self, active: np.ndarray, position: int, stops: np.ndarray, most: int, buffer: Any
+        self, active: np.ndarray, position: int, stops: Any, most: int, buffer: Any
     ) -> tuple[int, int, int]:
         """Call the kernel once for the copies active[position:]; it stops with more than `most` spikes.
 

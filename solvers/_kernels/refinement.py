@@ -13,9 +13,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from snn._kernels.compiling import inlined, inner, uncounted
+from snn._kernels.compiling import implements, inlined, inner, uncounted
 from snn._kernels.currents import add_weights
 from snn._kernels.delivery import row_is_there
+from snn._kernels.run_state import drop_negligible_of, restart_copy
+from snn._kernels.stops import go_on, stop_of
 from solvers._kernels.coordinate import minimised
 
 FIRST_LOOK = 12.0
@@ -52,8 +54,8 @@ residual, four are terms of sums."""
 PRODUCTS_OF_RATE = 3
 """Multiply-adds of the rate of a neuron, read through the window."""
 
-GOES_ON, STAGE_ENDED, DONE = 0, 1, 2
-"""What a look found."""
+NEW, GOES_ON, STAGE_ENDED, DONE = 0, 1, 2, 3
+"""What a look found; new signals have not been looked at."""
 
 LOOK = np.dtype(
     [
@@ -121,6 +123,22 @@ class Work(NamedTuple):
     currents: np.ndarray
     stepped: np.ndarray
     stepped_currents: np.ndarray
+
+
+class Looking(NamedTuple):
+    """Signals, their codes, and how they are looked at: also the stops of a run (`snn._kernels.stops`)."""
+
+    form: tuple
+    """The weights of the positive neurons alone, one for each atom."""
+    problem: Problem
+    max_duration: float
+    refine: bool
+    looks: np.ndarray
+    """`LOOK` of each signal."""
+    codes: Codes
+    drives: Drives
+    """Written where a stage begins."""
+    work: Work
 
 
 @inner
@@ -316,10 +334,12 @@ def move_on(codes, k, end, look, is_accelerated):
 
 
 @inner
-def begin_stage(form, problem, k, look, codes, max_duration, drives, work):
+def begin_stage(looking, k):
     """Set the offset of the next stage behind its origin, and the network that starts there; return whether
     one is driven."""
-    origin, offset = codes.origin[k], codes.offset[k]
+    form, problem, work, look = looking.form, looking.problem, looking.work, looking.looks[k]
+    origin, offset, moved = looking.codes.origin[k], looking.codes.offset[k], looking.codes.moved[k]
+    soma_bias, current = looking.drives.soma_bias[k], looking.drives.current[k]
     look.n_multiply_adds += caused_currents(form, origin, work.currents)[1]
     current_code(
         problem.correlations[k], problem.l1_weights, problem.diagonal, problem.positive, work.currents,
@@ -329,7 +349,7 @@ def begin_stage(form, problem, k, look, codes, max_duration, drives, work):
     share = min(step / look.step, 1.0) if look.step > 0.0 else 1.0
     look.step = step
     look.gap_before = look.gap
-    look.stop = min(FIRST_LOOK, max_duration - look.duration)
+    look.stop = min(FIRST_LOOK, looking.max_duration - look.duration)
     look.n_stages += 1
     # Once the best code alone may do, without momentum.
     is_carried = look.n_astray == 0 or look.n_astray % 2 == 1
@@ -337,9 +357,8 @@ def begin_stage(form, problem, k, look, codes, max_duration, drives, work):
     # From rest, nothing but a larger margin makes another stage of it.
     if not is_carried:
         margin *= WIDER**look.n_failed
-    set_offset(origin, margin, codes.moved[k], share, offset)
+    set_offset(origin, margin, moved, share, offset)
     look.n_multiply_adds += caused_currents(form, offset, work.stepped_currents)[1] + origin.shape[0]
-    soma_bias, current = drives.soma_bias[k], drives.current[k]
     rate = RATE_PER_DRIVE if is_zero(origin) else RATE_FROM_CODE
     look.scale = 0.0
     if not is_carried:
@@ -355,13 +374,14 @@ def begin_stage(form, problem, k, look, codes, max_duration, drives, work):
         )
     if not look.scale > 0.0:
         return False
-    set_potentials(problem, look.n_stages, soma_bias, current, drives.potential[k])
+    set_potentials(problem, look.n_stages, soma_bias, current, looking.drives.potential[k])
     return True
 
 
 @inner
-def begin_at_best(form, problem, k, look, codes, max_duration, drives, work):
+def begin_at_best(looking, k):
     """Set up a stage that starts from the best code."""
+    look, codes = looking.looks[k], looking.codes
     for i in range(codes.best.shape[1]):
         codes.origin[k, i] = codes.before[k, i] = codes.best[k, i]
         codes.moved[k, i] = 0.0
@@ -369,89 +389,111 @@ def begin_at_best(form, problem, k, look, codes, max_duration, drives, work):
     look.step = 0.0
     look.n_astray = 0
     look.limit = FIRST_LIMIT if look.n_stages == 0 else LIMIT
-    return begin_stage(form, problem, k, look, codes, max_duration, drives, work)
+    return begin_stage(looking, k)
 
 
-@uncounted
-def begin(form, problem, max_duration, looks, codes, drives, work):
-    """Measure the codes that all signals start from, and set up the first stage of those not good enough."""
-    for k in range(looks.shape[0]):
-        look = looks[k]
-        look.n_multiply_adds = caused_currents(form, codes.best[k], work.currents)[1]
-        look.n_multiply_adds += PRODUCTS_OF_GAP * codes.best.shape[1]
-        look.gap = measured_gap(problem, k, codes.best[k], work.currents)
-        look.status = DONE
-        if look.gap > look.target and begin_at_best(
-            form, problem, k, look, codes, max_duration, drives, work
-        ):
-            look.status = STAGE_ENDED
+@inner
+def begin(looking, k):
+    """Measure the code that a signal starts from, and set up its first stage if that is not good enough."""
+    look, best = looking.looks[k], looking.codes.best[k]
+    look.n_multiply_adds = caused_currents(looking.form, best, looking.work.currents)[1]
+    look.n_multiply_adds += PRODUCTS_OF_GAP * best.shape[0]
+    look.gap = measured_gap(looking.problem, k, best, looking.work.currents)
+    look.status = DONE
+    if look.gap > look.target and begin_at_best(looking, k):
+        look.status = STAGE_ENDED
 
 
-@uncounted
-def look_at(form, problem, signals, moments, max_duration, refine, looks, codes, drives, work):
-    """Look at the networks of some signals, each at its time `stop`, and say how to go on.
+@inner
+def look_at_one(looking, k, moments):
+    """Look at the network of signal k at its time `stop`, and say how to go on.
 
-    form : the weights of the positive neurons alone, one for each atom
-    moments : of the spike times of all neurons since the stage began
-    drives : written where a stage begins
+    moments : of the spike times of its neurons since the stage began
     """
+    form, problem, work, look = looking.form, looking.problem, looking.work, looking.looks[k]
+    max_duration, best = looking.max_duration, looking.codes.best[k]
     l1_weights, diagonal, positive = problem.l1_weights, problem.diagonal, problem.positive
+    time = look.stop
+    read_rates(moments, time, look.scale, problem.group_length, positive, looking.codes.offset[k], work.code)
+    look.n_multiply_adds += caused_currents(form, work.code, work.currents)[1]
+    look.n_multiply_adds += PRODUCTS_OF_GAP * best.shape[0] + PRODUCTS_OF_RATE * moments.shape[0]
+    gap = measured_gap(problem, k, work.code, work.currents)
+    keep_if_better(look, gap, work.code, best)
+    if look.gap > look.target:
+        current_code(problem.correlations[k], l1_weights, diagonal, positive, work.currents, work.stepped)
+        is_known, n_multiply_adds = caused_currents(form, work.stepped, work.stepped_currents)
+        look.n_multiply_adds += n_multiply_adds
+        if is_known:
+            look.n_multiply_adds += PRODUCTS_OF_GAP * best.shape[0]
+            stepped_gap = measured_gap(problem, k, work.stepped, work.stepped_currents)
+            keep_if_better(look, stepped_gap, work.stepped, best)
+    # The last look is at this difference; the sum may round to less than the duration.
+    is_over = time >= max_duration - look.duration
+    has_ended = look.gap <= look.target or is_over
+    look.status = DONE if has_ended else GOES_ON
+    has_fallen = look.gap <= ENOUGH * look.gap_before
+    if not has_ended and looking.refine and (has_fallen or time >= look.limit):
+        look.duration += time
+        if look.n_stages == 1:
+            look.limit = LIMIT
+        look.n_failed = 0 if look.gap < look.gap_before else look.n_failed + 1
+        if look.n_failed == PATIENCE:
+            look.limit = min(LONGER * look.limit, LAST_LIMIT)
+            look.n_failed = 0
+        # Where the gap falls fast no momentum is needed, and where a code is astray it is wrong.
+        look.n_astray = 0 if gap <= ASTRAY * look.gap else look.n_astray + 1
+        is_accelerated = look.n_astray == 0 and not has_fallen
+        move_on(looking.codes, k, work.code if is_accelerated else best, look, is_accelerated)
+        look.status = STAGE_ENDED if begin_stage(looking, k) else DONE
+    elif has_ended:
+        look.duration = max_duration if is_over else look.duration + time
+    else:
+        look.stop = min(time * LOOK_GROWTH, max_duration - look.duration)
+        if looking.refine:
+            look.stop = min(look.stop, look.limit)
+
+
+@uncounted
+def look_at(looking, signals, moments):
+    """Look at the networks of some signals, each at its time `stop`, and say how to go on; begin new ones."""
     for position in range(signals.shape[0]):
         k = signals[position]
-        look, best, offset = looks[k], codes.best[k], codes.offset[k]
-        b, time = problem.correlations[k], look.stop
-        read_rates(moments[k], time, look.scale, problem.group_length, positive, offset, work.code)
-        look.n_multiply_adds += caused_currents(form, work.code, work.currents)[1]
-        look.n_multiply_adds += PRODUCTS_OF_GAP * best.shape[0] + PRODUCTS_OF_RATE * moments.shape[1]
-        gap = measured_gap(problem, k, work.code, work.currents)
-        keep_if_better(look, gap, work.code, best)
-        if look.gap > look.target:
-            current_code(b, l1_weights, diagonal, positive, work.currents, work.stepped)
-            is_known, n_multiply_adds = caused_currents(form, work.stepped, work.stepped_currents)
-            look.n_multiply_adds += n_multiply_adds
-            if is_known:
-                look.n_multiply_adds += PRODUCTS_OF_GAP * best.shape[0]
-                stepped_gap = measured_gap(problem, k, work.stepped, work.stepped_currents)
-                keep_if_better(look, stepped_gap, work.stepped, best)
-        # The last look is at this difference; the sum may round to less than the duration.
-        is_over = time >= max_duration - look.duration
-        has_ended = look.gap <= look.target or is_over
-        look.status = DONE if has_ended else GOES_ON
-        has_fallen = look.gap <= ENOUGH * look.gap_before
-        if not has_ended and refine and (has_fallen or time >= look.limit):
-            look.duration += time
-            if look.n_stages == 1:
-                look.limit = LIMIT
-            look.n_failed = 0 if look.gap < look.gap_before else look.n_failed + 1
-            if look.n_failed == PATIENCE:
-                look.limit = min(LONGER * look.limit, LAST_LIMIT)
-                look.n_failed = 0
-            # Where the gap falls fast no momentum is needed, and where a code is astray it is wrong.
-            look.n_astray = 0 if gap <= ASTRAY * look.gap else look.n_astray + 1
-            is_accelerated = look.n_astray == 0 and not has_fallen
-            move_on(codes, k, work.code if is_accelerated else best, look, is_accelerated)
-            is_driven = begin_stage(form, problem, k, look, codes, max_duration, drives, work)
-            look.status = STAGE_ENDED if is_driven else DONE
-        elif has_ended:
-            look.duration = max_duration if is_over else look.duration + time
+        if looking.looks[k].status == NEW:
+            begin(looking, k)
         else:
-            look.stop = min(time * LOOK_GROWTH, max_duration - look.duration)
-            if refine:
-                look.stop = min(look.stop, look.limit)
+            look_at_one(looking, k, moments[k])
+
+
+@implements(stop_of, Looking)
+def next_look(looking, k):
+    return looking.looks[k].stop
+
+
+@implements(go_on, Looking)
+def look_and_go_on(looking, neurons, states, k):
+    look = looking.looks[k]
+    n_before = look.n_multiply_adds
+    if look.status == NEW:
+        begin(looking, k)
+    else:
+        look_at_one(looking, k, neurons.moments[k])
+    if look.status == STAGE_ENDED:
+        restart_copy(neurons, states[k], k)
+    drop_negligible_of(neurons.current[k])
+    return look.status != DONE, (look.n_multiply_adds - n_before) // looking.work.code.shape[0]
 
 
 @uncounted
-def go_on(form, problem, signals, max_duration, refine, looks, codes, drives, work):
+def resume(looking, signals):
     """Go on with signals that were done, whose gaps are not what they seemed, for at most half of those."""
     for position in range(signals.shape[0]):
         k = signals[position]
-        look = looks[k]
+        look = looking.looks[k]
         look.target = 0.5 * min(look.target, look.gap)
         # A signal that was done before its first stage has none to go on with.
-        if refine or look.n_stages == 0:
-            is_driven = begin_at_best(form, problem, k, look, codes, max_duration, drives, work)
-            look.status = STAGE_ENDED if is_driven else DONE
+        if looking.refine or look.n_stages == 0:
+            look.status = STAGE_ENDED if begin_at_best(looking, k) else DONE
         else:
             look.duration -= look.stop
-            look.stop = min(look.stop * LOOK_GROWTH, max_duration - look.duration)
+            look.stop = min(look.stop * LOOK_GROWTH, looking.max_duration - look.duration)
             look.status = GOES_ON

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -155,12 +156,9 @@ def run_until_certified(refined: RefinedCodes[Any], best: BestCodes, *, tol: flo
     """
     problem = best.problem
     signals = np.arange(problem.n_signals)
+    say_how_far = partial(_report, refined, problem, tol) if is_shown() else None
     while len(signals):
-        while len(refined.active):
-            refined.advance()
-            if is_shown():
-                worst = float((refined.gaps / np.maximum(problem.energies, np.finfo(float).tiny)).max())
-                report(0.99 * share_of_decades(worst, 1.0, tol), f"gap {worst:.1e}")
+        refined.advance_to_ends(say_how_far)
         best.put(signals, refined.codes[signals], if_better=best.has_codes)
         # What the signals themselves say of a gap may differ from what correlations say, by rounding.
         signals = signals[best.missed(signals, tol) & refined.can_improve(signals)]
@@ -168,3 +166,9 @@ def run_until_certified(refined: RefinedCodes[Any], best: BestCodes, *, tol: flo
             refined.resume(signals)
             # Where no neuron is driven, only rounding is left.
             signals = refined.active
+
+
+def _report(refined: RefinedCodes[Any], problem: LassoProblem, tol: float) -> None:
+    gaps = refined.gaps / np.maximum(problem.energies, np.finfo(float).tiny)
+    shares = [share_of_decades(gap, 1.0, tol) for gap in gaps.tolist()]
+    report(0.99 * float(np.mean(shares)), f"gap {gaps.max():.1e}")

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Generic, TypeVar
 
 import numpy as np
 
 from snn._kernels.run_state import new_records
+from snn.run.exact import ExactRun
 from snn.run.run import NO_SPIKES, Run, Time
-from snn.weights.protocol import KernelForm
 from solvers._kernels.refinement import (
     DONE,
     GOES_ON,
@@ -16,11 +17,11 @@ from solvers._kernels.refinement import (
     STAGE_ENDED,
     Codes,
     Drives,
+    Looking,
     Problem,
     Work,
-    begin,
-    go_on,
     look_at,
+    resume,
 )
 from solvers.problem.lasso import LassoProblem
 from solvers.spiking.network import LassoNetwork
@@ -101,7 +102,7 @@ class RefinedCodes(Generic[R]):
             network.gram.group_length,
         )
         self._inhibition = network.gram.weights(positive=True)
-        self._max_duration, self._refine = max_duration, refine
+        self._max_duration, self._refine = float(max_duration), refine
         self._looks = new_records(n_signals, LOOK)
         self._looks["target"] = SAFELY * tol * problem.energies
         self._codes = Codes(*np.zeros((5, n_signals, n_atoms)))
@@ -112,15 +113,12 @@ class RefinedCodes(Generic[R]):
         self._soma_bias = np.zeros((n_signals, network.n_neurons))
         self.run = how.start(network, self._soma_bias, window_moments=True, gives_up=True)
         self._drives = Drives(self._soma_bias, self.run.membrane_potential, self.run.synaptic_current)
-        begin(
-            self._weights(), self._problem, max_duration, self._looks, self._codes, self._drives, self._work
-        )
         self.codes, self.origin, self.offset = self._codes.best, self._codes.origin, self._codes.offset
         self._records_spikes = record_spikes
         self.last_spikes = NO_SPIKES
         self.look_times = np.zeros(n_signals)
         self.active = np.arange(n_signals)
-        self._go_on()
+        self._is_new = True
 
     @property
     def duration(self) -> np.ndarray:
@@ -147,42 +145,87 @@ class RefinedCodes(Generic[R]):
         """Stages of each signal."""
         return self._looks["n_stages"]
 
+    def begin(self) -> None:
+        """Measure the codes that signals start from, and set up the stages of those not good enough.
+
+        To advance does it, too.
+        """
+        if self._is_new:
+            self._is_new = False
+            look_at(self._looking(), self.active, self.run.window_moments)
+            self._go_on()
+
     def advance(self, *, max_spikes: int | None = None) -> None:
         """Advance the networks that are not done until each is looked at.
 
         A network whose spikes have come to `max_spikes`, if that is given, is looked at there, and is done.
         """
+        self.begin()
         if max_spikes is None:
             self._advance_to_looks()
         else:
             self._advance_within(max_spikes)
         is_lost = self.run.is_lost[self.active]
-        lost, others = self.active[is_lost], self.active
-        if len(lost):
-            others = self.active[~is_lost]
-            # Some are where they were given up, a step or more before their looks.
-            stop, time = self._looks["stop"][lost], self.run.time[lost]
-            self._looks["stop"][lost] = np.where(time + self.run.time_step <= stop, time, stop)
-        times = self.look_times = self._looks["stop"].copy()
-        self._look_at(others, refine=self._refine)
-        if len(lost):
-            # No stage brings more there.
-            self._look_at(lost, refine=False)
-            self._end(lost, times)
+        lost, others = self.active[is_lost], self.active[~is_lost] if is_lost.any() else self.active
+        times = self.look_times = self._stops_of_lost(lost)
+        look_at(self._looking(), others, self.run.window_moments)
+        self._end_lost(lost, times)
         if max_spikes is not None:
             self._end(self.active[self.run.spike_counts[self.active].sum(axis=1) >= max_spikes], times)
+        self._go_on()
+
+    def advance_to_ends(self, after_each_call: Callable[[], object] | None = None) -> None:
+        """Advance the networks that are not done until all are: the looks are within the calls of the kernel,
+        unless spikes are recorded or there is a clock.
+
+        Parameters
+        ----------
+        after_each_call : callable, optional
+            Called whenever the kernel returns.
+        """
+        if self._records_spikes or not isinstance(self.run, ExactRun):
+            while len(self.active):
+                self.advance()
+                if after_each_call is not None:
+                    after_each_call()
+            return
+        self._is_new = False
+        self.run.advance_through(self._looking, self.active, after_each_call=after_each_call)
+        lost = self.active[self.run.is_lost[self.active]]
+        self._end_lost(lost, self._stops_of_lost(lost))
         self._go_on()
 
     def can_improve(self, signals: np.ndarray) -> np.ndarray:
         """Return which of some signals have time left, and a network that can go on."""
         return (self.duration[signals] < self._max_duration) & ~self.run.is_lost[signals]
 
-    def _look_at(self, signals: np.ndarray, *, refine: bool) -> None:
-        arrays = self._looks, self._codes, self._drives, self._work
-        look_at(
-            self._weights(), self._problem, signals, self.run.window_moments, self._max_duration, refine,
-            *arrays,
-        )  # fmt: skip
+    def _looking(self, *, refine: bool | None = None) -> Looking:
+        """Return what kernels look by, with the weights as they are now."""
+        return Looking(
+            self._inhibition.kernel_form(),
+            self._problem,
+            self._max_duration,
+            self._refine if refine is None else refine,
+            self._looks,
+            self._codes,
+            self._drives,
+            self._work,
+        )
+
+    def _stops_of_lost(self, lost: np.ndarray) -> np.ndarray:
+        """Return when all signals are to be looked at: some lost ones where they were given up, a step or
+        more before their looks."""
+        stops = self._looks["stop"]
+        if len(lost):
+            stop, time = stops[lost], self.run.time[lost]
+            stops[lost] = np.where(time + self.run.time_step <= stop, time, stop)
+        return stops.copy()
+
+    def _end_lost(self, lost: np.ndarray, times: np.ndarray) -> None:
+        if len(lost):
+            # No stage brings more there.
+            look_at(self._looking(refine=False), lost, self.run.window_moments)
+            self._end(lost, times)
 
     def _end(self, signals: np.ndarray, times: np.ndarray) -> None:
         """End some signals after a look at these times of their stages."""
@@ -210,14 +253,9 @@ class RefinedCodes(Generic[R]):
 
     def resume(self, signals: np.ndarray) -> None:
         """Go on with signals that were done, whose gaps are not what they seemed."""
-        arrays = self._looks, self._codes, self._drives, self._work
-        go_on(self._weights(), self._problem, signals, self._max_duration, self._refine, *arrays)
+        resume(self._looking(), signals)
         self.active = signals
         self._go_on()
-
-    def _weights(self) -> KernelForm:
-        """The weights between the positive neurons of all atoms, as they are now."""
-        return self._inhibition.kernel_form()
 
     def _go_on(self) -> None:
         status = self._looks["status"][self.active]

@@ -313,6 +313,7 @@ class _RecordedCodes(RefinedCodes[Any]):
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
+        self.begin()
         self.looks: list[_Look] = []
 
     def advance(self, *, max_spikes: int | None = None) -> None:

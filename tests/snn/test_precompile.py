@@ -47,7 +47,7 @@ def kernels(tmp_path, monkeypatch):
 
 
 def forget():
-    for name in ("inner_of_test", "outer_of_test"):
+    for name in ("inner_of_test", "outer_of_test", "record_of_test"):
         sys.modules.pop(name, None)
     compiling._digest_of_files.cache_clear()
 
@@ -109,6 +109,49 @@ def test_change_in_a_sub_package_renews_the_kernels_around_it_and_the_other_way(
     (kernels / "inner_of_test.py").write_text(INNER.format(factor="10.0"))
     kernel = as_a_new_process()
     assert (kernel(np.ones(3)), was_loaded(kernel)) == (30.0, 0)
+
+
+RECORD = """
+from typing import NamedTuple
+import numpy as np
+from outer_of_test import weighted
+from snn._kernels.compiling import implements
+
+class Weighted(NamedTuple):
+    values: np.ndarray
+
+@implements(weighted, Weighted)
+def times_a_factor(record, value):
+    return {factor} * value
+"""
+OF_RECORDS = """
+from snn._kernels.compiling import compiled, resolved_by_record
+
+@resolved_by_record
+def weighted(record, value):
+    return value
+
+@compiled
+def total(record):
+    result = 0.0
+    for i in range(record.values.shape[0]):
+        result += weighted(record, record.values[i])
+    return result
+"""
+
+
+def test_change_of_what_a_record_does_renews_the_kernels_of_another_folder(kernels, tmp_path, monkeypatch):
+    (kernels / "outer_of_test.py").write_text(OF_RECORDS)
+    other = tmp_path / "other" / "_kernels"
+    other.mkdir(parents=True)
+    monkeypatch.syspath_prepend(other)
+    for factor, result in ((2.0, 6.0), (10.0, 30.0)):
+        (other / "record_of_test.py").write_text(RECORD.format(factor=factor))
+        for n_loaded in (0, 1):
+            kernel = as_a_new_process()
+            record = importlib.import_module("record_of_test").Weighted(np.ones(3))
+            assert (kernel(record), was_loaded(kernel)) == (result, n_loaded)
+    assert len(files_of_total(kernels)) == 1
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from tqdm import tqdm
 
+from snn.run import exact
 from solvers import LassoProblem, solve_active_set, solve_fista, solve_spiking
 from solvers.workers import progress
 from solvers.workers.progress import Progress, progress_bar, report, share_of_decades
@@ -71,6 +72,8 @@ def one_problem():
 )
 def test_one_problem_moves_the_bar(solve, capsys, monkeypatch):
     monkeypatch.setattr(progress, "SECONDS_BETWEEN", 0.0)
+    # Of a tenth of a second of work in a call this problem takes a part.
+    monkeypatch.setattr(exact, "MOST_WORK_PER_CALL", exact.LEAST_WORK_PER_CALL)
     shown = solve(one_problem(), progress=True)
     drawn = [float(each) for each in re.findall(r"\| ([\d.]+)/1 ", capsys.readouterr().err)]
     assert len(set(drawn)) > 3

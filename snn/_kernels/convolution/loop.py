@@ -42,6 +42,7 @@ from snn._kernels.run_state import (
     note_spike,
     remaining_time,
 )
+from snn._kernels.stops import go_on, stop_of
 
 
 @inlined
@@ -196,15 +197,19 @@ def _advance(all_neurons, k, state, neurons, settings, stop_time, budget, spikes
 
 
 @uncounted
-def advance(form, neurons, states, settings, memory, active, first, stop_times, budget, spikes):
+def advance(form, neurons, states, settings, memory, active, first, stops, budget, spikes):
     """As `simulation.advance`, for a `forms.Stencil`; `memory` is a `grid.Grid`."""
     n_events = 0
     for position in range(first, active.shape[0]):
         k = active[position]
         copy = Group(neurons.bias[k], neurons.threshold, neurons.potential[k], neurons.current[k])
-        status, n_events, budget = _advance(
-            neurons, k, states[k], copy, settings, stop_times[k], budget, spikes, n_events, memory
-        )
-        if status != REACHED:
-            return status, position, n_events
+        is_going = True
+        while is_going:
+            status, n_events, budget = _advance(
+                neurons, k, states[k], copy, settings, stop_of(stops, k), budget, spikes, n_events, memory
+            )
+            if status != REACHED:
+                return status, position, n_events
+            is_going, n_done = go_on(stops, neurons, states, k)
+            budget -= n_done
     return REACHED, active.shape[0], n_events
