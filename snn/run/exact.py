@@ -35,7 +35,7 @@ SPIKES_PER_NEURON = 10
 """Added to `LARGEST_BURST` and `BURST_RATE` for each neuron."""
 
 CALLS_BY_NUMBA = 8
-"""Calls of a kernel, in one call of `advance`, after which its machine code is called without Numba."""
+"""Calls of a kernel after which its machine code is called without Numba."""
 
 FIRST_LOOK = 16.0
 """Synaptic time constants within which a next spike is looked for at first, then twice as many, and so on."""
@@ -88,6 +88,7 @@ class ExactRun(Run):
         if self._gives_up:
             self._states["largest_burst"] = LARGEST_BURST + SPIKES_PER_NEURON * n_neurons
             self._states["burst_rate"] = BURST_RATE + SPIKES_PER_NEURON * n_neurons
+        self._first_states = self._states.copy()
         weights = network.weights
         work_per_spike = weights.work_per_spike
         self._form = weights.kernel_form()
@@ -95,7 +96,8 @@ class ExactRun(Run):
         self._usual = self._engine.settings_of(n_neurons, work_per_spike, screening=how.screening)
         # Those of the present call of `advance`, which may go from spike to spike.
         self._settings, self._is_stepping = self._usual, False
-        # Calls of the kernel in the present call of `advance`, and its machine code.
+        # What the types of the kernel's arguments depend on, calls with these, and its machine code.
+        self._called_with: tuple[Any, ...] = ()
         self._n_calls = 0
         self._code: Callable[..., tuple[int, int, int]] | None = None
         # Copies at the end of the active ones that wait for a row of weights.
@@ -168,6 +170,18 @@ class ExactRun(Run):
         other.spike_counts, other.window_moments = neurons["spike_counts"], neurons["moments"]
         return other
 
+    def renew(self) -> None:
+        """Start all copies anew from rest, with their drives as they are now, as in a run just made."""
+        self.spike_counts.fill(0)
+        self._is_lost.fill(False)
+        for array in (self.membrane_potential, self.synaptic_current, self._first_potential):
+            array.fill(0.0)
+        for array in (self.window_moments, self._neurons.trace, self._neurons.last_spike):
+            array.fill(0.0)
+        self._neurons.drift[:] = self.soma_bias
+        self._states[:] = self._first_states
+        self._first_counts, self.n_emitted = None, 0
+
     def require_valid(self) -> None:
         """As `Run`; copies of a run that gives up are valid."""
         if not self._gives_up:
@@ -199,8 +213,8 @@ class ExactRun(Run):
         after_each_call : callable, optional
             Called whenever the kernel returns.
         """
-        active, position = active.copy(), 0
-        self._begin(record=False)
+        active, position = np.array(active, dtype=np.int64), 0
+        self._settings, self._n_waiting = self._usual, 0
         while position < len(active):
             position, _, _ = self._call(active, position, stops(), sys.maxsize, NOTHING_RECORDED)
             if after_each_call is not None:
@@ -215,8 +229,7 @@ class ExactRun(Run):
         # Not at each call of the kernel: then pausing would change bits.
         run_state.drop_negligible(self.synaptic_current)
         self._settings = self._engine.single_step(self._usual) if self._is_stepping else self._usual
-        self._n_waiting = self._n_calls = 0
-        self._code = None
+        self._n_waiting = 0
         if not record:
             return NOTHING_RECORDED
         return run_state.Spikes(np.empty(self._most_per_call), np.empty(self._most_per_call, dtype=np.int64))
@@ -228,6 +241,9 @@ class ExactRun(Run):
         if most < self._most_per_call and self._settings is self._usual:
             before = self._saved(active[position:])
         n_going = len(active) - self._n_waiting
+        called_with = type(stops), buffer is NOTHING_RECORDED, self._settings
+        if called_with != self._called_with:
+            self._called_with, self._n_calls, self._code = called_with, 0, None
         if self._n_calls == CALLS_BY_NUMBA:
             self._code = self._machine_code(active, stops, buffer)
         self._n_calls += 1
@@ -240,7 +256,6 @@ class ExactRun(Run):
             # Go back, and on from spike to spike.
             self._restore(active[position:], *before)
             self._settings = self._engine.single_step(self._usual)
-            self._n_calls, self._code = 0, None
             return position, 0, 0
         if status == run_state.MISSING_ROW:
             # It waits behind the others, unless a record or a limit depends on their order: rows that several

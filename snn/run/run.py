@@ -201,7 +201,7 @@ class Run(ABC):
             Empty unless they are recorded.
         """
         # A kind of run may change their order.
-        active = np.arange(len(self.spike_counts)) if active is None else active.copy()
+        active = np.arange(len(self.spike_counts)) if active is None else np.array(active, dtype=np.int64)
         most = sys.maxsize if max_spikes is None else max_spikes
         buffer = self._begin(record)
         recorded: list[Spikes] = []

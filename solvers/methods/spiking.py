@@ -17,15 +17,28 @@ from snn.digital import Digital
 from snn.run.exact import Exact
 from snn.run.imperfect import Imperfections, clock_of
 from snn.run.run import Run, Time
+from solvers._kernels.batch import CompressedRows
+from solvers._kernels.one_signal import read_and_certify
 from solvers.certificate.compiled import certify
+from solvers.certificate.optimality import Optimality
+from solvers.gram.gram import uses_full_gram
 from solvers.methods.method import NOT_NEGATIVE, Method, Takes, solve
 from solvers.problem.lasso import LassoProblem
 from solvers.problem.masks import groups_of, with_shared_mask
 from solvers.results.best_codes import BestCodes
-from solvers.results.operations import CERTIFICATE, GRAM, POLISH, READ_OUT, OperationLedger, ledger_of
-from solvers.results.result import SparseCodingResult, as_sparse
+from solvers.results.operations import (
+    CERTIFICATE,
+    GRAM,
+    POLISH,
+    READ_OUT,
+    OperationLedger,
+    certificate_work,
+    ledger_of,
+)
+from solvers.results.result import SparseCodingResult, as_sparse, compressed_rows
 from solvers.results.solved import Solved
 from solvers.results.start import Start, StartPoint
+from solvers.spiking.alone import CodesAlone
 from solvers.spiking.batches import BatchRun, run_until_certified, sparse_counts
 from solvers.spiking.network import LassoNetwork, spike_rates
 from solvers.spiking.stages import RefinedCodes
@@ -371,24 +384,84 @@ class Stages(SpikingMethod):
             start=first,
         )
         run_until_certified(refined, best, tol=tol)
-        n_signals = problem.n_signals
-        signal_fields = {
-            "polished": np.zeros(n_signals, dtype=np.bool_),
-            "n_corrections": np.zeros(n_signals, dtype=np.int64),
-            "n_stages": refined.n_stages.copy(),
-            "sparse_spike_counts": sparse_counts(prepared, refined.run.spike_counts),
-            "duration": refined.duration.copy(),
-            "scale": refined.scale,
-        }
-        if refined.run.total_steps is not None:
-            signal_fields["n_clock_steps"] = refined.run.total_steps
-        work = {
-            READ_OUT: refined.n_multiply_adds.copy(),
-            GRAM: np.full(n_signals, prepared.gram.n_multiply_adds),
-            CERTIFICATE: best.n_multiply_adds,
-        }
-        n_spikes = refined.run.spike_counts.sum(axis=1)
-        return Solved(best.codes, n_spikes, work, best.optimality, refined.run.is_lost, signal_fields)
+        counts = sparse_counts(prepared, refined.run.spike_counts)
+        return _solved(prepared, refined, best.codes, best.optimality, best.n_multiply_adds, counts)
+
+    def solve_alone(self, problem: LassoProblem, start: StartPoint | None, tol: float) -> Solved | None:
+        """Return the code of a single signal, by a network that is used again; None if that does not do.
+
+        Code and certificate are those of `solve`.
+        """
+        if start is not None or not isinstance(self.how, Exact) or not self.how.screening:
+            return None
+        if problem.atoms.rows is None or problem.feature_weights is not None or problem.penalty.has_zeros:
+            return None
+        if not uses_full_gram(problem) or not (problem.has_gram or problem.model.gram_fits):
+            return None
+        alone = problem.model.once(CodesAlone)
+        network, refined = alone.solve(problem, tol=tol, max_duration=self.max_duration, refine=self.refine)
+        figures = np.empty((3, 1))
+        atoms, values, neurons, counts = read_and_certify(
+            problem.atoms.rows,
+            problem.atoms.norms,
+            problem.l1_weights,
+            problem.curvatures,
+            problem.positive,
+            problem.dense_signals(),
+            refined.codes,
+            refined.run.spike_counts,
+            figures[:, 0],
+        )
+        solved = None
+        objective, gap, violation = figures
+        if gap[0] <= tol * problem.energies[0]:
+            solved = _solved(
+                network,
+                refined,
+                _one_row(problem.n_atoms, atoms, values),
+                Optimality(objective=objective, duality_gap=gap, kkt_violation=violation),
+                np.array([certificate_work(problem, len(atoms))]),
+                _one_row(network.n_neurons, neurons, counts),
+            )
+        alone.give_back(network, refined)
+        return solved
+
+
+def _one_row(n_columns: int, columns: np.ndarray, values: np.ndarray) -> sparse.csr_array:
+    pointers = np.array([0, len(columns)], dtype=np.int32)
+    return compressed_rows((1, n_columns), CompressedRows(pointers, columns, values))
+
+
+def _solved(
+    network: LassoNetwork,
+    refined: RefinedCodes[Any],
+    codes: sparse.csr_array,
+    optimality: Optimality,
+    n_products: np.ndarray,
+    counts: sparse.csr_array,
+) -> Solved:
+    """Return what is said of codes read out in stages.
+
+    n_products : the multiply-adds of certificates
+    counts : spikes of each neuron, in the order of results
+    """
+    run, n_signals = refined.run, len(refined.codes)
+    signal_fields = {
+        "polished": np.zeros(n_signals, dtype=np.bool_),
+        "n_corrections": np.zeros(n_signals, dtype=np.int64),
+        "n_stages": refined.n_stages.copy(),
+        "sparse_spike_counts": counts,
+        "duration": refined.duration.copy(),
+        "scale": refined.scale,
+    }
+    if run.total_steps is not None:
+        signal_fields["n_clock_steps"] = run.total_steps
+    work = {
+        READ_OUT: refined.n_multiply_adds.copy(),
+        GRAM: np.full(n_signals, network.gram.n_multiply_adds),
+        CERTIFICATE: n_products,
+    }
+    return Solved(codes, run.spike_counts.sum(axis=1), work, optimality, run.is_lost.copy(), signal_fields)
 
 
 class OneWindow(Stages):

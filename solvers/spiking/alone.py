@@ -1,0 +1,91 @@
+"""One signal after the other, with memory that is used again: of a small problem most time is spent in Python."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from snn._kernels.run_state import new_records
+from snn.base import checks
+from snn.run.exact import Exact, ExactRun
+from snn.run.run import NO_SPIKES
+from solvers._kernels.refinement import LOOK
+from solvers.problem.lasso import LassoProblem
+from solvers.problem.model import CodingModel
+from solvers.spiking.network import LassoNetwork
+from solvers.spiking.stages import SAFELY, RefinedCodes
+
+EXACT_TIME = Exact()
+NEW_LOOK = new_records(1, LOOK)[0]
+
+
+class CodesAgain(RefinedCodes[ExactRun]):
+    """As `RefinedCodes` in exact time; other signals of the same model may follow."""
+
+    def renew(self, problem: LassoProblem, *, tol: float, max_duration: float, refine: bool) -> None:
+        """Begin again, from zero, with other signals of the same model; as many.
+
+        Parameters
+        ----------
+        problem, tol, max_duration, refine
+            As of `RefinedCodes`.
+        """
+        # Machine code is called with these as with those before.
+        correlations, energies = (
+            checks.read_only(np.ascontiguousarray(values, dtype=np.float64))
+            for values in (problem.correlations, problem.energies)
+        )
+        self._problem = self._problem._replace(correlations=correlations, energies=energies)
+        self._max_duration, self._refine = float(max_duration), refine
+        self._looks[:] = NEW_LOOK
+        self._looks["target"] = SAFELY * tol * problem.energies
+        self.codes.fill(0.0)
+        self._soma_bias.fill(0.0)
+        self.run.renew()
+        self.last_spikes = NO_SPIKES
+        self.look_times.fill(0.0)
+        self.active = np.arange(problem.n_signals)
+        self._is_new = True
+
+
+class CodesAlone:
+    """The networks of single signals of a model, each lent to one thread at a time: `CodingModel.once`.
+
+    Parameters
+    ----------
+    model : CodingModel
+        Which model; it keeps this.
+    """
+
+    def __init__(self, model: CodingModel) -> None:
+        self._idle: list[tuple[LassoNetwork, CodesAgain]] = []
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Elsewhere networks are made anew, where they are needed.
+        return CodesAlone, (None,)
+
+    def solve(
+        self, problem: LassoProblem, *, tol: float, max_duration: float, refine: bool
+    ) -> tuple[LassoNetwork, CodesAgain]:
+        """Return the network of a problem of one signal, and its codes; give them back when they are read.
+
+        Parameters
+        ----------
+        problem, tol, max_duration, refine
+            As of `RefinedCodes`.
+        """
+        options: dict[str, Any] = {"tol": tol, "max_duration": max_duration, "refine": refine}
+        try:
+            network, refined = self._idle.pop()
+        except IndexError:
+            network = LassoNetwork.of(problem)
+            refined = CodesAgain(problem, network, how=EXACT_TIME, **options)
+        else:
+            refined.renew(problem, **options)
+        refined.advance_to_ends()
+        return network, refined
+
+    def give_back(self, network: LassoNetwork, refined: CodesAgain) -> None:
+        """Take back what `solve` has returned."""
+        self._idle.append((network, refined))
