@@ -26,23 +26,25 @@ LOOK_GROWTH = 2.0
 """Each look is so many times as late as the one before."""
 RATE_PER_DRIVE = 0.5
 """Rate of the busiest neuron, driven alone."""
-RATE_FROM_CODE = 0.35
+RATE_FROM_CODE = 0.3
 """The same in stages that start from a code, where all its neurons fire from the beginning."""
 HEAD_START = 0.5
 """Potentials at first, in thresholds: at random they would be so on average."""
 LAG = 4.0
 """From the second stage on, neurons that are not driven start as far below that as their drive leads in this
 time: they would be there, and the simulator need not look at them."""
-ENOUGH = 0.15
+ENOUGH = 0.2
 """A stage ends when the gap has fallen to this part of what it was."""
+FAST = 0.5
+"""After a stage that has brought it to this part no momentum is needed."""
 FIRST_LIMIT, LIMIT = 48.0, 24.0
 """The longest stage, the first and all later ones."""
-PATIENCE, LONGER, LAST_LIMIT = 8, 2.0, 4096.0
+PATIENCE, LONGER, LAST_LIMIT = 12, 2.0, 4096.0
 """After so many stages without a better code stages may be so many times as long, up to a limit."""
 FIRST_MARGIN, MARGIN = 2.0, 1.0
 """Offsets stay behind the code by so many of its Jacobi steps, and what atoms are expected to move.
 In the first stage that is not known."""
-ASTRAY = 4.0
+ASTRAY = 8.0
 """A code whose gap is so many times that of the best code is astray: the next stage starts from the best
 code, without momentum, and if that does not help, from rest."""
 WIDER = 3.0
@@ -440,9 +442,9 @@ def look_at_one(looking, k, moments):
         if look.n_failed == PATIENCE:
             look.limit = min(LONGER * look.limit, LAST_LIMIT)
             look.n_failed = 0
-        # Where the gap falls fast no momentum is needed, and where a code is astray it is wrong.
+        # Where a code is astray, momentum is wrong.
         look.n_astray = 0 if gap <= ASTRAY * look.gap else look.n_astray + 1
-        is_accelerated = look.n_astray == 0 and not has_fallen
+        is_accelerated = look.n_astray == 0 and look.gap > FAST * look.gap_before
         move_on(looking.codes, k, work.code if is_accelerated else best, look, is_accelerated)
         look.status = STAGE_ENDED if begin_stage(looking, k) else DONE
     elif has_ended:

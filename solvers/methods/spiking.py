@@ -207,7 +207,7 @@ def solve_spiking(
           time so far (with `polish`, over the last three quarters).  Sparser, and much closer to the optimum
           at the same time.
     refine : bool, default True
-        Smooth read-out only.  When the gap is 1/7 of its value, or after 24 time constants, a new stage
+        Smooth read-out only.  When the gap is 1/5 of its value, or after 24 time constants, a new stage
         starts on the residual of the code (drawn a little towards zero).  One spike then stands for a smaller
         value, and the new rates are added to the code: the gap falls exponentially with the number of spikes.
         Where atoms are alike, stages gain less, and start with the momentum of the accelerated gradient

@@ -36,7 +36,7 @@ class RefinedCodes(Generic[R]):
     """The networks of a batch of signals, and the best codes read out of them so far.
 
     A stage of a signal is a run of its network from potentials at half their thresholds.  Where codes are
-    refined, a stage ends when the gap is a seventh of what it was, or after a while.  The next one is driven
+    refined, a stage ends when the gap is a fifth of what it was, or after a while.  The next one is driven
     by what an offset, its code drawn a little towards zero, leaves of the signal, and its spikes are worth as
     much less.  It starts with the synaptic currents of the rates that the offset lacks, so it goes on where
     the one before ended.  Where the gap falls slowly, it goes on from further on in the direction of the
