@@ -1,4 +1,4 @@
-"""One signal after the other, with memory that is used again: of a small problem most time is spent in Python."""
+"""One signal after the other, with memory that is used again: small problems are mostly Python."""
 
 from __future__ import annotations
 
