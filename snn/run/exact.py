@@ -179,7 +179,7 @@ class ExactRun(Run):
         for array in (self.window_moments, self._neurons.trace, self._neurons.last_spike):
             array.fill(0.0)
         self._neurons.drift[:] = self.soma_bias
-        self._states[:] = self._first_states
+        self._states.view(np.uint8)[:] = self._first_states.view(np.uint8)
         self._first_counts, self.n_emitted = None, 0
 
     def require_valid(self) -> None:

@@ -106,6 +106,9 @@ class DenseDictionary(MatrixDictionary):
         n_atoms, n_features = self.shape
         correlations = np.empty((len(signals), n_atoms))
         step = max(VALUES_AT_ONCE // n_features, 1)
+        if n_atoms <= step and n_features <= LONGEST_SUM:
+            np.matmul(signals[:, np.newaxis], self._array.T, out=correlations[:, np.newaxis])
+            return correlations
         for first in range(0, n_atoms, step):
             atoms = self._array[first : first + step]
             target = correlations[:, np.newaxis, first : first + step]

@@ -6,18 +6,15 @@ from typing import Any
 
 import numpy as np
 
-from snn._kernels.run_state import new_records
 from snn.base import checks
 from snn.run.exact import Exact, ExactRun
 from snn.run.run import NO_SPIKES
-from solvers._kernels.refinement import LOOK
 from solvers.problem.lasso import LassoProblem
 from solvers.problem.model import CodingModel
 from solvers.spiking.network import LassoNetwork
 from solvers.spiking.stages import SAFELY, RefinedCodes
 
 EXACT_TIME = Exact()
-NEW_LOOK = new_records(1, LOOK)[0]
 
 
 class CodesAgain(RefinedCodes[ExactRun]):
@@ -38,7 +35,8 @@ class CodesAgain(RefinedCodes[ExactRun]):
         )
         self._problem = self._problem._replace(correlations=correlations, energies=energies)
         self._max_duration, self._refine = float(max_duration), refine
-        self._looks[:] = NEW_LOOK
+        # All zero, as new ones: to write the fields of a record one by one takes longer.
+        self._looks.view(np.uint8).fill(0)
         self._looks["target"] = SAFELY * tol * problem.energies
         self.codes.fill(0.0)
         self._soma_bias.fill(0.0)
