@@ -44,7 +44,7 @@ PATIENCE, LONGER, LAST_LIMIT = 12, 2.0, 4096.0
 FIRST_MARGIN, MARGIN = 2.0, 1.0
 """Offsets stay behind the code by so many of its Jacobi steps, and what atoms are expected to move.
 In the first stage that is not known."""
-ASTRAY = 8.0
+ASTRAY = 4.0
 """A code whose gap is so many times that of the best code is astray: the next stage starts from the best
 code, without momentum, and if that does not help, from rest."""
 WIDER = 3.0
