@@ -44,9 +44,11 @@ PATIENCE, LONGER, LAST_LIMIT = 12, 2.0, 4096.0
 FIRST_MARGIN, MARGIN = 2.0, 1.0
 """Offsets stay behind the code by so many of its Jacobi steps, and what atoms are expected to move.
 In the first stage that is not known."""
-ASTRAY = 4.0
+ASTRAY = 8.0
 """A code whose gap is so many times that of the best code is astray: the next stage starts from the best
 code, without momentum, and if that does not help, from rest."""
+LOST, ASTRAY_IF_LOST = 8, 4.0
+"""After so many stages without a better code, so many times are enough."""
 WIDER = 3.0
 """What its margin is multiplied by, once more after each stage without a better code."""
 
@@ -443,7 +445,8 @@ def look_at_one(looking, k, moments):
             look.limit = min(LONGER * look.limit, LAST_LIMIT)
             look.n_failed = 0
         # Where a code is astray, momentum is wrong.
-        look.n_astray = 0 if gap <= ASTRAY * look.gap else look.n_astray + 1
+        most = (ASTRAY if look.n_failed < LOST else ASTRAY_IF_LOST) * look.gap
+        look.n_astray = 0 if gap <= most else look.n_astray + 1
         is_accelerated = look.n_astray == 0 and look.gap > FAST * look.gap_before
         move_on(looking.codes, k, work.code if is_accelerated else best, look, is_accelerated)
         look.status = STAGE_ENDED if begin_stage(looking, k) else DONE

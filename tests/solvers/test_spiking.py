@@ -697,7 +697,7 @@ def small_bursts(monkeypatch):
 
 @pytest.mark.parametrize("options", [*ALL_READOUTS, pytest.param({"refine": False}, id="one stage")])
 def test_which_networks_are_stopped_does_not_depend_on_others_or_threads(options, small_bursts):
-    problem = bursting_problem(1e-5)
+    problem = bursting_problem(5e-6)
     with pytest.warns(ConvergenceWarning, match="were stopped before"):
         together = solve_spiking(problem, **options)
     assert 0 < (together.relative_gap > 1e-3).sum() < len(BURSTING) or "readout" in options
