@@ -26,17 +26,13 @@ LOOK_GROWTH = 2.0
 """Each look is so many times as late as the one before."""
 RATE_PER_DRIVE = 0.5
 """Rate of the busiest neuron, driven alone."""
-RATE_FROM_CODE = 0.3
-"""The same in stages that start from a code, where all its neurons fire from the beginning."""
 HEAD_START = 0.5
 """Potentials at first, in thresholds: at random they would be so on average."""
 LAG = 4.0
 """From the second stage on, neurons that are not driven start as far below that as their drive leads in this
 time: they would be there, and the simulator need not look at them."""
-ENOUGH = 0.2
-"""A stage ends when the gap has fallen to this part of what it was."""
 FAST = 0.5
-"""After a stage that has brought it to this part no momentum is needed."""
+"""After a stage that has brought the gap to this part of what it was no momentum is needed."""
 FIRST_LIMIT, LIMIT = 48.0, 24.0
 """The longest stage, the first and all later ones."""
 PATIENCE, LONGER, LAST_LIMIT = 12, 2.0, 4096.0
@@ -81,6 +77,22 @@ LOOK = np.dtype(
     align=True,
 )
 """What is kept of each signal."""
+
+
+class Pace(NamedTuple):
+    """How fast neurons fire in a stage, and what is enough of it."""
+
+    rate: float
+    """Rate of the busiest neuron in stages that start from a code, where all its neurons fire from the
+    beginning."""
+    enough: float
+    """A stage ends when the gap has fallen to this part of what it was."""
+
+
+FEW_SPIKES = Pace(rate=0.3, enough=0.2)
+"""Where a spike is what costs."""
+FEW_STEPS = Pace(rate=0.4, enough=0.15)
+"""Where a step of a clock is: an eighth fewer on patches, a quarter fewer where atoms are alike."""
 
 
 class Problem(NamedTuple):
@@ -135,6 +147,7 @@ class Looking(NamedTuple):
     form: tuple
     """The weights of the positive neurons alone, one for each atom."""
     problem: Problem
+    pace: Pace
     max_duration: float
     refine: bool
     looks: np.ndarray
@@ -363,7 +376,7 @@ def begin_stage(looking, k):
         margin *= WIDER**look.n_failed
     set_offset(origin, margin, moved, share, offset)
     look.n_multiply_adds += caused_currents(form, offset, work.stepped_currents)[1] + origin.shape[0]
-    rate = RATE_PER_DRIVE if is_zero(origin) else RATE_FROM_CODE
+    rate = RATE_PER_DRIVE if is_zero(origin) else looking.pace.rate
     look.scale = 0.0
     if not is_carried:
         look.scale = drive_of(
@@ -435,7 +448,7 @@ def look_at_one(looking, k, moments):
     is_over = time >= max_duration - look.duration
     has_ended = look.gap <= look.target or is_over
     look.status = DONE if has_ended else GOES_ON
-    has_fallen = look.gap <= ENOUGH * look.gap_before
+    has_fallen = look.gap <= looking.pace.enough * look.gap_before
     if not has_ended and looking.refine and (has_fallen or time >= look.limit):
         look.duration += time
         if look.n_stages == 1:

@@ -12,6 +12,8 @@ from snn.run.exact import ExactRun
 from snn.run.run import NO_SPIKES, Run, Time
 from solvers._kernels.refinement import (
     DONE,
+    FEW_SPIKES,
+    FEW_STEPS,
     GOES_ON,
     LOOK,
     STAGE_ENDED,
@@ -36,11 +38,12 @@ class RefinedCodes(Generic[R]):
     """The networks of a batch of signals, and the best codes read out of them so far.
 
     A stage of a signal is a run of its network from potentials at half their thresholds.  Where codes are
-    refined, a stage ends when the gap is a fifth of what it was, or after a while.  The next one is driven
-    by what an offset, its code drawn a little towards zero, leaves of the signal, and its spikes are worth as
-    much less.  It starts with the synaptic currents of the rates that the offset lacks, so it goes on where
-    the one before ended.  Where the gap falls slowly, it goes on from further on in the direction of the
-    move: with the momentum of the accelerated gradient method (docs/theory.md, section 4.2).
+    refined, a stage ends when the gap is a fifth of what it was, on a clock a seventh, or after a while.  The
+    next one is driven by what an offset, its code drawn a little towards zero, leaves of the signal, and its
+    spikes are worth as much less.  It starts with the synaptic currents of the rates that the offset lacks,
+    so it goes on where the one before ended.  Where the gap falls slowly, it goes on from further on in the
+    direction of the move: with the momentum of the accelerated gradient method (docs/theory.md, section
+    4.2).
 
     Parameters
     ----------
@@ -204,6 +207,7 @@ class RefinedCodes(Generic[R]):
         return Looking(
             self._inhibition.kernel_form(),
             self._problem,
+            FEW_STEPS if self.run.time_step else FEW_SPIKES,
             self._max_duration,
             self._refine if refine is None else refine,
             self._looks,
