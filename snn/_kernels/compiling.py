@@ -19,7 +19,7 @@ from numba.core import event
 from numba.core.caching import FunctionCache
 from numba.core.dispatcher import Dispatcher
 from numba.core.serialize import dumps
-from numba.core.types.containers import BaseNamedTuple
+from numba.core.types.containers import BaseNamedTuple, BaseTuple
 from numba.core.types.misc import unliteral
 from numba.extending import overload, register_jitable
 
@@ -230,10 +230,11 @@ def _folders_of_records(types: Iterable[Any]) -> set[Path]:
     """Return the folders of kernels that records among some types, and records within them, come from."""
     found = set()
     for kind in types:
-        if isinstance(kind, BaseNamedTuple):
-            file = getattr(sys.modules[kind.instance_class.__module__], "__file__", None)
-            found |= {Path(file).parent} if file is not None else set()
+        if isinstance(kind, BaseTuple):
             found |= _folders_of_records(kind)
+        if isinstance(kind, BaseNamedTuple):
+            file = getattr(sys.modules.get(kind.instance_class.__module__), "__file__", None)
+            found |= {Path(file).parent} if file is not None else set()
     return {folder for folder in found if folder.name == HERE.name}
 
 

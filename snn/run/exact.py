@@ -94,9 +94,10 @@ class ExactRun(Run):
         self._form = weights.kernel_form()
         self._engine = ENGINES[type(self._form)]
         self._usual = self._engine.settings_of(n_neurons, work_per_spike, screening=how.screening)
-        # Those of the present call of `advance`, which may go from spike to spike.
+        # Those of the present calls of the kernel, which may go from spike to spike.
         self._settings, self._is_stepping = self._usual, False
-        # What the types of the kernel's arguments depend on, calls with these, and its machine code.
+        # What the types of the kernel's arguments depend on, calls with these, and its machine code, which
+        # copies do not take along.
         self._called_with: tuple[Any, ...] = ()
         self._n_calls = 0
         self._code: Callable[..., tuple[int, int, int]] | None = None
@@ -156,6 +157,9 @@ class ExactRun(Run):
             self._is_stepping = False
         return NO_SPIKES
 
+    def __getstate__(self) -> dict[str, Any]:
+        return self.__dict__ | {"_n_calls": 0, "_code": None}
+
     def copy(self) -> ExactRun:
         """Return a run that goes on from here by itself; the two must not run at the same time."""
         other = copy.copy(self)
@@ -202,7 +206,7 @@ class ExactRun(Run):
     ) -> None:
         """Advance copies from stop to stop within the kernel, until each is done or lost.
 
-        Where they start again on their way, `charge` is not that since then.
+        Where they start again on their way, `charge` is not that since then, and `n_emitted` does not count.
 
         Parameters
         ----------
@@ -327,9 +331,10 @@ class ExactRun(Run):
         kernel: Any = self._engine.advance
         memories = (self._memory,)
         if self._engine is EVENT_LOOP:  # it chooses one of two
-            kernel, memories = screened_simulation.advance, self._memory
+            kernel, n_memories = screened_simulation.advance, 2
             if self._settings.room == 0:
-                kernel, memories = simulation.advance, self._memory[:1]
+                kernel, n_memories = simulation.advance, 1
+            memories = self._memory[:n_memories]
         records = (self._form, self._neurons, self._states, self._settings, *memories)
         try:
             types = tuple(map(kernel.typeof_pyval, (*records, active, 0, stops, 1, buffer)))
@@ -338,8 +343,8 @@ class ExactRun(Run):
             return None
         if kernel is self._engine.advance:
             return code
-        return lambda form, neurons, states, settings, _, *rest: code(
-            form, neurons, states, settings, *memories, *rest
+        return lambda form, neurons, states, settings, memory, *rest: code(
+            form, neurons, states, settings, *memory[:n_memories], *rest
         )
 
 

@@ -24,6 +24,7 @@ from solvers.results.operations import EXACT
 from solvers.results.result import SparseCodingResult
 from solvers.results.solved import Result, Solved, certified_result, joined
 from solvers.results.start import Start, StartPoint, start_point
+from solvers.workers.blas import one_blas_thread
 from solvers.workers.progress import progress_bar
 from solvers.workers.spread import batch_slices, spread
 
@@ -231,8 +232,8 @@ def solve(
     warn_if_ill_posed(problem)
     prepared, solved = None, None
     if problem.n_signals == 1 and not progress:
-        solved = method.solve_alone(problem, point, tol)
-    is_converged = solved is not None
+        with one_blas_thread():
+            solved = method.solve_alone(problem, point, tol)
     if solved is None:
         prepared, solved = _solved(problem, method, point, tol, n_jobs, progress)
     return certified_result(
@@ -244,7 +245,6 @@ def solve(
         kind=cast("type[Result]", method.result),
         bound=method.bound,
         steps=method.steps,
-        is_converged=is_converged,
         **method.shared_fields(problem, prepared),
     )
 

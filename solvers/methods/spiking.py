@@ -19,6 +19,7 @@ from snn.run.imperfect import Imperfections, clock_of
 from snn.run.run import Run, Time
 from solvers._kernels.batch import CompressedRows
 from solvers._kernels.one_signal import read_and_certify
+from solvers._kernels.refinement import FEW_SPIKES, FEW_STEPS
 from solvers.certificate.compiled import certify
 from solvers.certificate.optimality import Optimality
 from solvers.gram.gram import uses_full_gram
@@ -38,7 +39,7 @@ from solvers.results.operations import (
 from solvers.results.result import SparseCodingResult, as_sparse, compressed_rows
 from solvers.results.solved import Solved
 from solvers.results.start import Start, StartPoint
-from solvers.spiking.alone import CodesAlone
+from solvers.spiking.alone import EXACT_TIME, CodesAlone
 from solvers.spiking.batches import BatchRun, run_until_certified, sparse_counts
 from solvers.spiking.network import LassoNetwork, spike_rates
 from solvers.spiking.stages import RefinedCodes
@@ -58,7 +59,8 @@ POLISH_TIME = 2.0
 # time, in synaptic time constants.  Only nearly dependent atoms come that far.
 LAST_POLISH_TIME = 500.0
 POLISH_GROWTH = 4.0
-EXACT_TIME = Exact()
+ONLY = np.zeros(1, dtype=np.int64)
+"""The only signal of a problem."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
@@ -207,11 +209,11 @@ def solve_spiking(
           time so far (with `polish`, over the last three quarters).  Sparser, and much closer to the optimum
           at the same time.
     refine : bool, default True
-        Smooth read-out only.  When the gap is 1/5 of its value, or after 24 time constants, a new stage
-        starts on the residual of the code (drawn a little towards zero).  One spike then stands for a smaller
-        value, and the new rates are added to the code: the gap falls exponentially with the number of spikes.
-        Where atoms are alike, stages gain less, and start with the momentum of the accelerated gradient
-        method.
+        Smooth read-out only.  When the gap is 1/5 of its value, on a clock 1/7, or after 24 time constants,
+        a new stage starts on the residual of the code (drawn a little towards zero).  One spike then stands
+        for a smaller value, and the new rates are added to the code: the gap falls exponentially with the
+        number of spikes.  Where atoms are alike, stages gain less, and start with the momentum of the
+        accelerated gradient method.
     polish : bool, default False
         Run the network for a short time only, from potentials at half their thresholds, and solve from there
         with the method of `solve_active_set`: the atoms whose neurons fired are the first support.  The codes
@@ -381,6 +383,7 @@ class Stages(SpikingMethod):
             tol=tol,
             max_duration=self.max_duration,
             refine=self.refine,
+            pace=FEW_SPIKES if self.how.time_step is None else FEW_STEPS,
             start=first,
         )
         run_until_certified(refined, best, tol=tol)
@@ -390,7 +393,7 @@ class Stages(SpikingMethod):
     def solve_alone(self, problem: LassoProblem, start: StartPoint | None, tol: float) -> Solved | None:
         """Return the code of a single signal, by a network that is used again; None if that does not do.
 
-        Code and certificate are those of `solve`.
+        Code and certificate are those of `solve`, at one thread of BLAS.
         """
         if start is not None or not isinstance(self.how, Exact) or not self.how.screening:
             return None
@@ -414,7 +417,7 @@ class Stages(SpikingMethod):
         )
         solved = None
         objective, gap, violation = figures
-        if gap[0] <= tol * problem.energies[0]:
+        if gap[0] <= tol * problem.energies[0] or not refined.can_improve(ONLY).any():
             solved = _solved(
                 network,
                 refined,

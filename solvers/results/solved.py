@@ -122,7 +122,6 @@ def certified_result(
     kind: type[Result],
     bound: str = EXACT,
     steps: str = "iterations",
-    is_converged: bool = False,
     **more: Any,
 ) -> Result:
     """Return the result for what was solved; warn of signals that missed `tol`, and if all codes are zero.
@@ -142,22 +141,17 @@ def certified_result(
         Class of the result: `SparseCodingResult`, or one that adds to it.
     bound : {"exact", "at least", "at most"}, default "exact"
         Whether multiply-adds are exact, or bounds on those of a library.
-    is_converged : bool, default False
-        Whether all signals are known to have reached `tol`.
     **more
         Further fields of that class, the same for all signals.
     """
     codes, optimality = solved.codes, solved.optimality
     assert optimality is not None
-    if is_converged:
-        status = np.zeros(problem.n_signals, dtype=np.int64)
-    else:
-        # A gap that is not a number misses `tol`, too.
-        missed = ~(optimality.duality_gap <= tol * problem.energies)
-        status = np.where(missed, int(Status.LIMIT_REACHED), int(Status.CONVERGED))
+    # A gap that is not a number misses `tol`, too.
+    missed = ~(optimality.duality_gap <= tol * problem.energies)
+    status = np.where(missed, int(Status.LIMIT_REACHED), int(Status.CONVERGED))
     if limit is not None:
         warn_if_all_zero(problem, codes)
-        if not is_converged and missed.any():
+        if missed.any():
             with np.errstate(divide="ignore", invalid="ignore"):
                 worst = np.max((optimality.duality_gap / problem.energies)[missed])
             warn_caller(

@@ -38,6 +38,7 @@ class CodesAgain(RefinedCodes[ExactRun]):
         # All zero, as new ones: to write the fields of a record one by one takes longer.
         self._looks.view(np.uint8).fill(0)
         self._looks["target"] = SAFELY * tol * problem.energies
+        self._looks["gap"] = problem.energies
         self.codes.fill(0.0)
         self._soma_bias.fill(0.0)
         self.run.renew()
@@ -53,7 +54,7 @@ class CodesAlone:
     Parameters
     ----------
     model : CodingModel
-        Which model; it keeps this.
+        Which model.  It keeps this, and is not kept.
     """
 
     def __init__(self, model: CodingModel) -> None:

@@ -13,13 +13,13 @@ from snn.run.run import NO_SPIKES, Run, Time
 from solvers._kernels.refinement import (
     DONE,
     FEW_SPIKES,
-    FEW_STEPS,
     GOES_ON,
     LOOK,
     STAGE_ENDED,
     Codes,
     Drives,
     Looking,
+    Pace,
     Problem,
     Work,
     look_at,
@@ -38,10 +38,10 @@ class RefinedCodes(Generic[R]):
     """The networks of a batch of signals, and the best codes read out of them so far.
 
     A stage of a signal is a run of its network from potentials at half their thresholds.  Where codes are
-    refined, a stage ends when the gap is a fifth of what it was, on a clock a seventh, or after a while.  The
-    next one is driven by what an offset, its code drawn a little towards zero, leaves of the signal, and its
-    spikes are worth as much less.  It starts with the synaptic currents of the rates that the offset lacks,
-    so it goes on where the one before ended.  Where the gap falls slowly, it goes on from further on in the
+    refined, a stage ends when the gap is a part of what it was, by its pace, or after a while.  The next one
+    is driven by what an offset, its code drawn a little towards zero, leaves of the signal, and its spikes
+    are worth as much less.  It starts with the synaptic currents of the rates that the offset lacks, so it
+    goes on where the one before ended.  Where the gap falls slowly, it goes on from further on in the
     direction of the move: with the momentum of the accelerated gradient method (docs/theory.md, section
     4.2).
 
@@ -59,6 +59,8 @@ class RefinedCodes(Generic[R]):
         Longest time of all stages of a signal together.
     refine : bool
         Whether there is more than one stage.
+    pace : Pace, default FEW_SPIKES
+        How fast neurons fire in a stage that starts from a code, and when it ends.
     start : ndarray, shape (n_signals, n_atoms), optional
         Codes to start from; by default zero.
     record_spikes : bool, default False
@@ -91,6 +93,7 @@ class RefinedCodes(Generic[R]):
         tol: float,
         max_duration: float,
         refine: bool,
+        pace: Pace = FEW_SPIKES,
         start: np.ndarray | None = None,
         record_spikes: bool = False,
     ) -> None:
@@ -105,9 +108,11 @@ class RefinedCodes(Generic[R]):
             network.gram.group_length,
         )
         self._inhibition = network.gram.weights(positive=True)
-        self._max_duration, self._refine = float(max_duration), refine
+        self._pace, self._max_duration, self._refine = pace, float(max_duration), refine
         self._looks = new_records(n_signals, LOOK)
         self._looks["target"] = SAFELY * tol * problem.energies
+        # Until they are measured.
+        self._looks["gap"] = problem.energies
         self._codes = Codes(*np.zeros((5, n_signals, n_atoms)))
         if start is not None:
             self._codes.best[:] = start
@@ -207,7 +212,7 @@ class RefinedCodes(Generic[R]):
         return Looking(
             self._inhibition.kernel_form(),
             self._problem,
-            FEW_STEPS if self.run.time_step else FEW_SPIKES,
+            self._pace,
             self._max_duration,
             self._refine if refine is None else refine,
             self._looks,

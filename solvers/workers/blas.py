@@ -50,8 +50,8 @@ def one_blas_thread() -> Iterator[None]:
 
 
 def load_scipy_linalg() -> None:
-    """Import `scipy.linalg`, which takes long, and whose BLAS is its own: it has one thread from the start
-    where others have one meanwhile.
+    """Import `scipy.linalg`, which takes long, and whose BLAS is its own: if its number of threads is that of
+    the process, it has one thread from the start where others have one meanwhile.
 
     Call it before an import of `scipy.linalg` or `scipy.sparse.linalg` within a function.
     """
@@ -61,6 +61,8 @@ def load_scipy_linalg() -> None:
     import scipy.linalg  # noqa: F401
 
     with _LOCK:
+        # Somebody may have looked while it was being loaded.
+        _libraries.cache_clear()
         known = {library.filepath for library, _ in _before}
         new = [
             (library, library.num_threads)

@@ -1,13 +1,58 @@
 """`Simulator`: a run from spike to spike, whose drive and weights may change on the way."""
 
+import copy
+import pickle
+import threading
+
 import numpy as np
 import pytest
 from scipy import sparse
 
-from snn import NetworkState, Simulator, SpikingNetwork, simulate
+from snn import Exact, NetworkState, Simulator, SpikingNetwork, simulate
 from tests.reference.weight_forms import NAMES, random_matrix, random_state, stored
 
 TOLERANCE = 1e-9
+
+
+def long_pair(n_neurons=200):
+    """Return two deep copies of a simulator that has run for a while, and what one of them does."""
+    rng = np.random.default_rng(3)
+    atoms = rng.standard_normal((n_neurons, 20))
+    atoms /= np.linalg.norm(atoms, axis=1, keepdims=True)
+    weights = -atoms @ atoms.T
+    np.fill_diagonal(weights, 0.0)
+    simulator = Simulator(SpikingNetwork(weights, rng.uniform(0.2, 1.0, n_neurons)))
+    for _ in range(20):
+        simulator.step()
+    reference = copy.deepcopy(simulator)
+    for _ in range(4000):
+        reference.step()
+    return simulator, reference
+
+
+def test_deep_copies_run_at_the_same_time():
+    """Each in memory of its own, although kernels let other threads run."""
+    network = long_pair()[0].network
+    run = Exact().start(network, network.soma_bias[np.newaxis])
+    for k in range(20):
+        run.advance(float(k))
+    copies = [copy.deepcopy(run) for _ in range(3)]
+    threads = [threading.Thread(target=each.advance, args=(300.0,)) for each in copies[:2]]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    copies[2].advance(300.0)
+    for each in copies[:2]:
+        np.testing.assert_array_equal(each.spike_counts, copies[2].spike_counts)
+
+
+def test_a_simulator_that_has_run_can_be_sent():
+    simulator, reference = long_pair()
+    sent = pickle.loads(pickle.dumps(simulator))
+    for _ in range(4000):
+        sent.step()
+    assert sent.time == reference.time
 
 
 @pytest.fixture(params=NAMES)

@@ -5,10 +5,12 @@ import threading
 
 import numpy as np
 import pytest
+from threadpoolctl import threadpool_limits
 
 from snn import Exact
 from snn.run import exact
 from solvers import LassoProblem, PreparedLasso, solve_spiking
+from solvers.methods.spiking import Stages
 from solvers.spiking.alone import CodesAlone
 from solvers.spiking.network import LassoNetwork
 from solvers.spiking.stages import RefinedCodes
@@ -161,6 +163,35 @@ def test_a_signal_alone_that_is_not_solved_goes_on_as_others_do():
         result = solve_spiking(problem, tol=1e-9, max_duration=30.0)
     assert result.duration[0] == 30.0
     assert result.codes.any()
+
+
+def test_a_signal_alone_that_cannot_go_on_is_solved_once(monkeypatch):
+    problem = dense(1, penalty=0.01)
+    options = {"tol": 1e-14, "max_duration": 300.0}
+    with pytest.warns(UserWarning, match="did not reach"):
+        shown = solve_spiking(problem, progress=True, **options)
+    monkeypatch.setattr(Stages, "solve", None)
+    with pytest.warns(UserWarning, match="did not reach"):
+        alone = solve_spiking(problem, **options)
+    require_same_result(alone, shown, 0)
+    assert alone.status[0] == shown.status[0]
+
+
+def test_a_signal_alone_has_the_bits_of_one_thread():
+    """Of a product of this size BLAS gives each of its threads a part."""
+    problem = dense(2, n_features=1000, n_atoms=2000, penalty=1.2)
+    together = solve_spiking(problem, tol=1e-2)
+    prepared = PreparedLasso(problem.dictionary, problem.penalty, positive=True)
+    assert prepared.model.gram is not None
+    with threadpool_limits(2, "blas"):
+        for k, signal in enumerate(problem.signals):
+            alone = solve_spiking(prepared.with_signals(signal[np.newaxis]), tol=1e-2)
+            require_same_result(alone, together, k)
+
+
+def test_signals_that_have_not_begun_are_not_done():
+    codes = refined(dense(3))
+    assert (codes.gaps > 0.01).all()
 
 
 def test_a_problem_that_has_solved_signals_can_be_sent():
