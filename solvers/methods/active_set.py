@@ -31,6 +31,7 @@ from solvers.results.operations import CERTIFICATE, GRAM, METHOD, START, certifi
 from solvers.results.result import SparseCodingResult, as_sparse, compressed_rows
 from solvers.results.solved import Solved
 from solvers.results.start import Start, StartPoint, no_currents
+from solvers.workers.blas import one_blas_thread
 
 # A gap above this share of the energy is that of a code that says little; and the steps that lead elsewhere.
 POOR = 1e-3
@@ -217,6 +218,7 @@ class ActiveSet(Method[ActiveSetResult]):
         found.n_corrections[signals] = changes.sum(axis=1).astype(np.int64)
         return found
 
+    @one_blas_thread()
     def solve_alone(self, problem: LassoProblem, start: StartPoint | None, tol: float) -> Solved | None:
         """Return the code of a single signal by one call of a kernel; None if that does not do.
 

@@ -24,7 +24,6 @@ from solvers.results.operations import EXACT
 from solvers.results.result import SparseCodingResult
 from solvers.results.solved import Result, Solved, certified_result, joined
 from solvers.results.start import Start, StartPoint, start_point
-from solvers.workers.blas import one_blas_thread
 from solvers.workers.progress import progress_bar
 from solvers.workers.spread import batch_slices, spread
 
@@ -144,7 +143,7 @@ class Method(ABC, Generic[Result]):
     def solve_alone(self, problem: LassoProblem, start: StartPoint | None, tol: float) -> Solved | None:
         """Return the code of a single signal if there is a shorter way for it, with its certificate.
 
-        It returns None where it does not reach `tol`, and `solve` is called.
+        It returns None where that does not reach `tol` and could go on, and `solve` is called.
         """
         return None
 
@@ -232,8 +231,7 @@ def solve(
     warn_if_ill_posed(problem)
     prepared, solved = None, None
     if problem.n_signals == 1 and not progress:
-        with one_blas_thread():
-            solved = method.solve_alone(problem, point, tol)
+        solved = method.solve_alone(problem, point, tol)
     if solved is None:
         prepared, solved = _solved(problem, method, point, tol, n_jobs, progress)
     return certified_result(

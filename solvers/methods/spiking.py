@@ -43,6 +43,7 @@ from solvers.spiking.alone import EXACT_TIME, CodesAlone
 from solvers.spiking.batches import BatchRun, run_until_certified, sparse_counts
 from solvers.spiking.network import LassoNetwork, spike_rates
 from solvers.spiking.stages import RefinedCodes
+from solvers.workers.blas import one_blas_thread
 from solvers.workers.spread import batch_slices
 
 # Rates and average currents are read out at 2, 2.8, 4, 5.7 ... synaptic time constants: no run is more than
@@ -390,10 +391,11 @@ class Stages(SpikingMethod):
         counts = sparse_counts(prepared, refined.run.spike_counts)
         return _solved(prepared, refined, best.codes, best.optimality, best.n_multiply_adds, counts)
 
+    @one_blas_thread()
     def solve_alone(self, problem: LassoProblem, start: StartPoint | None, tol: float) -> Solved | None:
         """Return the code of a single signal, by a network that is used again; None if that does not do.
 
-        Code and certificate are those of `solve`, at one thread of BLAS.
+        Code and certificate are those of `solve`.
         """
         if start is not None or not isinstance(self.how, Exact) or not self.how.screening:
             return None

@@ -12,7 +12,7 @@ from snn.run.run import NO_SPIKES
 from solvers.problem.lasso import LassoProblem
 from solvers.problem.model import CodingModel
 from solvers.spiking.network import LassoNetwork
-from solvers.spiking.stages import SAFELY, RefinedCodes
+from solvers.spiking.stages import RefinedCodes
 
 EXACT_TIME = Exact()
 
@@ -37,8 +37,7 @@ class CodesAgain(RefinedCodes[ExactRun]):
         self._max_duration, self._refine = float(max_duration), refine
         # All zero, as new ones: to write the fields of a record one by one takes longer.
         self._looks.view(np.uint8).fill(0)
-        self._looks["target"] = SAFELY * tol * problem.energies
-        self._looks["gap"] = problem.energies
+        self._set_targets(problem.energies, tol)
         self.codes.fill(0.0)
         self._soma_bias.fill(0.0)
         self.run.renew()
@@ -54,7 +53,7 @@ class CodesAlone:
     Parameters
     ----------
     model : CodingModel
-        Which model.  It keeps this, and is not kept.
+        The model that keeps this: not used, since networks are made of problems.
     """
 
     def __init__(self, model: CodingModel) -> None:

@@ -38,12 +38,11 @@ class RefinedCodes(Generic[R]):
     """The networks of a batch of signals, and the best codes read out of them so far.
 
     A stage of a signal is a run of its network from potentials at half their thresholds.  Where codes are
-    refined, a stage ends when the gap is a part of what it was, by its pace, or after a while.  The next one
-    is driven by what an offset, its code drawn a little towards zero, leaves of the signal, and its spikes
-    are worth as much less.  It starts with the synaptic currents of the rates that the offset lacks, so it
-    goes on where the one before ended.  Where the gap falls slowly, it goes on from further on in the
-    direction of the move: with the momentum of the accelerated gradient method (docs/theory.md, section
-    4.2).
+    refined, a stage ends when the gap has fallen as far as the pace says, or after a while.  The next one is
+    driven by what an offset, its code drawn a little towards zero, leaves of the signal, and its spikes are
+    worth as much less.  It starts with the synaptic currents of the rates that the offset lacks, so it goes on
+    where the one before ended.  Where the gap falls slowly, it starts further on in the direction of the
+    move: with the momentum of the accelerated gradient method (docs/theory.md, section 4.2).
 
     Parameters
     ----------
@@ -110,9 +109,7 @@ class RefinedCodes(Generic[R]):
         self._inhibition = network.gram.weights(positive=True)
         self._pace, self._max_duration, self._refine = pace, float(max_duration), refine
         self._looks = new_records(n_signals, LOOK)
-        self._looks["target"] = SAFELY * tol * problem.energies
-        # Until they are measured.
-        self._looks["gap"] = problem.energies
+        self._set_targets(problem.energies, tol)
         self._codes = Codes(*np.zeros((5, n_signals, n_atoms)))
         if start is not None:
             self._codes.best[:] = start
@@ -127,6 +124,11 @@ class RefinedCodes(Generic[R]):
         self.look_times = np.zeros(n_signals)
         self.active = np.arange(n_signals)
         self._is_new = True
+
+    def _set_targets(self, energies: np.ndarray, tol: float) -> None:
+        """Set the gaps wanted, and gaps until they are measured."""
+        self._looks["target"] = SAFELY * tol * energies
+        self._looks["gap"] = energies
 
     @property
     def duration(self) -> np.ndarray:

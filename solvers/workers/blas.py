@@ -31,11 +31,11 @@ def one_blas_thread() -> Iterator[None]:
     global _before, _n_inside
     with _LOCK:
         libraries = _libraries("scipy.linalg" in sys.modules)
-        own = [(library, library.num_threads) for library in libraries if _counts_by_thread(library)]
+        # To set a number takes ten times as long as to ask for it.
+        several = [(library, n) for library in libraries if (n := library.num_threads) != 1]
+        own = [each for each in several if _counts_by_thread(each[0])]
         if _n_inside == 0:
-            _before = [
-                (library, library.num_threads) for library in libraries if not _counts_by_thread(library)
-            ]
+            _before = [each for each in several if not _counts_by_thread(each[0])]
             _set_all([(library, 1) for library, _ in _before])
         _set_all([(library, 1) for library, _ in own])
         _n_inside += 1
