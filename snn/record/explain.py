@@ -10,7 +10,7 @@ from snn.base import checks
 from snn.base.drawn import Drawn
 from snn.base.html import number
 from snn.network import SpikingNetwork
-from snn.record.result import SpikeTrain, require_record
+from snn.record.result import SpikeTrain, require_perfect_record
 from snn.record.stimulus import CURRENT, Stimulus, require_fitting
 from snn.state import NetworkState
 
@@ -163,9 +163,7 @@ def explain(
     Lin and Tang (2018), arXiv:1805.08952, equations 1-5.
     """
     checks.instance_of("network", network, SpikingNetwork)
-    require_record(spikes)
-    if spikes.n_neurons != network.n_neurons:
-        raise ValueError(f"spikes are of {spikes.n_neurons} neurons but the network has {network.n_neurons}")
+    require_perfect_record(spikes, network)
     k = checks.integer("k", k)
     if not -len(spikes) <= k < len(spikes):
         raise ValueError(f"k must be the index of one of the {len(spikes)} spikes; got {k}")

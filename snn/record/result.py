@@ -37,6 +37,9 @@ class SpikeTrain(Drawn):
         Number of neurons of the network.
     start, stop : float
         The interval that was recorded.
+    is_imperfect : bool, default False
+        The neurons had `Imperfections`, or lost charge in a reset to zero: potentials and currents cannot be
+        rebuilt from these spikes.
     """
 
     times: np.ndarray
@@ -44,11 +47,19 @@ class SpikeTrain(Drawn):
     n_neurons: int
     start: float
     stop: float
+    is_imperfect: bool = False
 
     if TYPE_CHECKING:  # what is accepted is more than what is kept
 
         def __init__(
-            self, *, times: ArrayLike, neurons: ArrayLike, n_neurons: int, start: float, stop: float
+            self,
+            *,
+            times: ArrayLike,
+            neurons: ArrayLike,
+            n_neurons: int,
+            start: float,
+            stop: float,
+            is_imperfect: bool = False,
         ) -> None: ...
 
     def __post_init__(self) -> None:
@@ -132,6 +143,18 @@ def require_record(spikes: Any) -> None:
         if spikes.spikes is None:
             hint = f"{hint}, of a run with record_spikes=True"
     checks.instance_of("spikes", spikes, SpikeTrain, hint=hint)
+
+
+def require_perfect_record(spikes: Any, network: SpikingNetwork) -> None:
+    """Raise TypeError or ValueError unless potentials of a network can be rebuilt from these spikes."""
+    require_record(spikes)
+    if spikes.n_neurons != network.n_neurons:
+        raise ValueError(f"spikes are of {spikes.n_neurons} neurons but the network has {network.n_neurons}")
+    if spikes.is_imperfect:
+        raise ValueError(
+            "spikes must be of neurons without Imperfections or a reset to zero, by which potentials are not "
+            "rebuilt; got a record of such neurons: end the run at the time wanted, and read its state"
+        )
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 
 from snn.base import checks
 from snn.network import SpikingNetwork
-from snn.record.result import SpikeTrain, require_record
+from snn.record.result import SpikeTrain, require_perfect_record
 from snn.record.stimulus import DRIVE, Stimulus, require_fitting
 from snn.state import NetworkState
 
@@ -175,9 +175,7 @@ def _check(
     stimulus: Stimulus | None,
 ) -> tuple[np.ndarray, NetworkState]:
     checks.instance_of("network", network, SpikingNetwork)
-    require_record(spikes)
-    if spikes.n_neurons != network.n_neurons:
-        raise ValueError(f"spikes are of {spikes.n_neurons} neurons but the network has {network.n_neurons}")
+    require_perfect_record(spikes, network)
     times = checks.real_array("times", times, shape=(None,), meaning="one row of the trace each")
     if (np.diff(times) < 0.0).any() or times[0] < spikes.start or times[-1] > spikes.stop:
         raise ValueError(

@@ -188,6 +188,10 @@ class ClockRun(RealRun):
         )  # fmt: skip
         return position, n_spikes, n_entries
 
+    def _link(self) -> None:
+        self._copies = self._copies._replace(bias=checks.read_only(self.soma_bias))
+        self._form = self.network.weights.kernel_form()
+
     def _restart(self, copies: np.ndarray) -> None:
         super()._restart(copies)
         self._copies.removed[copies] = self._copies.trace[copies] = 0.0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -162,7 +161,9 @@ class ExactRun(Run):
 
     def copy(self) -> ExactRun:
         """Return a run that goes on from here by itself; the two must not run at the same time."""
-        other = copy.copy(self)
+        other = object.__new__(type(self))
+        vars(other).update(self.__getstate__())
+        other.soma_bias = self.soma_bias.copy()
         other._states = self._states.copy()
         other._is_lost = self._is_lost.copy()
         other._first_potential = self._first_potential.copy()
@@ -172,7 +173,14 @@ class ExactRun(Run):
         other._neurons = self._neurons._replace(**neurons)
         other.membrane_potential, other.synaptic_current = neurons["potential"], neurons["current"]
         other.spike_counts, other.window_moments = neurons["spike_counts"], neurons["moments"]
+        other._link()
         return other
+
+    def _link(self) -> None:
+        self._neurons = self._neurons._replace(
+            bias=checks.read_only(self.soma_bias), threshold=checks.read_only(self.network.firing_threshold)
+        )
+        self._form = self.network.weights.kernel_form()
 
     def renew(self) -> None:
         """Start all copies anew from rest, with their drives as they are now, as in a run just made."""

@@ -351,6 +351,12 @@ class ImperfectRun(RealRun):
         )  # fmt: skip
         return position, n_spikes, n_entries
 
+    def _link(self) -> None:
+        self._copies = self._copies._replace(bias=checks.read_only(self.soma_bias))
+        self._synapses = self._synapses._replace(
+            **{name: checks.read_only(array) for name, array in self._synapses._asdict().items()}
+        )
+
     def _restart(self, copies: np.ndarray) -> None:
         self._copies.steps_before[copies] += self._steps[copies]
         super()._restart(copies)

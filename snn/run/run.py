@@ -284,6 +284,10 @@ class Run(ABC):
         self._first_counts[rows] = self.spike_counts[rows]
         self._restart(copies)
 
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self._link()
+
     def state(self, copy: int = 0, *, time: float | None = None) -> NetworkState:
         """Return the state of one copy, whose numbers are in range.
 
@@ -346,6 +350,9 @@ class Run(ABC):
     @abstractmethod
     def _recorded(self, buffer: Any, n_entries: int) -> Spikes:
         """Return a copy of the spikes in the buffer."""
+
+    def _link(self) -> None:  # noqa: B027
+        """Have the records of the kernel read drive, thresholds and weights of this run, and not of another."""
 
     def _update(self, copies: np.ndarray) -> None:  # noqa: B027
         """Set the fields of copies that have advanced, where the kernel does not write them itself."""

@@ -14,7 +14,7 @@ from snn.record.result import SimulationResult, SpikeTrain, runaway_error
 from snn.record.stimulus import Stimulus, excitation, largest_magnitudes, require_fitting
 from snn.run.changes import Changes
 from snn.run.exact import Exact
-from snn.run.imperfect import Imperfections, clock_of
+from snn.run.imperfect import ImperfectClock, Imperfections, clock_of
 from snn.run.run import Time
 from snn.state import NetworkState
 
@@ -222,7 +222,7 @@ def _simulate(
         average_soma_current=average_soma_current,
         window_moments=run.window_moments[0],
         state=final,
-        spikes=spike_train(start.time + times, spikes.neurons, start.time, final) if record_spikes else None,
+        spikes=spike_train(start.time + times, spikes.neurons, start.time, final, how) if record_spikes else None,
         n_steps=n_steps,
         stimulus=stimulus,
     )
@@ -232,7 +232,9 @@ def _simulate(
     return result
 
 
-def spike_train(times: np.ndarray, neurons: np.ndarray, start: float, final: NetworkState) -> SpikeTrain:
+def spike_train(
+    times: np.ndarray, neurons: np.ndarray, start: float, final: NetworkState, how: Time[Any] = EXACT
+) -> SpikeTrain:
     """Return the spikes of a run that went from time `start` to its state `final`."""
     return SpikeTrain(
         times=times,
@@ -241,6 +243,7 @@ def spike_train(times: np.ndarray, neurons: np.ndarray, start: float, final: Net
         start=start,
         # Rounding may leave the last spike of a run a little after its end.
         stop=max(final.time, times[-1]) if len(times) else final.time,
+        is_imperfect=isinstance(how, ImperfectClock) or getattr(how, "reset", "subtract") == "zero",
     )
 
 

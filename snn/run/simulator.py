@@ -70,6 +70,9 @@ class Simulator(Described):
             **self.network._facts(),
         }
 
+    def __copy__(self) -> Simulator:
+        return deepcopy(self)
+
     @property
     def network(self) -> SpikingNetwork:
         """The network as it is now."""
