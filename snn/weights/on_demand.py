@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -10,6 +9,7 @@ import numpy as np
 
 from snn._kernels.forms import Rows
 from snn.base import checks
+from snn.base.locks import ForkSafeLock
 from snn.weights.dense import NO_CROSS
 from snn.weights.protocol import Weights, same_type
 
@@ -46,7 +46,7 @@ class InhibitionOnDemand(Weights):
         self._row_of = np.full(self._n_neurons, -1, dtype=np.int64)
         self._n_stored = 0
         self._largest, self._n_bounded = np.zeros(self._n_neurons), 0
-        self._lock = threading.Lock()
+        self._lock = ForkSafeLock()
 
     def __getstate__(self) -> dict[str, Any]:
         with self._lock:
@@ -56,7 +56,7 @@ class InhibitionOnDemand(Weights):
         return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state, _lock=threading.Lock())
+        self.__dict__.update(state, _lock=ForkSafeLock())
 
     @property
     def layout(self) -> tuple[int]:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import threading
 from dataclasses import dataclass
 from types import TracebackType
 
 from snn.base import checks
+from snn.base.locks import ForkSafeLock
 
 DEFAULT = 2**30
 
@@ -28,7 +28,7 @@ class Memory:
         return n_bytes <= share * self.limit
 
 
-_LOCK = threading.Lock()
+_LOCK = ForkSafeLock()
 _current = Memory(DEFAULT)
 
 

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
-from threading import Lock
+from threading import local
 
 from threadpoolctl import LibController, ThreadpoolController
 
-_LOCK = Lock()
-# The number of threads of each library before the first of those who are inside; and how many are.
+from snn.base.locks import ForkSafeLock
+
+_LOCK = ForkSafeLock()
+# The number of threads of each library before the first of those who are inside; how many are, and how often
+# each thread is.
 _before: list[tuple[LibController, int]] = []
 _n_inside = 0
+_own = local()
 # Whether `load_scipy_linalg` has done its work: those who come inside later see SciPy's library themselves.
 _has_scipy = False
 
@@ -36,17 +41,21 @@ def one_blas_thread() -> Iterator[None]:
         own = [each for each in several if _counts_by_thread(each[0])]
         if _n_inside == 0:
             _before = [each for each in several if not _counts_by_thread(each[0])]
+        # Counted first: a process may be forked in between.
+        _n_inside += 1
+        _own.n_inside = getattr(_own, "n_inside", 0) + 1
+        if _n_inside == 1:
             _set_all([(library, 1) for library, _ in _before])
         _set_all([(library, 1) for library, _ in own])
-        _n_inside += 1
     try:
         yield
     finally:
         with _LOCK:
-            _n_inside -= 1
             _set_all(own)
-            if _n_inside == 0:
+            if _n_inside == 1:
                 _set_all(_before)
+            _n_inside -= 1
+            _own.n_inside -= 1
 
 
 def load_scipy_linalg() -> None:
@@ -72,6 +81,18 @@ def load_scipy_linalg() -> None:
         _before = _before + new
         _set_all([(library, 1) for library, _ in new])
         _has_scipy = True
+
+
+def _forget_other_threads() -> None:
+    """In a forked child: count its only thread alone, and give BLAS its threads back where that is outside."""
+    global _n_inside
+    was_limited, _n_inside = _n_inside > 0, getattr(_own, "n_inside", 0)
+    if was_limited and _n_inside == 0:
+        _set_all(_before)
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_other_threads)
 
 
 def _counts_by_thread(library: LibController) -> bool:

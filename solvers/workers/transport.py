@@ -8,13 +8,13 @@ import pickle
 import uuid
 from collections import OrderedDict
 from collections.abc import Callable
-from threading import Lock
 from typing import Any, NamedTuple
 
 import cloudpickle
 import numpy as np
 
 from snn.base import checks
+from snn.base.locks import ForkSafeLock
 
 # Bytes: of SIMD registers, and of what joblib and Dask promise for the arrays they bring.
 ALIGNMENT = 64
@@ -151,7 +151,7 @@ class Opened(NamedTuple):
 
 
 _opened: OrderedDict[str, Opened] = OrderedDict()
-_LOCK = Lock()
+_LOCK = ForkSafeLock()
 
 
 def opened(key: str, packed: np.ndarray) -> Opened:
