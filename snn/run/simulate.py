@@ -222,7 +222,9 @@ def _simulate(
         average_soma_current=average_soma_current,
         window_moments=run.window_moments[0],
         state=final,
-        spikes=spike_train(start.time + times, spikes.neurons, start.time, final, how) if record_spikes else None,
+        spikes=spike_train(start.time + times, spikes.neurons, start.time, final, how)
+        if record_spikes
+        else None,
         n_steps=n_steps,
         stimulus=stimulus,
     )

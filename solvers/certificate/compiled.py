@@ -46,7 +46,19 @@ def certify(problem: LassoProblem, codes: sparse.csr_array) -> Optimality:
     is_shared &= not penalty.has_zeros
     if rows.size >= LEAST_SCREENED and is_shared:
         return certify_screened(problem, codes)
-    figures = _figures_of(problem, codes)
+    return optimality_of(problem, codes, _figures_of(problem, codes))
+
+
+def optimality_of(problem: LassoProblem, codes: sparse.csr_array, figures: np.ndarray) -> Optimality:
+    """Return the certificates whose figures a kernel has computed, with their gaps corrected.
+
+    Parameters
+    ----------
+    problem, codes
+        As of `certify`.
+    figures : ndarray, shape (3, n_signals)
+        Objective, duality gap and KKT violation of each code, from all atoms.
+    """
     figures[DUALITY_GAP] = corrected_gaps(problem, codes, figures[DUALITY_GAP])
     return _optimality(figures)
 

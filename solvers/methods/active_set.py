@@ -10,8 +10,8 @@ from scipy import sparse
 
 from snn.base import checks
 from solvers._kernels.batch import CompressedRows
-from solvers._kernels.one_signal import N_REPORTED, solve_and_certify
-from solvers.certificate.optimality import Optimality
+from solvers._kernels.one_signal import N_FIGURES, N_REPORTED, solve_and_certify
+from solvers.certificate.compiled import optimality_of
 from solvers.gram.compiled import ROUNDS_PER_ATOM
 from solvers.gram.gram import (
     ATOMS_PER_SIGNAL,
@@ -245,17 +245,18 @@ class ActiveSet(Method[ActiveSetResult]):
             ROUNDS_PER_ATOM * problem.n_atoms if self.max_rounds is None else self.max_rounds,
             report,
         )
-        if not report[1] <= tol * problem.energies[0]:
+        pointers = np.array([0, len(atoms)], dtype=np.int32)
+        codes = compressed_rows((1, problem.n_atoms), CompressedRows(pointers, atoms, values))
+        optimality = optimality_of(problem, codes, report[:N_FIGURES, np.newaxis])
+        if not optimality.duality_gap[0] <= tol * problem.energies[0]:
             return None
         # Arrays of one entry each.
-        objective, gap, violation = report[:3, np.newaxis]
-        n_corrections, n_rounds, _, n_multiply_adds = report[3:, np.newaxis].astype(np.int64)
-        pointers = np.array([0, len(atoms)], dtype=np.int32)
+        n_corrections, n_rounds, _, n_multiply_adds = report[N_FIGURES:, np.newaxis].astype(np.int64)
         return Solved(
-            compressed_rows((1, problem.n_atoms), CompressedRows(pointers, atoms, values)),
+            codes,
             n_rounds,
             {METHOD: n_multiply_adds, CERTIFICATE: np.array([certificate_work(problem, len(atoms))])},
-            Optimality(objective=objective, duality_gap=gap, kkt_violation=violation),
+            optimality,
             signal_fields={"n_corrections": n_corrections},
         )
 

@@ -20,7 +20,7 @@ from snn.run.run import Run, Time
 from solvers._kernels.batch import CompressedRows
 from solvers._kernels.one_signal import read_and_certify
 from solvers._kernels.refinement import FEW_SPIKES, FEW_STEPS
-from solvers.certificate.compiled import certify
+from solvers.certificate.compiled import certify, optimality_of
 from solvers.certificate.optimality import Optimality
 from solvers.gram.gram import uses_full_gram
 from solvers.methods.method import NOT_NEGATIVE, Method, Takes, solve
@@ -417,14 +417,14 @@ class Stages(SpikingMethod):
             refined.run.spike_counts,
             figures[:, 0],
         )
-        solved = None
-        objective, gap, violation = figures
-        if gap[0] <= tol * problem.energies[0] or not refined.can_improve(ONLY).any():
+        solved, codes = None, _one_row(problem.n_atoms, atoms, values)
+        optimality = optimality_of(problem, codes, figures)
+        if optimality.duality_gap[0] <= tol * problem.energies[0] or not refined.can_improve(ONLY).any():
             solved = _solved(
                 network,
                 refined,
-                _one_row(problem.n_atoms, atoms, values),
-                Optimality(objective=objective, duality_gap=gap, kkt_violation=violation),
+                codes,
+                optimality,
                 np.array([certificate_work(problem, len(atoms))]),
                 _one_row(network.n_neurons, neurons, counts),
             )
