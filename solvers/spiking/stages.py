@@ -40,8 +40,8 @@ class RefinedCodes(Generic[R]):
     A stage of a signal is a run of its network from potentials at half their thresholds.  Where codes are
     refined, a stage ends when the gap has fallen as far as the pace says, or after a while.  The next one is
     driven by what an offset, its code drawn a little towards zero, leaves of the signal, and its spikes are
-    worth as much less.  It starts with the synaptic currents of the rates that the offset lacks, so it goes on
-    where the one before ended.  Where the gap falls slowly, it starts further on in the direction of the
+    worth as much less.  It starts with the synaptic currents of the rates that the offset lacks, and so goes
+    on where the one before ended.  Where the gap falls slowly, it starts further on in the direction of the
     move: with the momentum of the accelerated gradient method (docs/theory.md, section 4.2).
 
     Parameters
