@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -173,6 +173,11 @@ def path(
     tol = checks.positive_number("tol", tol)
     progress = checks.flag("progress", progress)
     n_jobs = checks.worker_count("n_jobs", n_jobs)
+    # Of a mask for all signals the features that count are cut out once, not for each penalty.
+    asked, mask = problem, problem.feature_weights
+    is_cut = mask is not None and mask.ndim == 1 and mask.dtype == np.bool_ and problem.atoms.is_matrix
+    if is_cut:
+        problem = problem.ordinary()
     problem = with_shared_conversion(problem, n_multiples if multiples is None else np.size(multiples))
     if not shares_products(problem) and problem.model.memory.fits(8 * problem.n_signals * problem.n_atoms):
         _ = problem.correlations  # once for all penalties
@@ -190,7 +195,10 @@ def path(
         for multiple in tqdm(multiples, desc="path", unit="penalty", disable=not progress):
             penalty = problem.penalty.rescaled(units, 1.0 / multiple)
             start = results[-1] if results else None
-            results.append(solver(problem.with_penalty(penalty), start=start, tol=tol, n_jobs=n_jobs))
+            result = solver(problem.with_penalty(penalty), start=start, tol=tol, n_jobs=n_jobs)
+            if is_cut:
+                result = replace(result, problem=asked.with_penalty(penalty))
+            results.append(result)
     status = np.stack([result.status for result in results])
     missed = status != Status.CONVERGED
     if missed.any():
