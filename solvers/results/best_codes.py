@@ -78,9 +78,14 @@ class BestCodes:
             self.has_codes, self.codes, self.optimality = True, codes, optimality
             return np.ones(len(signals), dtype=np.bool_)
         kept = ~must_be_better | (optimality.duality_gap < self.optimality.duality_gap[signals])
-        rows = np.arange(self.problem.n_signals)
-        rows[signals[kept]] = self.problem.n_signals + np.flatnonzero(kept)
-        self.codes = sparse.vstack([self.codes, codes], format="csr")[rows]
+        if not kept.any():
+            return kept
+        if all_signals and kept.all():
+            self.codes = codes
+        else:
+            rows = np.arange(self.problem.n_signals)
+            rows[signals[kept]] = self.problem.n_signals + np.flatnonzero(kept)
+            self.codes = sparse.vstack([self.codes, codes], format="csr")[rows]
         for name in FIGURES:
             getattr(self.optimality, name)[signals[kept]] = getattr(optimality, name)[kept]
         return kept

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -16,6 +16,7 @@ from snn.base import checks
 from snn.base.html import Described, number
 from snn.record.result import require_record
 from snn.weights.sparse import checked_rows
+from solvers._kernels.batch import CompressedRows
 from solvers.problem.convolution import ConvolutionalDictionary
 from solvers.problem.lasso import LassoProblem
 from solvers.problem.penalty import Penalty
@@ -23,7 +24,7 @@ from solvers.problem.prepared import PreparedLasso
 from solvers.problem.signals import feature_weights
 from solvers.results.best_codes import BestCodes
 from solvers.results.operations import CERTIFICATE, NETWORK, READ_OUT, START, OperationLedger, ledger_of
-from solvers.results.result import SparseCodingResult
+from solvers.results.result import SparseCodingResult, compressed_rows
 from solvers.results.solved import Solved, certified_result
 from solvers.spiking.network import LassoNetwork
 from solvers.spiking.stages import RefinedCodes
@@ -50,6 +51,8 @@ class StreamResult(SparseCodingResult):
         Simulated time, of all stages, in synaptic time constants.
     network_operations : OperationCounts
         What the network did.
+    seconds_late : float
+        How long after its deadline, `max_seconds`, the frame was done; 0 without one, or where it was held.
     """
 
     start_duality_gap: np.ndarray
@@ -57,6 +60,7 @@ class StreamResult(SparseCodingResult):
     n_stages: np.ndarray
     duration: np.ndarray
     network_operations: OperationCounts
+    seconds_late: float
 
     @cached_property
     def operations(self) -> OperationLedger:
@@ -187,7 +191,8 @@ class SparseCodingStream(Described):
             Deadline: spikes for each signal, at most, but for those that are fired in one instant.
         max_seconds : float, optional
             Deadline: seconds for the frame.  The clock is looked at whenever codes are read out, so that a
-            frame may take as much longer as one read-out and the certificate take.
+            frame may take as much longer as one read-out and the certificate take, and every frame has one
+            read-out: `StreamResult.seconds_late` says how much longer.
         max_duration : float, default 10000
             Simulated time, in synaptic time constants, after which the network is stopped.
 
@@ -203,6 +208,10 @@ class SparseCodingStream(Described):
             If an argument is of the wrong kind, shape or value; the stream is then as it was before.
         """
         begin = time.perf_counter()
+
+        def is_late() -> bool:
+            return max_seconds is not None and time.perf_counter() - begin >= max_seconds
+
         mask = feature_weights(mask, None, n_features=self._n_features)
         signals_now = self._checked_frame(frame, mask)
         problem = self._prepared.with_signals(signals_now, mask=mask)
@@ -214,7 +223,7 @@ class SparseCodingStream(Described):
         max_duration = checks.positive_number("max_duration", max_duration)
 
         network, out_degree = self._network_of(problem)
-        best, is_carried, n_start_products = self._start(problem)
+        best, is_carried, n_start_products = self._start(problem, is_late)
         start_gap = best.optimality.duality_gap.copy()
         refined = RefinedCodes(
             problem,
@@ -227,15 +236,15 @@ class SparseCodingStream(Described):
         )
         signals = np.arange(problem.n_signals)[best.missed(np.arange(problem.n_signals), tol)]
         while len(signals):
-            is_late = False
-            while len(refined.active) and not is_late:
+            while len(refined.active):
                 refined.advance(max_spikes=max_spikes)
-                is_late = max_seconds is not None and time.perf_counter() - begin >= max_seconds
+                if is_late():
+                    break
             best.put(signals, refined.codes[signals], if_better=True)
             goes_on = best.missed(signals, tol) & refined.can_improve(signals)
             if max_spikes is not None:
                 goes_on &= refined.run.spike_counts[signals].sum(axis=1) < max_spikes
-            signals = signals[goes_on] if not is_late else signals[:0]
+            signals = signals[goes_on] if not is_late() else signals[:0]
             # What the signals themselves say of a gap may differ from what correlations say, by rounding.
             refined.resume(signals)
             # Where no neuron is driven, only rounding is left.
@@ -268,6 +277,7 @@ class SparseCodingStream(Described):
             n_stages=refined.n_stages.copy(),
             duration=refined.duration.copy(),
             network_operations=network_operations,
+            seconds_late=0.0 if max_seconds is None else max(time.perf_counter() - begin - max_seconds, 0.0),
         )
 
     def code_change(
@@ -371,7 +381,9 @@ class SparseCodingStream(Described):
             )
         return rows
 
-    def _start(self, problem: LassoProblem) -> tuple[BestCodes, np.ndarray, np.ndarray]:
+    def _start(
+        self, problem: LassoProblem, is_late: Callable[[], bool]
+    ) -> tuple[BestCodes, np.ndarray, np.ndarray]:
         """Return the best codes to start from, certified, which of them are carried, and the multiply-adds of
         their mixture."""
         signals = np.arange(problem.n_signals)
@@ -380,9 +392,10 @@ class SparseCodingStream(Described):
         is_carried = np.zeros(problem.n_signals, dtype=np.bool_)
         n_products = np.zeros(problem.n_signals, dtype=np.int64)
         if self._codes and self._codes[0].nnz:
-            n_products += _work_of_mixture(problem, self._codes)
-            for codes in (self._codes[0], predicted(problem, self._codes)):
-                is_carried |= best.put(signals, codes, if_better=True)
+            is_carried |= best.put(signals, self._codes[0], if_better=True)
+            if not is_late():
+                n_products += _work_of_mixture(problem, self._codes)
+                is_carried |= best.put(signals, predicted(problem, self._codes), if_better=True)
         return best, is_carried, n_products
 
     def _carry(self, codes: sparse.csr_array) -> None:
@@ -411,24 +424,36 @@ def predicted(problem: LassoProblem, codes: Sequence[sparse.csr_array]) -> spars
     scipy.sparse.csr_array, shape (n_signals, n_atoms)
         Entries that would have other signs than those of the last frame are zero.
     """
-    signs = codes[0].sign()
-    parts = [codes[0], *(sparse.csr_array(code.multiply(abs(signs))) for code in codes[1:])]
+    last, n_signals = codes[0], len(codes[0].indptr) - 1
+    row = np.arange(n_signals).repeat(np.diff(last.indptr))
+    values = np.stack([last.data, *(_values_at(last, row, other) for other in codes[1:])])
+    parts = (compressed_rows(last.shape, CompressedRows(last.indptr, last.indices, part)) for part in values)
     fits = np.stack([problem.reconstruct(part) for part in parts], axis=1)
     weighted = fits if problem.feature_weights is None else fits * problem.feature_weights
     # The objective is 1/2 x.A x - x.B in the shares x, but for a constant.
     along = np.einsum("ij,ikj->ik", problem.dense_signals(), weighted)
     square = np.einsum("ijk,ilk->ijl", weighted, fits)
-    costs = signs.multiply(problem.l1_weights[np.newaxis])
-    for j, part in enumerate(parts):
-        along[:, j] -= _row_sums(costs.multiply(part))
-        curved = part.multiply(problem.curvatures[np.newaxis])
-        for k, other in enumerate(parts):
-            square[:, j, k] += _row_sums(curved.multiply(other))
+    signs, curvatures = np.sign(last.data), problem.curvatures[last.indices]
+    costs = problem.l1_weights[last.indices] * signs
+    for j, part in enumerate(values):
+        along[:, j] -= np.bincount(row, costs * part, n_signals)
+        for k, other in enumerate(values):
+            square[:, j, k] += np.bincount(row, curvatures * part * other, n_signals)
     shares = np.einsum("ijk,ik->ij", np.linalg.pinv(square, rcond=LEAST_SHARE, hermitian=True), along)
-    mixture = sum(sparse.diags_array(shares[:, j]) @ part for j, part in enumerate(parts))
-    mixture = sparse.csr_array(mixture.multiply(signs).maximum(0.0).multiply(signs))
-    mixture.eliminate_zeros()
-    return mixture
+    mixed = np.einsum("ij,ji->i", shares[row], values)
+    kept = mixed * signs > 0.0
+    starts = np.append(0, np.cumsum(np.bincount(row[kept], minlength=n_signals))).astype(last.indptr.dtype)
+    return compressed_rows(last.shape, CompressedRows(starts, last.indices[kept], mixed[kept]))
+
+
+def _values_at(last: sparse.csr_array, row: np.ndarray, other: sparse.csr_array) -> np.ndarray:
+    """Return the values of a code where another one has its entries."""
+    n_atoms = last.shape[1]
+    places = row * n_atoms + last.indices
+    other_row = np.arange(len(other.indptr) - 1).repeat(np.diff(other.indptr))
+    known = np.append(other_row * n_atoms + other.indices, -1)
+    found = np.searchsorted(known[:-1], places)
+    return np.where(known[found] == places, np.append(other.data, 0.0)[found], 0.0)
 
 
 def _work_of_mixture(problem: LassoProblem, codes: Sequence[sparse.csr_array]) -> np.ndarray:
@@ -439,7 +464,3 @@ def _work_of_mixture(problem: LassoProblem, codes: Sequence[sparse.csr_array]) -
     n_entries = np.sum([np.diff(code.indptr) for code in codes], axis=0, dtype=np.int64)
     n_products = len(codes) * (1 + len(codes))
     return np.asarray(n_entries * problem.atoms.features_of_atom + n_products * problem.n_features)
-
-
-def _row_sums(rows: sparse.sparray) -> np.ndarray:
-    return np.asarray(rows.sum(axis=1)).ravel()
