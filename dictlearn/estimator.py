@@ -18,7 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from dictlearn.callbacks import CallbackSupportMixin, FitTasks, with_callbacks
 from dictlearn.images.channels import join_channels, split_channels
-from dictlearn.signals import warn_if_one_dominates
+from dictlearn.signals import warn_if_ill_scaled
 from dictlearn.two_phase.learner import TwoPhaseLearner
 from dictlearn.two_phase.learning import continue_learning
 from dictlearn.two_phase.network import TwoPhaseNetwork
@@ -233,7 +233,7 @@ class SpikingDictionaryLearning(
             If alpha is more than every correlation of a signal with an atom at the end, so that all codes are
             zero, or if atoms are dead.
         IllPosedWarning
-            If one signal has more energy than all others together.
+            If one signal has more energy than all others together, or their mean has nearly all.
         """
         with input_restored(self, unless_new="learner_"):
             self._fit(X, y)
@@ -311,7 +311,7 @@ class SpikingDictionaryLearning(
         signals, mask = self._channels(array, is_split=is_split)
         settings = self._settings(positive_signals=bool(signals.min() >= 0.0))
         max_iter = checks.positive_integer("max_iter", self.max_iter)
-        warn_if_one_dominates("X", signals)
+        warn_if_ill_scaled("X", signals)
         seed = self._seed()
         learner = self._first_learner(signals, mask, settings, seed)
         self._check_coding(learner.n_atoms)

@@ -1,4 +1,4 @@
-"""What learners require of signals, and a warning of one that is far larger than all others."""
+"""What learners require of signals, and warnings of signals that they can hardly learn from."""
 
 from __future__ import annotations
 
@@ -11,8 +11,10 @@ from snn.base import checks
 from snn.base.caller_warnings import warn_caller
 from solvers.problem.conditioning import IllPosedWarning
 
-# A single signal of fewer may well have most of the energy.
+# A single signal of fewer may well have most of the energy, and so may their mean.
 SIGNALS_TO_COMPARE = 10
+# A mean with more of the energy makes all atoms alike: digits have .69, photographs .74.
+LARGEST_SHARE_OF_MEAN = 0.85
 # Objectives, which are sums of squares, stay in the range of floats.
 SMALLEST_NORM, LARGEST_NORM = 1e-150, 1e150
 
@@ -112,17 +114,19 @@ def amplitude_scale(signals: np.ndarray, amplitude: float, mask: np.ndarray | No
     return amplitude / norm
 
 
-def warn_if_one_dominates(name: str, signals: np.ndarray) -> None:
-    """Warn if one of many signals has more energy than all others together.
+def warn_if_ill_scaled(name: str, signals: np.ndarray) -> None:
+    """Warn if most of the energy of many signals is that of one of them, or of their mean.
 
-    The unit of the network is the root mean square norm of the signals: all others then hardly make it spike.
-    `name` is what the caller calls the signals.
+    The unit of the network is the root mean square norm of the signals: beside one that dominates, all others
+    hardly make it spike.  With a large mean all atoms resemble the mean and each other, and the network may
+    run away.  `name` is what the caller calls the signals.
     """
     largest = float(np.abs(signals).max())
     if largest == 0.0:
         return
     # Divided first, because squares of very large or small numbers leave the range of floats.
-    energies = ((signals / largest) ** 2).sum(axis=1)
+    scaled = signals / largest
+    energies = np.einsum("ij,ij->i", scaled, scaled)
     if np.count_nonzero(energies) < SIGNALS_TO_COMPARE:
         return
     worst = int(np.argmax(energies))
@@ -132,5 +136,15 @@ def warn_if_one_dominates(name: str, signals: np.ndarray) -> None:
             f"{name}[{worst}] has more energy than all other signals together, a norm of "
             f"{math.sqrt(energies[worst]) / others:.3g} times the median: remove it, or bring "
             "signals to unit norm (dictlearn.normalise)",
+            IllPosedWarning,
+        )
+        return
+    mean = scaled.mean(axis=0)
+    share = len(scaled) * float(mean @ mean) / float(energies.sum())
+    if share > LARGEST_SHARE_OF_MEAN:
+        warn_caller(
+            f"{name} has an offset: its mean has {100.0 * share:.0f} % of the energy, so that all atoms will "
+            f"resemble it, and learning may run away: subtract it, {name} - {name}.mean(axis=0), and learn "
+            "atoms of either sign",
             IllPosedWarning,
         )

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dictlearn.resumable import Batch, Course, batches_in_order, digest, learn_batches, seed_of_order
-from dictlearn.signals import checked_known_signals, warn_if_one_dominates
+from dictlearn.signals import checked_known_signals, warn_if_ill_scaled
 from dictlearn.two_phase.learner import RECORD_EVERY, TwoPhaseLearner
 from dictlearn.two_phase.network import TwoPhaseNetwork
 from dictlearn.two_phase.settings import LearningSettings
@@ -79,7 +79,7 @@ def learn_dictionary(
     Warns
     -----
     IllPosedWarning
-        If one signal of ten or more has more energy than all others together.
+        If one signal of ten or more has more energy than all others together, or their mean has nearly all.
 
     References
     ----------
@@ -87,7 +87,7 @@ def learn_dictionary(
     """
     settings = checked_settings(settings, penalty)
     checked, known = checked_known_signals(signals, None, mask, signed=settings.signs.signed_inputs)
-    warn_if_one_dominates("signals", checked if known is None else np.where(known, checked, 0.0))
+    warn_if_ill_scaled("signals", checked if known is None else np.where(known, checked, 0.0))
     learner = new_learner(
         signals,
         n_atoms,

@@ -89,3 +89,27 @@ def warn_if_all_zero(problem: LassoProblem, codes: sparse.csr_array) -> None:
     else:
         why = f" at this {name}; some are not below {factor:.3g} times it"
     warn_caller(f"all codes are zero{why}", IllPosedWarning)
+
+
+def warn_if_intercept_is_cut(problem: LassoProblem, codes: sparse.csr_array) -> None:
+    """Warn if a constant atom without penalty, an intercept, has the code zero because `positive` wants that.
+
+    Parameters
+    ----------
+    problem : LassoProblem
+        The problem.
+    codes : scipy.sparse.csr_array, shape (n_signals, n_atoms)
+        Its codes.
+    """
+    if not (problem.positive and problem.penalty.has_zeros and problem.atoms.is_matrix):
+        return
+    atoms = problem.atoms.take(problem.penalty.is_free)
+    is_constant = (atoms == atoms[:, :1]).all(axis=1) & (atoms[:, 0] != 0.0)
+    constant = np.flatnonzero(problem.penalty.is_free)[is_constant]
+    cut = constant[(codes[:, constant].toarray() == 0.0).any(axis=0)]
+    if len(cut):
+        warn_caller(
+            f"positive=True holds for atom {cut[0]} as well, a constant without penalty: an intercept below "
+            "zero becomes zero; subtract the mean from the signals and from each atom in place of that atom",
+            IllPosedWarning,
+        )

@@ -12,7 +12,7 @@ from scipy import sparse
 from snn.base.caller_warnings import warn_caller
 from solvers.certificate.compiled import certify
 from solvers.certificate.optimality import Optimality
-from solvers.problem.conditioning import warn_if_all_zero
+from solvers.problem.conditioning import warn_if_all_zero, warn_if_intercept_is_cut
 from solvers.problem.lasso import LassoProblem
 from solvers.results.operations import CERTIFICATE, DRIVE, EXACT, Work, certificate_work, drive_work
 from solvers.results.result import SparseCodingResult, Status, as_sparse, convergence_warning
@@ -151,6 +151,7 @@ def certified_result(
     status = np.where(missed, int(Status.LIMIT_REACHED), int(Status.CONVERGED))
     if limit is not None:
         warn_if_all_zero(problem, codes)
+        warn_if_intercept_is_cut(problem, codes)
         if missed.any():
             with np.errstate(divide="ignore", invalid="ignore"):
                 worst = np.max((optimality.duality_gap / problem.energies)[missed])
