@@ -11,6 +11,7 @@ from snn.base.html import Described, memory, number
 from snn.digital.format import DigitalFormat
 from snn.digital.network import DigitalNetwork
 
+MOST_LANES = 256
 LARGEST_MEMORY = 2**22
 """Words of the largest memory of a lane."""
 
@@ -72,6 +73,10 @@ class CoreLayout(Described):
         lanes = checks.positive_integer("lanes", lanes)
         if lanes & (lanes - 1):
             raise ValueError(f"lanes must be a power of two; got {lanes}")
+        if lanes > MOST_LANES:
+            raise ValueError(f"lanes must be at most {MOST_LANES}, which cores were tried with; got {lanes}")
+        if not network.weights.mantissas.any():
+            raise ValueError("network must have a weight that is not zero, to be a core; got none")
         n_groups = -(-network.n_neurons // lanes)
         sources = np.repeat(np.arange(network.n_neurons), np.diff(network.starts))
         kept = network.weights.mantissas != 0

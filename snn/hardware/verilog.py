@@ -103,7 +103,8 @@ def to_verilog(
     network : DigitalNetwork
         The network.  The core begins with its drive.
     folder : str or Path
-        Where the files are written; it is made if it does not exist.  Files of these names are replaced.
+        Where the files are written; it is made if it does not exist.  Files of these names are replaced, and
+        memories of a core that was there before removed.
     lanes, compressed
         As of `CoreLayout.of`.
     bench_steps : int, default 100
@@ -136,6 +137,8 @@ def to_verilog(
     }
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
+    for stale in folder.glob(f"{NAME}*.hex"):  # of a larger core before
+        stale.unlink()
     for name, text in files.items():
         (folder / name).write_text(text)
     return layout

@@ -28,6 +28,9 @@ progress bar work in between."""
 LARGEST_GROWN_RATIO = 2.0**46
 """Largest synaptic current, in firing thresholds.  Above it, rounding decides which neurons fire."""
 
+ROUNDING_OF_POTENTIALS = 1e-9
+"""Shares of a threshold by which rounding may leave a potential above it."""
+
 NO_MOMENTS = np.empty((0, 0, 3))
 BAR_FORMAT = "{l_bar}{bar}| {n:.1f}/{total:.1f} tau{postfix}"
 NO_BAR = nullcontext()
@@ -298,9 +301,12 @@ class Run(ABC):
         time : float, optional
             The time of the state, by default that since the start.
         """
+        potential, threshold = self.membrane_potential[copy], self.network.firing_threshold
+        # Rounding may leave a neuron that is about to fire a little above its threshold; one that was
+        # refractory is further above, and that is its state.
+        is_rounding = potential <= threshold * (1.0 + ROUNDING_OF_POTENTIALS)
         return NetworkState.unchecked(
-            # Rounding may leave a neuron that is about to fire a little above its threshold.
-            np.minimum(self.membrane_potential[copy], self.network.firing_threshold),
+            np.where(is_rounding, np.minimum(potential, threshold), potential),
             self.synaptic_current[copy].copy(),
             float(self.time[copy]) if time is None else time,
         )
