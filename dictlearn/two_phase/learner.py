@@ -263,7 +263,7 @@ class TwoPhaseLearner(Resumable):
         except RunawayFeedbackError as error:
             raise RunawayFeedbackError(
                 f"after {self.n_samples:,} samples {error}; the weights are those before this batch: subtract "
-                "the mean of the signals if they have an offset, or try smaller steps"
+                "the mean of signals with an offset, or try smaller steps"
             ) from None
         if executor is None:
             return self.apply(plan, phases, mask)

@@ -358,7 +358,7 @@ class Run(ABC):
         """Return a copy of the spikes in the buffer."""
 
     def _link(self) -> None:  # noqa: B027
-        """Have the records of the kernel read drive, thresholds and weights of this run, and not of another."""
+        """Have the kernel read drive, thresholds and weights of this run, and not those of another."""
 
     def _update(self, copies: np.ndarray) -> None:  # noqa: B027
         """Set the fields of copies that have advanced, where the kernel does not write them itself."""

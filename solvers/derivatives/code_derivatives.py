@@ -234,6 +234,10 @@ class CodeDerivatives(Described):
         ):
             self._reasons[wrong] = reason
             self._atoms[wrong] = found.atoms[wrong]
+        # Nothing says what the code of a zero atom without any penalty is.
+        unsaid = (problem.l1_weights == 0.0) & (problem.curvatures == 0.0) & (problem.squared_norms == 0.0)
+        if unsaid.any():
+            self._reasons[:], self._atoms[:] = AT_A_BOUND, np.argmax(unsaid)
 
     def _violations(self) -> Violations:
         residuals = self.weighted(self.residuals) if self.supports.needs_residuals else None
