@@ -262,8 +262,8 @@ class TwoPhaseLearner(Resumable):
             phases = run(plan)
         except RunawayFeedbackError as error:
             raise RunawayFeedbackError(
-                f"after {self.n_samples:,} samples {error}; the weights are those before this batch: subtract "
-                "the mean of signals with an offset, or try smaller steps"
+                f"after {self.n_samples:,} samples {error}; the weights are those before this batch: "
+                "subtract the mean of signals with an offset, or try smaller steps"
             ) from None
         if executor is None:
             return self.apply(plan, phases, mask)
