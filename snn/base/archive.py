@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import io
 import os
 import uuid
 import zipfile
@@ -102,11 +103,14 @@ def save_archive(path: str | os.PathLike[str], entries: Mapping[str, Any]) -> No
     path = Path(path)
     # Not a temporary file of the library's: those are readable by their owner alone.
     temporary = path.with_name(f"{_shortened(path.name)}.{uuid.uuid4().hex[:16]}.part")
+    # In memory first: an archive whose disk is full writes once more when it is collected.
+    packed = io.BytesIO()
+    np.savez(packed, **entries)
+    with zipfile.ZipFile(packed, "a") as archive:
+        archive.comment = _digest(archive)
     try:
-        with open(temporary, "w+b") as file:
-            np.savez(file, **entries)
-            with zipfile.ZipFile(file, "a") as archive:
-                archive.comment = _digest(archive)
+        with open(temporary, "wb") as file:
+            file.write(packed.getbuffer())
             file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, path)
