@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import io
+import json
 import os
 import uuid
 import zipfile
