@@ -30,7 +30,7 @@ from dictlearn.two_phase.threads import learning_threads, thread_count
 from snn.base import checks
 from snn.base.caller_warnings import warn_caller, without_warnings
 from snn.digital import FixedPoint
-from solvers import LassoProblem, SpikingCodingResult, solve_spiking
+from solvers import METHODS, LassoProblem, SpikingCodingResult, solve
 from solvers.estimator.input import (
     checked_codes,
     checked_input,
@@ -39,7 +39,7 @@ from solvers.estimator.input import (
     nan_is_missing,
 )
 from solvers.problem.conditioning import penalty_called, zeros_expected
-from solvers.problem.penalties import penalty_of
+from solvers.problem.penalty import penalty_of
 from solvers.studies.held_out import held_out_score
 
 # Correlated with the atoms together: bounds the memory.
@@ -363,7 +363,7 @@ class SpikingDictionaryLearning(
         return self._encode(array).codes.astype(array.dtype)
 
     def encode(self, X: ArrayLike) -> SpikingCodingResult:
-        """Return the codes of signals with their certificates, in float64: the result of `solve_spiking`.
+        """Return the codes of signals with their certificates, in float64: a result of `solvers`.
 
         The objective is that of the signals as they are; of split signals with ``positive_code=True``, that
         of both channels.
@@ -545,7 +545,7 @@ class SpikingDictionaryLearning(
         problem = self._problem(array)
         has_atoms = self.learner_.dictionary.any()
         with penalty_called(self._coding_penalty) if has_atoms else zeros_expected():
-            return solve_spiking(problem, tol=self.tol, polish=True, n_jobs=self.n_jobs)
+            return solve(problem, METHODS["active_set_from_spikes"], tol=self.tol, n_jobs=self.n_jobs)
 
     def _check_coding(self, n_atoms: int) -> None:
         """Raise TypeError or ValueError where coding in so many atoms would."""

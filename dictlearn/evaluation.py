@@ -13,7 +13,7 @@ from snn.base import checks
 from snn.base.caller_warnings import without_warnings
 from snn.base.drawn import Drawn
 from snn.base.html import Described, number, value_range
-from solvers import LassoProblem, solve_spiking
+from solvers import METHODS, LassoProblem, solve
 from solvers.problem.conditioning import IllPosedWarning, warn_if_ill_posed
 
 # Of the duality gap; the active-set method ends well below it.
@@ -152,7 +152,7 @@ def mean_objective(
             if start == 0:
                 warn_if_ill_posed(problem)
             with without_warnings(IllPosedWarning):  # of one batch nothing is said
-                result = solve_spiking(problem, polish=True, tol=TOL, n_jobs=n_jobs)
+                result = solve(problem, METHODS["active_set_from_spikes"], tol=TOL, n_jobs=n_jobs)
             total += float(result.objective.sum())
             worst = max(worst, float(result.relative_gap.max()))
             nonzeros += int(result.support_size.sum())

@@ -7,7 +7,7 @@ from contextlib import ExitStack
 
 SECTIONS = {
     "network": ("one_neuron", "three_neurons", "why_it_fired", "live_input"),
-    "codes": ("finds_its_code", "read_outs", "choose_penalty"),
+    "codes": ("read_outs", "choose_penalty"),
     "images": ("photograph", "missing_pixels", "convolution", "video"),
     "learning": ("local_updates", "learn_atoms"),
     "chips": ("bits", "imperfect_neurons", "operations"),

@@ -17,7 +17,7 @@ from tqdm import tqdm
 
 from dictlearn.atoms import unit_norm
 from dictlearn.resumable import batches_in_order, seed_of_order
-from solvers import IllPosedWarning, LassoProblem, solve_spiking
+from solvers import METHODS, IllPosedWarning, LassoProblem, solve
 
 # Tolerance of the duality gap of codes; the active-set method ends well below it.
 TOL = 1e-9
@@ -136,7 +136,7 @@ def _exact_codes(dictionary: np.ndarray, signals: np.ndarray, penalty: float, gr
     problem = LassoProblem(dictionary, signals, penalty, positive=True, gram=gram)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", IllPosedWarning)  # one batch says little
-        return solve_spiking(problem, polish=True, tol=TOL).codes
+        return solve(problem, METHODS["active_set_from_spikes"], tol=TOL).codes
 
 
 def _curve(

@@ -17,9 +17,10 @@ from matplotlib.figure import Figure
 
 from examples._animation import save_animation
 from examples._common import parser
+from examples._history import CodeHistory, code_history
 from examples._small_patches import N_SAMPLES, PIECES, SIDE, learned_atoms, piece
 from examples.history_picture import FIGURE_SIZE, HistoryPicture
-from solvers import CodeHistory, LassoProblem, code_history
+from solvers import LassoProblem
 
 # A share of the smallest penalty at which no neuron fires.
 PENALTY = 0.1

@@ -30,14 +30,13 @@ from dictlearn import (
 )
 from examples._common import BLUE, GREEN, GREY, ORANGE, PURPLE, RED, figure, parser, save, table
 from examples._data import held_out, patch_signals, photographs
+from examples._sweep import Sweep, sweep
 from examples.lava_lca import LCA1Layer, LCA2Layer
 from snn.digital import DigitalFormat, FixedPoint
 from solvers import (
-    DigitalSweep,
     LassoProblem,
     solve_active_set,
     solve_digital,
-    sweep_digital,
 )
 from solvers.certificate.optimality import duality_gap, penalty_max
 
@@ -75,11 +74,11 @@ LCA_STEPS = 3000
 class Sweeps(NamedTuple):
     """What the panels show, by the name of the dictionary."""
 
-    bits: dict[str, DigitalSweep]
-    refined: dict[str, DigitalSweep]
-    registers: dict[str, DigitalSweep]
-    steps: DigitalSweep
-    delays: dict[str, DigitalSweep]
+    bits: dict[str, Sweep]
+    refined: dict[str, Sweep]
+    registers: dict[str, Sweep]
+    steps: Sweep
+    delays: dict[str, Sweep]
 
 
 def patches(n: int, *, seed: int) -> np.ndarray:
@@ -133,18 +132,18 @@ def learn(n_samples: int, bits: int | None) -> np.ndarray:
 def measure(every: Mapping[str, LassoProblem], bits: Sequence[int], duration: float) -> Sweeps:
     """Return the sweeps of all dictionaries."""
 
-    def each(axes: Mapping[str, Sequence], **options: object) -> dict[str, DigitalSweep]:
-        options = {"format": FORM, "time_step": STEP, "duration": duration} | options
-        return {name: sweep_digital(problem, axes, **options) for name, problem in every.items()}
+    def each(axes: Mapping[str, Sequence], **options: object) -> dict[str, Sweep]:
+        options = {"time_step": STEP, "duration": duration} | options
+        return {name: sweep(problem, axes, FORM, **options) for name, problem in every.items()}
 
     return Sweeps(
         bits=each({"weight_bits": bits}),
         refined=each({"weight_bits": bits}, refine=True),
         registers=each({"register_bits": REGISTER_BITS}),
-        steps=sweep_digital(
+        steps=sweep(
             every["random"],
             {"time_step": TIME_STEPS, "register_bits": STEP_REGISTERS},
-            format=FORM,
+            FORM,
             duration=duration,
         ),
         delays=each({"delay": DELAYS}, time_step=1 / 4),
@@ -215,17 +214,17 @@ def draw(sweeps: Sweeps, curves: Mapping[str, list[float]], learned_bits: Sequen
     axes = picture.subplots(2, 3)
     for name, colour in COLOURS.items():
         style = {"color": colour, "label": name}
-        sweeps.bits[name].plot(axes[0, 0], **style)
+        sweeps.bits[name].draw(axes[0, 0], **style)
         dashed = {"color": colour, "label": f"{name}, stages", "linestyle": "--"}
-        sweeps.refined[name].plot(axes[0, 0], **dashed)
-        sweeps.bits[name].plot(axes[0, 1], figure="relative_excess", **style)
-        sweeps.registers[name].plot(axes[0, 2], **style)
-        sweeps.delays[name].plot(axes[1, 1], **style)
+        sweeps.refined[name].draw(axes[0, 0], **dashed)
+        sweeps.bits[name].draw(axes[0, 1], figure="relative_excess", **style)
+        sweeps.registers[name].draw(axes[0, 2], **style)
+        sweeps.delays[name].draw(axes[1, 1], **style)
     axes[0, 0].set(title="weights", ylim=(1e-6, 1e2))
     axes[0, 1].set(title="weights: the objective itself", ylim=(1e-7, 10.0))
     axes[0, 2].set(title="width of potentials and currents")
     axes[1, 0].set_prop_cycle(color=(RED, PURPLE, BLUE))
-    sweeps.steps.plot(axes[1, 0], axis="time_step")
+    sweeps.steps.draw(axes[1, 0], axis="time_step")
     axes[1, 0].set(title="steps, random dictionary")
     axes[1, 1].set(title="delay, steps of 1/4")
     ax = axes[1, 2]
@@ -274,8 +273,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def report(sweeps: Sweeps, curves: Mapping[str, list[float]], learned_bits: Sequence[int]) -> None:
     rows = []
     for name in sweeps.bits:
-        for label, sweep in ((name, sweeps.bits[name]), (f"{name}, stages", sweeps.refined[name])):
-            for row in sweep.rows():
+        for label, one in ((name, sweeps.bits[name]), (f"{name}, stages", sweeps.refined[name])):
+            for row in one.rows():
                 figures = (
                     f"{row['median_relative_gap']:.1e}",
                     f"{row['worst_relative_gap']:.1e}",

@@ -13,8 +13,8 @@ from matplotlib.gridspec import GridSpec
 from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
+from examples._history import CodeHistory
 from snn.pictures import TIME_LABEL
-from solvers import CodeHistory
 
 # Okabe and Ito's blue and orange, which colour-blind readers can distinguish.
 POSITIVE, NEGATIVE = "#0072B2", "#D55E00"

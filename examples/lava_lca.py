@@ -467,7 +467,6 @@ def _of_problem(problem: LassoProblem, signal: int, arithmetic: str) -> tuple[fl
     signal = checks.index("signal", signal, problem.n_signals)
     checks.one_of("arithmetic", arithmetic, ("fixed", "float"))
     problem.require_no_weights()
-    problem.require_elastic_net()
     if not isinstance(problem.dictionary, np.ndarray):
         raise TypeError(
             f"problem must have an array for a dictionary; got {type(problem.dictionary).__name__}"

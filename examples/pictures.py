@@ -31,7 +31,7 @@ from dictlearn.pictures import plot_atoms
 from examples._common import parser, photograph, save
 from examples.three_neurons import three_neuron_network
 from snn import energy_estimate, explain, simulate, simulate_analog
-from solvers import LassoProblem, compare, path, solve_spiking, sweep_digital
+from solvers import LassoProblem, compare, path, solve_spiking
 
 PATCH_SIDE = 8
 N_ATOMS = 144
@@ -71,13 +71,9 @@ def codes() -> Panels:
     result = solve_spiking(problem, tol=1e-3)
     network = result.operations["network"].total().on_clock(1 / 8)
     records = compare(problem, ["spiking", "active_set", "fista", "coordinate_descent"], tol=1e-4)
-    sweep = sweep_digital(
-        problem.subset([0, 1, 2]), {"weight_bits": range(3, 11), "time_step": [0.5, 0.25]}, duration=200.0
-    )
     return {
         "SparseCodingResult.plot()": lambda ax: result.plot(ax=ax),
         "Comparison.plot()": lambda ax: records.plot(ax=ax),
-        "DigitalSweep.plot()": lambda ax: sweep.plot(ax=ax),
         "PathResult.plot()": lambda ax: path(problem.subset([0]), n_multiples=60).plot(ax=ax),
         "OperationCounts.plot()": lambda ax: network.plot(ax=ax),
         "EnergyEstimate.plot()": lambda ax: energy_estimate(network).plot(ax=ax),

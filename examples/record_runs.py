@@ -17,8 +17,9 @@ from pathlib import Path
 import numpy as np
 
 from examples._common import parser
+from examples._history import CodeHistory, code_history
 from examples._small_patches import N_SAMPLES, PIECES, SIDE, learned_atoms, piece
-from solvers import CodeHistory, LassoProblem, code_history
+from solvers import LassoProblem
 
 FILE, CONSTANT = "recorded_runs.js", "RECORDED_RUNS"
 # Shares of the smallest penalty at which no neuron fires.

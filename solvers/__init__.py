@@ -19,7 +19,7 @@ from solvers.methods.analog import solve_analog
 from solvers.methods.digital import DigitalCodingResult, solve_digital
 from solvers.methods.fista import solve_fista
 from solvers.methods.method import Method, solve
-from solvers.methods.reference import solve_coordinate_descent, solve_lars
+from solvers.methods.reference import solve_coordinate_descent
 from solvers.methods.registry import METHODS
 from solvers.methods.spiking import SpikingCodingResult, solve_spiking
 from solvers.precompile import warm_up
@@ -27,15 +27,13 @@ from solvers.problem.budget import memory_limit
 from solvers.problem.conditioning import IllPosedWarning
 from solvers.problem.convolution import ConvolutionalDictionary
 from solvers.problem.lasso import LassoProblem
-from solvers.problem.penalties import L1, ElasticNet
+from solvers.problem.penalty import ElasticNet
 from solvers.problem.prepared import PreparedLasso
 from solvers.results.given import certify
 from solvers.results.operations import OperationLedger
 from solvers.results.result import SparseCodingResult, Status
 from solvers.spiking.network import lasso_network
-from solvers.studies.code_history import CodeHistory, code_history
 from solvers.studies.compare import Comparison, compare, comparison_table
-from solvers.studies.digital_sweep import DigitalSweep, sweep_digital
 from solvers.studies.held_out import held_out_score
 from solvers.studies.path import PathResult, path
 from solvers.studies.stream import SparseCodingStream, StreamResult
@@ -47,16 +45,13 @@ __distribution__ = "sparsespike"
 __version__ = snn.__version__
 
 __all__ = [
-    "L1",
     "METHODS",
     "ActiveSetResult",
     "CodeDerivatives",
     "CodeGradients",
-    "CodeHistory",
     "Comparison",
     "ConvolutionalDictionary",
     "DigitalCodingResult",
-    "DigitalSweep",
     "ElasticNet",
     "IllPosedWarning",
     "LassoProblem",
@@ -71,7 +66,6 @@ __all__ = [
     "Status",
     "StreamResult",
     "certify",
-    "code_history",
     "compare",
     "comparison_table",
     "duality_gap",
@@ -89,9 +83,7 @@ __all__ = [
     "solve_coordinate_descent",
     "solve_digital",
     "solve_fista",
-    "solve_lars",
     "solve_spiking",
-    "sweep_digital",
     "warm_up",
 ]
 

@@ -18,7 +18,7 @@ from snn.base.extras import require
 from solvers.derivatives.code_derivatives import LEAVE_OUT, REFUSE, CodeDerivatives
 from solvers.methods.active_set import solve_active_set
 from solvers.problem.lasso import LassoProblem
-from solvers.problem.penalties import ElasticNet
+from solvers.problem.penalty import ElasticNet
 
 
 def sparse_codes(

@@ -14,7 +14,6 @@ from snn.base import checks
 from snn.base.drawn import plot
 from snn.base.html import counted
 from snn.pictures import (
-    TIME_LABEL,
     base_line,
     count_bars,
     current_axes,
@@ -23,9 +22,7 @@ from snn.pictures import (
 )
 from solvers.results.operations import OperationLedger
 from solvers.results.result import SparseCodingResult, Status
-from solvers.studies.code_history import CodeHistory
 from solvers.studies.compare import Comparison, checked_records
-from solvers.studies.digital_sweep import AXES, FIGURES, DigitalSweep
 from solvers.studies.path import PathResult
 
 GAP_LABEL = "certified gap / (½‖signal‖²)"
@@ -48,23 +45,6 @@ def code(result: SparseCodingResult, *, signal: int = 0, ax: Axes | None = None)
         ylabel="entry of the code",
         title=f"{result.method}, signal {signal}: {len(atoms):,} of {counted(n_atoms, 'atom')}\n"
         f"certified gap {result.relative_gap[signal]:.1e} of ½‖signal‖²{missed}",
-    )
-    return ax
-
-
-@plot.register
-def gap_history(history: CodeHistory, *, ax: Axes | None = None) -> Axes:
-    """Draw the certified gap of one signal while its network runs, and where stages begin."""
-    ax = current_axes(ax)
-    ax.semilogy(history.times, np.maximum(history.relative_gap, LEAST_GAP), label="code so far")
-    for stage in history.stages[1:]:
-        ax.axvline(stage.start, color="0.5", linewidth=0.8, linestyle=":", label="a stage begins")
-    handles = dict(zip(*reversed(ax.get_legend_handles_labels()), strict=True))
-    ax.legend(handles.values(), handles.keys(), fontsize="small")
-    ax.set(
-        xlabel=TIME_LABEL,
-        ylabel=GAP_LABEL,
-        title=f"{counted(len(history.spikes), 'spike')}, certified gap {history.relative_gap[-1]:.1e}",
     )
     return ax
 
@@ -116,60 +96,6 @@ def code_path(
     ax.invert_xaxis()
     if len(used):
         ax.legend(fontsize="small", loc="upper left", bbox_to_anchor=(1.0, 1.0))
-    return ax
-
-
-@plot.register
-def sweep(
-    result: DigitalSweep,
-    *,
-    axis: str | None = None,
-    figure: str = "relative_gap",
-    within: float | None = 0.01,
-    ax: Axes | None = None,
-    **line_kwargs: Any,
-) -> Axes:
-    """Draw medians over the signals along one axis of a sweep, a line for each combination of the others.
-
-    Parameters
-    ----------
-    result : DigitalSweep
-        From `sweep_digital`.
-    axis : str, optional
-        The axis; by default the first.
-    figure : str, default "relative_gap"
-        One of `solvers.studies.digital_sweep.FIGURES`.
-    within : float or None, default 0.01
-        Mark where a gap or an excess comes within this, as `DigitalSweep.needed` says; None to mark nothing.
-    **line_kwargs
-        Options of `Axes.plot`: a color or a label, to draw several sweeps into one picture.
-    """
-    axis = next(iter(result.axes)) if axis is None else checks.one_of("axis", axis, tuple(result.axes))
-    figure = checks.one_of("figure", figure, tuple(FIGURES))
-    ax = current_axes(ax)
-    lines = result.lines(axis, figure)
-    wanted = within if figure in ("relative_gap", "relative_excess") else None
-    knees: list[int | float | None] = [None] * len(lines)
-    if wanted is not None:
-        knees = [knee for _, knee in result.needed(axis, within=wanted, figure=figure)]
-    for (rest, values, medians), knee in zip(lines, knees, strict=True):
-        label = ", ".join(f"{value:g} {AXES[name]}" for name, value in rest.items()) or "median signal"
-        style: dict[str, Any] = {"marker": "o", "markersize": 4, "label": label, **line_kwargs}
-        (line,) = ax.plot(values, medians, **style)
-        if knee is not None:
-            height = medians[values == knee]
-            ax.plot([knee], height, "o", markersize=10, markerfacecolor="none", color=line.get_color())
-    mark = f"within {wanted:g}: enough (ring)" if wanted is not None else ""
-    if wanted is not None and mark not in ax.get_legend_handles_labels()[1]:
-        ax.axhline(wanted, color="0.6", linewidth=0.8, label=mark)
-    if not figure.startswith("support"):
-        ax.set_yscale("log")
-    if axis == "time_step":
-        ax.set_xscale("log", base=2)
-    n_signals = result.relative_gap.shape[1]
-    ax.set(xlabel=AXES[axis], ylabel=FIGURES[figure], title=f"median of {counted(n_signals, 'signal')}")
-    if len(lines) > 1 or wanted is not None:
-        ax.legend(frameon=False, fontsize="small")
     return ax
 
 

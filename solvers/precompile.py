@@ -12,7 +12,7 @@ import numpy as np
 from snn import precompile
 from solvers.certificate.compiled import certify_screened
 from solvers.methods.active_set import solve_active_set
-from solvers.methods.spiking import OF_ONE_RUN, solve_spiking
+from solvers.methods.method import METHODS, solve
 from solvers.problem.budget import Memory
 from solvers.problem.convolution import ConvolutionalDictionary
 from solvers.problem.lasso import LassoProblem
@@ -52,12 +52,9 @@ def tasks() -> precompile.Tasks:
         form = "convolutional " if dictionary is convolutional[0] else ""
         form += "CLASSO" if positive else "LASSO"
         # In this process, whatever a `joblib.parallel_config` says.
-        for readout in OF_ONE_RUN:
-            runs[f"{form} by spikes, {readout}"] = partial(
-                solve_spiking, problem, tol=0.05, readout=readout, n_jobs=1
-            )
-        runs[f"{form} by spikes, polished"] = partial(solve_spiking, problem, tol=0.05, polish=True, n_jobs=1)
-        runs[f"{form} by an active set"] = partial(solve_active_set, problem, n_jobs=1)
+        for name in METHODS:
+            if "spiking" in name or "active_set" in name:
+                runs[f"{form}, {name}"] = partial(solve, problem, METHODS[name], tol=0.05, n_jobs=1)
         one = problem.subset(slice(0, 1))
         if dictionary is dense[0]:
             runs[f"{form}, derivatives"] = partial(_derivatives, problem)

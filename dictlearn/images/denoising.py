@@ -26,7 +26,7 @@ from snn.base import checks
 from snn.base.caller_warnings import warn_caller, without_warnings
 from snn.base.drawn import Drawn
 from snn.base.html import number, size, value_range
-from solvers import LassoProblem, solve_spiking
+from solvers import METHODS, LassoProblem, solve
 from solvers.problem.conditioning import IllPosedWarning, warn_if_ill_posed
 
 # Values of codes held together: 8 MB, and a few times that for what finds them.
@@ -94,7 +94,7 @@ def denoise(
 ) -> DenoisingResult:
     """Remove noise from an image, or a signal, by sparse coding of its overlapping patches.
 
-    Every patch, without its mean, is coded by `solve_spiking`, read out exactly; its approximation and
+    Every patch, without its mean, is coded by the active-set method from spikes; its approximation and
     its mean are put back, and averaged where patches overlap.
 
     By default the penalty of an atom is a value that noise alone seldom reaches in any of n_atoms: with z
@@ -125,7 +125,7 @@ def denoise(
         else by the code times the atoms, which the penalty makes too small.  On photographs, each with its
         default penalty, the projection was better by 0.3 to 1.5 dB.
     n_jobs : int, optional
-        As for `solve_spiking`.
+        As for `solvers.solve`.
     progress : bool, default False
         Whether to show a progress bar, in patches.
 
@@ -143,9 +143,9 @@ def denoise(
     Warns
     -----
     IllPosedWarning
-        If no patch has an atom in its code, and the image is not flat; of the dictionary as `solve_spiking`.
+        If no patch has an atom in its code, and the image is not flat; of the dictionary as `LassoProblem`.
     sklearn.exceptions.ConvergenceWarning
-        As `solve_spiking`.
+        As `solvers.solve`.
 
     References
     ----------
@@ -196,7 +196,7 @@ def denoise(
             signals = split_channels(patches) if in_channels else patches
             problem = LassoProblem(dictionary, signals, penalty, positive=in_channels, gram=gram)
             with without_warnings(IllPosedWarning):  # a part of an image may have no detail
-                result = solve_spiking(problem, polish=True, n_jobs=n_jobs)
+                result = solve(problem, METHODS["active_set_from_spikes"], tol=1e-3, n_jobs=n_jobs)
             approximations = _approximations(patches, problem, result.codes, project)
             add_patches(total[tile], approximations + means, size, stride)
             n_nonzeros += int(result.support_size.sum())

@@ -22,7 +22,7 @@ from dictlearn.two_phase.phases import Phase
 from snn.base import checks
 from snn.base.drawn import Drawn
 from snn.base.html import number, value_range
-from solvers import LassoProblem, solve_spiking
+from solvers import METHODS, LassoProblem, solve
 from solvers.problem.conditioning import zeros_expected
 
 LAYERS = ("feedforward", "feedback", "lateral")
@@ -189,8 +189,8 @@ def check_gradients(
 
     Notes
     -----
-    The code of a network that is consistent and symmetric (to 1e-9) is the optimum for the atoms B^T and
-    the penalty lambda1 s, which `solve_spiking` solves exactly.  Any other network has a code of its own,
+    The code of a network that is consistent and symmetric (to 1e-9) is the optimum for the atoms B^T and the
+    penalty lambda1 s, which the active-set method solves exactly.  Any other network has a code of its own,
     which a mismatch of H moves by as much as the feedback is strong (Theorem 2 of the reference).  The code
     of its gradients is then read, as average filtered spikes, from the phase with feedback of a run with
     phases of 2000 time constants, or four times the longest of `durations` if that is more.
@@ -297,7 +297,7 @@ def _exact_codes(network: TwoPhaseNetwork, task: Task, n_jobs: int | None) -> np
     positive = network.positive_code
     problem = LassoProblem(network.feedback.T, task.signals, penalty, positive=positive, mask=task.mask)
     with zeros_expected():  # that is an error here
-        return solve_spiking(problem, polish=True, tol=TOL, n_jobs=n_jobs).codes
+        return solve(problem, METHODS["active_set_from_spikes"], tol=TOL, n_jobs=n_jobs).codes
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -40,7 +40,7 @@ def certify(problem: LassoProblem, codes: sparse.csr_array) -> Optimality:
         The entries that are not zero, each once; not negative where the problem is `positive`.
     """
     penalty, rows = problem.penalty, problem.atoms.rows
-    if rows is None or not penalty.is_elastic_net:
+    if rows is None:
         return measure(problem, codes)
     is_shared = problem.n_signals >= FEWEST_SHARING or problem.model.has_made(UnitAtoms)
     is_shared &= not penalty.has_zeros

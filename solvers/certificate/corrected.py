@@ -56,7 +56,7 @@ def corrected_gaps(problem: LassoProblem, codes: sparse.csr_array, gaps: np.ndar
         Gaps at multiples of the residual; not a proof, and replaced, where an l1 weight is zero.
     """
     penalty = problem.penalty
-    if not problem.atoms.is_matrix or not penalty.is_elastic_net:
+    if not problem.atoms.is_matrix:
         return gaps
     longest = float(np.sqrt(2.0 * problem.energies.max()))
     if penalty.least_weight > SMALL * problem.atoms.largest_norm * longest:

@@ -54,7 +54,7 @@ class CodeDerivatives(Described):
     Parameters
     ----------
     problem : LassoProblem
-        The problem, of an `L1` or an `ElasticNet`.
+        The problem.
     codes : scipy.sparse.csr_array, shape (n_signals, n_atoms)
         Its codes.  Their supports and signs must be those of optimal codes; numbers are solved for once more
         where they are not.
@@ -71,7 +71,6 @@ class CodeDerivatives(Described):
     """
 
     def __init__(self, problem: LassoProblem, codes: sparse.csr_array) -> None:
-        problem.require_elastic_net()
         if not problem.atoms.is_matrix and problem.feature_weights is not None:
             problem.atoms.refuse_weights()
         self.problem = problem

@@ -23,8 +23,7 @@ from solvers.methods.registry import named_method
 from solvers.problem.conditioning import penalty_called
 from solvers.problem.dictionaries import dictionary_of
 from solvers.problem.lasso import LassoProblem
-from solvers.problem.penalties import penalty_of
-from solvers.problem.penalty import Penalty
+from solvers.problem.penalty import ElasticNet, penalty_of
 from solvers.results.result import SparseCodingResult
 from solvers.studies.held_out import held_out_score
 
@@ -40,8 +39,8 @@ class SpikingSparseCoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
     ----------
     dictionary : array_like or sparse matrix, shape (n_atoms, n_features)
         Atoms of any norm.  The code of an atom of norm zero is zero; one at least must not be.
-    alpha : float, array_like of shape (n_atoms,), or Penalty
-        The penalty, positive; or an `ElasticNet` or `L1`.
+    alpha : float, array_like of shape (n_atoms,), or ElasticNet
+        The penalty, positive.
     positive : bool, default False
         Whether codes must not be negative.
     method : str or Method, default "active_set_from_spikes"
@@ -89,7 +88,7 @@ class SpikingSparseCoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         self,
         dictionary: ArrayLike,
         *,
-        alpha: float | ArrayLike | Penalty,
+        alpha: float | ArrayLike | ElasticNet,
         positive: bool = False,
         method: str | Method[Any] = "active_set_from_spikes",
         tol: float | None = None,

@@ -61,13 +61,7 @@ def gram_of(problem: LassoProblem, *, on_demand: bool = False, most_signals: int
         signals agree to rounding.
     most_signals : int, default 1
         Signals that are few.
-
-    Raises
-    ------
-    TypeError
-        If the penalty is not an elastic net, whose curvatures the matrix has on its diagonal.
     """
-    problem.require_elastic_net()
     model = problem.weighted_model
     if not model.atoms.is_matrix:
         return model.once(ConvolutionalGram)
@@ -283,7 +277,6 @@ class OwnWeights:
     """
 
     def __init__(self, problem: LassoProblem) -> None:
-        problem.require_elastic_net()
         self._inverse_norms = inverse_norms(problem.squared_norms)
 
     def optimal_codes(

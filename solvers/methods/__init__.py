@@ -1,11 +1,11 @@
 """The solvers as values: methods with their options, and what a new one is made of."""
 
-from solvers.methods.active_set import ActiveSet, ActiveSetFromFista
+from solvers.methods.active_set import ActiveSet
 from solvers.methods.analog import Analog
 from solvers.methods.digital import DigitalOneWindow, DigitalRates, DigitalStages
 from solvers.methods.fista import Fista
 from solvers.methods.method import Method, Takes
-from solvers.methods.reference import CoordinateDescent, Lars
+from solvers.methods.reference import CoordinateDescent
 from solvers.methods.spiking import (
     ActiveSetFromSpikes,
     AverageCurrents,
@@ -19,7 +19,6 @@ from solvers.results.start import StartPoint
 
 __all__ = [
     "ActiveSet",
-    "ActiveSetFromFista",
     "ActiveSetFromSpikes",
     "Analog",
     "AverageCurrents",
@@ -28,7 +27,6 @@ __all__ = [
     "DigitalRates",
     "DigitalStages",
     "Fista",
-    "Lars",
     "Method",
     "OneRun",
     "OneWindow",

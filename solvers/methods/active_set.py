@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from scipy import sparse
@@ -27,7 +26,7 @@ from solvers.methods.fista import Fista
 from solvers.methods.method import TAKEN, TOGETHER, Method, Takes, solve
 from solvers.problem.lasso import LassoProblem
 from solvers.results.best_codes import BestCodes
-from solvers.results.operations import CERTIFICATE, GRAM, METHOD, START, certificate_work
+from solvers.results.operations import CERTIFICATE, GRAM, METHOD, certificate_work
 from solvers.results.result import SparseCodingResult, as_sparse, compressed_rows
 from solvers.results.solved import Solved
 from solvers.results.start import Start, StartPoint, no_currents
@@ -264,51 +263,3 @@ class ActiveSet(Method[ActiveSetResult]):
 def _currents(problem: LassoProblem, start: StartPoint | None) -> CompressedRows:
     """Return where the signals of a problem start, as kernels take it."""
     return no_currents(problem.n_signals) if start is None else start.currents(problem.squared_norms)
-
-
-@dataclass(frozen=True)
-class ActiveSetFromFista(Method[ActiveSetResult]):
-    """The active-set method, from where a few steps of FISTA lead.
-
-    Parameters
-    ----------
-    max_iter : int, default 10
-        Steps of FISTA, as many as are usual elsewhere.
-    """
-
-    max_iter: int = 10
-
-    name = "active_set_from_fista"
-    takes = ActiveSet.takes._replace(start=False)
-    steps = "rounds"
-    usual_tol = 1e-6
-    finest_tol = 1e-10
-    result = ActiveSetResult
-    blas_threads = True
-
-    def __post_init__(self) -> None:
-        Fista(self.max_iter)
-
-    def limit(self, stopped: np.ndarray | None) -> str:
-        """Return that of `ActiveSet`."""
-        return ActiveSet().limit(stopped)
-
-    def prepare(self, problem: LassoProblem) -> tuple[Any, Gram]:
-        """Return what both methods share."""
-        return Fista().prepare(problem), ActiveSet().prepare(problem)
-
-    def batches(self, problem: LassoProblem, prepared: tuple[Any, Gram], n_workers: int) -> list[slice]:
-        """Return the blocks of `Fista`."""
-        return Fista().batches(problem, prepared[0], n_workers)
-
-    def solve(
-        self, problem: LassoProblem, prepared: tuple[Any, Gram], start: StartPoint | None, tol: float
-    ) -> Solved:
-        """Return optimal codes, and count the steps of FISTA as work for the start."""
-        step, gram = prepared
-        first = Fista(self.max_iter).solve(problem, step, None, tol)
-        # Its certificates are its own: few of its codes are meant to be good.
-        found = ActiveSet().solve(problem, gram, StartPoint(as_sparse(first.codes)), tol)
-        work = {**found.multiply_adds, START: first.multiply_adds[METHOD]}
-        work[CERTIFICATE] = found.multiply_adds[CERTIFICATE] + first.multiply_adds[CERTIFICATE]
-        return found._replace(multiply_adds=work)

@@ -118,7 +118,6 @@ class Fista(Method[SparseCodingResult]):
     name = "fista"
     takes = Takes(
         start=True,
-        any_penalty=True,
         convolution=True,
         weights_with_convolution=True,
         own_weights=TOGETHER,
@@ -366,7 +365,7 @@ class Iterates:
         """
         self.n_looks += 1
         correlations = self.stepped - self.codes
-        if self.penalty.is_elastic_net and self.penalty.has_zeros:
+        if self.penalty.has_zeros:
             squared_norm = np.array(1.0 / self.step.largest_eigenvalue)
             violations = self.penalty.violation(
                 self.codes, correlations, squared_norm, positive=self.positive

@@ -41,8 +41,6 @@ class Takes(NamedTuple):
     ----------
     start : bool, default False
         Codes to start from.
-    any_penalty : bool, default False
-        Any `Penalty`, by its proximal step, and not only those that are an elastic net.
     convolution : bool, default False
         Convolutional dictionaries.
     weights_with_convolution : bool, default False
@@ -54,7 +52,6 @@ class Takes(NamedTuple):
     """
 
     start: bool = False
-    any_penalty: bool = False
     convolution: bool = False
     weights_with_convolution: bool = False
     own_weights: str = BY_MASK
@@ -332,11 +329,6 @@ def _require_taken(problem: LassoProblem, method: Method[Any], start: StartPoint
     takes, name = method.takes, method.name
     if start is not None and not takes.start:
         raise ValueError(f"start must be None for {name}: {_takers('start')}")
-    if not takes.any_penalty and not problem.penalty.is_elastic_net:
-        raise TypeError(
-            f"problem must have an L1 or ElasticNet penalty for {name}; got a "
-            f"{type(problem.penalty).__name__}: {_takers('any_penalty')}"
-        )
     if not problem.atoms.is_matrix:
         kind = type(problem.atoms).__name__
         if problem.feature_weights is not None and not takes.weights_with_convolution:
@@ -349,7 +341,7 @@ def _require_taken(problem: LassoProblem, method: Method[Any], start: StartPoint
                 f"problem must have an array of atoms for {name}; got a {kind}: for a small image, pass its "
                 f"toarray(); {_takers('convolution')}"
             )
-    if problem.penalty.is_elastic_net and problem.penalty.has_zeros:
+    if problem.penalty.has_zeros:
         _require_zeros_taken(problem, method)
     if takes.own_weights == REFUSED and problem.has_own_weights:
         raise TypeError(

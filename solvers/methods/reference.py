@@ -1,10 +1,9 @@
-"""scikit-learn's solvers with the interface of the others, which are compared with them."""
+"""scikit-learn's coordinate descent with the interface of the others, which are compared with it."""
 
 from __future__ import annotations
 
 import threading
 import warnings
-from abc import abstractmethod
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
@@ -16,7 +15,7 @@ from snn.base import checks
 from solvers.certificate.optimality import measure
 from solvers.methods.method import Method, Takes, solve
 from solvers.problem.lasso import LassoProblem
-from solvers.results.operations import AT_LEAST, AT_MOST, CERTIFICATE, METHOD, certificate_work
+from solvers.results.operations import AT_MOST, CERTIFICATE, METHOD, certificate_work
 from solvers.results.result import SparseCodingResult, convergence_warning
 from solvers.results.solved import Solved
 from solvers.results.start import Start, StartPoint
@@ -24,9 +23,6 @@ from solvers.results.start import Start, StartPoint
 # scikit-learn is imported where it is called: it takes longer to import than all else.
 # Tasks of each of several workers, so that they end together and the progress bar moves.
 TASKS_PER_WORKER = 8
-# lars_path compares its alphas with the absolute tolerance 1.2e-7: signals are scaled to end the path at
-# this alpha, where that is nothing.
-LARS_ALPHA = 1e6
 # Terms of the sums in scikit-learn's duality gap, for each atom.
 PRODUCTS_OF_GAP = 3
 
@@ -91,63 +87,6 @@ def solve_coordinate_descent(
     return solve(problem, method, start=start, tol=tol, n_jobs=n_jobs, progress=progress)
 
 
-def solve_lars(
-    problem: LassoProblem,
-    *,
-    tol: float = 1e-3,
-    max_iter: int = 10_000,
-    n_jobs: int | None = None,
-    progress: bool = False,
-) -> SparseCodingResult:
-    """Solve by least angle regression, scikit-learn's `lars_path`: follow the solution as lambda falls.
-
-    The path starts from the zero code at the largest penalty, whatever the problem, so that there is no
-    `start`.
-
-    Parameters
-    ----------
-    problem : LassoProblem
-        The problem.
-    tol : float, default 1e-3
-        A signal has converged if ``duality_gap <= tol * 1/2 ||signal||^2``.  The path does not depend on it.
-    max_iter : int, default 10000
-        Most steps along the path for each signal; in each an atom joins or leaves the support.
-    n_jobs : int, optional
-        Signals are spread over so many joblib workers.  None is one, unless a `joblib.parallel_config` says
-        otherwise; -1 is one for each processor.
-    progress : bool, default False
-        Show a progress bar, in signals.
-
-    Returns
-    -------
-    SparseCodingResult
-        `n_steps` counts steps along the path.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is of the wrong kind or value.
-
-    Warns
-    -----
-    sklearn.exceptions.ConvergenceWarning
-        If a signal misses `tol`.
-
-    Notes
-    -----
-    The end of the path is exact up to rounding, unless atoms are (nearly) linearly dependent: then
-    `lars_path` leaves out atoms, or stops before it is there, and the gap of the result says so.
-
-    Scaling as in `solve_coordinate_descent`.  An elastic net with the quadratic penalty m is the LASSO with
-    the dictionary [D, sqrt(diag m)] and signals with zeros behind them.
-
-    References
-    ----------
-    Efron, Hastie, Johnstone and Tibshirani (2004), Annals of Statistics 32, section 3.1.
-    """
-    return solve(problem, Lars(max_iter), tol=tol, n_jobs=n_jobs, progress=progress)
-
-
 class _ScaledAtoms(NamedTuple):
     """Atoms d_i * penalty / lambda_i, of norm one at most, all with one penalty."""
 
@@ -156,24 +95,18 @@ class _ScaledAtoms(NamedTuple):
     factors: np.ndarray
     """penalty / lambda_i: a code of the problem is factors times a code of the scaled one."""
     penalty: float
-    curvatures: np.ndarray
-    """The quadratic penalty of each scaled atom."""
-    gram: np.ndarray | None
-    """Of the scaled atoms, plus `curvatures` on its diagonal; None for a solver that does not use it."""
+    gram: np.ndarray
+    """Of the scaled atoms, with the quadratic penalties on its diagonal."""
 
 
-def _scaled_atoms(problem: LassoProblem, *, with_gram: bool) -> _ScaledAtoms:
+def _scaled_atoms(problem: LassoProblem) -> _ScaledAtoms:
     curvatures = problem.curvatures
     dictionary = problem.weighted_model.atoms
     penalty = float((problem.l1_weights / np.sqrt(dictionary.positive_squared_norms + curvatures)).min())
     factors = penalty / problem.l1_weights
-    atoms = dictionary.array * factors[:, np.newaxis]
-    scaled_curvatures = curvatures * factors * factors
-    gram = None
-    if with_gram:
-        gram = problem.gram * factors * factors[:, np.newaxis]
-        gram[np.diag_indices_from(gram)] += scaled_curvatures
-    return _ScaledAtoms(atoms.T, factors, penalty, scaled_curvatures, gram)
+    gram = problem.gram * factors * factors[:, np.newaxis]
+    gram[np.diag_indices_from(gram)] += curvatures * factors * factors
+    return _ScaledAtoms((dictionary.array * factors[:, np.newaxis]).T, factors, penalty, gram)
 
 
 class _SolvedOne(NamedTuple):
@@ -202,22 +135,34 @@ def _without_convergence_warnings() -> Iterator[None]:
 
 
 @dataclass(frozen=True)
-class _OneByOne(Method[SparseCodingResult]):
-    """A solver of scikit-learn, called for one signal after the other.
+class CoordinateDescent(Method[SparseCodingResult]):
+    """Coordinate descent: `solve_coordinate_descent`.
 
     Parameters
     ----------
     max_iter : int, default 10000
-        Most steps for each signal.
+        Most sweeps for each signal.
     """
 
     max_iter: int = 10_000
 
-    # They hold the GIL for much of their time.
+    name = "coordinate_descent"
+    takes = Takes(start=True)
+    steps = "sweeps"
+    bound = AT_MOST
+    # scikit-learn holds the GIL for much of its time.
     workers = "processes"
 
     def __post_init__(self) -> None:
         checks.positive_integer("max_iter", self.max_iter)
+
+    def limit(self, stopped: np.ndarray | None) -> str:
+        """Return the sweeps."""
+        return f"max_iter={self.max_iter} sweeps"
+
+    def prepare(self, problem: LassoProblem) -> _ScaledAtoms:
+        """Return the scaled atoms, with their Gram matrix."""
+        return _scaled_atoms(problem)
 
     def batches(self, problem: LassoProblem, prepared: _ScaledAtoms, n_workers: int) -> list[slice]:
         """Return a few batches for each worker."""
@@ -247,28 +192,6 @@ class _OneByOne(Method[SparseCodingResult]):
                 codes[signal], n_steps[signal], n_products[signal] = code, counts[0], counts[1]
                 n_certificate_products[signal] += counts[2]
         return Solved(codes, n_steps, {METHOD: n_products, CERTIFICATE: n_certificate_products})
-
-    @abstractmethod
-    def _solve_one(
-        self, problem: LassoProblem, start: np.ndarray, scaled: _ScaledAtoms, tol: float
-    ) -> _SolvedOne: ...
-
-
-class CoordinateDescent(_OneByOne):
-    """Coordinate descent: `solve_coordinate_descent`."""
-
-    name = "coordinate_descent"
-    takes = Takes(start=True)
-    steps = "sweeps"
-    bound = AT_MOST
-
-    def limit(self, stopped: np.ndarray | None) -> str:
-        """Return the sweeps."""
-        return f"max_iter={self.max_iter} sweeps"
-
-    def prepare(self, problem: LassoProblem) -> _ScaledAtoms:
-        """Return the scaled atoms, with their Gram matrix."""
-        return _scaled_atoms(problem, with_gram=True)
 
     def _solve_one(
         self, problem: LassoProblem, start: np.ndarray, scaled: _ScaledAtoms, tol: float
@@ -308,60 +231,3 @@ class CoordinateDescent(_OneByOne):
             # Below 1e-17 scikit-learn's gap is only rounding error.
             if gap <= tol * problem.energies[0] or n_sweeps >= self.max_iter or sklearn_tol < 1e-17:
                 return _SolvedOne(code, n_sweeps, n_products, n_certificate_products)
-
-
-class Lars(_OneByOne):
-    """Least angle regression: `solve_lars`."""
-
-    name = "lars"
-    takes = Takes()
-    steps = "steps"
-    bound = AT_LEAST
-
-    def limit(self, stopped: np.ndarray | None) -> str:
-        """Return the steps, or the end of the path."""
-        return f"max_iter={self.max_iter} steps, or the path ended early"
-
-    def prepare(self, problem: LassoProblem) -> _ScaledAtoms:
-        """Return the scaled atoms."""
-        return _scaled_atoms(problem, with_gram=False)
-
-    def _solve_one(
-        self, problem: LassoProblem, start: np.ndarray, scaled: _ScaledAtoms, tol: float
-    ) -> _SolvedOne:
-        from sklearn.linear_model import lars_path
-
-        # A feature for each atom with a quadratic penalty, in which the signal is zero.
-        curved = np.flatnonzero(scaled.curvatures)
-        # One more feature, and an atom along it whose correlation with the signal is half the penalty.  It
-        # stays out of the code, and lets the last segment of the path end at a known alpha: lars_path takes
-        # the largest correlation outside the support for alpha, which is wrong once none of these is
-        # positive.
-        n_features, n_atoms = scaled.design.shape
-        n_rows = n_features + len(curved) + 1
-        design = np.zeros((n_rows, n_atoms + 1), order="F")
-        design[:n_features, :-1] = scaled.design
-        design[n_features + np.arange(len(curved)), curved] = np.sqrt(scaled.curvatures[curved])
-        design[-1, -1] = 1.0
-        scale = LARS_ALPHA * n_rows / scaled.penalty
-        signal = np.zeros(n_rows)
-        signal[:n_features] = problem.signals[0] * scale
-        signal[-1] = 0.5 * LARS_ALPHA * n_rows
-        _, _, solution, n_steps = lars_path(
-            design,
-            signal,
-            Gram=None,
-            alpha_min=LARS_ALPHA,
-            max_iter=self.max_iter,
-            method="lasso",
-            positive=problem.positive,
-            copy_X=False,
-            return_path=False,
-            return_n_iter=True,
-        )
-        code = solution[:-1] * scaled.factors / scale
-        if problem.positive:
-            # An atom that leaves the support may be left at minus a rounding error.
-            code = np.maximum(code, 0.0)
-        # At least: correlations at first, and in each step the products of the direction with all atoms.
-        return _SolvedOne(code, int(n_steps), (int(n_steps) + 1) * design.size)

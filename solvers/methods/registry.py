@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from snn.base import checks
-from solvers.methods.active_set import ActiveSet, ActiveSetFromFista
+from solvers.methods.active_set import ActiveSet
 from solvers.methods.analog import Analog
 from solvers.methods.digital import DigitalStages
 from solvers.methods.fista import Fista
 from solvers.methods.method import METHODS, Method
-from solvers.methods.reference import CoordinateDescent, Lars
+from solvers.methods.reference import CoordinateDescent
 from solvers.methods.spiking import ActiveSetFromSpikes, AverageCurrents, OneWindow, Rates, Stages
 
 __all__ = ["ALL", "METHODS", "named_method"]
@@ -21,11 +21,9 @@ ALL: tuple[Method[Any], ...] = (
     AverageCurrents(),
     Rates(),
     ActiveSet(),
-    ActiveSetFromFista(),
     ActiveSetFromSpikes(),
     Fista(),
     CoordinateDescent(),
-    Lars(),
     Analog(),
     DigitalStages(),
 )

@@ -168,9 +168,6 @@ def solve_spiking(
     start: Start = None,
     tol: float = 1e-3,
     max_duration: float = 10_000.0,
-    readout: str = "smooth",
-    refine: bool = True,
-    polish: bool = False,
     time_step: float | None = None,
     imperfections: Imperfections | None = None,
     n_jobs: int | None = None,
@@ -182,6 +179,17 @@ def solve_spiking(
 
         duality_gap <= tol * 1/2 ||signal||^2
 
+    Each spike counts by a bump that rises and falls smoothly over the run, a = 1/t sum_k 30 s_k^2 (1 - s_k)^2
+    with s_k = t_k / t; or the code is the thresholded current that these rates cause, max(beta + W^T a, 0) /
+    theta, whichever has the smaller gap.  When the gap is 1/5 of its value, on a clock 1/7, or after 24 time
+    constants, a new stage starts on the residual of the code (drawn a little towards zero).  One spike then
+    stands for a smaller value, and the new rates are added to the code: the gap falls exponentially with the
+    number of spikes.  Where atoms are alike, stages gain less, and start with the momentum of the accelerated
+    gradient method.
+
+    Other ways to read spikes are methods with names, ``solve(problem, METHODS["spiking_rate"])``: plain
+    rates, "spiking_current", "spiking_one_window", and "active_set_from_spikes".
+
     Signal and penalty are first divided by a `scale` at which the busiest neuron alone would fire once in one
     or two synaptic time constants; codes are multiplied by it.  So neither the codes nor the number of spikes
     depend on the unit of the signals.
@@ -191,42 +199,18 @@ def solve_spiking(
     problem : LassoProblem
         The problem.
     start : array_like or scipy.sparse.csr_array of shape (n_signals, n_atoms), or result, optional
-        Where to start: codes, or the result of a solver, for the smooth read-out.  The network then codes
-        what these codes, drawn a little towards zero, leave of the signal.  If the start is worse than the
-        zero code, the signal starts from zero.  By default all do.
+        Where to start: codes, or the result of a solver.  The network then codes what these codes, drawn a
+        little towards zero, leave of the signal.  If the start is worse than the zero code, the signal starts
+        from zero.  By default all do.
     tol : float, default 1e-3
         A signal has converged if ``duality_gap <= tol * 1/2 ||signal||^2``.
     max_duration : float, default 10000
         Simulated time, in synaptic time constants, after which the network is stopped.
-    readout : {"smooth", "rate", "current"}, default "smooth"
-        How codes are read out of the network.
-
-        - "smooth": each spike counts by a bump that rises and falls smoothly over the run,
-          a = 1/t sum_k 30 s_k^2 (1 - s_k)^2 with s_k = t_k / t; or the thresholded current that these rates
-          cause, max(beta + W^T a, 0) / theta, whichever has the smaller gap.  Without `refine` the gap falls
-          like 1 / t^2.
-        - "rate": spikes per unit of time since the start, a = n / t.  Its gap falls like 1 / t.
-        - "current": the thresholded average current, max(u, 0) / theta, over the second half of the
-          time so far (with `polish`, over the last three quarters).  Sparser, and much closer to the optimum
-          at the same time.
-    refine : bool, default True
-        Smooth read-out only.  When the gap is 1/5 of its value, on a clock 1/7, or after 24 time constants,
-        a new stage starts on the residual of the code (drawn a little towards zero).  One spike then stands
-        for a smaller value, and the new rates are added to the code: the gap falls exponentially with the
-        number of spikes.  Where atoms are alike, stages gain less, and start with the momentum of the
-        accelerated gradient method.
-    polish : bool, default False
-        Run the network for a short time only, from potentials at half their thresholds, and solve from there
-        with the method of `solve_active_set`: the atoms whose neurons fired are the first support.  The codes
-        are optimal to rounding whatever `tol`, unless the atoms are so nearly dependent that double precision
-        cannot solve the optimality equations; then the best code met is kept, the read-out among them.
-        `polished`, `n_corrections` and `rate_duality_gap` of the result say how much of the work the network
-        did.
     time_step : float, optional
         Run the network on a clock of this step that keeps charge (`simulate_clocked`), as a chip would, and
-        not from event to event; with the smooth read-out alone.  The gap is certified all the same, and steps
-        of 1/4 take about as many spikes.  Where the atoms of a code have a Gram matrix with an eigenvalue of
-        2 / (1 - e^-time_step) or more, a step is too long: rates swing (docs/theory.md, section 7).
+        not from event to event.  The gap is certified all the same, and steps of 1/4 take about as many
+        spikes.  Where the atoms of a code have a Gram matrix with an eigenvalue of 2 / (1 - e^-time_step) or
+        more, a step is too long: rates swing (docs/theory.md, section 7).
     imperfections : Imperfections, optional
         With a `time_step`: run a network of imperfect neurons.  Stages repair much of what they get wrong
         (docs/imperfect_neurons.md).
@@ -243,46 +227,31 @@ def solve_spiking(
     Raises
     ------
     TypeError, ValueError
-        If an argument is of the wrong kind or value, or there is a `start` and another read-out, or `polish`.
+        If an argument is of the wrong kind or value.
 
     Warns
     -----
     sklearn.exceptions.ConvergenceWarning
-        If a signal does not reach `tol` by `max_duration`.  Its code is the best one read out by then
-        (with "rate" and "current", the last one), with its true gap.  A network is stopped early if about
+        If a signal does not reach `tol` by `max_duration`.  Its code is the best one read out by then,
+        with its true gap.  A network is stopped early if about
         10,000,000 spikes come at once, as may happen where norms of atoms differ by many orders of magnitude.
         The code read then is kept only if it is better.
 
     Notes
     -----
     For a single signal in a large dictionary the Gram matrix is not computed, unless the problem has it
-    already or there is a `time_step`: only the rows of atoms that fire, or that `polish` adds, are.  With a
-    convolutional dictionary `polish` computes the entries between atoms that may be active.
+    already or there is a `time_step`: only the rows of atoms that fire are.
 
     References
     ----------
     Tang, Lin and Davies (2017), arXiv:1705.05475: the network, Theorem 2 (convergence), section 4
-    (read-outs "rate" and "current").  The smooth window and refinement: docs/theory.md, section 4.
+    (read-outs of rates and currents).  The smooth window and refinement: docs/theory.md, section 4.
     """
-    readout = checks.one_of("readout", readout, tuple(OF_ONE_RUN))
-    refine = checks.flag("refine", refine)
-    polish = checks.flag("polish", polish)
-    if time_step is not None and (polish or readout != "smooth"):
-        raise ValueError(
-            f"time_step must come with readout='smooth' and polish=False; got {readout!r} and {polish}"
-        )
     if imperfections is not None and time_step is None:
         raise ValueError(
             "imperfections must come with a time_step: exact runs have perfect neurons; got None"
         )
-    method: Method[SpikingCodingResult]
-    if polish:
-        method = ActiveSetFromSpikes(max_duration)
-    elif readout == "smooth":
-        how = EXACT_TIME if time_step is None else clock_of(time_step, imperfections)
-        method = (Stages if refine else OneWindow)(max_duration, how)
-    else:
-        method = OF_ONE_RUN[readout](max_duration)
+    method = Stages(max_duration, EXACT_TIME if time_step is None else clock_of(time_step, imperfections))
     return solve(problem, method, start=start, tol=tol, n_jobs=n_jobs, progress=progress)
 
 
@@ -470,7 +439,7 @@ def _solved(
 
 
 class OneWindow(Stages):
-    """Codes read through a smooth window over one run: `solve_spiking` with ``refine=False``."""
+    """Codes read through a smooth window over one run; their gaps fall like 1 / t^2."""
 
     name = "spiking_one_window"
     finest_tol = 1e-3
@@ -536,7 +505,7 @@ class OneRun(SpikingMethod):
 
 
 class Rates(OneRun):
-    """Spikes per unit of time since the start: `solve_spiking` with ``readout="rate"``."""
+    """Spikes per unit of time since the start, a = n / t; their gaps fall like 1 / t."""
 
     name = "spiking_rate"
     readout = "rate"
@@ -547,7 +516,10 @@ class Rates(OneRun):
 
 
 class AverageCurrents(OneRun):
-    """Thresholded average currents over the second half: `solve_spiking` with ``readout="current"``."""
+    """The thresholded average current, max(u, 0) / theta, over the second half of the time so far.
+
+    Sparser than rates, and much closer to the optimum at the same time.
+    """
 
     name = "spiking_current"
     readout = "current"
@@ -563,14 +535,14 @@ class AverageCurrents(OneRun):
         return batch.codes_between(memory.pop(0), memory[-1], signals)
 
 
-OF_ONE_RUN: dict[str, type[OneWindow | OneRun]] = {
-    method.readout: method for method in (OneWindow, Rates, AverageCurrents)
-}
-"""The methods that run the network once, by their read-outs."""
-
-
 class ActiveSetFromSpikes(SpikingMethod):
-    """The active-set method, from atoms whose neurons fired: `solve_spiking` with ``polish=True``."""
+    """The active-set method, from atoms whose neurons fired.
+
+    The network runs for a short time only, from potentials at half their thresholds.  The codes are optimal
+    to rounding whatever `tol`, unless the atoms are so nearly dependent that double precision cannot solve
+    the optimality equations; then the best code met is kept, the read-out among them.  `polished`,
+    `n_corrections` and `rate_duality_gap` of the result say how much of the work the network did.
+    """
 
     name = "active_set_from_spikes"
     usual_tol = 1e-6

@@ -16,7 +16,7 @@ from snn.base.unchanging import Unchanging
 from solvers.problem.convolution import ConvolutionalDictionary
 from solvers.problem.dictionary import Dictionary
 from solvers.problem.model import CodingModel
-from solvers.problem.penalty import Penalty
+from solvers.problem.penalty import ElasticNet
 from solvers.problem.signals import Signals, checked_signals
 
 # Products of numbers that a description may take: some milliseconds.
@@ -41,14 +41,14 @@ class LassoProblem(Unchanging, Described):
     dictionary : array_like or sparse matrix, shape (n_atoms, n_features), or ConvolutionalDictionary
         Atoms of any norm.  The code of an atom of norm zero is zero; one at least must not be.  Sparse arrays
         and matrices of SciPy, in any format, stay sparse; where solvers need products of all atoms with each
-        other, those are an array.  "lars" and "coordinate_descent" refuse them.
+        other, those are an array.  "coordinate_descent" refuses them.
     signals : array_like or compressed rows, shape (n_signals, n_features)
         One signal a row; for a single signal pass ``signal[np.newaxis]``.  CSR arrays and matrices of SciPy
         are made dense for few signals at a time only.
-    penalty : float, array_like of shape (n_atoms,), or Penalty
-        lambda, not negative; one number for all atoms, or one each: the weights of an `L1`.  Otherwise an
-        `ElasticNet`, or an `L1` itself.  Zero for all atoms is (non-negative) least squares, zero for some
-        is an intercept, or atoms that are known to be there.
+    penalty : float, array_like of shape (n_atoms,), or ElasticNet
+        lambda, not negative; one number for all atoms, or one each; or an `ElasticNet`.  Zero for
+        all atoms is (non-negative) least squares, zero for some is an intercept, or atoms that are known to
+        be there.
     positive : bool, default False
         Whether codes must not be negative.
     gram : array_like, shape (n_atoms, n_atoms), optional
@@ -82,8 +82,8 @@ class LassoProblem(Unchanging, Described):
     dictionary."""
     signals: np.ndarray | sparse.csr_array
     """Zero where a feature does not count; compressed rows if such were passed."""
-    penalty: Penalty
-    """An `L1` or another penalty object, with one number an atom."""
+    penalty: ElasticNet
+    """The penalty, with two numbers an atom."""
     positive: bool
     atoms: Dictionary
     """The dictionary by its products: a `DenseDictionary` of the array, a `SparseDictionary`, or the
@@ -100,7 +100,7 @@ class LassoProblem(Unchanging, Described):
         self,
         dictionary: ArrayLike | ConvolutionalDictionary,
         signals: ArrayLike,
-        penalty: float | ArrayLike | Penalty,
+        penalty: float | ArrayLike | ElasticNet,
         *,
         positive: bool = False,
         gram: ArrayLike | None = None,
@@ -284,15 +284,6 @@ class LassoProblem(Unchanging, Described):
                 "them, pass problem.ordinary(), of the features that count"
             )
 
-    def require_elastic_net(self) -> None:
-        """Raise TypeError unless `l1_weights` and `curvatures` say all of the penalty."""
-        if not self.penalty.is_elastic_net:
-            raise TypeError(
-                "problem must have an L1 or ElasticNet penalty, of which weights and curvatures say all; "
-                f"got a {type(self.penalty).__name__}: methods of solvers.METHODS with takes.any_penalty "
-                "take it"
-            )
-
     @property
     def has_gram(self) -> bool:
         """True if the Gram matrix was given or has been computed."""
@@ -421,12 +412,12 @@ class LassoProblem(Unchanging, Described):
         model.is_prepared = True
         return LassoProblem.of_model(model, signals, mask=mask, feature_weights=feature_weights)
 
-    def with_penalty(self, penalty: float | ArrayLike | Penalty) -> LassoProblem:
+    def with_penalty(self, penalty: float | ArrayLike | ElasticNet) -> LassoProblem:
         """Return the problem with another penalty; all else is shared, not checked again.
 
         Parameters
         ----------
-        penalty : float, array_like of shape (n_atoms,), or Penalty
+        penalty : float, array_like of shape (n_atoms,), or ElasticNet
             As that of the problem.
 
         Raises

@@ -15,8 +15,7 @@ from snn.base.unchanging import Unchanging
 from solvers.problem.budget import current_memory
 from solvers.problem.convolution import ConvolutionalDictionary
 from solvers.problem.dictionaries import dictionary_of
-from solvers.problem.penalties import penalty_of
-from solvers.problem.penalty import Penalty
+from solvers.problem.penalty import ElasticNet, penalty_of
 from solvers.problem.signals import feature_weights, require_weighted_norms
 
 Made = TypeVar("Made")
@@ -36,7 +35,7 @@ class CodingModel(Unchanging, Described):
     ----------
     atoms : Dictionary
         The dictionary by its products.
-    penalty : Penalty
+    penalty : ElasticNet
         With one number an atom.
     positive : bool
         Whether codes must not be negative.
@@ -51,7 +50,7 @@ class CodingModel(Unchanging, Described):
     def __init__(
         self,
         dictionary: ArrayLike | ConvolutionalDictionary,
-        penalty: float | ArrayLike | Penalty,
+        penalty: float | ArrayLike | ElasticNet,
         *,
         positive: bool,
         gram: ArrayLike | None = None,
@@ -74,7 +73,7 @@ class CodingModel(Unchanging, Described):
         self._kept_of_atoms: dict[Callable[..., Any], Any] = {}
 
     def _facts(self) -> dict[str, str]:
-        penalty = f"{type(self.penalty).__name__}, {value_range(self.penalty.l1_weights)}"
+        penalty = value_range(self.penalty.l1_weights)
         if self.curvatures.any():
             penalty += f", quadratic {value_range(self.curvatures)}"
         facts = {
@@ -191,12 +190,12 @@ class CodingModel(Unchanging, Described):
         other.feature_weights, other._weighted = weights, None
         return other
 
-    def with_penalty(self, penalty: float | ArrayLike | Penalty) -> CodingModel:
+    def with_penalty(self, penalty: float | ArrayLike | ElasticNet) -> CodingModel:
         """Return a model with another penalty, and the Gram matrix if there is one.
 
         Parameters
         ----------
-        penalty : float, array_like of shape (n_atoms,), or Penalty
+        penalty : float, array_like of shape (n_atoms,), or ElasticNet
             As of `LassoProblem`.
         """
         other = self.copy()
@@ -206,9 +205,9 @@ class CodingModel(Unchanging, Described):
             other._weighted = other._weighted.with_penalty(other.penalty)
         return other
 
-    def _checked_penalty(self, penalty: float | ArrayLike | Penalty) -> Penalty:
+    def _checked_penalty(self, penalty: float | ArrayLike | ElasticNet) -> ElasticNet:
         checked = penalty_of(penalty, self.squared_norms)
-        if not self.atoms.is_matrix and checked.is_elastic_net and checked.has_zeros:
+        if not self.atoms.is_matrix and checked.has_zeros:
             raise ValueError(
                 f"penalty must be positive for a {type(self.atoms).__name__}; got 0 for atom "
                 f"{int(np.argmin(checked.l1_weights))}: pass a small one"

@@ -1,41 +1,90 @@
-"""What solvers and certificates ask of a penalty, and what penalties have in common."""
+"""The penalty: what a code costs besides the residual it leaves.
+
+It is a sum over atoms of h_i(a_i), with the soft threshold T and a conjugate::
+
+    h_i(a) = l |a| + m / 2 a^2        h_i*(x) = max over a of a x - h_i(a) = T(x, l)^2 / (2 m)
+
+Where m is zero, as in the LASSO, the conjugate is 0 where |x| <= l, else infinite.  Where codes must not be
+negative, |x| is replaced by x and T is one-sided.
+
+Correlations are passed with their signs.  `reach` is how far each can pull its atom away from zero: its
+absolute value, or the correlation itself where codes must not be negative.
+"""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NoReturn, Self
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from snn.base import checks
-from solvers._kernels.precision import SMALLEST
+from snn.base.unchanging import Unchanging
+from solvers._kernels.precision import SMALLEST, UNIT_ROUNDOFF, WITHIN
+
+# Of ||d_i||^2: a smaller quadratic penalty is lost in the rounding of correlations.
+LEAST_CURVATURE = 1e-15
 
 
-class Penalty(ABC):
-    """What solvers and certificates ask of a penalty.
+@dataclass(frozen=True, eq=False)
+class ElasticNet(Unchanging):
+    """The penalty of the elastic net, ``sum_i l1_i |a_i| + l2_i / 2 a_i^2``.
 
-    A new penalty is a subclass, and no solver has to know it.  Before `bound_to`, its parameters are what the
-    caller passed.  Afterwards they are arrays, one number an atom, and the other methods can be called.
-    These work element by element and broadcast with the parameters, unless they say otherwise.
+    Codes are then those of the LASSO with the dictionary [D, sqrt(diag l2)] and signals with as many zeros
+    behind them: atoms that resemble each other share what one of them would take.
 
-    Solvers that work with a matrix or a network read `l1_weights` and `curvatures` alone, and refuse a
-    penalty that is not an elastic net.  It needs a method that takes any penalty (`Takes.any_penalty`), by
-    its `proximal_step`: `Takes.any_penalty`.  Such a penalty overrides `maximum` and the violations.
+    Parameters
+    ----------
+    l1 : float or array_like, shape (n_atoms,)
+        Not negative; one number for all atoms, or one each.  Zero is ridge regression.
+    l2 : float or array_like, shape (n_atoms,), default 0.0
+        Not negative; zero is the LASSO.
+
+    Notes
+    -----
+    scikit-learn's `ElasticNet(alpha, l1_ratio)` minimises E / n_features with
+    ``alpha = (l1 + l2) / n_features`` and ``l1_ratio = l1 / (l1 + l2)``.
+
+    References
+    ----------
+    Zou and Hastie (2005), Journal of the Royal Statistical Society B 67, section 2 and Lemma 1.
     """
 
-    is_elastic_net = False
-    """True if ``h_i(a) = l_i |a| + m_i / 2 a^2``, and `l1_weights` and `curvatures` say all."""
+    l1: float | np.ndarray
+    l2: float | np.ndarray = 0.0
+
+    if TYPE_CHECKING:  # what is accepted is more than what is kept
+
+        def __init__(self, l1: ArrayLike, l2: ArrayLike = 0.0) -> None: ...
+
+    def __post_init__(self) -> None:
+        for name in ("l1", "l2"):
+            object.__setattr__(self, name, one_or_each(name, getattr(self, name)))
+            require_not_negative(name, getattr(self, name))
+
+    @classmethod
+    def _of(cls, l1: np.ndarray, l2: np.ndarray) -> ElasticNet:
+        """Return the penalty of two arrays that were checked before; takes ownership of them."""
+        penalty = object.__new__(cls)
+        vars(penalty).update(l1=l1, l2=l2)
+        return penalty
 
     @property
-    @abstractmethod
     def l1_weights(self) -> np.ndarray:
-        """The weight of |a_i|, shape (n_atoms,)."""
+        """The weight of ``|a_i|``, shape (n_atoms,)."""
+        return bound(self.l1)
 
     @property
-    @abstractmethod
     def curvatures(self) -> np.ndarray:
         """The quadratic penalty m_i of ``m_i / 2 a_i^2``, shape (n_atoms,): it adds to ||d_i||^2."""
+        return bound(self.l2)
+
+    @cached_property
+    def is_flat(self) -> bool:
+        """True if no atom has a quadratic penalty: the LASSO."""
+        return not self.curvatures.any()
 
     @cached_property
     def has_zeros(self) -> bool:
@@ -52,31 +101,44 @@ class Penalty(ABC):
         """True for atoms without any penalty, shape (n_atoms,)."""
         return (self.l1_weights == 0.0) & (self.curvatures == 0.0)
 
-    @abstractmethod
-    def bound_to(self, squared_norms: np.ndarray) -> Self:
+    def bound_to(self, squared_norms: np.ndarray) -> ElasticNet:
         """Return the penalty with one number an atom, for atoms of these squared norms.
 
-        Raises
-        ------
-        ValueError
-            If an array has another length, or a number is too small or too large for its atom.
+        All other methods need it, work element by element and broadcast, unless they say otherwise.
         """
+        n_atoms = len(squared_norms)
+        l1, l2 = each("l1", self.l1, n_atoms), each("l2", self.l2, n_atoms)
+        if not l2.any():
+            return ElasticNet._of(l1, l2)
+        with np.errstate(over="ignore"):
+            lost = (l2 > 0.0) & (l2 < LEAST_CURVATURE * squared_norms) | ~np.isfinite(squared_norms + l2)
+        if lost.any():
+            atom = int(np.argmax(lost))
+            raise ValueError(
+                f"l2 must be 0 or at least {LEAST_CURVATURE:g} ||d_i||^2, and their sum finite; "
+                f"got {l2[atom]:g} for atom {atom} with ||d_i||^2 = {squared_norms[atom]:.3g}: pass 0 there, "
+                "or rescale"
+            )
+        return ElasticNet._of(l1, l2)
 
-    @abstractmethod
-    def at(self, atoms: np.ndarray) -> Self:
+    def at(self, atoms: np.ndarray) -> ElasticNet:
         """Return the penalty of the atoms with these numbers, which may be named more than once."""
+        return ElasticNet._of(self.l1_weights.take(atoms), self.curvatures.take(atoms))
 
-    @abstractmethod
-    def rescaled(self, units: np.ndarray, objective_unit: float) -> Self:
+    def rescaled(self, units: np.ndarray, objective_unit: float) -> ElasticNet:
         """Return the penalty of the code ``units * a``, divided by `objective_unit`."""
+        return ElasticNet._of(self.l1 / (units * objective_unit), self.l2 / units / (units * objective_unit))
 
-    @abstractmethod
     def value(self, codes: np.ndarray) -> np.ndarray:
         """Return h_i(a_i)."""
+        costs = np.abs(codes) * self.l1
+        return costs if self.is_flat else costs + 0.5 * self.l2 * codes * codes
 
-    @abstractmethod
     def proximal_step(self, points: np.ndarray, *, positive: bool, out: np.ndarray) -> None:
-        """Write argmin over a of ``1/2 (a - point)^2 + h_i(a)`` to `out`."""
+        """Write argmin over a of ``1/2 (a - point)^2 + h_i(a)``, ``T(point, l1) / (1 + l2)``, to `out`."""
+        threshold(points, self.l1_weights, positive, out)
+        if not self.is_flat:
+            out /= 1.0 + self.l2
 
     def maximum(self, reach: np.ndarray) -> np.ndarray:
         """Return the smallest factor of this penalty at which each code is zero, shape (n_signals,).
@@ -86,7 +148,6 @@ class Penalty(ABC):
         """
         return largest_ratio(reach, self.l1_weights, 0.0)
 
-    @abstractmethod
     def dual_multiple(
         self, reach: np.ndarray, along_signal: np.ndarray, squared_residual: np.ndarray
     ) -> np.ndarray:
@@ -96,6 +157,11 @@ class Penalty(ABC):
         kappa >= 0.  The result for a signal does not depend on those beside it.  The dual objective is finite
         at kappa without rounding, too.
 
+        Its slope in kappa is piecewise linear and falls ever faster,
+        ``s.r - kappa ||r||^2 - sum over kappa > k_i of (kappa - k_i) (d_i.r)^2 / l2_i`` with
+        ``k_i = l1_i / |d_i.r|``.  Newton's method starts at the zero without the sum and descends to the
+        zero, in at most as many steps as there are atoms beyond their k_i.
+
         Parameters
         ----------
         reach : ndarray, shape (n_signals, n_atoms)
@@ -103,8 +169,30 @@ class Penalty(ABC):
         along_signal, squared_residual : ndarray, shape (n_signals,)
             s.r and ||r||^2.
         """
+        multiple = unconstrained_multiple(along_signal, squared_residual)
+        if self.is_flat:
+            return np.minimum(multiple, WITHIN / np.maximum(self.maximum(reach), SMALLEST))
+        l1, l2 = self.l1_weights, self.curvatures
+        flat = l2 == 0.0
+        if flat.any():
+            largest = largest_ratio(reach[:, flat], l1[flat], SMALLEST)
+            multiple = np.minimum(multiple, WITHIN / largest)
+        signal, atom = np.nonzero((multiple[:, np.newaxis] * reach > l1) & ~flat)
+        pull = reach[signal, atom]
+        start = l1[atom] / pull
+        slope = (pull / np.sqrt(l2[atom])) ** 2
+        n_beyond = -1
+        while True:
+            beyond = multiple[signal] > start
+            # Atoms only ever leave, so that an equal number is the same set.
+            if np.count_nonzero(beyond) in (0, n_beyond):
+                return multiple
+            n_beyond = int(np.count_nonzero(beyond))
+            slopes = np.where(beyond, slope, 0.0)
+            along = along_signal + np.bincount(signal, slopes * start, len(reach))
+            across = squared_residual + np.bincount(signal, slopes, len(reach))
+            multiple = np.minimum(multiple, unconstrained_multiple(along, across))
 
-    @abstractmethod
     def slack(
         self,
         codes: np.ndarray,
@@ -118,9 +206,23 @@ class Penalty(ABC):
 
         With `errors`, bounds on those of the correlations, it is the largest value for correlations as far
         away, rounded up.  An error is at least 8 times the rounding of its correlation.
-        """
 
-    @abstractmethod
+        With e = T(x, l1) it is ``|a| (l1 -+ (x - e)) + (l2 a - e)^2 / (2 l2)``; where l2 is zero,
+        ``|a| (l1 -+ x)``.  It is convex in x, and thus largest at one of the ends of the range of x.
+        """
+        if self.is_flat:
+            along = np.where(codes < 0.0, -correlations, correlations)
+            return np.abs(codes) * np.maximum(self.l1 - multiples * (along - errors), 0.0)
+        low = self._slack_at(codes, multiples * (correlations - errors), positive)
+        return np.maximum(low, self._slack_at(codes, multiples * (correlations + errors), positive))
+
+    def _slack_at(self, codes: np.ndarray, points: np.ndarray, positive: bool) -> np.ndarray:
+        within = np.where(self.l2 == 0.0, points, clipped(points, self.l1_weights, positive))
+        along = np.where(codes < 0.0, -within, within)
+        pull, excess = self.l2 * codes, points - within
+        distance = np.abs(pull - excess) + (4.0 * UNIT_ROUNDOFF) * (np.abs(pull) + np.abs(excess))
+        return np.abs(codes) * np.maximum(self.l1 - along, 0.0) + 0.5 * (distance / self._roots) ** 2
+
     def conjugate(
         self, reach: np.ndarray, multiples: np.ndarray, *, without: np.ndarray
     ) -> np.ndarray | float:
@@ -131,9 +233,22 @@ class Penalty(ABC):
         reach : ndarray, shape (n_signals, n_atoms)
             For a certificate the largest that it can be.
         multiples : ndarray, shape (n_signals,)
+            From `dual_multiple`.
         without : ndarray of int
             Places in `reach`, counted row by row, that are left out of the sums.
         """
+        if self.is_flat:
+            return 0.0
+        excess = np.maximum(multiples[:, np.newaxis] * reach - self.l1, 0.0)
+        excess[:, self.l2 == 0.0] = 0.0
+        excess.put(without, 0.0)
+        excess /= self._roots
+        return 0.5 * np.einsum("ij,ij->i", excess, excess)
+
+    @property
+    def _roots(self) -> np.ndarray:
+        """sqrt(l2), 1 where that is zero."""
+        return np.where(self.l2 == 0.0, 1.0, np.sqrt(self.l2))
 
     def violation(
         self, codes: np.ndarray, correlations: np.ndarray, squared_norms: np.ndarray, *, positive: bool
@@ -156,11 +271,23 @@ class Penalty(ABC):
         return np.subtract(reach, self.l1_weights, out=out)
 
 
-def refuse_subclass(kind: type) -> NoReturn:
-    """Raise TypeError: solvers read the parameters of this class, and would miss what a subclass changes."""
-    raise TypeError(
-        f"{kind.__name__} must not be subclassed, since solvers read its parameters alone: subclass Penalty"
-    )
+def penalty_of(value: Any, squared_norms: np.ndarray, *, name: str = "penalty") -> ElasticNet:
+    """Return the penalty that a problem with atoms of these squared norms has.
+
+    Parameters
+    ----------
+    value : float or array_like of shape (n_atoms,), or ElasticNet
+        Numbers are l1 weights.
+    squared_norms : ndarray, shape (n_atoms,)
+        ||d_i||^2.
+    name : str, default "penalty"
+        What the caller calls it, for messages.
+    """
+    if not isinstance(value, ElasticNet):
+        value = ElasticNet(
+            checks.non_negative_array(name, value, len(squared_norms), meaning="one penalty an atom")
+        )
+    return value.bound_to(squared_norms)
 
 
 def bound(parameter: float | np.ndarray) -> np.ndarray:

@@ -8,7 +8,7 @@ from snn.base.html import Described
 from solvers.problem.convolution import ConvolutionalDictionary
 from solvers.problem.lasso import LassoProblem
 from solvers.problem.model import CodingModel
-from solvers.problem.penalty import Penalty
+from solvers.problem.penalty import ElasticNet
 from solvers.problem.screening import UnitAtoms
 
 
@@ -23,7 +23,7 @@ class PreparedLasso(Described):
     ----------
     dictionary : array_like or sparse matrix, shape (n_atoms, n_features), or ConvolutionalDictionary
         The atoms.
-    penalty : float, array_like of shape (n_atoms,), or Penalty
+    penalty : float, array_like of shape (n_atoms,), or ElasticNet
         As of `LassoProblem`.
     positive : bool, default False
         Whether codes must not be negative.
@@ -58,7 +58,7 @@ class PreparedLasso(Described):
     def __init__(
         self,
         dictionary: ArrayLike | ConvolutionalDictionary,
-        penalty: float | ArrayLike | Penalty,
+        penalty: float | ArrayLike | ElasticNet,
         *,
         positive: bool = False,
         gram: ArrayLike | None = None,

@@ -19,7 +19,7 @@ from snn.weights.sparse import checked_rows
 from solvers._kernels.batch import CompressedRows
 from solvers.problem.convolution import ConvolutionalDictionary
 from solvers.problem.lasso import LassoProblem
-from solvers.problem.penalty import Penalty
+from solvers.problem.penalty import ElasticNet
 from solvers.problem.prepared import PreparedLasso
 from solvers.problem.signals import feature_weights
 from solvers.results.best_codes import BestCodes
@@ -97,8 +97,8 @@ class SparseCodingStream(Described):
     ----------
     dictionary : array_like, shape (n_atoms, n_features), or ConvolutionalDictionary
         Atoms, as those of a `LassoProblem`.
-    penalty : float, array_like of shape (n_atoms,), or Penalty
-        lambda, or an `ElasticNet` or `L1`.
+    penalty : float, array_like of shape (n_atoms,), or ElasticNet
+        lambda, positive.
     positive : bool, default False
         Whether codes must not be negative.
     gram : array_like, shape (n_atoms, n_atoms), optional
@@ -130,7 +130,7 @@ class SparseCodingStream(Described):
     def __init__(
         self,
         dictionary: ArrayLike | ConvolutionalDictionary,
-        penalty: float | ArrayLike | Penalty,
+        penalty: float | ArrayLike | ElasticNet,
         *,
         positive: bool = False,
         gram: ArrayLike | None = None,
@@ -138,7 +138,7 @@ class SparseCodingStream(Described):
     ) -> None:
         self._prepared = PreparedLasso(dictionary, penalty, positive=positive, gram=gram, mask=mask)
         penalty = self._prepared.model.penalty
-        if penalty.is_elastic_net and penalty.has_zeros:
+        if penalty.has_zeros:
             first = int(np.argmin(penalty.l1_weights))
             raise ValueError(f"penalty must be positive for a stream; got 0 for atom {first}")
         self._n_features = self._prepared.model.atoms.shape[1]

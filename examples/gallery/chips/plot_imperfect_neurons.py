@@ -15,8 +15,9 @@ from sklearn.datasets import load_sample_image
 from sklearn.exceptions import ConvergenceWarning
 
 from dictlearn import normalise, random_patches, remove_mean, split_channels
-from snn import Imperfections
-from solvers import LassoProblem, solve_spiking
+from snn import ImperfectClock, Imperfections
+from solvers import LassoProblem, solve
+from solvers.methods import OneWindow, Stages
 
 image = load_sample_image("china.jpg").mean(axis=2) / 255.0
 patches = random_patches([image], 8, 108, rng=0, least_contrast=0.5)
@@ -27,16 +28,11 @@ sizes = 2.0 ** np.arange(-8, 0)
 gaps = {"one run": [], "stages": []}
 for size in sizes:
     chip = Imperfections(threshold_mismatch=size, weight_mismatch=size, seed=1)
-    common = {
-        "time_step": 1 / 4,
-        "imperfections": chip,
-        "tol": 1e-6,
-        "max_duration": 1000.0,
-    }
+    clock = ImperfectClock(1 / 4, imperfections=chip)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        for name in gaps:
-            result = solve_spiking(problem, refine=name == "stages", **common)
+        for name, method in (("one run", OneWindow), ("stages", Stages)):
+            result = solve(problem, method(1000.0, clock), tol=1e-6)
             gaps[name].append(np.median(result.relative_gap))
 
 figure, ax = plt.subplots(figsize=(6.4, 4.2), layout="constrained")

@@ -10,13 +10,13 @@ import numpy as np
 
 from snn import Exact, SpikeTrain, simulate
 from snn.base import checks
-from snn.base.drawn import Drawn
 from snn.base.html import Described, counted, number
 from snn.record.rates import smooth_rate, spike_rate
 from snn.run.run import Spikes
 from solvers.certificate.optimality import measure
 from solvers.methods.active_set import solve_active_set
-from solvers.methods.spiking import solve_spiking
+from solvers.methods.method import solve
+from solvers.methods.spiking import Rates
 from solvers.problem.lasso import LassoProblem
 from solvers.problem.masks import with_shared_mask
 from solvers.results.best_codes import BestCodes
@@ -81,7 +81,7 @@ class Stage(Described):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
-class CodeHistory(Drawn):
+class CodeHistory(Described):
     """The code of one signal while its network runs, with its certificate at each time.
 
     Attributes
@@ -254,7 +254,7 @@ def code_history(
 
 def _plain_run(problem: LassoProblem, tol: float, max_duration: float) -> tuple[Stage, ...]:
     """Return the run that `solve_spiking` reads as rates, with its spikes."""
-    result = solve_spiking(problem, tol=tol, max_duration=max_duration, readout="rate")
+    result = solve(problem, Rates(max_duration), tol=tol)
     scale, duration = float(result.scale[0]), float(result.duration[0])
     network = _solver_network(problem)
     spikes = simulate(network.driven(problem, 0, scale=scale), duration, record_spikes=True).spikes
