@@ -6,7 +6,6 @@ import math
 import os
 from collections.abc import Callable
 from contextlib import nullcontext
-from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -16,7 +15,6 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from dictlearn.callbacks import CallbackSupportMixin, FitTasks, with_callbacks
 from dictlearn.images.channels import join_channels, split_channels
 from dictlearn.signals import warn_if_ill_scaled
 from dictlearn.two_phase.learner import TwoPhaseLearner
@@ -48,9 +46,7 @@ SIGNALS_AT_ONCE = 4096
 NAMES = {"n_atoms": "n_components", "penalty": "alpha", "start": "dict_init"}
 
 
-class SpikingDictionaryLearning(
-    CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
-):
+class SpikingDictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     """Learn a dictionary with the two-phase spiking network, and code signals in it.
 
     `fit` minimises, over dictionaries D of unit-norm atoms and codes a, the mean over the signals s of
@@ -211,7 +207,6 @@ class SpikingDictionaryLearning(
 
     # -- learning --------------------------------------------------------------------------------
 
-    @with_callbacks
     def fit(self, X: ArrayLike, y: None = None) -> SpikingDictionaryLearning:
         """Learn from `max_iter` passes through signals, in a new random order each, from the start.
 
@@ -315,13 +310,6 @@ class SpikingDictionaryLearning(
         seed = self._seed()
         learner = self._first_learner(signals, mask, settings, seed)
         self._check_coding(learner.n_atoms)
-        tasks = FitTasks(
-            self,
-            {"X": X, "y": y},
-            n_signals=len(signals),
-            n_passes=max_iter,
-            attributes=partial(self._learned, array=array),
-        )
         is_any = self.random_state is None and self.checkpoint is not None
         try:
             continue_learning(
@@ -333,8 +321,7 @@ class SpikingDictionaryLearning(
                 rng=None if is_any else seed,
                 n_jobs=self.n_jobs,
                 progress=self.progress,
-                callback=tasks.callback,
-                callback_every=tasks.callback_every,
+                callback=self.callback,
                 checkpoint=self.checkpoint,
                 checkpoint_every=self.checkpoint_every,
                 any_start=is_any and self.dict_init is None,
@@ -347,7 +334,6 @@ class SpikingDictionaryLearning(
                 self._keep(learner, array)
             raise
         self._keep(learner, array)
-        tasks.end(learner)
         _warn_of_silence(learner, signals)
 
     # -- coding ----------------------------------------------------------------------------------

@@ -11,10 +11,10 @@ from snn.base import checks
 from snn.base.caller_warnings import warn_caller
 from solvers.problem.conditioning import IllPosedWarning
 
-# A single signal of fewer may well have most of the energy, and so may their mean.
+# A single signal of fewer may well have most of the energy.
 SIGNALS_TO_COMPARE = 10
-# A mean with more of the energy makes all atoms alike: digits have .69, photographs .74.
-LARGEST_SHARE_OF_MEAN = 0.85
+# A mean of so many signals with more of the energy makes all atoms alike: digits have .69, photographs .74.
+SIGNALS_WITH_MEAN, LARGEST_SHARE_OF_MEAN = 100, 0.85
 # Objectives, which are sums of squares, stay in the range of floats.
 SMALLEST_NORM, LARGEST_NORM = 1e-150, 1e150
 
@@ -141,7 +141,7 @@ def warn_if_ill_scaled(name: str, signals: np.ndarray) -> None:
         return
     mean = scaled.mean(axis=0)
     share = len(scaled) * float(mean @ mean) / float(energies.sum())
-    if share > LARGEST_SHARE_OF_MEAN:
+    if len(scaled) >= SIGNALS_WITH_MEAN and share > LARGEST_SHARE_OF_MEAN:
         warn_caller(
             f"{name} has an offset: its mean has {100.0 * share:.0f} % of the energy, so that all atoms will "
             f"resemble it, and learning may run away: subtract it, {name} - {name}.mean(axis=0), and learn "

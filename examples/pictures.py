@@ -30,7 +30,7 @@ from dictlearn import (
 from dictlearn.pictures import plot_atoms
 from examples._common import parser, photograph, save
 from examples.three_neurons import three_neuron_network
-from snn import energy_estimate, explain, simulate, simulate_analog
+from snn import explain, simulate, simulate_analog
 from solvers import LassoProblem, compare, path, solve_spiking
 
 PATCH_SIDE = 8
@@ -76,7 +76,6 @@ def codes() -> Panels:
         "Comparison.plot()": lambda ax: records.plot(ax=ax),
         "PathResult.plot()": lambda ax: path(problem.subset([0]), n_multiples=60).plot(ax=ax),
         "OperationCounts.plot()": lambda ax: network.plot(ax=ax),
-        "EnergyEstimate.plot()": lambda ax: energy_estimate(network).plot(ax=ax),
         "OperationLedger.plot()": lambda ax: result.operations.plot(ax=ax),
     }
 

@@ -3,7 +3,7 @@
 from snn.analog import AnalogResult, simulate_analog
 from snn.network import SpikingNetwork
 from snn.precompile import warm_up
-from snn.record.energy import ARITHMETIC_45NM, LOIHI, EnergyCosts, EnergyEstimate, energy_estimate
+from snn.record.energy import ARITHMETIC_45NM, LOIHI, energy_estimate
 from snn.record.explain import SpikeExplanation, explain
 from snn.record.operations import OperationCounts, connection_sparsity, footprint
 from snn.record.result import RunawayError, SimulationResult, SpikeTrain
@@ -37,8 +37,6 @@ __all__ = [
     "BlockWeights",
     "Clock",
     "DenseWeights",
-    "EnergyCosts",
-    "EnergyEstimate",
     "Exact",
     "ImperfectClock",
     "Imperfections",

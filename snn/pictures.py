@@ -27,7 +27,6 @@ from snn.digital import DigitalResult
 from snn.network import SpikingNetwork
 from snn.record import rates as read_outs
 from snn.record import traces
-from snn.record.energy import EnergyEstimate
 from snn.record.explain import SpikeExplanation
 from snn.record.operations import OperationCounts
 from snn.record.result import SimulationResult, SpikeTrain, require_record
@@ -156,17 +155,6 @@ def operations(counts: OperationCounts, *, ax: Axes | None = None) -> Axes:
     names = [field.name for field in fields(counts) if not field.name.endswith("_time")]
     count_bars(ax, {"operations": {name.replace("_", " "): getattr(total, name) for name in names}})
     ax.set(xlabel="number of operations", title="operations")
-    return ax
-
-
-@plot.register
-def energy(estimate: EnergyEstimate, *, ax: Axes | None = None) -> Axes:
-    """Draw a bar for each kind of operation: its energy by the table of costs, of all signals together."""
-    ax = current_axes(ax)
-    picojoules, unit = estimate.unit
-    parts = {name.replace("_", " "): np.sum(part).item() for name, part in estimate.parts.items()}
-    count_bars(ax, {"energy": {name: part / picojoules for name, part in parts.items()}}, log=False)
-    ax.set(xlabel=f"estimated energy ({unit})", title=str(estimate))
     return ax
 
 

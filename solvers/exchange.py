@@ -42,8 +42,7 @@ def problem_to_nir(problem: LassoProblem, *, scale: float = 1.0, time_constant: 
     Returns
     -------
     nir.NIRGraph
-        `snn.exchange.from_nir` reads it back with ``signal=problem.signals[i]``; `snn.exchange.for_reader`
-        adapts it to other programs.
+        `snn.exchange.from_nir` reads it back with ``signal=problem.signals[i]``.
 
     Raises
     ------

@@ -474,7 +474,7 @@ class TwoPhaseLearner(Resumable):
         "scale": Entry("f", (), 0.0),
         "replace_dead": Entry("b", ()),
         "usage": Entry("f", ("atoms",), 0.0),
-        "movement": Entry("f", ("atoms",), 0.0, optional=True),
+        "movement": Entry("f", ("atoms",), 0.0),
         "average": Entry("f", ("atoms", "inputs"), optional=True),
         "last_fired": Entry("iu", ("atoms",), 0),
         "last_compared": Entry("iu", ("atoms",), 0),
@@ -526,12 +526,7 @@ class TwoPhaseLearner(Resumable):
         learner.synapses = Synapses(feedforward, feedback, lateral, settings.signs)
         mean_cost = float(entries["mean_cost"])
         usage = entries["usage"].copy()
-        if '"averaging"' in str(entries["settings"]):
-            for name in ("movement", "average"):
-                if name not in entries:
-                    raise ValueError(f"{name} is missing")
-        # Files of before steps depended on movement have none: go on with steps as large as theirs.
-        movement = entries["movement"].copy() if "movement" in entries else settings.steps.movement_of(usage)
+        movement = entries["movement"].copy()
         learner._statistics = CodeStatistics(usage=usage, movement=movement, mean_cost=mean_cost)
         if "average" in entries:
             learner._average = entries["average"].copy()

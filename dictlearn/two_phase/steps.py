@@ -240,16 +240,6 @@ class UsageSteps:
         """
         return math.floor(self.probes * (n_samples + n_signals)) - math.floor(self.probes * n_samples)
 
-    def movement_of(self, usage: np.ndarray) -> np.ndarray:
-        """Return the V at which steps for weights of either sign are twice ``gain / A``.
-
-        Parameters
-        ----------
-        usage : ndarray, shape (n_atoms,)
-            A.
-        """
-        return (0.5 * self.reach / self.gain * usage) ** 2
-
     def of_batch(self, batch: LearnedBatch, statistics: CodeStatistics) -> BatchSteps:
         """Return the step sizes of a batch, having added its codes to the statistics.
 
@@ -383,16 +373,6 @@ class PaperSteps:
             As for `UsageSteps.n_probes`.
         """
         return 0
-
-    def movement_of(self, usage: np.ndarray) -> np.ndarray:
-        """Return zeros: steps do not depend on V.
-
-        Parameters
-        ----------
-        usage : ndarray, shape (n_atoms,)
-            A.
-        """
-        return np.zeros_like(usage)
 
     def of_batch(self, batch: LearnedBatch, statistics: CodeStatistics) -> BatchSteps:
         """Return the step sizes of a batch, having added its codes to the statistics.

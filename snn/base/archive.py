@@ -20,7 +20,7 @@ class Entry(NamedTuple):
     """What an array of an archive must be: its kinds (of `numpy.dtype.kind`), its shape and its smallest number.
 
     A shape has the names of its lengths, such as "atoms" and "inputs", numbers, or None for any; it is None if
-    any will do.  Files of earlier versions may be without it if it is optional.
+    any will do.  A file may be without it if it is optional.
     """  # noqa: E501
 
     kinds: str

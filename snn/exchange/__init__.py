@@ -8,13 +8,11 @@ from snn.exchange.brian2_model import Brian2Model, to_brian2
 from snn.exchange.events import from_event_data, to_event_data
 from snn.exchange.nir_export import InputConvolution, to_nir
 from snn.exchange.nir_import import ImportedNetwork, from_nir
-from snn.exchange.readers import for_reader
 
 __all__ = [
     "Brian2Model",
     "ImportedNetwork",
     "InputConvolution",
-    "for_reader",
     "from_event_data",
     "from_nir",
     "to_brian2",

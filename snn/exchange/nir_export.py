@@ -126,7 +126,7 @@ def to_nir(
     Returns
     -------
     nir.NIRGraph
-        All arrays are float64.  `for_reader` adapts it to programs that deviate from the specification.
+        All arrays are float64.
 
     Raises
     ------

@@ -34,16 +34,6 @@ def flat_graph(nir: Any, graph: Any) -> FlatGraph:
     return flat
 
 
-def require_graph(nir: Any, graph: Any, *, where: str = "graph") -> None:
-    """Raise an error unless this is a graph with the numbers that NIR says, which an error calls `where`."""
-    checks.instance_of(where, graph, nir.NIRGraph)
-    if isinstance(graph.metadata, dict) and "reader" in graph.metadata:
-        raise ValueError(
-            f"{where} must have the numbers that NIR says; got one that for_reader has scaled for "
-            f"{graph.metadata['reader']!r}: pass the graph that it was made from"
-        )
-
-
 def in_order(graph: FlatGraph, roots: Iterable[str]) -> list[str]:
     """Return all nodes, each after those before it; nodes before a root do not count.
 
@@ -75,7 +65,7 @@ def _add(nir: Any, graph: Any, prefix: str, flat: FlatGraph, depth: int) -> None
     if depth > DEEPEST:
         raise ValueError(f"graph must not have more than {DEEPEST} graphs within one another")
     where = f"graph {prefix[:-1]!r}" if prefix else "graph"
-    require_graph(nir, graph, where=where)
+    checks.instance_of(where, graph, nir.NIRGraph)
     if not isinstance(graph.nodes, dict) or not graph.nodes:
         raise ValueError(f"{where} must have nodes, in a dict by name; got {graph.nodes!r:.80}")
     for name, node in graph.nodes.items():

@@ -103,9 +103,9 @@ def from_nir(
     """Return the network that a NIR graph describes.
 
     Spiking nodes must be IF; between two of them there must be one LI, before or after any linear nodes.
-    Affine, Linear, Scale, Conv2d (a `StencilWeights` where it keeps the grid), Flatten and graphs within the
-    graph are taken, in any order and under any names; edges into one node add up.  Resistances of IF and LI
-    become factors of weights and biases, and one time constant, common to all LI, the unit of time.
+    Affine, Linear, Conv2d (a `StencilWeights` where it keeps the grid) and graphs within the graph are taken,
+    in any order and under any names; edges into one node add up.  Resistances of IF and LI become factors of
+    weights and biases, and one time constant, common to all LI, the unit of time.
 
     Parameters
     ----------
@@ -128,9 +128,9 @@ def from_nir(
     ImportError
         If NIR is not installed: ``pip install 'sparsespike[nir]'``.
     TypeError, ValueError
-        If the graph is malformed, has a node that this neuron cannot be (a leak of the membrane, a delay,
-        a reset to another potential than zero, several time constants), needs a signal, or has the numbers
-        that `for_reader` made for one program; if an array reaches a node of another shape.
+        If the graph is malformed, has a node that this neuron cannot be (a leak of the membrane, a delay, a
+        reset to another potential than zero, several time constants), or needs a signal; if an array reaches
+        a node of another shape.
     """
     flat = flat_graph(require("nir", extra="nir"), graph)
     require_known_kinds(flat)

@@ -120,25 +120,23 @@ Wire: TypeAlias = Weight | None
 
 
 class LinearNode(NamedTuple):
-    """y = W x + b; without arguments, the identity."""
+    """y = W x + b."""
 
-    weight: Wire = None
+    weight: Weight
     """W."""
-    bias: np.ndarray | float = 0.0
+    bias: np.ndarray | float
     """b."""
-    is_zero: bool = False
+    is_zero: bool
     """Whether W is zero, so that no input matters."""
-    shape_before: Shape = ()
+    shape_before: Shape
     """Shape of x."""
-    shape_behind: Shape | None = None
-    """Shape of y; None if it is the shape of x."""
+    shape_behind: Shape
+    """Shape of y."""
 
 
 def linear_node(name: str, node: Any, shape: Shape | None) -> LinearNode | None:
     """Return what a node does to an x of this shape (None: unknown), or None if the node is not linear."""
     match kind_of(node):
-        case "Flatten":
-            return LinearNode()
         case "Affine" | "Linear" as kind:
             weight = parameter(name, node, "weight", shape=(None, None), meaning="(targets, sources)")
             behind, before = weight.shape
@@ -146,9 +144,6 @@ def linear_node(name: str, node: Any, shape: Shape | None) -> LinearNode | None:
             if kind == "Affine":
                 bias = parameter(name, node, "bias", shape=(behind,), meaning="one for each target")
             return LinearNode(weight, bias, not weight.any(), (before,), (behind,))
-        case "Scale":
-            factors = np.atleast_1d(parameter(name, node, "scale"))
-            return LinearNode(scaling(factors), 0.0, not factors.any(), factors.shape)
         case "Conv2d":
             return _convolution(name, node, shape)
     return None

@@ -147,8 +147,8 @@ class _Walk:
         linear = linear_node(name, node, incoming.shape)
         if linear is None:
             raise ValueError(
-                f"node {name!r} must be of a kind that is known here (IF, LI, Affine, Linear, Scale, Conv2d, "
-                f"Flatten, Input, Output, NIRGraph); got {type(node).__name__}"
+                f"node {name!r} must be of a kind that is known here (IF, LI, Affine, Linear, Conv2d, "
+                f"Input, Output, NIRGraph); got {type(node).__name__}"
             )
         return _through(name, linear, incoming)
 
@@ -239,12 +239,10 @@ class _Walk:
 
 def _through(name: str, node: LinearNode, incoming: Value) -> Value:
     """Return the value of a linear node."""
-    if node.weight is None:  # a Flatten: what comes out has the order of any array
-        return replace(incoming, shape=None if incoming.shape is None else (math.prod(incoming.shape),))
     _require_shape(name, incoming, node.shape_before)
     values = np.broadcast_to(np.asarray(incoming.constant), math.prod(node.shape_before))
     return Value(
-        shape=node.shape_behind or _finer(incoming.shape, node.shape_before),
+        shape=node.shape_behind,
         constant=node.weight @ values + node.bias,
         unset=frozenset() if node.is_zero else incoming.unset,
         wires={spikes: _product(node.weight, wire) for spikes, wire in incoming.wires.items()},
@@ -281,10 +279,7 @@ def _require_shape(name: str, value: Value, shape: Shape) -> None:
     if difference and difference[0] == "length":
         raise ValueError(f"node {name!r} must get {difference[2]} values; got {difference[1]}")
     if difference:
-        raise ValueError(
-            f"node {name!r} must get values of shape {shape}; got {value.shape}: put a Flatten before it "
-            "if the order of the values is right"
-        )
+        raise ValueError(f"node {name!r} must get values of shape {shape}; got {value.shape}")
 
 
 def _finer(one: Shape | None, other: Shape | None) -> Shape | None:

@@ -53,13 +53,6 @@ def test_linear_in_place_of_affine():
     require(network_graph(W, BIAS, THETA, w=nir.Linear(W.T.copy())))
 
 
-def test_scale_before_and_behind_the_synapses():
-    factors = np.array([2.0, 0.5, 4.0])
-    require(network_graph(W, BIAS, THETA, before=nir.Scale(factors)), weights=factors[:, np.newaxis] * W)
-    require(network_graph(W, BIAS, THETA, between=nir.Scale(factors)), weights=factors[:, np.newaxis] * W)
-    require(network_graph(W, BIAS, THETA, behind=nir.Scale(factors)), weights=W * factors)
-
-
 def test_weights_before_the_synapses():
     """Spikes, weights, LI: the order does not matter, as both are linear and all LI have one tau."""
     nodes = {
@@ -188,31 +181,6 @@ def test_convolution_between_two_populations():
             assert weights[source, came.populations["second"][target, i, j]] == expected
     assert sparse.issparse(sparse.csr_array(weights))
     assert not weights[came.populations["second"].ravel()].any()
-
-
-def test_flatten_between_convolution_and_affine():
-    rng = np.random.default_rng(5)
-    matrix, kernel = rng.standard_normal((3, 12)), rng.standard_normal((2, 1, 2, 2))
-    graph = chain(
-        image=nir.Input(np.array([1, 3, 4])),
-        conv=nir.Conv2d((3, 4), kernel, 1, 0, 1, 1, np.zeros(2)),
-        flat=nir.Flatten(np.array([2, 2, 3]), 0),
-        w=nir.Affine(matrix, BIAS),
-        cells=neurons(THETA),
-        out=nir.Output(np.array([3])),
-    )
-    image = rng.standard_normal((3, 4))
-    seen = [np.sum(image[i : i + 2, j : j + 2] * k[0]) for k in kernel for i in range(2) for j in range(3)]
-    came = from_nir(graph, signal=image.ravel())
-    np.testing.assert_allclose(came.network.soma_bias, matrix @ seen + BIAS, rtol=0, atol=1e-12)
-
-
-def test_two_ways_through_nothing_add_up():
-    """From IF to LI at once, and through a Flatten: each spike counts twice."""
-    graph = network_graph(W, BIAS, THETA)
-    nodes = {**graph.nodes, "flat": nir.Flatten(np.array([3]), 0)}
-    edges = [*graph.edges, ("cells", "flat"), ("flat", "li")]
-    require(nir.NIRGraph(nodes=nodes, edges=edges), weights=2.0 * W)
 
 
 def test_several_inputs_by_name():
@@ -353,32 +321,6 @@ def image_in_a_graph():
 
 
 CONV = nir.Conv2d((4, 6), np.ones((1, 1, 1, 1)), 1, 0, 1, 1, np.zeros(1))
-
-
-@pytest.mark.parametrize(
-    ("make", "message"),
-    [
-        (lambda: image_to((1, 6, 4), conv=CONV, cells=neurons(np.ones((1, 4, 6)))), "node 'conv' must get values of shape (1, 4, 6); got (1, 6, 4)"),
-        (lambda: image_to((1, 4, 6), conv=CONV, cells=neurons(np.ones((1, 6, 4)))), "node 'cells' must get values of shape (1, 6, 4); got (1, 4, 6)"),
-        (lambda: image_to((1, 6, 4), factors=nir.Scale(np.ones((1, 4, 6))), cells=neurons(np.ones(24))), "node 'factors' must get values of shape (1, 4, 6); got (1, 6, 4)"),
-        (rearranged_synapses, "node 'li' must get values of shape (1, 3, 2); got (1, 2, 3)"),
-        (two_shapes, "node 'cells' must get values of one shape from all nodes before it; got (1, 2, 3) and, from 'other', (1, 3, 2)"),
-        (image_in_a_graph, "node 'inner.within' must get values of shape (1, 4, 6); got (1, 6, 4)"),
-    ],
-)  # fmt: skip
-def test_arrays_of_another_shape_and_the_same_length_are_refused(make, message):
-    """Pixels would be taken for others: rows for columns."""
-    with pytest.raises(ValueError, match=re.escape(message)):
-        from_nir(make())
-
-
-def test_vectors_have_the_order_of_any_array():
-    """An Affine behind an image, and an image behind a Flatten or a vector."""
-    image = np.arange(24.0)
-    flat = {"flat": nir.Flatten(np.array([1, 6, 4]), 0), "conv": CONV, "cells": neurons(np.ones((1, 4, 6)))}
-    for graph in (image_to((1, 6, 4), **flat), image_to((24,), conv=CONV, cells=neurons(np.ones((1, 4, 6))))):
-        came = from_nir(graph, signal=image)
-        np.testing.assert_array_equal(came.network.soma_bias[came.populations["cells"]].ravel(), image)
 
 
 def test_two_time_constants_are_refused():
