@@ -1,146 +1,175 @@
-"""The library beside its peers, in one command: ``python -m tests.benchmarks [SECTION ...] [--quick]``.
+"""The library beside its peers, or beside itself: ``python -m tests.benchmarks [WORDS ...]``.
 
-Each section writes its figures as JSON and a picture, and the page of them all is made from those.
+Cases whose names have one of the words are run, by default all.  Answers are verified before they are timed,
+calls take turns, compile time is apart, and the first call runs twice, as the control.  With
+``--against CHECKOUT`` the library of another checkout does the same work in turn, round by round, and a line
+fails where the lower bound of the ratio is above 1.03; by default the gates of `cases.GATES`.
 """
 
 import os
 import sys
 
-ONE_THREAD = dict.fromkeys(
-    ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS"), "1"
-)
+ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
 if __name__ == "__main__" and any(os.environ.get(name) != "1" for name in ONE_THREAD):
     # From the start: libraries count their threads when they are loaded.
     os.execve(
-        sys.executable,
-        [sys.executable, "-m", "tests.benchmarks", *sys.argv[1:]],
-        {**os.environ, **ONE_THREAD},
+        sys.executable, [sys.executable, "-m", "tests.benchmarks", *sys.argv[1:]], os.environ | ONE_THREAD
     )
 
 import argparse  # noqa: E402
-import importlib  # noqa: E402
+import json  # noqa: E402
+import subprocess  # noqa: E402
+import tempfile  # noqa: E402
 import time  # noqa: E402
-import traceback  # noqa: E402
-from collections.abc import Iterable  # noqa: E402
 from pathlib import Path  # noqa: E402
-from types import ModuleType  # noqa: E402
 
-from threadpoolctl import threadpool_limits  # noqa: E402
+import numpy as np  # noqa: E402
 
-from tests.benchmarks import quoted, report  # noqa: E402
-from tests.benchmarks.peers import present  # noqa: E402
-from tests.benchmarks.problems import planted_problems, random_dictionary  # noqa: E402
-from tests.benchmarks.timing import first_call, processor, versions  # noqa: E402
+from tests.benchmarks.cases import CASES, GATES, ROOT  # noqa: E402
+from tests.benchmarks.timing import in_words, machine, table, timed  # noqa: E402
 
-SECTIONS = {
-    "spikes": "spikes_alone",
-    "convergence": "convergence",
-    "proved": "proved_rates",
-    "simulator": "simulator",
-    "random": "random_designs",
-    "hard": "hard_designs",
-    "regression": "regression",
-    "patches": "patches",
-    "time": "gap_curves",
-    "size": "dictionary_size",
-    "support": "support_size",
-    "threads": "threads",
-    "finish": "finish_time",
-    "floor": "floor",
-    "clock": "coarse_clock",
-    "startup": "startup",
-    "convolution": "convolution",
-    "long": "long_signals",
-    "stream": "stream",
-    "path": "paths",
-    "masks": "masks",
-    "many": "many_atoms",
-    "least_squares": "least_squares",
-    "derivatives": "derivatives",
-    "operations": "operation_counts",
-}
-PEERS = ("celer", "skglm", "spams-bin", "Brian2")
+SLOWER = 1.03
 
 
-def sections() -> dict[str, ModuleType]:
-    """Return the module of each section."""
+def measure(name: str, *, small: bool, seconds: float) -> list[dict]:
+    """Return a row for each call of a case."""
+    work = CASES[name].make(small)
+    calls = dict(work.calls)
+    first = next(iter(calls))
+    calls["control"] = calls[first]
+    times = timed(calls, seconds=0.0 if small else seconds)
+    rows = [
+        {
+            "case": name,
+            "method": call,
+            "seconds": times[call].median,
+            "spread": (times[call].high - times[call].low) / 2.0 / times[call].median,
+            "ratio": times[call].median / times[first].median,
+            "notes": work.notes.get(call, ""),
+        }
+        for call in calls
+    ]
+    for method, taken in work.seconds.items():
+        ratio = taken / times[first].median
+        rows.append(
+            {"case": name, "method": method, "seconds": taken, "spread": 0.0, "ratio": ratio, "notes": ""}
+        )
+    return rows
+
+
+def in_table(rows: list[dict]) -> str:
+    """Return the rows of cases as Markdown."""
+    cells = [
+        [
+            row["case"],
+            row["method"],
+            f"{in_words(row['seconds'])} ±{100 * row['spread']:.0f} %",
+            f"{row['ratio']:.2f}",
+            row["notes"],
+        ]
+        for row in rows
+    ]
+    return table(["case", "method", "median", "ratio", ""], cells)
+
+
+# -- beside another checkout ---------------------------------------------------------------------
+
+
+def serve(name: str, small: bool) -> None:
+    """Run the first call of a case whenever a line is read, and print its seconds."""
+    call = next(iter(CASES[name].make(small).calls.values()))
+    call()
+    print("ready", flush=True)
+    for _ in sys.stdin:
+        begin = time.perf_counter()
+        call()
+        print(time.perf_counter() - begin, flush=True)
+
+
+def server(name: str, product: Path, folder: str, *, small: bool) -> subprocess.Popen:
+    """Start `serve` with the library of a checkout, and the cases of this one."""
+    for package in ("tests", "examples"):
+        link = Path(folder) / package
+        if not link.exists():
+            link.symlink_to(ROOT / package)
+    environment = os.environ | {"PYTHONPATH": f"{folder}{os.pathsep}{product}"}
+    command = [sys.executable, "-W", "ignore", "-m", "tests.benchmarks", name, "--serve"]
+    return subprocess.Popen(
+        command + ["--small"] * small,
+        cwd=folder,
+        env=environment,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+
+
+def against(name: str, checkout: Path, *, small: bool, rounds: int) -> dict:
+    """Return the ratio of times, this checkout over the other, its lower bound, and the control's."""
+    rng = np.random.default_rng(0)
+    with tempfile.TemporaryDirectory() as folder:
+        servers = [server(name, product, folder, small=small) for product in (ROOT, checkout.resolve(), ROOT)]
+        for each in servers:
+            if each.stdout.readline().strip() != "ready":
+                raise SystemExit(f"{name} fails in one of the checkouts")
+        seconds = np.empty((rounds, 3))
+        for row in seconds:
+            for k in rng.permutation(3):
+                servers[k].stdin.write("\n")
+                servers[k].stdin.flush()
+                row[k] = float(servers[k].stdout.readline())
+        for each in servers:
+            each.stdin.close()
+            each.wait()
+    logs = np.log(seconds[:, :1] / seconds[:, 1:])
+    drawn = np.median(logs[rng.integers(0, rounds, (2000, rounds))], axis=1)
+    ratio, control = np.exp(np.median(logs, axis=0)).tolist()
     return {
-        name: importlib.import_module(f"tests.benchmarks.{module}")
-        for name, module in SECTIONS.items()
-        if (Path(__file__).parent / f"{module}.py").exists()
+        "case": name,
+        "ratio": ratio,
+        "at least": float(np.exp(np.quantile(drawn[:, 0], 0.05))),
+        "control": control,
     }
 
 
 def main(arguments: list[str] | None = None) -> int:
-    modules = sections()
     parser = argparse.ArgumentParser(prog="python -m tests.benchmarks", description=__doc__.splitlines()[0])
-    parser.add_argument(
-        "sections", nargs="*", metavar="SECTION", help=f"of {', '.join(modules)}; by default all"
-    )
-    parser.add_argument("--quick", action="store_true", help="small sizes, to see that it runs")
-    parser.add_argument(
-        "--output", type=Path, help="folder; by default docs/benchmarks, and out/benchmarks with --quick"
-    )
-    parser.add_argument("--render", action="store_true", help="measure nothing, make page and pictures anew")
+    parser.add_argument("words", nargs="*", help="parts of the names of cases; by default all")
+    parser.add_argument("--list", action="store_true", help="only say which cases there are")
+    parser.add_argument("--small", action="store_true", help="small sizes, to see that it runs")
+    parser.add_argument("--seconds", type=float, default=1.0, help="for each call, and three rounds at least")
+    parser.add_argument("--against", type=Path, metavar="CHECKOUT", help="the library of another checkout")
+    parser.add_argument("--rounds", type=int, default=31, help="with --against")
+    parser.add_argument("--output", type=Path, default=Path("out/benchmarks.json"))
+    parser.add_argument("--serve", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
-    unknown = [name for name in options.sections if name not in modules]
-    if unknown:
-        parser.error(f"sections must be of {', '.join(modules)}; got {', '.join(unknown)}")
-    output = options.output or Path("out/benchmarks" if options.quick else "docs/benchmarks")
-
-    failed = []
-    if options.render:
-        for name, data in report.figures(output, modules).items():
-            report.draw(output, name, modules[name], data)
+    usual = GATES if options.against and not options.words else CASES
+    names = [name for name in usual if not options.words or any(word in name for word in options.words)]
+    if not names:
+        parser.error(f"no case has one of these words in its name; cases: {'; '.join(CASES)}")
+    if options.serve:
+        serve(names[0], options.small)
+        return 0
+    if options.list:
+        print("\n".join(f"{name}: {CASES[name].about}" for name in names))
+        return 0
+    print(machine(), flush=True)
+    if options.against:
+        found = []
+        for name in names:
+            found.append(against(name, options.against, small=options.small, rounds=options.rounds))
+            print(found[-1], flush=True)
+        slower = [row["case"] for row in found if row["at least"] > SLOWER]
+        print(f"slower: {', '.join(slower) or 'none'}")
+        rows = found
     else:
-        with threadpool_limits(limits=1):
-            compiling = compile_peers(modules[name] for name in options.sections or modules)
-            for name in options.sections or modules:
-                if not measure(name, modules[name], output, compiling, quick=options.quick):
-                    failed.append(name)
-    print(report.write_page(output, modules))
-    if output.resolve() == quoted.FIGURES:
-        quoted.fill_documentation()
-    if failed:
-        print(f"these sections failed: {', '.join(failed)}", file=sys.stderr)
-    return 1 if failed else 0
-
-
-def compile_peers(modules: Iterable[ModuleType]) -> dict[str, float]:
-    """Return the seconds of the first call of each peer that the sections ask, imports and all.
-
-    That is where Numba compiles for some.  For the library it is mostly loading from the disk cache.
-    """
-    peers = {peer.name: peer for module in modules for peer in getattr(module, "ENTRANTS", ())}
-    (problem,) = planted_problems(random_dictionary(16, 32), support=2, n_signals=1)
-    return {
-        peer.name: first_call(lambda peer=peer: peer.ask(problem)(1e-2)) for peer in present(peers.values())
-    }
-
-
-def measure(
-    name: str, section: ModuleType, output: Path, compiling: dict[str, float], *, quick: bool
-) -> bool:
-    """Run a section and write what it measured; return whether it went through."""
-    print(f"{name} ...", file=sys.stderr, flush=True)
-    begin = time.perf_counter()
-    try:
-        if not hasattr(section, "run"):
-            # A program of its own, with a report of its own.
-            section.main(["--quick"] if quick else [])
-            return True
-        asked = {peer.name for peer in getattr(section, "ENTRANTS", ())}
-        data = section.run(quick=quick)
-        data |= {"quick": quick, "processor": processor(), "versions": versions(*PEERS)}
-        data["first_calls"] = {peer: seconds for peer, seconds in compiling.items() if peer in asked}
-        data["seconds"] = time.perf_counter() - begin
-        report.save(output, name, section, data)
-    except Exception:
-        # A night's work is not lost for the sake of one section; the exit status tells.
-        traceback.print_exc()
-        return False
-    print(f"{name}: {data['seconds']:.0f} s", file=sys.stderr, flush=True)
-    return True
+        rows, slower = [], []
+        for name in names:
+            rows += measure(name, small=options.small, seconds=options.seconds)
+            print(in_table([row for row in rows if row["case"] == name]), "", sep="\n", flush=True)
+    options.output.parent.mkdir(parents=True, exist_ok=True)
+    options.output.write_text(json.dumps({"machine": machine(), "rows": rows}, indent=1) + "\n")
+    return int(bool(slower))
 
 
 if __name__ == "__main__":

@@ -60,20 +60,15 @@ def _gap(correlations, penalty, positive, energy, code, product):
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract"})
-def lean_fista(
-    gram, correlations, penalty, positive, largest_eigenvalue, energy, tol, max_iter, sparse, code
-):
-    """Fill `code`; return the iterations done.  With ``tol = 0`` the gap is never looked at.
-
-    `sparse`: products skip the zeros of the code; otherwise they are BLAS's, as one would write it first.
-    """
+def lean_fista(gram, correlations, penalty, positive, largest_eigenvalue, energy, tol, max_iter, code):
+    """Fill `code`; return the iterations done."""
     n_atoms = code.shape[0]
     code[:] = 0.0
     before = np.zeros(n_atoms)
     product, product_before, active = np.zeros(n_atoms), np.zeros(n_atoms), np.empty(n_atoms, np.int64)
     t = 1.0
     for iteration in range(max_iter):
-        looked_at = tol > 0.0 and iteration % CHECK_EVERY == 0
+        looked_at = iteration % CHECK_EVERY == 0
         if looked_at and _gap(correlations, penalty, positive, energy, code, product) <= tol * energy:
             return iteration
         next_t = 0.5 + math.sqrt(0.25 + t * t)
@@ -93,10 +88,7 @@ def lean_fista(
             code[i] = after
         t = 1.0 if uphill > 0.0 else next_t
         product, product_before = product_before, product
-        if sparse:
-            _product(gram, code, active, product)
-        else:
-            np.dot(gram, code, product)
+        _product(gram, code, active, product)
     return max_iter
 
 

@@ -5,7 +5,6 @@ matrix, outside the clock.  What it returns solves the problem to its own tolera
 loosest one at which the gap wanted is certified.
 """
 
-import importlib.metadata
 import importlib.util
 import warnings
 from collections.abc import Callable, Iterable
@@ -24,7 +23,7 @@ from solvers import (
 )
 from tests.benchmarks.lean_fista import largest_eigenvalue, lean_fista
 from tests.benchmarks.problems import again
-from tests.benchmarks.timing import relative_gaps
+from tests.benchmarks.timing import largest_gap
 
 Solve = Callable[[float], object]
 
@@ -41,7 +40,6 @@ class Peer:
     ask: Callable[[LassoProblem], Solve]
     package: str | None = None
     """The distribution to install; None for the library itself."""
-    takes_gram: bool = True
     takes_batches: bool = False
     """Whether one call answers for many signals."""
     own_scale: bool = False
@@ -52,12 +50,6 @@ class Peer:
         module = {"scikit-learn": "sklearn", "spams-bin": "spams"}.get(self.package, self.package)
         return module is None or importlib.util.find_spec(module) is not None
 
-    @property
-    def version(self) -> str:
-        if self.package is None:
-            return "this library"
-        return importlib.metadata.version(self.package) if self.installed else "not installed"
-
 
 def calibrated(
     peer: Peer, problem: LassoProblem, tol: float
@@ -67,7 +59,7 @@ def calibrated(
     own_tol = LOOSEST_TOL if peer.own_scale else tol
     while own_tol >= LEAST_TOL:
         with quiet():
-            worst = float(relative_gaps(problem, solve(own_tol)).max())
+            worst = largest_gap(problem, solve(own_tol))
         if worst <= tol:
             return partial(solve, own_tol), own_tol
         if not peer.own_scale:
@@ -105,18 +97,6 @@ def _named(name: str) -> Callable[[LassoProblem], Solve]:
     return ask
 
 
-def _spiking(**options: object) -> Callable[[LassoProblem], Solve]:
-    def ask(problem: LassoProblem) -> Solve:
-        return lambda tol: solve_spiking(again(problem), tol=tol, **options).codes
-
-    return ask
-
-
-def spikes_for(name: str, **options: object) -> Peer:
-    """Return spikes alone with options of `solve_spiking`."""
-    return Peer(name=name, ask=_spiking(**options), takes_batches=True)
-
-
 def _prepared(solver: Callable[..., SparseCodingResult]) -> Callable[[LassoProblem], Solve]:
     """The dictionary checked, and all that is computed of it, outside the clock."""
 
@@ -129,96 +109,59 @@ def _prepared(solver: Callable[..., SparseCodingResult]) -> Callable[[LassoProbl
     return ask
 
 
-def _lean_fista(*, sparse: bool) -> Callable[[LassoProblem], Solve]:
+def _on_a_clock(problem: LassoProblem) -> Solve:
+    return lambda tol: solve_spiking(again(problem), tol=tol, time_step=0.25).codes
+
+
+def _lean_fista(problem: LassoProblem) -> Solve:
     """FISTA and nothing else, its eigenvalue given."""
+    eigenvalue = largest_eigenvalue(problem.dictionary)
 
-    def ask(problem: LassoProblem) -> Solve:
-        eigenvalue = largest_eigenvalue(problem.dictionary)
+    def solve(tol: float) -> np.ndarray:
+        codes = np.empty((problem.n_signals, problem.n_atoms))
+        correlations = problem.signals @ problem.dictionary.T
+        for k, code in enumerate(codes):
+            lean_fista(
+                problem.gram,
+                correlations[k],
+                problem.l1_weights,
+                problem.positive,
+                eigenvalue,
+                problem.energies[k],
+                tol,
+                MOST_ITERATIONS,
+                code,
+            )
+        return codes
 
-        def solve(tol: float) -> np.ndarray:
-            codes = np.empty((problem.n_signals, problem.n_atoms))
-            correlations = problem.signals @ problem.dictionary.T
-            for k, code in enumerate(codes):
-                lean_fista(
-                    problem.gram,
-                    correlations[k],
-                    problem.l1_weights,
-                    problem.positive,
-                    eigenvalue,
-                    problem.energies[k],
-                    tol,
-                    MOST_ITERATIONS,
-                    sparse,
-                    code,
-                )
-            return codes
-
-        return solve
-
-    return ask
+    return solve
 
 
-# -- scikit-learn --------------------------------------------------------------------------------
+# -- others --------------------------------------------------------------------------------------
 
 
-def _sklearn_descent(*, with_gram: bool) -> Callable[[LassoProblem], Solve]:
+def _sklearn_descent(problem: LassoProblem) -> Solve:
     """`lasso_path` at one alpha, the leanest door to it; its objective is ours over n_features."""
+    from sklearn.linear_model import lasso_path
 
-    def ask(problem: LassoProblem) -> Solve:
-        from sklearn.linear_model import lasso_path
+    design = np.array(problem.dictionary.T, order="F")
+    alphas = np.array([problem.l1_weights[0] / problem.n_features])
 
-        design = np.array(problem.dictionary.T, order="F")
-        alphas = np.array([problem.l1_weights[0] / problem.n_features])
+    def solve_one(question: LassoProblem) -> Solve:
+        signal = question.signals[0].copy()
+        return lambda tol: lasso_path(
+            design,
+            signal,
+            alphas=alphas,
+            positive=question.positive,
+            tol=tol,
+            max_iter=100_000,
+            check_input=False,
+            precompute=question.gram,
+            Xy=question.dictionary @ signal,
+        )[1]
 
-        def solve_one(question: LassoProblem) -> Solve:
-            signal = question.signals[0].copy()
-
-            def solve(tol: float) -> np.ndarray:
-                given = {}
-                if with_gram:
-                    given = {"precompute": question.gram, "Xy": question.dictionary @ signal}
-                _, codes, _ = lasso_path(
-                    design,
-                    signal,
-                    alphas=alphas,
-                    positive=question.positive,
-                    tol=tol,
-                    max_iter=100_000,
-                    check_input=False,
-                    **({"precompute": False} | given),
-                )
-                return codes
-
-            return solve
-
-        return _each(problem, solve_one)
-
-    return ask
-
-
-def _sklearn_lars(with_gram: bool) -> Callable[[LassoProblem], Solve]:
-    """`lars_path` and `lars_path_gram`; both swap columns of what they are given, and so copy it first."""
-
-    def ask_one(problem: LassoProblem) -> Solve:
-        from sklearn.linear_model import lars_path, lars_path_gram
-
-        alpha = problem.l1_weights[0] / problem.n_features
-        signal = problem.signals[0].copy()
-        options = {
-            "alpha_min": alpha,
-            "method": "lasso",
-            "positive": problem.positive,
-            "max_iter": 10 * problem.n_features,
-            "return_path": False,
-        }
-        if with_gram:
-            return lambda tol: lars_path_gram(
-                problem.dictionary @ signal, problem.gram, n_samples=problem.n_features, **options
-            )[2]
-        design = np.array(problem.dictionary.T, order="F")
-        return lambda tol: lars_path(design, signal, Gram=None, **options)[2]
-
-    return lambda problem: _each(problem, ask_one)
+    return _each(problem, solve_one)
 
 
 def _batch_descent(problem: LassoProblem) -> Solve:
@@ -244,25 +187,6 @@ def _batch_descent(problem: LassoProblem) -> Solve:
     return solve
 
 
-def _batch_lars(problem: LassoProblem) -> Solve:
-    """`sparse_encode(algorithm="lasso_lars")`; its alpha is our penalty."""
-    from sklearn.decomposition import sparse_encode
-
-    return lambda tol: sparse_encode(
-        problem.signals,
-        problem.dictionary,
-        gram=problem.gram,
-        algorithm="lasso_lars",
-        alpha=float(problem.l1_weights[0]),
-        positive=problem.positive,
-        max_iter=1000,
-        check_input=False,
-    )
-
-
-# -- celer, skglm, SPAMS -------------------------------------------------------------------------
-
-
 def _celer(problem: LassoProblem) -> Solve:
     from celer import celer_path
 
@@ -278,144 +202,71 @@ def _celer(problem: LassoProblem) -> Solve:
     return _each(problem, solve_one)
 
 
-def _skglm(with_gram: bool) -> Callable[[LassoProblem], Solve]:
-    def ask(problem: LassoProblem) -> Solve:
-        from skglm.datafits import Quadratic, QuadraticHessian
-        from skglm.penalties import L1
-        from skglm.solvers import AndersonCD
-        from skglm.utils.jit_compilation import compiled_clone
+def _skglm(problem: LassoProblem) -> Solve:
+    from skglm.datafits import Quadratic
+    from skglm.penalties import L1
+    from skglm.solvers import AndersonCD
+    from skglm.utils.jit_compilation import compiled_clone
 
-        solver = AndersonCD(fit_intercept=False, max_iter=200)
-        datafit = compiled_clone(QuadraticHessian() if with_gram else Quadratic())
-        penalty = problem.l1_weights[0] if with_gram else problem.l1_weights[0] / problem.n_features
-        cost = compiled_clone(L1(float(penalty), positive=problem.positive))
-        # A symmetric matrix in C order is one in Fortran order, transposed.
-        design = problem.gram.T if with_gram else np.array(problem.dictionary.T, order="F")
+    solver = AndersonCD(fit_intercept=False, max_iter=200)
+    datafit = compiled_clone(Quadratic())
+    penalty = problem.l1_weights[0] / problem.n_features
+    cost = compiled_clone(L1(float(penalty), positive=problem.positive))
+    design = np.array(problem.dictionary.T, order="F")
 
-        def solve_one(question: LassoProblem) -> Solve:
-            signal = question.signals[0].copy()
+    def solve_one(question: LassoProblem) -> Solve:
+        signal = question.signals[0].copy()
 
-            def solve(tol: float) -> np.ndarray:
-                target = -(question.dictionary @ signal) if with_gram else signal
-                solver.tol = tol
-                # `solve` would compile datafit and penalty again.
-                return solver._solve(design, target, datafit, cost)[0]
+        def solve(tol: float) -> np.ndarray:
+            solver.tol = tol
+            # `solve` would compile datafit and penalty again.
+            return solver._solve(design, signal, datafit, cost)[0]
 
-            return solve
+        return solve
 
-        return _each(problem, solve_one)
-
-    return ask
+    return _each(problem, solve_one)
 
 
-def _spams(*, with_gram: bool) -> Callable[[LassoProblem], Solve]:
+def _spams(problem: LassoProblem) -> Solve:
     """LARS, exact whatever the tolerance; SPAMS wants signals and atoms in columns, in Fortran order."""
+    import spams
 
-    def ask(problem: LassoProblem) -> Solve:
-        import spams
-
-        signals = np.array(problem.signals.T, order="F")
-        dictionary = np.array(problem.dictionary.T, order="F")
-        options = {
-            "lambda1": float(problem.l1_weights[0]),
-            "mode": 2,
-            "pos": problem.positive,
-            "numThreads": 1,
-        }
-        if not with_gram:
-            return lambda tol: spams.lasso(signals, dictionary, **options).T
-        gram = np.array(problem.gram, order="F")
-        rows = problem.dictionary
-        return lambda tol: spams.lasso(signals, Q=gram, q=np.asfortranarray(rows @ signals), **options).T
-
-    return ask
+    gram, rows = np.array(problem.gram, order="F"), problem.dictionary
+    signals = np.array(problem.signals.T, order="F")
+    options = {
+        "lambda1": float(problem.l1_weights[0]),
+        "mode": 2,
+        "pos": problem.positive,
+        "numThreads": 1,
+    }
+    return lambda tol: spams.lasso(signals, Q=gram, q=np.asfortranarray(rows @ signals), **options).T
 
 
-# Spikes alone: everything is done by the network, and what is read out of it.
 SPIKES = Peer(name="spikes alone", ask=_named("spiking"), takes_batches=True)
-ONE_WINDOW = Peer(name="spikes alone, one window", ask=_named("spiking_one_window"), takes_batches=True)
-CURRENT = Peer(name="spikes alone, current", ask=_named("spiking_current"), takes_batches=True)
-RATE = Peer(name="spikes alone, rate", ask=_named("spiking_rate"), takes_batches=True)
+CLOCKED_SPIKES = Peer(name="spikes alone, clock of 1/4", ask=_on_a_clock, takes_batches=True)
 PREPARED_SPIKES = Peer(name="spikes alone, prepared", ask=_prepared(solve_spiking), takes_batches=True)
-ALONE = (SPIKES, ONE_WINDOW, CURRENT, RATE)
-# The active-set method, and where it starts.
 ACTIVE_SET = Peer(name="active set", ask=_named("active_set"), takes_batches=True)
-FROM_FISTA = Peer(
-    name="active set, from ten FISTA steps", ask=_named("active_set_from_fista"), takes_batches=True
-)
-FROM_SPIKES = Peer(name="active set, from spikes", ask=_named("active_set_from_spikes"), takes_batches=True)
 PREPARED_ACTIVE_SET = Peer(name="active set, prepared", ask=_prepared(solve_active_set), takes_batches=True)
-ACTIVE_SETS = (ACTIVE_SET, FROM_FISTA, FROM_SPIKES)
+FROM_SPIKES = Peer(name="active set, from spikes", ask=_named("active_set_from_spikes"), takes_batches=True)
 FISTA = Peer(name="FISTA", ask=_named("fista"), takes_batches=True)
-LEAN_FISTA = Peer(name="FISTA, lean", ask=_lean_fista(sparse=True))
-DENSE_FISTA = Peer(name="FISTA, dense products", ask=_lean_fista(sparse=False))
-
-SKLEARN = (
-    Peer(
-        name="scikit-learn coordinate descent",
-        ask=_sklearn_descent(with_gram=True),
-        package="scikit-learn",
-        own_scale=True,
-    ),
-    Peer(
-        name="scikit-learn LARS",
-        ask=_sklearn_lars(with_gram=False),
-        package="scikit-learn",
-        takes_gram=False,
-    ),
-    Peer(name="scikit-learn LARS with Gram", ask=_sklearn_lars(with_gram=True), package="scikit-learn"),
+OURS = (SPIKES, CLOCKED_SPIKES, PREPARED_SPIKES, ACTIVE_SET, PREPARED_ACTIVE_SET, FROM_SPIKES, FISTA)
+LEAN_FISTA = Peer(name="FISTA, lean", ask=_lean_fista)
+SKLEARN = Peer(
+    name="scikit-learn coordinate descent", ask=_sklearn_descent, package="scikit-learn", own_scale=True
 )
-SKLEARN_WITHOUT_GRAM = Peer(
-    name="scikit-learn coordinate descent, no Gram",
-    ask=_sklearn_descent(with_gram=False),
+SKLEARN_BATCH = Peer(
+    name="scikit-learn lasso_cd",
+    ask=_batch_descent,
     package="scikit-learn",
-    takes_gram=False,
+    takes_batches=True,
     own_scale=True,
 )
-CELER = Peer(name="celer", ask=_celer, package="celer", takes_gram=False, own_scale=True)
-SKGLM = (
-    Peer(name="skglm", ask=_skglm(with_gram=False), package="skglm", takes_gram=False, own_scale=True),
-    Peer(name="skglm with Gram", ask=_skglm(with_gram=True), package="skglm", own_scale=True),
-)
-SPAMS = (
-    Peer(
-        name="SPAMS",
-        ask=_spams(with_gram=False),
-        package="spams-bin",
-        takes_gram=False,
-        takes_batches=True,
-    ),
-    Peer(
-        name="SPAMS with Gram",
-        ask=_spams(with_gram=True),
-        package="spams-bin",
-        takes_batches=True,
-    ),
-)
-SKLEARN_BATCH = (
-    Peer(
-        name="scikit-learn lasso_cd",
-        ask=_batch_descent,
-        package="scikit-learn",
-        takes_batches=True,
-        own_scale=True,
-    ),
-    Peer(
-        name="scikit-learn lasso_lars",
-        ask=_batch_lars,
-        package="scikit-learn",
-        takes_batches=True,
-    ),
-)
-CLASSICAL = (*SKLEARN, CELER, *SKGLM, *SPAMS)
-"""The solvers compared where one signal is solved to high accuracy."""
+CELER = Peer(name="celer", ask=_celer, package="celer", own_scale=True)
+SKGLM = Peer(name="skglm", ask=_skglm, package="skglm", own_scale=True)
+SPAMS = Peer(name="SPAMS", ask=_spams, package="spams-bin", takes_batches=True)
+PEERS = (LEAN_FISTA, SKLEARN, SKLEARN_BATCH, CELER, SKGLM, SPAMS)
 
 
 def present(peers: Iterable[Peer]) -> list[Peer]:
     """Return those that are installed."""
     return [peer for peer in peers if peer.installed]
-
-
-def missing(peers: Iterable[Peer]) -> list[str]:
-    """Return the distributions to install for the others."""
-    return sorted({peer.package for peer in peers if not peer.installed})

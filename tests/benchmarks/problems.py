@@ -12,6 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from dictlearn import extract_patches, remove_mean
 from examples._common import photograph
+from examples.photograph import HEIGHT, WIDTH, coding_problem
 from solvers import LassoProblem
 from solvers.certificate.optimality import penalty_max
 
@@ -114,6 +115,12 @@ def patch_problem(n_patches: int, n_atoms: int = 256, n_training: int = 10_000) 
         positive=True,
         gram=dictionary @ dictionary.T,
     )
+
+
+def demo_problem(small: bool) -> LassoProblem:
+    """Return the patches of `make demo`, codes of either sign in cosine atoms."""
+    problem, _ = coding_problem(photograph(64, 96) if small else photograph(HEIGHT, WIDTH))
+    return LassoProblem(problem.dictionary, problem.signals, problem.l1_weights, gram=problem.gram)
 
 
 def _normalised(atoms: np.ndarray) -> np.ndarray:

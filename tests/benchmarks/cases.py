@@ -1,0 +1,342 @@
+"""The table of cases: what is timed, beside whom, to which gap.
+
+A case makes its data, verifies every answer, and returns calls; the first one is the library's own, with
+which the others are compared.
+"""
+
+import os
+import subprocess
+import sys
+import tempfile
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from dictlearn import LearningSettings, learn_dictionary, mean_objective, random_dictionary
+from snn import simulate
+from solvers import (
+    ConvolutionalDictionary,
+    LassoProblem,
+    SparseCodingStream,
+    lasso_network,
+    path,
+    solve_active_set,
+    solve_fista,
+    solve_spiking,
+)
+from tests.benchmarks import learning, peers
+from tests.benchmarks.peers import Peer, calibrated, present, quiet
+from tests.benchmarks.problems import (
+    again,
+    correlated_dictionary,
+    demo_problem,
+    patch_problem,
+    planted_problems,
+)
+from tests.benchmarks.problems import (
+    random_dictionary as random_atoms,
+)
+from tests.benchmarks.timing import WrongAnswerError, in_words, verify
+
+ROOT = Path(__file__).parents[2]
+
+
+@dataclass
+class Work:
+    """What a case times."""
+
+    calls: dict[str, Callable[[], object]]
+    notes: dict[str, str] = field(default_factory=dict)
+    """What else there is to say of a call: spikes, objectives."""
+    seconds: dict[str, float] = field(default_factory=dict)
+    """What was timed by another program."""
+
+
+class Case(NamedTuple):
+    """A line of the table."""
+
+    make: Callable[[bool], Work]
+    """Called with True for a small size, to see that it runs."""
+    about: str
+
+
+def coding(problem: LassoProblem, entrants: Sequence[Peer], tol: float) -> Work:
+    """Return calls of all that reach a certified relative gap of `tol`; the first has to."""
+    calls, notes = {}, {}
+    for peer in present(entrants):
+        call, _ = calibrated(peer, problem, tol)
+        if call is None and peer is entrants[0]:
+            verify(problem, peer.ask(problem)(tol), tol, peer.name)
+        if call is not None:
+            calls[peer.name] = call
+    if peers.SPIKES.name in calls:
+        notes[peers.SPIKES.name] = f"{solve_spiking(again(problem), tol=tol).n_steps.mean():.0f} spikes"
+    return Work(calls, notes)
+
+
+# -- codes ---------------------------------------------------------------------------------------
+
+ONE = (
+    *(peers.SPIKES, peers.PREPARED_SPIKES, peers.ACTIVE_SET, peers.PREPARED_ACTIVE_SET, peers.FROM_SPIKES),
+    *(peers.LEAN_FISTA, peers.SPAMS, peers.SKLEARN, peers.CELER, peers.SKGLM),
+)
+MANY = (
+    *(peers.SPIKES, peers.CLOCKED_SPIKES, peers.ACTIVE_SET, peers.FROM_SPIKES, peers.FISTA),
+    *(peers.SPAMS, peers.SKLEARN_BATCH),
+)
+
+
+def one_signal(n_features: int, n_atoms: int, support: int, tol: float, small: bool) -> Work:
+    """A planted code in random atoms."""
+    if small:
+        n_features, n_atoms, support = 16, 32, 3
+    (problem,) = planted_problems(random_atoms(n_features, n_atoms), support=support, n_signals=1)
+    return coding(problem, ONE, tol)
+
+
+def correlated(small: bool) -> Work:
+    """A planted code in atoms each of which resembles the one before."""
+    shape = (16, 32) if small else (256, 1024)
+    (problem,) = planted_problems(correlated_dictionary(*shape), support=shape[0] // 10, n_signals=1)
+    return coding(problem, ONE, 1e-6)
+
+
+def patches(tol: float, small: bool) -> Work:
+    """Patches of a photograph in learned atoms."""
+    return coding(patch_problem(50, 32, 500) if small else patch_problem(3_000), MANY, tol)
+
+
+def demo(small: bool) -> Work:
+    """The patches of `make demo`, in cosine atoms, codes of either sign."""
+    return coding(
+        demo_problem(small), (peers.SPIKES, peers.CLOCKED_SPIKES, peers.ACTIVE_SET, peers.FISTA), 1e-3
+    )
+
+
+def threads(small: bool) -> Work:
+    """Patches over two threads."""
+    problem = patch_problem(50, 32, 500) if small else patch_problem(3_000)
+    return Work(
+        {
+            f"{solver.__name__}, {n_jobs} thread{'s' * (n_jobs > 1)}": partial(
+                lambda solver, n_jobs: solver(again(problem), tol=1e-6, n_jobs=n_jobs), solver, n_jobs
+            )
+            for solver in (solve_spiking, solve_active_set)
+            for n_jobs in (1, 2)
+        }
+    )
+
+
+def many_atoms(small: bool) -> Work:
+    """Atoms whose Gram matrix does not fit into memory, a few signals."""
+    dictionary = random_atoms(16, 128) if small else random_atoms(64, 65_536)
+    signals = np.vstack([p.signals for p in planted_problems(dictionary, support=4, n_signals=8)])
+    problem = LassoProblem(dictionary, signals, 0.3, positive=True)
+    verify(problem, solve_active_set(problem).codes, 1e-6, "active set")
+    return Work(
+        {
+            "active set": lambda: solve_active_set(LassoProblem(dictionary, signals, 0.3, positive=True)),
+            "FISTA to 1e-3": lambda: solve_fista(
+                LassoProblem(dictionary, signals, 0.3, positive=True), tol=1e-3
+            ),
+        }
+    )
+
+
+def convolution(small: bool) -> Work:
+    """8 x 8 kernels on an image, as on the chip of the paper: 32,256 unknowns."""
+    n_kernels, side = (4, 20) if small else (224, 52)
+    rng = np.random.default_rng(0)
+    kernels = rng.standard_normal((n_kernels, 8, 8))
+    kernels /= np.linalg.norm(kernels, axis=(1, 2), keepdims=True)
+    image = learning.photograph(side, side)
+    dictionary = ConvolutionalDictionary(kernels, image.shape, 4)
+    signal = (image - image.mean()).reshape(1, -1)
+    penalty = 0.1 * np.abs(dictionary.correlate(signal)).max()
+    problem = LassoProblem(dictionary, signal, penalty)
+    calls = {
+        "spikes alone to 1e-2": lambda: solve_spiking(again(problem), tol=1e-2),
+        "active set": lambda: solve_active_set(again(problem)),
+        "FISTA to 1e-2": lambda: solve_fista(again(problem), tol=1e-2),
+    }
+    for name, call in calls.items():
+        verify(problem, call().codes, 1e-2, name)
+    return Work(calls)
+
+
+def masked_path(small: bool) -> Work:
+    """50 penalties of a regression, a fifth of its observations masked, beside rows cut."""
+    n, p = (40, 20) if small else (200, 1000)
+    rng = np.random.default_rng(0)
+    table = rng.standard_normal((n, p))
+    target = table[:, :10].sum(axis=1) + rng.standard_normal(n)
+    known = np.arange(n) % 5 > 0
+    penalty = np.abs(table[known].T @ target[known]).max()
+    multiples = np.geomspace(1.0, 1e-2, 50)
+
+    def masked() -> np.ndarray:
+        return path(LassoProblem(table.T, target[np.newaxis], penalty, mask=known), multiples).codes
+
+    def cut() -> np.ndarray:
+        return path(LassoProblem(table[known].T, target[np.newaxis, known], penalty), multiples).codes
+
+    if not np.allclose(masked(), cut(), rtol=1e-9, atol=1e-12):
+        raise WrongAnswerError("a mask must leave observations out")
+    return Work({"a mask": masked, "rows cut": cut})
+
+
+def stream(small: bool) -> Work:
+    """A frame of 256 atoms by a deadline: medians and the latest of 100 frames."""
+    rng = np.random.default_rng(0)
+    dictionary = random_atoms(64, 256)
+    code = rng.standard_normal(256) * (rng.random(256) < 0.05)
+    frames = [(code * (1.0 + 0.02 * k)) @ dictionary for k in range(10 if small else 100)]
+    calls, notes = {}, {}
+    for deadline in (0.5e-3, 2e-3, 10e-3):
+        frames_of = SparseCodingStream(dictionary, 0.05)
+        late = [frames_of.code(frame, tol=1e-8, max_seconds=deadline).seconds_late for frame in frames]
+        name = f"deadline of {1e3 * deadline:g} ms"
+        calls[name] = partial(frames_of.code, frames[-1], tol=1e-12, max_seconds=deadline)
+        notes[name] = f"late by {in_words(float(np.median(late)))}, at most {in_words(max(late))}"
+    return Work(calls, notes)
+
+
+# -- networks ------------------------------------------------------------------------------------
+
+
+def simulator(n_features: int, n_atoms: int, support: int, small: bool) -> Work:
+    """A random CLASSO network for 100 time constants, beside Brian2 if that is installed."""
+    if small:
+        n_features, n_atoms, support = 32, 64, 4
+    (problem,) = planted_problems(random_atoms(n_features, n_atoms), support=support, n_signals=1, seed=4)
+    network, duration = lasso_network(problem), 20.0 if small else 100.0
+    counts = simulate(network, duration).spike_counts
+    notes = {"simulate": f"{counts.sum():,} spikes"}
+    if n_atoms > 256 or small:
+        return Work({"simulate": lambda: simulate(network, duration)}, notes)
+    try:
+        from tests.benchmarks.brian2_network import brian2_run
+
+        theirs, seconds, _ = brian2_run(network, duration, repeats=5)
+    except ImportError:
+        return Work({"simulate": lambda: simulate(network, duration)}, notes)
+    if not np.array_equal(theirs, counts):
+        raise WrongAnswerError("Brian2 and the exact simulation must agree on spike counts")
+    seconds = {"Brian2 C++, rk4, step 1e-3": float(np.median(seconds))}
+    return Work({"simulate": lambda: simulate(network, duration)}, notes, seconds)
+
+
+# -- learning ------------------------------------------------------------------------------------
+
+
+def learned(task: str, batch_size: int, small: bool) -> Work:
+    """10,240 samples learned, beside SPAMS: the same start, samples and order."""
+    n_samples = 64 if small else 10_240
+    data = learning.task(task, 500 if small else n_samples)
+    start = random_dictionary(data.n_atoms, data.signals.shape[1], positive=data.positive_atoms, rng=0)
+    settings = LearningSettings(
+        penalty=learning.PENALTY, positive_atoms=data.positive_atoms, batch_size=batch_size
+    )
+
+    def ours(n_jobs: int = 1) -> object:
+        return learn_dictionary(
+            data.signals, start=start, settings=settings, n_samples=n_samples, rng=0, n_jobs=n_jobs
+        )
+
+    def objective(dictionary: np.ndarray) -> str:
+        score = mean_objective(dictionary, data.held_out, penalty=learning.PENALTY, positive=True).objective
+        return f"objective {score:.4f}"
+
+    learner = ours()
+    spikes = learner.n_spikes / learner.n_samples
+    calls = {"two-phase network": ours, "two-phase network, two threads": partial(ours, 2)}
+    notes = {"two-phase network": f"{objective(learner.dictionary)}, {spikes:.0f} spikes a sample"}
+    if peers.SPAMS.installed:
+        spams = partial(learning.by_spams, data, start, n_samples, batch_size)
+        calls["SPAMS"], notes["SPAMS"] = spams, objective(spams())
+    return Work(calls, notes)
+
+
+# -- processes of their own ----------------------------------------------------------------------
+
+PROBLEM = "import numpy as np, solvers as s; p = s.LassoProblem(np.eye(4), np.ones((1, 4)), 0.5); "
+NETWORK = "import numpy as np, snn; n = snn.SpikingNetwork(np.zeros((2, 2)), [1.0, 0.5]); "
+PROGRAMS = {
+    "import solvers": "import solvers",
+    "first simulate": f"{NETWORK} snn.simulate(n, 5.0)",
+    "first solve_active_set": f"{PROBLEM} s.solve_active_set(p)",
+    "first solve_spiking": f"{PROBLEM} s.solve_spiking(p)",
+}
+
+
+def process(name: str, cold: bool, small: bool) -> Work:
+    """A fresh interpreter, with an empty cache of machine code or a full one."""
+
+    def run() -> None:
+        with tempfile.TemporaryDirectory() as cache:
+            environment = os.environ | ({"NUMBA_CACHE_DIR": cache} if cold else {})
+            command = [sys.executable, "-W", "ignore", "-c", PROGRAMS[name]]
+            subprocess.run(command, cwd=ROOT, env=environment, check=True, capture_output=True)
+
+    return Work({name: run})
+
+
+def quietly(make: Callable[..., Work], *arguments: object) -> Callable[[bool], Work]:
+    """Return what makes a case, without warnings: verification decides."""
+
+    def made(small: bool) -> Work:
+        with quiet(), warnings.catch_warnings():
+            return make(*arguments, small)
+
+    return made
+
+
+def _table() -> dict[str, Case]:
+    cases = {}
+    for n_features, n_atoms, support in ((64, 256, 12), (256, 1024, 25), (1024, 4096, 100)):
+        for tol in (1e-3, 1e-4, 1e-6):
+            name = f"one signal, {n_features} x {n_atoms}, {tol:g}"
+            cases[name] = Case(quietly(one_signal, n_features, n_atoms, support, tol), one_signal.__doc__)
+    for tol in (1e-3, 1e-6):
+        cases[f"3,000 patches, {tol:g}"] = Case(quietly(patches, tol), patches.__doc__)
+    for make, name in (
+        (correlated, "correlated atoms, 256 x 1024, 1e-6"),
+        (demo, "patches of the demo, 1e-3"),
+        (threads, "two threads"),
+        (many_atoms, "65,536 atoms"),
+        (convolution, "convolution, 32,256 unknowns"),
+        (masked_path, "a path with a mask"),
+        (stream, "stream, 256 atoms"),
+    ):
+        cases[name] = Case(quietly(make), make.__doc__)
+    for n_features, n_atoms, support in ((64, 256, 12), (1024, 4096, 100)):
+        name = f"simulate, {n_atoms} neurons"
+        cases[name] = Case(quietly(simulator, n_features, n_atoms, support), simulator.__doc__)
+    for task in learning.TASKS:
+        for batch_size in (32, 512) if task == "split patches, 256 x 128" else (32,):
+            name = f"learn {task}, batches of {batch_size}"
+            cases[name] = Case(quietly(learned, task, batch_size), learned.__doc__)
+    for program in PROGRAMS:
+        for cold in (False, True):
+            name = f"{program}, {'empty' if cold else 'full'} cache"
+            cases[name] = Case(quietly(process, program, cold), process.__doc__)
+    return cases
+
+
+CASES = _table()
+GATES = (
+    *(
+        "simulate, 256 neurons",
+        "simulate, 4096 neurons",
+        "one signal, 64 x 256, 1e-06",
+        "3,000 patches, 1e-06",
+    ),
+    *("learn split patches, 256 x 128, batches of 32", "convolution, 32,256 unknowns", "65,536 atoms"),
+    *("import solvers, full cache", "first simulate, empty cache", "first solve_spiking, empty cache"),
+)
+"""What no change may make slower."""

@@ -1,0 +1,60 @@
+"""Tasks of dictionary learning, and SPAMS as a learner: the same start, samples and order."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from dictlearn import join_channels
+from examples._common import photograph
+from examples.learn_photographs import task as photographs
+from tests.benchmarks.unseen_combinations import generate
+
+__all__ = ["PENALTY", "TASKS", "Task", "by_spams", "photograph", "task"]
+PENALTY = 0.1
+TASKS = (
+    "split patches, 256 x 128",
+    "signed patches, 256 x 64",
+    "signed numbers, 64 x 64",
+    "planted, 100 x 47",
+)
+
+
+class Task(NamedTuple):
+    """Signals to learn from and to evaluate on."""
+
+    signals: np.ndarray
+    held_out: np.ndarray
+    n_atoms: int
+    positive_atoms: bool = False
+
+
+def task(name: str, n_samples: int) -> Task:
+    """Return the data of one of `TASKS`."""
+    if name == "planted, 100 x 47":
+        data = generate(100, 0)
+        return Task(data.seen.signals, data.unseen.signals, 100)
+    if name == "signed numbers, 64 x 64":
+        rng = np.random.default_rng(0)
+        atoms = rng.standard_normal((64, 64))
+        codes = rng.standard_normal((n_samples + 500, 64)) * (rng.random((n_samples + 500, 64)) < 0.06)
+        signals = codes @ atoms / np.sqrt(64.0)
+        return Task(signals[:n_samples], signals[n_samples:], 64)
+    patches = photographs(n_signals=n_samples, n_held_out=500)
+    if name == "split patches, 256 x 128":
+        return Task(patches.signals, patches.held_out, 256, positive_atoms=True)
+    return Task(join_channels(patches.signals), join_channels(patches.held_out), 256)
+
+
+def by_spams(data: Task, start: np.ndarray, n_samples: int, batch_size: int, seed: int = 0) -> np.ndarray:
+    """Return what SPAMS learns from the samples that the network learns from."""
+    from tests.reference.spams_dictionary import learn_with_spams
+
+    return learn_with_spams(
+        data.signals,
+        start=start,
+        penalty=PENALTY,
+        n_samples=n_samples,
+        batch_size=batch_size,
+        rng=seed,
+        positive_atoms=data.positive_atoms,
+    ).dictionary
