@@ -14,6 +14,7 @@ PYTHON ?= python3
 PYTHONS ?= $(PYTHON)
 ARGS ?=
 OUTPUT ?= out
+EXAMPLES ?= 10
 WORKERS ?= auto
 SEEDS ?= 0 1 2
 
@@ -58,7 +59,7 @@ test: $(VENV)/.installed-test
 	@$(PYTEST) -m "not thorough" $(ARGS)
 
 thorough: $(VENV)/.installed-test
-	@$(PYTEST) -m thorough $(ARGS)
+	@SPARSESPIKE_EXAMPLES=$(EXAMPLES) $(PYTEST) -m "thorough or property" $(ARGS)
 
 check:
 	@$(MAKE) --no-print-directory test

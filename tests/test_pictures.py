@@ -32,6 +32,8 @@ from snn.pictures import rates_against_time
 from solvers.studies.compare import COLUMNS
 from tests.reference.networks import golden_network
 
+pytestmark = pytest.mark.thorough
+
 PACKAGES = ("snn", "snn.digital", "snn.exchange", "solvers", "dictlearn")
 # Parameters, which their dataclasses show, or a line of text.
 SETTINGS = {

@@ -104,6 +104,7 @@ def test_public_names_are_documented(package, name):
     assert not undescribed
 
 
+@pytest.mark.thorough
 def test_import_compiles_and_draws_nothing():
     program = """
 import importlib, pkgutil, sys

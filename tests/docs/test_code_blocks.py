@@ -8,6 +8,8 @@ import pytest
 
 from tests.docs.pages import ROOT, ExtraNeeded, blocks, pages, run_page, says_the_same, tokens
 
+pytestmark = pytest.mark.thorough
+
 WITH_CODE = [page for page in pages() if blocks(page)]
 TUTORIALS = [page for page in WITH_CODE if page.parent == ROOT / "docs" / "tutorials"]
 # Blocks that are not run, each with its reason in the page.

@@ -11,6 +11,8 @@ from dictlearn import mean_objective, random_dictionary
 from examples import animate_learning, animate_network
 from examples._animation import save_animation
 
+pytestmark = pytest.mark.thorough
+
 
 def durations(path):
     with Image.open(path) as written:

@@ -9,6 +9,8 @@ from examples._baselines import learn_by_gradient_descent, learn_with_scikit_lea
 from solvers import LassoProblem
 from tests.reference.problems import optimal_codes
 
+pytestmark = pytest.mark.thorough
+
 PENALTY = 0.1
 N_FEATURES, N_ATOMS = 16, 8
 

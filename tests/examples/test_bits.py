@@ -5,6 +5,8 @@ import pytest
 
 from examples import bits as example
 
+pytestmark = pytest.mark.thorough
+
 
 @pytest.fixture(scope="module")
 def random_problem():

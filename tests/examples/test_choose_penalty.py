@@ -6,6 +6,8 @@ import pytest
 
 from examples import choose_penalty
 
+pytestmark = pytest.mark.thorough
+
 
 def test_example_draws_and_finds_the_penalty(tmp_path, capsys):
     assert choose_penalty.main(["--output", str(tmp_path), "--atoms", "32", "--passes", "3"]) == 0

@@ -7,6 +7,8 @@ import pytest
 
 from examples import convolutional_coding
 
+pytestmark = pytest.mark.thorough
+
 pytest.importorskip("skimage", reason="the photograph that is coded is in scikit-image")
 
 

@@ -10,6 +10,8 @@ from sklearn.datasets import load_sample_image
 from examples import _common, _data
 from examples._results import write_results
 
+pytestmark = pytest.mark.thorough
+
 
 def test_photographs_are_grey_images_from_zero_to_one():
     images = _data.photographs()

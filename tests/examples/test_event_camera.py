@@ -11,6 +11,8 @@ from examples.event_camera import N_ATOMS, PATCH_SIDE, PENALTY, SIDE, WINDOW
 from solvers import LassoProblem
 from solvers.certificate.optimality import measure
 
+pytestmark = pytest.mark.thorough
+
 
 def moving(n_looks=9, seed=0):
     rng = np.random.default_rng(seed)

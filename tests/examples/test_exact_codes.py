@@ -6,6 +6,8 @@ import pytest
 
 from examples import exact_codes
 
+pytestmark = pytest.mark.thorough
+
 
 def test_no_code_is_better_than_the_optimum(tmp_path, capsys):
     assert exact_codes.main(["--output", str(tmp_path), "--atoms", "600", "--signals", "5"]) == 0

@@ -16,6 +16,8 @@ from matplotlib.figure import Figure
 
 from tests.examples import gallery_claims
 
+pytestmark = pytest.mark.thorough
+
 ROOT = Path(__file__).parents[2]
 GALLERY = ROOT / "examples" / "gallery"
 SCRIPTS = sorted(GALLERY.glob("**/*.py"))

@@ -4,6 +4,8 @@ import pytest
 
 from examples import gradient_check
 
+pytestmark = pytest.mark.thorough
+
 
 def test_example_draws_and_reports(tmp_path, capsys):
     arguments = ["--output", str(tmp_path), "--samples", "2000", "--checked", "12"]

@@ -10,6 +10,8 @@ from PIL import Image
 from examples.history_picture import HistoryPicture
 from solvers import ConvolutionalDictionary, LassoProblem, code_history
 
+pytestmark = pytest.mark.thorough
+
 
 @pytest.fixture(scope="module")
 def history():

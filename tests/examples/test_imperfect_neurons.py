@@ -6,6 +6,8 @@ import pytest
 from examples import imperfect_neurons as example
 from tests.reference.problems import random_problem
 
+pytestmark = pytest.mark.thorough
+
 GAPS = np.array([1e-7, 2e-7, 5e-7, 1e-5, 1e-8])
 
 

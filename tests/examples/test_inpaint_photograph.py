@@ -8,6 +8,8 @@ import pytest
 from examples import inpaint_photograph
 from examples._common import signal_to_noise
 
+pytestmark = pytest.mark.thorough
+
 pytest.importorskip("skimage", reason="the photograph and the other method are in scikit-image")
 
 

@@ -12,6 +12,8 @@ from examples.lava_lca import LCA1Layer, LCA2Layer
 from solvers import LassoProblem, solve_active_set
 from solvers.certificate.optimality import duality_gap
 
+pytestmark = pytest.mark.thorough
+
 # -- what lava-optimization tests of its processes: 1000 steps, and how near codes must be ---------------
 
 THIRD, HALF = math.sqrt(1 / 3), math.sqrt(1 / 2)

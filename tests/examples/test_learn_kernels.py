@@ -7,6 +7,8 @@ import pytest
 
 from examples import learn_kernels
 
+pytestmark = pytest.mark.thorough
+
 pytest.importorskip("skimage")
 
 

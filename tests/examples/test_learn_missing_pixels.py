@@ -8,6 +8,8 @@ import pytest
 from dictlearn import join_channels
 from examples import learn_missing_pixels
 
+pytestmark = pytest.mark.thorough
+
 
 def test_signals_are_made_of_known_pixels_alone():
     patches = np.random.default_rng(0).uniform(size=(50, 16))

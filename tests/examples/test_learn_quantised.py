@@ -9,6 +9,8 @@ from dictlearn import TwoPhaseNetwork
 from examples import learn_quantised
 from solvers import LassoProblem, solve_spiking
 
+pytestmark = pytest.mark.thorough
+
 
 def test_the_objective_of_codes_is_that_of_unit_norms():
     """A consistent network has the codes of the optimum, whatever the norms of its atoms."""

@@ -9,6 +9,8 @@ import pytest
 from dictlearn import TwoPhaseLearner, mean_objective
 from examples import denoise_photograph, learn_digits, learn_photographs, learn_scenes
 
+pytestmark = pytest.mark.thorough
+
 
 def run(monkeypatch, main, output, *options):
     monkeypatch.setattr(sys, "argv", ["example", "--output", str(output), *map(str, options)])

@@ -9,6 +9,8 @@ from matplotlib.figure import Figure
 from examples import _common, photograph
 from solvers import solve_active_set
 
+pytestmark = pytest.mark.thorough
+
 
 def test_example_draws_and_certifies(tmp_path, capsys):
     arguments = ["--output", str(tmp_path), "--height", "64", "--width", "96", "--compared", "10"]

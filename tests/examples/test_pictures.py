@@ -1,11 +1,14 @@
 """The sheet of all pictures, and how pictures are saved."""
 
 import numpy as np
+import pytest
 from matplotlib.figure import Figure
 from PIL import Image
 
 from examples import pictures
 from examples._pictures import save_picture, write
+
+pytestmark = pytest.mark.thorough
 
 
 def test_every_panel_is_drawn(tmp_path, capsys):

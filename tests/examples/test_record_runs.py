@@ -15,6 +15,8 @@ from examples.record_runs import array_of
 from solvers import duality_gap, solve_active_set, solve_spiking
 from tests.processes import LIMIT
 
+pytestmark = pytest.mark.thorough
+
 DOCS = Path(__file__).parents[2] / "docs"
 STATIC = DOCS / "_static"
 RUNS = record_runs.read(STATIC / record_runs.FILE)

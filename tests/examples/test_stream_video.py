@@ -8,6 +8,8 @@ import pytest
 from examples import stream_video
 from examples._data import panned_window
 
+pytestmark = pytest.mark.thorough
+
 
 def test_example_draws_and_certifies(tmp_path, capsys):
     assert stream_video.main(["--output", str(tmp_path), "--frames", "6"]) == 0

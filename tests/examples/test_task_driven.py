@@ -7,6 +7,8 @@ import pytest
 
 from examples import task_driven
 
+pytestmark = pytest.mark.thorough
+
 
 def test_example_draws_and_learns(tmp_path, capsys):
     assert task_driven.main(["--output", str(tmp_path), "--atoms", "12", "--epochs", "6"]) == 0

@@ -7,6 +7,8 @@ from examples import three_neurons
 from snn import simulate
 from tests.reference.networks import FIRST_SPIKES
 
+pytestmark = pytest.mark.thorough
+
 
 @pytest.fixture(scope="module")
 def long_run():

@@ -9,6 +9,8 @@ from snn.record import rates
 from solvers import lasso_network
 from solvers.certificate.optimality import duality_gap, objective
 
+pytestmark = pytest.mark.thorough
+
 
 @pytest.fixture(scope="module")
 def errors():

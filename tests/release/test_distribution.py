@@ -16,6 +16,8 @@ from tests.release.distribution import (
 )
 from tests.release.environments import run
 
+pytestmark = pytest.mark.thorough
+
 ROOT = Path(__file__).parents[2]
 TRACKED = [
     "LICENSE",

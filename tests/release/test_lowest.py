@@ -8,6 +8,8 @@ from packaging.requirements import Requirement
 
 from tests.release.lowest import EXTRAS, constraints
 
+pytestmark = pytest.mark.thorough
+
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 

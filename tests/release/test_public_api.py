@@ -61,6 +61,7 @@ def test_what_is_taken_away_is_shown(agreed, monkeypatch):
     assert "-snn.SpikingNetwork.with_soma_bias(soma_bias)" in difference(agreed, public_api()).splitlines()
 
 
+@pytest.mark.thorough
 def test_the_list_is_the_same_in_every_process():
     """No addresses, no order of sets; and it is what the command prints."""
     listed = [run_python("-m", "tests.release.public_api", PYTHONHASHSEED=seed).stdout for seed in ("1", "2")]

@@ -8,6 +8,7 @@ import pytest
 from tests.scikit_learn.installed import installed_tests
 
 pytestmark = [
+    pytest.mark.thorough,
     # On ten signals many atoms stay silent, and scikit-learn's tests do not ask for more.
     pytest.mark.filterwarnings("default"),
 ]

@@ -8,6 +8,8 @@ from tests.processes import ROOT, run_python
 from tests.scikit_learn.installed import installed_tests
 from tests.scikit_learn.not_applicable import REASONS, reason_of, unmatched_rules
 
+pytestmark = pytest.mark.thorough
+
 MODULE = "sklearn.decomposition.tests.test_dict_learning"
 ADAPTERS = "tests.scikit_learn.adapters"
 

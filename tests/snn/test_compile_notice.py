@@ -11,6 +11,8 @@ import pytest
 
 from tests.processes import LIMIT
 
+pytestmark = pytest.mark.thorough
+
 PROGRAM = """
 import numpy as np
 from snn._kernels import compile_notice

@@ -297,6 +297,7 @@ def test_a_runaway_names_the_neurons_and_carries_the_run(name):
     np.testing.assert_array_equal(bystanders, int(0.1 * result.duration))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("about", [8, 300])
 def test_the_default_limit_ends_a_runaway(name, about):

@@ -264,6 +264,7 @@ except KeyboardInterrupt:
 """
 
 
+@pytest.mark.thorough
 @pytest.mark.skipif(os.name != "posix", reason="sends SIGINT")
 @pytest.mark.parametrize("name", ["dense", "sparse", "sign pairs, lateral inhibition", "blocks", "grid"])
 def test_control_c_ends_a_busy_run(name):
@@ -293,6 +294,7 @@ for name in NAMES:
 """
 
 
+@pytest.mark.thorough
 def test_kernels_run_without_being_compiled():
     """For those who debug them: with warnings as errors, and the same spikes."""
     runs = [run_python("-W", "error", "-c", INTERPRETED, NUMBA_DISABLE_JIT=off) for off in ("1", "0")]

@@ -124,6 +124,7 @@ def advanced_to(network, duration, state=None, **options):
     return run, times, neurons
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("kind", KINDS)
 def test_thousands_of_networks_in_which_few_neurons_fire(kind, name):

@@ -50,6 +50,7 @@ def random_cases(seed, n_cases):
         yield rng.uniform(0.0, 2.0), rng.uniform(-1.0, 1.0), rng.uniform(-4.0, 4.0)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("seed", range(4))
 def test_first_crossing_over_a_wide_grid(seed):
     """A crossing is found iff there is one, is the first one, and is exact to rounding."""

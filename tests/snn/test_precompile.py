@@ -14,6 +14,8 @@ from snn import precompile
 from snn._kernels import compiling
 from tests.processes import ROOT, run_python
 
+pytestmark = pytest.mark.thorough
+
 INNER = """
 from snn._kernels.compiling import inlined
 

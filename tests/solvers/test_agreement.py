@@ -58,12 +58,14 @@ def test_random_problems(solve, tol, positive, share):
     assert_optimal(random_problem(64, 128, positive=positive, share=share), solve, tol)
 
 
+@pytest.mark.thorough
 @each_solver
 @either_sign
 def test_hardly_any_penalty(solve, tol, positive):
     assert_optimal(random_problem(64, 128, n_signals=1, positive=positive, share=1e-3), solve, max(tol, 1e-6))
 
 
+@pytest.mark.thorough
 @each_solver
 @pytest.mark.parametrize(("n_features", "n_atoms"), [(128, 256), (256, 1024), (300, 150)])
 def test_other_sizes(solve, tol, n_features, n_atoms):
@@ -71,6 +73,7 @@ def test_other_sizes(solve, tol, n_features, n_atoms):
 
 
 # In steps of 1/4 atoms this coherent fire together: test_digital.py has them.
+@pytest.mark.thorough
 @each_method("digital", "spiking_clock")
 @either_sign
 def test_coherent_atoms(solve, tol, positive):
@@ -130,6 +133,7 @@ def test_zero_exactly_from_the_largest_penalty_on(solve, tol, problem, excess):
     np.testing.assert_array_equal(result.n_steps, 0)
 
 
+@pytest.mark.thorough
 @each_solver_of_any
 @settings(max_examples=20)
 @given(problem=small_problems, exponent=st.integers(-6, 3))
@@ -145,6 +149,7 @@ def test_signal_and_penalty_scale_together(solve, tol, problem, exponent):
     assert result.converged
 
 
+@pytest.mark.thorough
 @each_solver_of_any
 @settings(max_examples=20)
 @given(problem=small_problems, seed=st.integers(0, 2**32 - 1))
@@ -161,6 +166,7 @@ def test_order_of_the_atoms_does_not_matter(solve, tol, problem, seed):
     assert (distance <= 2 * np.sqrt(2 * tol * problem.energies)).all()
 
 
+@pytest.mark.thorough
 @each_solver_of_any
 @settings(max_examples=20)
 @given(problem=small_problems)

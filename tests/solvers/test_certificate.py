@@ -64,6 +64,7 @@ def test_figures_of_a_code_do_not_depend_on_its_company(positive, curved):
             np.testing.assert_array_equal(getattr(alone, name), getattr(together, name)[which])
 
 
+@pytest.mark.thorough
 @SIGNS
 @CURVED
 @pytest.mark.parametrize(("ratio", "spread"), [(1.0, 0.0), (1e10, 0.0), (1e13, 0.0), (1e8, 5.0)])
@@ -87,6 +88,7 @@ def test_zero_signals_and_zero_codes_have_no_gap():
     require_agreement(problem, np.array([[0.0, 0.0, 0.0], [0.0, 0.0, 0.5]]))
 
 
+@pytest.mark.thorough
 def test_long_indices_are_taken():
     problem = random_problem()
     codes = as_sparse(random_codes(problem))

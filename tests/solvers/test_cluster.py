@@ -17,6 +17,8 @@ from solvers.workers.spread import spread
 from solvers.workers.transport import Shared, opened
 from tests.cluster import kill, worker_pids
 
+pytestmark = pytest.mark.thorough
+
 pytest.importorskip("distributed", reason="needs the extra: pip install 'sparsespike[dask]'")
 
 SOLVERS = {

@@ -127,6 +127,7 @@ def test_the_regions_of_a_grid(grid_shape, reach):
                     assert region_of[other] < number or other in known
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("geometry", GEOMETRIES)
 @pytest.mark.parametrize("positive", [True, False])
 def test_sweeps_are_coordinate_descent(geometry, positive):

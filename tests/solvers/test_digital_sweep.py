@@ -6,12 +6,12 @@ import weakref
 import numpy as np
 import pytest
 from matplotlib.figure import Figure
+from solvers.studies.digital_sweep import FIGURES, varied
 
 from snn.digital import DigitalFormat, FixedPoint
 from solvers import LassoProblem, solve_digital, sweep_digital
 from solvers.certificate.optimality import duality_gap, objective
 from solvers.studies import digital_sweep
-from solvers.studies.digital_sweep import FIGURES, varied
 from tests.reference.problems import optimal_codes, random_problem
 
 

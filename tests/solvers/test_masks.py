@@ -214,6 +214,7 @@ def exact_problem(rng, *, positive, as_mask, spread, curved):
     return LassoProblem(dictionary, signal, penalty, positive=positive, **options)
 
 
+@pytest.mark.thorough
 @settings(max_examples=40, deadline=None)
 @given(
     seed=st.integers(0, 2**32 - 1),

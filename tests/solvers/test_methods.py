@@ -109,6 +109,7 @@ def test_result_says_which_method_and_what_it_counts(method):
     assert solve(problem.subset([0]), method).tol == method.usual_tol
 
 
+@pytest.mark.thorough
 @every_method
 @pytest.mark.parametrize("n_jobs", [2, 5])
 def test_workers_change_nothing(method, n_jobs):
@@ -286,6 +287,7 @@ for positive in (True, False):
 """
 
 
+@pytest.mark.thorough
 def test_methods_run_without_being_compiled():
     """For those who debug their kernels: the same codes in the same number of steps."""
     runs = [run_python("-W", "error", "-c", INTERPRETED, NUMBA_DISABLE_JIT=off) for off in ("1", "0")]

@@ -156,6 +156,7 @@ def test_stages_of_more_atoms_than_features_from_a_certified_code(number):
     assert check_stages_of_many_atoms(number)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("first", [1000, 1500, 2000, 2500])
 def test_thousands_of_runs_break_no_bound(first):
     numbers = range(first, first + 500)

@@ -126,6 +126,7 @@ def test_processes_give_the_same_bits_too():
     np.testing.assert_array_equal(processes.n_steps, serial.n_steps)
 
 
+@pytest.mark.thorough
 @BOTH
 @pytest.mark.parametrize("n_threads", [1, 2])
 def test_processes_use_as_many_threads_of_blas_as_the_caller(solve, n_threads):

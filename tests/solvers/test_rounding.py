@@ -17,6 +17,8 @@ from solvers.problem.rounding import gamma, high_part, operations_of_sum
 from solvers.results.result import as_sparse
 from tests.reference.rationals import ExactProblem, rational
 
+pytestmark = pytest.mark.thorough
+
 SIGNS = pytest.mark.parametrize("positive", [True, False], ids=["positive", "signed"])
 
 

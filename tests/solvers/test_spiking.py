@@ -505,6 +505,7 @@ def test_a_code_depends_on_neither_batch_mates_nor_workers(options):
         np.testing.assert_array_equal(alone.codes[0], together.codes[signal])
 
 
+@pytest.mark.thorough
 def test_joblib_chooses_the_backend():
     problem = random_problem(n_signals=300)
     expected = solve_spiking(problem, polish=True)
@@ -729,6 +730,7 @@ def test_a_stopped_network_ran_for_the_time_that_it_reports(small_bursts):
     assert smooth.n_steps[0] > 300_000
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("readout", ["rate", "current"])
 @pytest.mark.parametrize("largest", [100_000, 1_000_000])
 @pytest.mark.parametrize("signal", [0, 2, 4])

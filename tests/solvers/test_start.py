@@ -92,6 +92,7 @@ def test_a_signal_does_not_depend_on_its_mates_nor_on_their_starts(solve):
         assert alone.n_steps[0] == together.n_steps[signal]
 
 
+@pytest.mark.thorough
 def test_coordinate_descent_in_workers_is_the_same():
     problem = random_problem(n_signals=20)
     start = random_codes(problem)

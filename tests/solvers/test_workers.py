@@ -35,6 +35,7 @@ def square(number):
     return number * number
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("backend", ["threading", "loky", "all at once", "sequential"])
 @pytest.mark.parametrize("n_workers", [1, 2, 5])
 @pytest.mark.parametrize("n_batches", [1, 3, 40])
@@ -180,6 +181,7 @@ def test_a_process_that_dies_ends_in_a_sentence():
         spread(end_at_once, range(4), None, 2, None)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("n_threads", [1, 2])
 def test_processes_give_the_bits_of_threads_for_long_signals(n_threads):
     """So long that BLAS divides an inner product among its threads, and rounds it differently."""

@@ -16,9 +16,9 @@ from typing import NamedTuple
 
 import matplotlib.pyplot as plt
 import numpy as np
+from tests.benchmarks.quoted import BLOCK
 
 from examples._pictures import save_picture
-from tests.benchmarks.quoted import BLOCK
 from tests.benchmarks.timing import table
 from tests.reference.exact_spikes import LEAST_POWER, MOST_POWER
 from tests.stress import pictures, tables

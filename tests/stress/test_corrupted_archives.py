@@ -7,6 +7,8 @@ from tests.stress import corrupted_archives
 from tests.stress.archive_kinds import KINDS
 from tests.stress.corrupted_archives import BARE, OTHER, Fuzzer, main, play
 
+pytestmark = pytest.mark.thorough
+
 OURS = [name for name in KINDS if name != "network in NIR"]
 N_FILES = 60
 

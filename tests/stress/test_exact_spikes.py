@@ -13,6 +13,8 @@ from tests.reference.precise_simulator import simulate_precisely
 from tests.reference.simulator import simulate_slowly
 from tests.reference.weight_forms import random_matrix, random_state, stored
 
+pytestmark = pytest.mark.thorough
+
 
 def exactly(number):
     return mpmath.mpf(number[0]) + mpmath.mpf(number[1])

@@ -6,6 +6,8 @@ import pytest
 
 from tests.processes import run_python
 
+pytestmark = pytest.mark.thorough
+
 PROGRAMS = {
     "broken_disks": ["--failures", "60", "--saves", "100"],
     "threads_and_interrupts": ["--rounds", "4"],

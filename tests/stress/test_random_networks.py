@@ -11,6 +11,8 @@ from tests.stress import network_checks, random_networks
 from tests.stress.network_cases import REGIMES
 from tests.stress.random_networks import Tally, play
 
+pytestmark = pytest.mark.thorough
+
 N_NETWORKS = 200
 
 

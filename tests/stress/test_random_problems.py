@@ -20,6 +20,8 @@ from tests.stress.exact_judge import Judge, Numbers, placed
 from tests.stress.random_problems import Summary, run
 from tests.stress.watched import CRASHED, HUNG, watched
 
+pytestmark = pytest.mark.thorough
+
 
 def test_nasty_problems_are_solved_honestly_or_refused():
     """The short form of ``python -m tests.stress.random_problems``."""

@@ -7,6 +7,8 @@ import pytest
 
 from tests.stress import pictures, report
 
+pytestmark = pytest.mark.thorough
+
 
 def test_tables_are_those_of_the_measurements():
     data = report.measured()

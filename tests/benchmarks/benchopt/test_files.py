@@ -8,6 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+pytestmark = pytest.mark.thorough
+
 HERE = Path(__file__).parent
 LEARNING = HERE / "dictionary_learning"
 

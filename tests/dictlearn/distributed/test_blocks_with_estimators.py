@@ -8,6 +8,8 @@ import pytest
 from dictlearn import SpikingDictionaryLearning
 from solvers import SpikingSparseCoder
 
+pytestmark = pytest.mark.thorough
+
 da = pytest.importorskip("dask.array", reason="needs the extra: pip install 'sparsespike[dask]'")
 
 N_ATOMS = 8

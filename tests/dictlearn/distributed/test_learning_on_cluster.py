@@ -25,6 +25,8 @@ from dictlearn.distributed import continue_learning_on, learn_dictionary_on
 from dictlearn.two_phase.threads import thread_count
 from tests.cluster import kill, worker_pids
 
+pytestmark = pytest.mark.thorough
+
 da = pytest.importorskip("dask.array", reason="needs the extra: pip install 'sparsespike[dask]'")
 
 ROOT = Path(__file__).parents[3]

@@ -6,6 +6,8 @@ import pytest
 
 from tests.processes import run_python
 
+pytestmark = pytest.mark.thorough
+
 ROOT = Path(__file__).parents[3]
 PROGRAM = """
 import sys

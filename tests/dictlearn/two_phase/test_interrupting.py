@@ -14,6 +14,8 @@ from dictlearn import (
 )
 from tests.processes import at_most, interrupted
 
+pytestmark = pytest.mark.thorough
+
 PROGRAM = """
 import sys
 import numpy as np

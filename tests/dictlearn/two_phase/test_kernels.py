@@ -6,6 +6,8 @@ import pytest
 
 from tests.processes import ROOT, run_python
 
+pytestmark = pytest.mark.thorough
+
 PROGRAM = """
 import numpy as np
 from dictlearn.two_phase._kernels import updates

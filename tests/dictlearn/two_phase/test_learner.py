@@ -93,6 +93,7 @@ def atom_norms(learner):
 # -- what it finds -------------------------------------------------------------------------------
 
 
+@pytest.mark.thorough
 def test_planted_dictionary_is_recovered_from_random_starts():
     """From most starts but for an atom or two, of which two share one learned atom; from one of four wholly."""
     atoms, signals = planted(24, 32, 2000)
@@ -130,6 +131,7 @@ def test_consistent_symmetric_weights_come_of_any_others(signals):
     assert history["symmetry"][-1] > 1.0 - 0.6 * (1.0 - start.symmetry)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "changes",
     [
@@ -158,6 +160,7 @@ def test_usage_steps_bring_norms_to_one_and_keep_them(data, changes):
     np.testing.assert_allclose(learner.history["least_norm"][-1], norms.min(), atol=0.02)
 
 
+@pytest.mark.thorough
 def test_rare_atoms_have_unit_norm_too():
     """Their penalty is weighted, since they are silent for long; so is what they observe of it."""
     signals = np.zeros((400, 6))
@@ -169,6 +172,7 @@ def test_rare_atoms_have_unit_norm_too():
     np.testing.assert_allclose(atom_norms(learner), 1.0, atol=0.02)
 
 
+@pytest.mark.thorough
 def test_without_reweighting_small_atoms_die(data):
     """Each atom has a twin of half its norm, which pays twice the penalty for the same."""
     atoms, signals = data
@@ -186,6 +190,7 @@ def test_without_reweighting_small_atoms_die(data):
     assert least[False] < 0.4
 
 
+@pytest.mark.thorough
 def test_a_slow_lateral_step_lets_thresholds_and_norms_shrink(data):
     atoms, signals = data
     found = {}
@@ -527,6 +532,7 @@ def stop_at(monkeypatch, n_batches):
     monkeypatch.setattr(TwoPhaseLearner, "learn", failing)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("settings", "options"),
     [
@@ -799,6 +805,7 @@ def test_a_full_disk_leaves_the_last_checkpoint(signals, tmp_path, what):
     assert_same(learn(signals, 800, checkpoint=path, checkpoint_every=200), learn(signals, 800))
 
 
+@pytest.mark.thorough
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs os.fork")
 def test_killed_processes_lose_nothing():
     """The short form of ``python -m tests.stress.kill_and_resume``."""

@@ -234,6 +234,7 @@ def test_what_is_unknown_is_not_looked_at(learned, n_jobs):
         assert_same(other, expected)
 
 
+@pytest.mark.thorough
 def test_half_of_the_inputs_teach_a_planted_dictionary():
     """Learning stays where all inputs would have it; with zeros or means filled in it goes elsewhere."""
     atoms, signals = planted(12, 24, 3000, seed=1)

@@ -74,6 +74,7 @@ def test_the_objective_of_the_history_has_these_penalties(data):
     assert mean_objective(atoms, signals[:20], penalty=PENALTIES).objective == pytest.approx(expected)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("steps", [{}, {"steps": PaperSteps(step=0.05), "batch_size": 4}])
 def test_learning_minimises_the_objective_with_these_penalties(data, steps):
     """An atom that costs much is used for little; the same dictionary with other atoms dear is worse."""

@@ -629,6 +629,7 @@ def test_consistent_weights_come_of_others():
     assert (np.diff(learner.history["symmetry"]) > 0.0).all()
 
 
+@pytest.mark.thorough
 def test_a_cluster_gives_the_same_bits(cluster_client, tmp_path):
     pytest.importorskip("dask.array", reason="needs the extra: pip install 'sparsespike[dask]'")
     from dictlearn.distributed import learn_dictionary_on

@@ -117,6 +117,7 @@ def assert_same_bits(result, expected):
     np.testing.assert_array_equal(result.messages, sums)
 
 
+@pytest.mark.thorough
 @pytest.mark.filterwarnings("ignore:time_step is:UserWarning")
 def test_thousands_of_random_networks_have_the_twins_bits():
     rng = np.random.default_rng(0)

@@ -10,7 +10,7 @@ from tests.reference.networks import classo_network, random_dictionary
 
 TIME_STEP = 1e-3
 DURATION = 30.0
-pytestmark = pytest.mark.filterwarnings("ignore")  # Brian2's own dependencies warn
+pytestmark = [pytest.mark.thorough, pytest.mark.filterwarnings("ignore")]  # Brian2's own dependencies warn
 
 
 @pytest.fixture(scope="module")

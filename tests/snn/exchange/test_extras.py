@@ -3,7 +3,11 @@
 import tomllib
 from pathlib import Path
 
+import pytest
+
 from tests.processes import run_python
+
+pytestmark = pytest.mark.thorough
 
 ROOT = Path(__file__).parents[3]
 PROGRAM = """

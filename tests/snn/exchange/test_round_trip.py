@@ -51,6 +51,7 @@ def require_equal_spikes(one, other, *, atol=0.0, duration=DURATION):
     np.testing.assert_allclose(ones.times, others.times, rtol=0, atol=atol)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", NAMES)
 def test_random_networks_of_all_forms(name, tmp_path):
     """Dense graphs give the spikes of the dense network bit for bit, and of the form itself to rounding."""
