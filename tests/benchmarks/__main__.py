@@ -119,8 +119,7 @@ def against(name: str, checkout: Path, *, small: bool, rounds: int) -> dict:
                 servers[k].stdin.flush()
                 row[k] = float(servers[k].stdout.readline())
         for each in servers:
-            each.stdin.close()
-            each.wait()
+            each.communicate()
     logs = np.log(seconds[:, :1] / seconds[:, 1:])
     drawn = np.median(logs[rng.integers(0, rounds, (2000, rounds))], axis=1)
     ratio, control = np.exp(np.median(logs, axis=0)).tolist()

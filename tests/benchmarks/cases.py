@@ -249,7 +249,7 @@ def learned(task: str, batch_size: int, small: bool) -> Work:
         )
 
     def objective(dictionary: np.ndarray) -> str:
-        score = mean_objective(dictionary, data.held_out, penalty=learning.PENALTY, positive=True).objective
+        score = mean_objective(dictionary, data.held_out, penalty=learning.PENALTY).objective
         return f"objective {score:.4f}"
 
     learner = ours()
