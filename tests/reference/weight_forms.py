@@ -25,12 +25,37 @@ from snn import (
     Weights,
     simulate,
 )
-from tests.reference.networks import dense_weights, random_dictionary, random_weights
 from tests.reference.simulator import simulate_slowly
 
 NOT_LOOKED_AT = 3.0  # stored where a neuron would meet itself
 GRID_SHAPE, REACH = (3, 2), (1, 1)
 GRID_KERNEL = (4, 4, 2)  # (height, width, stride): kernels overlap with those of the next positions only
+
+
+def random_dictionary(rng, n_atoms, n_features, *, non_negative=False):
+    dictionary = rng.standard_normal((n_atoms, n_features))
+    if non_negative:
+        dictionary = np.abs(dictionary)
+    return dictionary / np.linalg.norm(dictionary, axis=1, keepdims=True)
+
+
+def random_weights(rng, n_neurons, *, density=1.0, sign=0, strength=1.0):
+    """Asymmetric weights; the excitation a source sends out in all is less than `strength`.
+
+    With thresholds of at least 1 and strength < 1 a spike causes less than one spike, so rates stay
+    bounded whatever the inhibition.
+    """
+    weights = rng.uniform(-1.0, 1.0, (n_neurons, n_neurons))
+    if sign:
+        weights = sign * np.abs(weights)
+    weights[rng.uniform(size=weights.shape) > density] = 0.0
+    np.fill_diagonal(weights, 0.0)
+    sent = np.maximum(weights, 0.0).sum(axis=1)
+    return weights * np.where(sent > strength, strength / np.maximum(sent, 1e-12), 1.0)[:, np.newaxis]
+
+
+def dense_weights(network):
+    return network.weights.toarray()
 
 
 class WeightForm(NamedTuple):
@@ -159,6 +184,7 @@ FORMS = {
     "sign pairs, lateral inhibition": WeightForm(sign_pairs(lateral_inhibition), nearest_sign_pairs, 2, True),
     "sign pairs, on demand": WeightForm(sign_pairs(on_demand), nearest_sign_pairs, 2, True),
     "blocks": WeightForm(overlapping_blocks),
+    "segments": WeightForm(lambda weights: overlapping_blocks(weights).segments),
     "grid": WeightForm(
         grid, nearest_on_grid, GRID_SHAPE[0] * GRID_SHAPE[1], screened=False, atoms=grid_atoms
     ),
