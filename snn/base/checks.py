@@ -173,7 +173,8 @@ def real_number(name: str, value: Any) -> float:
     """Return `value` as a finite float."""
     if isinstance(value, np.ndarray) and value.ndim == 0:
         value = value.item()
-    if isinstance(value, (bool, np.bool_)) or not isinstance(value, numbers.Real):
+    is_number = type(value) is float or isinstance(value, numbers.Real)
+    if not is_number or isinstance(value, (bool, np.bool_)):
         raise TypeError(f"{name} must be a real number; got {type(value).__name__}")
     try:
         number = float(value)

@@ -20,6 +20,7 @@ from solvers.problem.lasso import LassoProblem
 from solvers.problem.masks import groups_of, seen_norms
 from solvers.problem.model import CodingModel
 from solvers.problem.rounding import gamma, operations_of_sum
+from solvers.workers.blas import one_blas_thread
 
 # Gaps above this share of the energy are corrected where a penalty is below SMALL ||d_i|| ||s||.
 CERTAIN = 1e-13
@@ -58,6 +59,9 @@ def corrected_gaps(problem: LassoProblem, codes: sparse.csr_array, gaps: np.ndar
     penalty = problem.penalty
     if not problem.atoms.is_matrix:
         return gaps
+    # The question below, quickly: a tenth of a small problem.
+    if len(gaps) == 1 and gaps[0] <= CERTAIN * problem.energies[0] and not penalty.has_zeros:
+        return gaps
     longest = float(np.sqrt(2.0 * problem.energies.max()))
     if penalty.least_weight > SMALL * problem.atoms.largest_norm * longest:
         return gaps
@@ -70,7 +74,8 @@ def corrected_gaps(problem: LassoProblem, codes: sparse.csr_array, gaps: np.ndar
         return gaps
     step = max(1, BLOCK_ENTRIES // max(problem.n_atoms, problem.n_features))
     blocks = [signals[first : first + step] for first in range(0, len(signals), step)]
-    found = np.concatenate([_gaps(problem.subset(block), codes[block]) for block in blocks])
+    with one_blas_thread():
+        found = np.concatenate([_gaps(problem.subset(block), codes[block]) for block in blocks])
     corrected = gaps.copy()
     corrected[signals] = found if penalty.has_zeros else np.fmin(gaps[signals], found)
     return corrected

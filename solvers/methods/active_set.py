@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import dataclass
 
 import numpy as np
@@ -217,7 +218,6 @@ class ActiveSet(Method[ActiveSetResult]):
         found.n_corrections[signals] = changes.sum(axis=1).astype(np.int64)
         return found
 
-    @one_blas_thread()
     def solve_alone(self, problem: LassoProblem, start: StartPoint | None, tol: float) -> Solved | None:
         """Return the code of a single signal by one call of a kernel; None if that does not do.
 
@@ -228,17 +228,20 @@ class ActiveSet(Method[ActiveSetResult]):
             return None
         if not uses_full_gram(problem) or not (problem.has_gram or problem.model.gram_fits):
             return None
+        # All that is left to BLAS.
+        with nullcontext() if problem.has_gram and problem.has_correlations else one_blas_thread():
+            gram, correlations = problem.gram, problem.correlations
         currents = _currents(problem, start)
         report = np.empty(N_REPORTED)
         atoms, values = solve_and_certify(
             rows,
-            problem.gram,
+            gram,
             problem.atoms.norms,
             problem.l1_weights,
             problem.curvatures,
             problem.positive,
             problem.dense_signals(),
-            problem.correlations,
+            correlations,
             currents.columns,
             currents.values,
             ROUNDS_PER_ATOM * problem.n_atoms if self.max_rounds is None else self.max_rounds,

@@ -291,6 +291,11 @@ class LassoProblem(Unchanging, Described):
             return self.model.has_gram
         return not self.has_own_weights and self.model.weighted_has_gram
 
+    @property
+    def has_correlations(self) -> bool:
+        """True if the correlations have been computed."""
+        return "correlations" in vars(self)
+
     def gram_rows(self, atoms: np.ndarray) -> np.ndarray | sparse.csr_array:
         """Return rows of the Gram matrix, shape (len(atoms), n_atoms).
 
@@ -341,7 +346,7 @@ class LassoProblem(Unchanging, Described):
         It is infinite where the signal pulls an atom without penalty.  Correlations that are not known are
         computed for as many signals at a time as the memory limit allows, and not kept.
         """
-        known = vars(self).get("correlations")
+        known = self.correlations if self.has_correlations else None
         step = self.n_signals
         if known is None:
             step = max(min(step, self.model.memory.limit // (16 * self.n_atoms)), 1)
@@ -428,7 +433,7 @@ class LassoProblem(Unchanging, Described):
         model = self.model.with_penalty(penalty)
         other = object.__new__(LassoProblem)
         other._set(model, self.signals, self.feature_weights, self.energies)
-        if "correlations" in vars(self):
+        if self.has_correlations:
             vars(other).update(correlations=self.correlations)
         return other
 
@@ -438,7 +443,7 @@ class LassoProblem(Unchanging, Described):
         model.is_prepared = True
         other = object.__new__(LassoProblem)
         other._set(model, self.signals, self.feature_weights, self.energies)
-        if "correlations" in vars(self):
+        if self.has_correlations:
             vars(other).update(correlations=self.correlations)
         return other
 
@@ -466,7 +471,7 @@ class LassoProblem(Unchanging, Described):
         weights = _rows(self.feature_weights, which) if self.has_own_weights else self.feature_weights
         # What is computed for one of them later is not for the other, so that both can be timed.
         part._set(self.model.copy(), _rows(self.signals, which), weights, _rows(energies, slice(None)))
-        if "correlations" in vars(self):
+        if self.has_correlations:
             vars(part).update(correlations=_rows(self.correlations, which))
         return part
 

@@ -152,7 +152,7 @@ def certified_result(
     if limit is not None:
         warn_if_all_zero(problem, codes)
         warn_if_intercept_is_cut(problem, codes)
-        if missed.any():
+        if np.count_nonzero(missed):
             with np.errstate(divide="ignore", invalid="ignore"):
                 worst = np.max((optimality.duality_gap / problem.energies)[missed])
             warn_caller(
@@ -173,7 +173,7 @@ def certified_result(
         n_steps=solved.n_steps,
         steps=steps,
         problem=problem,
-        work=Work({DRIVE: np.full(problem.n_signals, drive_work(problem)), **solved.multiply_adds}, bound),
+        work=Work({DRIVE: [drive_work(problem)] * problem.n_signals, **solved.multiply_adds}, bound),
         **solved.signal_fields,
         **more,
     )
