@@ -1,9 +1,12 @@
 """Streams: frame after frame, certified, from the codes of the frames before."""
 
 import time
+from itertools import chain, repeat
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 
@@ -19,28 +22,22 @@ from solvers import (
     solve_spiking,
 )
 from solvers.certificate.optimality import measure
-from solvers.studies.stream import predicted
-from tests.reference.problems import random_codes, random_problem
+from tests.reference.problems import random_problem
+from tests.tiers import examples
 
 either_sign = pytest.mark.parametrize("positive", [True, False], ids=["positive", "signed"])
 PENALTY = 0.1
 
 
-def moving_codes(n_frames, n_atoms, *, n_signals=1, positive=False, seed=0):
-    """Codes of few atoms that grow and shrink slowly, shape (n_frames, n_signals, n_atoms)."""
-    rng = np.random.default_rng(seed)
-    phases = rng.uniform(0.0, 2.0 * np.pi, (n_signals, n_atoms))
-    waves = np.sin(phases + 0.05 * np.arange(n_frames)[:, np.newaxis, np.newaxis])
-    codes = np.where(rng.random((n_signals, n_atoms)) < 0.1, waves, 0.0)
-    return np.abs(codes) if positive else codes
-
-
 def moving_frames(n_frames=10, *, n_signals=1, positive=False, seed=0):
-    """A dictionary and frames that change little, shape (n_frames, n_signals, 32)."""
+    """A dictionary, and frames whose codes grow and shrink slowly, shape (n_frames, n_signals, 32)."""
+    rng = np.random.default_rng(seed)
     dictionary = random_problem(32, 64, seed=seed).dictionary
-    codes = moving_codes(n_frames, 64, n_signals=n_signals, positive=positive, seed=seed)
-    noise = 0.002 * np.random.default_rng(seed + 1).standard_normal((n_frames, n_signals, 32))
-    return dictionary, codes @ dictionary + noise
+    phases = rng.uniform(0.0, 2.0 * np.pi, (n_signals, 64))
+    waves = np.sin(phases + 0.05 * np.arange(n_frames)[:, np.newaxis, np.newaxis])
+    codes = np.where(rng.random((n_signals, 64)) < 0.1, waves, 0.0)
+    codes = np.abs(codes) if positive else codes
+    return dictionary, codes @ dictionary + 0.002 * rng.standard_normal((n_frames, n_signals, 32))
 
 
 def cold(stream, frame, **options):
@@ -48,38 +45,92 @@ def cold(stream, frame, **options):
     return stream.code(frame, **options)
 
 
-# -- certificates ----------------------------------------------------------------------------------
+# -- every frame -----------------------------------------------------------------------------------
+
+DEADLINES = ({}, {}, {"max_spikes": 1}, {"max_spikes": 7}, {"max_seconds": 1e-9}, {"max_duration": 0.5})
 
 
-@either_sign
-@pytest.mark.parametrize("tol", [1e-2, 1e-4, 1e-7])
-def test_every_frame_is_certified_and_near_the_optimum(positive, tol):
-    dictionary, frames = moving_frames(n_signals=3, positive=positive)
-    stream = SparseCodingStream(dictionary, PENALTY, positive=positive)
-    for frame in frames:
-        result = stream.code(frame, tol=tol)
-        problem = LassoProblem(dictionary, frame, PENALTY, positive=positive)
-        figures = measure(problem, result.codes)
-        # Rounding depends on where a frame lies in memory.
-        rounding = 1e-13 * problem.energies.max()
-        np.testing.assert_allclose(result.duality_gap, figures.duality_gap, rtol=0, atol=rounding)
-        np.testing.assert_allclose(result.objective, figures.objective, rtol=0, atol=rounding)
-        assert (result.duality_gap <= tol * problem.energies).all()
-        assert result.converged
-        optimum = solve_active_set(problem).objective
-        assert (result.objective - optimum <= tol * problem.energies).all()
+@pytest.mark.property
+@pytest.mark.filterwarnings("ignore::solvers.IllPosedWarning")
+@examples(15)
+@given(
+    seed=st.integers(0, 99),
+    positive=st.booleans(),
+    n_signals=st.integers(1, 4),
+    tol=st.sampled_from((1e-2, 1e-4, 1e-7)),
+    is_curved=st.booleans(),
+    masked=st.sampled_from(("never", "always", "at times")),
+    deadline=st.sampled_from(DEADLINES),
+)
+def test_every_frame_is_certified_whatever_the_deadline(
+    seed, positive, n_signals, tol, is_curved, masked, deadline
+):
+    rng = np.random.default_rng(seed)
+    dictionary, frames = moving_frames(6, n_signals=n_signals, positive=positive, seed=seed)
+    # Cuts, leaps of amplitude and silence among them.
+    frames = np.concatenate([frames, frames[::-3], 10.0 * frames[:1], 0.01 * frames[:1], 0.0 * frames[:1]])
+    l1 = rng.uniform(0.05, 0.2, 64)
+    penalty = ElasticNet(l1, rng.uniform(0.0, 0.5, 64)) if is_curved else l1
+    known = rng.random(32) < 0.8
+    options = {"mask": known} if masked == "always" else {}
+    stream, first = (SparseCodingStream(dictionary, penalty, positive=positive, **options) for _ in range(2))
+    before = np.zeros((n_signals, 64))
+    for k, frame in enumerate(frames):
+        own = {"mask": known} if masked == "at times" and k % 3 else {}
+        mask = known if own or options else None
+        holed = frame if mask is None else np.where(mask, frame, np.nan)
+        result = stream.code(holed, tol=tol, **own, **deadline)
+        problem = LassoProblem(dictionary, frame, penalty, positive=positive, mask=mask)
+        zero, last, figures = (measure(problem, c) for c in (0.0 * before, before, result.codes))
+        atol = 1e-13 * problem.energies.max()
+        np.testing.assert_allclose(result.duality_gap, figures.duality_gap, rtol=0, atol=atol)
+        np.testing.assert_allclose(result.objective, figures.objective, rtol=0, atol=atol)
+        is_reached = result.duality_gap <= tol * problem.energies
+        np.testing.assert_array_equal(result.status == Status.CONVERGED, is_reached)
+        # Never worse than zero, the code before, or what it started from; which is one of these, or better.
+        assert (result.start_duality_gap <= np.minimum(zero.duality_gap, last.duality_gap) + atol).all()
+        assert (result.duality_gap <= result.start_duality_gap).all()
+        np.testing.assert_array_equal(
+            result.is_carried, before.any(axis=1) & (result.start_duality_gap < zero.duality_gap - atol)
+        )
+        has_started = result.start_duality_gap > tol * problem.energies
+        if not is_curved:  # see below
+            assert not result.n_steps[~has_started].any()
+            np.testing.assert_array_equal(result.n_stages > 0, has_started)
+        assert (result.n_steps <= deadline.get("max_spikes", np.inf)).all()
+        assert (result.duration <= deadline.get("max_duration", np.inf)).all()
+        assert (result.seconds_late > 0.0) == ("max_seconds" in deadline)
+        np.testing.assert_array_equal(result.operations["network"].spikes, result.n_steps)
+        np.testing.assert_array_equal(result.operations["network"].neuron_time.shape, (n_signals,))
+        if "max_spikes" in deadline:
+            assert (is_reached | (result.n_steps == deadline["max_spikes"])).all()
+        if not deadline:
+            assert result.converged
+            excess = result.objective - solve_active_set(problem).objective
+            assert (excess <= tol * problem.energies + atol).all()
+        # Side by side or alone, to the last bit but for the products of masked signals.
+        alone = first.code(holed[0], tol=tol, **own, **deadline)
+        if masked == "never" and not is_curved:
+            np.testing.assert_array_equal(alone.codes[0], result.codes[0])
+            assert alone.n_steps[0] == result.n_steps[0]
+        assert (np.abs(alone.objective - result.objective)[0] <= tol * problem.energies[0]) or deadline
+        np.testing.assert_array_equal(stream.frame, np.nan_to_num(holed))
+        before = result.codes
     assert stream.n_frames == len(frames)
 
 
-def test_penalties_that_differ_and_elastic_nets():
-    dictionary, frames = moving_frames()
-    rng = np.random.default_rng(0)
-    penalty = ElasticNet(rng.uniform(0.05, 0.2, 64), rng.uniform(0.0, 0.5, 64))
-    stream = SparseCodingStream(dictionary, penalty)
+@pytest.mark.xfail(
+    strict=True,
+    reason="with an elastic net the gap that spikes aim at is larger than the certificate's, so a signal "
+    "whose start is good enough takes spikes, for nothing, where another signal of its frame is not",
+)
+def test_signals_side_by_side_take_the_spikes_of_each_alone_with_an_elastic_net():
+    dictionary, frames = moving_frames(6, n_signals=3)
+    streams = [SparseCodingStream(dictionary, ElasticNet(PENALTY, 0.3)) for _ in range(4)]
     for frame in frames:
-        result = stream.code(frame, tol=1e-5)
-        optimum = solve_active_set(LassoProblem(dictionary, frame, penalty))
-        assert result.objective[0] - optimum.objective[0] <= 1e-5 * 0.5 * (frame**2).sum()
+        together = streams[3].code(frame, tol=1e-2).n_steps
+        alone = [streams[k].code(frame[k], tol=1e-2).n_steps[0] for k in range(3)]
+        np.testing.assert_array_equal(together, alone)
 
 
 def test_convolutional_dictionaries():
@@ -103,120 +154,79 @@ def test_convolutional_dictionaries():
 @either_sign
 def test_frames_that_change_little_take_few_spikes(positive):
     dictionary, frames = moving_frames(20, n_signals=4, positive=positive)
-    stream = SparseCodingStream(dictionary, PENALTY, positive=positive)
+    stream, alone = (SparseCodingStream(dictionary, PENALTY, positive=positive) for _ in range(2))
     warm = [stream.code(frame) for frame in frames]
-    alone = SparseCodingStream(dictionary, PENALTY, positive=positive)
     spikes = sum(result.n_steps.sum() for result in warm[1:])
     assert 2 * spikes < sum(cold(alone, frame).n_steps.sum() for frame in frames[1:])
-    assert all(result.is_carried.all() for result in warm[1:])
-    assert not warm[0].is_carried.any()
-
-
-def test_the_same_frame_again_takes_no_spikes():
-    dictionary, frames = moving_frames()
-    stream = SparseCodingStream(dictionary, PENALTY)
-    first = stream.code(frames[0])
-    again = stream.code(frames[0])
-    assert again.n_steps[0] == 0
-    assert again.n_stages[0] == 0
-    assert again.duality_gap[0] <= first.duality_gap[0]
+    assert not stream.code(frames[-1]).n_steps.any()
+    # Amplitude alone costs little, as the mixture follows it.
+    louder, new = stream.code(1.2 * frames[-1]), cold(alone, 1.2 * frames[-1])
+    assert louder.n_steps.sum() < 0.6 * new.n_steps.sum()
 
 
 @pytest.mark.parametrize("factor", [1e-6, 0.5, 3.0, 1e6])
-def test_a_frame_of_another_amplitude_is_the_frame_at_another_penalty(factor):
-    """As many spikes in any unit; and amplitude alone costs little, as the mixture follows it."""
+def test_the_unit_of_frames_is_of_no_consequence(factor):
     dictionary, frames = moving_frames()
-    plain = SparseCodingStream(dictionary, PENALTY)
-    scaled = SparseCodingStream(dictionary, factor * PENALTY)
+    plain, scaled = (SparseCodingStream(dictionary, unit * PENALTY) for unit in (1.0, factor))
     for frame in frames:
         one, other = plain.code(frame), scaled.code(factor * frame)
         np.testing.assert_allclose(other.codes, factor * one.codes, rtol=1e-6, atol=1e-9 * factor)
         assert one.n_steps[0] == other.n_steps[0]
 
 
-def test_a_louder_frame_takes_fewer_spikes_than_a_new_one():
-    dictionary, frames = moving_frames(n_signals=20)
-    stream = SparseCodingStream(dictionary, PENALTY)
-    alone = cold(stream, 1.2 * frames[0])
-    cold(stream, frames[0])
-    louder = stream.code(1.2 * frames[0])
-    assert louder.converged
-    assert louder.is_carried.all()
-    assert louder.n_steps.sum() < 0.6 * alone.n_steps.sum()
-
-
-def test_after_a_cut_a_frame_is_coded_as_if_it_were_the_first():
-    """The frame before, turned round, has nothing to say: its code has a larger gap than zero."""
+@pytest.mark.parametrize("change", ["cut", "silence", "reset"])
+def test_a_frame_after_nothing_of_use_is_coded_as_if_it_were_the_first(change):
     dictionary, frames = moving_frames(positive=True)
     stream = SparseCodingStream(dictionary, PENALTY)
-    expected = cold(stream, -frames[5])
+    expected = [cold(stream, -frames[5]), stream.code(-frames[6])]
     cold(stream, frames[5])
-    cut = stream.code(-frames[5])
-    assert not cut.is_carried[0]
-    np.testing.assert_array_equal(cut.codes, expected.codes)
-    assert cut.n_steps[0] == expected.n_steps[0]
-
-
-def test_a_silent_frame_is_zero_and_leaves_nothing_behind():
-    dictionary, frames = moving_frames()
-    stream = SparseCodingStream(dictionary, PENALTY)
-    expected = cold(stream, frames[3])
-    cold(stream, frames[2])
-    silent = stream.code(np.zeros(32))
-    assert silent.n_steps[0] == 0
-    assert silent.converged
-    assert not silent.codes.any()
-    after = stream.code(frames[3])
-    np.testing.assert_array_equal(after.codes, expected.codes)
-
-
-def test_reset_forgets_all_frames():
-    dictionary, frames = moving_frames()
-    stream = SparseCodingStream(dictionary, PENALTY)
-    first = [stream.code(frame) for frame in frames]
-    stream.reset()
-    assert stream.n_frames == 0
-    for frame, expected in zip(frames, first, strict=True):
-        result = stream.code(frame)
-        np.testing.assert_array_equal(result.codes, expected.codes)
-        np.testing.assert_array_equal(result.n_steps, expected.n_steps)
-
-
-def test_signals_and_streams_do_not_mix():
-    """To the last bit: side by side, alone, and with two streams in turns."""
-    dictionary, frames = moving_frames(n_signals=3)
-    together = SparseCodingStream(dictionary, PENALTY)
-    alone = [SparseCodingStream(dictionary, PENALTY) for _ in range(3)]
-    for frame in frames:
-        side_by_side = together.code(frame)
-        for signal, stream in enumerate(alone):
-            result = stream.code(frame[signal])
-            np.testing.assert_array_equal(result.codes[0], side_by_side.codes[signal])
-            assert result.n_steps[0] == side_by_side.n_steps[signal]
-            assert result.duality_gap[0] == side_by_side.duality_gap[signal]
+    if change == "silence":
+        silent = stream.code(np.zeros(32))
+        assert silent.converged
+        assert not silent.codes.any()
+        assert not silent.n_steps.any()
+    elif change == "reset":
+        stream.reset()
+        assert (stream.n_frames, stream.frame) == (0, None)
+    found = [stream.code(-frames[5]), stream.code(-frames[6])][: 1 + (change == "reset")]
+    assert not found[0].is_carried[0]
+    for result, other in zip(found, expected, strict=False):
+        np.testing.assert_array_equal(result.codes, other.codes)
+        assert result.n_steps[0] == other.n_steps[0]
 
 
 @either_sign
-def test_the_mixture_is_the_best_of_its_kind(positive):
-    """Against a search over shares, on codes of which none changes its sign."""
-    from scipy.optimize import minimize
+@pytest.mark.parametrize("shares", [(0.7,), (0.8, 0.3), (0.5, 0.4, 0.2)])
+def test_a_mixture_of_the_frames_before_takes_no_spikes(positive, shares):
+    """A frame whose optimum is that mixture of the last codes, in the support of the last one."""
+    dictionary, frames = moving_frames(4, n_signals=3, positive=positive)
+    stream, shorter = (SparseCodingStream(dictionary, PENALTY, positive=positive) for _ in range(2))
+    last = [stream.code(frame, tol=1e-10) for frame in frames][::-1]
+    signs = np.sign(last[0].codes)
+    mixed = signs**2 * sum(share * result.codes for share, result in zip(shares, last, strict=False))
+    assert ((np.sign(mixed) == signs) | (signs == 0.0)).all()
+    # What the optimum leaves of a frame depends on signs alone.
+    frame = mixed @ dictionary + frames[-1] - last[0].codes @ dictionary
+    result = stream.code(frame, tol=1e-6)
+    assert not result.n_steps.any()
+    np.testing.assert_allclose(result.codes, mixed, rtol=0, atol=1e-3)
+    shorter.code(frames[-1], tol=1e-10)
+    if len(shares) > 1:
+        assert shorter.code(frame, tol=1e-6).n_steps.all()
 
-    problem = random_problem(20, 40, n_signals=2, positive=positive, share=0.02)
-    first = solve_active_set(problem).codes
-    second = first * np.random.default_rng(0).uniform(0.9, 1.1, first.shape)
-    mixture = predicted(problem, [sparse.csr_array(first * 0.7), sparse.csr_array(second)])
-    for signal in range(2):
-        one = problem.subset([signal])
 
-        def cost(shares, one=one, signal=signal):
-            code = shares[0] * first[signal] + shares[1] * second[signal]
-            return measure(
-                one, np.maximum(code, 0.0)[np.newaxis] if positive else code[np.newaxis]
-            ).objective[0]
-
-        best = minimize(cost, [0.5, 0.5], method="Nelder-Mead", options={"xatol": 1e-8, "fatol": 1e-14})
-        found = measure(one, mixture[[signal]]).objective[0]
-        assert found <= best.fun + 1e-9 * one.energies[0]
+def test_an_elastic_net_is_a_dictionary_with_more_features():
+    """Mixtures, too, with the quadratic penalty in them."""
+    dictionary, frames = moving_frames(5)
+    l2 = np.random.default_rng(0).uniform(0.1, 0.5, 64)
+    net = SparseCodingStream(dictionary, ElasticNet(PENALTY, l2))
+    wide = SparseCodingStream(np.hstack([dictionary, np.diag(np.sqrt(l2))]), PENALTY)
+    for frame in frames:
+        longer = np.pad(frame, ((0, 0), (0, 64)))
+        one, other = (stream.code(f, tol=1e-9) for stream, f in ((net, frame), (wide, longer)))
+        np.testing.assert_allclose(one.codes, other.codes, rtol=0, atol=1e-4)
+        assert one.n_steps[0] < 1.3 * other.n_steps[0] + 5
+        assert (one.start_duality_gap <= other.start_duality_gap + 1e-12).all()
 
 
 # -- deadlines -------------------------------------------------------------------------------------
@@ -237,38 +247,6 @@ def test_a_frame_with_few_spikes_ends_at_the_last_of_them(max_spikes):
     np.testing.assert_allclose(result.duration, spikes.times[max_spikes - 1], rtol=1e-9)
 
 
-@pytest.mark.parametrize("max_spikes", [1, 2, 7, 30])
-def test_no_signal_takes_more_spikes_than_it_may(max_spikes):
-    dictionary, frames = moving_frames(n_signals=4)
-    stream = SparseCodingStream(dictionary, PENALTY)
-    for frame in frames:
-        result = stream.code(frame, tol=1e-6, max_spikes=max_spikes)
-        assert (result.n_steps <= max_spikes).all()
-        reached = result.duality_gap <= 1e-6 * 0.5 * (frame**2).sum(axis=1)
-        np.testing.assert_array_equal(result.status == Status.CONVERGED, reached)
-        # Either it is good enough, or every spike was used.
-        assert (reached | (result.n_steps == max_spikes)).all()
-
-
-@either_sign
-@pytest.mark.parametrize("deadline", [{"max_spikes": 3}, {"max_seconds": 1e-9}, {"max_duration": 0.5}])
-def test_at_a_deadline_no_code_is_worse_than_zero_or_than_that_of_the_frame_before(positive, deadline):
-    dictionary, frames = moving_frames(n_signals=3, positive=positive)
-    # Cuts and leaps of amplitude among them.
-    frames = np.concatenate([frames, frames[::-4], 10.0 * frames[:2], 0.01 * frames[:2]])
-    stream = SparseCodingStream(dictionary, PENALTY, positive=positive)
-    before = np.zeros((3, 64))
-    for frame in frames:
-        result = stream.code(frame, **deadline)
-        problem = LassoProblem(dictionary, frame, PENALTY, positive=positive)
-        for codes in (before, np.zeros((3, 64))):
-            gaps = measure(problem, codes).duality_gap
-            # Rounding depends on where a frame lies in memory.
-            assert (result.duality_gap <= gaps + 1e-13 * problem.energies).all()
-        assert (result.duality_gap <= result.start_duality_gap).all()
-        before = result.codes
-
-
 def test_more_spikes_are_no_worse_and_enough_of_them_are_no_deadline():
     dictionary, frames = moving_frames()
     stream = SparseCodingStream(dictionary, PENALTY)
@@ -280,48 +258,23 @@ def test_more_spikes_are_no_worse_and_enough_of_them_are_no_deadline():
     assert bound.n_steps[0] == free.n_steps[0]
 
 
-def test_late_frames_end_after_one_read_out(monkeypatch):
+def test_late_frames_end_after_one_read_out_and_say_how_late(monkeypatch):
     dictionary, frames = moving_frames()
     stream = SparseCodingStream(dictionary, PENALTY)
-    clock = iter([0.0, 0.5, 1.5])
+    clock = chain([0.0, 0.5], repeat(1.75))
     monkeypatch.setattr(time, "perf_counter", lambda: next(clock))
-    result = stream.code(frames[0], tol=1e-12, max_seconds=1.0)
-    assert next(clock, None) is None
-    assert result.status[0] == Status.LIMIT_REACHED
-    assert 0.0 < result.duality_gap[0] < result.start_duality_gap[0]
-
-
-# -- starts of solve_spiking -----------------------------------------------------------------------
-
-
-@either_sign
-@pytest.mark.parametrize("refine", [True, False])
-def test_the_network_starts_from_codes(positive, refine):
-    problem = random_problem(32, 64, n_signals=10, positive=positive, share=0.1)
-    optimum = solve_active_set(problem)
-    assert not solve_spiking(problem, start=optimum, refine=refine).n_steps.any()
-    near = optimum.codes * np.random.default_rng(0).uniform(0.9, 1.1, optimum.codes.shape)
-    tol = 1e-3
-    warm, alone = (solve_spiking(problem, start=start, tol=tol, refine=refine) for start in (near, None))
-    assert warm.converged
-    assert warm.n_steps.sum() < 0.8 * alone.n_steps.sum()
-    for signal in range(3):
-        one = solve_spiking(problem.subset([signal]), start=near[[signal]], tol=tol, refine=refine)
-        np.testing.assert_array_equal(one.codes[0], warm.codes[signal])
-
-
-def test_a_start_worse_than_zero_is_none():
-    problem = random_problem(n_signals=2)
-    start = random_codes(problem, scale=100.0)
-    result, alone = solve_spiking(problem, start=start), solve_spiking(problem)
-    np.testing.assert_array_equal(result.codes, alone.codes)
-    np.testing.assert_array_equal(result.n_steps, alone.n_steps)
-
-
-@pytest.mark.parametrize("options", [{"readout": "rate"}, {"readout": "current"}, {"polish": True}])
-def test_other_read_outs_have_no_start(options):
-    with pytest.raises(ValueError, match=r"start must be None for .*: 'spiking', .* take it$"):
-        solve_spiking(random_problem(), start=np.zeros((3, 40)), **options)
+    in_time = cold(stream, frames[0], tol=1e-12, max_seconds=2.0)
+    assert in_time.converged
+    assert in_time.seconds_late == 0.0
+    clock = chain([0.0], repeat(1.75))
+    late = cold(stream, frames[0], tol=1e-12, max_seconds=1.0)
+    assert late.seconds_late == 0.75
+    assert late.status[0] == Status.LIMIT_REACHED
+    assert 0.0 < late.duality_gap[0] < late.start_duality_gap[0]
+    with pytest.warns(ConvergenceWarning):
+        first = solve_spiking(LassoProblem(dictionary, frames[0], PENALTY), tol=1e-12, max_duration=12.0)
+    assert late.n_steps[0] == first.n_steps[0]
+    np.testing.assert_allclose(late.codes, first.codes, rtol=0, atol=1e-12)
 
 
 # -- frames that input spikes change -----------------------------------------------------------------
@@ -339,14 +292,13 @@ def train(counts, stop=1.0):
 def test_a_frame_that_input_spikes_change_is_the_frame_that_they_say(n_signals, as_sparse):
     dictionary, frames = moving_frames(1, n_signals=n_signals)
     stream, other = (SparseCodingStream(dictionary, PENALTY) for _ in range(2))
-    assert stream.frame is None
     first = frames[0].copy()
     stream.code(first)
     other.code(first)
     first[:] = np.nan  # the caller's own
     rng = np.random.default_rng(3)
     steps = np.where(rng.random((8, n_signals * 32)) < 0.1, 0.05, 0.0)
-    expected = frames[0].reshape(n_signals, 32)
+    expected = frames[0]
     for _ in range(3):
         counts = rng.integers(0, 4, 8)
         result = stream.code_change(train(counts), sparse.csr_array(steps) if as_sparse else steps, tol=1e-5)
@@ -354,103 +306,65 @@ def test_a_frame_that_input_spikes_change_is_the_frame_that_they_say(n_signals, 
         np.testing.assert_allclose(stream.frame, expected, rtol=0, atol=1e-15)
         theirs = other.code(stream.frame, tol=1e-5)
         np.testing.assert_array_equal(result.codes, theirs.codes)
-        np.testing.assert_array_equal(result.duality_gap, theirs.duality_gap)
-        assert (result.status == Status.CONVERGED).all()
+        assert result.converged
     assert stream.code_change(train([0] * 8), steps, tol=1e-5).n_steps.sum() == 0
-    stream.reset()
-    assert stream.frame is None
-
-
-def test_changes_of_nonsense_are_refused_and_change_nothing():
-    dictionary, frames = moving_frames(1)
-    stream = SparseCodingStream(dictionary, PENALTY)
-    steps = np.zeros((2, 32))
-    with pytest.raises(ValueError, match="code_change must follow a frame that was coded; got none"):
-        stream.code_change(train([1, 1]), steps)
-    stream.code(frames[0])
-    for spikes, wrong, error, sentence in (
-        ([0.0], steps, TypeError, "spikes must be a SpikeTrain; got list"),
-        (
-            train([1, 1]),
-            np.zeros((2, 31)),
-            ValueError,
-            r"steps must have shape \(2, 32\), .* got shape \(2, 31\)",
-        ),
-        (
-            train([1, 1]),
-            np.zeros((3, 32)),
-            ValueError,
-            r"steps must have shape \(2, 32\), .* got shape \(3, 32\)",
-        ),
-        (
-            train([1, 1]),
-            sparse.csr_array((2, 31)),
-            ValueError,
-            r"steps must have shape \(2, 32\), .* got shape \(2",
-        ),
-        (train([1, 1]), steps + np.nan, ValueError, "steps must be finite; got nan"),
-        (
-            train([1, 1]),
-            steps.astype(object),
-            TypeError,
-            "steps must be an array of real numbers; got dtype object",
-        ),
-        (
-            train([1, 1]),
-            steps + 1e308,
-            ValueError,
-            "frame must be finite|signals must have rows of squared norm",
-        ),
-    ):
-        with pytest.raises(error, match=sentence):
-            stream.code_change(spikes, wrong)
-    assert stream.n_frames == 1
-    np.testing.assert_array_equal(stream.frame, frames[0].reshape(1, 32))
 
 
 # -- nonsense --------------------------------------------------------------------------------------
 
+TWO, STEPS = train([1, 1]), np.zeros((2, 32))
+REFUSED = [
+    ((np.ones(31),), {}, ValueError, "frame"),
+    ((np.ones((2, 31)),), {}, ValueError, "frame"),
+    ((np.ones((1, 1, 32)),), {}, ValueError, "frame"),
+    (([[1.0], [1.0, 2.0]],), {}, (TypeError, ValueError), "frame"),
+    ((np.ones((2, 32)),), {}, ValueError, "frame .*before, 1; got 2"),
+    ((np.full(32, np.nan),), {}, ValueError, "frame .*mask="),
+    ((np.full(32, np.nan),), {"mask": np.arange(32) > 3}, ValueError, "frame .*mask is True"),
+    ((np.full(32, 1e200),), {}, ValueError, "signals"),
+    (("frame",), {}, TypeError, "frame"),
+    ((None,), {}, TypeError, "frame"),
+    ((np.ones(32) * 1j,), {}, TypeError, "frame"),
+    ((np.ones(32),), {"tol": 0.0}, ValueError, "tol"),
+    ((np.ones(32),), {"max_spikes": 0}, ValueError, "max_spikes"),
+    ((np.ones(32),), {"max_spikes": 1.5}, TypeError, "max_spikes"),
+    ((np.ones(32),), {"max_seconds": 0.0}, ValueError, "max_seconds"),
+    ((np.ones(32),), {"max_duration": np.inf}, ValueError, "max_duration"),
+    ((np.ones(32),), {"mask": np.ones(31, dtype=bool)}, ValueError, "mask"),
+    (([0.0], STEPS), {}, TypeError, "spikes"),
+    ((TWO, np.zeros((2, 31))), {}, ValueError, "steps"),
+    ((TWO, np.zeros((3, 32))), {}, ValueError, "steps"),
+    ((TWO, sparse.csr_array((2, 31))), {}, ValueError, "steps"),
+    ((TWO, STEPS + np.nan), {}, ValueError, "steps"),
+    ((TWO, STEPS.astype(object)), {}, TypeError, "steps"),
+    ((TWO, STEPS + 1e308), {}, ValueError, "frame|signals"),
+]
 
-@pytest.mark.parametrize(
-    ("frame", "options", "error", "sentence"),
-    [
-        (np.ones(31), {}, ValueError, r"frame must have shape \(32,\), .* got shape \(31,\)"),
-        (np.ones((2, 31)), {}, ValueError, r"frame must have shape \(any, 32\), .* got shape \(2, 31\)"),
-        (np.ones((1, 1, 32)), {}, ValueError, "frame must have shape"),
-        (np.ones((2, 32)), {}, ValueError, "frame must have as many signals as the frame before, 1; got 2"),
-        (np.full(32, np.nan), {}, ValueError, r"frame must be finite; got nan at \[0\]"),
-        (np.full(32, 1e200), {}, ValueError, "signals must have rows of squared norm between"),
-        ("frame", {}, TypeError, "frame must be an array of real numbers; got dtype"),
-        (None, {}, TypeError, "frame must be an array of real numbers; got dtype"),
-        (np.ones(32) * 1j, {}, TypeError, "frame must be an array of real numbers; got dtype complex128"),
-        (np.ones(32), {"tol": 0.0}, ValueError, "tol must be positive; got 0.0"),
-        (np.ones(32), {"max_spikes": 0}, ValueError, "max_spikes must be positive; got 0"),
-        (np.ones(32), {"max_spikes": 1.5}, TypeError, "max_spikes must be an integer; got float"),
-        (np.ones(32), {"max_seconds": 0.0}, ValueError, "max_seconds must be positive; got 0.0"),
-        (np.ones(32), {"max_seconds": -1}, ValueError, "max_seconds must be positive; got -1.0"),
-        (np.ones(32), {"max_duration": np.inf}, ValueError, "max_duration must be finite; got inf"),
-    ],
-)
-def test_nonsense_is_refused_and_changes_nothing(frame, options, error, sentence):
+
+@pytest.mark.parametrize(("arguments", "options", "error", "name"), REFUSED)
+def test_nonsense_is_refused_and_changes_nothing(arguments, options, error, name):
     dictionary, frames = moving_frames(3)
     stream, other = (SparseCodingStream(dictionary, PENALTY) for _ in range(2))
     for one in (stream, other):
         one.code(frames[0])
-    with pytest.raises(error, match=sentence):
-        stream.code(frame, **options)
+    with pytest.raises(error, match=f"^{name}"):
+        (stream.code if len(arguments) == 1 else stream.code_change)(*arguments, **options)
+    np.testing.assert_array_equal(stream.frame, frames[0])
     np.testing.assert_array_equal(stream.code(frames[1]).codes, other.code(frames[1]).codes)
 
 
 @pytest.mark.parametrize(
-    ("dictionary", "penalty", "options", "error", "sentence"),
+    ("dictionary", "penalty", "options", "error", "name"),
     [
-        (np.ones(3), 1.0, {}, ValueError, "dictionary must be 2-D"),
-        (np.eye(3), 0.0, {}, ValueError, "penalty must be positive for a stream; got 0 for atom 0"),
-        (np.eye(3), [1.0, 1.0], {}, ValueError, "penalty must"),
-        (np.eye(3), 1.0, {"positive": 1}, TypeError, "positive must be True or False; got 1"),
-        (np.eye(3), 1.0, {"gram": np.ones((3, 3))}, ValueError, "gram must be dictionary @ dictionary.T"),
+        (np.ones(3), 1.0, {}, ValueError, "dictionary"),
+        (np.eye(3), 0.0, {}, ValueError, "penalty .*stream"),
+        (np.eye(3), [1.0, 1.0], {}, ValueError, "penalty"),
+        (np.eye(3), 1.0, {"positive": 1}, TypeError, "positive"),
+        (np.eye(3), 1.0, {"gram": np.ones((3, 3))}, ValueError, "gram"),
     ],
 )
-def test_streams_of_nonsense_are_refused(dictionary, penalty, options, error, sentence):
-    with pytest.raises(error, match=sentence):
+def test_streams_of_nonsense_are_refused(dictionary, penalty, options, error, name):
+    with pytest.raises(error, match=f"^{name}"):
         SparseCodingStream(dictionary, penalty, **options)
+    with pytest.raises(ValueError, match="code_change"):
+        SparseCodingStream(np.eye(3), 1.0).code_change(TWO, STEPS)
