@@ -135,7 +135,7 @@ def case(form: str, regime: str, about: int, seed: int) -> Case:
     if regime in STARTS:
         state = STARTS[regime](rng, bias, threshold)
     elif rng.uniform() < 0.4:
-        state = any_state(rng, threshold)
+        state = (moderate_state if regime in MODERATE else any_state)(rng, threshold)
     return Case(form, regime, weights, bias, threshold, state, _duration(rng, bias, threshold, state), seed)
 
 
@@ -166,6 +166,15 @@ def any_state(rng: np.random.Generator, threshold: np.ndarray) -> NetworkState:
         membrane_potential=potential,
         synaptic_current=current,
         time=float(rng.choice([0.0, rng.uniform(0.0, 5.0), 1e3])),
+    )
+
+
+def moderate_state(rng: np.random.Generator, threshold: np.ndarray) -> NetworkState:
+    n = len(threshold)
+    return NetworkState(
+        membrane_potential=threshold * rng.uniform(-2.0, 0.99, n),
+        synaptic_current=threshold * rng.normal(0.0, rng.choice([0.0, 0.3, 3.0]), n),
+        time=float(rng.choice([0.0, rng.uniform(0.0, 5.0)])),
     )
 
 
