@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from dictlearn import TwoPhaseNetwork, learn_dictionary, random_dictionary
 from dictlearn.two_phase.gradient_check import LAYERS, check_gradients, limiting_codes
 from dictlearn.two_phase.rules import READOUTS
-from solvers import LassoProblem, solve_spiking
+from solvers import LassoProblem, solve_active_set
 from tests.dictlearn.two_phase.networks import (
     N_ATOMS,
     N_INPUTS,
@@ -124,7 +124,7 @@ def test_figures_of_one_signal_by_hand(dictionary, signals, readout):
     network = TwoPhaseNetwork.consistent(dictionary)
     check = check_gradients(network, signals, penalty=PENALTY, durations=[20.0], initial_potential=0.0)
     first, second = network.run(signals[check.signals], penalty=PENALTY, duration=20.0)
-    optimum = solve_spiking(LassoProblem(dictionary, signals, PENALTY, positive=True), polish=True).codes
+    optimum = solve_active_set(LassoProblem(dictionary, signals, PENALTY, positive=True)).codes
     for k, signal in enumerate(check.signals):
         if readout == "rate":
             code, g_d = second.coding_rate[k], second.input_rate[k] - first.input_rate[k]
@@ -180,7 +180,7 @@ def test_code_of_a_consistent_network_is_exact(dictionary, signals):
     weights = np.random.default_rng(6).uniform(0.5, 2.0, N_ATOMS)
     codes = limiting_codes(network, signals, penalty=PENALTY, reweighting=weights)
     problem = LassoProblem(dictionary, signals, PENALTY * weights, positive=True)
-    np.testing.assert_array_equal(codes, solve_spiking(problem, polish=True).codes)
+    np.testing.assert_allclose(codes, solve_active_set(problem).codes, rtol=0, atol=1e-12)
 
 
 def test_code_of_any_other_is_read_from_a_long_run(dictionary, signals):

@@ -31,7 +31,7 @@ from dictlearn.signals import amplitude_scale
 from dictlearn.two_phase import batch as batch_module
 from dictlearn.two_phase._kernels import updates
 from snn.base import archive
-from solvers import LassoProblem, solve_spiking
+from solvers import LassoProblem, solve_active_set
 from tests.processes import run_python
 from tests.stress.kill_and_resume import state
 
@@ -100,7 +100,7 @@ def test_planted_dictionary_is_recovered_from_random_starts():
 
     def objective(dictionary):
         problem = LassoProblem(dictionary, signals[:200], PENALTY, positive=True)
-        return solve_spiking(problem, polish=True, tol=1e-9).objective.mean()
+        return solve_active_set(problem).objective.mean()
 
     cosines, objectives = [], []
     for rng in range(4):
@@ -218,7 +218,7 @@ def test_every_way_of_running_learns(signals, changes):
     learner = learn(signals, 3000, settings=replace(USAGE, **changes))
     start = random_dictionary(8, 12, rng=np.random.default_rng(3))
     problems = (LassoProblem(d, signals, PENALTY, positive=True) for d in (start, learner.dictionary))
-    before, after = (solve_spiking(p, polish=True, tol=1e-9).objective.mean() for p in problems)
+    before, after = (solve_active_set(p).objective.mean() for p in problems)
     assert after < 0.7 * before
 
 

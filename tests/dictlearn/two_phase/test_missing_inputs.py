@@ -25,7 +25,7 @@ from dictlearn.signals import amplitude_scale
 from dictlearn.two_phase.gradient_check import limiting_codes
 from dictlearn.two_phase.phases import join_phases
 from snn import simulate
-from solvers import LassoProblem, solve_spiking
+from solvers import LassoProblem, solve_active_set
 from tests.dictlearn.two_phase.networks import N_ATOMS, N_INPUTS, mismatched, sparse_codes, sparse_dictionary
 from tests.dictlearn.two_phase.test_learner import StopHereError, assert_same, planted, stop_at
 
@@ -59,7 +59,7 @@ def learned():
 def masked_optimum(dictionary, signal, known, penalty=PENALTY):
     """The columns that are unknown left out of the problem."""
     problem = LassoProblem(dictionary[:, known], signal[np.newaxis, known], penalty, positive=True)
-    return solve_spiking(problem, polish=True, tol=1e-10).codes[0]
+    return solve_active_set(problem).codes[0]
 
 
 # -- the code ------------------------------------------------------------------------------------

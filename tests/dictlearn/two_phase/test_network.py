@@ -7,7 +7,7 @@ import pytest
 
 from dictlearn import RunawayFeedbackError, TwoPhaseNetwork, rules
 from snn import simulate
-from solvers import LassoProblem, solve_spiking
+from solvers import LassoProblem, solve_active_set
 from tests.dictlearn.two_phase.networks import N_ATOMS, N_INPUTS, mismatched, sparse_codes, sparse_dictionary
 
 PENALTY = 0.1
@@ -32,7 +32,7 @@ def test_a_consistent_network_has_the_lasso_code_at_any_feedback(dictionary, sig
     """Theorems 1 and 2: with thresholds other than 1, and whatever gamma."""
     network = TwoPhaseNetwork.consistent(dictionary)
     problem = LassoProblem(dictionary, signals[:1], PENALTY, positive=True)
-    optimum = solve_spiking(problem, polish=True, tol=1e-10).codes[0]
+    optimum = solve_active_set(problem).codes[0]
     errors = []
     for duration in (500.0, 5000.0):
         run = simulate(network.spiking_network(signals[0], penalty=PENALTY, gamma=gamma), duration)
@@ -71,7 +71,7 @@ def test_codes_of_the_network_itself_approach_the_optimum_with_its_consistency(d
         network = TwoPhaseNetwork(network.feedforward, network.feedback, lateral)
         codes = network.code(signals, penalty=PENALTY, duration=2000.0, gamma=gamma)
         problem = LassoProblem(network.feedback.T, signals, PENALTY, positive=True)
-        optimum = solve_spiking(problem, polish=True, tol=1e-10).codes
+        optimum = solve_active_set(problem).codes
         distances.append(np.linalg.norm(codes - optimum) / np.linalg.norm(optimum))
     # Proportional to the mismatch, and without one what 1,000 time constants leave.
     assert distances[1] < distances[0] / 2.5

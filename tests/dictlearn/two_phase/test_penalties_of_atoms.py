@@ -20,7 +20,7 @@ from dictlearn import (
     rules,
 )
 from dictlearn.two_phase.gradient_check import limiting_codes
-from solvers import LassoProblem, solve_spiking
+from solvers import LassoProblem, solve_active_set
 from tests.dictlearn.two_phase.networks import N_ATOMS, N_INPUTS, sparse_codes, sparse_dictionary
 from tests.dictlearn.two_phase.test_learner import StopHereError, assert_same, planted, stop_at
 
@@ -35,7 +35,7 @@ def data():
 
 def optimum(atoms, signals, penalties):
     problem = LassoProblem(atoms, signals, penalties, positive=True)
-    return solve_spiking(problem, polish=True, tol=1e-10)
+    return solve_active_set(problem)
 
 
 def test_gradients_are_those_of_the_codes_with_these_penalties():

@@ -459,25 +459,6 @@ def test_a_learner_of_signed_atoms_resumes_from_a_file(tmp_path):
     np.testing.assert_array_equal(loaded.network.lateral, learner.network.lateral)
 
 
-def test_a_file_without_movement_goes_on_with_steps_as_large(tmp_path):
-    """As files were before: the weights are the dictionary, and steps twice those of `gain / A`."""
-    _, data = planted()
-    learner = learn(data, SIGNS[0], 160)
-    entries = {
-        name: value for name, value in learner._entries().items() if name not in ("movement", "average")
-    }
-    np.savez(tmp_path / "cut.npz", **entries)
-    with pytest.raises(ValueError, match="movement is missing"):
-        TwoPhaseLearner.load(tmp_path / "cut.npz")
-    entries["settings"] = entries["settings"].replace('"reach": 1.5, "averaging": 4.0, ', "")
-    np.savez(tmp_path / "old.npz", **entries)
-    old = TwoPhaseLearner.load(tmp_path / "old.npz")
-    np.testing.assert_array_equal(old.dictionary, unit_norm(learner.synapses.feedback_rows))
-    np.testing.assert_allclose(np.sqrt(old.movement) / 1.5, learner.usage / 8.0, rtol=1e-12)
-    old.learn(data[:16])
-    assert np.isfinite(old.dictionary).all()
-
-
 def test_signs_may_be_turned_around():
     """-X from -D learns -D."""
     _, data = planted()
