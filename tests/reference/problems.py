@@ -1,9 +1,17 @@
-"""Random problems of sparse coding that the tests of the solvers share."""
+"""Problems of sparse coding to test on, and a strategy for problems of every kind."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+from hypothesis import strategies as st
+from scipy import sparse
 from sklearn.linear_model import Lasso
 
-from solvers import LassoProblem
+from solvers import ConvolutionalDictionary, ElasticNet, LassoProblem, memory_limit
 from solvers.certificate.optimality import measure, penalty_max
 
 
@@ -77,3 +85,233 @@ def optimal_codes(problem):
     )
     solutions = [model.fit(atoms.T, signal).coef_ for signal in problem.signals]
     return np.array(solutions) / problem.l1_weights
+
+
+# -- problems of every kind ----------------------------------------------------------------------
+
+DICTIONARIES = (
+    *("random", "coherent", "copies", "scaled", "zero atoms", "integers", "sparse", "one atom"),
+    *("images", "colour", "one dimension"),
+)
+CONVOLUTIONAL = ("images", "colour", "one dimension")
+SIGNALS = ("noise", "mixture", "zero among them", "sparse", "scaled", "beyond the atoms")
+WEIGHTS = ("none", "one mask", "own masks", "weights", "own weights")
+PENALTIES = ("number", "vector", "elastic net", "by norms", "some zeros", "weak")
+
+
+@dataclass(frozen=True, eq=False)
+class Case:
+    """The arguments of a problem, and the arrays that they mean."""
+
+    kind: tuple[str, str, str, str]
+    """Of the dictionary, the signals, the weights and the penalty."""
+    dictionary: Any
+    signals: Any
+    penalty: Any
+    options: dict[str, Any]
+    """positive, and mask or feature_weights."""
+    limited: bool
+    """Whether there is no room for a Gram matrix."""
+    atoms: np.ndarray
+    values: np.ndarray
+    """The signals as an array; zero where a feature is missing."""
+    l1: np.ndarray
+    l2: np.ndarray
+    weights: np.ndarray
+    """Of features, shape (n_signals, n_features)."""
+    seed: int
+
+    @property
+    def positive(self) -> bool:
+        return self.options["positive"]
+
+    @property
+    def energies(self) -> np.ndarray:
+        return 0.5 * (self.weights * self.values**2).sum(axis=1)
+
+    def with_room(self):
+        """Return the context that the problem is made and solved in."""
+        return memory_limit(1.0) if self.limited else nullcontext()
+
+    def problem(self, *, cls=LassoProblem, **changes) -> LassoProblem:
+        """Return the problem, or one with other arguments."""
+        arguments = {"dictionary": self.dictionary, "signals": self.signals, "penalty": self.penalty}
+        with self.with_room():
+            return cls(**(arguments | self.options | changes))
+
+    def dense(self, **changes) -> LassoProblem:
+        """Return the problem of the same numbers as arrays, with room."""
+        given = {"dictionary": self.atoms, "signals": self.values}
+        return LassoProblem(**(given | {"penalty": self.penalty} | self.options | changes))
+
+    def codes(self, *, density=0.4, seed=0) -> np.ndarray:
+        """Return feasible codes, each coefficient of the size that its atom has in a signal."""
+        rng = np.random.default_rng([self.seed, seed])
+        norms = np.sqrt((self.atoms**2).sum(axis=1))
+        sizes = np.sqrt(2.0 * self.energies + (self.energies == 0.0))[:, np.newaxis] / np.where(
+            norms > 0.0, norms, np.inf
+        )
+        codes = sizes * rng.standard_normal(sizes.shape) * (rng.random(sizes.shape) < density)
+        return np.abs(codes) if self.positive else codes
+
+
+def problems(
+    *, dictionary=None, signals=None, weights=None, penalty=None, positive=None, limited=None, most=24
+) -> st.SearchStrategy[Case]:
+    """Return what draws problems of the kinds that are named: one, several, or None for all."""
+
+    def drawn(chosen, every):
+        given = (chosen,) if isinstance(chosen, (str, bool)) else tuple(chosen or every)
+        assert set(given) <= set(every)
+        return st.sampled_from(given)
+
+    return st.builds(
+        case,
+        drawn(dictionary, DICTIONARIES),
+        drawn(signals, SIGNALS),
+        drawn(weights, WEIGHTS),
+        drawn(penalty, PENALTIES),
+        drawn(positive, (False, True)),
+        drawn(limited, (False, True)),
+        st.integers(2, most),
+        st.integers(0, 2**20),
+    )
+
+
+def case(dictionary, signals, weights, penalty, positive, limited, about, seed) -> Case:
+    """Return one problem of these kinds, of about this many atoms."""
+    rng = np.random.default_rng([seed, about])
+    form, atoms = _atoms(rng, dictionary, about)
+    n_signals = int(rng.integers(1, 5))
+    if signals == "zero among them":
+        n_signals += 1
+    values = _values(rng, signals, n_signals, atoms, positive)
+    counts, options = _weights(rng, weights, values.shape)
+    norms = np.sqrt((atoms**2).sum(axis=1))
+    reach = (counts * values) @ atoms.T / np.where(norms > 0.0, norms, np.inf)
+    largest = (reach if positive else np.abs(reach)).max()
+    largest = largest if largest > 0.0 else 1.0
+    share = rng.choice([0.9, 0.3, 0.1, 0.03])
+    if penalty == "weak":
+        share = 10.0 ** rng.uniform(-5.0, -2.0)
+    l1 = np.full(len(atoms), share * largest)
+    # A penalty for each atom suits its norm; a number is that of the largest correlations.
+    l1 = l1 * (norms.max() if penalty in ("number", "weak") else np.where(norms > 0.0, norms, 1.0))
+    l2 = np.zeros(len(atoms))
+    if penalty in ("vector", "elastic net"):
+        l1 = l1 * rng.uniform(0.5, 2.0, len(atoms))
+    if penalty == "elastic net":
+        l2 = norms**2 * 10.0 ** rng.uniform(-6.0, 1.0, len(atoms)) * (rng.random(len(atoms)) < 0.7)
+    if penalty == "some zeros" and dictionary not in CONVOLUTIONAL:
+        l1[rng.integers(0, len(atoms), 1 + (atoms.shape[1] > 4 and len(atoms) > 4))] = 0.0
+    given = float(l1[0]) if penalty in ("number", "weak") else l1
+    if penalty == "elastic net":
+        given = ElasticNet(l1, l2)
+    passed = values
+    if "mask" in options:
+        passed = np.where(counts > 0.0, values, np.nan)
+    elif signals == "sparse" and weights == "none" and dictionary not in CONVOLUTIONAL:
+        passed = sparse.csr_array(values)
+    return Case(
+        kind=(dictionary, signals, weights, penalty),
+        dictionary=form,
+        signals=passed,
+        penalty=given,
+        options={"positive": positive, **options},
+        limited=limited,
+        atoms=atoms,
+        values=np.where(counts > 0.0, values, 0.0),
+        l1=l1,
+        l2=l2,
+        weights=counts,
+        seed=seed,
+    )
+
+
+def _atoms(rng, kind, about):
+    """Return a dictionary as it is passed, and as an array."""
+    if kind in CONVOLUTIONAL:
+        return _kernels(rng, kind, about)
+    n_atoms, n_features = (1 if kind == "one atom" else about), int(rng.integers(1, about + 1))
+    atoms = rng.standard_normal((n_atoms, n_features))
+    if kind == "coherent":
+        atoms += 2.0 * rng.standard_normal(n_features)
+    elif kind == "copies":
+        atoms[1::2] = rng.choice([-1.0, 1.0, 2.0]) * atoms[: 2 * (n_atoms // 2) : 2]
+    elif kind == "scaled":
+        atoms *= 10.0 ** rng.uniform(-5.0, 5.0, (n_atoms, 1))
+    elif kind == "zero atoms":
+        atoms[1 + np.flatnonzero(rng.random(n_atoms - 1) < 0.4)] = 0.0
+    elif kind == "integers":
+        atoms = rng.integers(-2, 3, (n_atoms, n_features)).astype(float)
+        atoms[0, 0] = 1.0
+    elif kind == "sparse":
+        atoms *= rng.random((n_atoms, n_features)) < 0.3
+        atoms[np.arange(n_atoms), rng.integers(0, n_features, n_atoms)] += 1.0
+        return sparse.csr_array(atoms), atoms
+    return atoms, atoms
+
+
+def _kernels(rng, kind, about):
+    n_kernels, stride = int(rng.integers(1, 3)), int(rng.integers(1, 3))
+    side = int(rng.integers(1, 4))
+    room = max(int(np.sqrt(about / n_kernels)), 1)
+    if kind == "one dimension":
+        n_positions = max(about // n_kernels, 1)
+        kernels = rng.standard_normal((n_kernels, side + 1))
+        length = side + 1 + stride * (n_positions - 1)
+        return ConvolutionalDictionary(kernels, length, stride), placed(
+            kernels[:, np.newaxis], (1, length), stride
+        )
+    shape = (n_kernels, side, int(rng.integers(1, 4)), *((2,) if kind == "colour" else ()))
+    kernels = rng.standard_normal(shape)
+    image = shape[1] + stride * (room - 1), shape[2] + stride * (room - 1)
+    return ConvolutionalDictionary(kernels, image, stride), placed(kernels, image, stride)
+
+
+def _values(rng, kind, n_signals, atoms, positive):
+    n_atoms, n_features = atoms.shape
+    values = rng.standard_normal((n_signals, n_features))
+    norms = np.sqrt((atoms**2).sum(axis=1))
+    units = atoms / np.where(norms > 0.0, norms, 1.0)[:, np.newaxis]
+    if kind == "mixture":
+        codes = rng.standard_normal((n_signals, n_atoms)) * (rng.random((n_signals, n_atoms)) < 0.3)
+        values = (np.abs(codes) if positive else codes) @ units + 0.01 * values
+    elif kind == "zero among them":
+        values[rng.integers(n_signals)] = 0.0
+    elif kind == "sparse":
+        values *= rng.random(values.shape) < 0.4
+    elif kind == "scaled":
+        values *= 10.0 ** rng.uniform(-100.0, 100.0)
+    elif kind == "beyond the atoms":
+        values *= 10.0 ** rng.uniform(-2.0, 2.0, (n_signals, 1))
+        values -= 0.9 * values @ np.linalg.pinv(units) @ units
+    return values
+
+
+def _weights(rng, kind, shape):
+    """Return the weights of features of each signal, and how they are passed."""
+    own = kind.startswith("own")
+    if kind == "none":
+        return np.ones(shape), {}
+    given = rng.random(shape if own else shape[1]) < 0.7
+    if own and shape[0] > 1:
+        given[-1] = given[0]
+    if "mask" in kind:
+        given.flat[0] = True
+        return np.broadcast_to(given, shape).astype(float), {"mask": given}
+    given = rng.uniform(0.1, 3.0, given.shape) * (given | (rng.random(given.shape) < 0.5))
+    return np.broadcast_to(given, shape).copy(), {"feature_weights": given}
+
+
+def placed(kernels: np.ndarray, image_shape: tuple[int, int], stride: int) -> np.ndarray:
+    """Return every kernel at every position of an image, shape (n_positions * n_kernels, n_features)."""
+    height, width = kernels.shape[1:3]
+    atoms = []
+    for row in range(0, image_shape[0] - height + 1, stride):
+        for column in range(0, image_shape[1] - width + 1, stride):
+            for kernel in kernels:
+                image = np.zeros((*image_shape, *kernels.shape[3:]))
+                image[row : row + height, column : column + width] = kernel
+                atoms.append(image.ravel())
+    return np.array(atoms)
