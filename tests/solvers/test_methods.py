@@ -1,202 +1,199 @@
 """What every method of `METHODS` says, takes and refuses, and what it costs to add one."""
 
+import warnings
 from dataclasses import dataclass, fields, replace
 
+import joblib
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sklearn import linear_model
 from sklearn.exceptions import ConvergenceWarning
 
-from examples.lava_lca import LCA1Layer
 from snn import Exact
 from snn.digital import Digital
 from solvers import (
-    L1,
     METHODS,
     ConvolutionalDictionary,
-    ElasticNet,
     LassoProblem,
-    SparseCodingStream,
+    Status,
     compare,
-    held_out_score,
-    lasso_network,
     path,
-    problem_to_nir,
     solve,
     solve_active_set,
+    solve_coordinate_descent,
     solve_fista,
 )
-from solvers.methods import Method, OneRun, Solved, Stages, Takes
-from solvers.problem.penalty import Penalty
+from solvers.methods import CoordinateDescent, Method, OneRun, Solved, Stages, Takes
 from tests.processes import run_python
 from tests.reference.methods import methods, takers
-from tests.reference.problems import random_problem
+from tests.reference.problems import optimal_codes, random_problem, require_certified
+from tests.tiers import examples
 
 every_method = pytest.mark.parametrize("method", METHODS.values(), ids=METHODS)
 
 
-class Quartic(Penalty):
-    """h(a) = l |a| + q a^4, which only its proximal step knows."""
-
-    def __init__(self, l1, q):
-        self.l1, self.q = l1, q
-
-    l1_weights = property(lambda self: self.l1)
-    curvatures = property(lambda self: np.zeros(len(self.l1)))
-
-    def bound_to(self, squared_norms):
-        each = np.ones(len(squared_norms))
-        return Quartic(self.l1 * each, self.q * each)
-
-    def at(self, atoms):
-        return Quartic(self.l1[atoms], self.q[atoms])
-
-    def rescaled(self, units, objective_unit):
-        return Quartic(self.l1 / (units * objective_unit), self.q / units**4 / objective_unit)
-
-    def value(self, codes):
-        return self.l1 * np.abs(codes) + self.q * codes**4
-
-    def _step(self, points, slope, positive):
-        """The root of slope a + 4 q a^3 = |x| - l, by Newton's method from above."""
-        pull = np.maximum((points if positive else np.abs(points)) - self.l1, 0.0)
-        a = pull / slope if slope else np.cbrt(pull / (4.0 * self.q)) * 2.0
-        for _ in range(60):
-            a = a - (slope * a + 4.0 * self.q * a**3 - pull) / (slope + 12.0 * self.q * a**2 + 1e-300)
-        return a * np.sign(points)
-
-    def proximal_step(self, points, *, positive, out):
-        out[:] = self._step(points, 1.0, positive)
-
-    def _conjugate(self, points, positive):
-        a = self._step(points, 0.0, positive)
-        return np.maximum(a * points - self.value(a), 0.0)
-
-    def dual_multiple(self, reach, along_signal, squared_residual):
-        return np.ones(len(reach))
-
-    def slack(self, codes, correlations, multiples, *, positive, errors=0.0):
-        points = multiples * correlations
-        return np.maximum(self.value(codes) + self._conjugate(points, positive) - codes * points, 0.0)
-
-    def conjugate(self, reach, multiples, *, without):
-        terms = self._conjugate(multiples[:, np.newaxis] * reach, True)
-        terms.put(without, 0.0)
-        return terms.sum(axis=1)
-
-
-def quartic_problem():
-    rng = np.random.default_rng(0)
-    return LassoProblem(rng.standard_normal((12, 8)), rng.standard_normal((3, 8)), Quartic(0.3, 0.5))
-
-
-# -- every method ----------------------------------------------------------------------------------
+def require_same(many, one):
+    """Equal bits, or, of a method whose products use all threads of BLAS, rounding."""
+    if METHODS.get(one.method) is not None and METHODS[one.method].blas_threads:
+        np.testing.assert_allclose(many.codes, one.codes, rtol=0, atol=1e-10)
+        np.testing.assert_allclose(many.duality_gap, one.duality_gap, rtol=1e-6, atol=1e-13)
+    else:
+        for name in ("codes", "duality_gap", "kkt_violation", "objective"):
+            np.testing.assert_array_equal(getattr(many, name), getattr(one, name), err_msg=name)
+    np.testing.assert_array_equal(many.n_steps, one.n_steps)
 
 
 def test_names_are_those_of_the_methods():
     assert list(METHODS) == [method.name for method in METHODS.values()]
 
 
-@every_method
-def test_result_says_which_method_and_what_it_counts(method):
-    problem = random_problem(share=0.3)
-    result = solve(problem, method, tol=0.05)
-    assert result.method == method.name
-    assert result.steps == method.steps
-    assert result.operations is not None
-    assert {"drive", "certificate"} <= set(result.operations)
-    assert result.operations.bound == method.bound
-    assert type(result) is method.result
+@pytest.mark.property
+@examples(25)
+@given(
+    name=st.sampled_from(list(methods())),
+    positive=st.booleans(),
+    own_masks=st.booleans(),
+    n_jobs=st.sampled_from((2, 5)),
+    seed=st.integers(0, 99),
+)
+def test_results_say_how_they_came_about_whatever_the_workers(name, positive, own_masks, n_jobs, seed):
+    method = methods()[name]
+    problem = random_problem(n_signals=7, share=0.3, positive=positive, seed=seed)
+    if own_masks and method.takes.own_weights != "refused":
+        known = np.random.default_rng(seed).random(problem.signals.shape) < 0.8
+        problem = LassoProblem(
+            problem.dictionary, problem.signals, problem.penalty, positive=positive, mask=known
+        )
+    with joblib.parallel_config(backend="threading"):
+        one, many = (solve(problem, method, tol=0.02, n_jobs=n) for n in (1, n_jobs))
+    require_same(many, one)
+    assert (one.method, one.steps, one.tol, type(one)) == (method.name, method.steps, 0.02, method.result)
+    assert one.problem is problem
+    assert {"drive", "certificate"} <= set(one.operations)
+    assert one.operations.bound == method.bound
+    require_certified(problem, one)
     assert solve(problem.subset([0]), method).tol == method.usual_tol
-
-
-@pytest.mark.thorough
-@every_method
-@pytest.mark.parametrize("n_jobs", [2, 5])
-def test_workers_change_nothing(method, n_jobs):
-    problem = random_problem(n_signals=7, share=0.3)
-    one, many = (solve(problem, method, tol=0.02, n_jobs=n) for n in (1, n_jobs))
-    if method.blas_threads:
-        np.testing.assert_allclose(many.codes, one.codes, rtol=0, atol=1e-10)
-    else:
-        np.testing.assert_array_equal(many.codes, one.codes)
-    np.testing.assert_array_equal(many.n_steps, one.n_steps)
-    np.testing.assert_allclose(many.duality_gap, one.duality_gap, rtol=1e-6, atol=1e-13)
+    shown = solve(problem, method, tol=0.02, progress=True)
+    np.testing.assert_array_equal(shown.codes, one.codes)
 
 
 @every_method
 def test_bar_counts_signals(method, capsys):
+    solve(random_problem(share=0.3), method, tol=0.05)
+    assert capsys.readouterr().err == ""
     solve(random_problem(share=0.3), method, tol=0.05, progress=True)
     assert "3/3" in capsys.readouterr().err
 
 
 @every_method
 def test_one_warning_of_missed_tolerances(method):
+    limits = {field.name: 1 for field in fields(method) if field.name.startswith("max_")}
     with pytest.warns(ConvergenceWarning, match=rf"^{method.name}: ") as caught:
-        solve(random_problem(share=0.3), _impatient(method), tol=1e-22)
+        result = solve(random_problem(share=0.3), replace(method, **limits), tol=1e-22)
     assert len(caught) == 1
     assert caught[0].filename == __file__
+    missed = result.duality_gap > 1e-22 * result.energies
+    np.testing.assert_array_equal(result.status == Status.LIMIT_REACHED, missed)
 
 
-def _impatient(method):
-    """The method with few steps, if it has a limit."""
-    return replace(method, **{field.name: 1 for field in fields(method) if field.name.startswith("max_")})
+@every_method
+def test_results_are_read_only(method):
+    result = solve(random_problem(share=0.3), method, tol=0.05)
+    for array in (result.codes, result.duality_gap, result.status, result.n_steps):
+        with pytest.raises(ValueError, match="read-only"):
+            array[0] = 1
 
 
 # -- what methods do not take ------------------------------------------------------------------------
 
 
-@every_method
-def test_other_penalties_are_solved_or_refused(method):
-    problem = quartic_problem()
-    if method.takes.any_penalty:
-        result = solve(problem, method, tol=1e-8)
-        assert result.converged
-        assert (result.objective <= problem.energies).all()
-        return
-    with pytest.raises(
-        TypeError, match=rf"penalty for {method.name}; got a Quartic: {takers('any_penalty')}$"
-    ):
-        solve(problem, method)
+def test_what_a_method_does_not_take_is_refused_by_name():
+    dictionary = ConvolutionalDictionary(np.ones((1, 3, 3)), (5, 5), 2)
+    masked = LassoProblem(dictionary, np.ones((1, 25)), 0.5, mask=np.arange(25) > 0)
+    plain = LassoProblem(dictionary, np.ones((1, 25)), 0.5)
+    dense = random_problem()
+    for name, method in METHODS.items():
+        takes, refused = method.takes, []
+        refused += [] if takes.weights_with_convolution else [(masked, None, "problem")]
+        refused += [] if takes.convolution else [(plain, None, "problem")]
+        refused += [] if takes.start else [(dense, np.zeros((3, 40)), "start")]
+        for problem, start, argument in refused:
+            with pytest.raises((TypeError, ValueError), match=rf"^{argument} must .*for {name}") as caught:
+                solve(problem, method, start=start)
+            field = "start" if start is not None else "weights_with_convolution"
+            if problem is not plain:
+                assert str(caught.value).endswith(takers(field))
 
 
 @pytest.mark.parametrize(
-    "use",
+    ("call", "error", "name"),
     [
-        lasso_network,
-        held_out_score,
-        path,
-        problem_to_nir,
-        LCA1Layer.of,
-        lambda problem: SparseCodingStream(problem.dictionary, problem.penalty),
+        (lambda: solve(np.eye(3), METHODS["fista"]), TypeError, "problem"),
+        (lambda: solve(random_problem(), "fista"), TypeError, "method"),
+        (lambda: solve(random_problem(), METHODS["fista"], tol=0.0), ValueError, "tol"),
+        (lambda: solve(random_problem(), METHODS["fista"], n_jobs=0), ValueError, "n_jobs"),
+        (lambda: solve(random_problem(), METHODS["fista"], progress="yes"), TypeError, "progress"),
+        (lambda: solve(random_problem(), METHODS["fista"], start=np.ones((3, 2))), ValueError, "start"),
+        # Weights would be rounded for each batch, and saturations would not be reported.
+        (lambda: Stages(how=Digital(0.25)), TypeError, "how .*DigitalStages"),
+        (lambda: Stages(how=0.25), TypeError, "how"),
+        (lambda: Stages(0.0), ValueError, "max_duration"),
+        (lambda: CoordinateDescent(0), ValueError, "max_iter"),
     ],
-    ids=["network", "held out", "path", "NIR", "LCA", "stream"],
 )
-def test_what_reads_weights_and_curvatures_alone_refuses_other_penalties(use):
-    # What is below the methods does not know their names.
-    takes_it = f"({takers('any_penalty')}|methods of solvers.METHODS with takes.any_penalty take it)"
-    with pytest.raises(TypeError, match=rf"penalty.*; got a Quartic: {takes_it}$"):
-        use(quartic_problem())
+def test_nonsense_is_refused(call, error, name):
+    with pytest.raises(error, match=f"^{name}"):
+        call()
 
 
-@pytest.mark.parametrize("kind", [L1, ElasticNet])
-def test_penalties_whose_parameters_are_read_have_no_subclasses(kind):
-    with pytest.raises(TypeError, match=f"{kind.__name__} must not be subclassed, .*: subclass Penalty"):
-        type("Mine", (kind,), {})
+# -- scikit-learn's coordinate descent ---------------------------------------------------------------
 
 
-def test_stages_refuse_integers():
-    # Weights would be rounded for each batch, and saturations would not be reported.
-    with pytest.raises(TypeError, match=r"^how must be .*; got Digital: use DigitalStages$"):
-        Stages(how=Digital(0.25))
+@pytest.mark.parametrize("positive", [True, False])
+def test_codes_of_coordinate_descent_are_those_of_scikit_learn_itself(positive):
+    """Scaling, penalties of their own and norms are undone rightly."""
+    penalty = np.random.default_rng(0).uniform(0.5, 2.0, 40)
+    problem = random_problem(positive=positive, penalty=penalty, unit_norm=False)
+    result = solve_coordinate_descent(problem, tol=1e-12)
+    # Gaps of g leave sqrt(2 g) in the reconstruction; the factor is for atoms that are not orthogonal.
+    atol = 30.0 * np.sqrt(2e-10 * problem.energies.max())
+    np.testing.assert_allclose(result.codes, optimal_codes(problem), rtol=0, atol=atol)
+    zero = solve_coordinate_descent(LassoProblem(np.eye(2), [[0.0, 0.0], [1.0, -1.0], [3.0, 0.0]], 1.0))
+    np.testing.assert_array_equal(zero.codes[:2], 0.0)
+    np.testing.assert_array_equal(zero.n_steps[:2], 0)
+    np.testing.assert_allclose(zero.codes[2], [2.0, 0.0], atol=0.1)
 
 
-@pytest.mark.parametrize("method", methods(convolution=True, weights_with_convolution=False).values())
-def test_masked_convolutions_are_refused_by_name(method):
-    dictionary = ConvolutionalDictionary(np.ones((1, 3, 3)), (5, 5), 2)
-    problem = LassoProblem(dictionary, np.ones((1, 25)), 0.5, mask=np.arange(25) > 0)
-    takes_it = takers("weights_with_convolution")
-    with pytest.raises(TypeError, match=rf"array of atoms for {method.name} where .*: {takes_it}$"):
-        solve(problem, method)
+def test_coordinate_descent_tightens_the_tol_until_the_certificate_agrees(monkeypatch):
+    """A scikit-learn that stops a hundred times too early is sent back."""
+    tols = []
+
+    class Sloppy(linear_model.Lasso):
+        def fit(self, X, y, **options):
+            tols.append(self.tol)
+            self.tol *= 100.0
+            return super().fit(X, y, **options)
+
+    monkeypatch.setattr(linear_model, "Lasso", Sloppy)
+    assert solve_coordinate_descent(random_problem(n_signals=1, share=0.01), tol=1e-6).converged
+    assert len(tols) > 1
+    np.testing.assert_allclose(tols, 0.5e-6 * 10.0 ** -np.arange(len(tols)))
+
+
+@pytest.mark.parametrize("n_jobs", [None, 2])
+def test_only_our_warning_tells_of_a_missed_tol(n_jobs):
+    problem = random_problem(n_signals=20, share=0.01)
+    with warnings.catch_warnings(record=True) as caught, joblib.parallel_config(backend="threading"):
+        warnings.simplefilter("always")
+        result = solve_coordinate_descent(problem, tol=1e-9, max_iter=2, n_jobs=n_jobs)
+    assert [warning.category for warning in caught] == [ConvergenceWarning]
+    assert caught[0].filename == __file__
+    assert (result.n_steps <= 2).all()
+    with pytest.warns(ConvergenceWarning, match="coordinate_descent"):
+        rounding = solve_coordinate_descent(random_problem(), tol=1e-30, max_iter=1000)
+    assert (rounding.relative_gap <= 1e-13).all()
 
 
 # -- what it costs to add one: a class, and a line in the registry -----------------------------------
@@ -207,15 +204,14 @@ class Proximal(Method):
     """A toy solver: plain proximal gradient steps."""
 
     name = "proximal"
-    takes = Takes(start=True, any_penalty=True)
+    takes = Takes(start=True)
 
     def solve(self, problem, prepared, start, tol):
         codes = np.zeros((problem.n_signals, problem.n_atoms)) if start is None else start.codes.toarray()
-        lipschitz = np.linalg.norm(problem.dictionary, ord=2) ** 2
-        penalty = problem.penalty.rescaled(np.ones(problem.n_atoms), lipschitz)
+        lipschitz = np.linalg.norm(problem.gram, ord=2)
         for _ in range(3000):
             points = codes + (problem.correlations - codes @ problem.gram) / lipschitz
-            penalty.proximal_step(points, positive=problem.positive, out=codes)
+            codes = np.sign(points) * np.maximum(np.abs(points) - problem.l1_weights / lipschitz, 0.0)
         return Solved(codes, np.full(problem.n_signals, 3000), {})
 
 
@@ -239,30 +235,25 @@ class Halves(Exact):
         return run
 
 
-TOYS = {toy.name: toy for toy in (Proximal(), LateRates())}
-
-
-def test_a_new_solver_read_out_penalty_and_kind_of_run_are_everywhere(monkeypatch):
-    for name, toy in TOYS.items():
+def test_a_new_solver_read_out_and_kind_of_run_are_everywhere(monkeypatch):
+    toys = {toy.name: toy for toy in (Proximal(), LateRates())}
+    for name, toy in toys.items():
         monkeypatch.setitem(METHODS, name, toy)
     problem = random_problem(n_signals=2, share=0.3)
     best = solve_active_set(problem, tol=1e-10)
-    for record in compare(problem, list(TOYS), tol=0.1):
+    for record in compare(problem, list(toys), tol=0.1):
         assert record["n_converged"] == 2
     followed = path(problem, [2.0, 1.0], method="proximal", tol=1e-6)
     np.testing.assert_allclose(followed.objective[-1], best.objective, rtol=1e-6)
     # The parameters of the suites.
-    assert set(methods()) >= set(TOYS)
     assert "proximal" in methods(start=True)
     assert "late_rates" in methods(start=False)
     # What is new is refused, and named by those that refuse, as any other.
-    assert takers("any_penalty").endswith("'proximal' take it")
-    with pytest.raises(TypeError, match=rf"got a Quartic: {takers('any_penalty')}$"):
-        solve(quartic_problem(), METHODS["late_rates"])
+    assert "'proximal'" in takers("start")
     with pytest.raises(ValueError, match=r"method must be one of .*; got 'late_rates'"):
         path(problem, method="late_rates")
-    new, fista = (solve(quartic_problem(), METHODS[name], tol=1e-8) for name in ("proximal", "fista"))
-    np.testing.assert_allclose(new.objective, fista.objective, rtol=1e-7)
+    with pytest.raises(ValueError, match=r"start must be None for late_rates.*'proximal'"):
+        solve(problem, METHODS["late_rates"], start=best)
     # A kind of run, where a method takes one.
     spikes, in_halves = (solve(problem, Stages(how=how)) for how in (Exact(), Halves()))
     np.testing.assert_allclose(in_halves.codes, spikes.codes, rtol=0, atol=1e-9)
