@@ -1,4 +1,7 @@
-"""The clocked simulator's slow twin: its rules written out, one neuron after the other."""
+"""The slow twin of runs on a clock, perfect or not: its rules written out, one neuron after the other.
+
+Nothing is shared with the product but its `Imperfections`, of which numbers are read.
+"""
 
 from __future__ import annotations
 
@@ -6,54 +9,134 @@ import math
 from typing import NamedTuple
 
 import numpy as np
+from scipy.integrate import quad
+
+from snn import Imperfections
+
+
+def philox(counter, key):
+    """Philox4x32-10 in Python's integers: the four words of a counter, under the two of a key."""
+    counter, key = list(counter), list(key)
+    for _ in range(10):
+        high, low = divmod(0xD2511F53 * counter[0], 2**32)
+        other_high, other_low = divmod(0xCD9E8D57 * counter[2], 2**32)
+        counter = [other_high ^ counter[1] ^ key[0], other_low, high ^ counter[3] ^ key[1], low]
+        key = [(key[0] + 0x9E3779B9) % 2**32, (key[1] + 0xBB67AE85) % 2**32]
+    return counter
+
+
+def uniforms(seed, step, place, purpose):
+    """Return two numbers with 53 bits, the first of them in the middle between two multiples of 2^-53."""
+    words = philox((step % 2**32, step // 2**32, place, purpose), (seed % 2**32, seed // 2**32))
+    first, second = words[0] * 2**32 + words[1], words[2] * 2**32 + words[3]
+    return (first // 2**11 + 0.5) / 2**53, (second // 2**11) / 2**53
+
+
+def normal(seed, step, neuron):
+    radius, angle = uniforms(seed, step, neuron // 2, 0)
+    turn = math.sin if neuron % 2 else math.cos
+    return math.sqrt(-2.0 * math.log(radius)) * turn(2.0 * math.pi * angle)
+
+
+def n_lost(imperfections, step, neuron, n_sent):
+    """Return how many of the spikes of a neuron in a step are lost."""
+    if imperfections.lost_spikes == 0.0:
+        return 0
+    draws = [uniforms(imperfections.seed, step, neuron, 1 + k)[0] for k in range(n_sent)]
+    return sum(draw < imperfections.lost_spikes for draw in draws)
+
+
+def whole_steps(time, time_step):
+    return math.ceil(time / time_step - 1e-6)
+
+
+def delay_of(imperfections, source, target, time_step):
+    delays = imperfections.delays
+    time = delays[()] if delays.ndim == 0 else delays[source] if delays.ndim == 1 else delays[source, target]
+    return whole_steps(time, time_step)
 
 
 class ClockedRun(NamedTuple):
-    """What happened, and the state at the end; steps count from 1."""
+    """What happened, and the state at the end; steps count from 1, charges from the start."""
 
     steps: np.ndarray
     neurons: np.ndarray
     membrane_potential: np.ndarray
     synaptic_current: np.ndarray
     charge: np.ndarray
+    leaked: np.ndarray
+    refused: np.ndarray
+    noise: np.ndarray
+    n_lost: np.ndarray
+    pending: np.ndarray
 
 
 def simulate_slowly(
-    weights, bias, threshold, n_steps, time_step, *, integration, reset, membrane_potential, synaptic_current,
-    drives=None, inputs=None,
+    weights, bias, threshold, n_steps, time_step, *, integration="exact", reset="subtract",
+    imperfections=None, state=None, drives=None, inputs=None,
 ) -> ClockedRun:  # fmt: skip
-    """Run a network with dense weights[source, target] on a clock.
+    """Run a network with dense weights[source, target], which has its mismatch already, on a clock.
 
     `drives` and `inputs` say by the number of a step, 0 before the first, which drive holds after it, and
     what is added to the currents at its end.
     """
-    n_neurons = len(bias)
+    n, given = len(bias), imperfections or Imperfections()
     drives, inputs = drives or {}, inputs or {}
-    bias = drives.get(0, bias)
-    synaptic_current = [
-        h + x for h, x in zip(synaptic_current, inputs.get(0, [0.0] * n_neurons), strict=True)
-    ]
-    v, h = list(membrane_potential), list(synaptic_current)
-    charge = [0.0] * n_neurons
-    steps, neurons = [], []
-    fading = math.exp(-time_step)
+    leak, refractory_steps = given.leak, whole_steps(given.refractory_time, time_step)
+    first_step = 0 if state is None else round(state.time / time_step)
+    v, h = (
+        ([0.0] * n, np.zeros(n))
+        if state is None
+        else (list(state.membrane_potential), state.synaptic_current)
+    )
+    bias, h = drives.get(0, bias), h + inputs.get(0, 0.0)
+    charge, leaked, refused, noise, lost = np.zeros((5, n))
+    free_at, due, steps, neurons = [1] * n, {}, [], []
+
+    def over_a_step(function):
+        return quad(function, 0.0, time_step, epsabs=0.0, epsrel=2e-14)[0]
+
+    # v' = mu - l v: what comes at time t leaks until the end of the step.
+    keep = math.exp(-leak * time_step)
+    of_drive = over_a_step(lambda t: math.exp(-leak * (time_step - t)))
+    of_current = over_a_step(lambda t: math.exp(-leak * (time_step - t) - t))
+    brought_of_current = over_a_step(lambda t: math.exp(-t))
+    if integration == "euler":
+        keep, of_drive, of_current, brought_of_current = 1.0 - leak * time_step, *[time_step] * 3
+    spread = given.potential_noise * math.sqrt(over_a_step(lambda t: math.exp(-2.0 * leak * t)))
     for step in range(1, n_steps + 1):
-        spikes = [0] * n_neurons
-        for i in range(n_neurons):
-            if integration == "exact":
-                brought = bias[i] * time_step + h[i] * -math.expm1(-time_step)
-            else:
-                brought = (bias[i] + h[i]) * time_step
+        fired = []
+        for i in range(n):
+            brought = bias[i] * time_step + h[i] * brought_of_current
             charge[i] += brought
-            v[i] += brought
-            if reset == "zero" and v[i] >= threshold[i]:
-                spikes[i], v[i] = 1, 0.0
-            while v[i] >= threshold[i]:
-                spikes[i], v[i] = spikes[i] + 1, v[i] - threshold[i]
-        for i in range(n_neurons):
-            h[i] = h[i] * fading + sum(spikes[j] * weights[j][i] for j in range(n_neurons) if j != i)
-            steps += [step] * spikes[i]
-            neurons += [i] * spikes[i]
+            if step < free_at[i]:
+                refused[i] += brought
+                continue
+            risen = v[i] * keep + bias[i] * of_drive + h[i] * of_current
+            leaked[i] += v[i] + brought - risen
+            v[i] = risen
+            if spread > 0.0:
+                amount = spread * threshold[i] * normal(given.seed, first_step + step, i)
+                v[i] += amount
+                noise[i] += amount
+            n_spikes = 0
+            while v[i] >= threshold[i] and (n_spikes == 0 or (reset, refractory_steps) == ("subtract", 0)):
+                v[i] = v[i] - threshold[i] if reset == "subtract" else 0.0
+                n_spikes += 1
+            if n_spikes:
+                free_at[i] = step + 1 + refractory_steps
+                fired.append((i, n_spikes))
+        h = h * math.exp(-time_step)
+        for j, n_spikes in fired:
+            steps += [step] * n_spikes
+            neurons += [j] * n_spikes
+            of_these = n_lost(given, first_step + step, j, n_spikes)
+            lost[j] += of_these
+            for i in range(n):
+                arrival = step + delay_of(given, j, i, time_step)
+                due.setdefault(arrival, np.zeros(n))[i] += (n_spikes - of_these) * weights[j, i]
+        h = h + due.pop(step, 0.0) + inputs.get(step, 0.0)
         bias = drives.get(step, bias)
-        h = [h[i] + x for i, x in enumerate(inputs.get(step, [0.0] * n_neurons))]
-    return ClockedRun(np.array(steps), np.array(neurons), np.array(v), np.array(h), np.array(charge))
+    pending = sum(due.values(), start=np.zeros(n))
+    happened = np.array(steps), np.array(neurons, dtype=int), np.array(v), h, charge
+    return ClockedRun(*happened, leaked, refused, noise, lost, pending)

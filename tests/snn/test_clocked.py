@@ -1,0 +1,491 @@
+"""Runs on a clock, of perfect and imperfect neurons: their slow twin, closed forms, and the exact run."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sklearn.linear_model import Lasso
+
+from snn import (
+    Clock,
+    ImperfectClock,
+    Imperfections,
+    LateralInhibition,
+    NetworkState,
+    RunawayError,
+    SpikingNetwork,
+    simulate,
+    simulate_clocked,
+)
+from snn._kernels.random_numbers import fill_normals
+from snn._kernels.random_numbers import philox as compiled_philox
+from snn.record import rates
+from tests.reference.clock import normal, philox, simulate_slowly
+from tests.reference.networks import (
+    classo_network,
+    golden_network,
+    networks,
+    random_dictionary,
+    random_network,
+)
+from tests.reference.weight_forms import NAMES, in_form
+from tests.tiers import examples
+
+every_form = pytest.mark.parametrize("form", NAMES)
+RULES = {"integration": st.sampled_from(["exact", "euler"]), "reset": st.sampled_from(["subtract", "zero"])}
+SMALL = ("mixed weights", "weak inhibition", "excitation", "sparse coding", "no weights")
+ALL = {
+    "leak": 0.15, "refractory_time": 0.3, "delays": 0.4, "threshold_mismatch": 0.1, "weight_mismatch": 0.2,
+    "potential_noise": 0.1, "lost_spikes": 0.2, "seed": 3,
+}  # fmt: skip
+OF_IMPERFECTIONS = ("leaked", "refused", "noise", "n_lost", "pending")
+
+
+@st.composite
+def imperfections(draw, n_neurons):
+    """Draw each imperfection or none of it; a leak of 1 is that of the current."""
+    rng = np.random.default_rng(draw(st.integers(0, 2**20)))
+    shape = [(), (n_neurons,), (n_neurons, n_neurons)][rng.integers(3)]
+    some = rng.uniform(size=6) < draw(st.sampled_from([0.0, 0.3, 0.6, 1.0]))
+    return Imperfections(
+        leak=some[0] * rng.choice([0.15, 1.0, 1.7]),
+        refractory_time=some[1] * rng.choice([0.3, 0.7]),
+        delays=some[2] * rng.uniform(-0.4, 1.2, shape).clip(0.0),
+        threshold_mismatch=some[3] * 0.1,
+        weight_mismatch=some[3] * 0.2,
+        potential_noise=some[4] * 0.2,
+        lost_spikes=some[5] * 0.3,
+        seed=int(rng.integers(2**63)),
+    )
+
+
+def changes_by_step(network, stimulus, start, step):
+    """Return which drive holds after each step, and what each adds to the currents, for the twin."""
+    drives, inputs, drive = {}, {}, network.soma_bias
+    if stimulus is None:
+        return drives, inputs
+
+    def end_of(time):
+        return int(np.ceil((time - start) / step - 1e-9))
+
+    if stimulus.drive is not None:
+        drives.update(zip(map(end_of, stimulus.drive_times), stimulus.drive, strict=True))
+    for time, source in zip(stimulus.spikes.times, stimulus.spikes.neurons, strict=True):
+        if stimulus.onto == "drive":
+            drives[end_of(time)] = drive = drive + stimulus.weights[source]
+        else:
+            inputs[end_of(time)] = inputs.get(end_of(time), 0.0) + stimulus.weights[source]
+    return drives, inputs
+
+
+@every_form
+@pytest.mark.property
+@examples(40)
+@given(data=st.data(), step=st.sampled_from([1 / 16, 1 / 4, 1 / 2]), scale=st.floats(0.5, 5.0), **RULES)
+def test_every_step_is_the_slow_twins(form, data, step, scale, integration, reset):
+    """Spikes, state, charges and what imperfections took; two copies, the second with half the drive."""
+    this = data.draw(networks(form, SMALL, most=12))
+    network = this.network().with_soma_bias(scale * this.soma_bias)
+    n, n_steps = network.n_neurons, data.draw(st.integers(20, 60))
+    given = data.draw(st.none() | imperfections(n))
+    options = {"integration": integration, "reset": reset}
+    clock = Clock(step, **options) if given is None else ImperfectClock(step, imperfections=given, **options)
+    chip = clock.network_of(network)
+    state = this.state
+    if state is not None:
+        keeps = given is None or (given.refractory_time == 0.0 and given.longest_delay == 0.0)
+        lowest = np.minimum(state.membrane_potential, chip.firing_threshold)
+        state = replace(state, membrane_potential=lowest) if keeps else None
+    start, duration = 0.0 if state is None else state.time, n_steps * step
+    onto = data.draw(st.sampled_from([None, "current", "drive"]))
+    stimulus = onto and this._replace(state=state, duration=duration).stimulus(onto=onto)
+    result = simulate_clocked(
+        network, duration, time_step=step, imperfections=given, state=state, stimulus=stimulus,
+        record_spikes=True, **options,
+    )  # fmt: skip
+    drives = np.stack([network.soma_bias, 0.5 * network.soma_bias])
+    run = clock.start(network, drives, state, window_moments=True)
+    run.advance(duration)
+
+    def slowly(bias, **changes):
+        return simulate_slowly(
+            chip.weights.toarray(), bias, chip.firing_threshold, n_steps, step, imperfections=given,
+            state=state, **options, **changes,
+        )  # fmt: skip
+
+    by_step = changes_by_step(network, stimulus, start, step)
+    slow = slowly(network.soma_bias, drives=by_step[0], inputs=by_step[1])
+    np.testing.assert_array_equal(result.spikes.neurons, slow.neurons)
+    np.testing.assert_array_equal(result.spikes.times, start + slow.steps * step)
+    require_same(result.state, slow, ("membrane_potential", "synaptic_current"))
+    require_near(result.average_soma_current * duration, slow.charge)
+    require_near(result.smooth_rate, rates.smooth_rate(result.spikes))
+    assert result.state.time == start + duration
+    assert result.spikes.is_imperfect == (given is not None or reset == "zero")
+    np.testing.assert_array_equal(result.network.firing_threshold, chip.firing_threshold)
+    for copy, bias in enumerate(drives):
+        slow = slowly(bias)
+        np.testing.assert_array_equal(run.spike_counts[copy], np.bincount(slow.neurons, minlength=n))
+        require_same(run, slow, ("membrane_potential", "synaptic_current", "charge"), copy)
+        moments = np.zeros((n, 3))
+        for power in (2, 3, 4):
+            np.add.at(moments[:, power - 2], slow.neurons, (slow.steps * step) ** power)
+        np.testing.assert_allclose(run.window_moments[copy], moments, rtol=1e-12)
+        if given is None:
+            filtered = np.bincount(slow.neurons, np.exp((slow.steps - n_steps) * step), minlength=n)
+            require_near(run.filtered_spikes[copy], filtered)
+        else:
+            require_same(run, slow, OF_IMPERFECTIONS, copy)
+
+
+def require_same(ours, slow, names, copy=...):
+    for name in names:
+        require_near(getattr(ours, name)[copy], getattr(slow, name))
+
+
+def require_near(one, other):
+    np.testing.assert_allclose(one, other, rtol=1e-12, atol=1e-10)
+
+
+@every_form
+@pytest.mark.property
+@examples(20)
+@given(data=st.data(), **RULES)
+def test_a_form_is_its_dense_matrix(form, data, integration, reset):
+    """Around the 32 neurons that a kernel takes at a time, and where none, some and many fire in a step."""
+    this = data.draw(networks(form, ["mixed weights", "few of many fire", "excitation"], most=70))
+    network, how = this.network(), Clock(0.1, integration=integration, reset=reset)
+    drives = this.soma_bias * np.array([[0.2], [1.0], [4.0]])
+    of_form, expected = (how.start(each, drives) for each in (network, in_form(network, "dense")))
+    for time in (0.1, 8.0):  # short enough that the last bits do not grow to a spike more or less
+        of_form.advance(time)
+        expected.advance(time)
+        np.testing.assert_array_equal(of_form.spike_counts, expected.spike_counts)
+        for name in ("membrane_potential", "synaptic_current", "charge", "filtered_spikes"):
+            require_near(getattr(of_form, name), getattr(expected, name))
+        # From rest h = W^T trace.
+        require_near(of_form.synaptic_current, of_form.filtered_spikes @ this.weights)
+
+
+@pytest.mark.parametrize("integration", ["exact", "euler"])
+@pytest.mark.parametrize("reset", ["subtract", "zero"])
+def test_approaches_the_exact_run_as_the_step_shrinks(integration, reset):
+    """Until two close spikes swap, spike times differ by a bounded number of steps: the order is one."""
+    network = random_network(np.random.default_rng(8), 10)
+    exact = simulate(network, 12.0, record_spikes=True)
+    errors = []
+    for time_step in (1 / 256, 1 / 1024, 1 / 4096):
+        clocked = simulate_clocked(
+            network, 12.0, time_step=time_step, integration=integration, reset=reset, record_spikes=True
+        )
+        np.testing.assert_array_equal(clocked.spike_counts, exact.spike_counts)
+        late = [clocked.spikes.of(i) - exact.spikes.of(i) for i in range(10)]
+        errors.append(np.abs(np.concatenate(late)).max())
+    assert errors[1] < 0.5 * errors[0]
+    assert errors[2] < 0.5 * errors[1]
+    assert errors[2] < 20.0 / 4096
+
+
+def test_euler_is_an_exact_clock_of_larger_weights():
+    """Equation 16a: the charge of a spike is too large by one factor, and nothing else differs."""
+    step, network = 0.1, random_network(np.random.default_rng(4), 30)
+    factor = step / -np.expm1(-step)
+    larger = SpikingNetwork(factor * network.weights.toarray(), network.soma_bias, network.firing_threshold)
+    euler = simulate_clocked(network, 60.0, time_step=step, integration="euler", record_spikes=True)
+    exact = simulate_clocked(larger, 60.0, time_step=step, record_spikes=True)
+    assert euler.n_spikes > 200
+    np.testing.assert_array_equal(euler.spikes.neurons, exact.spikes.neurons)
+    np.testing.assert_array_equal(euler.spikes.times, exact.spikes.times)
+
+
+# --- by hand and in closed form ------------------------------------------------------------------
+
+
+def test_a_single_neuron_by_hand():
+    """In a step of log 2 half of a current arrives: 3/2, 3/4, 3/8, ... from a current of 3."""
+    step = np.log(2.0)
+    state = NetworkState(membrane_potential=np.array([0.75]), synaptic_current=np.array([3.0]))
+    network = SpikingNetwork([[0.0]], [0.0], 1.0)
+    run = simulate_clocked(network, 3 * step, time_step=step, state=state, record_spikes=True)
+    # 0.75 + 1.5 = 2.25: two spikes; 0.25 + 0.75: one, exactly at the threshold; then 0.375.
+    np.testing.assert_allclose(run.spikes.times, [step, step, 2 * step], rtol=1e-15)
+    np.testing.assert_allclose(run.state.membrane_potential, [0.375], atol=1e-14)
+    np.testing.assert_allclose(run.state.synaptic_current, [0.375], atol=1e-14)
+
+
+def test_overshoot_lost_by_hand():
+    """A rise of 0.4 a step: reset to zero fires every third step, subtraction twice in five."""
+    network = SpikingNetwork([[0.0]], [4.0], 1.0)
+    kept, lost = (
+        simulate_clocked(network, 1.5, time_step=0.1, reset=reset, record_spikes=True)
+        for reset in ("subtract", "zero")
+    )
+    np.testing.assert_allclose(lost.spikes.times, [0.3, 0.6, 0.9, 1.2, 1.5])
+    np.testing.assert_allclose(kept.spikes.times[:5], [0.3, 0.5, 0.8, 1.0, 1.3])
+
+
+def test_spikes_of_a_step_are_bounded_and_charge_is_not_lost():
+    """At most 1,024 of a neuron in one step; the others follow, or the step is said to be too long."""
+    once = NetworkState(membrane_potential=np.array([1.0, 0.0]), synaptic_current=np.zeros(2))
+    network = SpikingNetwork([[0.0, 6000.0], [0.0, 0.0]], [0.0, 0.0], [1.0, 1.0])
+    run = simulate_clocked(network, 50.0, time_step=0.25, state=once, record_spikes=True)
+    np.testing.assert_array_equal(run.spikes.counts(stop=0.5), [1, 1024])
+    # 6,000 of charge arrive, but for what is still on its way at the end; the last threshold is not reached.
+    np.testing.assert_array_equal(run.spike_counts, [1, 5999])
+    busy = SpikingNetwork(np.zeros((2, 2)), [1.0, 6000.0], 1.0)
+    with pytest.raises(ValueError, match=r"time_step .* neuron 1"):
+        simulate_clocked(busy, 1.0, time_step=0.25)
+
+
+def test_neurons_that_fire_together_are_all_found():
+    """Alone in their group of 32, with others in it, and all 100 at once; always in order."""
+    network = SpikingNetwork(np.zeros((100, 100)), np.zeros(100))
+    for together in ([3, 70], [31, 32], [64, 65, 95, 99], list(range(100))):
+        bias = np.zeros((1, 100))
+        bias[0, together] = 1.0
+        times, neurons, _ = Clock(0.25).start(network, bias).advance(2.0, record=True)
+        np.testing.assert_array_equal(times, np.repeat([1.0, 2.0], len(together)))
+        np.testing.assert_array_equal(neurons, together * 2)
+
+
+@pytest.mark.filterwarnings("ignore:time_step is:UserWarning")
+@pytest.mark.parametrize("time_step", [0.1, 100.0, 1000.0])
+def test_filtered_spikes_are_the_sum_over_the_spikes(time_step):
+    """Also where e^dt, by which the kernel counts, is out of range."""
+    network = SpikingNetwork(np.zeros((2, 2)), [0.3 / time_step, 1.0 / time_step], [1.0, 1.0])
+    run = Clock(time_step).start(network, network.soma_bias[np.newaxis])
+    times, neurons, _ = run.advance(1601 * time_step, record=True)
+    expected = np.bincount(neurons, np.exp(times - 1601 * time_step))
+    np.testing.assert_allclose(run.filtered_spikes[0], expected, rtol=1e-12, atol=1e-300)
+
+
+def test_currents_that_grew_end_a_run_unless_it_gives_up():
+    network = SpikingNetwork(LateralInhibition(np.eye(2)), np.zeros(2))
+    for gives_up in (False, True):
+        run = Clock(0.25).start(network, np.zeros((1, 2)), gives_up=gives_up)
+        run.synaptic_current[:] = -1e15
+        if gives_up:
+            run.require_valid()
+        else:
+            with pytest.raises(OverflowError):
+                run.require_valid()
+
+
+def test_exactly_max_spikes_spikes_are_allowed():
+    network = SpikingNetwork(np.zeros((2, 2)), [1.0, 0.5])
+    assert simulate_clocked(network, 10.0, time_step=0.125, max_spikes=15).n_spikes == 15
+    with pytest.raises(RunawayError, match="max_spikes = 14") as caught:
+        simulate_clocked(network, 10.0, time_step=0.125, max_spikes=14)
+    assert caught.value.result.n_spikes == 15
+
+
+def test_errors_of_the_rates_that_time_does_not_remove():
+    """Rates of Euler's steps tend to those of larger weights; a reset to zero loses the overshoot besides.
+
+    Equation 4, which is exact with subtraction, bounds the distance by a constant over t.
+    """
+    network, step, time = golden_network(), 0.1, 4000.0
+    factor = step / -np.expm1(-step)
+    larger = SpikingNetwork(network.weights.toarray() * factor, network.soma_bias, network.firing_threshold)
+    limit, true = simulate(larger, time).spike_rate, simulate(network, time).spike_rate
+    kept, lost = (
+        simulate_clocked(network, time, time_step=step, integration="euler", reset=reset).spike_rate
+        for reset in ("subtract", "zero")
+    )
+    assert np.abs(kept - limit).max() < 8.0 / time
+    assert np.abs(lost - limit).max() > 0.02
+    assert np.abs(true - limit).max() > 0.02
+    for coarse in (0.1, 0.5, 1.0):  # exact steps, and nothing lost
+        assert np.abs(simulate_clocked(network, time, time_step=coarse).spike_rate - true).max() < 8.0 / time
+
+
+def test_floors_of_figure_2():
+    """Tang, Lin and Davies (2017): reset to zero, E / E* - 1 stops near 8e-3 for steps of 0.1, 2e-4 for 0.01.
+
+    400 atoms, at t = 1000, within a factor of three: the floor depends on the signal.
+    """
+    rng = np.random.default_rng(9)
+    dictionary, code = random_dictionary(rng, 400, 64), np.zeros(400)
+    code[rng.choice(400, 8, replace=False)] = rng.uniform(0.5, 1.5, 8)
+    signal = code @ dictionary
+    lasso = Lasso(alpha=0.1 / 64, fit_intercept=False, positive=True, tol=1e-12, max_iter=1_000_000)
+    optimum, network = lasso.fit(dictionary.T, signal).coef_, classo_network(dictionary, signal, 0.1)
+
+    def objective(code):
+        return 0.5 * np.sum((signal - code @ dictionary) ** 2) + 0.1 * code.sum()
+
+    def error(run):
+        return objective(run.spike_rate) / objective(optimum) - 1.0
+
+    def on_a_clock(time_step, **options):
+        return error(simulate_clocked(network, 1000.0, time_step=time_step, **options))
+
+    exact, papers = error(simulate(network, 1000.0)), {"integration": "euler", "reset": "zero"}
+    coarse, fine = on_a_clock(0.1, **papers), on_a_clock(0.01, **papers)
+    assert 8e-3 / 3 < coarse < 8e-3 * 3
+    assert 2e-4 / 3 < fine < 2e-4 * 3
+    assert exact < fine
+    # Subtracting the threshold removes one error, and exact integration the other.
+    assert on_a_clock(0.1, integration="euler", reset="subtract") < coarse / 2
+    assert on_a_clock(0.1) < 2.0 * exact
+
+
+@pytest.mark.parametrize(
+    ("step", "delay", "stable", "unstable"),
+    [(1.0, 0.0, 5, 6), (0.5, 0.0, 9, 10), (0.25, 0.0, 17, 18), (0.5, 0.5, 4, 8), (0.25, 0.25, 8, 12)],
+)
+def test_rates_swing_where_a_step_is_too_long(step, delay, stable, unstable):
+    """docs/theory.md, (16b): neurons that fire in every step do gradient steps of 1 - e^-dt.
+
+    They are stable up to an eigenvalue of G of 2 / (1 - e^-dt), with a delay of a step 1 + 1 / (1 - e^-dt):
+    of n neurons that all inhibit each other by 1/2 it is (n + 1) / 2.  Charge is kept: the mean is right.
+    """
+    for n in (stable, unstable):
+        # A mean of 20 spikes a step, of neurons that are not quite alike.
+        drive = 20.0 / step * 0.5 * (n + 1) * np.linspace(0.999, 1.001, n)
+        given = Imperfections(delays=delay) if delay else None
+        run = simulate_clocked(
+            SpikingNetwork(-0.5 * (1.0 - np.eye(n)), drive), 200.0 * step, time_step=step,
+            imperfections=given, record_spikes=True,
+        )  # fmt: skip
+        spikes = np.bincount(np.rint(run.spikes.times / step).astype(int), minlength=201)[101:] / n
+        assert delay or spikes.mean() == pytest.approx(20.0, abs=0.5)
+        assert spikes.std() < 2.0 if n == stable else spikes.std() > 10.0
+
+
+# --- imperfect neurons -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("counter", "key", "words"),
+    [
+        ((0, 0, 0, 0), (0, 0), "6627e8d5 e169c58d bc57ac4c 9b00dbd8"),
+        ((2**32 - 1,) * 4, (2**32 - 1,) * 2, "408f276d 41c83b0e a20bc7c6 6d5451fd"),
+        (
+            (0x243F6A88, 0x85A308D3, 0x13198A2E, 0x03707344),
+            (0xA4093822, 0x299F31D0),
+            "d16cfe09 94fdcceb 5001e420 24126ea1",
+        ),
+    ],
+)
+def test_random_words_are_those_of_philox(counter, key, words):
+    """The known answers of Random123, its authors' program."""
+    expected = [int(word, 16) for word in words.split()]
+    assert [int(word) for word in compiled_philox(*map(np.uint64, (*counter, *key)))] == expected
+    assert philox(counter, key) == expected
+
+
+def test_normals_have_their_moments():
+    normals = np.empty(200_001)
+    fill_normals(5, 2**40, normals)
+    assert abs(normals.mean()) < 4.0 / np.sqrt(len(normals))
+    assert abs(normals.var() - 1.0) < 4.0 * np.sqrt(2.0 / len(normals))
+    assert abs((normals**4).mean() - 3.0) < 4.0 * np.sqrt(96.0 / len(normals))
+    assert abs((normals[:-1] * normals[1:]).mean()) < 4.0 / np.sqrt(len(normals))
+    np.testing.assert_allclose(normals[:9], [normal(5, 2**40, i) for i in range(9)], rtol=1e-14)
+
+
+def test_a_refractory_neuron_by_hand():
+    """It fires every 8 steps, and is refractory for 3; a time of 0.7 is rounded up to 3 steps of 1/4."""
+    refractory = Imperfections(refractory_time=0.7)
+    network = SpikingNetwork([[0.0]], [0.5])
+    run = simulate_clocked(network, 33.0, time_step=1 / 4, imperfections=refractory, record_spikes=True)
+    np.testing.assert_array_equal(np.diff(run.spikes.times), np.full(len(run.spikes) - 1, 11 / 4))
+    # a = u / (theta + u t): the curve of a neuron with refractory time t.
+    assert run.n_spikes == int(33.0 * 0.5 / (1.0 + 0.5 * 0.75))
+
+
+def test_a_leaky_neuron_fires_at_its_closed_rate():
+    """Its potential rises to the threshold in -log(1 - l theta / beta) / l, and not if beta < l theta."""
+    drive = np.array([0.099, 0.15, 0.5, 2.0])
+    network = SpikingNetwork(np.zeros((4, 4)), drive)
+    run = simulate_clocked(network, 2_000.0, time_step=1 / 256, imperfections=Imperfections(leak=0.1))
+    assert run.spike_counts[0] == 0
+    np.testing.assert_allclose(run.spike_rate[1:], 0.1 / -np.log1p(-0.1 / drive[1:]), rtol=2e-3)
+    np.testing.assert_allclose(run.state.membrane_potential[0], 0.99, rtol=1e-12)
+
+
+@pytest.mark.parametrize("leak", [0.0, 0.25])
+def test_noise_has_its_variance(leak):
+    """s^2 theta^2 t without a leak, and s^2 theta^2 (1 - e^-2lt) / 2l with one, whatever the step."""
+    n, noise, time, threshold = 6_000, 0.05, 8.0, np.linspace(1.0, 2.0, 6_000)
+    network = SpikingNetwork(np.zeros((n, n)), np.zeros(n), threshold)
+    for step in (1.0, 1 / 4):
+        given = Imperfections(leak=leak, potential_noise=noise)
+        run = simulate_clocked(network, time, time_step=step, imperfections=given)
+        assert not run.n_spikes
+        spread = time if leak == 0.0 else (1.0 - np.exp(-2.0 * leak * time)) / (2.0 * leak)
+        shares = (run.state.membrane_potential / threshold) ** 2 / (noise**2 * spread)
+        assert abs(shares.mean() - 1.0) < 4.0 * np.sqrt(2.0 / n)
+
+
+def test_lost_spikes_are_so_many():
+    network = SpikingNetwork(np.zeros((200, 200)), np.linspace(5.0, 9.0, 200))
+    run = ImperfectClock(1 / 8, imperfections=Imperfections(lost_spikes=0.3)).start(
+        network, network.soma_bias[np.newaxis]
+    )
+    run.advance(100.0)
+    n_spikes = int(run.spike_counts.sum())
+    assert n_spikes > 100_000
+    assert abs(run.n_lost.sum() - 0.3 * n_spikes) < 4.0 * np.sqrt(0.3 * 0.7 * n_spikes)
+    per_neuron = (run.n_lost[0] - 0.3 * run.spike_counts[0]) / np.sqrt(0.3 * 0.7 * run.spike_counts[0])
+    assert 0.8 < per_neuron.std() < 1.2
+
+
+def test_mismatch_has_its_mean_and_deviation():
+    n = 400
+    network = SpikingNetwork(np.eye(n) - 1.0, np.ones(n), 2.0)
+    for relative in (0.02, 0.3, 1.0):
+        chip = Imperfections(weight_mismatch=relative, threshold_mismatch=relative).mismatched(network)
+        drawn = -chip.weights.toarray()[~np.eye(n, dtype=bool)]
+        assert drawn.min() > 0.0
+        assert abs(drawn.mean() - 1.0) < 5.0 * relative / np.sqrt(len(drawn))
+        np.testing.assert_allclose(drawn.std(), relative, rtol=0.05)
+        np.testing.assert_allclose(np.log(drawn).std(), np.sqrt(np.log1p(relative**2)), rtol=0.01)
+        np.testing.assert_allclose(chip.firing_threshold.std() / 2.0, relative, rtol=0.3)
+        np.testing.assert_array_equal(chip.soma_bias, network.soma_bias)
+    other = Imperfections(threshold_mismatch=1.0, seed=1).mismatched(network)
+    assert (other.firing_threshold != chip.firing_threshold).all()
+    # One imperfection more does not draw another chip.
+    alone = Imperfections(threshold_mismatch=1.0).mismatched(network)
+    np.testing.assert_array_equal(alone.firing_threshold, chip.firing_threshold)
+
+
+def test_a_run_that_starts_again_has_new_noise_and_an_empty_line():
+    network = random_network(np.random.default_rng(3), 30)
+    clock = ImperfectClock(1 / 8, imperfections=Imperfections(**ALL))
+    run = clock.start(network, network.soma_bias[np.newaxis], window_moments=True)
+    run.advance(20.0)
+    assert run.pending.any()
+    first = run.spike_counts.copy()
+    run.membrane_potential[:] = run.synaptic_current[:] = 0.0
+    run.restart(np.array([0]))
+    for name in ("charge", "window_moments", *OF_IMPERFECTIONS):
+        assert not getattr(run, name).any(), name
+    np.testing.assert_array_equal(run.spike_counts, first)
+    run.advance(20.0)
+    assert (run.spike_counts != 2 * first).any()
+    np.testing.assert_array_equal(run.total_steps, [320])
+
+
+def test_clocks_with_other_imperfections_are_others():
+    one, other = Imperfections(leak=0.1), Imperfections(leak=0.2)
+    assert ImperfectClock(0.25, imperfections=one) == ImperfectClock(0.25, imperfections=one)
+    assert ImperfectClock(0.25, imperfections=one) != ImperfectClock(0.25, imperfections=other)
+    assert ImperfectClock(0.25, imperfections=one) != Clock(0.25)
+
+
+@pytest.mark.parametrize(("threshold", "runs_away"), [(1.2, False), (1.0, False), (0.8, True)])
+def test_a_sign_pair_has_no_room_for_smaller_thresholds(threshold, runs_away):
+    """A spike of one causes 1 / theta^2 of the other's and its own; below one their drives end it."""
+    network = SpikingNetwork([[0.0, 1.0], [1.0, 0.0]], [-0.1, -0.1], threshold)
+    kicked = NetworkState(membrane_potential=[0.0, 0.0], synaptic_current=[20.0, 0.0])
+    if runs_away:
+        with pytest.raises(RunawayError):
+            simulate_clocked(network, 500.0, time_step=1 / 4, state=kicked)
+    else:
+        first = simulate_clocked(network, 500.0, time_step=1 / 4, state=kicked)
+        assert first.n_spikes > 10
+        assert simulate_clocked(network, 500.0, time_step=1 / 4, state=first.state).n_spikes == 0
