@@ -1,0 +1,240 @@
+"""One batch beside equations 8 to 12 and 26 to 28, written out in matrices: for every way of learning."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dictlearn import LearningSettings, TwoPhaseLearner, UsageSteps
+from tests.dictlearn.two_phase.learners import SIGNS, network_of, observed_by_hand, planted, tasks
+from tests.tiers import examples
+
+# Quotients of sums of some hundred numbers near one.
+ROUNDING = {"rtol": 1e-8, "atol": 1e-9}
+
+
+class ByHand:
+    """What a learner is to become, batch by batch, from what it was before each."""
+
+    def __init__(self, learner):
+        self.learner, self.average, self.mean_cost, self.sums, self.rows = learner, None, 0.0, np.zeros(6), []
+
+    def learn(self, signals, mask=None):
+        """Return all that the learner must have after the batch, and the objective."""
+        learner, settings, steps = self.learner, self.learner.settings, self.learner.settings.steps
+        network, kappa, n_before = learner.network, settings.kappa, learner.n_samples
+        f, b, h = network.feedforward, network.feedback, network.lateral
+        n_signals, n_atoms = len(signals), len(f)
+        is_usage, is_current = isinstance(steps, UsageSteps), settings.readout == "current"
+        penalty = learner.scale * np.broadcast_to(settings.penalty, n_atoms)
+        thresholds = np.diagonal(h)
+        if is_usage:
+            silence = n_before - learner.last_fired
+            weights = np.array([max(1.0 - n / (steps.patience * n_atoms), 0.0) for n in silence])
+        else:
+            weights = thresholds if steps.reweighting else np.ones(n_atoms)
+        known = np.ones(signals.shape) if mask is None else mask.astype(float)
+        signals = learner.scale * np.where(known, signals, 0.0)
+
+        # What neurons observe, of signals and of probes.
+        run = {"kappa": kappa, "duration": settings.duration, "initial_potential": settings.initial_potential}
+        clock = {"time_step": settings.time_step, "integration": settings.integration}
+        phases = network.run(signals, penalty=penalty, reweighting=weights, mask=mask, **run, **clock)
+        names = ("n_spikes", "input_rate", "coding_rate", "input_current", "coding_current", "coding_trace")
+        rows = [
+            [{name: getattr(phase, name)[k] for name in names} for phase in phases] for k in range(n_signals)
+        ]
+        probed = []
+        if is_usage:
+            n_probes = math.floor(steps.probes * (n_before + n_signals)) - math.floor(steps.probes * n_before)
+            probed = sorted(range(n_atoms), key=lambda atom: learner.last_compared[atom])[:n_probes]
+        for atom in probed:
+            drive = 3.0 / settings.duration / (1.0 - kappa) * thresholds[atom]
+            options = {"weights": weights, "probe": (atom, drive), **run}
+            rows.append(observed_by_hand(network, np.zeros(len(b)), penalty, **options))
+        first, second = ({name: np.array([row[k][name] for row in rows]) for name in names} for k in (0, 1))
+        everywhere = np.vstack([known, np.ones((len(probed), len(b)))])
+        inputs = np.vstack([signals, np.zeros((len(probed), len(b)))])
+
+        # Equations 9 and 10: exactly where they are read from currents.
+        if is_current:
+            a = second["coding_trace"]
+            g_d = kappa * everywhere * (a @ b.T - inputs)
+            g_h = kappa * a @ (h - f @ b).T
+            a = np.maximum(a, 0.0) if settings.positive_code else a
+        else:
+            a = second["coding_rate"]
+            g_d = everywhere * (second["input_rate"] - first["input_rate"])
+            g_h = (1.0 - kappa) * (first["coding_rate"] - a) @ h.T
+            g_h += (1.0 - kappa) * (first["coding_current"] - thresholds * first["coding_rate"])
+            g_h -= second["coding_current"] - thresholds * a
+            unknown = (1.0 - everywhere) * (second["input_rate"] - first["input_rate"])
+            g_h += (1.0 - kappa) * unknown @ f.T
+        g_d, codes = g_d[:n_signals], a[:n_signals]
+
+        # Steps and decay.
+        energy = settings.amplitude**2
+        used, usage, movement = np.square(codes).sum(axis=0) / energy, learner.usage, learner.movement
+        sizes, least, averaged = np.abs(codes), 0.0 if settings.positive_atoms else -np.inf, None
+        errors = np.square(g_d / kappa).sum(axis=1)
+        if is_usage:
+            usage = usage + used
+            together = (sizes * sizes.sum(axis=1, keepdims=True)).sum(axis=0) / energy
+            if follows := is_current and not settings.positive_atoms:
+                movement = movement + (errors[:, None] * codes**2).sum(axis=0) / energy**2
+                received = kappa * np.abs(a @ h.T).sum(axis=0)
+                m = np.abs(g_h).sum(axis=0) / np.where(received > 0.0, received, 1.0)
+                m = np.minimum(np.where(received > 0.0, m, 0.0), 1.0)
+                bound = (1.0 - m) * used + steps.caution / steps.gain * m * together
+                step = 1.0 / (np.sqrt(0.01 + movement) / steps.reach + bound) / energy
+                averaged = np.minimum(steps.averaging * used / np.where(used > 0.0, usage, 1.0), 1.0)
+            else:
+                initial = steps.initial_usage / (1.0 + n_before / steps.settling)
+                step = steps.gain / (initial + usage + steps.caution * together) / energy
+            rho = -g_d @ f.T / kappa
+            keep = np.clip(1.0 - step * (codes * rho).sum(axis=0), 0.0, 1.0)
+        else:
+            follows = False
+            step = steps.step / (1.0 + n_before / steps.halving) / energy * np.ones(n_atoms)
+            share = min(1.0, n_signals / min(1000.0, n_before + n_signals))
+            self.mean_cost += share * ((sizes.mean(axis=0) * penalty).mean() - self.mean_cost)
+            decay = self.mean_cost * thresholds.mean() if steps.decay is None else steps.decay * energy
+            keep = max(1.0 - step[0] * decay, 0.0) ** n_signals * np.ones(n_atoms)
+
+        # Equations 11 and 12, and 26 to 28.
+        change = (step * codes).T @ g_d / kappa
+        new_f, new_b = keep[:, None] * f - change, (keep[:, None] * b.T - change).T
+        new_f, new_b = np.maximum(new_f, least), np.maximum(new_b, least)
+        if is_usage:
+            mismatch = g_h / kappa
+            if follows:
+                h = keep * h + rho.T @ (step * codes)
+                h = keep[:, None] * h + (step * codes).T @ (-g_d @ new_f.T / kappa)
+                mismatch = a @ h.T - (a @ new_b.T) @ new_f.T
+            norms = np.linalg.norm(a, axis=1, keepdims=True)
+            inverse = np.where(norms > 0.0, 1.0 / np.where(norms > 0.0, norms, 1.0), 0.0)
+            units = inverse * a
+            gain = (1.0 if is_current else 0.1) if steps.lateral_gain is None else steps.lateral_gain
+            solved = np.linalg.solve(units @ units.T + 0.01 * np.eye(len(a)), inverse * mismatch)
+            h = h - gain * solved.T @ units
+        else:
+            shrunk = max(1.0 - 2.0 * step[0] * decay, 0.0) ** n_signals
+            h = shrunk * h - steps.lateral_ratio * step[0] * g_h.T @ a / kappa
+        h = np.maximum(h, least)
+        n_bounded = np.count_nonzero(np.diagonal(h) < 0.05)
+        np.fill_diagonal(h, np.maximum(np.diagonal(h), 0.05))
+        if averaged is not None:
+            self.average = b.T * 0.0 + new_b.T if self.average is None else self.average
+            self.average = self.average + averaged[:, None] * (new_b.T - self.average)
+        else:
+            self.average = None
+
+        # What is counted.
+        n_samples, last_fired, last_compared = (
+            n_before + n_signals, learner.last_fired.copy(), learner.last_compared.copy(),
+        )  # fmt: skip
+        last_fired[second["coding_rate"][:n_signals].any(axis=0)] = n_samples
+        last_compared[second["coding_rate"].any(axis=0)] = n_samples
+        last_compared[probed] = n_samples
+        usage, movement, n_replaced = usage.copy(), movement.copy(), 0
+        if learner.replace_dead:
+            missing = np.maximum(-g_d, least)
+            lengths = np.linalg.norm(missing, axis=1)
+            dead = np.flatnonzero(n_samples - last_fired >= max(1000, 10 * n_atoms))
+            for atom, worst in zip(dead, sorted(range(n_signals), key=lambda k: -lengths[k]), strict=False):
+                if lengths[worst] > 0.0:
+                    new_f[atom] = new_b[:, atom] = missing[worst] / lengths[worst]
+                    h[:, atom], h[atom] = new_f @ new_b[:, atom], new_f[atom] @ new_b
+                    usage[atom] = movement[atom] = 0.0
+                    if self.average is not None:
+                        self.average[atom] = new_f[atom]
+                    last_fired[atom], n_replaced = n_samples, n_replaced + 1
+        rows = new_b.T if self.average is None else self.average
+        lengths = np.linalg.norm(rows, axis=1, keepdims=True)
+        n_spikes = first["n_spikes"].sum() + second["n_spikes"].sum()
+        objectives = 0.5 * errors + sizes @ (penalty * weights)
+        self._record(n_samples, objectives, codes, n_spikes, np.sqrt(errors), signals, (new_f, new_b, h))
+        return {
+            "feedforward": new_f,
+            "feedback": new_b,
+            "lateral": h,
+            "dictionary": rows / np.where(lengths > 0.0, lengths, 1.0),
+            "usage": usage,
+            "movement": movement,
+            "last_fired": last_fired,
+            "last_compared": last_compared,
+            "n_samples": n_samples,
+            "n_spikes": learner.n_spikes + n_spikes,
+            "n_bounded": learner.n_bounded + n_bounded,
+            "n_replaced": learner.n_replaced + n_replaced,
+            "objective": objectives.mean() / learner.scale**2,
+        }
+
+    def _record(self, n_samples, objectives, codes, n_spikes, errors, signals, weights):
+        lengths = np.linalg.norm(signals, axis=1)
+        some = lengths > 0.0
+        self.sums += (
+            len(signals), objectives.sum() / self.learner.scale**2, np.count_nonzero(codes), n_spikes,
+            (errors[some] / lengths[some]).sum(), some.sum(),
+        )  # fmt: skip
+        if n_samples // 1000 > (n_samples - len(signals)) // 1000:
+            (n, *totals, n_some), (f, b, h) = self.sums, weights
+            consistency = 1.0 - np.linalg.norm(h - f @ b) / np.linalg.norm(h)
+            symmetry = 1.0 - np.linalg.norm(f - b.T) / np.linalg.norm(b)
+            norms = np.linalg.norm(b, axis=0)
+            means = [*(total / n for total in totals[:3]), totals[3] / max(n_some, 1)]
+            self.rows.append(
+                [n_samples, *means, consistency, symmetry, norms.min(), np.median(norms), norms.max()]
+            )
+            self.sums = np.zeros(6)
+
+
+def compare(learner, expected, objective):
+    network, whole = (
+        learner.network,
+        ("last_fired", "last_compared", "n_samples", "n_spikes", "n_bounded", "n_replaced"),
+    )
+    for name in ("feedforward", "feedback", "lateral"):
+        np.testing.assert_allclose(getattr(network, name), expected[name], **ROUNDING, err_msg=name)
+    for name in ("dictionary", "usage", "movement"):
+        np.testing.assert_allclose(getattr(learner, name), expected[name], **ROUNDING, err_msg=name)
+    for name in whole:
+        np.testing.assert_array_equal(getattr(learner, name), expected[name], err_msg=name)
+    assert objective == pytest.approx(expected["objective"], rel=1e-9, abs=1e-12)
+
+
+@pytest.mark.property
+@examples(40)
+@given(task=tasks(), replaced=st.booleans())
+def test_a_batch_changes_a_learner_as_the_equations_say(task, replaced):
+    settings, network, scale, batches = task
+    learner = TwoPhaseLearner(network, settings, scale=scale, replace_dead=replaced)
+    learner.last_compared[:] = np.arange(learner.n_atoms)[::-1] // 2
+    if replaced:
+        learner.last_fired[: learner.n_atoms // 2] = -2000
+    by_hand = ByHand(learner)
+    for signals, mask in batches:
+        expected = by_hand.learn(signals, mask)
+        compare(learner, expected, learner.learn(signals, mask=mask))
+
+
+@pytest.mark.parametrize("signs", ["positive", "signed atoms and codes"])
+def test_the_history_has_the_means_of_each_thousand_samples(signs):
+    """Signals of nothing have no disturbance; other means are over all."""
+    signs = SIGNS[signs]
+    settings = LearningSettings(penalty=0.05, duration=2.0, time_step=None, kappa=0.3, **signs)
+    learner = TwoPhaseLearner(network_of(signs, 5, 6, 0.02), settings, scale=4.0, replace_dead=True)
+    by_hand = ByHand(learner)
+    for number in range(7):
+        signals = planted(8, 6, 300, signs, seed=number)[1]
+        signals[:: 2 if number < 4 else 1] = 0.0
+        expected = by_hand.learn(signals)
+        compare(learner, expected, learner.learn(signals))
+        history = learner.history
+        found = np.array(list(history.values())).T
+        np.testing.assert_allclose(found, np.reshape(by_hand.rows, (-1, 10)), **ROUNDING)
+    assert history["n_samples"].tolist() == [1200, 2100]
+    assert list(history)[1:5] == ["objective", "nonzeros", "spikes", "disturbance"]
+    assert history["disturbance"][0] > 0.0 == history["disturbance"][1]
