@@ -1,0 +1,322 @@
+"""Paths of penalties, and several methods side by side."""
+
+import warnings
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import sparse
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.linear_model import enet_path
+
+from solvers import (
+    METHODS,
+    Comparison,
+    ConvolutionalDictionary,
+    ElasticNet,
+    LassoProblem,
+    compare,
+    comparison_table,
+    path,
+    penalty_max,
+    solve,
+    solve_active_set,
+    solve_fista,
+)
+from solvers.certificate.optimality import measure
+from tests.reference.methods import TOLS, methods
+from tests.reference.problems import random_problem
+from tests.tiers import examples
+
+# -- paths -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("positive", [True, False])
+@pytest.mark.parametrize("ratio", [1.0, 0.7])
+def test_default_penalties_and_codes_are_those_of_scikit_learn(positive, ratio):
+    problem = random_problem(30, 20, n_signals=1, positive=positive)
+    penalty = 1.0 if ratio == 1.0 else ElasticNet(ratio, 1.0 - ratio)
+    problem = LassoProblem(problem.dictionary, problem.signals, penalty, positive=positive)
+    result = path(problem, n_multiples=30)
+    # Its default: from the least alpha without a coefficient, evenly in the logarithm, to 1e-3 of it.
+    reach = problem.dictionary @ problem.signals[0]
+    largest = (reach if positive else np.abs(reach)).max() / problem.n_features / ratio
+    alphas, coefs, _ = enet_path(
+        np.asfortranarray(problem.dictionary.T),
+        problem.signals[0],
+        l1_ratio=ratio,
+        alphas=np.logspace(np.log10(largest), np.log10(1e-3 * largest), 30),
+        positive=positive,
+        tol=1e-12,
+        max_iter=100_000,
+    )
+    np.testing.assert_allclose(result.multiples, alphas * problem.n_features, rtol=1e-12)
+    # Fewer atoms than features: the codes are unique.
+    np.testing.assert_allclose(result.codes[:, 0], coefs.T, rtol=0, atol=1e-6 * np.abs(coefs).max())
+    assert result.converged
+    assert result.method == "active_set"
+
+
+@pytest.mark.property
+@pytest.mark.filterwarnings("ignore::solvers.IllPosedWarning")
+@examples(20)
+@given(
+    name=st.sampled_from(list(methods(start=True))),
+    positive=st.booleans(),
+    is_curved=st.booleans(),
+    masked=st.sampled_from((None, "one", "own", "weights")),
+    seed=st.integers(0, 99),
+)
+def test_every_code_of_a_path_is_that_of_a_problem_alone(name, positive, is_curved, masked, seed):
+    method, rng = methods(start=True)[name], np.random.default_rng(seed)
+    tol = {**TOLS, "spiking": 1e-4}.get(name, method.finest_tol)
+    problem = random_problem(n_signals=3, positive=positive, unit_norm=False, seed=seed)
+    l1, l2 = rng.uniform(1.0, 2.0, 40), rng.uniform(0.1, 1.0, 40)
+    known = rng.random((20,) if masked == "one" else (3, 20)) < 0.8
+    options = {"positive": positive}
+    if masked is not None:
+        options |= {"feature_weights": rng.uniform(0.5, 2.0, 20)} if masked == "weights" else {"mask": known}
+    penalty = ElasticNet(l1, l2) if is_curved else l1
+    problem = LassoProblem(problem.dictionary, problem.signals, penalty, **options)
+    multiples = [4.0, 2.0, 1.0]
+    result = path(problem, multiples, method=method, tol=tol)
+    assert result.converged
+    assert (result.method, result.tol, result.multiples.tolist()) == (method.name, tol, multiples)
+    for k, multiple in enumerate(multiples):
+        other = ElasticNet(multiple * l1, multiple * l2) if is_curved else multiple * l1
+        at = LassoProblem(problem.dictionary, problem.signals, other, **options)
+        excess = result.objective[k] - solve_active_set(at, tol=1e-11).objective
+        assert (np.abs(excess) <= (tol + 1e-10) * problem.energies).all()
+        figures = measure(at, result.sparse_codes[k])
+        atol = 1e-13 * problem.energies.max()
+        np.testing.assert_allclose(result.duality_gap[k], figures.duality_gap, rtol=0, atol=atol)
+        np.testing.assert_allclose(result.kkt_violation[k], figures.kkt_violation, rtol=1e-6, atol=1e-9)
+        np.testing.assert_array_equal(result.codes[k], result.sparse_codes[k].toarray())
+        np.testing.assert_array_equal(result.support_size[k], np.count_nonzero(result.codes[k], axis=1))
+        one = result.results[k]
+        np.testing.assert_allclose(one.problem.l1_weights, multiple * l1, rtol=1e-15)
+        np.testing.assert_array_equal(one.problem.signals, problem.signals)
+        # Read-only, as those of other problems: kernels would be compiled once more.
+        assert not one.problem.l1_weights.flags.writeable
+        start = result.results[k - 1] if k else None
+        separate = solve(at, method, start=start, tol=tol)
+        np.testing.assert_allclose(one.codes, separate.codes, rtol=0, atol=1e-6 * np.abs(l1).max())
+    counted = sum(
+        one.operations["method"].multiply_adds for one in result.results if "method" in one.operations
+    )
+    if "method" in result.operations:
+        np.testing.assert_array_equal(result.operations["method"].multiply_adds, counted)
+    drive = result.results[0].operations["drive"].multiply_adds
+    np.testing.assert_array_equal(result.operations["drive"].multiply_adds, drive)
+    if not method.blas_threads:
+        alone = path(problem.subset([1]), multiples, method=method, tol=tol)
+        np.testing.assert_array_equal(alone.codes[:, 0], result.codes[:, 1])
+
+
+def test_the_largest_default_multiple_is_where_the_first_code_begins():
+    problem = random_problem(n_signals=5)
+    result = path(problem, n_multiples=3)
+    largest = penalty_max(problem.dictionary, problem.signals).max()
+    np.testing.assert_allclose(result.multiples, largest * 10.0 ** np.array([0.0, -1.5, -3.0]), rtol=1e-12)
+    assert not result.support_size[0].any()
+    assert solve_active_set(problem.with_penalty(0.999 * largest)).support_size.any()
+
+
+def test_carried_supports_save_rounds():
+    problem = random_problem(64, 128, n_signals=1, share=0.02)
+    result = path(problem, np.geomspace(20.0, 1.0, 40))
+    cold = [solve_active_set(problem.with_penalty(multiple)).n_steps[0] for multiple in result.multiples]
+    assert result.n_steps.sum() < 0.7 * sum(cold)
+
+
+def test_convolutional_dictionaries():
+    rng = np.random.default_rng(0)
+    dictionary = ConvolutionalDictionary(rng.standard_normal((3, 4, 4)), (10, 10), 2)
+    image = rng.standard_normal((1, 100))
+    result, expected = (
+        path(LassoProblem(d, image, 1.0), n_multiples=8, smallest=0.05)
+        for d in (dictionary, dictionary.toarray())
+    )
+    np.testing.assert_allclose(result.multiples, expected.multiples, rtol=1e-12)
+    np.testing.assert_allclose(result.objective, expected.objective, rtol=1e-7)
+    assert result.converged
+    assert isinstance(result.sparse_codes[-1], sparse.csr_array)
+
+
+def test_codes_that_miss_tol_are_told_once():
+    with pytest.warns(ConvergenceWarning, match="^path: ") as caught:
+        result = path(random_problem(), [2.0, 1.0], tol=1e-25)
+    assert len(caught) == 1
+    assert not result.converged
+    with pytest.raises(ValueError, match="read-only"):
+        result.objective[0] = 0
+
+
+SILENT = LassoProblem(np.eye(2), np.zeros((1, 2)), 1.0)
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "name"),
+    [
+        ({"multiples": [1.0, 2.0]}, ValueError, "multiples .*1.0 before 2.0"),
+        ({"multiples": [2.0, 2.0]}, ValueError, "multiples"),
+        ({"multiples": [1.0, 0.0]}, ValueError, "multiples"),
+        ({"multiples": [1.0, np.nan]}, ValueError, "multiples"),
+        ({"multiples": []}, ValueError, "multiples"),
+        ({"multiples": 1.0}, ValueError, "multiples"),
+        ({"problem": SILENT}, ValueError, "multiples"),
+        ({"problem": LassoProblem(np.eye(2), np.ones((1, 2)), [0.0, 1.0])}, ValueError, "multiples"),
+        ({"problem": np.eye(2)}, TypeError, "problem"),
+        ({"n_multiples": 0}, ValueError, "n_multiples"),
+        ({"smallest": 1.0}, ValueError, "smallest"),
+        ({"method": "lars"}, ValueError, "method"),
+        ({"method": METHODS["spiking_rate"]}, ValueError, "method must take a start"),
+        ({"tol": 0.0}, ValueError, "tol"),
+        ({"n_jobs": 0}, ValueError, "n_jobs"),
+        ({"progress": 1}, TypeError, "progress"),
+    ],
+)
+def test_nonsense_is_refused(options, error, name):
+    with pytest.raises(error, match=f"^{name}"):
+        path(**{"problem": random_problem(), **options})
+
+
+# -- comparisons -------------------------------------------------------------------------------------
+
+
+def test_records_are_the_results_in_figures():
+    problem = random_problem(n_signals=3)
+    records = compare(problem, list(METHODS), tol=1e-3)
+    assert [record["method"] for record in records] == list(METHODS)
+    for record, method in zip(records, METHODS.values(), strict=True):
+        result = solve(problem, method, tol=1e-3)
+        counts = result.operations.without("drive", "certificate").total()
+        expected = {
+            "n_signals": 3,
+            "n_converged": 3,
+            "objective": result.objective.sum(),
+            "mean_objective": result.objective.mean(),
+            "largest_relative_gap": (result.duality_gap / problem.energies).max(),
+            "mean_support": result.support_size.mean(),
+            "n_steps": result.n_steps.sum(),
+            "synaptic_operations": counts.synaptic_operations,
+            "multiply_adds": counts.multiply_adds,
+        }
+        assert record["bound"] == method.bound
+        assert record["seconds"] > 0.0
+        if not method.blas_threads:
+            found = {name: record[name] for name in expected}
+            assert found == pytest.approx(expected, rel=1e-12)
+        assert set(record) == {*expected, "method", "bound", "seconds"}
+    assert np.ptp([record["objective"] for record in records]) <= 1e-3 * problem.energies.sum()
+
+
+def test_a_method_is_warmed_up_on_one_signal_and_shares_nothing_with_the_next():
+    problem, seen = random_problem(n_signals=3), []
+
+    def recorded(given, *, tol):
+        seen.append((given.n_signals, given.has_gram, "correlations" in vars(given), tol))
+        _ = given.gram
+        return solve_fista(given, tol=tol)
+
+    repr(problem)
+    solve_fista(problem)
+    records = compare(problem, {"one": recorded, "two": recorded}, tol=0.01)
+    assert [record["method"] for record in records] == ["one", "two"]
+    # A problem that was shown or solved is timed as one that was not.
+    assert [one[1:] for one in seen[1::2]] == [(problem.has_gram, False, 0.01)] * 2
+    assert [one[0] for one in seen] == [1, 3, 1, 3]
+
+
+def test_missed_tol_is_counted_and_warned_of_once():
+    problem = random_problem(n_signals=3, share=0.01)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        (record,) = compare(problem, {"short": lambda p, tol: solve_fista(p, tol=tol, max_iter=2)}, tol=1e-6)
+    assert [warning.category for warning in caught] == [ConvergenceWarning]
+    assert record["n_converged"] == 0
+    assert record["largest_relative_gap"] > 1e-6
+    (zero,) = compare(LassoProblem(np.eye(2), np.zeros((2, 2)), 1.0), ["fista"])
+    assert (zero["largest_relative_gap"], zero["n_converged"]) == (0.0, 2)
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "name"),
+    [
+        (lambda p: compare(np.eye(2), ["fista"]), TypeError, "problem"),
+        (lambda p: compare(p, ["lars"]), ValueError, "methods"),
+        (lambda p: compare(p, "fista"), TypeError, "methods"),
+        (lambda p: compare(p, ["fista", "fista"]), ValueError, "methods"),
+        (lambda p: compare(p, []), ValueError, "methods"),
+        (lambda p: compare(p, {1: solve_fista}), TypeError, "a label of methods"),
+        (lambda p: compare(p, {"one": 1}), TypeError, "methods"),
+        (lambda p: compare(p, {"one": lambda p, tol: 1}), TypeError, "result of method 'one'"),
+        (lambda p: compare(p, ["fista"], tol=-1.0), ValueError, "tol"),
+        (lambda p: comparison_table([]), ValueError, "records"),
+        (lambda p: comparison_table("fista"), TypeError, "records"),
+        (lambda p: comparison_table([3]), TypeError, r"records\[0\]"),
+        (lambda p: comparison_table([{"method": "fista"}]), ValueError, "records"),
+        (lambda p: Comparison().plot(), ValueError, "records"),
+    ],
+)
+def test_nonsense_is_not_compared(call, error, name):
+    with pytest.raises(error, match=f"^{name}"):
+        call(random_problem())
+
+
+RECORD = {
+    "method": "fista",
+    "n_signals": 10,
+    "n_converged": 9,
+    "objective": 1.25,
+    "mean_objective": 0.125,
+    "largest_relative_gap": 2e-3,
+    "mean_support": 3.5,
+    "n_steps": 1234,
+    "synaptic_operations": None,
+    "multiply_adds": 56789,
+    "bound": "at most",
+    "seconds": 0.25,
+}
+
+
+def cells_of(line):
+    return [cell.strip() for cell in line.strip("| ").split("|")]
+
+
+def test_a_table_is_markdown_with_aligned_columns():
+    table = comparison_table([RECORD, {**RECORD, "method": "coordinate_descent", "bound": "exact"}])
+    header, rule, first, second = lines = table.splitlines()
+    assert len({len(line) for line in lines}) == 1
+    assert cells_of(header) == [name for name in RECORD if name != "bound"]
+    expected = ["fista", "10", "9", "1.25", "0.125", "2.0e-03", "3.5", "1234", "-", "<= 56,789", "0.2500"]
+    assert cells_of(first) == expected
+    assert cells_of(second)[-2] == "56,789"
+    assert set(rule) == set("|:- ")
+    assert second.startswith("| coordinate_descent |")
+
+
+@pytest.mark.parametrize(
+    "extra", [{"method": "mine"}, {}, {"method": "mine", "n_steps": 1.5, "multiply_adds": 3, "bound": []}, 3]
+)
+def test_whatever_was_appended_is_shown(extra):
+    records = Comparison([RECORD])
+    known = str(records).splitlines()[2]
+    records.append(extra)
+    assert "fista" in repr(records)
+    *_, first, last = str(records).splitlines()
+    assert cells_of(first) == cells_of(known)
+    assert cells_of(last)[0] == (extra["method"] if isinstance(extra, dict) and extra else "-")
+    assert cells_of(last)[-1] == "-"
+    assert records._repr_html_().count("<tr>") == 3
+
+
+def test_a_plot_has_a_point_for_each_record():
+    _, ax = plt.subplots()
+    exact = {**RECORD, "method": "exact", "largest_relative_gap": -1e-17}
+    assert Comparison([RECORD, exact]).plot(ax=ax) is ax
+    points = [(line.get_xdata()[0], line.get_ydata()[0]) for line in ax.get_lines()]
+    assert points == [(2e-3, 0.25), (1e-16, 0.25)]
+    assert [text.get_text() for text in ax.get_legend().get_texts()] == ["fista", "exact"]
