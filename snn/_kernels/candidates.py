@@ -206,7 +206,7 @@ def renew_bounds(n_candidates, moment, to_end, growth, windows):
 
 
 MANY_CANDIDATES = 64
-"""Of more, crossings that could be first are refined together: `python -m tests.benchmarks random`."""
+"""Of more, crossings that could be first are refined together: `python -m tests.benchmarks correlated`."""
 PENDING = -1
 """In place of the instant for which a crossing is exact: the candidate is listed in `touched`."""
 

@@ -14,8 +14,8 @@ of what it has just written, and waits, if they are 4,096 bytes apart."""
 TOGETHER = 4
 """Sources are added in fours, and while there are as many, in two of these at once."""
 COST_IN_PLACE, COST_OF_SUM = 0.3, 0.4
-"""Nanoseconds by which intervals are planned (tests/benchmarks/simulator.py shows what comes of them): of a
-spike, for each neuron while all are integrated; of a source, for each target of its row."""
+"""Nanoseconds by which intervals are planned (`python -m tests.benchmarks simulate` says what comes of it):
+of a spike, for each neuron while all are integrated; of a source, for each target of its row."""
 
 
 @inlined

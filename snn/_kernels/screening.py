@@ -26,8 +26,8 @@ from snn._kernels.delivery import DEVIATION, LAST, TOTAL, TRACE
 from snn._kernels.neuron import crossing_time, largest_rise, slack
 
 # Nanoseconds, roughly, by which intervals are planned: a spike; a neuron brought to the end of an interval; a
-# weight far from the others; a spike for a neuron that is followed.  tests/benchmarks/simulator.py shows what
-# comes of them.
+# weight far from the others; a spike for a neuron that is followed.  `python -m tests.benchmarks simulate`
+# shows what comes of them.
 COST_OF_SPIKE, COST_OF_NEURON, COST_OF_LOOKING_UP, COST_OF_REPLAYING = 150.0, 4.0, 20.0, 4.0
 
 

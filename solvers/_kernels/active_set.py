@@ -47,7 +47,7 @@ from solvers._kernels.products import GramMatrix, WeightedAtoms, write_products,
 ROUNDING = 1e-13
 # Violators that enter S together: those above this share of the worst violation, and at most so many for each
 # atom in S, or LEAST_ENTERING atoms.  One at a time costs a third more where hundreds enter; of many, most
-# leave again.  These and the two below: `python -m tests.benchmarks patches random hard`.
+# leave again.  These and the two below: `python -m tests.benchmarks patches correlated`.
 ENTERING = 0.5
 ENTERING_PER_ACTIVE = 0.125
 LEAST_ENTERING = 4

@@ -34,7 +34,7 @@ from solvers.problem.norms import inverse_norms
 from solvers.problem.screening import UnitAtoms, largest_ratios
 
 # Atoms from which on the Gram matrix is not computed for a single signal.  The full matrix of fewer atoms
-# takes a millisecond or two: `python -m tests.benchmarks size`.
+# takes a millisecond or two.
 FEWEST_ON_DEMAND = 512
 # In a large dictionary, codes of one signal for each so many atoms take less time without the Gram matrix
 # than the matrix takes alone.

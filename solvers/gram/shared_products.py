@@ -41,7 +41,7 @@ from solvers.problem.norms import inverse_norms
 from solvers.problem.screening import VALUES_PER_BLOCK, Largest, UnitAtoms, largest_ratios, norms_of
 
 # Atoms listed for each signal beside its support, and those of them that join the support together, at least.
-# Measured by `python -m tests.benchmarks many_atoms`.
+# Measured by `python -m tests.benchmarks 65,536`.
 LISTED = 128
 LEAST_JOINING = 60
 # Members that there is room for at first: for more, it is made anew.

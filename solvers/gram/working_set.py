@@ -36,8 +36,7 @@ from solvers.problem.lasso import LassoProblem
 from solvers.problem.masks import with_shared_mask
 from solvers.problem.norms import inverse_norms
 
-# Violators that join W together: as many as S has atoms, and at least so many.  These and the next two:
-# `python -m tests.benchmarks regression`.
+# Violators that join W together: as many as S has atoms, and at least so many.
 LEAST_JOINING = 80
 # Members that the first W has room for.  Memory that is never touched costs nothing, and to move it later
 # costs as much as to read the atoms.

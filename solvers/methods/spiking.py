@@ -51,10 +51,10 @@ from solvers.workers.spread import batch_slices
 FIRST_CHECK = 2.0
 CHECKS_PER_DOUBLING = 2
 # With polish, potentials start at this share of their thresholds, so that neurons that will fire soon fire
-# before the run ends: `python -m tests.benchmarks random`.
+# before the run ends.
 HEAD_START = 0.5
 # Simulated time before the active-set method, in synaptic time constants.  After it, it is cheaper to let the
-# method correct the support than to go on spiking.  Measured by `python -m tests.benchmarks finish`.
+# method correct the support than to go on spiking.
 POLISH_TIME = 2.0
 # Where the method does not end, it starts again from runs that are POLISH_GROWTH times as long, up to this
 # time, in synaptic time constants.  Only nearly dependent atoms come that far.
