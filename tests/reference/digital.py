@@ -1,10 +1,21 @@
-"""The digital emulator's slow twin: Python's integers, one neuron after the other, nothing shared with it."""
+"""The slow twin of runs in integers: Python's, one neuron after the other; and random digital networks.
+
+The twin shares nothing with the product; of a format, a network and imperfections it reads the numbers.
+"""
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction
-from math import floor, trunc
 from typing import NamedTuple
+
+import numpy as np
+
+from snn import Imperfections, SpikingNetwork
+from snn.digital import DigitalFormat, DigitalNetwork, FixedPoint
+from tests.reference.clock import delay_of, n_lost, normal, whole_steps
+
+QUOTIENTS = ["truncate", "floor", "nearest"]
 
 
 class DigitalRun(NamedTuple):
@@ -19,10 +30,10 @@ class DigitalRun(NamedTuple):
 def quotient(number, shift, rounding):
     exact = Fraction(number, 2**shift) if shift >= 0 else Fraction(number * 2**-shift)
     if rounding == "floor":
-        return floor(exact)
+        return math.floor(exact)
     if rounding == "truncate":
-        return trunc(exact)
-    return floor(exact + Fraction(1, 2)) if exact >= 0 else -floor(-exact + Fraction(1, 2))
+        return math.trunc(exact)
+    return math.floor(exact + Fraction(1, 2)) if exact >= 0 else -math.floor(-exact + Fraction(1, 2))
 
 
 def in_register(number, bits, overflow):
@@ -36,46 +47,103 @@ def in_register(number, bits, overflow):
     return (number - least) % 2**bits + least, side
 
 
-def simulate_slowly(
-    fmt, weights, exponent, bias, threshold, decay, delays, message_shift, n_steps, *, start=None,
-    drives=None, inputs=None,
-) -> DigitalRun:  # fmt: skip
-    """Run integers weights[source][target]; `fmt` is a DigitalFormat, of which only names are read.
+def integers_of(drive):
+    return [int(m) * 2**drive.exponent for m in drive.mantissas]
+
+
+def simulate_slowly(network, n_steps, *, imperfections=None, drives=None, inputs=None) -> DigitalRun:
+    """Run a DigitalNetwork, which has its mismatch already, from rest.
 
     `drives` and `inputs` say by the number of a step, from 1 on, which drive holds after it, and which sums
     of weights arrive at its end after those of the network.
     """
-    n = len(bias)
-    v, u = ([0] * n, [0] * n) if start is None else (list(start[0]), list(start[1]))
-    due = {}
+    fmt, n, step_length = network.format, network.n_neurons, network.time_step
+    given = imperfections or Imperfections()
+    threshold, exponent = network.firing_threshold.tolist(), network.weights.exponent
+    bias = integers_of(network.drive(network.network.soma_bias))
+    leak = round(2**fmt.decay_bits * (1.0 - math.exp(-given.leak * step_length)))
+    refractory_steps = whole_steps(given.refractory_time, step_length)
+    v, u, free_at, due = [0] * n, [0] * n, [1] * n, {}
     messages, overflows = [], [[0, 0, 0, 0] for _ in range(n)]
     limit = 2**fmt.message_bits - 1
+
+    def arrive(amounts):
+        for i, amount in enumerate(amounts):
+            amount = quotient(int(amount), -exponent, fmt.input_rounding)
+            u[i], side = in_register(u[i] + amount, fmt.current_bits, fmt.current_overflow)
+            overflows[i][2] += side != 0
+
     for step in range(1, n_steps + 1):
         for i in range(n):
-            v[i], side = in_register(v[i] + bias[i] + u[i], fmt.potential_bits, fmt.potential_overflow)
+            arrived = u[i]
+            u[i] = quotient(u[i] * (2**fmt.decay_bits - network.decay), fmt.decay_bits, fmt.decay_rounding)
+            if step < free_at[i]:
+                continue
+            v[i] -= quotient(v[i] * leak, fmt.decay_bits, fmt.decay_rounding)
+            if given.potential_noise > 0.0:
+                size = given.potential_noise * math.sqrt(step_length) * threshold[i]
+                v[i] += round(size * normal(given.seed, step, i))
+            v[i], side = in_register(v[i] + bias[i] + arrived, fmt.potential_bits, fmt.potential_overflow)
             overflows[i][0] += side < 0
             overflows[i][1] += side > 0
-            u[i] = quotient(u[i] * (2**fmt.decay_bits - decay), fmt.decay_bits, fmt.decay_rounding)
             if v[i] < threshold[i]:
                 continue
-            unit = 2**message_shift if fmt.graded else threshold[i]
+            unit = 2**network.message_shift if fmt.graded else threshold[i]
             number = v[i] // unit
             if number > limit:
                 overflows[i][3] += fmt.graded or limit > 1
                 number = limit
             v[i] = v[i] - number * unit if fmt.reset == "subtract" else 0
+            free_at[i] = step + 1 + refractory_steps
             messages.append((step, i, number))
-            arriving = due.setdefault(step + delays[i], [0] * n)
-            for target in range(n):
-                if target != i:
-                    arriving[target] += weights[i][target] * number
-        for i, amount in enumerate(due.pop(step, [0] * n)):
-            amount = quotient(amount, -exponent, fmt.input_rounding)
-            u[i], side = in_register(u[i] + amount, fmt.current_bits, fmt.current_overflow)
-            overflows[i][2] += side != 0
-        for i, amount in enumerate((inputs or {}).get(step, [0] * n)):
-            amount = quotient(int(amount), -exponent, fmt.input_rounding)
-            u[i], side = in_register(u[i] + amount, fmt.current_bits, fmt.current_overflow)
-            overflows[i][2] += side != 0
+            if n_lost(given, step, i, 1):
+                continue
+            for entry in range(network.starts[i], network.starts[i + 1]):
+                target = int(network.targets[entry])
+                delay = delay_of(given, i, target, step_length) + int(network.delays[i])
+                arriving = due.setdefault(step + delay, [0] * n)
+                arriving[target] += int(network.weights.mantissas[entry]) * number
+        arrive(due.pop(step, [0] * n))
+        arrive((inputs or {}).get(step, [0] * n))
         bias = (drives or {}).get(step, bias)
     return DigitalRun(messages, v, u, overflows)
+
+
+def random_format(rng):
+    graded = bool(rng.integers(2))
+    reset = str(rng.choice(["subtract", "zero"]))
+    message_bits = int(rng.choice([4, 6, 8, 16])) if graded else int(rng.choice([1, 2, 4, 8, 12]))
+    return DigitalFormat(
+        weights=FixedPoint(
+            bits=int(rng.integers(2, 13)),
+            exponent=None if rng.integers(2) else int(rng.integers(-6, 7)),
+            rounding=str(rng.choice(["nearest", "floor", "truncate", "stochastic"])),
+        ),
+        bias=FixedPoint(bits=int(rng.integers(2, 14))),
+        potential_bits=int(rng.choice([2, 4, 6, 8, 12, 16, 24, 40, 56])),
+        current_bits=int(rng.choice([2, 4, 8, 12, 24, 48])),
+        potential_overflow=str(rng.choice(["saturate", "saturate", "wrap"])),
+        current_overflow=str(rng.choice(["saturate", "wrap"])),
+        decay_bits=int(rng.choice([4, 8, 12, 14])),
+        decay_rounding=str(rng.choice(QUOTIENTS)),
+        input_rounding=str(rng.choice(QUOTIENTS)),
+        message_bits=1 if reset == "zero" and not graded else message_bits,
+        graded=graded,
+        reset=reset,
+        delay=int(rng.integers(0, 4)),
+    )
+
+
+def random_digital(rng, n_neurons=None):
+    """Return a random network, of numbers of any size, in a random format that suits it."""
+    while True:
+        n = int(rng.integers(1, 7)) if n_neurons is None else n_neurons
+        weights = rng.standard_normal((n, n)) * rng.choice([0.0, 0.3, 3.0], (n, n)) * (1.0 - np.eye(n))
+        bias = rng.standard_normal(n) * rng.choice([0.2, 2.0, 20.0])
+        network = SpikingNetwork(weights, bias, rng.uniform(0.5, 1.0, n))
+        delays = rng.integers(0, 5, n) if rng.integers(2) else None
+        step = float(rng.choice([0.1, 0.25, 0.5, 1.0, 3.0]))
+        try:
+            return DigitalNetwork.of(network, random_format(rng), time_step=step, delays=delays, rng=rng)
+        except ValueError:  # a few are refused, in one sentence
+            continue

@@ -15,7 +15,7 @@ from examples._results import write_results
 from snn.digital import simulate_digital
 from snn.hardware import CoreLayout
 from tests.reference.core import SimulatedCore
-from tests.snn.digital.test_simulate_digital import random_digital
+from tests.reference.digital import random_digital
 
 N_STEPS = 12
 MOST_NEURONS = 16

@@ -1,0 +1,391 @@
+"""Digital neurons: bit for bit Python's integers, in the limit the clock in floats, and by hand."""
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from snn import Imperfections, SpikeTrain, SpikingNetwork, Stimulus, simulate_clocked
+from snn.digital import (
+    Digital,
+    DigitalFormat,
+    DigitalNetwork,
+    DigitalState,
+    FixedPoint,
+    ImperfectDigital,
+    simulate_digital,
+)
+from snn.digital.imperfect import ImperfectIntegers
+from tests.reference.digital import integers_of, random_digital, simulate_slowly
+from tests.reference.networks import random_network
+from tests.tiers import examples
+
+pytestmark = pytest.mark.filterwarnings("ignore:time_step is:UserWarning")
+SIGNS = ["signed", "non-negative", "non-positive"]
+ROUNDINGS = ["nearest", "floor", "truncate", "stochastic"]
+SEEDS = st.integers(0, 2**40)
+WIDE = DigitalFormat(
+    weights=FixedPoint(bits=26), bias=FixedPoint(bits=40), potential_bits=52, current_bits=44, decay_bits=18,
+    decay_rounding="nearest", input_rounding="nearest", message_bits=10,
+)  # fmt: skip
+
+
+# --- every bit -------------------------------------------------------------------------------------
+
+
+def changes(rng, network, n_steps):
+    """Return a stimulus, and what the twin has to be told of it: drives and sums of weights by step."""
+    form, exponent = network.format.weights, network.weights.exponent
+    scale = network.decay / 2**network.format.decay_bits / network.unit
+    weights = rng.uniform(-form.largest, form.largest, (2, network.n_neurons)) * 2.0**exponent / scale
+    weights *= rng.choice([1.0, 0.1])
+    times = np.sort(rng.uniform(0.0, n_steps, 9)) * network.time_step
+    train = SpikeTrain(
+        times=times, neurons=rng.integers(0, 2, 9), n_neurons=2, start=0.0, stop=n_steps * network.time_step
+    )
+    drive_times = np.sort(rng.uniform(0.1, n_steps - 1, 2)) * network.time_step
+    drive = network.network.soma_bias * rng.uniform(-0.5, 1.0, (2, 1))
+    rounding = {"floor": np.floor, "truncate": np.trunc}.get(form.rounding, np.rint)
+    mantissas = rounding(weights * scale * 2.0**-exponent).astype(int)
+    inputs, drives = {}, {}
+    for time, source in zip(times, train.neurons, strict=True):
+        step = math.ceil(time / network.time_step)
+        inputs[step] = inputs.get(step, 0) + mantissas[source]
+    for time, row in zip(drive_times, drive, strict=True):
+        drives[math.ceil(time / network.time_step)] = integers_of(network.drive(row))
+    return Stimulus(drive_times=drive_times, drive=drive, spikes=train, weights=weights), drives, inputs
+
+
+def sent(network, times, neurons, messages):
+    steps = np.rint(times / network.time_step).astype(int)
+    return list(zip(steps.tolist(), neurons.tolist(), messages.tolist(), strict=True))
+
+
+@pytest.mark.property
+@examples(400)
+@given(seed=SEEDS, has_stimulus=st.booleans(), n_neurons=st.sampled_from([None, None, None, 20]))
+def test_every_bit_is_the_twins(seed, has_stimulus, n_neurons):
+    rng = np.random.default_rng(seed)
+    network, n_steps = random_digital(rng, n_neurons), int(rng.integers(5, 30))
+    stimulus, drives, inputs = changes(rng, network, n_steps) if has_stimulus else (None, None, None)
+    result = simulate_digital(network, n_steps, record_spikes=True, stimulus=stimulus)
+    slow = simulate_slowly(network, n_steps, drives=drives, inputs=inputs)
+    assert sent(network, result.spikes.times, result.spikes.neurons, result.spike_messages) == slow.messages
+    assert result.state.membrane_potential.tolist() == slow.potential
+    assert result.state.synaptic_current.tolist() == slow.current
+    saturations = result.potential_saturations, result.current_saturations, result.message_saturations
+    np.testing.assert_array_equal(np.column_stack(saturations), slow.overflows)
+    neurons = [m[1] for m in slow.messages]
+    n, value = network.n_neurons, network.message_value
+    np.testing.assert_array_equal(result.spike_counts, np.bincount(neurons, minlength=n) if neurons else 0)
+    totals = [sum(number for _, i, number in slow.messages if i == neuron) for neuron in range(n)]
+    assert result.messages.tolist() == totals
+    np.testing.assert_array_equal(result.membrane_potential, np.array(slow.potential) * network.unit)
+    np.testing.assert_array_equal(result.synaptic_current, np.array(slow.current) * network.current_unit)
+    np.testing.assert_allclose(result.spike_rate, totals * value / (n_steps * network.time_step), rtol=1e-14)
+    moments = np.zeros((n, 3))
+    for step, neuron, number in slow.messages:
+        moments[neuron] += number * value[neuron] * (step * network.time_step) ** np.array([2, 3, 4])
+    np.testing.assert_allclose(result.window_moments, moments, rtol=1e-12)
+    degrees = [
+        np.count_nonzero(network.weights.mantissas[network.starts[i] : network.starts[i + 1]])
+        for i in range(n)
+    ]
+    outside = 0 if stimulus is None else np.count_nonzero(stimulus.weights[stimulus.spikes.neurons])
+    assert result.operations.synaptic_operations == sum(degrees[i] for i in neurons) + outside
+    assert result.operations.neuron_updates == n * n_steps
+    if stimulus is None:
+        state, parts = None, []
+        for length in (1, n_steps // 2, n_steps - 1 - n_steps // 2):
+            part = simulate_digital(network, length, state=state, record_spikes=True)
+            state, parts = part.state, parts + part.spike_messages.tolist()
+        for name in ("membrane_potential", "synaptic_current", "pending"):
+            np.testing.assert_array_equal(getattr(state, name), getattr(result.state, name))
+        assert parts == result.spike_messages.tolist()
+
+
+@pytest.mark.property
+@examples(150)
+@given(seed=SEEDS)
+def test_every_bit_of_imperfect_neurons_is_the_twins(seed):
+    rng = np.random.default_rng(seed)
+    network = random_digital(rng)
+    n = network.n_neurons
+    shape = [(), (n,), (n, n)][rng.integers(3)]
+    no_leak = network.format.potential_bits + network.format.decay_bits > 62
+    imperfections = Imperfections(
+        leak=0.0 if no_leak else rng.choice([0.0, 0.5, 2.0]),
+        refractory_time=rng.choice([0.0, 0.3, 2.0]),
+        delays=rng.uniform(0.0, 2.0, shape) * rng.choice([0.0, 1.0]),
+        potential_noise=rng.choice([0.0, 0.3]),
+        lost_spikes=rng.choice([0.0, 0.4]),
+        seed=int(rng.integers(2**63)),
+    )
+    how = ImperfectIntegers(network=network, imperfections=imperfections)
+    try:
+        run = how.start(network.network, network.network.soma_bias[np.newaxis].copy())
+    except ValueError:  # a leak that the decay's bits round to none
+        assume(False)
+    found = sent(network, *run.advance(60 * network.time_step, record=True))
+    slow = simulate_slowly(network, 60, imperfections=imperfections)
+    assert found == slow.messages
+    assert run.state().membrane_potential.tolist() == slow.potential
+    assert run.state().synaptic_current.tolist() == slow.current
+    np.testing.assert_array_equal(run.overflows[0], slow.overflows)
+
+
+# --- what the integers stand for -------------------------------------------------------------------
+
+
+@pytest.mark.property
+@examples(60)
+@given(seed=SEEDS)
+def test_integers_stand_for_the_numbers_nearest_to_them(seed):
+    rng = np.random.default_rng(seed)
+    network = random_digital(rng)
+    real, form, step = network.network, network.format, network.time_step
+    np.testing.assert_allclose(
+        network.unit * network.firing_threshold.max(), real.firing_threshold.max(), rtol=1e-15
+    )
+    off = network.firing_threshold * network.unit - real.firing_threshold
+    assert (abs(off) <= 0.5001 * network.unit + 2e-16 * real.firing_threshold).all()
+    assert abs(network.decay - 2**form.decay_bits * (1.0 - math.exp(-step))) <= 0.5
+    np.testing.assert_allclose(
+        network.current_unit, network.unit * 2**form.decay_bits / network.decay, rtol=1e-14
+    )
+    weights, values = real.weights.toarray(), network.message_value[:, np.newaxis]
+    unit = 2.0**network.weights.exponent * network.current_unit / values
+    off = (network.effective_weights - weights) / unit
+    clipped = abs(weights) >= (form.weights.largest + 0.5) * unit
+    room = {"nearest": (-0.5, 0.5), "floor": (-1.0, 0.0), "truncate": (-1.0, 1.0), "stochastic": (-1.0, 1.0)}
+    least, most = room[form.weights.rounding]
+    assert ((least - 1e-6 <= off) & (off <= most + 1e-6))[~clipped].all()
+    if form.weights.exponent is None:
+        assert not clipped.any() or not weights.any()
+    drive = network.drive(real.soma_bias)
+    amounts = real.soma_bias * step / network.unit
+    assert (abs(drive.to_float() - amounts) <= 0.5001 * 2.0**drive.exponent).all()
+
+
+@pytest.mark.parametrize("time_step", [1 / 4, 1 / 16])
+def test_many_bits_are_the_clock(time_step):
+    """With wide registers every spike of a clocked run is fired in its step, and rates agree."""
+    rng, n = np.random.default_rng(3), 30
+    weights = -rng.uniform(0.0, 0.3, (n, n)) * (1.0 - np.eye(n))
+    real = SpikingNetwork(weights, rng.uniform(-0.5, 1.5, n), rng.uniform(0.8, 1.0, n))
+    # A step whose decay has few bits, so that the clocks are the same.
+    time_step = float(-np.log(np.rint(np.exp(-time_step) * 2**18) / 2**18))
+    network = DigitalNetwork.of(real, WIDE, time_step=time_step, threshold=2**36)
+    clocked = simulate_clocked(real, 400 * time_step, time_step=time_step, record_spikes=True)
+    result = simulate_digital(network, 400, record_spikes=True)
+    assert clocked.n_spikes > 100
+    np.testing.assert_array_equal(result.messages, clocked.spike_counts)
+    times, neurons = (
+        np.repeat(x, result.spike_messages) for x in (result.spikes.times, result.spikes.neurons)
+    )
+    np.testing.assert_allclose(times, clocked.spikes.times, rtol=1e-12)
+    np.testing.assert_array_equal(neurons, clocked.spikes.neurons)
+    # Weights are rounded to 2^-25 of the largest, drives to less, and charge piles up for 400 steps.
+    np.testing.assert_allclose(result.membrane_potential, clocked.state.membrane_potential, atol=2e-4)
+    np.testing.assert_allclose(result.synaptic_current, clocked.state.synaptic_current, atol=1e-5)
+    np.testing.assert_allclose(result.smooth_rate, clocked.smooth_rate, rtol=1e-9)
+
+
+@pytest.mark.parametrize("onto", ["current", "drive"])
+def test_a_stimulus_in_integers_is_that_of_the_clock_in_the_limit(onto):
+    rng = np.random.default_rng(9)
+    real = SpikingNetwork(0.3 * (np.eye(4) - 1.0), rng.uniform(0.2, 1.0, 4))
+    times = np.sort(rng.uniform(0.0, 20.0, 50))
+    train = SpikeTrain(times=times, neurons=np.arange(50) % 2, n_neurons=2, start=0.0, stop=20.0)
+    stimulus = Stimulus(spikes=train, weights=rng.uniform(-0.3, 0.3, (2, 4)), onto=onto)
+    network = DigitalNetwork.of(real, WIDE, time_step=1 / 16, threshold=2**32)
+    result = simulate_digital(network, 320, stimulus=stimulus)
+    clocked = simulate_clocked(real, 20.0, time_step=1 / 16, stimulus=stimulus)
+    assert np.abs(result.messages - clocked.spike_counts).max() <= 1
+    np.testing.assert_allclose(result.synaptic_current, clocked.state.synaptic_current, atol=0.02)
+
+
+def test_integers_have_the_mismatch_that_the_clock_has():
+    network = random_network(np.random.default_rng(3), 12)
+    imperfections = Imperfections(weight_mismatch=0.2, threshold_mismatch=0.1)
+    integers = ImperfectDigital(0.25, imperfections=imperfections).prepare(network).network
+    chip = imperfections.mismatched(network)
+    weights = chip.weights.toarray()
+    np.testing.assert_allclose(integers.firing_threshold * integers.unit, chip.firing_threshold, rtol=1e-5)
+    np.testing.assert_allclose(
+        integers.effective_weights, weights, rtol=0, atol=np.abs(weights).max() / 100.0
+    )
+
+
+def test_integers_take_no_state_that_does_not_say_all():
+    network = SpikingNetwork([[0.0, -0.5], [-0.3, 0.0]], [1.0, 0.7])
+    drive = network.soma_bias[np.newaxis]
+    state = Digital(0.25).start(network, drive).state()
+    with pytest.raises(ValueError, match="state"):
+        ImperfectDigital(0.25, imperfections=Imperfections(delays=1.0)).start(network, drive, state)
+    ImperfectDigital(0.25, imperfections=Imperfections(leak=1.0)).start(network, drive, state)
+
+
+@pytest.mark.parametrize("theta", [1.0, 0.1, 1.3, 1 / 3, 7.7])
+@pytest.mark.parametrize("bits", [10, 52, 53, 54, 56])
+def test_the_largest_threshold_fits_into_its_register(theta, bits):
+    real = SpikingNetwork(np.zeros((2, 2)), [0.0, 0.0], [theta, theta / 2])
+    threshold = min(2 ** (bits - 1) - 1, 2**53)
+    form = DigitalFormat(potential_bits=bits)
+    made = DigitalNetwork.of(real, form, time_step=0.25, threshold=threshold)
+    assert made.firing_threshold[0] == threshold
+
+
+# --- by hand ---------------------------------------------------------------------------------------
+
+
+def test_three_steps_by_hand():
+    """Two neurons, a threshold of 8 units: neuron 0 fires in steps 2 and 3, neuron 1 gets -3 of each."""
+    real = SpikingNetwork([[0.0, -0.75], [0.0, 0.0]], [5 / 8, 4 / 8], 1.0)
+    form = DigitalFormat(
+        weights=FixedPoint(bits=4, exponent=0), bias=FixedPoint(bits=5), potential_bits=6, current_bits=6,
+        decay_bits=1, delay=0,
+    )  # fmt: skip
+    # delta is 1 of 2: half of a current is left, and arrives; -0.75 * 8 / 2 = -3 units.
+    network = DigitalNetwork.of(real, form, time_step=1.0, threshold=8)
+    assert network.decay == 1
+    assert network.weights.mantissas.tolist() == [-3]
+    result = simulate_digital(network, 3, record_spikes=True)
+    # v0: 5, 10 -> 2, 7.   v1: 4, 8 -> 0, 4 - 3 = 1.   u1 after: 0, -3, trunc(-1.5) = -1.
+    assert result.state.membrane_potential.tolist() == [7, 1]
+    assert result.state.synaptic_current.tolist() == [0, -1]
+    assert result.spikes.times.tolist() == [2.0, 2.0]
+    assert result.spike_rate.tolist() == [1 / 3, 1 / 3]
+
+
+def test_graded_messages_carry_the_charge():
+    """A graded spike stands for the whole potential: with reset to zero nothing but low bits is lost."""
+    rng, n = np.random.default_rng(4), 12
+    real = SpikingNetwork(np.zeros((n, n)), rng.uniform(0.1, 3.0, n), rng.uniform(0.5, 1.0, n))
+    expected = real.soma_bias / real.firing_threshold
+    for reset in ("subtract", "zero"):
+        form = DigitalFormat(message_bits=16, graded=True, reset=reset, bias=FixedPoint(bits=24))
+        result = simulate_digital(DigitalNetwork.of(real, form, time_step=0.25), 4000)
+        # What is not sent yet is less than a spike, in 1000 time constants; a message leaves out 2^-13.
+        np.testing.assert_allclose(result.spike_rate, expected, atol=1.5e-3)
+    unit = DigitalNetwork.of(real, DigitalFormat(reset="zero", bias=FixedPoint(bits=24)), time_step=0.25)
+    # Unit spikes and a reset to zero lose what the potential had risen beyond the threshold.
+    assert (expected - simulate_digital(unit, 4000).spike_rate).max() > 0.1
+
+
+def test_loihis_decay_and_lavas_wrap_by_hand():
+    """u <- sign(u) floor(|u| (4096 - delta) / 4096), and 2^23 + k becomes k - 2^23."""
+    form = DigitalFormat(potential_bits=24, current_bits=24, current_overflow="wrap")
+    network = DigitalNetwork.of(SpikingNetwork(np.zeros((2, 2)), [0.0, 0.0], 1.0), form, time_step=0.25)
+    kept = 100_001 * (4096 - network.decay) // 4096
+    state = DigitalState(
+        membrane_potential=[0, 0], synaptic_current=[100_001, -100_001], pending=np.zeros((1, 2), dtype=int)
+    )
+    assert simulate_digital(network, 1, state=state).state.synaptic_current.tolist() == [kept, -kept]
+    # Weights of 2^21 units: four spikes at once, and one more than the register holds.
+    weights = np.zeros((5, 5))
+    weights[:4, 4] = 1.0
+    form = DigitalFormat(
+        weights=FixedPoint(bits=8, exponent=15), current_overflow="wrap", potential_bits=30, decay_bits=12
+    )
+    real = SpikingNetwork(weights, [1e3] * 4 + [0.0], 1.0)
+    network = DigitalNetwork.of(real, form, time_step=50.0, threshold=2**21)
+    assert (network.weights.mantissas << network.weights.exponent).tolist() == [2**21] * 4
+    result = simulate_digital(network, 1)
+    assert result.state.synaptic_current[4] == 2**23 - 2**24
+    assert result.current_saturations.tolist() == [0, 0, 0, 0, 1]
+
+
+def test_a_state_does_not_change_with_the_arrays_it_was_made_of():
+    potential = np.zeros(2, dtype=np.int64)
+    state = DigitalState(
+        membrane_potential=potential, synaptic_current=np.zeros(2, dtype=np.int64), pending=[[0, 0]]
+    )
+    potential[:] = 7
+    assert state.membrane_potential.tolist() == [0, 0]
+
+
+# --- fixed-point numbers -------------------------------------------------------------------------------
+
+
+@pytest.mark.property
+@examples(200)
+@given(
+    values=st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=8),
+    bits=st.integers(2, 52),
+    exponent=st.integers(-40, 20),
+    sign=st.sampled_from(SIGNS),
+    rounding=st.sampled_from(ROUNDINGS[:3]),
+)
+def test_rounding_is_that_of_fractions(values, bits, exponent, sign, rounding):
+    fmt = FixedPoint(bits=bits, exponent=exponent, sign=sign, rounding=rounding)
+    result = fmt.quantise(values)
+    exact = [Fraction(value) / Fraction(2) ** exponent for value in values]
+    mantissas = [{"nearest": round, "floor": math.floor, "truncate": math.trunc}[rounding](x) for x in exact]
+    clipped = [min(max(mantissa, fmt.smallest), fmt.largest) for mantissa in mantissas]
+    assert result.mantissas.tolist() == clipped
+    assert result.n_saturated == sum(a != b for a, b in zip(mantissas, clipped, strict=True))
+    floats = result.to_float()
+    assert [Fraction(x) for x in floats.tolist()] == [m * Fraction(2) ** exponent for m in clipped]
+    in_place = np.array(values)
+    assert fmt.round_in_place(in_place) == result.n_saturated
+    np.testing.assert_array_equal(in_place, floats)
+
+
+@pytest.mark.property
+@examples(200)
+@given(
+    values=st.lists(
+        st.floats(-1e12, 1e12).filter(lambda x: x == 0.0 or abs(x) > 1e-200), min_size=1, max_size=6
+    ),
+    bits=st.integers(2, 52),
+    sign=st.sampled_from(SIGNS),
+)
+def test_chosen_exponent_is_the_smallest_that_holds_all_numbers(values, bits, sign):
+    if sign != "signed":
+        values = [abs(value) if sign == "non-negative" else -abs(value) for value in values]
+    fmt = FixedPoint(bits=bits, sign=sign)
+    chosen = fmt.exponent_for(np.array(values))
+    fits = [
+        all(
+            fmt.smallest * Fraction(2) ** e <= Fraction(value) <= fmt.largest * Fraction(2) ** e
+            for value in values
+        )
+        for e in (chosen, chosen - 1)
+    ]
+    assert fits == [True, False] if any(values) else chosen == 0
+    for rounding in ROUNDINGS:
+        assert FixedPoint(bits=bits, sign=sign, rounding=rounding).quantise(values, rng=0).n_saturated == 0
+
+
+def test_stochastic_rounding_keeps_the_mean_and_the_grid():
+    fmt = FixedPoint(bits=8, exponent=-4, rounding="stochastic")
+    mantissas = fmt.quantise(np.full(40_000, 0.7), rng=3).mantissas  # 11.2 in units of 1/16
+    assert set(mantissas.tolist()) == {11, 12}
+    # Four standard deviations of the mean of 40,000 draws.
+    assert abs(mantissas.mean() - 11.2) < 4 * math.sqrt(0.2 * 0.8 / 40_000)
+    whole = np.arange(-8, 8) / 16
+    np.testing.assert_array_equal(fmt.quantise(whole, rng=0).to_float(), whole)
+
+
+def test_stochastic_rounding_depends_on_the_generator_alone():
+    fmt = FixedPoint(bits=6, rounding="stochastic")
+    values = np.random.default_rng(0).standard_normal((20, 30))
+    first = fmt.quantise(values, rng=7)
+    np.testing.assert_array_equal(fmt.quantise(np.asfortranarray(values), rng=7).mantissas, first.mantissas)
+    assert (fmt.quantise(values, rng=8).mantissas != first.mantissas).any()
+    fmt.round_in_place(values, rng=7)
+    np.testing.assert_array_equal(values, first.to_float())
+
+
+@pytest.mark.parametrize("rounding", ROUNDINGS)
+def test_numbers_far_beyond_the_range_saturate(rounding):
+    values = np.array([1e300, -1e300, 0.0])
+    result = FixedPoint(bits=3, exponent=-900, rounding=rounding).quantise(values, rng=0)
+    assert result.mantissas.tolist() == [3, -4, 0]
+    assert result.n_saturated == 2
+    assert values.tolist() == [1e300, -1e300, 0.0]
+    assert not result.mantissas.flags.writeable
