@@ -1,275 +1,355 @@
-"""The two-phase network: Theorems 1 to 3 of Lin and Tang (2018)."""
+"""The two-phase network: Theorems 1 to 3 of Lin and Tang (2018), for every sign, mask and clock."""
 
-# ruff: noqa: E501 - a case a line reads better
+from dataclasses import replace
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from dictlearn import RunawayFeedbackError, TwoPhaseNetwork, rules
+from dictlearn import RunawayFeedbackError, TwoPhaseNetwork, rules, two_phase_to_nir
 from snn import simulate
 from solvers import LassoProblem, solve_active_set
-from tests.dictlearn.two_phase.networks import N_ATOMS, N_INPUTS, mismatched, sparse_codes, sparse_dictionary
+from tests.dictlearn.two_phase.learners import (
+    CLOCKS,
+    SIGNS,
+    network_of,
+    observed_by_hand,
+    signals_for,
+    tasks,
+)
+from tests.tiers import examples
 
 PENALTY = 0.1
+signs_drawn = st.sampled_from(list(SIGNS.values()))
+each_sign = pytest.mark.parametrize("signs", SIGNS.values(), ids=SIGNS)
 
 
-@pytest.fixture(scope="module")
-def dictionary():
-    return sparse_dictionary()
+def optimum(network, signals, mask=None, penalty=PENALTY, weights=None):
+    """The code of the known inputs: unknown columns are left out of the problem."""
+    known = np.ones(signals.shape, dtype=bool) if mask is None else mask
+    penalties = penalty * (np.ones(network.n_atoms) if weights is None else weights)
+    codes = []
+    for signal, seen in zip(signals, known, strict=True):
+        atoms = network.feedback.T[:, seen]
+        problem = LassoProblem(atoms, signal[np.newaxis, seen], penalties, positive=network.positive_code)
+        codes.append(solve_active_set(problem).codes[0])
+    return np.array(codes)
 
 
-@pytest.fixture(scope="module")
-def signals(dictionary):
-    rng = np.random.default_rng(2)
-    return sparse_codes(4, N_ATOMS, 0.1, rng) @ dictionary + 0.02 * rng.uniform(size=(4, N_INPUTS))
+# -- what neurons observe ------------------------------------------------------------------------
+
+
+@pytest.mark.property
+@examples(25)
+@given(task=tasks(), masked=st.booleans(), strength=st.sampled_from([0.0, 0.05]), data=st.data())
+def test_phases_are_what_single_spikes_say(task, masked, strength, data):
+    """Of each signal alone, whoever its batch mates are; `spikes` are the same spikes."""
+    settings, network, _, batches = task
+    signals = 3.0 * batches[0][0][:4]
+    rng = np.random.default_rng(data.draw(st.integers(0, 99)))
+    mask = rng.uniform(size=signals.shape) < 0.6 if masked else None
+    weights = rng.uniform(0.0, 2.0, network.n_atoms)
+    penalty = np.asarray(settings.penalty)
+    options = {"kappa": settings.kappa, "duration": settings.duration}
+    options["initial_potential"] = settings.initial_potential
+    phases = network.run(signals, penalty=penalty, reweighting=weights, mask=mask, **options)
+    for row, signal in enumerate(signals):
+        known = None if mask is None else mask[row]
+        expected = observed_by_hand(network, signal, penalty, weights=weights, mask=known, **options)
+        for phase, by_hand in zip(phases, expected, strict=True):
+            assert phase.duration == settings.duration
+            for name, value in by_hand.items():
+                np.testing.assert_allclose(getattr(phase, name)[row], value, atol=1e-9, err_msg=name)
+        spikes = network.spikes(signal, penalty=penalty, reweighting=weights, mask=known, **options)
+        counts = np.histogram(spikes.times, [0.0, settings.duration, 2.0 * settings.duration])[0]
+        assert counts.tolist() == [phase.n_spikes[row] for phase in phases]
+        assert (spikes.start, spikes.stop) == (0.0, 2.0 * settings.duration)
+
+
+@pytest.mark.property
+@examples(40)
+@given(
+    signs=signs_drawn,
+    clock=st.sampled_from(list(CLOCKS.values())),
+    masked=st.booleans(),
+    strength=st.sampled_from([0.0, 0.03]),
+    kappa=st.sampled_from([0.2, 0.6]),
+    duration=st.sampled_from([1.0, 4.0, 20.0]),
+    seed=st.integers(0, 99),
+)
+def test_gradients_from_currents_are_exact(signs, clock, masked, strength, kappa, duration, seed):
+    """(18), (19) and (24): however short the phases, for the code that the synapses passed on."""
+    network, signals = network_of(signs, strength=strength, seed=seed), 3.0 * signals_for(signs, seed=seed)
+    mask = np.random.default_rng(seed).uniform(size=signals.shape) < 0.7 if masked else None
+    known = np.ones_like(signals) if mask is None else mask
+    phases = network.run(signals, penalty=PENALTY, kappa=kappa, duration=duration, mask=mask, **clock)
+    codes = phases[1].coding_trace
+    g_d = rules.reconstruction_gradient(*phases, mask=mask)
+    g_h = rules.lateral_gradient(network.feedforward, network.lateral, *phases, kappa=kappa, mask=mask)
+    mismatch = network.lateral - network.feedforward @ network.feedback
+    np.testing.assert_allclose(g_d, known * kappa * (codes @ network.feedback.T - signals), atol=1e-12)
+    np.testing.assert_allclose(g_h, kappa * codes @ mismatch.T, atol=1e-12)
+    assert np.abs(codes).max() > 0.1
+    np.testing.assert_array_equal(rules.code(phases[1], readout="rate"), phases[1].coding_rate)
+    np.testing.assert_array_equal(rules.code(phases[1]), np.maximum(codes, 0.0))
+    np.testing.assert_array_equal(rules.code(phases[1], positive=False), codes)
+
+
+@pytest.mark.parametrize("masked", [False, True])
+@pytest.mark.parametrize(
+    "signs", [SIGNS["positive"], SIGNS["signed atoms and codes"]], ids=["positive", "signed"]
+)
+def test_counted_gradients_are_true_to_one_over_the_duration(signs, masked):
+    """Theorem 3, for any F, B and H: errors of (9) and (10) fall like 1 / T."""
+    network, kappa, signals = network_of(signs, strength=0.03), 0.1, signals_for(signs)
+    signals = signals + 0.15 * np.sign(signals)  # the current of an input must not change its sign
+    mask = np.random.default_rng(7).uniform(size=signals.shape) < 0.7 if masked else None
+    durations, errors = 125.0 * 2.0 ** np.arange(5), []
+    mismatch = network.lateral - network.feedforward @ network.feedback
+    for duration in durations:
+        phases = network.run(signals, penalty=PENALTY, kappa=kappa, duration=duration, mask=mask)
+        codes, seen = phases[1].coding_rate, {"readout": "rate", "mask": mask}
+        residual = (codes @ network.feedback.T - signals) * (1.0 if mask is None else mask)
+        g_d = rules.reconstruction_gradient(*phases, **seen)
+        g_h = rules.lateral_gradient(network.feedforward, network.lateral, *phases, kappa=kappa, **seen)
+        errors.append([np.abs(g_d - kappa * residual).max(), np.abs(g_h - kappa * codes @ mismatch.T).max()])
+    for values in np.transpose(errors):
+        assert -1.35 < np.polyfit(np.log(durations), np.log(values), 1)[0] < -0.65
 
 
 # -- the code ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("gamma", [0.0, 0.3, 0.7, 0.9])
-def test_a_consistent_network_has_the_lasso_code_at_any_feedback(dictionary, signals, gamma):
-    """Theorems 1 and 2: with thresholds other than 1, and whatever gamma."""
-    network = TwoPhaseNetwork.consistent(dictionary)
-    problem = LassoProblem(dictionary, signals[:1], PENALTY, positive=True)
-    optimum = solve_active_set(problem).codes[0]
-    errors = []
-    for duration in (500.0, 5000.0):
-        run = simulate(network.spiking_network(signals[0], penalty=PENALTY, gamma=gamma), duration)
-        errors.append(np.abs(run.spike_rate[N_INPUTS:] - optimum).max())
+@pytest.mark.parametrize("gamma", [0.0, 0.7])
+@pytest.mark.parametrize("masked", [False, True])
+@each_sign
+def test_a_consistent_network_has_the_lasso_code_at_any_feedback(signs, masked, gamma):
+    """Theorems 1 and 2: with thresholds other than 1, weights of the penalty, and unknown inputs."""
+    network, signals = network_of(signs), signals_for(signs)
+    mask = np.random.default_rng(7).uniform(size=signals.shape) < 0.7 if masked else None
+    weights = np.random.default_rng(8).uniform(0.5, 1.5, network.n_atoms)
+    options = {"penalty": PENALTY, "reweighting": weights, "mask": mask, "gamma": gamma}
+    expected = optimum(network, signals, mask, weights=weights)
+    errors = [np.abs(network.code(signals, duration=t, **options) - expected).max() for t in (500.0, 5000.0)]
     # The error is C / t; feedback amplifies C by 1 / (1 - gamma).
-    assert errors[1] < 10.0 / (1.0 - gamma) / 5000.0
-    assert errors[1] < errors[0] / 4.0
+    assert errors[1] < 20.0 / (1.0 - gamma) / 5000.0
+    assert errors[1] < errors[0] / 3.0
+    assert np.count_nonzero(expected) > 8
 
 
-@pytest.mark.parametrize("gamma", [0.0, 0.3, 0.7])
-def test_a_mismatch_of_the_lateral_weights_acts_as_another_penalty(dictionary, signals, gamma):
+@pytest.mark.parametrize("gamma", [0.0, 0.7])
+def test_a_mismatch_of_the_lateral_weights_acts_as_another_penalty(gamma):
     """lambda1 s~ = lambda1 s + (H - F B) a / (1 - gamma)."""
-    network = TwoPhaseNetwork.consistent(dictionary)
-    lateral = network.lateral * np.random.default_rng(4).uniform(0.95, 1.1, (N_ATOMS, N_ATOMS))
-    network = TwoPhaseNetwork(network.feedforward, network.feedback, lateral)
-    run = simulate(network.spiking_network(signals[0], penalty=PENALTY, gamma=gamma), 20_000.0)
-    code = run.spike_rate[N_INPUTS:]
-    mismatch = lateral - network.feedforward @ network.feedback
-    penalty = PENALTY + mismatch @ code / (1.0 - gamma)
-    slack = dictionary @ (signals[0] - code @ dictionary) - penalty
+    network, (signal, *_) = network_of({}), signals_for({})
+    atoms = network.feedforward
+    lateral = network.lateral * np.random.default_rng(4).uniform(0.95, 1.1, network.lateral.shape)
+    network = replace(network, lateral=lateral)
+    spiking = network.spiking_network(signal, penalty=PENALTY, gamma=gamma)
+    code = simulate(spiking, 20_000.0).spike_rate[network.n_inputs :]
+    penalty = PENALTY + (lateral - atoms @ atoms.T) @ code / (1.0 - gamma)
+    slack = atoms @ (signal - code @ atoms) - penalty
     tolerance = 50.0 / (1.0 - gamma) / 20_000.0
     assert (slack <= tolerance).all()
     assert np.abs(slack[code > 10.0 * tolerance]).max() <= tolerance
-    assert np.abs(penalty - PENALTY).max() > 20.0 * tolerance
+    assert np.abs(penalty - PENALTY).max() > 3.0 * tolerance
 
 
-@pytest.mark.parametrize("gamma", [0.0, 0.5])
-def test_codes_of_the_network_itself_approach_the_optimum_with_its_consistency(dictionary, signals, gamma):
-    """Sparse coding with F, B and H as they are, beside the solver on the dictionary."""
-    distances = []
-    for strength in (0.04, 0.01, 0.0):
-        network = TwoPhaseNetwork.consistent(dictionary)
-        lateral = network.lateral * np.random.default_rng(6).uniform(
-            1.0 - strength, 1.0 + strength, (N_ATOMS, N_ATOMS)
-        )
-        network = TwoPhaseNetwork(network.feedforward, network.feedback, lateral)
-        codes = network.code(signals, penalty=PENALTY, duration=2000.0, gamma=gamma)
-        problem = LassoProblem(network.feedback.T, signals, PENALTY, positive=True)
-        optimum = solve_active_set(problem).codes
-        distances.append(np.linalg.norm(codes - optimum) / np.linalg.norm(optimum))
-    # Proportional to the mismatch, and without one what 1,000 time constants leave.
-    assert distances[1] < distances[0] / 2.5
-    assert distances[2] < 1e-3
-
-
-def test_one_signal_drawn_is_one_signal_run(dictionary, signals):
-    """`spikes` and `run` are the same simulation."""
-    network = mismatched(dictionary, 0.05)
-    options = {"penalty": PENALTY, "duration": 30.0, "initial_potential": 0.5}
-    spikes = network.spikes(signals[0], **options)
-    phases = network.run(signals[:1], **options)
-    for k, phase in enumerate(phases):
-        times = (spikes.times > 30.0 * k) & (spikes.times <= 30.0 * (k + 1))
-        counts = np.bincount(spikes.neurons[times], minlength=N_INPUTS + N_ATOMS)
-        seen = np.hstack([phase.input_rate, phase.coding_rate])[0] * 30.0
-        np.testing.assert_allclose(counts, seen, atol=1e-9)
-
-
-# -- the gradients -------------------------------------------------------------------------------
-
-
-def true_gradients(network, codes, signals, kappa):
-    """The right-hand sides of (9) and (10)."""
-    mismatch = network.lateral - network.feedforward @ network.feedback
-    return kappa * (codes @ network.feedback.T - signals), kappa * codes @ mismatch.T
-
-
-def seen_gradients(network, phases, kappa, readout):
-    """What neurons make of their two phases, g_D and g_H."""
-    g_d = rules.reconstruction_gradient(*phases, readout=readout)
-    return g_d, rules.lateral_gradient(
-        network.feedforward, network.lateral, *phases, kappa=kappa, readout=readout
-    )
-
-
-@pytest.mark.parametrize("strength", [0.0, 0.05, 0.2])
-def test_counted_gradients_are_true_to_one_over_the_duration(dictionary, signals, strength):
-    """Theorem 3, for matching and for arbitrary F, B, H: errors of (9) and (10) fall like 1 / T."""
-    network = mismatched(dictionary, strength)
-    kappa = 0.7 if strength < 0.1 else 0.3  # at 0.7 feedback outruns thresholds that are a fifth too low
-    durations = 125.0 * 2.0 ** np.arange(5)
-    errors = {"g_D": [], "g_H": []}
-    for duration in durations:
-        phases = network.run(signals, penalty=PENALTY, kappa=kappa, duration=duration)
-        true_d, true_h = true_gradients(network, phases[1].coding_rate, signals, kappa)
-        seen_d, seen_h = seen_gradients(network, phases, kappa, "rate")
-        errors["g_D"].append(np.abs(seen_d - true_d).max())
-        errors["g_H"].append(np.abs(seen_h - true_h).max())
-        scale = np.abs(true_d).max()
-    for name, values in errors.items():
-        slope = np.polyfit(np.log(durations), np.log(values), 1)[0]
-        assert -1.2 < slope < -0.8, (name, slope, values)
-    assert errors["g_D"][-1] < 0.05 * scale
-
-
-@pytest.mark.parametrize(
-    "clock",
-    [{}, {"time_step": 1 / 32}, {"time_step": 1 / 4}, {"time_step": 1 / 32, "integration": "euler"}],
-    ids=["events", "1/32", "1/4", "1/32, Euler"],
-)
-@pytest.mark.parametrize("duration", [1.0, 20.0])
-@pytest.mark.parametrize("strength", [0.0, 0.05])
-def test_gradients_from_currents_are_exact(dictionary, signals, strength, duration, clock):
-    """However short the phases: for the code that the coding neurons' synapses passed on."""
-    network = mismatched(dictionary, strength)
-    kappa = 0.7
-    phases = network.run(signals, penalty=PENALTY, kappa=kappa, duration=duration, **clock)
-    codes = phases[1].coding_trace
-    true_d, true_h = true_gradients(network, codes, signals, kappa)
-    seen_d, seen_h = seen_gradients(network, phases, kappa, "current")
-    np.testing.assert_allclose(seen_d, true_d, rtol=0, atol=1e-13)
-    np.testing.assert_allclose(seen_h, true_h, rtol=0, atol=1e-13)
-    if duration == 20.0:
-        assert np.abs(codes).max() > 0.1
-
-
-def test_half_filled_potentials_count_without_bias_and_currents_without_counting(dictionary):
+def test_half_filled_potentials_count_without_bias_and_currents_without_counting():
     """An input neuron with drive x fires floor(x T) times from empty: half a spike too few, on average."""
-    signals = np.random.default_rng(5).uniform(0.05, 1.0, (40, N_INPUTS))
-    network = TwoPhaseNetwork.consistent(dictionary)
+    signals = np.random.default_rng(5).uniform(0.05, 1.0, (140, 7))
     missing = {}
     for initial_potential in (0.0, 0.5):
-        first, _ = network.run(signals, penalty=PENALTY, duration=20.0, initial_potential=initial_potential)
+        first, _ = network_of({}).run(
+            signals, penalty=PENALTY, duration=20.0, initial_potential=initial_potential
+        )
         missing[initial_potential] = 20.0 * (signals - first.input_rate)
         np.testing.assert_allclose(first.input_current, signals, rtol=0, atol=1e-12)
-    # Uniform between 0 and 1, or -1/2 and 1/2: the mean of 960 is known to 0.01.
+    # Uniform between 0 and 1, or -1/2 and 1/2: the mean of 980 is known to 0.01.
     assert missing[0.0].mean() == pytest.approx(0.5, abs=0.05)
     assert missing[0.5].mean() == pytest.approx(0.0, abs=0.05)
 
 
-def test_gradients_on_a_clock(dictionary, signals):
-    """Step 1/32: on the paper's clock the same gradient, within its error; on one that keeps charge, as good."""
-    network = TwoPhaseNetwork.consistent(dictionary)
-    exact = network.run(signals[:2], penalty=PENALTY, duration=1000.0)
-    papers, kept = (
-        network.run(signals[:2], penalty=PENALTY, duration=1000.0, time_step=1 / 32, integration=integration)
-        for integration in ("euler", "exact")
-    )
-    seen = rules.reconstruction_gradient(*papers)
-    expected = rules.reconstruction_gradient(*exact)
-    # A spike delivers 1/64 more than its weight and a reset loses up to a step's rise: a few percent
-    # of the rates, of which the gradient is a difference.
-    rates = np.abs(exact[0].input_rate[:2]).max()
-    assert 0.001 * rates < np.abs(seen - expected).max() < 0.05 * rates
-    # Averages over T differ from their limits by C / T, on the clock as without.
-    assert np.abs(rules.reconstruction_gradient(*kept) - expected).max() < 10.0 / 1000.0
+def test_codes_of_a_phase_are_better_with_weak_feedback():
+    """Feedback of strength kappa leaves the input neurons 1 - kappa of their drive: rounding counts more."""
+    network = network_of(SIGNS["signed atoms"], 60, 30)
+    signals = 5.0 * signals_for(SIGNS["signed atoms"], 32, 30)
+    codes = optimum(network, signals, penalty=0.5)
+    errors = [
+        np.linalg.norm(
+            rules.code(network.run(signals, penalty=0.5, kappa=k, duration=5.0, initial_potential=0.5)[1]) - codes
+        )
+        for k in (0.1, 0.7)
+    ]  # fmt: skip
+    assert errors[0] < 0.9 * errors[1]
 
 
-def test_batches_and_workers_change_nothing(dictionary, signals):
-    network = mismatched(dictionary, 0.05)
-    many = np.tile(signals, (40, 1))
-    together = network.run(many, penalty=PENALTY, duration=10.0, n_jobs=2)
-    alone = network.run(signals[1:2], penalty=PENALTY, duration=10.0)
-    for phase, single in zip(together, alone, strict=True):
-        np.testing.assert_array_equal(phase.input_rate[1::4], np.tile(single.input_rate, (40, 1)))
-        np.testing.assert_array_equal(phase.coding_current[1::4], np.tile(single.coding_current, (40, 1)))
+# -- what must change nothing --------------------------------------------------------------------
 
 
-def test_a_runaway_ends_in_an_error(signals, dictionary):
-    """Lateral weights and thresholds a tenth of what the feedback loop needs."""
-    network = TwoPhaseNetwork.consistent(dictionary)
-    network = TwoPhaseNetwork(network.feedforward, network.feedback, 0.1 * network.lateral)
-    with pytest.raises(
-        RuntimeError, match=r"the network ran away: more than [0-9,]+ spikes of one signal in a phase"
-    ):
-        network.run(signals, penalty=PENALTY, duration=50.0)
+def assert_same_phases(phases, others, rows=slice(None), sign=1.0):
+    for phase, other in zip(phases, others, strict=True):
+        for name, value in vars(phase).items():
+            if name != "duration":
+                factor = 1 if name == "n_spikes" else sign
+                np.testing.assert_allclose(
+                    getattr(other, name), factor * value[rows], rtol=0, atol=0 if sign > 0 else 1e-12, err_msg=name
+                )  # fmt: skip
 
 
-def test_how_signals_are_divided_does_not_decide_what_is_a_runaway():
-    """One loud signal among quiet ones, in a network that its feedback almost makes run away."""
-    rng = np.random.default_rng(0)
-    atoms = np.abs(rng.standard_normal((8, 16)))
-    atoms /= np.linalg.norm(atoms, axis=1, keepdims=True)
-    network = TwoPhaseNetwork(atoms, atoms.T, 0.55 * atoms @ atoms.T)
-    signals = 0.01 * np.abs(rng.standard_normal((32, 16)))
-    signals[5] *= 500.0
-    outcomes = set()
-    for n_jobs in (1, 2, 8, 32):
-        try:
-            network.run(signals, penalty=PENALTY, kappa=0.7, n_jobs=n_jobs)
-            outcomes.add("finished")
-        except RunawayFeedbackError as error:
-            outcomes.add(str(error))
-    assert len(outcomes) == 1
+@pytest.mark.property
+@examples(10)
+@given(signs=signs_drawn, clock=st.sampled_from(list(CLOCKS.values())), masked=st.booleans())
+def test_nothing_else_changes_a_row(signs, clock, masked):
+    """Batch mates, threads, what stands where a signal is unknown; a mask of True alone is none."""
+    network, signals = network_of(signs, strength=0.03), signals_for(signs, 70)
+    mask = np.random.default_rng(7).uniform(size=signals.shape) < 0.7
+    mask[0] = True
+    options = {"penalty": PENALTY, "duration": 4.0, **clock}
+    plain = network.run(signals, **options)
+    assert_same_phases(plain, network.run(signals, mask=np.ones(7, dtype=bool), n_jobs=3, **options))
+    if masked:
+        together = network.run(signals, mask=mask, **options)
+        filled = np.where(mask, signals, np.nan)
+        assert_same_phases(together, network.run(filled, mask=mask, n_jobs=3, **options))
+        assert_same_phases(
+            together, network.run(signals[5:7], mask=mask[5:7], **options), slice(5, 7)
+        )  # fmt: skip
+        assert_same_phases(plain, network.run(signals[:1], mask=mask[:1], **options), slice(0, 1))
+    else:
+        assert_same_phases(plain, network.run(signals[5:7], n_jobs=2, **options), slice(5, 7))
 
 
-def test_small_atoms_are_no_runaway(dictionary, signals):
-    network = TwoPhaseNetwork.consistent(0.005 * dictionary)
-    codes = network.code(signals[:1], penalty=0.005 * PENALTY, duration=100.0)
-    expected = TwoPhaseNetwork.consistent(dictionary).code(signals[:1], penalty=PENALTY, duration=100.0)
+@pytest.mark.parametrize("clock", [CLOCKS["events"], CLOCKS["1/32"]], ids=["events", "1/32"])
+def test_pairs_of_neurons(clock):
+    """-x has the currents and codes of x with the other sign; without negative numbers pairs are not needed."""
+    options = {"penalty": PENALTY, "duration": 10.0, **clock}
+    signed, signals = SIGNS["signed atoms and codes"], signals_for(SIGNS["signed atoms"])
+    network = network_of(signed, strength=0.03)
+    assert_same_phases(network.run(signals, **options), network.run(-signals, **options), sign=-1.0)
+    positive = network_of({})
+    pairs = replace(positive, positive_atoms=False)
+    assert_same_phases(positive.run(np.abs(signals), **options), pairs.run(np.abs(signals), **options))
+
+
+@each_sign
+@pytest.mark.parametrize("gamma", [0.0, 0.7])
+def test_weights_of_all_populations(signs, gamma):
+    """F, -(H - diag H) and gamma B, with the signs of the neurons of pairs."""
+    network, (signal, *_) = network_of(signs, strength=0.03), signals_for(signs)
+    spiking = network.spiking_network(signal, penalty=PENALTY, gamma=gamma)
+    sign_in = np.array([1.0, -1.0] if signs else [1.0])
+    sign_out = np.array([1.0] if signs.get("positive_code", True) else [1.0, -1.0])
+    lateral = np.kron(np.outer(sign_out, sign_out), -network.lateral.T)
+    np.fill_diagonal(lateral, 0.0)
+    n = 7 * len(sign_in)
+    expected = np.zeros((n + len(lateral),) * 2)
+    expected[:n, n:] = np.kron(np.outer(sign_in, sign_out), network.feedforward.T)
+    expected[n:, n:] = lateral
+    expected[n:, :n] = gamma * np.kron(np.outer(sign_out, sign_in), network.feedback.T)
+    np.testing.assert_allclose(spiking.weights.toarray(), expected, rtol=1e-15)
+    bias = np.concatenate([np.kron(sign_in, signal), np.full(len(lateral), -PENALTY)])
+    np.testing.assert_allclose(spiking.soma_bias, (1.0 - gamma) * bias, rtol=1e-15)
+    thresholds = np.concatenate([np.ones(n), np.tile(np.diagonal(network.lateral), len(sign_out))])
+    np.testing.assert_array_equal(spiking.firing_threshold, thresholds)
+
+
+@each_sign
+@pytest.mark.parametrize("gamma", [0.0, 0.4])
+def test_spikes_after_a_round_trip_through_nir(signs, gamma, tmp_path):
+    nir = pytest.importorskip("nir", reason="NIR is an extra: pip install 'sparsespike[nir]'")
+    from snn.exchange import from_nir
+
+    network, (signal, *_) = network_of(signs, strength=0.03), signals_for(signs)
+    options = {"penalty": PENALTY, "gamma": gamma, "reweighting": np.linspace(0.5, 2.0, network.n_atoms)}
+    graph = two_phase_to_nir(network, time_constant=2.0, **options)
+    nir.write(tmp_path / "network.nir", graph)
+    order = ["input_neurons", "coding_neurons"]
+    came = from_nir(nir.read(tmp_path / "network.nir"), signal=signal, order=order).network
+    ours = network.spiking_network(signal, **options)
+    np.testing.assert_array_equal(came.weights.toarray(), ours.weights.toarray())
+    np.testing.assert_array_equal(came.firing_threshold, ours.firing_threshold)
+    np.testing.assert_allclose(came.soma_bias, ours.soma_bias, rtol=1e-14, atol=1e-16)
+    one, other = (simulate(each, 30.0, record_spikes=True).spikes for each in (ours, came))
+    assert np.count_nonzero(one.neurons >= network.layers.n_input_neurons) > 5
+    np.testing.assert_array_equal(one.neurons, other.neurons)
+    np.testing.assert_allclose(one.times, other.times, rtol=0, atol=1e-10)
+    assert ("coding_neurons_to_input_neurons" in graph.nodes) is (gamma > 0.0)
+    drive = graph.nodes["input_to_input_neurons"].weight
+    np.testing.assert_allclose(drive[:7], (1.0 - gamma) / 2.0 * np.eye(7), rtol=1e-15)
+
+
+# -- runaways, and figures of a network ----------------------------------------------------------
+
+
+@each_sign
+def test_a_runaway_names_an_input_or_an_atom(signs):
+    """Lateral weights and thresholds a tenth of what the feedback loop needs; however signals are divided."""
+    network = network_of(signs)
+    network, signals = replace(network, lateral=0.1 * network.lateral), 5.0 * signals_for(signs)
+    sentences = set()
+    for n_jobs in (1, 3):
+        with pytest.raises(RunawayFeedbackError, match="ran away") as error:
+            network.run(signals, penalty=PENALTY, duration=50.0, n_jobs=n_jobs)
+        sentences.add(str(error.value))
+    (sentence,) = sentences
+    kind, number = sentence.split("most of them of ")[1].split(":")[0].split(" neuron ")
+    assert int(number) < {"coding": network.n_atoms, "input": network.n_inputs}[kind]
+
+
+def test_a_network_whose_inputs_fire_most_names_one_of_them():
+    """Both sides of the choice: one atom and many inputs, one input and many atoms."""
+    for n_inputs, n_atoms, named in ((1, 5, "input neuron 0"), (5, 1, "coding neuron 0")):
+        network = TwoPhaseNetwork(
+            np.full((n_atoms, n_inputs), 1.0 if named[0] == "c" else 0.2), np.ones((n_inputs, n_atoms)),
+            0.2 * np.eye(n_atoms),
+        )  # fmt: skip
+        with pytest.raises(RunawayFeedbackError, match=named):
+            network.run(np.ones((1, n_inputs)), penalty=0.01, duration=50.0)
+
+
+def test_small_atoms_are_no_runaway():
+    network, signals = network_of({}), signals_for({}, 1)
+    small = TwoPhaseNetwork.consistent(0.005 * network.feedforward)
+    codes = small.code(signals, penalty=0.005 * PENALTY, duration=100.0)
+    expected = network.code(signals, penalty=PENALTY, duration=100.0)
     assert np.abs(0.005 * codes - expected).max() < 0.1 * expected.max()
 
 
-# -- what is refused -----------------------------------------------------------------------------
+def test_signals_too_large_for_their_spikes_are_named():
+    network, signals = network_of({}), signals_for({}, 9)
+    signals[3] = 1e8
+    with pytest.raises(ValueError, match="signal 3 of this batch"):
+        network.run(signals, penalty=PENALTY)
+    # The limit is on spikes: 10,000,000 in a phase, of inputs and of the atom that they excite most.
+    one = TwoPhaseNetwork.consistent([[1.0]])
+    for n_spikes, refused in ((0.99e7, False), (1.01e7, True)):
+        try:
+            one.run([[n_spikes / 2.0 / 1e-3]], penalty=1e12, duration=1e-3)
+        except ValueError as error:
+            assert refused and "signals must be small enough" in str(error)  # noqa: PT018
+        else:
+            assert not refused
 
 
-def test_consistency_and_symmetry(dictionary):
-    network = TwoPhaseNetwork.consistent(dictionary)
-    assert network.consistency == pytest.approx(1.0)
-    assert network.symmetry == 1.0
-    other = mismatched(dictionary, 0.2)
-    assert 0.7 < other.consistency < 0.95
-    assert 0.7 < other.symmetry < 0.95
+def test_consistency_and_symmetry():
+    network = network_of(SIGNS["signed atoms"], strength=0.3)
+    f, b, h = network.feedforward, network.feedback, network.lateral
+    assert network.consistency == pytest.approx(1.0 - np.linalg.norm(h - f @ b) / np.linalg.norm(h))
+    assert network.symmetry == pytest.approx(1.0 - np.linalg.norm(f - b.T) / np.linalg.norm(b))
+    exact = network_of({})
+    assert (exact.consistency, exact.symmetry) == (pytest.approx(1.0), 1.0)
+    vanished = TwoPhaseNetwork(np.zeros((2, 3)), np.zeros((3, 2)), np.eye(2))
+    assert (vanished.symmetry, vanished.consistency) == (1.0, 0.0)
+    assert TwoPhaseNetwork(np.ones((2, 3)), np.zeros((3, 2)), np.eye(2)).symmetry == -np.inf
 
 
-GOOD = np.ones((2, 3)), np.ones((3, 2)), np.ones((2, 2))
-NETWORK = TwoPhaseNetwork(*GOOD)
-RUN = {"penalty": 0.1, "duration": 1.0}
-
-
-@pytest.mark.parametrize(
-    ("call", "error", "message"),
-    [
-        (lambda: TwoPhaseNetwork(GOOD[0], GOOD[0], GOOD[2]), ValueError, r"feedback must have shape \(3, 2\)"),
-        (lambda: TwoPhaseNetwork(GOOD[0], GOOD[1], GOOD[0]), ValueError, r"lateral must have shape \(2, 2\)"),
-        (lambda: TwoPhaseNetwork(-GOOD[0], *GOOD[1:]), ValueError, "feedforward must not be negative; got -1.0"),
-        (lambda: TwoPhaseNetwork(*GOOD[:2], np.array([[1.0, 0.0], [0.0, 0.0]])), ValueError, "lateral must have a positive diagonal"),
-        (lambda: TwoPhaseNetwork("F", *GOOD[1:]), TypeError, "feedforward must be an array of real numbers"),
-        (lambda: NETWORK.run(np.ones((1, 2)), **RUN), ValueError, r"signals must have shape \(any, 3\)"),
-        (lambda: NETWORK.run(-np.ones((1, 3)), **RUN), ValueError, r"signals must not be negative \(split them into"),
-        (lambda: NETWORK.run(np.full((1, 3), np.nan), **RUN), ValueError, "signals must be finite; got nan"),
-        (lambda: NETWORK.run(np.ones((1, 3)), penalty=0.0), ValueError, "penalty must be positive; got 0.0"),
-        (lambda: NETWORK.run(np.ones((1, 3)), **RUN, kappa=1.0), ValueError, r"kappa must lie in \[0, 1\); got 1.0"),
-        (lambda: NETWORK.run(np.ones((1, 3)), **RUN, kappa=0.0), ValueError, "kappa must be positive"),
-        (lambda: NETWORK.spikes(np.ones(3), **RUN, kappa=0.0), ValueError, "kappa must be positive"),
-        (lambda: NETWORK.run(np.ones((1, 3)), **RUN, initial_potential=1.0), ValueError, r"initial_potential must lie in \[0, 1\)"),
-        (lambda: NETWORK.run(np.ones((1, 3)), **RUN, reweighting=[1.0]), ValueError, r"reweighting must have shape \(2,\)"),
-        (lambda: NETWORK.run(np.ones((1, 3)), **RUN, reweighting=[1.0, -1.0]), ValueError, "reweighting must not be negative; got -1.0"),
-        (lambda: NETWORK.run(np.ones((1, 3)), **RUN, time_step=0.3), ValueError, "duration must be a whole number of time steps; got 1.0"),
-        (lambda: TwoPhaseNetwork.consistent(np.array([[1.0, 0.0], [0.0, 0.0]])), ValueError, "dictionary must have atoms of positive norm; got zeros for atom 1"),
-        (lambda: TwoPhaseNetwork.consistent(-np.eye(2)), ValueError, "dictionary must not be negative; got -1.0"),
-        (lambda: NETWORK.run(np.ones((1, 3)), **RUN, integration="rk4"), ValueError, "integration must be one of 'exact', 'euler'; got 'rk4'"),
-        (lambda: NETWORK.run(np.ones((1, 3)), **RUN, time_step=0.0), ValueError, "time_step must be positive; got 0.0"),
-        (lambda: NETWORK.spiking_network(np.ones(3), penalty=0.1, gamma=1.5), ValueError, r"gamma must lie in \[0, 1\); got 1.5"),
-        (lambda: rules.reconstruction_gradient(1, 2), TypeError, "without_feedback must be a Phase; got int"),
-    ],
-)  # fmt: skip
-def test_nonsense_gets_one_clear_sentence(call, error, message):
-    with pytest.raises(error, match=message):
-        call()
+@pytest.mark.xfail(strict=True, reason="D31: on a clock of 1/4 one hopeless signal ends the batch")
+def test_a_coarse_clock_runs_all_signals():
+    """Patches at a hundredth of the maximal penalty, atoms and codes of either sign."""
+    signs, rng = SIGNS["signed atoms and codes"], np.random.default_rng(0)
+    network, signals = network_of(signs, 64, 24), rng.standard_normal((60, 24))
+    signals *= 5.0 / np.linalg.norm(signals, axis=1, keepdims=True)
+    penalty = 0.01 * np.abs(signals @ network.feedback).max()
+    phases = network.run(signals, penalty=penalty, duration=10.0, time_step=1 / 4, initial_potential=0.5)
+    assert len(phases) == 2
