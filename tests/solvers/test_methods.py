@@ -6,7 +6,7 @@ from dataclasses import dataclass, fields, replace
 import joblib
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from sklearn import linear_model
 from sklearn.exceptions import ConvergenceWarning
@@ -28,7 +28,7 @@ from solvers import (
 from solvers.methods import CoordinateDescent, Method, OneRun, Solved, Stages, Takes
 from tests.processes import run_python
 from tests.reference.methods import methods, takers
-from tests.reference.problems import optimal_codes, random_problem, require_certified
+from tests.reference.problems import CONVOLUTIONAL, optimal_codes, problems, random_problem, require_certified
 from tests.tiers import examples
 
 every_method = pytest.mark.parametrize("method", METHODS.values(), ids=METHODS)
@@ -49,39 +49,54 @@ def test_names_are_those_of_the_methods():
     assert list(METHODS) == [method.name for method in METHODS.values()]
 
 
+def taken(method, drawn):
+    """Whether a method takes a problem, and solves it in reasonable time to a tolerance of one tenth."""
+    takes = method.takes
+    dictionary, _, weights, penalty = drawn.kind
+    if drawn.limited or dictionary in ("coherent", "scaled") or penalty == "weak":
+        return False
+    if method.name == "coordinate_descent" and dictionary == "sparse":
+        return False
+    if not takes.convolution and dictionary in CONVOLUTIONAL:
+        return False
+    if not takes.weights_with_convolution and dictionary in CONVOLUTIONAL and weights != "none":
+        return False
+    return takes.own_weights != "refused" or not weights.startswith("own")
+
+
 @pytest.mark.property
-@examples(25)
+@pytest.mark.filterwarnings("ignore")
+@examples(40)
 @given(
     name=st.sampled_from(list(methods())),
-    positive=st.booleans(),
-    own_masks=st.booleans(),
+    drawn=problems(penalty=("number", "vector", "elastic net", "by norms")),
     n_jobs=st.sampled_from((2, 5)),
-    seed=st.integers(0, 99),
 )
-def test_results_say_how_they_came_about_whatever_the_workers(name, positive, own_masks, n_jobs, seed):
+def test_results_say_how_they_came_about_whatever_the_workers(name, drawn, n_jobs):
     method = methods()[name]
-    problem = random_problem(n_signals=7, share=0.3, positive=positive, seed=seed)
-    if own_masks and method.takes.own_weights != "refused":
-        known = np.random.default_rng(seed).random(problem.signals.shape) < 0.8
-        problem = LassoProblem(
-            problem.dictionary, problem.signals, problem.penalty, positive=positive, mask=known
-        )
+    assume(taken(method, drawn))
+    problem = drawn.problem()
     with joblib.parallel_config(backend="threading"):
-        one, many = (solve(problem, method, tol=0.02, n_jobs=n) for n in (1, n_jobs))
+        one, many = (solve(problem, method, tol=0.1, n_jobs=n) for n in (1, n_jobs))
     require_same(many, one)
-    assert (one.method, one.steps, one.tol, type(one)) == (method.name, method.steps, 0.02, method.result)
+    assert (one.method, one.steps, one.tol, type(one)) == (method.name, method.steps, 0.1, method.result)
     assert one.problem is problem
     assert {"drive", "certificate"} <= set(one.operations)
     assert one.operations.bound == method.bound
     require_certified(problem, one)
-    assert solve(problem.subset([0]), method).tol == method.usual_tol
-    shown = solve(problem, method, tol=0.02, progress=True)
-    np.testing.assert_array_equal(shown.codes, one.codes)
+    np.testing.assert_array_equal(one.status == Status.CONVERGED, one.duality_gap <= 0.1 * problem.energies)
+    shown = solve(problem, method, tol=0.1, progress=True)
+    require_same(shown, one)
+    # What else is in the batch is of no consequence.
+    alone = solve(problem.subset([0]), method, tol=0.1)
+    if isinstance(problem.signals, np.ndarray) and not method.blas_threads:
+        np.testing.assert_array_equal(alone.codes[0], one.codes[0])
+        assert alone.n_steps[0] == one.n_steps[0]
 
 
 @every_method
 def test_bar_counts_signals(method, capsys):
-    solve(random_problem(share=0.3), method, tol=0.05)
+    assert solve(random_problem(share=0.5), method).tol == method.usual_tol
     assert capsys.readouterr().err == ""
     solve(random_problem(share=0.3), method, tol=0.05, progress=True)
     assert "3/3" in capsys.readouterr().err
