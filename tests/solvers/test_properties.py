@@ -1,0 +1,315 @@
+"""Problems of every kind by every method: what is true of each code, and what is refused."""
+
+import contextlib
+import math
+import warnings
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+from scipy import sparse
+from scipy.optimize import lsq_linear, nnls
+from sklearn.linear_model import ElasticNet as SklearnElasticNet
+from sklearn.linear_model import Lasso
+
+from solvers import (
+    ElasticNet,
+    LassoProblem,
+    Status,
+    certify,
+    penalty_max,
+    solve_active_set,
+)
+from solvers.certificate import compiled
+from solvers.certificate.optimality import duality_gap, kkt_violation, measure, objective
+from tests.reference.methods import TOLS, methods
+from tests.reference.problems import CONVOLUTIONAL, problems
+from tests.reference.rationals import rational
+from tests.reference.solved import (
+    METHODS,
+    NEEDS_NO_GRAM,
+    contents,
+    every_method,
+    exact,
+    forms_for,
+    problems_for,
+    refusal,
+    solved,
+)
+from tests.tiers import examples
+
+pytestmark = pytest.mark.property
+
+FIGURES = ("objective", "duality_gap", "kkt_violation")
+NO_PENALTY = {"taken": (True, False), "not negative": (True,), "refused": ()}
+either_sign = pytest.mark.parametrize("positive", [True, False], ids=["positive", "signed"])
+# Shares of the energy, of the objective, and of the square of the largest term of a residual.
+ROUNDING, ROUNDING_OF_TERMS = Fraction(1, 10**10), Fraction(1, 10**30)
+SMALL = Fraction(1.01e-6)
+"""Of the signal: certificates may correct the dual point of a penalty below it, which then is not along the
+residual."""
+
+
+def require_true(this, result, *, distances=False):
+    """The figures of a result beside those of exact rationals and of NumPy."""
+    codes, tol = result.codes, result.tol
+    assert codes.shape == (len(this.values), len(this.atoms))
+    assert np.isfinite(codes).all()
+    assert not this.positive or codes.min() >= 0.0
+    assert not codes[:, ~this.atoms.any(axis=1)].any()
+    assert result.sparse_codes.has_canonical_format
+    assert result.sparse_codes.data.all()
+    np.testing.assert_array_equal(result.support_size, (codes != 0.0).sum(axis=1))
+    np.testing.assert_allclose(result.energies, this.energies, rtol=1e-13)
+    np.testing.assert_array_equal(
+        result.status == Status.CONVERGED, result.duality_gap <= tol * result.energies
+    )
+    assert result.converged == (result.status == Status.CONVERGED).all()
+    ratio = result.duality_gap[result.energies > 0.0] / result.energies[result.energies > 0.0]
+    np.testing.assert_array_equal(result.relative_gap[result.energies > 0.0], ratio)
+    for signal, code in enumerate(codes):
+        require_true_figures(this, signal, code, *(getattr(result, name)[signal] for name in FIGURES))
+        if distances:
+            problem, gap = exact(this, signal), Fraction(float(result.duality_gap[signal]))
+            assert gap >= problem.objective(rational(code)) - problem.optimum(code, or_best=True)
+
+
+def require_true_figures(this, signal, code, found, gap, violation):
+    problem = exact(this, signal)
+    exactly = rational(code)
+    true = problem.objective(exactly)
+    terms = Fraction(float(np.abs(code) @ np.abs(this.atoms).max(axis=1, initial=0.0)))
+    terms *= Fraction(float(np.sqrt(this.weights[signal].max() * this.atoms.shape[1])))
+    assert abs(Fraction(float(found)) - true) <= ROUNDING * true + ROUNDING_OF_TERMS * terms**2
+    assert gap >= 0.0
+    if math.isfinite(gap):
+        along = problem.gap(exactly, problem.residual(exactly))
+        if gap < along and has_small_penalty(this, signal):
+            along = true - problem.optimum(code, or_best=True)
+        assert Fraction(float(gap)) >= along
+    residual = this.values[signal] - code @ this.atoms
+    pulls = this.atoms @ (this.weights[signal] * residual)
+    norms = this.atoms**2 @ this.weights[signal]
+    stepped = norms * code + pulls
+    shrunk = np.maximum(stepped - this.l1, 0.0)
+    shrunk -= 0.0 if this.positive else np.maximum(-stepped - this.l1, 0.0)
+    expected = np.abs((norms + this.l2) * code - shrunk).max()
+    size = (np.abs(this.atoms) @ (this.weights[signal] * np.abs(this.values[signal]))).max()
+    size += (np.abs(code) @ np.abs(this.atoms) @ np.abs(this.atoms * this.weights[signal]).T).max()
+    assert abs(violation - expected) <= 1e-11 * (size + (this.l2 * np.abs(code)).max())
+
+
+def has_small_penalty(this, signal):
+    length = np.sqrt(2.0 * this.energies[signal])
+    norms = np.sqrt((this.atoms**2).sum(axis=1))
+    return any(
+        not l2 and norm > 0.0 and Fraction(float(l1)) <= SMALL * Fraction(float(norm * length))
+        for l1, l2, norm in zip(this.l1, this.l2, norms, strict=True)
+    )
+
+
+def tolerance(name, data):
+    """Return a tolerance, usual or finer than what the method reaches."""
+    return data.draw(st.sampled_from([0.1, METHODS[name].usual_tol, METHODS[name].finest_tol, 1e-13]))
+
+
+# -- what is true --------------------------------------------------------------------------------
+
+
+@every_method
+@examples(20)
+@given(data=st.data())
+def test_gaps_and_status_are_true(name, data):
+    this = data.draw(problems_for(name))
+    before = contents(this)
+    result = solved(METHODS[name], this, tol=tolerance(name, data))
+    require_true(this, result)
+    for one, other in zip(before, contents(this), strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+@examples(60)
+@given(this=problems(weights="none"), data=st.data())
+def test_gaps_of_any_code_bound_the_distance_to_the_optimum(this, data):
+    """By NumPy, by the kernel, and where most atoms are screened: for codes that are good or not."""
+    problem = this.problem()
+    best = solved(METHODS["active_set"], this, problem).codes
+    size = data.draw(st.sampled_from([0.0, 2.0**-52, 1e-9, 1e-3, 1.0]))
+    other = this.codes(density=data.draw(st.sampled_from([0.0, 0.1, 1.0])))
+    for codes in (best * (1.0 + size * np.sign(other)), best + size * other, size * other):
+        codes = np.maximum(codes, 0.0) if this.positive else codes
+        with this.with_room(), pytest.MonkeyPatch.context() as patch:
+            given = certify(problem, codes, tol=1e-6)
+            patch.setattr(compiled, "LEAST_SCREENED", 0)
+            screened = certify(problem, sparse.csr_array(codes), tol=1e-6)
+            measured = measure(problem, codes)
+        for result in (given, screened):
+            require_true(this, result, distances=len(this.atoms) <= 12)
+        for signal, code in enumerate(codes):
+            require_true_figures(this, signal, code, *(getattr(measured, each)[signal] for each in FIGURES))
+        for each, function in zip(FIGURES, (objective, duality_gap, kkt_violation), strict=True):
+            np.testing.assert_array_equal(function(problem, codes), getattr(measured, each))
+
+
+@examples(100)
+@given(this=problems_for("active_set"))
+def test_active_sets_end_at_the_optimum(this):
+    """Its gap is rounding, and so is what exact arithmetic on the support adds."""
+    result = solved(METHODS["active_set"], this, tol=1e-10)
+    assert result.converged
+    require_true(this, result)
+    for signal in range(len(this.values)):
+        if this.energies[signal]:
+            problem, code = exact(this, signal), result.codes[signal]
+            distance = problem.objective(rational(code)) - problem.optimum(code, or_best=True)
+            assert distance <= Fraction(1, 10**11) * Fraction(this.energies[signal])
+
+
+@every_method
+@examples(8)
+@given(data=st.data())
+def test_methods_reach_what_they_say_they_reach(name, data):
+    """Moderate problems, to the finest tolerance: the objective of scikit-learn's Lasso."""
+    this = data.draw(
+        problems_for(
+            name,
+            dictionary=["random", "sparse", "images", "one dimension"],
+            signals=["noise", "mixture", "zero among them", "sparse"],
+            penalty=["number", "vector", "elastic net", "by norms"],
+        )
+    )
+    method = methods()[name]
+    tol = TOLS.get(name, method.finest_tol)
+    result = solved(method, this, tol=tol)
+    assert result.converged
+    for signal in range(len(this.values)):
+        best = exact(this, signal).objective(rational(scikit_codes(this, signal)))
+        excess = Fraction(float(result.objective[signal])) - best
+        energy = Fraction(this.energies[signal])
+        assert Fraction(-2, 10**10) * energy <= excess <= Fraction(tol) * energy
+
+
+def scikit_codes(this, signal):
+    """The code by scikit-learn: weights in the features, l2 in features more, l1 in the scale of atoms."""
+    roots = np.sqrt(this.weights[signal])
+    atoms = np.hstack([this.atoms * roots, np.diag(np.sqrt(this.l2))]) / this.l1[:, np.newaxis]
+    target = np.append(this.values[signal] * roots, np.zeros(len(atoms)))
+    model = Lasso(
+        alpha=1.0 / len(target), fit_intercept=False, positive=this.positive, tol=1e-13, max_iter=10**6
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return model.fit(atoms.T, target).coef_ / this.l1
+
+
+@examples(20)
+@given(this=problems(dictionary="random", weights="none", penalty="number"), l2=st.floats(1e-3, 20.0))
+def test_elastic_nets_are_those_of_scikit_learn(this, l2):
+    problem = this.problem(penalty=ElasticNet(this.penalty, l2))
+    codes = solved(METHODS["active_set"], this, problem, tol=1e-12).codes
+    n_features = this.atoms.shape[1]
+    for code, signal in zip(codes, this.values, strict=True):
+        size = np.linalg.norm(signal) or 1.0
+        l1 = this.penalty / size
+        model = SklearnElasticNet(
+            alpha=(l1 + l2) / n_features, l1_ratio=l1 / (l1 + l2), fit_intercept=False,
+            positive=this.positive, tol=1e-12, max_iter=10**6,
+        )  # fmt: skip
+        expected = model.fit(this.atoms.T, signal / size).coef_ * size
+        np.testing.assert_allclose(code, expected, rtol=0, atol=1e-5 * size)
+
+
+@pytest.mark.filterwarnings("ignore::solvers.IllPosedWarning")
+@pytest.mark.parametrize(
+    ("name", "positive"),
+    [(name, sign) for name, each in METHODS.items() for sign in NO_PENALTY[each.takes.zero_penalties]],
+)
+@examples(6)
+@given(seed=st.integers(0, 10**6))
+def test_without_a_penalty_codes_are_least_squares(name, positive, seed):
+    rng = np.random.default_rng(seed)
+    n_atoms = int(rng.integers(1, 9))
+    dictionary, signals = rng.random((n_atoms, 20)), rng.standard_normal((2, 20))
+    problem = LassoProblem(dictionary, signals, 0.0, positive=positive)
+    method = methods()[name]
+    tol = max(method.finest_tol, 1e-9)
+    result = method(problem, tol=tol)
+    assert result.converged
+    for signal, found, energy in zip(signals, result.objective, result.energies, strict=True):
+        least = nnls(dictionary.T, signal)[1] ** 2 / 2 if positive else lsq_linear(dictionary.T, signal).cost
+        assert -1e-12 * energy <= found - least <= tol * energy
+
+
+@every_method
+@examples(5)
+@given(data=st.data(), excess=st.sampled_from([1.0, 1.5, 1e6]))
+def test_codes_are_zero_from_the_largest_penalty_on(name, data, excess):
+    this = data.draw(
+        problems_for(name, penalty="number", weights=["none", "one mask", "own masks"], limited=False)
+    )
+    mask = this.options.get("mask")
+    largest = penalty_max(this.dictionary, this.signals, positive=this.positive, mask=mask)
+    reach = this.values @ this.atoms.T
+    np.testing.assert_allclose(
+        largest, np.maximum(reach if this.positive else np.abs(reach), 0.0).max(axis=1), rtol=1e-12
+    )
+    assume(largest.max() > 0.0)
+    problem = this.problem(penalty=excess * largest.max())
+    result = solved(METHODS[name], this, problem, tol=1e-9)
+    assert result.converged
+    assert not result.codes.any()
+    assert not result.n_steps.any()
+    np.testing.assert_allclose(result.objective, this.energies, rtol=1e-13)
+    below = solved(METHODS[name], this, this.problem(penalty=0.9 * largest.max()), tol=1e-3)
+    assert below.codes.any() or below.converged
+    if below.codes.any():
+        assert below.objective.sum() < this.energies.sum()
+
+
+@either_sign
+@examples(20)
+@given(seed=st.integers(0, 10**6))
+def test_orthogonal_atoms_have_the_soft_threshold(positive, seed):
+    """a_i = T(b_i, l1_i) / (g_i + l2_i), each atom by itself."""
+    rng = np.random.default_rng(seed)
+    dictionary = np.linalg.qr(rng.standard_normal((16, 16)))[0][:12] * rng.uniform(0.3, 3.0, (12, 1))
+    signals, l1, l2 = rng.standard_normal((3, 16)), rng.uniform(0.1, 1.0, 12), rng.uniform(0.0, 2.0, 12)
+    problem = LassoProblem(dictionary, signals, ElasticNet(l1, l2), positive=positive)
+    correlations = signals @ dictionary.T
+    codes = np.maximum((correlations if positive else np.abs(correlations)) - l1, 0.0)
+    codes *= np.sign(correlations) / ((dictionary**2).sum(axis=1) + l2)
+    found = measure(problem, codes)
+    assert found.duality_gap.max() < 1e-13 * problem.energies.min()
+    assert found.kkt_violation.max() < 1e-14
+    np.testing.assert_allclose(solve_active_set(problem).codes, codes, rtol=0, atol=1e-13)
+
+
+# -- what is refused -----------------------------------------------------------------------------
+
+
+@every_method
+@examples(12)
+@given(data=st.data())
+def test_what_a_method_does_not_take_is_refused_and_nothing_else(name, data):
+    this = data.draw(problems(dictionary=forms_for(name), limited=False, most=6))
+    refused = refusal(name, this)
+    if refused is None:
+        solved(METHODS[name], this, tol=0.1)
+        return
+    kind, words = refused
+    with pytest.raises(kind, match=words):
+        METHODS[name](this.problem(), tol=0.1)
+
+
+@every_method
+@examples(4)
+@given(data=st.data())
+def test_without_room_for_a_matrix_it_is_solved_or_refused(name, data):
+    this = data.draw(problems_for(name, limited=True))
+    if name in NEEDS_NO_GRAM or this.kind[0] in CONVOLUTIONAL:
+        assert not solved(METHODS[name], this, tol=0.1).problem.has_gram
+        return
+    with contextlib.suppress(MemoryError):
+        solved(METHODS[name], this, tol=0.1)
