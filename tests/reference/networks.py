@@ -300,10 +300,11 @@ def _common_multiples(name, rng, about):
 
 
 def _ratios(name, rng, about):
-    """Thresholds over 24 decades where the form has room for it; weights and drives up to what is refused."""
+    """Thresholds over up to 200 decades where the form has room for it; weights and drives up to what is refused."""
     n = FORMS[name].n_neurons(about)
     free = FORMS[name].nearest is np.copy
-    threshold = 10.0 ** rng.uniform(-12.0, 12.0, n) if free and rng.uniform() < 0.7 else np.ones(n)
+    decades = rng.choice([2.0, 12.0, 100.0])
+    threshold = 10.0 ** rng.uniform(-decades, decades, n) if free and rng.uniform() < 0.7 else np.ones(n)
     weights = -(10.0 ** rng.uniform(-14.0, 12.0, (n, n))) * (rng.uniform(size=(n, n)) < 0.5)
     excites = rng.uniform(size=(n, n)) < 0.1
     weights = np.where(excites, rng.uniform(0.0, 0.5, (n, n)) / n, weights) * (1.0 - np.eye(n))
