@@ -97,7 +97,7 @@ def test_results_say_how_they_came_about_whatever_the_workers(name, drawn, n_job
 @every_method
 def test_bar_counts_signals(method, capsys):
     assert solve(random_problem(share=0.5), method).tol == method.usual_tol
-    assert capsys.readouterr().err == ""
+    assert "3/3" not in capsys.readouterr().err
     solve(random_problem(share=0.3), method, tol=0.05, progress=True)
     assert "3/3" in capsys.readouterr().err
 
