@@ -60,15 +60,6 @@ def test_gradient_steps_by_hand(signals, start, batch_size):
     assert np.abs(dictionary - start).max() > 0.05
 
 
-def test_however_large_the_step_something_is_left_of_each_atom(signals, start):
-    """What is left are the entries that the codes made too small: they exist, by optimality."""
-    curve = learn_by_gradient_descent(
-        signals, start=start, penalty=PENALTY, n_samples=100, step=1e9, batch_size=5, rng=0
-    )
-    np.testing.assert_allclose(np.linalg.norm(curve.dictionary, axis=1), 1.0, rtol=1e-14)
-    assert (curve.dictionary == 0.0).mean() > 0.3
-
-
 @pytest.mark.parametrize(
     ("learn", "options"),
     [
@@ -92,16 +83,6 @@ def test_planted_atoms_are_found(planted, start, learn, options):
     assert curve.seconds[0] == 0.0
     # Learning is a function of its arguments.
     np.testing.assert_array_equal(learn(signals, **common).dictionary, curve.dictionary)
-
-
-def test_marks_are_met_at_the_end_of_a_batch(signals, start):
-    curve = learn_by_gradient_descent(
-        signals[:10], start=start, penalty=PENALTY, n_samples=25, step=0.1, batch_size=4, rng=0,
-        marks=[0, 3, 4, 5, 25],
-    )  # fmt: skip
-    assert curve.n_samples.tolist() == [0, 4, 4, 8, 25]
-    np.testing.assert_array_equal(curve.dictionaries[1], curve.dictionaries[2])
-    assert curve.dictionary.shape == (N_ATOMS, N_FEATURES)
 
 
 # -- others' programs ----------------------------------------------------------------------------

@@ -37,15 +37,6 @@ def test_every_script_is_listed_in_its_section():
         assert (GALLERY / section / "GALLERY_HEADER.rst").is_file()
 
 
-def test_order_is_that_of_the_list_and_refuses_others():
-    key = ORDER["Order"]("a folder")
-    for names in ORDER["SECTIONS"].values():
-        scripts = [f"plot_{name}.py" for name in names]
-        assert sorted(sorted(scripts), key=key) == scripts
-    with pytest.raises(ValueError, match=r"plot_other\.py is not listed"):
-        key("plot_other.py")
-
-
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda script: script.stem)
 def test_script_says_what_it_shows(script):
     text = script.read_text(encoding="utf-8")

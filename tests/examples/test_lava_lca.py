@@ -6,7 +6,6 @@ import math
 
 import numpy as np
 import pytest
-from scipy import sparse
 
 from examples.lava_lca import LCA1Layer, LCA2Layer
 from solvers import LassoProblem, solve_active_set
@@ -28,19 +27,6 @@ def lateral(atoms):
 
 
 @pytest.mark.parametrize(
-    "signal",
-    [
-        [0.992033, 0.531077, 0.848734, 0.154417, 0.608637],
-        [0.484741, 1.384066, -0.074855, -0.038785, 0.509362],
-    ],
-    ids=["positive", "of both signs"],
-)
-def test_two_layers_in_floats_code_a_signal_by_unit_vectors(signal):
-    run = LCA2Layer(np.eye(5), signal, threshold=0.001, spike_height=0, arithmetic="float").run(1000)
-    np.testing.assert_allclose(run.v1, signal, rtol=1e-5, atol=0.001)
-
-
-@pytest.mark.parametrize(
     ("atoms", "expected", "rtol"), [(COMPETING, [1 / HALF, 0.0], 1e-5), (EXCITING, [1 / THIRD, 1.0], 1e-2)]
 )
 def test_layers_in_floats_compete_and_excite(atoms, expected, rtol):
@@ -49,16 +35,6 @@ def test_layers_in_floats_compete_and_excite(atoms, expected, rtol):
     one = LCA1Layer(lateral(atoms), signal @ atoms.T * 0.1, threshold=0.001, arithmetic="float").run(1000)
     for run in (two, one):
         np.testing.assert_allclose(run.v1, expected, atol=0.001, rtol=rtol)
-
-
-@pytest.mark.parametrize(
-    "signal",
-    [[6502, 29847, 14746, 8168, 12989], [26366, -18082, 5808, -10212, -25449]],
-    ids=["positive", "of both signs"],
-)
-def test_two_layers_in_integers_code_a_signal_by_unit_vectors(signal):
-    run = LCA2Layer(np.eye(5) * 2**8, signal, weights_exp=-8).run(1000)
-    np.testing.assert_allclose(run.v1, signal, atol=600, rtol=1e-2)
 
 
 @pytest.mark.parametrize(
@@ -78,12 +54,6 @@ def test_one_layer_in_integers_competes_and_excites(atoms, bits, expected, atol,
     bias = np.array([0, 2**22, 2**22]) @ atoms.T * 0.1
     run = LCA1Layer(lateral(atoms) * 2**bits, bias, weights_exp=-bits).run(1000)
     np.testing.assert_allclose(run.voltage, expected, atol=atol, rtol=rtol)
-
-
-@pytest.mark.parametrize("signal", [[2**15, 0], [0, -(2**15) - 1]])
-def test_signals_beyond_16_bits_are_refused(signal):
-    with pytest.raises(ValueError, match=r"input_vec must lie in \[-2\^15, 2\^15\)"):
-        LCA2Layer(np.eye(2), signal)
 
 
 # -- the bits ------------------------------------------------------------------------------------------
@@ -162,16 +132,6 @@ def test_integers_are_those_of_a_slow_twin():
         assert run.residual.tolist() == sent
 
 
-def test_pausing_does_not_change_a_bit():
-    atoms = EXCITING * 2**8
-    whole, parts = (LCA2Layer(atoms, [5, 2**14, 2**13], weights_exp=-8) for _ in range(2))
-    expected = whole.run(60)
-    for n_steps in (1, 20, 39):
-        run = parts.run(n_steps)
-    np.testing.assert_array_equal(run.voltage, expected.voltage)
-    assert run.n_messages == expected.n_messages
-
-
 def test_messages_beyond_24_bits_saturate_and_are_counted():
     run = LCA1Layer([[0.0]], [2**22], tau=0.1).run(50)
     assert run.n_saturated > 0
@@ -208,15 +168,6 @@ def test_integers_come_near_and_the_gap_says_how_near(problem, kind):
 
 
 @pytest.mark.parametrize("kind", [LCA1Layer, LCA2Layer])
-@pytest.mark.parametrize("arithmetic", ["fixed", "float"])
-def test_sparse_signals_are_those_of_an_array(problem, kind, arithmetic):
-    rows = sparse.csr_array(problem.signals)
-    one = kind.of(LassoProblem(problem.dictionary, rows, 0.2), 1, tau=0.05, arithmetic=arithmetic)
-    other = kind.of(problem, 1, tau=0.05, arithmetic=arithmetic)
-    np.testing.assert_allclose(one.run(100).v1 * one.unit, other.run(100).v1 * other.unit, rtol=1e-6)
-
-
-@pytest.mark.parametrize("kind", [LCA1Layer, LCA2Layer])
 def test_floats_have_no_largest_potential_but_their_own(problem, kind):
     """The bound of the integers, 2^36, depends on the unit of the signals."""
     loud = LassoProblem(problem.dictionary, 2.0**60 * problem.signals, 0.2 * 2.0**60)
@@ -228,35 +179,28 @@ ONE = LassoProblem(np.eye(2), [[1.0, 2.0]], 0.1)
 
 
 @pytest.mark.parametrize(
-    ("make", "error", "message"),
+    ("make", "error", "name"),
     [
-        (lambda: LCA1Layer(np.ones((2, 3)), [0, 0]), ValueError, "weights must be square"),
-        (lambda: LCA1Layer(np.eye(2), [0, 0, 0]), ValueError, r"bias must have shape \(2,\)"),
-        (lambda: LCA1Layer(np.eye(2), [0, 2**23]), ValueError, "bias must fit into 24 bits"),
-        (lambda: LCA1Layer(np.eye(2), [0, 0], tau=1.5), ValueError, "tau .* must lie between 0 and 1"),
-        (lambda: LCA1Layer(np.eye(2), [0, 0], tau_exp=2000), ValueError, r"tau \* 2\^tau_exp must lie between 0 and 1; got 0.1 \* 2\^2000"),
-        (lambda: LCA1Layer(np.eye(2), [0, 0], tau=1e-9), ValueError, r"tau \* 2\^tau_exp must be at least 2\^-24 in fixed-point"),
-        (lambda: LCA1Layer(np.eye(2), [0, 0], threshold=1e30), ValueError, r"threshold must be at most 2\^36 in fixed-point arithmetic"),
-        (lambda: LCA1Layer(np.eye(2), [0, 0], 5000, arithmetic="float"), ValueError, r"the exponent of weights must lie in \[-900, 900\] in floats; got 5000"),
-        (lambda: LCA1Layer(1e300 * np.eye(2), [0, 0], 500, arithmetic="float"), ValueError, r"weights must be in the range of floats .* got 1e\+300 \* 2\^500"),
-        (lambda: LCA2Layer(np.eye(2), [0, 0], input_exp=-5000, arithmetic="float"), ValueError, r"the exponent of input_vec must lie in \[-900, 900\]"),
-        (lambda: LCA2Layer.of(ONE, "a"), TypeError, "signal must be an integer; got str"),
-        (lambda: LCA2Layer.of(ONE, 1.5), TypeError, "signal must be an integer; got float"),
-        (lambda: LCA2Layer.of(ONE, -9), ValueError, r"signal must lie in \[0, 1\); got -9"),
-        (lambda: LCA1Layer.of(ONE, tau="slow"), TypeError, "tau must be a real number; got str"),
-        (lambda: LCA1Layer(np.eye(2), [0, 0], 30), ValueError, "the exponent of weights must lie in"),
-        (lambda: LCA1Layer(np.eye(2), [0, 0], threshold=0.5), ValueError, "threshold must be a whole number"),
-        (lambda: LCA1Layer(np.eye(2), [0, 0], arithmetic="int"), ValueError, "arithmetic must be one of"),
-        (lambda: LCA2Layer(np.eye(2), [0, 0], input_exp=9), ValueError, "input_exp must lie in"),
-        (lambda: LCA2Layer(np.eye(2), [0, 0], spike_height=-1), ValueError, "spike_height must not be negative"),
-        (lambda: LCA1Layer(np.eye(2), [0, 0]).run(0), ValueError, "n_steps must be positive"),
-        (lambda: LCA1Layer.of(np.eye(2)), TypeError, "problem must be a LassoProblem"),
-        (lambda: LCA1Layer.of(LassoProblem(np.eye(2), [[1.0, 2.0]], 0.1, positive=True)), ValueError, "problem must have codes of any sign"),
-        (lambda: LCA2Layer.of(LassoProblem(2 * np.eye(2), [[1.0, 2.0]], 0.1)), ValueError, "problem must have atoms of norm one"),
+        (lambda: LCA1Layer(np.ones((2, 3)), [0, 0]), ValueError, "weights"),
+        (lambda: LCA1Layer(np.eye(2), [0, 2**23]), ValueError, "bias"),
+        (lambda: LCA1Layer(np.eye(2), [0, 0], tau=1.5), ValueError, "tau"),
+        (lambda: LCA1Layer(np.eye(2), [0, 0], tau=1e-9), ValueError, "tau"),
+        (lambda: LCA1Layer(np.eye(2), [0, 0], threshold=0.5), ValueError, "threshold"),
+        (lambda: LCA1Layer(np.eye(2), [0, 0], 30), ValueError, "exponent of weights"),
+        (lambda: LCA1Layer(np.eye(2), [0, 0], arithmetic="int"), ValueError, "arithmetic"),
+        (lambda: LCA1Layer(np.eye(2), [0, 0]).run(0), ValueError, "n_steps"),
+        (lambda: LCA2Layer(np.eye(2), [2**15, 0]), ValueError, "input_vec"),
+        (lambda: LCA2Layer(np.eye(2), [0, 0], input_exp=9), ValueError, "input_exp"),
+        (lambda: LCA2Layer(np.eye(2), [0, 0], spike_height=-1), ValueError, "spike_height"),
+        (lambda: LCA2Layer.of(ONE, 1.5), TypeError, "signal"),
+        (lambda: LCA2Layer.of(ONE, -9), ValueError, "signal"),
+        (lambda: LCA1Layer.of(np.eye(2)), TypeError, "problem"),
+        (lambda: LCA2Layer.of(LassoProblem(2 * np.eye(2), [[1.0, 2.0]], 0.1)), ValueError, "problem"),
+        (lambda: LCA1Layer.of(LassoProblem(np.eye(2), [[1.0, 2.0]], 0.1, mask=[True, False])), ValueError, "problem"),
     ],
 )  # fmt: skip
-def test_bad_arguments(make, error, message):
-    with pytest.raises(error, match=message):
+def test_bad_arguments(make, error, name):
+    with pytest.raises(error, match=name):
         make()
 
 
@@ -265,10 +209,3 @@ def test_unstable_networks_end_in_a_sentence():
         LCA1Layer([[200.0]], [100], 8, tau=0.1).run(1000)
     with pytest.raises(OverflowError, match="grew beyond the range of floats; the network is unstable"):
         LCA1Layer([[3.0]], [100], tau=0.1, arithmetic="float").run(1000)
-
-
-@pytest.mark.parametrize("kind", [LCA1Layer, LCA2Layer])
-def test_a_mask_is_refused(kind):
-    problem = LassoProblem(np.eye(4), np.ones((2, 4)), 0.25, mask=np.array([True, True, False, True]))
-    with pytest.raises(ValueError, match=r"where all signals share them, pass problem\.ordinary"):
-        kind.of(problem)

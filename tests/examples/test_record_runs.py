@@ -73,23 +73,6 @@ def test_every_run_was_recorded_and_a_larger_penalty_leaves_fewer_atoms():
         assert sizes[0] > 2 * sizes[-1] > 0
 
 
-def test_the_program_records(tmp_path, capsys):
-    pytest.importorskip("skimage")
-    assert record_runs.main(["--output", str(tmp_path), "--samples", "1000", "--penalties", "1"]) == 0
-    runs = record_runs.read(tmp_path / record_runs.FILE)
-    assert runs["shares"] == record_runs.SHARES[:1].tolist()
-    n_spikes = int(re.search(r"smile: ([\d,]+) spikes", capsys.readouterr().out)[1].replace(",", ""))
-    assert len(array_of(runs["pieces"]["smile"]["runs"][0]["neurons"], "u1")) == n_spikes
-
-
-@pytest.mark.parametrize("arguments", [["--samples", "10"], ["--penalties", "0"], ["--penalties", "26"]])
-def test_nonsense_is_refused(arguments, tmp_path):
-    with pytest.raises(SystemExit) as refusal:
-        record_runs.main(["--output", str(tmp_path), *arguments])
-    assert refusal.value.code == 2
-    assert not list(tmp_path.iterdir())
-
-
 def fragment():
     """Return the HTML of the page."""
     text = (DOCS / "interactive.md").read_text(encoding="utf-8")

