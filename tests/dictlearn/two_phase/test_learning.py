@@ -1,0 +1,587 @@
+"""Learning: that objectives fall for every way of learning, what it obeys, and what changes nothing."""
+
+import copy
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from dictlearn import (
+    LearningSettings,
+    PaperSteps,
+    RunawayFeedbackError,
+    TwoPhaseLearner,
+    TwoPhaseNetwork,
+    UsageSteps,
+    continue_learning,
+    learn_dictionary,
+    match_atoms,
+    mean_objective,
+    new_learner,
+    random_dictionary,
+    random_network,
+    rounded_network,
+    split_channels,
+)
+from snn.digital import FixedPoint
+from solvers import LassoProblem, solve_active_set
+from tests.dictlearn.two_phase.learners import SIGNS, assert_same, network_of, planted, state
+
+PENALTY = 0.05
+USAGE = LearningSettings(penalty=PENALTY, batch_size=16)
+# Small enough that H keeps up, sample by sample.
+PAPER = LearningSettings(penalty=PENALTY, steps=PaperSteps(step=0.05), batch_size=1, duration=10.0)
+STOCHASTIC = FixedPoint(bits=8, sign="non-negative", rounding="stochastic")
+PENALTIES = tuple(np.linspace(0.02, 0.2, 8).tolist())
+# Every way of learning: changes to the settings `USAGE`.
+WAYS = {
+    "usage": {},
+    "events": {"time_step": None},
+    "long phases": {"duration": 10.0},
+    "Euler": {"time_step": 1 / 32, "integration": "euler"},
+    "counts": {"readout": "rate", "kappa": 0.7},
+    "large batches": {"batch_size": 64},
+    "paper": {"steps": PaperSteps(step=0.05), "batch_size": 4},
+    "penalties": {"penalty": PENALTIES},
+    "few bits": {"weight_format": STOCHASTIC},
+    **{name: signs for name, signs in SIGNS.items() if signs},
+    "signed counts": {"positive_atoms": False, "readout": "rate"},
+    "signed few bits": {
+        **SIGNS["signed atoms and codes"],
+        "weight_format": FixedPoint(bits=9, rounding="stochastic"),
+    },
+}
+each_way = pytest.mark.parametrize("way", WAYS)
+
+
+def settings_of(way):
+    return replace(USAGE, **{"kappa": "auto", "duration": "auto", "time_step": "auto", **WAYS[way]})
+
+
+def signs_of(settings):
+    return settings.signs._asdict()
+
+
+def data_of(way, n_signals=300):
+    changes = {name: value for name, value in WAYS[way].items() if name.startswith("positive")}
+    return planted(8, 12, n_signals, changes)
+
+
+def learn(signals, n_samples=600, settings=USAGE, n_atoms=8, rng=3, **options):
+    if "start" in options:
+        n_atoms = None
+    return learn_dictionary(signals, n_atoms, settings=settings, n_samples=n_samples, rng=rng, **options)
+
+
+def objective(dictionary, signals, settings, **options):
+    penalty, code = settings.penalty, settings.positive_code
+    return mean_objective(dictionary, signals, penalty=penalty, positive_code=code, **options).objective
+
+
+def norms_of(learner):
+    return np.linalg.norm(learner.network.feedback, axis=0)
+
+
+@pytest.fixture(scope="module")
+def data():
+    return planted(8, 12, 300)
+
+
+# -- what it finds -------------------------------------------------------------------------------
+
+
+@each_way
+@pytest.mark.parametrize("masked", [False, True])
+def test_every_way_of_learning_lowers_the_objective(way, masked):
+    """Weights stay symmetric, and consistent; atoms have unit norms."""
+    settings, (_, signals) = settings_of(way), data_of(way)
+    mask = np.random.default_rng(5).uniform(size=signals.shape) < 0.7 if masked else None
+    start = new_learner(signals, 8, settings=settings, rng=3)
+    learner = learn(signals, 2400, settings, mask=mask)
+    network = learner.network
+    before, after = (objective(each.dictionary, signals, settings) for each in (start, learner))
+    assert after < (0.85 if masked or "counts" in way else 0.8) * before
+    np.testing.assert_allclose(np.linalg.norm(learner.dictionary, axis=1), 1.0, rtol=1e-12)
+    if "bits" not in way:
+        assert network.symmetry > 1.0 - 1e-11
+        assert network.consistency > (0.6 if "counts" in way or way == "paper" else 0.95)
+    if way != "paper":
+        np.testing.assert_allclose(norms_of(learner), 1.0, atol=0.12)
+    assert (network.feedback.min() < 0.0) is not settings.positive_atoms
+    assert learner.history["objective"][-1] < learner.history["objective"][0]
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("signs", ["positive", "signed atoms"])
+def test_planted_dictionary_is_recovered_from_random_starts(signs):
+    """But for an atom or two; signed atoms have no place in two channels, where they add and cancel."""
+    atoms, signals = planted(24, 32, 2000, SIGNS[signs])
+    settings = replace(settings_of("usage" if signs == "positive" else signs), batch_size=32)
+    learned = [learn(signals, 20_000, settings, 24, rng=rng) for rng in range(4)]
+    cosines = [match_atoms(learner.dictionary, atoms).best_cosine.mean() for learner in learned]
+    assert np.mean(cosines) > 0.95
+    truth = objective(atoms, signals, settings)
+    assert min(objective(learner.dictionary, signals, settings) for learner in learned) < 1.05 * truth
+    for learner in learned:
+        assert learner.network.consistency > 0.97
+        np.testing.assert_array_equal(learner.history["n_samples"] // 1000, np.arange(1, 21))
+    if signs != "positive":
+        channels = learn(split_channels(signals), 20_000, USAGE, 24)
+        assert objective(channels.dictionary, split_channels(signals), USAGE) > 1.2 * truth
+
+
+@pytest.mark.parametrize("masked", [False, True])
+@pytest.mark.parametrize("way", ["usage", "signed atoms"])
+def test_consistent_symmetric_weights_come_of_any_others(way, masked):
+    """Asymmetry fades by the decay alone, and the more slowly the less a neuron is used."""
+    signals = data_of(way)[1]
+    mask = np.random.default_rng(5).uniform(size=signals.shape) < 0.7 if masked else None
+    signed = way != "usage"
+    start = network_of(WAYS[way], 8, 12, 0.2) if signed else random_network(8, 12, rng=1)
+    settings = replace(settings_of(way), kappa=0.5) if signed else settings_of(way)
+    learner = learn(signals, 4000, settings, start=start, mask=mask)
+    assert max(start.consistency, start.symmetry) < 0.9
+    assert learner.network.consistency > 0.95
+    history = learner.history
+    assert (np.diff(history["symmetry"]) > 0.0).all()
+    assert history["symmetry"][-1] > 1.0 - 0.9 * (1.0 - start.symmetry)
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {}, {"time_step": None}, {"readout": "rate", "kappa": 0.7}, {"kappa": 0.9}, {"kappa": 0.2},
+        {"duration": 2.0}, {"duration": 20.0}, {"initial_potential": 0.0}, {"amplitude": 1.0},
+    ],
+    ids=str,
+)  # fmt: skip
+def test_usage_steps_bring_norms_to_one_and_keep_them(data, changes):
+    """Also where codes are far from the optimum, so that F . g_D is far from -kappa lambda1."""
+    atoms, signals = data
+    start = TwoPhaseNetwork.consistent(atoms * np.linspace(0.6, 1.8, len(atoms))[:, np.newaxis])
+    norms = norms_of(learn(signals, 12_000, replace(USAGE, penalty=0.1, **changes), start=start))
+    # The smallest atom starts at 0.6, and neurons whose spikes are counted see it grow slowly.
+    assert norms.min() > 0.95
+    assert norms.max() < 1.03
+
+
+@pytest.mark.thorough
+def test_rare_atoms_have_unit_norm_too():
+    """Their penalty is weighted, since they are silent for long; so is what they observe of it."""
+    signals = np.zeros((400, 6))
+    signals[:, :4] = np.eye(4)[np.arange(400) % 4]
+    signals[::80] = [0.0, 0.0, 0.0, 0.0, 0.8, 0.6]
+    start = np.vstack([np.eye(6)[:4], signals[0]]) + 0.01
+    learner = learn(signals, 40_000, replace(USAGE, penalty=0.2), start=start)
+    assert learner.usage[4] < 0.1 * learner.usage[:4].min()
+    np.testing.assert_allclose(norms_of(learner), 1.0, atol=0.02)
+
+
+@pytest.mark.thorough
+def test_the_paper_s_reweighting_keeps_small_atoms_and_its_lateral_ratio_norms(data):
+    """Each atom has a twin of half its norm, which pays twice the penalty for the same."""
+    atoms, signals = data
+    twins = atoms + 0.1 * random_dictionary(*atoms.shape, rng=1)
+    start = np.vstack([atoms, 0.5 * twins / np.linalg.norm(twins, axis=1, keepdims=True)])
+    start = TwoPhaseNetwork.consistent(start)  # a dictionary would be brought to unit norms
+    least = {}
+    for reweighting in (True, False):
+        steps = PaperSteps(step=0.05, reweighting=reweighting)
+        learner = learn(signals, 3000, replace(PAPER, steps=steps), start=start)
+        least[reweighting] = norms_of(learner).min() / norms_of(learner).max()
+        assert (len(learner.dead_atoms) > 0) is not reweighting
+    assert least[True] > 0.6
+    assert least[False] < 0.4
+    slow, fast = (
+        learn(signals, 3000, replace(PAPER, steps=PaperSteps(step=0.1, lateral_ratio=ratio)), start=atoms)
+        for ratio in (1.0, 15.0)
+    )
+    assert np.median(norms_of(slow)) < 0.75 * np.median(norms_of(fast))
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("way", ["penalties", "paper"])
+def test_learning_minimises_the_objective_with_penalties_of_atoms(data, way):
+    """An atom that costs much is used for little; the same dictionary with other atoms dear is worse."""
+    atoms, signals = data
+    settings = replace(settings_of(way), penalty=PENALTIES)
+    learner = learn(signals, 6000, settings, start=atoms[::-1])
+    ours = objective(learner.dictionary, signals, settings)
+    assert ours < 0.99 * objective(atoms[::-1], signals, settings)
+    assert ours < 0.97 * objective(learner.dictionary, signals, replace(settings, penalty=PENALTIES[::-1]))
+    same = learn(signals, 6000, replace(settings, penalty=float(np.mean(PENALTIES))), start=atoms[::-1])
+    assert ours < objective(same.dictionary, signals, settings)
+
+
+@pytest.mark.thorough
+def test_half_of_the_inputs_teach_a_planted_dictionary():
+    """Learning stays where all inputs would have it; with zeros or means filled in it goes elsewhere."""
+    atoms, signals = planted(12, 24, 3000, seed=1)
+    signals, held_out = signals[:-300], signals[-300:]
+    mask = np.random.default_rng(0).uniform(size=signals.shape) < 0.5
+    means = (signals * mask).sum(axis=0) / mask.sum(axis=0)
+    settings = replace(USAGE, duration=20.0, time_step=1 / 16)
+    options = {"start": atoms + 0.5 * random_dictionary(12, 24, rng=1), "rng": 2}
+    whole = objective(learn(signals, 6000, settings, **options).dictionary, held_out, settings)
+    masked = learn(signals, 6000, settings, mask=mask, **options)
+    assert objective(masked.dictionary, held_out, settings) < 1.05 * whole
+    for filled in (0.0, means):
+        other = learn(np.where(mask, signals, filled), 6000, settings, **options)
+        assert objective(other.dictionary, held_out, settings) > 1.2 * whole
+
+
+@pytest.mark.thorough
+def test_averages_are_better_than_the_weights_of_the_moment():
+    """Steps are large: what batches did last is noise, where signals have some that no atom explains."""
+    settings, (_, signals) = settings_of("signed atoms"), data_of("signed atoms", 1500)
+    noisy = signals + 0.1 * np.random.default_rng(5).standard_normal(signals.shape)
+    learner = learn(noisy, 4500, settings)
+    moment = objective(learner.network.feedback.T, noisy, settings)
+    assert objective(learner.dictionary, noisy, settings) < 0.998 * moment
+    assert np.abs(learner.dictionary - learner.network.feedback.T).max() > 0.01
+
+
+def test_probes_make_lateral_weights_of_silent_neurons_true():
+    """Signals reach only half of the atoms; H of the others is wrong, and no signal shows it."""
+    atoms = np.vstack([np.eye(6)[:3], np.full((3, 6), [0.0, 0.0, 0.0, 1.0, 1.0, 1.0]) / np.sqrt(3.0)])
+    start = TwoPhaseNetwork.consistent(atoms + 1e-3)
+    lateral = start.lateral.copy()
+    lateral[3:, 3:] *= 1.3
+    signals, consistency = np.eye(6)[np.arange(200) % 3], {}
+    for probes in (0.0, 1.0):
+        settings = LearningSettings(penalty=0.2, steps=UsageSteps(probes=probes, patience=1e9))
+        learner = learn(signals, 400, settings, start=replace(start, lateral=lateral))
+        consistency[probes] = learner.network.consistency
+    assert consistency[0.0] < 0.9
+    assert consistency[1.0] > 0.98
+
+
+@pytest.mark.parametrize("masked", [False, True])
+def test_the_observed_objective_is_that_of_the_exact_codes_of_long_phases(data, masked):
+    atoms, signals = data[0], data[1][:20]
+    mask = np.random.default_rng(5).uniform(size=signals.shape) < 0.6 if masked else None
+    settings = replace(USAGE, penalty=PENALTIES, duration=500.0, time_step=None)
+    learner = TwoPhaseLearner(TwoPhaseNetwork.consistent(atoms), settings, scale=5.0)
+    known = np.ones(signals.shape, dtype=bool) if mask is None else mask
+    expected = 0.0
+    for signal, seen in zip(signals, known, strict=True):
+        problem = LassoProblem(atoms[:, seen], signal[np.newaxis, seen], PENALTIES, positive=True)
+        expected += solve_active_set(problem).objective[0] / 20.0
+    assert learner.learn(signals, mask=mask) == pytest.approx(expected, rel=0.03)
+
+
+# -- what must change nothing --------------------------------------------------------------------
+
+
+def unit_of(settings, unit):
+    return replace(settings, penalty=(unit * np.asarray(settings.penalty)).tolist())
+
+
+@each_way
+def test_powers_of_two_threads_and_equal_settings_change_no_bit(way):
+    """Units of the signals; threads; penalties of atoms that are all alike; a mask that hides nothing."""
+    settings, signals = settings_of(way), data_of(way)[1]
+    expected = learn(signals, 160, settings)
+    assert_same(learn(signals, 160, settings, n_jobs=3), expected)
+    for unit in (2.0**-60, 2.0**60):
+        other = learn(unit * signals, 160, unit_of(settings, unit))
+        np.testing.assert_array_equal(other.network.feedforward, expected.network.feedforward)
+        np.testing.assert_array_equal(other.network.lateral, expected.network.lateral)
+        assert (other.n_spikes, other.scale * unit) == (expected.n_spikes, expected.scale)
+    alike = replace(settings, penalty=0.05)
+    one, several = (learn(signals, 160, each) for each in (alike, replace(alike, penalty=[0.05] * 8)))
+    np.testing.assert_array_equal(several.dictionary, one.dictionary)
+    whole, hidden = (new_learner(signals, 8, settings=settings, rng=3) for _ in range(2))
+    whole.learn(signals[:32])
+    hidden.learn(signals[:32], mask=np.ones((32, 12), dtype=bool))
+    assert_same(hidden, whole)
+
+
+@each_way
+def test_what_is_unknown_is_not_looked_at(way):
+    settings, signals = settings_of(way), data_of(way)[1]
+    mask = np.random.default_rng(5).uniform(size=signals.shape) < 0.6
+    expected = learn(signals, 160, settings, mask=mask)
+    for value, n_jobs in ((np.nan, 1), (-1.0, 3), (np.inf, 1), (1e308, 1)):
+        other = learn(np.where(mask, signals, value), 160, settings, mask=mask, n_jobs=n_jobs)
+        assert_same(other, expected)
+    one = learn(signals, 64, settings, mask=np.tile(mask[0], (300, 1)))
+    assert_same(learn(signals, 64, settings, mask=mask[0]), one)
+
+
+def test_signs_may_be_turned_around():
+    """-X from -D learns -D."""
+    settings, signals = settings_of("signed atoms"), data_of("signed atoms")[1]
+    start = random_dictionary(8, 12, positive=False, rng=0)
+    one, other = (learn(sign * signals, 160, settings, start=sign * start) for sign in (1.0, -1.0))
+    np.testing.assert_allclose(other.dictionary, -one.dictionary, atol=1e-9)
+    assert np.abs(one.dictionary - start).max() > 0.02
+
+
+@pytest.mark.parametrize("unit", [1e-310, 1e-160, 1e-149, 1e-100, 1e100, 1e149, 1e153, 1e300])
+def test_tiny_and_huge_units_learn_or_are_refused(data, unit):
+    """Never a warning, an infinite objective or a bare error of arithmetic."""
+    signals, settings = data[1], unit_of(USAGE, unit)
+    if not 1e-150 < unit < 1e150:
+        with pytest.raises(ValueError, match="root mean square norm"):
+            learn(unit * signals, 100, settings)
+        return
+    learner, plain = learn(unit * signals, 1100, settings), learn(signals, 1100)
+    np.testing.assert_allclose(learner.dictionary, plain.dictionary, rtol=0, atol=1e-6)
+    ratio = learner.history["objective"] / unit / plain.history["objective"] / unit
+    np.testing.assert_allclose(ratio, 1.0, rtol=1e-6)
+
+
+@pytest.mark.parametrize("kind", ["float32", "memory map", "read-only", "Fortran", "list", "integer"])
+def test_the_form_of_the_signals_changes_nothing(data, kind, tmp_path):
+    # Multiples of 1/256 are the same number in every type.
+    coarse = np.round(256.0 * data[1])
+    values = coarse if kind == "integer" else coarse / 256.0
+    expected = learn(values, 100)
+    if kind == "memory map":
+        np.save(tmp_path / "signals.npy", values)
+        values = np.load(tmp_path / "signals.npy", mmap_mode="r")
+    elif kind == "read-only":
+        values.flags.writeable = False
+    else:
+        forms = {"float32": np.float32, "Fortran": np.asfortranarray, "integer": np.int16}
+        values = values.tolist() if kind == "list" else forms[kind](values)
+    assert_same(learn(values, 100), expected)
+
+
+def test_scale_start_and_seed(data):
+    """The root mean square norm becomes the amplitude; of a mask, that of the known values of each input."""
+    signals = np.array([[3.0, 4.0], [0.0, 4.0], [1.0, 0.0]])
+    mask = np.array([[True, True], [False, True], [True, False]])
+    for unit in (1.0, 1e149, 1e-149):  # squares of these leave the range of floats
+        plain = new_learner(unit * signals, 2, penalty=unit, rng=0)
+        assert plain.scale * unit == pytest.approx(5.0 / np.sqrt(42.0 / 3.0), rel=1e-14)
+        masked = new_learner(unit * signals, 2, mask=mask, penalty=unit, rng=0)
+        assert masked.scale * unit == pytest.approx(5.0 / np.sqrt((9.0 + 1.0) / 2.0 + 16.0), rel=1e-14)
+    seeded = [learn(data[1], 64, rng=rng) for rng in (3, np.random.default_rng(3), 4)]
+    assert_same(seeded[0], seeded[1])
+    assert not np.array_equal(seeded[0].dictionary, seeded[2].dictionary)
+    for positive in (True, False):
+        atoms = random_dictionary(50, 40, positive=positive, rng=1)
+        entries = np.random.default_rng(1).standard_normal((50, 40))
+        entries = np.abs(entries) if positive else entries
+        np.testing.assert_allclose(
+            atoms, entries / np.linalg.norm(entries, axis=1, keepdims=True), rtol=1e-14
+        )
+    network = random_network(30, 20, rng=1)
+    np.testing.assert_allclose(np.linalg.norm(network.feedforward, axis=1), 1.0, rtol=1e-14)
+    np.testing.assert_allclose(np.linalg.norm(network.feedback, axis=0), 1.0, rtol=1e-14)
+    assert not np.allclose(network.feedback.T, network.feedforward)
+    np.testing.assert_array_equal(np.diagonal(network.lateral), 1.0)
+    others = network.lateral[~np.eye(30, dtype=bool)] * np.pi / 2.0
+    assert 0.5 <= others.min() < 0.51
+    assert 1.49 < others.max() <= 1.5
+    # A dictionary is brought to unit norms, and makes a consistent network; a network stays as it is.
+    learner = new_learner(data[1], penalty=0.1, start=3.0 * data[0])
+    np.testing.assert_allclose(learner.dictionary, data[0], rtol=0, atol=1e-15)
+    np.testing.assert_allclose(learner.network.lateral, data[0] @ data[0].T, rtol=0, atol=1e-14)
+    given = network_of({}, 8, 12, 0.2)
+    np.testing.assert_array_equal(
+        new_learner(data[1], penalty=0.1, start=given).network.lateral, given.lateral
+    )
+
+
+@pytest.mark.parametrize(
+    ("n_signals", "n_atoms", "n_samples"), [(1, 8, 3), (5, 8, 23), (40, 30, 100), (3, 1, 7), (100, 5, 1)]
+)
+def test_sizes_at_the_edge(data, n_signals, n_atoms, n_samples):
+    """One signal; more atoms than signals; batches that epochs cut short."""
+    learner = learn(data[1][:n_signals], n_samples, n_atoms=n_atoms)
+    assert learner.n_samples == n_samples
+    np.testing.assert_allclose(np.linalg.norm(learner.dictionary, axis=1), 1.0, rtol=1e-14)
+    np.testing.assert_array_equal(learn(data[1][:, :1], 20, n_atoms=2).dictionary, [[1.0], [1.0]])
+    # Ten times the signals, by default.
+    assert learn_dictionary(data[1][:3], 2, penalty=0.1, rng=0).n_samples == 30
+
+
+def test_a_signal_of_nothing_teaches_nothing(data):
+    learner = learn(data[1], 320)
+    before = learner.network
+    assert learner.learn(np.zeros((5, 12))) == 0.0
+    np.testing.assert_array_equal(learner.network.feedforward, before.feedforward)
+    np.testing.assert_array_equal(learner.network.feedback, before.feedback)
+    assert learner.n_samples == 325
+
+
+def test_an_input_that_is_never_known_is_left_to_the_others(data):
+    """Weights decay where nothing was ever seen: norms of one are worth more elsewhere."""
+    mask = np.ones(12, dtype=bool)
+    mask[3] = False
+    learner, start = (
+        f(data[1], 8, mask=mask, settings=USAGE, rng=3) for f in (learn_dictionary, new_learner)
+    )
+    continue_learning(learner, data[1], mask=mask, n_samples=9000, rng=3)
+    assert learner.dictionary[:, 3].mean() < 0.3 * start.dictionary[:, 3].mean()
+
+
+# -- atoms that are silent, thresholds at their bound ---------------------------------------------
+
+
+def with_unused_atoms(way):
+    """Four more inputs that are always dark, and two atoms that see nothing else."""
+    _, signals = data_of(way)
+    positive = settings_of(way).positive_atoms
+    start = np.pad(random_dictionary(8, 12, positive=positive, rng=1), ((0, 2), (0, 4)))
+    start[-2:, -4:] = 0.5
+    return start, np.pad(signals, ((0, 0), (0, 4)))
+
+
+@pytest.mark.parametrize("way", ["usage", *(name for name in SIGNS if name != "positive")])
+def test_atoms_silent_for_a_thousand_samples_are_reported_and_replaced(way):
+    start, signals = with_unused_atoms(way)
+    settings = replace(settings_of(way), steps=UsageSteps(patience=1e12))
+    assert learn(signals, 992, settings, start=start).dead_atoms.size == 0
+    left, replaced = (
+        learn(signals, 1000, settings, start=start, replace_dead=dead) for dead in (False, True)
+    )
+    assert left.dead_atoms.tolist() == [8, 9]
+    assert left.n_replaced == 0
+    np.testing.assert_allclose(left.dictionary[8:], start[8:], atol=1e-12)
+    assert replaced.dead_atoms.size == 0  # they have their time again
+    assert replaced.n_replaced == 2
+    assert np.abs(replaced.dictionary[8:, -4:]).max() == 0.0
+    # Of a thousand samples, or ten for each atom if that is more.
+    many = TwoPhaseLearner(network_of({}, 120, 4), USAGE, scale=1.0)
+    many.last_fired[:3] = [-1200, -1199, -1201]
+    assert many.dead_atoms.tolist() == [0, 2]
+
+
+def test_a_threshold_that_would_vanish_is_held_and_counted(data):
+    """A decay out of all proportion takes everything; the network stays one that can be run."""
+    steps = PaperSteps(step=0.05, decay=2.0, reweighting=False)
+    learner = learn(data[1], 600, replace(PAPER, steps=steps), start=data[0])
+    assert learner.n_bounded > 0
+    assert np.diagonal(learner.network.lateral).min() == 0.05
+    assert np.isfinite(learner.dictionary).all()
+
+
+@each_way
+def test_a_runaway_keeps_the_weights(way):
+    settings, (atoms, signals) = replace(settings_of(way), duration=50.0, weight_format=None), data_of(way)
+    network = TwoPhaseNetwork.consistent(atoms, **signs_of(settings))
+    network = replace(network, lateral=0.06 * network.lateral)
+    learner = TwoPhaseLearner(network, settings, scale=5.0)
+    before = copy.deepcopy(learner)
+    for call in (
+        lambda: learner.learn(signals[:16]),
+        lambda: continue_learning(learner, signals, n_samples=100, n_jobs=2),
+    ):
+        with pytest.raises(RunawayFeedbackError, match="weights are those before this batch"):
+            call()
+        assert_same(learner, before)
+
+
+@pytest.mark.xfail(
+    strict=True, raises=RunawayFeedbackError, reason="D29: the paper's steps run away in batches"
+)
+def test_the_paper_s_steps_learn_in_batches_of_the_default_size():
+    rng = np.random.default_rng(0)
+    signals = np.abs(rng.standard_normal((400, 64)))
+    learner = learn_dictionary(
+        signals, 40, settings=LearningSettings(penalty=0.1, steps=PaperSteps()), n_samples=160, rng=0
+    )
+    assert not learner.dead_atoms.size
+
+
+# -- weights of few bits -------------------------------------------------------------------------
+
+
+def on_grid(weights, bits, exponent, sign="non-negative"):
+    mantissas, least = np.ldexp(weights, -exponent), 0 if sign == "non-negative" else -(2 ** (bits - 1))
+    largest = 2**bits - 1 if sign == "non-negative" else 2 ** (bits - 1) - 1
+    return (mantissas == np.rint(mantissas)).all() and least <= mantissas.min() <= mantissas.max() <= largest
+
+
+@pytest.mark.parametrize("rounding", ["nearest", "stochastic", "floor"])
+@pytest.mark.parametrize(
+    ("bits", "exponent", "sign", "between", "lateral"),
+    [(4, None, "non-negative", -4, -3), (8, None, "non-negative", -8, -7), (6, -5, "non-negative", -5, -5),
+     (9, None, "signed", -8, -7)],
+)  # fmt: skip
+@pytest.mark.parametrize("steps", [UsageSteps(), PaperSteps(step=0.05)], ids=["usage", "paper"])
+def test_weights_are_on_the_grid_after_every_batch(
+    data, steps, bits, exponent, sign, between, lateral, rounding
+):
+    """At the start too, and after atoms were replaced; thresholds are at least 0.05."""
+    weight_format = FixedPoint(bits=bits, exponent=exponent, sign=sign, rounding=rounding)
+    signs = {} if sign == "non-negative" else SIGNS["signed atoms and codes"]
+    settings = LearningSettings(
+        penalty=0.05, batch_size=16, weight_format=weight_format, steps=steps, **signs
+    )
+    learner = new_learner(data[1], 8, settings=settings, replace_dead=True, rng=3)
+    learner.last_fired[:2] = -5000
+    for first in range(0, 96, 16):
+        network = learner.network
+        assert on_grid(network.feedforward, bits, between, sign)
+        assert on_grid(network.feedback, bits, between, sign)
+        assert on_grid(network.lateral, bits, lateral, sign)
+        assert np.diagonal(network.lateral).min() >= 0.05
+        learner.learn(data[1][first : first + 16])
+    rounded = rounded_network(TwoPhaseNetwork.consistent(data[0], **signs), weight_format, rng=0)
+    assert on_grid(rounded.feedback, bits, between, sign)
+    assert on_grid(rounded.lateral, bits, lateral, sign)
+
+
+@pytest.mark.parametrize("rounding", ["nearest", "stochastic"])
+def test_one_batch_is_the_exact_update_rounded(data, rounding):
+    """Nearest: to the next number of the grid; stochastic: to one of the two beside it."""
+    weight_format = replace(STOCHASTIC, rounding=rounding)
+    learner = new_learner(data[1], 8, settings=replace(USAGE, weight_format=weight_format), rng=3)
+    exact = copy.deepcopy(learner)
+    exact.settings = USAGE
+    for some in (learner, exact):
+        some.learn(data[1][:16])
+    for name, step in (("feedforward", 2.0**-8), ("feedback", 2.0**-8), ("lateral", 2.0**-7)):
+        ours, theirs = getattr(learner.network, name), getattr(exact.network, name)
+        assert np.abs(ours - theirs).max() < step * (0.5 + 1e-9 if rounding == "nearest" else 1.0)
+        if rounding == "nearest":
+            expected = [
+                float(round(Fraction(value) / Fraction(step)) * Fraction(step)) for value in theirs.flat
+            ]
+            np.testing.assert_array_equal(ours.ravel(), expected)
+        assert np.abs(ours - theirs).max() > 0.1 * step
+    fine = learn(data[1], settings=replace(USAGE, weight_format=FixedPoint(bits=45, sign="non-negative")))
+    np.testing.assert_allclose(fine.network.lateral, learn(data[1]).network.lateral, rtol=0, atol=1e-9)
+
+
+def test_stochastic_rounding_is_right_on_average_and_follows_its_seed():
+    """Over seeds; the standard error of 400 is a fortieth of a step at most."""
+    start = TwoPhaseNetwork.consistent(random_dictionary(8, 12, rng=0))
+    settings = replace(USAGE, weight_format=replace(STOCHASTIC, bits=3))
+    found = [
+        TwoPhaseLearner(start, settings, scale=5.0, rounding_seed=seed).network.feedforward
+        for seed in range(400)
+    ]
+    np.testing.assert_allclose(np.mean(found, axis=0), start.feedforward, atol=5 * 2.0**-3 / 40.0)
+    again = TwoPhaseLearner(start, settings, scale=5.0, rounding_seed=7)
+    np.testing.assert_array_equal(again.network.feedforward, found[7])
+
+
+@pytest.mark.thorough
+def test_small_updates_are_lost_to_nearest_and_not_to_stochastic(data):
+    """What rounding to the nearest does to learning with few bits, and why there is the other."""
+    objectives = {}
+    for name in ("nearest", "stochastic"):
+        settings = replace(USAGE, weight_format=replace(STOCHASTIC, bits=5, rounding=name))
+        objectives[name] = objective(learn(data[1], 4000, settings).dictionary, data[1], USAGE)
+    assert objectives["stochastic"] < 1.1 * objective(learn(data[1], 4000).dictionary, data[1], USAGE)
+    assert objectives["nearest"] > 1.1 * objectives["stochastic"]
+
+
+def test_weights_beyond_the_range_are_counted(data):
+    network = TwoPhaseNetwork.consistent(1.9 * data[0])  # thresholds of 3.6, and some weights above 1
+    nearest = replace(USAGE, weight_format=replace(STOCHASTIC, rounding="nearest"))
+    learner = TwoPhaseLearner(network, nearest, scale=5.0)
+    beyond = 2 * np.count_nonzero(network.feedforward > 255.5 / 256)
+    assert learner.n_saturated == beyond + np.count_nonzero(network.lateral > 255.5 / 128)
+    assert learner.network.lateral.max() == 255 / 128
+    learner.learn(data[1][:16])
+    assert learner.n_saturated > beyond
+    assert state(learner)["settings"] == nearest.as_text()

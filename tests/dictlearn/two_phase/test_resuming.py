@@ -1,0 +1,530 @@
+"""Nothing of what was learned is lost: copies, files, checkpoints, threads, parts, callbacks, Ctrl-C, full disks."""
+
+# ruff: noqa: E501 - a case a line reads better
+
+import copy
+import errno
+import os
+import pickle
+import signal
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dictlearn import (
+    LearningSettings,
+    PaperSteps,
+    SpikingDictionaryLearning,
+    TwoPhaseLearner,
+    UsageSteps,
+    continue_learning,
+    learn_dictionary,
+    new_learner,
+)
+from dictlearn.two_phase.phases import join_phases
+from dictlearn.two_phase.threads import LearningThreads
+from snn.base import archive
+from tests.dictlearn.two_phase.learners import assert_same
+from tests.dictlearn.two_phase.test_learning import USAGE, WAYS, data_of, settings_of
+from tests.processes import interrupted
+from tests.tiers import examples
+
+
+class StopHereError(Exception):
+    pass
+
+
+def stop_at(patch, n_batches):
+    """Make learning fail before this number of batches is done."""
+    plain, calls = TwoPhaseLearner.learn, []
+
+    def failing(self, *arguments, **options):
+        calls.append(1)
+        if len(calls) > n_batches:
+            raise StopHereError
+        return plain(self, *arguments, **options)
+
+    patch.setattr(TwoPhaseLearner, "learn", failing)
+
+
+@pytest.fixture(scope="module")
+def signals():
+    return data_of("usage")[1]
+
+
+def learn(signals, n_samples=600, settings=USAGE, n_atoms=8, rng=3, **options):
+    return learn_dictionary(signals, n_atoms, settings=settings, n_samples=n_samples, rng=rng, **options)
+
+
+def begun(signals, settings=USAGE, rng=3, **options):
+    return new_learner(signals, 8, settings=settings, rng=rng, **options)
+
+
+def continued(learner, signals, n_samples=600, rng=3, **options):
+    continue_learning(learner, signals, n_samples=n_samples, rng=rng, **options)
+    return learner
+
+
+# -- the same bits, however learning is stopped, copied and divided ------------------------------
+
+
+@pytest.mark.property
+@examples(25)
+@given(
+    way=st.sampled_from(list(WAYS)),
+    masked=st.booleans(),
+    replaced=st.booleans(),
+    n_batches=st.integers(0, 17),
+    n_jobs=st.sampled_from([1, 3]),
+    how=st.sampled_from(["checkpoint", "learner", "file", "pickle", "copy"]),
+)
+def test_a_run_that_stopped_anywhere_goes_on_bit_for_bit(
+    tmp_path_factory, way, masked, replaced, n_batches, n_jobs, how
+):
+    settings, signals = settings_of(way), data_of(way)[1][:90]
+    mask = np.random.default_rng(7).uniform(size=signals.shape) < 0.7 if masked else None
+    options = {"mask": mask, "n_samples": 200}
+    kept = {"settings": settings, "replace_dead": replaced}
+    expected, learner = begun(signals, mask=mask, **kept), begun(signals, mask=mask, **kept)
+    for each in (expected, learner):
+        each.last_fired[:2] = -990  # so that atoms are replaced in between
+    fresh = copy.deepcopy(learner)
+    continued(expected, signals, **options)
+    path = tmp_path_factory.mktemp("learner") / "learner.npz"
+    saved = {"checkpoint": path, "checkpoint_every": 32} if how == "checkpoint" else {}
+    with pytest.MonkeyPatch.context() as patch:
+        stop_at(patch, n_batches)
+        try:
+            continued(learner, signals, n_jobs=n_jobs, **options, **saved)
+        except StopHereError:
+            assert learner.n_samples < 200
+    if how == "checkpoint":
+        if path.exists():
+            assert 0 <= learner.n_samples - TwoPhaseLearner.load(path).n_samples < 32
+        learner = fresh
+    elif how == "file":
+        learner.save(path)
+        learner = TwoPhaseLearner.load(path)
+    elif how != "learner":
+        before, make = (
+            learner,
+            {"copy": copy.deepcopy, "pickle": lambda one: pickle.loads(pickle.dumps(one))}[how],
+        )
+        learner = make(before)
+        if n_batches:  # a copy has arrays of its own
+            before.learn(signals[:16])
+    continued(learner, signals, **options, **saved)
+    assert_same(learner, expected)
+    assert learner.rounding_seed == expected.rounding_seed
+    assert learner.settings == expected.settings
+    # Also what no figure shows yet: the next thousand samples.
+    for each in (learner, expected):
+        each.learn(np.resize(signals, (1000, 12)))
+    assert_same(learner, expected)
+
+
+@pytest.mark.parametrize("masked", [False, True])
+@pytest.mark.parametrize("way", ["usage", "paper", "signed atoms and codes"])
+def test_a_batch_run_in_parts_is_the_batch(way, masked):
+    """As workers do it: a plan, parts of its rows, probes among them, and one update."""
+    settings, signals = settings_of(way), data_of(way)[1]
+    mask = np.random.default_rng(7).uniform(size=signals.shape) < 0.7 if masked else None
+    whole, parts = (begun(signals, settings, mask=mask) for _ in range(2))
+    for first in range(0, 60, 20):
+        batch, known = signals[first : first + 20], None if mask is None else mask[first : first + 20]
+        objective = whole.learn(batch, mask=known)
+        plan, phases = parts.plan(20), []
+        assert plan.n_rows == (20 if way == "paper" else 25)
+        for start, stop in ((0, 7), (7, 19), (19, 23), (23, 25)):
+            rows = slice(start, stop)
+            some = None if known is None else known[rows]
+            phases.append(plan.run(parts.synapses, batch[rows], some, start=start, stop=stop))
+        assert parts.apply(plan, join_phases(phases), known) == objective
+    assert_same(parts, whole)
+
+
+def test_every_epoch_shows_every_signal_once_in_an_order_of_its_seed(signals, monkeypatch):
+    """Through epochs the last of which is cut short; continued from the middle of one."""
+    shown, plain = [], TwoPhaseLearner.learn
+    monkeypatch.setattr(
+        TwoPhaseLearner,
+        "learn",
+        lambda self, batch, **named: (shown.append(batch), plain(self, batch, **named))[1],
+    )
+    stop = {"callback": lambda learner: learner.n_samples >= 66, "callback_every": 1}
+    learner = learn(signals[:50], 120, **stop)
+    assert learner.n_samples == 66
+    continued(learner, signals[:50], 120)
+    assert [len(batch) for batch in shown] == [16, 16, 16, 2, 16, 16, 16, 2, 16, 4]
+    seed = int(np.random.default_rng(3).integers(2**62))
+    orders = [np.random.default_rng([seed, epoch]).permutation(50) for epoch in range(3)]
+    np.testing.assert_array_equal(np.vstack(shown), signals[:50][np.concatenate(orders)[:120]])
+
+
+# -- callbacks, errors, Ctrl-C -------------------------------------------------------------------
+
+
+def test_callback_sees_the_learner_and_may_stop_it(signals, tmp_path):
+    seen = []
+    learn(signals, 2500, callback=lambda learner: seen.append(learner.n_samples))
+    assert seen == [1004, 2008, 2500]
+    seen.clear()
+    learn(signals, 100, callback=lambda learner: seen.append(learner.n_samples), callback_every=1)
+    assert seen == [16, 32, 48, 64, 80, 96, 100]
+    options = {"checkpoint": tmp_path / "learner.npz"}
+    stopped = learn(signals, 2500, callback=lambda learner: True, **options)
+    assert stopped.n_samples == 1004
+    assert_same(TwoPhaseLearner.load(tmp_path / "learner.npz"), stopped)
+    resumed = learn(signals, 2500, **options)
+    assert_same(resumed, learn(signals, 2500))
+    # With nothing left to do; and with less than was done.
+    assert_same(learn(signals, 2500, **options), resumed)
+    with pytest.raises(ValueError, match="2,500 samples already"):
+        learn(signals, 2000, **options)
+    with pytest.raises(ValueError, match="2,500 samples already"):
+        continued(resumed, signals, 2000)
+
+
+def test_checkpoints_are_written_as_often_as_asked(signals, tmp_path):
+    path, seen = tmp_path / "learner.npz", []
+
+    def look(learner):
+        seen.append((learner.n_samples, TwoPhaseLearner.load(path).n_samples if path.exists() else 0))
+
+    learn(signals, 112, checkpoint=path, checkpoint_every=40, callback=look, callback_every=1)
+    assert seen == [(16, 0), (32, 0), (48, 0), (64, 48), (80, 48), (96, 80), (112, 80)]
+    assert TwoPhaseLearner.load(path).n_samples == 112
+
+
+def test_an_error_of_the_callback_passes_with_what_was_learned(signals):
+    def fail(learner):
+        raise StopHereError("mine")
+
+    learner = begun(signals)
+    with pytest.raises(StopHereError, match="mine"):
+        continued(learner, signals, 2500, callback=fail)
+    assert learner.n_samples == 1004
+    assert_same(learner, learn(signals, learner.n_samples))
+
+
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="needs an interval timer")
+@pytest.mark.parametrize("delay", [0.02, 0.0319, 0.0532])
+def test_ctrl_c_leaves_whole_batches(signals, delay):
+    """Weights are those after some batch, wherever the interrupt comes."""
+    handler = signal.signal(signal.SIGALRM, signal.default_int_handler)
+    learner = begun(signals)
+    learner.learn(signals[:1])  # compiled
+    expected = copy.deepcopy(learner)
+    try:
+        # Again after seconds, because Python ignores what is raised in the middle of collecting garbage.
+        signal.setitimer(signal.ITIMER_REAL, delay, 5.0)
+        with pytest.raises(KeyboardInterrupt):
+            continued(learner, signals, 1_000_000)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0.0)
+        signal.signal(signal.SIGALRM, handler)
+    if learner.n_samples > expected.n_samples:
+        continued(expected, signals, learner.n_samples)
+    assert_same(learner, expected)
+
+
+@pytest.mark.parametrize("way", ["usage", "signed atoms and codes"])
+def test_a_batch_is_learned_whole_when_its_helper_is_shut_down(way):
+    """As Ctrl-C does while the batch changes the weights."""
+    signals = data_of(way)[1]
+    expected, learner = (begun(signals, settings_of(way)) for _ in range(2))
+    helper = ThreadPoolExecutor(1)
+    helper.shutdown()
+    for each, options in ((expected, {}), (learner, {"helper": helper})):
+        plan = each.plan(16)
+        each.apply(plan, plan.run(each.synapses, signals[:16]), **options)
+    assert_same(learner, expected)
+
+
+def test_nothing_learns_on_after_ctrl_c_while_a_thread_starts(signals, monkeypatch):
+    """Python's executors do not wait for such a thread: it would learn a batch later."""
+    expected, learner = begun(signals), begun(signals)
+    options = {"n_samples": 32, "n_jobs": 1}
+    continued(expected, signals, **options)
+    start, apply, interrupts = threading.Thread.start, TwoPhaseLearner.apply, []
+
+    def interrupt(thread):
+        start(thread)
+        if threading.current_thread() is threading.main_thread() and not interrupts:
+            interrupts.append(thread)
+            raise KeyboardInterrupt
+
+    def slow(*arguments, **named):
+        time.sleep(0.2)  # so that it goes on after the interrupt
+        return apply(*arguments, **named)
+
+    monkeypatch.setattr(threading.Thread, "start", interrupt)
+    monkeypatch.setattr(TwoPhaseLearner, "apply", slow)
+    with pytest.raises(KeyboardInterrupt):
+        continued(learner, signals, **options)
+    continued(learner, signals, **options)
+    assert_same(learner, expected)
+
+
+def test_threads_of_learning_make_calls_cancel_and_end(monkeypatch):
+    """An executor that Ctrl-C leaves in order, also while its threads start."""
+
+    def names():
+        return [thread.name for thread in threading.enumerate()]
+
+    begin, made = threading.Event(), []
+    with LearningThreads(1) as threads:
+        busy, waiting = threads.submit(begin.wait), threads.submit(made.append, 1)
+        assert waiting.cancel()
+        begin.set()
+        assert busy.result()
+        calls = [threads.submit(divmod, 7, by) for by in (2, 0, 3)]
+        with pytest.raises(ZeroDivisionError):
+            calls[1].result()
+        assert [calls[0].result(), calls[2].result(), calls[2].result()] == [(3, 1), (2, 1), (2, 1)]
+        assert not calls[2].cancel()
+    assert (made, "learning" in names()) == ([], False)
+    with pytest.raises(RuntimeError, match="shut down"):
+        threads.submit(print)
+    join = threading.Thread.join
+
+    def interrupt(thread, timeout=None):
+        join(thread, timeout)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(threading.Thread, "join", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        LearningThreads(3)
+    end = time.monotonic() + 10.0
+    while "learning" in names() and time.monotonic() < end:
+        time.sleep(0.01)
+    assert "learning" not in names()
+
+
+PROGRAM = """
+import sys
+import numpy as np
+from dictlearn import SpikingDictionaryLearning, TwoPhaseNetwork, random_dictionary
+
+X = np.random.default_rng(0).standard_normal((64, 64))
+n_jobs = int(sys.argv[1])
+{prepare}
+try:
+    ready()
+    {run}
+except KeyboardInterrupt:
+    print("interrupted", {seen})
+"""
+LEARNING = PROGRAM.format(
+    prepare="learning = SpikingDictionaryLearning(time_step=None, n_jobs=n_jobs, random_state=0).partial_fit(X)",
+    run="learning.partial_fit(3e3 * X)",
+    seen="learning.n_samples_seen_",
+)
+CLOCKED = PROGRAM.format(
+    prepare="""
+network = TwoPhaseNetwork.consistent(random_dictionary(96, 64, rng=0))
+options = {"penalty": 1.0, "time_step": 1 / 32, "n_jobs": n_jobs}
+network.run(np.abs(X), duration=1.0, **options)
+""",
+    run="network.run(np.abs(X), duration=1e4, **options)",
+    seen="64",
+)
+
+
+@pytest.mark.thorough
+@pytest.mark.skipif(os.name != "posix", reason="needs SIGINT")
+@pytest.mark.parametrize("n_jobs", [1, 2])
+@pytest.mark.parametrize("program", [LEARNING, CLOCKED], ids=["learning", "on a clock"])
+def test_ctrl_c_stops_a_long_batch_soon(program, n_jobs):
+    """Where threads ended after their last spike only, they took more than a minute."""
+    printed, seconds = interrupted(program, n_jobs, after=1.0)
+    assert printed == "interrupted 64\n"
+    assert seconds < 8.0
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2])
+@pytest.mark.parametrize("loudness", [1e6, 1e300])
+def test_huge_amplitudes_are_refused_and_leave_what_was_learned(n_jobs, loudness):
+    signals = np.random.default_rng(0).standard_normal((32, 5))
+    learning = SpikingDictionaryLearning(8, n_jobs=n_jobs, random_state=0).partial_fit(signals)
+    before = copy.deepcopy(learning.learner_)
+    signals[0] /= loudness  # the first one is quiet
+    with pytest.raises(ValueError, match="signal 1 of this batch"):
+        learning.partial_fit(loudness * signals)
+    assert_same(learning.learner_, before)
+    learner = TwoPhaseLearner(before.network, before.settings, scale=1.0)
+    plan = learner.plan(9)
+    with pytest.raises(ValueError, match="signal 5 of this batch"):
+        plan.run(learner.synapses, np.outer(np.arange(9) > 4, np.full(5, 1e8))[4:8], start=4, stop=8)
+
+
+# -- files ---------------------------------------------------------------------------------------
+
+
+def test_settings_survive_as_text():
+    steps = [UsageSteps(gain=3.0, lateral_gain=0.5), PaperSteps(decay=0.1, reweighting=False)]
+    for settings in [*(settings_of(way) for way in WAYS), *(replace(USAGE, steps=each) for each in steps)]:
+        assert LearningSettings.from_text(settings.as_text()) == settings
+
+
+@pytest.mark.xfail(
+    strict=True, raises=ValueError, reason="D29: steps of a user's own class cannot be read again"
+)
+def test_a_learner_with_steps_of_another_class_is_read_again(signals, tmp_path):
+    class OwnSteps(UsageSteps):
+        pass
+
+    learner = learn(signals, 32, replace(USAGE, steps=OwnSteps()))
+    learner.save(tmp_path / "learner.npz")
+    assert_same(TwoPhaseLearner.load(tmp_path / "learner.npz"), learner)
+
+
+@pytest.mark.parametrize(
+    ("changes", "what"),
+    [
+        ({"settings": replace(USAGE, penalty=0.06)}, "settings"),
+        ({"settings": replace(USAGE, penalty=[0.05] * 8)}, "settings"),
+        ({"settings": settings_of("paper")}, "settings"),
+        ({"settings": settings_of("few bits")}, "settings"),
+        ({"replace_dead": True}, "replace_dead"),
+        ({"n_atoms": 9}, "number of atoms"),
+        ({"rng": 4}, "seed"),
+        ({"start": np.eye(8, 12) + 0.1, "rng": None}, "start"),
+        ({"signals": 2.0}, "data"),
+        ({"mask": np.ones(12, dtype=bool)}, "data"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_a_checkpoint_of_something_else_is_refused(signals, tmp_path, changes, what):
+    path = tmp_path / "learner.npz"
+    learn(signals, 64, checkpoint=path)
+    before = path.read_bytes()
+    values = signals * changes.get("signals", 1.0)
+    changes = {name: value for name, value in changes.items() if name != "signals"}
+    with pytest.raises(ValueError, match=f"learner.npz' was made with other {what}"):
+        learn(values, 128, checkpoint=path, **changes)
+    assert path.read_bytes() == before
+
+
+def test_a_checkpoint_has_its_own_seed_and_does_not_depend_on_what_is_unknown(signals, tmp_path):
+    path, mask = tmp_path / "learner.npz", np.random.default_rng(5).uniform(size=signals.shape) < 0.6
+    first = learn(np.where(mask, signals, np.nan), 64, rng=None, checkpoint=path, mask=mask)
+    second = learn(np.where(mask, signals, 7.0), 128, rng=None, checkpoint=path, mask=mask)
+    assert (first.n_samples, second.n_samples) == (64, 128)
+    with pytest.raises(ValueError, match="was made with other seed"):
+        learn(signals, 300, rng=0, checkpoint=path, mask=mask)
+
+
+def changed_entries(path, **changes):
+    with np.load(path) as entries:
+        changed = {**entries, **changes}
+    np.savez(path, **changed)
+
+
+DEEP = "[" * 100_000 + "]" * 100_000
+
+
+@pytest.mark.parametrize(
+    ("damage", "reason"),
+    [
+        (lambda path, learner: path.write_bytes(path.read_bytes()[:-700]), ""),
+        (lambda path, learner: path.write_bytes(path.read_bytes()[:500] + bytes(500) + path.read_bytes()[1000:]), ""),
+        (lambda path, learner: path.write_bytes(b""), ""),
+        (lambda path, learner: np.savez(path, weights=np.ones(3)), ""),
+        (lambda path, learner: learner.save(path), "identity"),  # a learner, but not of learn_dictionary
+        *(
+            (partial(lambda path, learner, entry, value: changed_entries(path, **{entry: value}), entry=entry, value=value), reason)
+            for entry, value, reason in (
+                ("settings", np.array("5"), "settings"),
+                ("settings", np.array(DEEP), "recursion"),
+                ("settings", np.array('{"penalty": 0.1, "steps": 5}'), "steps"),
+                ("settings", np.array('{"penalty": 0.1, "steps": {"kind": []}}'), ""),
+                ("settings", np.array(5.0), "settings"),
+                ("counters", np.full(5, np.inf), "counters"),
+                ("counters", np.array([64, -1, 0, 0, 0]), "counters"),
+                ("counters", np.array([64, 1, 0, 0]), "counters"),
+                ("last_fired", np.full(8, 65), "last_fired"),
+                ("last_compared", np.full(8, 65), "last_compared"),
+                ("last_fired", np.arange(7), "last_fired"),
+                ("last_compared", np.full(8, -1), "last_compared"),
+                ("usage", np.full(8, np.nan), "usage"),
+                ("usage", np.full(8, -1.0), "usage"),
+                ("movement", np.full(8, -1.0), "movement"),
+                ("average", np.ones((12, 8)), "average"),
+                ("history", np.zeros((2, 9)), "history"),
+                ("history", np.full((1, 10), np.inf), "history"),
+                ("sums", np.zeros(5), "sums"),
+                ("sums", np.full(6, -1.0), "sums"),
+                ("scale", np.array(np.nan), "scale"),
+                ("scale", np.array("1"), "scale"),
+                ("mean_cost", np.array(-1.0), "mean_cost"),
+                ("replace_dead", np.array(2), "replace_dead"),
+                ("rounding_seed", np.array(-2), "rounding_seed"),
+                ("feedback", np.ones((12, 9)), "feedback"),
+                ("lateral", np.zeros((8, 8)), "lateral"),
+                ("lateral", -np.eye(8), "lateral"),
+                ("feedforward", np.full((8, 12), np.nan), "feedforward"),
+                ("feedforward", np.full((8, 12), -1.0), "feedforward"),
+                ("identity", np.array("[]"), "identity"),
+                ("identity", np.array("{"), "property name"),
+                ("identity", np.array(1), "identity"),
+                ("seed", np.array(0.5), "seed"),
+                ("seed", np.array([1, 2]), "seed"),
+            )
+        ),
+    ],
+)  # fmt: skip
+def test_a_checkpoint_that_no_learner_wrote_is_refused_and_kept(signals, tmp_path, damage, reason):
+    path = tmp_path / "learner.npz"
+    damage(path, learn(signals, 64, checkpoint=path))
+    damaged = path.read_bytes()
+    with pytest.raises(
+        ValueError, match=rf"saved (checkpoint of a )?TwoPhaseLearner; got '.*learner\.npz'.*{reason}"
+    ):
+        learn(signals, 128, checkpoint=path)
+    assert path.read_bytes() == damaged
+
+
+@pytest.mark.parametrize("what", ["write", "replace", "no room"])
+def test_a_full_disk_leaves_the_last_checkpoint(signals, tmp_path, what):
+    path = tmp_path / "learner.npz"
+    learn(signals, 64, checkpoint=path)
+    before, limits = path.read_bytes(), None
+
+    def fail(*_, **__):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    learner = begun(signals)
+    with pytest.MonkeyPatch.context() as patch:
+        if what == "no room":
+            resource = pytest.importorskip("resource")
+            limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+            resource.setrlimit(resource.RLIMIT_FSIZE, (2000, limits[1]))
+        else:
+            patch.setattr(*((archive.np, "savez") if what == "write" else (archive.os, "replace")), fail)
+        try:
+            with pytest.raises(OSError, match=r"No space left|File too large"):
+                continued(learner, signals, 200, checkpoint=path, checkpoint_every=50)
+        finally:
+            if limits:
+                resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert path.read_bytes() == before
+    assert [file.name for file in tmp_path.iterdir()] == ["learner.npz"]
+    assert learner.n_samples == 112  # what was learned in the meantime is still at hand
+    assert_same(learn(signals, 200, checkpoint=path), learn(signals, 200))
+
+
+def test_progress_shows_the_objective(signals, capsys):
+    learn(signals, 100, progress=True)
+    shown = capsys.readouterr().err
+    assert "100/100" in shown
+    assert "objective 0." in shown
+    learn(signals, 100)
+    assert capsys.readouterr().err == ""
