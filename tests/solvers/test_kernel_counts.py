@@ -1,0 +1,84 @@
+"""Multiply-adds that kernels count, by hand and by loops of the textbook."""
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from solvers import ConvolutionalDictionary, LassoProblem
+from solvers._kernels.active_set import Terms, join, new_working_set
+from solvers._kernels.factor import enter, leave
+from solvers._kernels.grid_descent import GridProblem, sweep_all, sweep_support
+from solvers._kernels.products import GramMatrix
+from solvers.gram.convolutional_active_set import _kernel_grid, gram_part
+from solvers.gram.nested_dissection import Factor
+from solvers.results.operations import certificate_work
+from solvers.studies.stream import _work_of_mixture
+
+
+@pytest.mark.parametrize("n_block", [1, 3, 8, 20])
+def test_atoms_that_enter_cost_the_same_in_any_blocks(n_block):
+    """An atom beside s others: a triangle, an inner product for what is left of it, one for the image."""
+    rng = np.random.default_rng(5)
+    dictionary = rng.standard_normal((20, 30))
+    terms = Terms(rng.standard_normal((1, 20)), np.full(20, 0.1), np.zeros(20), np.ones(20), True)
+    work = new_working_set(20)
+    for atom in range(20):
+        join(work, atom, GramMatrix(dictionary @ dictionary.T), terms, 0, atom)
+    size, places, signs = 0, rng.permutation(20), np.ones(20)
+    for start in range(0, 20, n_block):
+        stop = min(start + n_block, 20)
+        size = enter(work, size, places[start:stop], signs[start:stop], stop - start)
+    assert size == 20
+    assert work.n_multiply_adds[0] == sum(s * (s + 1) // 2 + s + s + 1 for s in range(20))
+    before = int(work.n_multiply_adds[0])
+    leave(work, 20, 16)
+    # Rows 17, 18 and 19 are rotated: 2, 1 and 0 pairs behind the diagonal, the image, and the radius.
+    assert work.n_multiply_adds[0] - before == 4 * (2 + 1 + 0) + 3 * (4 + 2)
+
+
+def test_sweeps_by_hand():
+    """Two kernels of four pixels at one position, far from the signal: each moves once, then none."""
+    dictionary = ConvolutionalDictionary(np.array([[[1.0, 0], [0, 0]], [[0, 1.0], [0, 0]]]), (2, 2), 1)
+    grid = _kernel_grid(dictionary)
+    code, image, drift = np.zeros((1, 2)), np.array([[2.0, 3.0], [0.0, 0.0]]), np.zeros(1)
+    problem = GridProblem(np.full((1, 2), 0.5), np.ones((1, 2)), True)
+    assert sweep_all(grid, problem, False, code, image, drift) == 2
+    np.testing.assert_allclose(code, [[1.5, 2.5]])
+    # Correlations of two kernels; two passes over two coefficients; two moves, in correlations and pixels.
+    assert grid.n_multiply_adds[0] == 2 * 4 + 2 * 2 + 2 * (2 + 4)
+    before = int(grid.n_multiply_adds[0])
+    drift[:] = 1.0
+    assert sweep_support(grid, problem, 0.5, False, code, image, drift) == 0
+    # One pass over two coefficients that stay: an inner product and a product each.
+    assert grid.n_multiply_adds[0] - before == 2 * (4 + 1)
+
+
+def test_factorisation_of_one_region_is_that_of_a_dense_matrix():
+    rng = np.random.default_rng(1)
+    dictionary = ConvolutionalDictionary(rng.standard_normal((5, 4, 4)), (6, 6), 2)
+    members = np.arange(dictionary.shape[0])
+    n = len(members)
+    part = gram_part(dictionary, members, np.full(n, 0.1))
+    factor = Factor(part, np.ones(n), 0.0)
+    factor.solve(np.ones(n))
+    # By the loops of the textbook.
+    cholesky = sum((n - j) * (j + 1) for j in range(n))
+    assert factor.n_multiply_adds == cholesky + n * (n + 1)
+
+
+def test_divided_factorisation_takes_less():
+    dictionary = ConvolutionalDictionary(np.random.default_rng(1).standard_normal((4, 2, 2)), (24, 24), 1)
+    n = dictionary.shape[0]
+    factor = Factor(gram_part(dictionary, np.arange(n), np.full(n, 0.1)), np.ones(n), 0.0)
+    assert factor.n_multiply_adds < 0.1 * n**3 / 6
+
+
+def test_counts_beyond_32_bits():
+    """Sparse codes have pointers of 32 bits; an atom of 65,536 features makes larger products of them."""
+    dictionary = ConvolutionalDictionary(np.ones((1, 256, 256)), (512, 512), 1)
+    n_atoms, n_covered = dictionary.shape[0], 256 * 256
+    problem = LassoProblem(dictionary, np.ones((1, 512 * 512)), 1e6)
+    code = sparse.csr_array(np.ones((1, n_atoms)))
+    assert code.indptr.dtype == np.int32
+    assert certificate_work(problem, np.diff(code.indptr))[0] == 4 * n_atoms * n_covered + 2 * 512 * 512
+    assert _work_of_mixture(problem, [code])[0] == n_atoms * n_covered + 2 * 512 * 512
