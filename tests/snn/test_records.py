@@ -1,0 +1,276 @@
+"""What is read from a record: potentials and currents, why a spike was fired, rates; each by its formula."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from snn import (
+    Imperfections,
+    NetworkState,
+    Simulator,
+    SpikeTrain,
+    SpikingNetwork,
+    explain,
+    simulate,
+    simulate_clocked,
+)
+from snn.record import rates, traces
+from tests.reference.networks import MODERATE, classo_network, networks, random_dictionary, random_network
+from tests.reference.weight_forms import NAMES
+from tests.tiers import examples
+
+every_form = pytest.mark.parametrize("form", NAMES)
+ONTO = st.sampled_from([None, "current", "drive"])
+
+
+def inputs_of(stimulus):
+    """Return (time, weights) of each input spike onto the current."""
+    if stimulus is None or stimulus.onto == "drive":
+        return []
+    return [
+        (t, stimulus.weights[j]) for t, j in zip(stimulus.spikes.times, stimulus.spikes.neurons, strict=True)
+    ]
+
+
+def drive_of(stimulus, network, since, until):
+    """Return the integral of the drive, change by change."""
+    if stimulus is None or since == until:
+        return network.soma_bias * (until - since)
+    edges = np.unique(np.concatenate([[since, until], stimulus.times]))
+    edges = edges[(since <= edges) & (edges <= until)]
+    return np.diff(edges) @ stimulus.drive_at(edges[:-1], network.soma_bias)
+
+
+def close(one, other, this, rtol=1e-11):
+    size = np.maximum(this.firing_threshold, 1.0)
+    if this.state is not None:
+        size = size + np.abs(this.state.membrane_potential) + np.abs(this.state.synaptic_current)
+    np.testing.assert_allclose(one / size, other / size, rtol=0, atol=rtol)
+
+
+@every_form
+@pytest.mark.property
+@examples(8)
+@given(data=st.data(), onto=ONTO)
+def test_traces_are_the_formula_and_the_run(form, data, onto):
+    """Sums written out, one term a spike; and a run that ends there."""
+    this = data.draw(networks(form, MODERATE, most=25))
+    network, start, stop = this.network(), this.start, this.start + this.duration
+    stimulus = onto and this.stimulus(onto=onto)
+    options = {"state": this.state, "stimulus": stimulus}
+    run = simulate(network, this.duration, record_spikes=True, **options)
+    state = this.state or NetworkState.at_rest(network.n_neurons)
+    inside = [
+        start + x * this.duration for x in data.draw(st.lists(st.floats(0.01, 0.99), min_size=1, max_size=5))
+    ]
+    times = np.sort([start, *inside, *inside[:1], stop])
+    given = {"initial_state": this.state, "stimulus": stimulus}
+    mu, v = (f(network, run.spikes, times, **given) for f in (traces.soma_current, traces.membrane_potential))
+    u = traces.average_soma_current(network, run.spikes, times[1:], **given)
+    for row, t in enumerate(times):
+        current = state.synaptic_current * np.exp(start - t)
+        charge = -state.synaptic_current * np.expm1(start - t) + drive_of(stimulus, network, start, t)
+        counts = np.zeros(network.n_neurons)
+        own = [(s, this.weights[j], j) for s, j in zip(run.spikes.times, run.spikes.neurons, strict=True)]
+        for s, weights, j in [*own, *((s, weights, None) for s, weights in inputs_of(stimulus))]:
+            if s <= t:
+                current, charge = current + weights * np.exp(s - t), charge - weights * np.expm1(s - t)
+                if j is not None:
+                    counts[j] += 1
+        drive = network.soma_bias if stimulus is None else stimulus.drive_at([t], network.soma_bias)[0]
+        close(mu[row], drive + current, this)
+        close(v[row], state.membrane_potential + charge - network.firing_threshold * counts, this)
+        if row:
+            close(u[row - 1] * (t - start), charge, this, 1e-10)
+    middle = inside[0]
+    part = None if stimulus is None else stimulus.between(start, middle)
+    there = simulate(network, middle - start, state=this.state, stimulus=part)
+    row = np.flatnonzero(times == middle)[0]
+    close(v[row], there.state.membrane_potential, this, 1e-9)
+    close(u[row - 1], there.average_soma_current, this, 1e-9)
+
+
+@every_form
+@pytest.mark.property
+@examples(6)
+@given(data=st.data(), onto=ONTO)
+def test_charges_of_a_spike_are_the_formula_and_reach_the_threshold(form, data, onto):
+    this = data.draw(networks(form, MODERATE, most=25))
+    network, stimulus = this.network(), onto and this.stimulus(onto=onto)
+    spikes = simulate(network, this.duration, state=this.state, stimulus=stimulus, record_spikes=True).spikes
+    state = this.state or NetworkState.at_rest(network.n_neurons)
+
+    def area(s, since, until):  # of a current of one at time s, between two times
+        return np.exp(s - max(since, s)) - np.exp(s - until) if s < until else 0.0
+
+    for k in np.unique(np.linspace(0, len(spikes) - 1, 12).astype(int)) if len(spikes) else []:
+        told = explain(network, spikes, k - len(spikes), state=this.state, stimulus=stimulus)
+        neuron, time = spikes.neurons[k], spikes.times[k]
+        earlier = spikes.times[:k][spikes.neurons[:k] == neuron]
+        since = earlier[-1] if len(earlier) else this.start
+        assert (told.spike, told.neuron, told.time, told.since) == (k, neuron, time, since)
+        assert told.was_reset == (len(earlier) > 0)
+        assert told.firing_threshold == network.firing_threshold[neuron]
+        assert told.initial_potential == (0.0 if len(earlier) else state.membrane_potential[neuron])
+        charges = np.zeros(network.n_neurons)
+        for s, j in zip(spikes.times[:k], spikes.neurons[:k], strict=True):
+            charges[j] += this.weights[j, neuron] * area(s, since, time)
+        of_inputs = sum(weights[neuron] * area(s, since, time) for s, weights in inputs_of(stimulus))
+        size = 1.0 + np.abs(charges).sum() + abs(told.bias_charge) + abs(told.initial_potential)
+        size += abs(told.initial_current_charge) + sum(abs(w[neuron]) for _, w in inputs_of(stimulus))
+        of_current = state.synaptic_current[neuron] * area(this.start, since, time)
+        for one, other in (
+            (told.source_charge, charges),
+            (told.input_charge, of_inputs),
+            (told.initial_current_charge, of_current),
+            (told.bias_charge, drive_of(stimulus, network, since, time)[neuron]),
+            (told.total, told.firing_threshold),
+            (sum(charge for _, charge in told.parts(3)), told.total),
+        ):
+            np.testing.assert_allclose(one, other, rtol=0, atol=1e-10 * size)
+        assert told.source_charge[neuron] == 0.0
+        assert not told.source_charge[np.bincount(spikes.neurons[:k], minlength=len(charges)) == 0].any()
+
+
+def test_the_largest_sources_have_lines_of_their_own():
+    array = np.zeros((9, 9))
+    array[1:, 0] = 0.1 * np.arange(1, 9)
+    network = SpikingNetwork(array, [0.2, *np.full(8, 1.0)])
+    spikes = simulate(network, 3.0, record_spikes=True).spikes
+    of_first = np.flatnonzero(spikes.neurons == 0)
+    told = explain(network, spikes, int(of_first[0]))
+    names = [name for name, _ in told.parts()]
+    assert names[:3] == ["bias", "initial potential", "spikes of neuron 8"]
+    assert "3 other neurons" in names[-1]
+    np.testing.assert_array_equal(told.largest_sources(2), [8, 7])
+    lines = str(told).splitlines()
+    assert len(lines) == len(names) + 2
+    assert sum(float(line.split()[-1]) for line in lines[1:-1]) == pytest.approx(1.0, abs=1e-5)
+    assert "start of the record" in lines[0]
+    assert "reset" in str(explain(network, spikes, int(of_first[-1]))).splitlines()[0]
+
+
+def test_neurons_that_start_at_the_threshold_and_ties():
+    network = SpikingNetwork([[0.0, -0.5], [-0.5, 0.0]], [1.0, 1.0])
+    state = NetworkState(membrane_potential=[1.0, 0.0], synaptic_current=[0.5, 0.0])
+    spikes = simulate(network, 3.0, state=state, record_spikes=True).spikes
+    first = explain(network, spikes, 0, state=state)
+    assert (first.neuron, first.time, first.initial_potential, first.total) == (0, 0.0, 1.0, 1.0)
+    tied = simulate(network, 1.5, record_spikes=True).spikes
+    for k in (0, 1):
+        told = explain(network, tied, k)
+        assert (told.time, told.bias_charge) == (1.0, 1.0)
+        assert not told.source_charge.any()
+
+
+@pytest.mark.parametrize("options", [{"reset": "zero"}, {"imperfections": Imperfections(leak=0.1)}])
+def test_records_of_imperfect_neurons_are_not_rebuilt(options):
+    network = SpikingNetwork([[0.0, -0.5], [-0.3, 0.0]], [1.0, 0.7])
+    spikes = simulate_clocked(network, 5.0, time_step=0.25, record_spikes=True, **options).spikes
+    for rebuild in (traces.soma_current, traces.membrane_potential, traces.average_soma_current):
+        with pytest.raises(ValueError, match="spikes"):
+            rebuild(network, spikes, [1.0])
+    with pytest.raises(ValueError, match="spikes"):
+        explain(network, spikes, 0)
+    perfect = simulate_clocked(network, 5.0, time_step=0.25, record_spikes=True)
+    rebuilt = traces.membrane_potential(network, perfect.spikes, [5.0])[0]
+    np.testing.assert_allclose(rebuilt, perfect.state.membrane_potential, rtol=0, atol=1e-12)
+
+
+# --- rates -----------------------------------------------------------------------------------------
+
+
+@st.composite
+def trains(draw):
+    """Draw spikes on a grid of quarters, so that many are at the ends of intervals."""
+    n, start, length = draw(st.integers(1, 4)), draw(st.integers(-2, 5)), draw(st.integers(4, 40))
+    quarters = sorted(draw(st.lists(st.integers(0, length), max_size=20)))
+    neurons = draw(st.lists(st.integers(0, n - 1), min_size=len(quarters), max_size=len(quarters)))
+    times = start + 0.25 * np.array(quarters, dtype=float)
+    return SpikeTrain(times=times, neurons=neurons, n_neurons=n, start=start, stop=start + 0.25 * length)
+
+
+@pytest.mark.property
+@examples(150)
+@given(spikes=trains(), data=st.data())
+def test_rates_are_their_formulas(spikes, data):
+    """Intervals are open at the left and closed at the right; the start of the record belongs to it."""
+    steps = round(4 * (spikes.stop - spikes.start))
+    begin = data.draw(st.integers(0, steps - 1))
+    end = data.draw(st.integers(begin + 1, steps))
+    constant = data.draw(st.sampled_from([0.1, 2.0, 1e9]))
+    start, stop = spikes.start + 0.25 * begin, spikes.start + 0.25 * end
+    length, grid = stop - start, spikes.start + 0.25 * np.arange(begin + 1, end + 1)
+    spike_rate, smooth = (
+        rates.spike_rate(spikes, start=start, stop=stop),
+        rates.smooth_rate(spikes, start=start, stop=stop),
+    )
+    counts, curve = spikes.counts(start=start, stop=stop), rates.rate_curve(spikes, grid, start=start)
+    exponential = rates.exponential_rate(spikes, time_constant=constant, stop=stop)
+    for i in range(spikes.n_neurons):
+        of = [t for t, j in zip(spikes.times, spikes.neurons, strict=True) if j == i]
+        np.testing.assert_array_equal(spikes.of(i), of)
+        assert counts[i] == sum(start < t <= stop for t in of)
+        within = [t for t in of if (start < t or begin == 0) and t <= stop]
+        assert spike_rate[i] == pytest.approx(len(within) / length, rel=1e-14)
+        shares = [(t - start) / length for t in within]
+        bumps = sum(30.0 * s**2 * (1.0 - s) ** 2 for s in shares) / length
+        assert smooth[i] == pytest.approx(bumps, rel=1e-10, abs=1e-11)
+        expected = [sum(t <= until for t in within) / (until - start) for until in grid]
+        np.testing.assert_allclose(curve[:, i], expected, rtol=1e-14)
+        weight = -constant * np.expm1((spikes.start - stop) / constant)
+        kernel = sum(np.exp((t - stop) / constant) for t in of if t <= stop)
+        assert exponential[i] == pytest.approx(kernel / weight, rel=1e-13)
+    np.testing.assert_array_equal(rates.rate_curve(spikes, grid)[-1], rates.spike_rate(spikes, stop=stop))
+    assert len(spikes) == len(spikes.times) == spikes.counts().sum()
+
+
+def test_smooth_rates_of_runs_are_those_of_their_spikes():
+    network = random_network(np.random.default_rng(1), 12)
+    run = simulate(network, 50.0, record_spikes=True)
+    simulator = Simulator(network)
+    simulator.advance(20.0)
+    later = simulator.advance(50.0)
+    continued = simulate(network, 30.0, state=simulate(network, 20.0).state)
+    for one in (run, later):
+        np.testing.assert_allclose(one.smooth_rate, rates.smooth_rate(one.spikes), rtol=1e-12, atol=1e-15)
+    np.testing.assert_allclose(continued.smooth_rate, later.smooth_rate, rtol=1e-9, atol=1e-12)
+
+
+def test_a_steady_neuron_shows_its_rate_at_once():
+    """The window is 0 at its edges, and so is its slope: the sum is nearly the integral.
+
+    Midway between spikes a period p apart, the sum of exponentials differs from it by (p/T)^2 / 24.
+    """
+    train = SpikeTrain(times=np.arange(0.3, 10), neurons=np.zeros(10, int), n_neurons=1, start=0, stop=10)
+    assert rates.smooth_rate(train)[0] == pytest.approx(1.0, abs=2e-4)
+    train = SpikeTrain(times=np.arange(0.05, 5, 0.1), neurons=np.zeros(50, int), n_neurons=1, start=0, stop=5)
+    assert rates.exponential_rate(train, time_constant=1.0)[0] == pytest.approx(10.0, rel=0.1**2 / 20)
+
+
+@pytest.mark.parametrize("time", [20.0, 200.0, 2000.0])
+def test_thresholded_average_current_differs_from_the_rate_by_c_over_t(time):
+    """By Equation 4 of docs/theory.md u - theta a = v / t from rest.
+
+    Where u >= 0 the difference of the read-outs is |v| / (theta t).  Where u < 0 it is a, and theta a =
+    u - v / t < |v| / t.  Where a neuron keeps firing, v lies between theta and what inhibition can take from
+    0 at once; elsewhere the difference is a count of early spikes over t.
+    """
+    rng = np.random.default_rng(41)
+    dictionary = random_dictionary(rng, 30, 15, non_negative=True)
+    network = classo_network(dictionary, dictionary[:3].sum(axis=0), 0.1)
+    run, threshold = simulate(network, time), network.firing_threshold
+    read = rates.thresholded_average_current(run)
+    np.testing.assert_allclose(read, np.maximum(run.average_soma_current, 0.0) / threshold, rtol=1e-15)
+    gap = np.abs(read - run.spike_rate)
+    assert (gap <= np.abs(run.state.membrane_potential) / threshold / time * (1 + 1e-9)).all()
+    assert gap.max() * time < 5.0
+
+
+def test_early_spikes_leave_the_late_window_and_the_current_exactly_zero():
+    rng = np.random.default_rng(42)
+    dictionary = random_dictionary(rng, 40, 20, non_negative=True)
+    run = simulate(classo_network(dictionary, dictionary[:3].sum(axis=0), 0.1), 300.0, record_spikes=True)
+    for sparser in (rates.spike_rate(run.spikes, start=150.0), rates.thresholded_average_current(run)):
+        assert np.count_nonzero(sparser) < np.count_nonzero(run.spike_rate)
