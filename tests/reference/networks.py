@@ -117,13 +117,16 @@ class Case(NamedTuple):
         return Stimulus(spikes=train, weights=weights, drive_times=drive_times, drive=drive)
 
 
-def networks(form=None, regime=None, *, most: int = 60) -> st.SearchStrategy[Case]:
-    """Return what draws networks of a form and a regime, or of any of several; by default of all of them."""
+def networks(form=None, regime=None, *, least: int = 1, most: int = 60) -> st.SearchStrategy[Case]:
+    """Return what draws networks of a form and a regime, or of any of several; by default of all of them.
+
+    The first that is drawn is one of the least size.
+    """
     forms, regimes = (
         st.sampled_from([chosen] if isinstance(chosen, str) else list(chosen or every))
         for chosen, every in ((form, NAMES), (regime, REGIMES))
     )
-    return st.builds(case, forms, regimes, st.integers(1, most), st.integers(0, 2**20))
+    return st.builds(case, forms, regimes, st.integers(least, most), st.integers(0, 2**20))
 
 
 def case(form: str, regime: str, about: int, seed: int) -> Case:
@@ -300,7 +303,7 @@ def _common_multiples(name, rng, about):
 
 
 def _ratios(name, rng, about):
-    """Thresholds over up to 200 decades where the form has room for it; weights and drives up to what is refused."""
+    """Thresholds over 200 decades where a form has room for it; weights and drives up to what is refused."""
     n = FORMS[name].n_neurons(about)
     free = FORMS[name].nearest is np.copy
     decades = rng.choice([2.0, 12.0, 100.0])

@@ -187,7 +187,7 @@ def test_screening_is_at_work_in_large_networks(form):
 
 @every_form
 @pytest.mark.parametrize("onto", [None, "current", "drive"])
-@examples(3)
+@examples(4)
 @given(data=st.data())
 def test_no_bit_depends_on_how_a_run_is_asked_for(form, onto, data):
     """Recording, a bar, a limit, copies of the network, threads; with a stimulus and without."""
@@ -249,7 +249,7 @@ def copies_of_grids_crash(form):
 
 @pytest.mark.parametrize("form", [copies_of_grids_crash(name) for name in NAMES])
 @pytest.mark.parametrize("onto", [None, "current", "drive"])
-@examples(3)
+@examples(4)
 @given(data=st.data())
 def test_simulators_that_are_copied_go_on_alike(form, onto, data):
     """Beside the original, with no array in common, and with what a stimulus changed on the way."""
