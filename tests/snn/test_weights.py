@@ -1,21 +1,22 @@
-"""Every form of weights keeps the protocol; wrong indices and extreme values are refused in one sentence."""
-
-# ruff: noqa: E501 - a case a line reads better
+"""Every form of weights keeps the protocol; what is no form, and what drowns a threshold, is refused."""
 
 import copy
-import inspect
 import pickle
-import re
+import signal
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from scipy import sparse
 
 from snn import (
     Block,
     BlockWeights,
     DenseWeights,
+    Exact,
     InhibitionOnDemand,
     LateralInhibition,
     NetworkState,
@@ -26,11 +27,16 @@ from snn import (
     simulate,
     simulate_clocked,
 )
-from snn._kernels import clocked
-from snn._kernels.forms import FORMS
-from snn.base.checks import LARGEST_RATIO
 from snn.weights import SegmentedWeights, Weights, examples
-from tests.reference.weight_forms import require_sums
+from tests.processes import at_most
+from tests.reference.exact_spikes import judge
+from tests.reference.networks import LARGEST_RATIO, moderate_state
+from tests.reference.weight_forms import random_dictionary, require_sums
+from tests.tiers import examples as tried
+
+clocked = pytest.mark.parametrize(
+    "run", [simulate, lambda *a, **k: simulate_clocked(*a, **k, time_step=0.5)], ids=["exact", "clock"]
+)
 
 # -- the protocol --
 
@@ -53,11 +59,7 @@ class Chain(Weights):
         return DenseWeights(self.toarray()).kernel_form()
 
 
-def name_of(weights):
-    return type(weights).__name__
-
-
-@pytest.mark.parametrize("weights", [*examples(), Chain(0.5, 3)], ids=name_of)
+@pytest.mark.parametrize("weights", [*examples(), Chain(0.5, 3)], ids=lambda weights: type(weights).__name__)
 def test_every_form_says_the_same_as_its_array(weights):
     weights.prepare(np.arange(weights.shape[0]))
     array = np.asarray(weights)
@@ -65,104 +67,285 @@ def test_every_form_says_the_same_as_its_array(weights):
     assert np.prod(weights.layout) == n
     assert 0.0 < weights.work_per_spike <= n
     require_sums(weights, array)
-    np.testing.assert_array_equal(weights.tocsr().toarray(), array)
     assert (weights.largest_magnitudes() >= np.abs(array).max(axis=0)).all()
-    backwards = np.arange(n)[::-1]
     for target in range(n):
-        np.testing.assert_allclose(weights.column(target, backwards), array[::-1, target], atol=1e-15)
-    with pytest.raises((ValueError, AttributeError)):
-        weights.kernel_form().values[0] = 1.0
-
-
-@pytest.mark.parametrize("form", dict.fromkeys(map(type, examples())), ids=lambda form: form.__name__)
-def test_methods_are_described_once(form):
-    for name in dir(form):
-        if not name.startswith("_"):
-            assert inspect.getdoc(getattr(form, name)), name
-
-
-@pytest.mark.parametrize("weights", examples(), ids=name_of)
-def test_records_of_one_kind_have_one_type(weights):
-    """Also those of copies: a kernel is compiled once for each kind."""
-    types = {"int64": np.int64, "float64": np.float64}
-    if isinstance(weights, InhibitionOnDemand):  # a function of this test cannot be pickled
-        copies = [weights, copy.copy(weights)]
-    else:
-        copies = [weights, copy.copy(weights), pickle.loads(pickle.dumps(weights))]
+        column = weights.column(target, np.arange(n)[::-1])
+        np.testing.assert_allclose(column, array[::-1, target], atol=1e-15)
+    copies = [weights, copy.copy(weights), copy.deepcopy(weights)]
+    if not isinstance(weights, InhibitionOnDemand):  # a function of this test cannot be pickled
+        copies.append(pickle.loads(pickle.dumps(weights)))
     for other in copies:
-        form = other.kernel_form()
-        assert type(form) in FORMS
-        for name, value in form._asdict().items():
+        np.testing.assert_array_equal(other.toarray(), array)
+        # A kernel is compiled once for each kind: the records of copies have the same types.
+        for name, value in other.kernel_form()._asdict().items():
             if isinstance(value, np.ndarray):
-                assert value.ndim == 1
-                assert value.flags.c_contiguous
-                assert value.flags.aligned
-                assert not value.flags.writeable
                 integers = name in ("starts", "targets", "lengths", "offsets", "row_of")
-                assert value.dtype == types["int64" if integers else "float64"]
+                assert value.dtype == ("int64" if integers else "float64")
+                assert (value.ndim, value.flags.c_contiguous, value.flags.writeable) == (1, True, False)
             else:
                 assert type(value) is (float if name in ("factor", "largest_value") else int)
 
 
-def test_one_compiled_clock_serves_each_kind():
-    for weights in examples():
-        for other in (weights, copy.copy(weights)):
-            n_neurons = other.shape[0]
-            for record_spikes in (False, True):
-                network = SpikingNetwork(other, np.full(n_neurons, 0.7))
-                simulate_clocked(network, 5.0, time_step=0.5, record_spikes=record_spikes)
-    assert len(clocked.advance.signatures) == len(FORMS)
+# -- blocks and grids of any kind --
 
 
-# -- what single forms say --
+def added_up(blocks, n_neurons):
+    array = np.zeros((n_neurons, n_neurons))
+    for block in blocks:
+        for i, row in enumerate(block.values):
+            for j, value in enumerate(row):
+                array[block.first_source + i, block.first_target + j] += block.factor * value
+    np.fill_diagonal(array, 0.0)
+    return array
 
 
-def test_no_blocks_at_all():
-    result = simulate(SpikingNetwork(BlockWeights(2, []), [1.0, 0.5]), 2.5)
-    np.testing.assert_array_equal(result.spike_counts, [2, 1])
+def random_blocks(rng):
+    """A few blocks of any place, shape and sign, which may overlap; no spike pays for a whole one."""
+    n_neurons = int(rng.integers(2, 60))
+    blocks = []
+    for _ in range(rng.integers(1, 6)):
+        source, target = np.sort(rng.integers(0, n_neurons + 1, (2, 2)), axis=1)
+        if source[0] == source[1] or target[0] == target[1]:
+            continue
+        values = rng.uniform(-1.0, rng.integers(0, 2), (source[1] - source[0], target[1] - target[0]))
+        values[rng.uniform(size=values.shape) > rng.choice([0.3, 1.0])] = 0.0
+        excitation = np.maximum(values, 0.0).sum(axis=1).max()
+        factor = min(rng.uniform(0.0, 3.0), 0.16 / max(excitation, 1e-300))
+        blocks.append(
+            Block(first_source=int(source[0]), first_target=int(target[0]), values=values, factor=factor)
+        )
+    return BlockWeights(n_neurons, blocks), added_up(blocks, n_neurons)
 
 
-def test_lateral_inhibition_in_full():
-    gram = np.random.default_rng(0).standard_normal((5, 5))
-    weights = LateralInhibition(gram)
-    assert weights.strength.base is gram  # used as it is
+def random_stencil(rng):
+    """A stencil, which may reach beyond its grid, whose sources send out less than a threshold."""
+    n_channels, reach = int(rng.integers(1, 20)), rng.integers(0, 4, 2)
+    values = rng.uniform(
+        -1.0, rng.integers(0, 2), (n_channels, 2 * reach[0] + 1, 2 * reach[1] + 1, n_channels)
+    )
+    values[rng.uniform(size=values.shape) > rng.choice([0.3, 1.0])] = 0.0
+    values[np.arange(n_channels), reach[0], reach[1], np.arange(n_channels)] = 0.0
+    values *= 0.8 / max(np.maximum(values, 0.0).sum(axis=(1, 2, 3)).max(), 0.8)
+    rows, columns = rng.integers(1, 6, 2).tolist()
+    by_place = np.zeros((rows, columns, n_channels) * 2)
+    for row, column in np.ndindex(rows, columns):
+        for other_row, other_column in np.ndindex(rows, columns):
+            i, j = other_row - row + reach[0], other_column - column + reach[1]
+            if 0 <= i <= 2 * reach[0] and 0 <= j <= 2 * reach[1]:
+                by_place[row, column, :, other_row, other_column] = values[:, i, j]
+    n_neurons = rows * columns * n_channels
+    return StencilWeights(values, (rows, columns)), by_place.reshape(n_neurons, n_neurons)
+
+
+@pytest.mark.property
+@pytest.mark.parametrize("made", [random_blocks, random_stencil])
+@tried(25)
+@given(seed=st.integers(0, 2**20))
+def test_blocks_and_grids_of_any_shape(made, seed):
+    rng = np.random.default_rng(seed)
+    weights, array = made(rng)
+    n = len(array)
+    np.testing.assert_allclose(weights.toarray(), array, rtol=0, atol=1e-15)
     array = weights.toarray()
-    assert not np.diagonal(array).any()
-    np.testing.assert_array_equal(array - np.diag(np.diagonal(gram)), -gram)
+    require_sums(weights, array)
+    if made is random_blocks:
+        require_sums(weights.segments, array)
+    threshold = rng.uniform(1.0, 2.0, n)
+    network = SpikingNetwork(weights, rng.uniform(-0.5, 1.5, n), threshold)
+    state = moderate_state(rng, threshold) if seed % 2 else None
+    run = simulate(network, 30.0, state=state, record_spikes=True)
+    assert judge(run, array, state=state).fault == ""
 
 
-def test_a_neuron_does_not_inhibit_itself_even_when_tied():
-    """Two equal neurons fire together; the diagonal must stay out of that path too."""
-    network = SpikingNetwork(LateralInhibition(np.ones((2, 2))), np.ones(2))
-    result = simulate(network, 1.5, record_spikes=True)
-    np.testing.assert_array_equal(result.spikes.neurons, [0, 1])
-    np.testing.assert_array_equal(result.spikes.times, [1.0, 1.0])
-    np.testing.assert_allclose(result.state.synaptic_current, -np.exp(-0.5), rtol=1e-14)
+def test_weights_by_hand():
+    """Two channels on a row of three: channel 0 excites channel 1 to its right, 1 inhibits 0 in place."""
+    values = np.zeros((2, 1, 3, 2))
+    values[0, 0, 2, 1], values[1, 0, 1, 0] = 0.5, -0.25
+    expected = np.zeros((6, 6))
+    expected[0, 3] = expected[2, 5] = 0.5
+    expected[1, 0] = expected[3, 2] = expected[5, 4] = -0.25
+    np.testing.assert_array_equal(StencilWeights(values, (1, 3)).toarray(), expected)
+    np.testing.assert_array_equal(
+        simulate(SpikingNetwork(BlockWeights(2, []), [1.0, 0.5]), 2.5).spike_counts, [2, 1]
+    )
+    gram = np.random.default_rng(0).standard_normal((5, 5))
+    lateral = LateralInhibition(gram)
+    assert lateral.strength.base is gram  # used as it is
+    np.testing.assert_array_equal(lateral.toarray(), np.diag(np.diagonal(gram)) - gram)
+    segments = segmented()
+    np.testing.assert_allclose(np.asarray(segments), [[0, 0.1, 0.2], [0, 0, -0.6], [0, 0, 0]], rtol=1e-15)
+    np.testing.assert_allclose(segments.largest_magnitudes(), [0.0, 0.1, 0.6], rtol=1e-15)
+    assert segments.work_per_spike == 1.0
+    segments.values[:] = [0.0, 1.0, 1.0]  # they may change between runs
+    np.testing.assert_array_equal(np.asarray(segments), [[0, 0, 1], [0, 0, -2], [0, 0, 0]])
+    np.testing.assert_array_equal(segments.out_degrees(np.arange(3)), [1, 1, 0])
+    np.testing.assert_array_equal(segments.kernel_form().values, segments.values)
+
+
+@tried(10)
+@given(seed=st.integers(0, 2**20))
+def test_ties_all_over_a_grid(seed):
+    """Unlike neurons cross at one time, each on its own course; those that are a bit late do not fire."""
+    rng = np.random.default_rng(seed)
+    n_channels = int(rng.integers(1, 9))
+    values = np.full((n_channels, 3, 3, n_channels), -0.5)
+    values[np.arange(n_channels), 1, 1, np.arange(n_channels)] = 0.0
+    n_neurons, crossing = 12 * n_channels, rng.uniform(0.1, 20.0)
+    threshold = 10.0 ** rng.uniform(-3.0, 3.0, n_neurons)
+    drive = threshold * rng.uniform(1.5, 20.0, n_neurons) / crossing
+    current = threshold * rng.uniform(-1.0, 1.0, n_neurons)
+    potential = threshold - drive * crossing + current * np.expm1(-crossing)
+    # By 5e-8 and more at slopes up to 200 thresholds; the tolerance is 1e-10 at slopes of 0.075.
+    is_late = rng.uniform(size=n_neurons) < 0.2
+    potential[is_late] -= 1e-5 * threshold[is_late]
+    network = SpikingNetwork(StencilWeights(values, (3, 4)), drive, threshold)
+    state = NetworkState(membrane_potential=potential, synaptic_current=current)
+    run = simulate(network, crossing + 1e-8, state=state, record_spikes=True)
+    np.testing.assert_array_equal(run.spikes.neurons, np.flatnonzero(~is_late))
+    assert len(set(run.spikes.times)) <= 1
+    np.testing.assert_allclose(run.spikes.times, crossing, rtol=1e-9)
+
+
+def test_an_even_image_stays_even():
+    """All of 12 x 12 positions tied; those that see no border stay so."""
+    values = np.full((2, 3, 3, 2), -1 / 64.0)
+    values[np.arange(2), 1, 1, np.arange(2)] = 0.0
+    network = SpikingNetwork(StencilWeights(values, (12, 12)), np.tile([1.0, 0.625], 144))
+    run = simulate(network, 3.0, record_spikes=True)
+    # Only the first spikes of channel 0: before them all positions are alike.
+    np.testing.assert_array_equal(run.spikes.times[:144], 1.0)
+    np.testing.assert_array_equal(run.spikes.neurons[:144], 2 * np.arange(144))
+    assert judge(run, network.weights.toarray()).fault == ""
+
+
+def test_positions_that_log_many_tied_spikes():
+    """Triples of equal neurons at one position: a log of spikes fills within one."""
+    group = np.repeat(np.arange(4), 3)
+    values = -np.random.default_rng(15).integers(1, 4, (4, 4))[np.ix_(group, group)] / 64.0
+    np.fill_diagonal(values, 0.0)
+    weights = StencilWeights(values[:, np.newaxis, np.newaxis], (1, 1))
+    run = simulate(
+        SpikingNetwork(weights, np.array([1.0, 0.8125, 0.6875, 0.5625])[group]), 35.0, record_spikes=True
+    )
+    assert run.n_spikes > 50
+    times = run.spikes.times.reshape(-1, 3)
+    np.testing.assert_array_equal(times, times[:, :1] + np.zeros(3))
+    assert judge(run, values).fault == ""
+
+
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="needs timers of Unix")
+def test_a_run_of_few_spikes_can_be_interrupted():
+    """A hundred million epochs with a spike or two in each, of a grid that is large beside them."""
+    network = SpikingNetwork(StencilWeights(np.zeros((1, 1, 1, 1)), (40, 50)), [0.01] + 1999 * [-1.0])
+
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGALRM, interrupt)
+    simulate(network, 1.0)
+    signal.setitimer(signal.ITIMER_REAL, 0.2)
+    try:
+        with at_most(20.0), pytest.raises(KeyboardInterrupt):
+            simulate(network, 1e10)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0.0)
+        signal.signal(signal.SIGALRM, before)
+
+
+# -- rows on demand --
+
+
+class CountedRows:
+    """Rows of a Gram matrix, and what was asked of it."""
+
+    def __init__(self, gram):
+        self.gram, self.asked, self.n_calls = gram, [], 0
+
+    def __call__(self, sources):
+        self.n_calls += 1
+        self.asked.extend(sources.tolist())
+        return self.gram[sources]
+
+
+def coding_problem(rng, n_atoms, n_features=40, support=6):
+    dictionary = random_dictionary(rng, n_atoms, n_features)
+    code = np.zeros(n_atoms)
+    code[rng.choice(n_atoms, support, replace=False)] = rng.uniform(0.3, 1.5, support)
+    correlations = dictionary @ (code @ dictionary)
+    return dictionary @ dictionary.T, correlations - 0.15 * correlations.max()
+
+
+def test_only_rows_that_are_needed_are_computed_and_once():
+    gram, bias = coding_problem(np.random.default_rng(3), 400)
+    rows = CountedRows(gram)
+    network = SpikingNetwork(InhibitionOnDemand(400, rows), bias)
+    first = simulate(network, 60.0)
+    assert first.n_spikes > 50
+    assert set(np.flatnonzero(first.spike_counts)) <= set(rows.asked)
+    assert len(rows.asked) == len(set(rows.asked)) == network.weights.n_stored < 240
+    second = simulate(network, 60.0)
+    np.testing.assert_array_equal(first.spike_counts, second.spike_counts)
+    assert len(rows.asked) == network.weights.n_stored
+    other = copy.copy(network.weights)  # it stores rows of its own
+    missing = np.setdiff1d(np.arange(400), rows.asked)[:2]
+    other.prepare(missing[:1])
+    np.testing.assert_array_equal(other.strength_of(missing[:1]), gram[missing[:1]])
+    assert network.weights.n_stored == len(set(rows.asked)) - 1
+
+
+def test_copies_wait_for_rows_together():
+    """Copies that miss a row wait behind the others, unless a record or a limit depends on their order."""
+    gram, bias = coding_problem(np.random.default_rng(3), 200)
+    biases, order = np.array([np.roll(bias, 17 * k) for k in range(8)]), np.array([5, 0, 3, 1, 7, 2, 6, 4])
+    whole = Exact().start(SpikingNetwork(LateralInhibition(gram), bias), biases)
+    whole.advance(20.0, active=order)
+    n_calls = {}
+    for record in (False, True):
+        rows = CountedRows(gram)
+        run = Exact().start(SpikingNetwork(InhibitionOnDemand(200, rows), bias), biases)
+        active = order.copy()
+        spikes = run.advance(20.0, active=active, record=record)
+        np.testing.assert_array_equal(active, order)
+        np.testing.assert_array_equal(run.time, 20.0)
+        np.testing.assert_array_equal(run.spike_counts, whole.spike_counts)
+        np.testing.assert_allclose(run.membrane_potential, whole.membrane_potential, atol=1e-9)
+        assert len(rows.asked) == len(set(rows.asked))
+        n_calls[record] = rows.n_calls
+    assert n_calls[False] <= n_calls[True] / 3
+    # Copy by copy, in the order that was asked for.
+    counts = whole.spike_counts[order].sum(axis=1)
+    for k, part in zip(order, np.split(spikes.times, np.cumsum(counts)[:-1]), strict=True):
+        assert len(part) == whole.spike_counts[k].sum()
+        assert (np.diff(part) >= 0.0).all()
+
+
+def test_threads_and_clocks_may_share_the_rows():
+    gram, bias = coding_problem(np.random.default_rng(8), 300)
+    network, whole = (
+        SpikingNetwork(weights, bias)
+        for weights in (InhibitionOnDemand(300, CountedRows(gram)), LateralInhibition(gram))
+    )
+    drives = bias * np.linspace(0.3, 1.0, 12)[:, np.newaxis]
+    with ThreadPoolExecutor(4) as pool:
+        runs = list(pool.map(lambda bias: simulate(network.with_soma_bias(bias), 30.0), drives))
+    for run, drive in zip(runs, drives, strict=True):
+        np.testing.assert_array_equal(
+            run.spike_counts, simulate(whole.with_soma_bias(drive), 30.0).spike_counts
+        )
+    assert network.weights.n_stored < 300
+    runs = [simulate_clocked(either, 20.0, time_step=0.01).spike_counts for either in (network, whole)]
+    np.testing.assert_array_equal(*runs)  # a clock takes all rows
+
+
+# -- what is refused --
 
 
 def segmented(**changes):
     arguments = {
-        "n_neurons": 3,
-        "starts": [0, 1, 2, 2],
-        "targets": [1, 2],
-        "lengths": [2, 1],
-        "offsets": [0, 2],
-        "factors": [1.0, -2.0],
-        "values": np.array([0.1, 0.2, 0.3]),
-    }
+        "n_neurons": 3, "starts": [0, 1, 2, 2], "targets": [1, 2], "lengths": [2, 1], "offsets": [0, 2],
+        "factors": [1.0, -2.0], "values": np.array([0.1, 0.2, 0.3]),
+    }  # fmt: skip
     return SegmentedWeights(**(arguments | changes))
-
-
-def test_segments_are_what_they_say():
-    weights = segmented()
-    np.testing.assert_allclose(np.asarray(weights), [[0, 0.1, 0.2], [0, 0, -0.6], [0, 0, 0]], rtol=1e-15)
-    np.testing.assert_allclose(weights.largest_magnitudes(), [0.0, 0.1, 0.6], rtol=1e-15)
-    np.testing.assert_array_equal(weights.out_degrees(np.arange(3)), [2, 1, 0])
-    assert weights.work_per_spike == 1.0
-    weights.values[:] = [0.0, 1.0, 1.0]
-    np.testing.assert_array_equal(np.asarray(weights), [[0, 0, 1], [0, 0, -2], [0, 0, 0]])
-    np.testing.assert_array_equal(weights.out_degrees(np.arange(3)), [1, 1, 0])
-    np.testing.assert_array_equal(weights.kernel_form().values, weights.values)
 
 
 def block(first_source, first_target, **changes):
@@ -171,118 +354,114 @@ def block(first_source, first_target, **changes):
     )
 
 
+def asked(rows):
+    return simulate(
+        SpikingNetwork(InhibitionOnDemand(3, lambda sources: np.ones((3, 3))[sources] * rows), np.ones(3)),
+        5.0,
+    )
+
+
 HUGE = 2**62
 REFUSED = [
-    (lambda: BlockWeights(2, [block(1, 0)]), ValueError, "blocks must lie within the 2 neurons; got one that ends at source 3"),
-    (lambda: BlockWeights(2, [np.ones((2, 2))]), TypeError, "blocks must be a Block; got ndarray"),
-    (lambda: BlockWeights(2, 5), TypeError, "blocks must be an Iterable; got int: pass a sequence of Block"),
-    (lambda: BlockWeights(4, [block(HUGE, 0)]), ValueError, "blocks must lie within the 4 neurons"),
-    (lambda: BlockWeights(4, [block(0, HUGE)]), ValueError, "blocks must lie within the 4 neurons"),
-    (lambda: BlockWeights(4, [block(3, 0)]), ValueError, "blocks must lie within the 4 neurons"),
-    (lambda: BlockWeights(4, [block(0, 3)]), ValueError, "blocks must lie within the 4 neurons"),
-    (lambda: block(-1, 0), ValueError, "first_source must not be negative; got -1"),
-    (lambda: block(0, -5), ValueError, "first_target must not be negative; got -5"),
-    (lambda: block(0, 0, values=[[np.nan]]), ValueError, "values must be finite; got nan"),
-    (lambda: SignPairWeights(LateralInhibition(np.eye(3)), np.ones(4)), ValueError, "cross must have shape (3,), one weight for each pair"),
-    (lambda: SignPairWeights(InhibitionOnDemand(3, np.eye(3).__getitem__), np.ones(4)), ValueError, "cross must have shape (3,), one weight for each pair"),
-    (lambda: SignPairWeights(SparseWeights(sparse.csr_array((2, 2))), np.ones(2)), TypeError, "lateral must have one dense row for each pair; got SparseWeights"),
-    (lambda: SignPairWeights(SignPairWeights(np.zeros((1, 1)), [1.0]), np.ones(2)), TypeError, "lateral must have one dense row for each pair; got SignPairWeights"),
-    (lambda: segmented(targets=[1, 3]), ValueError, "targets and lengths must lie within the 3 neurons; got 1 from 3 for segment 1"),
-    (lambda: segmented(targets=[-1, 2]), ValueError, "targets and lengths must lie within the 3 neurons; got 2 from -1 for segment 0"),
-    (lambda: segmented(lengths=[-1, 1]), ValueError, "targets and lengths must lie within the 3 neurons; got -1 from 1 for segment 0"),
-    (lambda: segmented(lengths=[HUGE, 1], targets=[HUGE, 2]), ValueError, "targets and lengths must lie within the 3 neurons"),
-    (lambda: segmented(offsets=[0, 3]), ValueError, "offsets and lengths must lie within the 3 values; got 1 from 3 for segment 1"),
-    (lambda: segmented(offsets=[-1, 2]), ValueError, "offsets and lengths must lie within the 3 values; got 2 from -1 for segment 0"),
-    (lambda: segmented(starts=[0, 2, 1, 2]), ValueError, "starts must rise from 0 to the number of segments, 2"),
-    (lambda: segmented(starts=[0, 1, 2, 3]), ValueError, "starts must rise from 0 to the number of segments, 2; got 0 to 3"),
-    (lambda: segmented(starts=[0, 1, 2]), ValueError, "starts must have shape (4,); got shape (3,)"),
-    (lambda: segmented(lengths=[1]), ValueError, "lengths must have shape (2,); got shape (1,)"),
-    (lambda: segmented(factors=[1.0]), ValueError, "factors must have shape (2,); got shape (1,)"),
-    (lambda: segmented(factors=[1.0, np.nan]), ValueError, "factors must be finite; got nan"),
-    (lambda: segmented(targets=[0, 2]), ValueError, "a segment must not contain its own source (no neuron connects to itself)"),
-    (lambda: segmented(values=np.ones((3, 1))), ValueError, "values must be 1-D and contiguous"),
-    (lambda: segmented(values=np.ones(6)[::2]), ValueError, "values must be 1-D and contiguous"),
-    (lambda: segmented(targets=[1.0, 2.0]), TypeError, "targets must be an array of integers; got dtype float64"),
-    (lambda: segmented(values=np.ones(3, dtype=np.float32)), TypeError, "values must be an array of float64; got float32"),
+    (lambda: BlockWeights(2, [block(1, 0)]), ValueError, "blocks"),
+    (lambda: BlockWeights(2, [np.ones((2, 2))]), TypeError, "blocks"),
+    (lambda: BlockWeights(2, 5), TypeError, "blocks"),
+    (lambda: BlockWeights(4, [block(HUGE, 0)]), ValueError, "blocks"),
+    (lambda: BlockWeights(4, [block(0, HUGE)]), ValueError, "blocks"),
+    (lambda: BlockWeights(4, [block(3, 0)]), ValueError, "blocks"),
+    (lambda: BlockWeights(4, [block(0, 3)]), ValueError, "blocks"),
+    (lambda: block(-1, 0), ValueError, "first_source"),
+    (lambda: block(0, -5), ValueError, "first_target"),
+    (lambda: block(0, 0, values=[[np.nan]]), ValueError, "values"),
+    (lambda: SignPairWeights(LateralInhibition(np.eye(3)), np.ones(4)), ValueError, "cross"),
+    (lambda: SignPairWeights(InhibitionOnDemand(3, np.eye(3).__getitem__), np.ones(4)), ValueError, "cross"),
+    (lambda: SignPairWeights(SparseWeights(sparse.csr_array((2, 2))), np.ones(2)), TypeError, "lateral"),
+    (lambda: SignPairWeights(SignPairWeights(np.zeros((1, 1)), [1.0]), np.ones(2)), TypeError, "lateral"),
+    (lambda: segmented(targets=[1, 3]), ValueError, "targets"),
+    (lambda: segmented(targets=[-1, 2]), ValueError, "targets"),
+    (lambda: segmented(lengths=[-1, 1]), ValueError, "lengths"),
+    (lambda: segmented(lengths=[HUGE, 1], targets=[HUGE, 2]), ValueError, "lengths"),
+    (lambda: segmented(offsets=[0, 3]), ValueError, "offsets"),
+    (lambda: segmented(offsets=[-1, 2]), ValueError, "offsets"),
+    (lambda: segmented(starts=[0, 2, 1, 2]), ValueError, "starts"),
+    (lambda: segmented(starts=[0, 1, 2, 3]), ValueError, "starts"),
+    (lambda: segmented(starts=[0, 1, 2]), ValueError, "starts"),
+    (lambda: segmented(lengths=[1]), ValueError, "lengths"),
+    (lambda: segmented(factors=[1.0]), ValueError, "factors"),
+    (lambda: segmented(factors=[1.0, np.nan]), ValueError, "factors"),
+    (lambda: segmented(targets=[0, 2]), ValueError, "segment"),
+    (lambda: segmented(values=np.ones((3, 1))), ValueError, "values"),
+    (lambda: segmented(values=np.ones(6)[::2]), ValueError, "values"),
+    (lambda: segmented(targets=[1.0, 2.0]), TypeError, "targets"),
+    (lambda: segmented(values=np.ones(3, dtype=np.float32)), TypeError, "values"),
+    (lambda: StencilWeights(np.zeros((2, 1, 2)), (1, 1)), ValueError, "values"),
+    (lambda: StencilWeights(np.zeros((2, 1, 1, 3)), (1, 1)), ValueError, "channels"),
+    (lambda: StencilWeights(np.zeros((2, 1, 2, 2)), (1, 1)), ValueError, "offsets"),
+    (lambda: StencilWeights(np.ones((1, 1, 3, 1)), (1, 1)), ValueError, "itself"),
+    (lambda: StencilWeights(np.full((1, 1, 3, 1), np.inf), (1, 1)), ValueError, "values"),
+    (lambda: StencilWeights("weights", (1, 1)), TypeError, "values"),
+    (lambda: StencilWeights(np.zeros((1, 1, 1, 1)), (1, 0)), ValueError, "grid_shape"),
+    (lambda: StencilWeights(np.zeros((1, 1, 1, 1)), (1, 1, 1)), ValueError, "grid_shape"),
+    (lambda: StencilWeights(np.zeros((1, 1, 1, 1)), 3), TypeError, "grid_shape"),
+    (lambda: InhibitionOnDemand(3, 1), TypeError, "compute_rows"),
+    (lambda: InhibitionOnDemand(0, CountedRows(np.eye(3))), ValueError, "n_neurons"),
+    (lambda: asked(np.ones((1, 3, 3))), ValueError, "compute_rows"),
+    (lambda: asked(np.inf), ValueError, "compute_rows"),
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("make", "error", "message"), REFUSED, ids=[message for *_, message in REFUSED])
-def test_what_is_no_form_of_weights_is_refused(make, error, message):
-    with pytest.raises(error, match=re.escape(message)):
+@pytest.mark.parametrize(("make", "error", "name"), REFUSED)
+def test_what_is_no_form_of_weights_is_refused(make, error, name):
+    with pytest.raises(error, match=name):
         make()
-
-
-# -- compressed matrices, corrupted and repaired --
 
 
 def raw(data, indices, starts, *, kind=sparse.csr_array, shape=(2, 2)):
     """Return a matrix with whatever is written into it afterwards: SciPy checks constructors only."""
     matrix = kind(shape)
     matrix.data = np.asarray(data, dtype=float)
-    matrix.indices = np.asarray(indices, dtype=np.int32)
-    matrix.indptr = np.asarray(starts, dtype=np.int32)
+    matrix.indices, matrix.indptr = np.asarray(indices, dtype=np.int32), np.asarray(starts, dtype=np.int32)
     return matrix
 
 
-CORRUPTED = {
-    "column one beyond": ([-0.5], [2], [0, 1, 1]),
-    "column far beyond": ([-0.5], [5_000_000], [0, 1, 1]),
-    "negative column": ([-0.5], [-1], [0, 1, 1]),
-    "row ends beyond the data": ([-0.5], [1], [0, 2, 2]),
-    "row ends far beyond the data": ([-0.5], [1], [0, 5_000_000, 5_000_000]),
-    "rows that go backwards": ([-0.5, -0.5], [1, 0], [0, 2, 1]),
-    "first row does not start at 0": ([-0.5], [1], [1, 1, 1]),
-    "a row is missing": ([-0.5], [1], [0, 1]),
-    "negative row start": ([-0.5], [1], [-1, 0, 1]),
-    "fewer columns than values": ([-0.5, -0.5], [1], [0, 1, 2]),
-}
+CORRUPTED = [
+    ([-0.5], [2], [0, 1, 1]), ([-0.5], [5_000_000], [0, 1, 1]), ([-0.5], [-1], [0, 1, 1]),
+    ([-0.5], [1], [0, 2, 2]), ([-0.5], [1], [0, 5_000_000, 5_000_000]), ([-0.5, -0.5], [1, 0], [0, 2, 1]),
+    ([-0.5], [1], [1, 1, 1]), ([-0.5], [1], [0, 1]), ([-0.5], [1], [-1, 0, 1]),
+    ([-0.5, -0.5], [1], [0, 1, 2]),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("kind", [sparse.csr_array, sparse.csc_array, sparse.csr_matrix])
-@pytest.mark.parametrize("case", CORRUPTED)
-def test_corrupted_compressed_matrices_are_refused(case, kind):
+@pytest.mark.parametrize("parts", CORRUPTED)
+def test_corrupted_compressed_matrices_are_refused(parts, kind):
     """They would be read, and written, out of bounds."""
-    with pytest.raises(ValueError, match=r"^weights must have valid indices, within its shape \(2, 2\)"):
-        SpikingNetwork(raw(*CORRUPTED[case], kind=kind), np.ones(2))
-    with pytest.raises(ValueError, match=r"^matrix must have valid indices"):
-        SparseWeights(raw(*CORRUPTED[case], kind=kind))
+    with pytest.raises(ValueError, match="weights"):
+        SpikingNetwork(raw(*parts, kind=kind), np.ones(2))
+    with pytest.raises(ValueError, match="matrix"):
+        SparseWeights(raw(*parts, kind=kind))
 
 
-def test_indices_of_coordinates():
-    matrix = sparse.coo_array(np.array([[0.0, -0.5], [-0.5, 0.0]]))
-    matrix.col[0] = 5_000_000
-    with pytest.raises(ValueError, match="weights must have valid indices"):
-        SpikingNetwork(matrix, np.ones(2))
-
-
-def test_unsorted_and_repeated_columns_are_the_matrix_they_add_up_to():
-    matrix = raw([-0.1, -0.2, -0.3, -0.4], [2, 1, 2, 0], [0, 3, 4, 4], shape=(3, 3))
-    network = SpikingNetwork(matrix, [1.0, 0.5, 0.8])
+def test_sparse_weights_of_every_type_are_the_matrix_they_add_up_to():
+    matrix = raw([-0.1, -0.2, -0.3, -0.4], [2, 1, 2, 0], [0, 3, 4, 4], shape=(3, 3))  # unsorted, repeated
     expected = np.array([[0.0, -0.2, -0.1 + -0.3], [-0.4, 0.0, 0.0], [0.0, 0.0, 0.0]])
-    np.testing.assert_allclose(network.weights.toarray(), expected, rtol=1e-15)
+    run = simulate(SpikingNetwork(expected, [1.0, 0.5, 0.8]), 20.0)
+    twice = sparse.coo_array((matrix.data.copy(), ([0, 0, 0, 1], [2, 1, 2, 0])), shape=(3, 3))
+    for same in (matrix, twice, twice.tocsc(), sparse.csr_matrix(expected), sparse.lil_array(expected)):
+        network = SpikingNetwork(same, [1.0, 0.5, 0.8])
+        np.testing.assert_allclose(network.weights.toarray(), expected, rtol=1e-15)
+        np.testing.assert_array_equal(simulate(network, 20.0).spike_counts, run.spike_counts)
     np.testing.assert_array_equal(matrix.indices, [2, 1, 2, 0])  # and it is left alone
-    run, other = (simulate(x, 20.0) for x in (network, SpikingNetwork(expected, [1.0, 0.5, 0.8])))
-    np.testing.assert_array_equal(run.spike_counts, other.spike_counts)
+    network = SpikingNetwork(matrix, [1.0, 0.5, 0.8])
+    matrix.data[:], matrix.indices[:] = 7.0, 5_000_000  # which changes no network
+    np.testing.assert_allclose(np.asarray(network.weights), expected, rtol=1e-15)
+    coordinates = sparse.coo_array(expected)
+    coordinates.col[0] = 5_000_000
+    with pytest.raises(ValueError, match="weights"):
+        SpikingNetwork(coordinates, np.ones(3))
 
 
-def test_a_users_matrix_is_left_alone_and_changes_no_network():
-    matrix = raw([-0.5, -0.5], [1, 0], [0, 1, 2])
-    arrays = matrix.data, matrix.indices, matrix.indptr
-    network = SpikingNetwork(matrix, [1.0, 1.0])
-    assert all(a is b for a, b in zip(arrays, (matrix.data, matrix.indices, matrix.indptr), strict=True))
-    matrix.data[:], matrix.indices[:] = 7.0, 5_000_000
-    np.testing.assert_array_equal(np.asarray(network.weights), [[0.0, -0.5], [-0.5, 0.0]])
-    assert simulate(network, 5.0).n_spikes > 0
-
-
-# -- weights that drown the threshold --
-
-
-def one_weight(value):
-    """Neuron 0 acts on neuron 1, which it reaches with this weight."""
-    return np.array([[0.0, value, 0.0], [0.0, 0.0, -0.1], [0.0, -0.1, 0.0]])
-
+# -- what drowns the threshold --
 
 STRONG = {
     "dense": DenseWeights,
@@ -296,39 +475,35 @@ STRONG = {
 }
 
 
+def one_weight(value):
+    """Neuron 0 acts on neuron 1, which it reaches with this weight."""
+    return np.array([[0.0, value, 0.0], [0.0, 0.0, -0.1], [0.0, -0.1, 0.0]])
+
+
 @pytest.mark.parametrize("form", STRONG)
 @pytest.mark.parametrize("sign", [-1.0, 1.0])
-def test_weights_far_beyond_the_threshold_of_their_target(form, sign):
+def test_weights_far_beyond_the_threshold_of_their_target_are_refused(form, sign):
     threshold = np.array([1e-9, 2.0, 1e9])
     most = sign * LARGEST_RATIO * threshold[1]
-    weights = STRONG[form](one_weight(most))
-    n_copies = weights.shape[0] // 3
+    n_copies = STRONG[form](one_weight(most)).shape[0] // 3
     bias, threshold = np.ones(3 * n_copies), np.tile(threshold, n_copies)
-    SpikingNetwork(weights, bias, threshold)
-    with pytest.raises(
-        ValueError, match=r"weights must be at most 1\.1e\+12 times the firing threshold of the neuron"
-    ) as e:
+    run = simulate(SpikingNetwork(STRONG[form](one_weight(-abs(most))), bias, threshold), 1e-12)
+    assert np.isfinite(run.state.synaptic_current).all()
+    with pytest.raises(ValueError, match=r"weights .* neuron 1 "):
         SpikingNetwork(STRONG[form](one_weight(most * 1.001)), bias, threshold)
-    assert "for neuron 1 with threshold 2:" in str(e.value)
 
 
-def test_rows_that_are_computed_later():
-    array = one_weight(-1e100)
-    for run in (simulate, lambda network, duration: simulate_clocked(network, duration, time_step=0.5)):
-        network = SpikingNetwork(InhibitionOnDemand(3, lambda sources: -array[sources]), np.ones(3))
-        with pytest.raises(ValueError, match="weights must be at most"):
-            run(network, 5.0)
-
-
-def test_biases_and_currents_far_beyond_the_threshold():
+@clocked
+def test_rows_biases_and_currents_far_beyond_the_threshold_are_refused(run):
+    rows = InhibitionOnDemand(3, lambda sources: -one_weight(-1e100)[sources])
+    with pytest.raises(ValueError, match="weights"):
+        run(SpikingNetwork(rows, np.ones(3)), 5.0)
     network = SpikingNetwork(np.zeros((2, 2)), [0.0, -LARGEST_RATIO], 1.0)
-    with pytest.raises(ValueError, match=r"soma_bias must be at most .*; got -1\.1e\+13 for neuron 1"):
-        network.with_soma_bias([0.0, -1.1e13])
-    with pytest.raises(ValueError, match=r"soma_bias must be at most .*; got 1e\+300 for neuron 0"):
-        SpikingNetwork(np.zeros((2, 2)), [1e300, 0.0])
+    for bias in ([0.0, -1.1e13], [1e300, 0.0]):
+        with pytest.raises(ValueError, match="soma_bias"):
+            network.with_soma_bias(bias)
+        with pytest.raises(ValueError, match="soma_bias"):
+            SpikingNetwork(np.zeros((2, 2)), bias)
     state = NetworkState(membrane_potential=[-1e100, 0.0], synaptic_current=[2e12, 0.0])
-    for run in (simulate, lambda *a, **k: simulate_clocked(*a, **k, time_step=0.5)):
-        with pytest.raises(
-            ValueError, match=r"currents of state must be at most .*; got 2e\+12 for neuron 0"
-        ):
-            run(network, 1.0, state=state)
+    with pytest.raises(ValueError, match="currents of state"):
+        run(network, 1.0, state=state)
