@@ -1,9 +1,8 @@
-"""Nonsense to every public argument of `snn`, and the sentence that comes back."""
+"""Bad input to every public function and class of `snn`: the type of the error, and the argument it names."""
 
 # ruff: noqa: E501 - a case a line reads better
 
 import contextlib
-import re
 
 import numpy as np
 import pytest
@@ -15,50 +14,78 @@ from snn import (
     LateralInhibition,
     NetworkState,
     SignPairWeights,
-    SimulationResult,
     Simulator,
     SpikeTrain,
     SpikingNetwork,
     Stimulus,
+    energy_estimate,
     explain,
     simulate,
     simulate_analog,
     simulate_clocked,
+    warm_up,
 )
-from snn.base import checks
+from snn.digital import (
+    DigitalFormat,
+    DigitalNetwork,
+    DigitalState,
+    FixedPoint,
+    ImperfectDigital,
+    simulate_digital,
+)
 from snn.pictures import potentials, rates_against_time
 from snn.record import rates, traces
+from snn.record.operations import OperationCounts
+from tests.reference.weight_forms import stored
 
-NETWORK = SpikingNetwork(np.array([[0.0, -0.5], [-0.3, 0.0]]), np.array([1.0, 0.7]))
+WEIGHTS = np.array([[0.0, -0.5], [-0.3, 0.0]])
+NETWORK = SpikingNetwork(WEIGHTS, np.array([1.0, 0.7]))
 RESULT = simulate(NETWORK, 10.0, record_spikes=True)
-SPIKES = RESULT.spikes
-REST = NetworkState.at_rest(2)
+SPIKES, REST, THREE = RESULT.spikes, NetworkState.at_rest(2), NetworkState.at_rest(3)
+LATER = simulate(NETWORK, 5.0, state=RESULT.state, record_spikes=True).spikes
 NAN, INF = float("nan"), float("inf")
 SQUARE = np.zeros((2, 2))
-TRAIN = {"times": [1.0, 2.0], "neurons": [0, 1], "n_neurons": 2, "start": 0.0, "stop": 3.0}
-STATE = {"membrane_potential": [0.0, 0.0], "synaptic_current": [0.0, 0.0]}
-IMPERFECT = (
-    "leak",
-    "refractory_time",
-    "delays",
-    "threshold_mismatch",
-    "weight_mismatch",
-    "potential_noise",
-    "lost_spikes",
-)
-ANALOG = {"weights": SQUARE, "drive": [1.0, 1.0], "activation_threshold": 0.1, "duration": 1.0}
+TYPE, VALUE = TypeError, ValueError
 
 
-def train(**changes):
-    return SpikeTrain(**{**TRAIN, **changes})
+def network(weights=SQUARE, soma_bias=(0.0, 0.0), firing_threshold=1.0):
+    return SpikingNetwork(weights, soma_bias, firing_threshold)
 
 
 def state(**changes):
-    return NetworkState(**{**STATE, **changes})
+    return NetworkState(**{"membrane_potential": [0.0, 0.0], "synaptic_current": [0.0, 0.0], **changes})
 
 
-def analog(**changes):
-    return simulate_analog(**{**ANALOG, **changes})
+def train(**changes):
+    return SpikeTrain(
+        **{"times": [1.0, 2.0], "neurons": [0, 1], "n_neurons": 2, "start": 0.0, "stop": 3.0, **changes}
+    )
+
+
+def run(network=NETWORK, duration=1.0, **changes):
+    return simulate(network, duration, **changes)
+
+
+def clocked(network=NETWORK, duration=1.0, **changes):
+    return simulate_clocked(network, duration, **{"time_step": 0.1, **changes})
+
+
+def imperfect(duration=10.0, integration="exact", state=None, **changes):
+    return clocked(
+        duration=duration, integration=integration, state=state, imperfections=Imperfections(**changes)
+    )
+
+
+def simulator(**changes):
+    """Assign, which changes nothing if it is refused."""
+    made = Simulator(NETWORK)
+    before = made.advance(1.5).state
+    for name, value in changes.items():
+        try:
+            made.advance(value) if name == "until" else setattr(made, name, value)
+        finally:
+            np.testing.assert_array_equal(made.membrane_potential, before.membrane_potential)
+            np.testing.assert_array_equal(made.weights.toarray(), WEIGHTS)
 
 
 def stimulus(**changes):
@@ -69,193 +96,204 @@ def inputs(**changes):
     return Stimulus(**{"spikes": train(), "weights": SQUARE, **changes})
 
 
-def clocked(duration=1.0, **changes):
-    return simulate_clocked(NETWORK, duration, **{"time_step": 0.1, **changes})
+def both(**changes):
+    return inputs(**{"drive_times": [0.5], "drive": [[0.0, 0.0]], **changes})
 
 
-def imperfect(duration=10.0, integration="exact", state=None, **changes):
-    return clocked(duration, integration=integration, state=state, imperfections=Imperfections(**changes))
+def analog(**changes):
+    given = {"weights": SQUARE, "drive": [1.0, 1.0], "activation_threshold": 0.1, "duration": 1.0}
+    return simulate_analog(**{**given, **changes})
 
 
+def told(network=NETWORK, spikes=SPIKES, k=0, **changes):
+    return explain(network, spikes, k, **changes)
+
+
+def trace(network=NETWORK, spikes=SPIKES, times=(1.0,), **changes):
+    return traces.membrane_potential(network, spikes, times, **changes)
+
+
+def digital(network=NETWORK, format=DigitalFormat(), **changes):  # noqa: B008 - never changed
+    return DigitalNetwork.of(network, format, **{"time_step": 0.25, **changes})
+
+
+def digital_run(network=digital(), n_steps=4, **changes):  # noqa: B008
+    return simulate_digital(network, n_steps, **changes)
+
+
+def digital_state(**changes):
+    zeros = {"membrane_potential": [0, 0], "synaptic_current": [0, 0], "pending": [[0, 0]]}
+    return DigitalState(**{**zeros, **changes})
+
+
+def imperfect_digital(format=DigitalFormat(), **changes):  # noqa: B008
+    how = ImperfectDigital(0.25, format, imperfections=Imperfections(**changes))
+    return how.start(NETWORK, NETWORK.soma_bias[np.newaxis])
+
+
+def table(call, error, **values):
+    """Return the cases of an argument each, with a list of bad values; the error names the argument."""
+    return [(call, error, name, {name: value}) for name, bad in values.items() for value in bad]
+
+
+def case(error, name, call, **arguments):
+    """Return one case whose error names another thing than the argument, or that has several."""
+    return (call, error, name, arguments)
+
+
+NOT_WEIGHTS = ["heavy", SQUARE.astype(complex), SQUARE.astype(object), [[0.0, 1.0], [0.0]]]
+BAD_WEIGHTS = [
+    [[0.0, NAN], [0.0, 0.0]], [[0.0, -INF], [0.0, 0.0]], np.zeros((2, 3)), np.zeros(4), np.eye(2), np.zeros((0, 0)),
+    *map(sparse.csr_array, (np.eye(2), np.zeros((2, 3)), [[0.0, NAN], [0.0, 0.0]])),
+]  # fmt: skip
+OF_RATES = (
+    "leak",
+    "refractory_time",
+    "delays",
+    "threshold_mismatch",
+    "weight_mismatch",
+    "potential_noise",
+    "lost_spikes",
+)
 CASES = [
-    # -- networks --
-    (lambda: SpikingNetwork([[0.0, NAN], [0.0, 0.0]], [0, 0]), ValueError, "weights must be finite; got nan at [0, 1]"),
-    (lambda: SpikingNetwork([[0.0, -INF], [0.0, 0.0]], [0, 0]), ValueError, "weights must be finite; got -inf at [0, 1]"),
-    (lambda: SpikingNetwork(np.zeros((2, 3)), [0, 0]), ValueError, "weights must be square, (source, target); got shape (2, 3)"),
-    (lambda: SpikingNetwork(np.zeros(4), [0, 0]), ValueError, "weights must be 2-D, (source, target); got shape (4,)"),
-    (lambda: SpikingNetwork(np.eye(2), [0, 0]), ValueError, "weights must have a zero diagonal (no neuron connects to itself); got 1.0 at [0, 0]: set the diagonal to exactly 0"),
-    (lambda: SpikingNetwork(np.zeros((0, 0)), []), ValueError, "weights must not be empty; got shape (0, 0)"),
-    (lambda: SpikingNetwork("heavy", [0, 0]), TypeError, "weights must be an array of real numbers"),
-    (lambda: SpikingNetwork(SQUARE.astype(complex), [0, 0]), TypeError, "weights must be an array of real numbers; got dtype complex128"),
-    (lambda: SpikingNetwork(SQUARE.astype(object), [0, 0]), TypeError, "weights must be an array of real numbers; got dtype object"),
-    (lambda: SpikingNetwork([[0.0, 1.0], [0.0]], [0, 0]), TypeError, "weights must be an array of real numbers"),
-    (lambda: SpikingNetwork(sparse.csr_array(np.eye(2)), [0, 0]), ValueError, "weights must have a zero diagonal"),
-    (lambda: SpikingNetwork(sparse.csr_array(np.zeros((2, 3))), [0, 0]), ValueError, "weights must be square"),
-    (lambda: SpikingNetwork(sparse.csr_array([[0, NAN], [0, 0]]), [0, 0]), ValueError, "weights must be finite; got nan"),
-    (lambda: SpikingNetwork(sparse.csr_array(SQUARE * 1j), [0, 0]), TypeError, "weights must be a matrix of real numbers; got dtype complex128"),
-    (lambda: SpikingNetwork(SQUARE, [0, 0, 0]), ValueError, "soma_bias must have shape (2,), one constant drive a neuron (for one that changes with time pass a Stimulus); got shape (3,)"),
-    (lambda: SpikingNetwork(SQUARE, [0, INF]), ValueError, "soma_bias must be finite; got inf at [1]"),
-    (lambda: SpikingNetwork(SQUARE, None), TypeError, "soma_bias must be an array of real numbers; got dtype object"),
-    (lambda: SpikingNetwork(SQUARE, [0, 0], 0.0), ValueError, "firing_threshold must be positive; got 0.0"),
-    (lambda: SpikingNetwork(SQUARE, [0, 0], [1.0, -1.0]), ValueError, "firing_threshold must be positive; got -1.0 at [1]"),
-    (lambda: SpikingNetwork(SQUARE, [0, 0], NAN), ValueError, "firing_threshold must be finite; got nan"),
-    (lambda: SpikingNetwork(SQUARE, [0, 0], [1.0]), ValueError, "firing_threshold must have shape (2,), one threshold a neuron; got shape (1,)"),
-    (lambda: NETWORK.with_soma_bias([1.0]), ValueError, "soma_bias must have shape (2,), one constant drive a neuron (for one that changes with time pass a Stimulus); got shape (1,)"),
-    (lambda: SignPairWeights(np.eye(2), [1.0, 1.0]), ValueError, "lateral must have a zero diagonal"),
-    (lambda: SignPairWeights(np.zeros((2, 3)), [1.0, 1.0]), ValueError, "lateral must be square"),
-    (lambda: SignPairWeights(SQUARE, [1.0]), ValueError, "cross must have shape (2,), one weight for each pair; got shape (1,)"),
-    (lambda: SignPairWeights(SQUARE, [NAN, 1.0]), ValueError, "cross must be finite; got nan at [0]"),
-    (lambda: LateralInhibition(np.zeros((2, 3))), ValueError, "strength must be square"),
-    (lambda: LateralInhibition([[1.0, NAN], [0.0, 1.0]]), ValueError, "strength must be finite; got nan at [0, 1]"),
-    # -- states --
-    (lambda: state(membrane_potential=[NAN, 0.0]), ValueError, "membrane_potential must be finite; got nan at [0]"),
-    (lambda: state(membrane_potential=[[0.0, 0.0]]), ValueError, "membrane_potential must be 1-D"),
-    (lambda: state(synaptic_current=[0.0]), ValueError, "synaptic_current must have shape (2,), one current a neuron; got shape (1,)"),
-    (lambda: state(time=INF), ValueError, "time must be finite; got inf"),
-    (lambda: state(time="now"), TypeError, "time must be a real number; got str"),
-    (lambda: NetworkState.at_rest(0), ValueError, "n_neurons must be positive; got 0"),
-    (lambda: NetworkState.at_rest(2.5), TypeError, "n_neurons must be an integer; got float"),
-    # -- simulate --
-    (lambda: simulate(SQUARE, 1.0), TypeError, "network must be a SpikingNetwork; got ndarray"),
-    (lambda: simulate(NETWORK, 0.0), ValueError, "duration must be positive; got 0.0"),
-    (lambda: simulate(NETWORK, -1.0), ValueError, "duration must be positive; got -1.0"),
-    (lambda: simulate(NETWORK, NAN), ValueError, "duration must be finite; got nan"),
-    (lambda: simulate(NETWORK, INF), ValueError, "duration must be finite; got inf"),
-    (lambda: simulate(NETWORK, "long"), TypeError, "duration must be a real number; got str"),
-    (lambda: simulate(NETWORK, True), TypeError, "duration must be a real number; got bool"),
-    (lambda: simulate(NETWORK, 1.0, state=REST.membrane_potential), TypeError, "state must be a NetworkState; got ndarray"),
-    (lambda: simulate(NETWORK, 1.0, state=NetworkState.at_rest(3)), ValueError, "state has 3 neurons but the network has 2"),
-    (lambda: simulate(NETWORK, 1.0, state=state(membrane_potential=[0.0, 1.5])), ValueError, "state must have potentials at most the firing threshold; got 1.5 above 1.0 for neuron 1"),
-    (lambda: simulate(NETWORK, 1.0, record_spikes="yes"), TypeError, "record_spikes must be True or False; got 'yes'"),
-    (lambda: simulate(NETWORK, 1.0, progress=1), TypeError, "progress must be True or False; got 1"),
-    (lambda: simulate(NETWORK, 1.0, max_spikes=0), ValueError, "max_spikes must be positive; got 0"),
-    (lambda: simulate(NETWORK, 1.0, max_spikes=1.5), TypeError, "max_spikes must be an integer; got float"),
-    # -- simulate_clocked --
-    (lambda: simulate_clocked(SQUARE, 1.0, time_step=0.1), TypeError, "network must be a SpikingNetwork; got ndarray"),
-    (lambda: clocked(duration=-1.0), ValueError, "duration must be positive; got -1.0"),
-    (lambda: clocked(duration=1.05), ValueError, "duration must be a whole number of time steps; got 1.05 and a time_step of 0.1"),
-    (lambda: clocked(time_step=0.0), ValueError, "time_step must be positive; got 0.0"),
-    (lambda: clocked(time_step=NAN), ValueError, "time_step must be finite; got nan"),
-    (lambda: clocked(reset="soft"), ValueError, "reset must be one of 'subtract', 'zero'; got 'soft'"),
-    (lambda: clocked(integration="rk4"), ValueError, "integration must be one of 'exact', 'euler'; got 'rk4'"),
-    (lambda: clocked(integration=True), TypeError, "integration must be one of 'exact', 'euler'; got bool"),
-    (lambda: clocked(reset=0), TypeError, "reset must be one of 'subtract', 'zero'; got int"),
-    (lambda: clocked(state=NetworkState.at_rest(1)), ValueError, "state has 1 neurons but the network has 2"),
-    (lambda: clocked(record_spikes=None), TypeError, "record_spikes must be True or False; got None"),
-    (lambda: clocked(max_spikes=-3), ValueError, "max_spikes must be positive; got -3"),
-    (lambda: clocked(progress="bar"), TypeError, "progress must be True or False; got 'bar'"),
+    *table(network, TYPE, weights=[*NOT_WEIGHTS, sparse.csr_array(SQUARE * 1j)], soma_bias=[None]),
+    *table(network, VALUE, weights=BAD_WEIGHTS, soma_bias=[[0, 0, 0], [0, INF]],
+           firing_threshold=[0.0, [1.0, -1.0], NAN, [1.0]]),
+    *table(NETWORK.with_soma_bias, VALUE, soma_bias=[[1.0]]),
+    *table(lambda lateral=SQUARE, cross=(1.0, 1.0): SignPairWeights(lateral, cross), VALUE,
+           lateral=[np.eye(2), np.zeros((2, 3))], cross=[[1.0], [NAN, 1.0]]),
+    *table(LateralInhibition, VALUE, strength=[np.zeros((2, 3)), [[1.0, NAN], [0.0, 1.0]]]),
+    *table(state, VALUE, membrane_potential=[[NAN, 0.0], [[0.0, 0.0]]], synaptic_current=[[0.0]], time=[INF]),
+    *table(state, TYPE, time=["now"]),
+    *table(NetworkState.at_rest, VALUE, n_neurons=[0]), *table(NetworkState.at_rest, TYPE, n_neurons=[2.5]),
+    # -- runs --
+    *[row for call in (run, clocked) for row in (
+        *table(call, TYPE, network=[SQUARE], duration=["long", True], state=[[0.0, 0.0]], max_spikes=[1.5],
+               record_spikes=["yes", None], progress=[1, "bar"], stimulus=[SPIKES]),
+        *table(call, VALUE, duration=[0.0, -1.0, NAN, INF], max_spikes=[0, -3],
+               state=[THREE, state(membrane_potential=[0.0, 1.5])],
+               stimulus=[stimulus(drive=[[0.0]]), inputs(), stimulus(drive_times=[-0.5]), stimulus(drive=[[1e30, 0.0]])]),
+        case(VALUE, "stimulus", call, state=state(time=3.0), stimulus=stimulus()),
+        case(VALUE, "duration", call, network=NETWORK.with_soma_bias([-1.0, -1.0]), duration=1e308, state=state(time=1e308)),
+    )],
+    *table(clocked, VALUE, duration=[1.05], time_step=[0.0, NAN], reset=["soft"], integration=["rk4"]),
+    *table(clocked, TYPE, integration=[True], reset=[0], imperfections=[0.1]),
+    *table(Simulator, TYPE, network=[SQUARE]), case(VALUE, "state", Simulator, network=NETWORK, state=THREE),
+    *table(simulator, VALUE, until=[0.5, NAN], soma_bias=[[1.0]], weights=[np.zeros((3, 3)), np.eye(2)],
+           membrane_potential=[[0.0]], synaptic_current=[[NAN, 0.0]]),
+    case(VALUE, "potentials", simulator, membrane_potential=[2.0, 0.0]),
+    case(VALUE, "currents", simulator, synaptic_current=[1e30, 0.0]),
+    *table(simulator, TYPE, until=["late"]),
+    case(VALUE, "until", lambda: Simulator(NETWORK.with_soma_bias([-1.0, 0.0]), state(time=-1e308)).advance(1e308)),
+    case(VALUE, "stimulus", Simulator(NETWORK).advance, until=1.0, stimulus=inputs()),
+    case(TYPE, "stimulus", Simulator(NETWORK).advance, until=1.0, stimulus=SPIKES),
+    case(VALUE, "weights", Simulator(stored("on demand", np.array([[0.0, 1e16], [0.0, 0.0]]), np.ones(2))).step),
+    case(TYPE, "progress", warm_up, progress="yes"),
     # -- imperfect neurons --
-    *[(lambda name=name: Imperfections(**{name: -0.1}), ValueError, f"{name} must not be negative; got -0.1") for name in IMPERFECT],
-    *[(lambda name=name: Imperfections(**{name: INF}), ValueError, f"{name} must be finite; got inf") for name in IMPERFECT],
-    *[(lambda name=name: Imperfections(**{name: "some"}), TypeError, f"{name} must be a") for name in IMPERFECT],
-    (lambda: Imperfections(leak=[0.1]), TypeError, "leak must be a real number; got list"),
-    (lambda: Imperfections(lost_spikes=1.0), ValueError, "lost_spikes must be a probability below 1; got 1.0"),
-    (lambda: Imperfections(delays=np.zeros((1, 2, 2))), ValueError, "delays must have at most two dimensions, [source, target]; got shape (1, 2, 2)"),
-    (lambda: Imperfections(delays=[0.1, -0.2]), ValueError, "delays must not be negative; got -0.2"),
-    (lambda: Imperfections(delays=[0.1, NAN]), ValueError, "delays must be finite; got nan at [1]"),
-    (lambda: Imperfections(seed=-1), ValueError, "seed must not be negative; got -1"),
-    (lambda: Imperfections(seed=2**63), ValueError, "seed must be at most 2^63 - 1; got 9223372036854775808"),
-    (lambda: Imperfections(seed=0.5), TypeError, "seed must be an integer; got float"),
-    (lambda: ImperfectClock(0.1, imperfections={"leak": 0.1}), TypeError, "imperfections must be an Imperfections; got dict"),
-    (lambda: clocked(imperfections=0.1), TypeError, "imperfections must be an Imperfections; got float"),
-    (lambda: imperfect(leak=10.0, integration="euler"), ValueError, "leak must be less than 1 / time_step, 10, with integration='euler'; got 10"),
-    (lambda: imperfect(refractory_time=10.0), ValueError, "duration must be longer than the refractory_time, 10; got 10"),
-    (lambda: imperfect(delays=[10.0, 12.0]), ValueError, "duration must be longer than the longest of delays, 12; got 10"),
-    (lambda: imperfect(duration=500.0, delays=410.0), ValueError, "delays must be at most 4,096 steps, 409.6; got 410"),
-    (lambda: imperfect(delays=[1.0, 1.0, 1.0]), ValueError, "delays must be one number, one for each of 2 neurons, or one for each synapse, (2, 2); got shape (3,)"),
-    (lambda: imperfect(delays=np.ones((2, 3))), ValueError, "delays must be one number, one for each of 2 neurons, or one for each synapse, (2, 2); got shape (2, 3)"),
-    (lambda: imperfect(state=REST, delays=1.0), ValueError, "state must be None with a refractory_time or delays: it does not say which neurons are refractory and which spikes are on their way"),
-    (lambda: imperfect(state=REST, refractory_time=1.0), ValueError, "state must be None with a refractory_time or delays"),
+    *table(Imperfections, VALUE, **{name: [-0.1, INF, NAN] for name in OF_RATES}),
+    *table(Imperfections, TYPE, **{name: ["some"] for name in OF_RATES}),
+    *table(Imperfections, VALUE, lost_spikes=[1.0], delays=[np.zeros((1, 2, 2)), [0.1, -0.2], [0.1, NAN]], seed=[-1, 2**63]),
+    *table(Imperfections, TYPE, leak=[[0.1]], seed=[0.5]),
+    case(TYPE, "imperfections", lambda: ImperfectClock(0.1, imperfections={"leak": 0.1})),
+    case(TYPE, "imperfections", lambda: ImperfectDigital(0.25, imperfections=0.1)),
+    case(VALUE, "leak", imperfect, leak=10.0, integration="euler"),
+    case(VALUE, "duration", imperfect, refractory_time=10.0), case(VALUE, "duration", imperfect, delays=[10.0, 12.0]),
+    case(VALUE, "delays", imperfect, duration=500.0, delays=410.0),
+    *table(imperfect, VALUE, delays=[[1.0, 1.0, 1.0], np.ones((2, 3))]),
+    case(VALUE, "state", imperfect, state=REST, delays=1.0), case(VALUE, "state", imperfect, state=REST, refractory_time=1.0),
+    *table(imperfect_digital, VALUE, leak=[1e-6], potential_noise=[1e13], delays=[np.zeros(3)]),
+    case(VALUE, "potential_bits and decay_bits", imperfect_digital, format=DigitalFormat(potential_bits=52), leak=0.1),
     # -- stimuli --
-    (Stimulus, ValueError, "a Stimulus must have drive_times and drive, or spikes and weights; got neither"),
-    (lambda: stimulus(drive=None), ValueError, "drive must be given with drive_times; got None"),
-    (lambda: stimulus(drive_times=None), ValueError, "drive_times must be given with drive; got None"),
-    (lambda: inputs(weights=None), ValueError, "weights must be given with spikes; got None"),
-    (lambda: inputs(spikes=None), ValueError, "spikes must be given with weights; got None"),
-    (lambda: stimulus(drive_times=[1.0, 1.0], drive=SQUARE), ValueError, "drive_times must increase; got 1.0 after 1.0"),
-    (lambda: stimulus(drive_times=[2.0, 1.0], drive=SQUARE), ValueError, "drive_times must increase; got 1.0 after 2.0"),
-    (lambda: stimulus(drive_times=[NAN]), ValueError, "drive_times must be finite; got nan at [0]"),
-    (lambda: stimulus(drive_times=[INF]), ValueError, "drive_times must be finite; got inf at [0]"),
-    (lambda: stimulus(drive_times=[], drive=np.zeros((0, 2))), ValueError, "drive_times must not be empty; got shape (0,)"),
-    (lambda: stimulus(drive_times=["soon"]), TypeError, "drive_times must be an array of real numbers; got dtype <U4"),
-    (lambda: stimulus(drive=[[0.0, 0.0], [1.0, 1.0]]), ValueError, "drive must have shape (1, any), one row a change, one column a neuron; got shape (2, 2)"),
-    (lambda: stimulus(drive=[[NAN, 0.0]]), ValueError, "drive must be finite; got nan at [0, 0]"),
-    (lambda: stimulus(drive=np.zeros((1, 2), dtype=object)), TypeError, "drive must be an array of real numbers; got dtype object"),
-    (lambda: inputs(weights=np.zeros((3, 2))), ValueError, "weights must have shape (2, any), one row a source, one column a neuron; got shape (3, 2)"),
-    (lambda: inputs(weights=np.zeros((2, 2), dtype=object)), TypeError, "weights must be an array of real numbers; got dtype object"),
-    (lambda: inputs(weights=[[INF, 0.0], [0.0, 0.0]]), ValueError, "weights must be finite; got inf at [0, 0]"),
-    (lambda: inputs(weights=sparse.csr_array((3, 2))), ValueError, "weights must have shape (2, any), one row a source; got shape (3, 2)"),
-    (lambda: inputs(weights=sparse.csr_array([[NAN, 0.0], [0.0, 0.0]])), ValueError, "weights must be finite; got nan"),
-    (lambda: inputs(weights=sparse.csr_array((2, 3)), drive_times=[0.5], drive=[[0.0, 0.0]]), ValueError, "weights must have shape (2, 2), one row a source; got shape (2, 3)"),
-    (lambda: inputs(weights=np.zeros((2, 3)), drive_times=[0.5], drive=[[0.0, 0.0]]), ValueError, "weights must have shape (2, 2), one row a source, one column a neuron; got shape (2, 3)"),
-    (lambda: inputs(spikes=[0.5]), TypeError, "spikes must be a SpikeTrain; got list"),
-    (lambda: inputs(spikes=RESULT), TypeError, "spikes must be a SpikeTrain; got SimulationResult: pass run.spikes"),
-    (lambda: inputs(onto="soma"), ValueError, "onto must be one of 'current', 'drive'; got 'soma'"),
-    (lambda: inputs(onto="drive", drive_times=[0.5], drive=[[0.0, 0.0]]), ValueError, "onto must be 'current' where drive is given, which says the whole drive; got 'drive'"),
-    (lambda: inputs().between(2.0, 1.0), ValueError, "stop must not be before start; got 1.0 and 2.0"),
-    (lambda: inputs().between(NAN, 1.0), ValueError, "start must be finite; got nan"),
-    (lambda: stimulus().between(1.0, 2.0), ValueError, "start and stop must be around a change of the drive; got 1.0 and 2.0"),
-    (lambda: stimulus().average_drive(1.0, 1.0, [0.0, 0.0]), ValueError, "stop must be after start; got 1.0 and 1.0"),
-    (lambda: stimulus().drive_at([1.0, 0.5], [0.0, 0.0]), ValueError, "times must not decrease"),
-    (lambda: stimulus().drive_at([1.0], [0.0]), ValueError, "soma_bias must have shape (2,); got shape (1,)"),
-    (lambda: simulate(NETWORK, 1.0, stimulus=SPIKES), TypeError, "stimulus must be a Stimulus; got SpikeTrain"),
-    (lambda: simulate(NETWORK, 1.0, stimulus=stimulus(drive=[[0.0]])), ValueError, "stimulus is for 1 neurons but the network has 2"),
-    (lambda: simulate(NETWORK, 1.0, stimulus=inputs()), ValueError, "stimulus must have its changes in the time of the run, from 0.0 to 1.0; got changes from 1.0 to 2.0: cut it with stimulus.between"),
-    (lambda: simulate(NETWORK, 1.0, stimulus=stimulus(drive_times=[-0.5])), ValueError, "stimulus must have its changes in the time of the run, from 0.0 to 1.0; got changes from -0.5 to -0.5: cut it with stimulus.between"),
-    (lambda: simulate(NETWORK, 1.0, state=state(time=3.0), stimulus=stimulus()), ValueError, "stimulus must have its changes in the time of the run, from 3.0 to 4.0; got changes from 0.5 to 0.5: cut it with stimulus.between"),
-    (lambda: simulate(NETWORK, 1.0, stimulus=stimulus(drive=[[1e30, 0.0]])), ValueError, "drives and weights of stimulus must be at most 1.1e+12 times the firing threshold of its neuron; got 1e+30 for neuron 0 with threshold 1: beyond that rounding decides which neurons fire"),
-    (lambda: clocked(stimulus=inputs()), ValueError, "stimulus must have its changes in the time of the run, from 0.0 to 1.0; got changes from 1.0 to 2.0: cut it with stimulus.between"),
-    (lambda: Simulator(NETWORK).advance(1.0, stimulus=inputs()), ValueError, "stimulus must have its changes in the time of the run, from 0.0 to 1.0; got changes from 1.0 to 2.0: cut it with stimulus.between"),
-    (lambda: Simulator(NETWORK).advance(1.0, stimulus=SPIKES), TypeError, "stimulus must be a Stimulus; got SpikeTrain"),
-    # -- simulate_analog --
-    (lambda: analog(weights=np.eye(2)), ValueError, "weights must have a zero diagonal"),
-    (lambda: analog(weights=np.zeros((2, 3))), ValueError, "weights must be square"),
-    (lambda: analog(weights=[[0, NAN], [0, 0]]), ValueError, "weights must be finite; got nan at [0, 1]"),
-    (lambda: analog(drive=[1.0]), ValueError, "drive must have shape (2,), one drive a neuron; got shape (1,)"),
-    (lambda: analog(activation_threshold=0.0), ValueError, "activation_threshold must be positive; got 0.0"),
-    (lambda: analog(divisor=[1.0, 0.0]), ValueError, "divisor must be positive; got 0.0 at [1]"),
-    (lambda: analog(duration=0), ValueError, "duration must be positive; got 0.0"),
-    (lambda: analog(two_sided="both"), TypeError, "two_sided must be True or False; got 'both'"),
-    (lambda: analog(initial_potential=[0.0]), ValueError, "initial_potential must have shape (2,), one potential a neuron; got shape (1,)"),
-    (lambda: analog(n_times=1), ValueError, "n_times must be at least 2; got 1"),
-    (lambda: analog(n_times=10.0), TypeError, "n_times must be an integer; got float"),
-    (lambda: analog(relative_tolerance=0.0), ValueError, "relative_tolerance must be positive; got 0.0"),
-    (lambda: analog(relative_tolerance=1e-20), ValueError, "relative_tolerance must lie in"),
-    # -- spike trains and read-outs --
-    (lambda: train(times=[2.0, 1.0]), ValueError, "times must not decrease and lie in [start, stop] = [0.0, 3.0]"),
-    (lambda: train(times=[1.0, 4.0]), ValueError, "times must not decrease and lie in [start, stop] = [0.0, 3.0]"),
-    (lambda: train(times=[1.0, NAN]), ValueError, "times must not decrease and lie in"),
-    (lambda: train(neurons=[0, 2]), ValueError, "neurons must lie in [0, 2); got 0 to 2"),
-    (lambda: train(neurons=[0]), ValueError, "times and neurons must be 1-D, of one length; got shapes (2,) and (1,)"),
-    (lambda: train(stop=-1.0), ValueError, "stop must not be before start; got -1.0 and 0.0"),
-    (lambda: train(n_neurons=0), ValueError, "n_neurons must be positive; got 0"),
-    (lambda: rates.spike_rate(RESULT), TypeError, "spikes must be a SpikeTrain; got SimulationResult: pass run.spikes"),
-    (lambda: rates.spike_rate(SPIKES, start=5.0, stop=5.0), ValueError, "start and stop must be an interval in [0.0, 10.0]; got 5.0 and 5.0"),
-    (lambda: rates.spike_rate(SPIKES, stop=11.0), ValueError, "start and stop must be an interval in [0.0, 10.0]; got 0.0 and 11.0"),
-    (lambda: rates.rate_curve(SPIKES, [0.0, 1.0]), ValueError, "times must not decrease and lie in (0.0, 10.0]; got 0.0 to 1.0"),
-    (lambda: rates.rate_curve(SPIKES, [2.0, 1.0]), ValueError, "times must not decrease"),
-    (lambda: rates.thresholded_average_current(SPIKES), TypeError, "result must be a SimulationResult; got SpikeTrain"),
-    (lambda: rates.exponential_rate(SPIKES, time_constant=0.0), ValueError, "time_constant must be positive; got 0.0"),
-    (lambda: traces.soma_current(NETWORK, SPIKES, [11.0]), ValueError, "times must not decrease and lie in [0.0, 10.0]; got 11.0 to 11.0"),
-    (lambda: traces.membrane_potential(SQUARE, SPIKES, [1.0]), TypeError, "network must be a SpikingNetwork; got ndarray"),
-    (lambda: traces.membrane_potential(NETWORK, train(n_neurons=3), [1.0]), ValueError, "spikes are of 3 neurons but the network has 2"),
-    (lambda: traces.average_soma_current(NETWORK, SPIKES, [0.0]), ValueError, "times must lie after the start of the record, 0.0; got 0.0"),
-    # -- plots --
-    (lambda: rates_against_time(RESULT), TypeError, "spikes must be a SpikeTrain; got SimulationResult: pass run.spikes"),
-    (lambda: rates_against_time(simulate(NETWORK, 1.0)), TypeError, "spikes must be a SpikeTrain; got SimulationResult: pass run.spikes, of a run with record_spikes=True"),
-    (lambda: explain(NETWORK, RESULT, 1), TypeError, "spikes must be a SpikeTrain; got SimulationResult: pass run.spikes"),
-    (lambda: SPIKES.plot(neurons=[2]), ValueError, "neurons must lie in [0, 2); got 2 to 2"),
-    (lambda: SPIKES.plot(neurons=[0.5]), TypeError, "neurons must be a non-empty list of integers"),
-    (lambda: potentials(NETWORK, SPIKES, neurons=[]), TypeError, "neurons must be a non-empty list of integers; got []"),
-    (lambda: rates_against_time(SPIKES, limits=[1.0]), ValueError, "limits must have shape (2,), one limit a neuron; got shape (1,)"),
-    (lambda: rates_against_time(SPIKES, n_times=0), ValueError, "n_times must be positive; got 0"),
+    case(VALUE, "drive_times", Stimulus), case(VALUE, "drive", stimulus, drive=None),
+    case(VALUE, "drive_times", stimulus, drive_times=None), case(VALUE, "spikes", inputs, spikes=None),
+    case(VALUE, "drive_times", stimulus, drive_times=[1.0, 1.0], drive=SQUARE),
+    case(VALUE, "drive_times", stimulus, drive_times=[2.0, 1.0], drive=SQUARE),
+    case(VALUE, "drive_times", stimulus, drive_times=[], drive=np.zeros((0, 2))),
+    *table(stimulus, VALUE, drive_times=[[NAN], [INF]], drive=[[[0.0, 0.0], [1.0, 1.0]], [[NAN, 0.0]]]),
+    *table(stimulus, TYPE, drive_times=[["soon"]], drive=[np.zeros((1, 2), dtype=object)]),
+    *table(inputs, VALUE, weights=[None, np.zeros((3, 2)), [[INF, 0.0], [0.0, 0.0]], sparse.csr_array((3, 2)),
+           sparse.csr_array([[NAN, 0.0], [0.0, 0.0]])], onto=["soma"]),
+    *table(inputs, TYPE, weights=[np.zeros((2, 2), dtype=object)], spikes=[[0.5], RESULT]),
+    *table(both, VALUE, weights=[sparse.csr_array((2, 3)), np.zeros((2, 3))], onto=["drive"]),
+    case(VALUE, "stop", inputs().between, start=2.0, stop=1.0), case(VALUE, "start", inputs().between, start=NAN, stop=1.0),
+    case(VALUE, "start and stop", stimulus().between, start=1.0, stop=2.0),
+    case(VALUE, "stop", stimulus().average_drive, start=1.0, stop=1.0, soma_bias=[0.0, 0.0]),
+    case(VALUE, "times", stimulus().drive_at, times=[1.0, 0.5], soma_bias=[0.0, 0.0]),
+    case(VALUE, "soma_bias", stimulus().drive_at, times=[1.0], soma_bias=[0.0]),
+    # -- the analog flow --
+    *table(analog, VALUE, weights=[np.eye(2), np.zeros((2, 3)), [[0, NAN], [0, 0]]], drive=[[1.0]],
+           activation_threshold=[0.0], divisor=[[1.0, 0.0]], duration=[0], initial_potential=[[0.0]], n_times=[1],
+           relative_tolerance=[0.0, 1e-20]),
+    *table(analog, TYPE, two_sided=["both"], n_times=[10.0]),
+    # -- spike trains and what is read from them --
+    *table(train, VALUE, times=[[2.0, 1.0], [1.0, 4.0], [1.0, NAN]], neurons=[[0, 2], [0]], stop=[-1.0], n_neurons=[0]),
+    *table(train, TYPE, times=[["a", "b"]], neurons=[[0.5, 1.0]]),
+    *[case(TYPE, "spikes", call, spikes=RESULT) for call in (rates.spike_rate, rates_against_time, told, trace)],
+    *[case(TYPE, "record_spikes", call, spikes=None) for call in (rates.spike_rate, rates_against_time, told, trace)],
+    case(TYPE, "record_spikes", rates_against_time, spikes=simulate(NETWORK, 1.0)),
+    case(VALUE, "start and stop", rates.spike_rate, spikes=SPIKES, start=5.0, stop=5.0),
+    case(VALUE, "start and stop", rates.smooth_rate, spikes=SPIKES, stop=11.0),
+    *[case(VALUE, "times", rates.rate_curve, spikes=SPIKES, times=times) for times in ([0.0, 1.0], [2.0, 1.0], [11.0])],
+    *table(rates.thresholded_average_current, TYPE, result=[SPIKES]),
+    case(VALUE, "time_constant", rates.exponential_rate, spikes=SPIKES, time_constant=0.0),
+    case(VALUE, "moments", rates.smooth_rate_of_moments, moments=np.zeros(3), duration=1.0),
+    *[case(VALUE, "duration", rates.smooth_rate_of_moments, moments=np.zeros((4, 2, 3)), duration=duration)
+      for duration in (0.0, NAN, 1e76, np.ones(3))],
+    *table(trace, VALUE, times=[[11.0], [-1.0], [2.0, 1.0]], spikes=[train(n_neurons=3)], initial_state=[THREE],
+           stimulus=[stimulus(drive=[[0.0]])]),
+    *table(trace, TYPE, network=[SQUARE], initial_state=[3], stimulus=[3]),
+    case(VALUE, "times", traces.average_soma_current, network=NETWORK, spikes=SPIKES, times=[0.0]),
+    *table(told, TYPE, network=[None], k=[1.0], state=[1], stimulus=[3]),
+    *table(told, VALUE, k=[99, -99], state=[THREE, state(time=1.0)], stimulus=[stimulus(drive=[[0.0]])],
+           spikes=[LATER, clocked(duration=5.0, time_step=0.3125, record_spikes=True).spikes]),
+    case(VALUE, "spikes", told, network=NETWORK.with_soma_bias([1.1, 0.7])),
+    case(VALUE, "neurons", SPIKES.plot, neurons=[2]), case(TYPE, "neurons", SPIKES.plot, neurons=[0.5]),
+    case(TYPE, "neuron", SPIKES.plot, neuron=[0]),
+    case(TYPE, "neurons", potentials, network=NETWORK, spikes=SPIKES, neurons=[]),
+    case(TYPE, "record_spikes", potentials, network=NETWORK, spikes=None, neurons=[0]),
+    case(VALUE, "limits", rates_against_time, spikes=SPIKES, limits=[1.0]),
+    case(VALUE, "n_times", rates_against_time, spikes=SPIKES, n_times=0),
+    case(TYPE, "counts", energy_estimate, counts=16), case(TYPE, "costs", energy_estimate, counts=OperationCounts(), costs=2.0),
+    case(VALUE, "costs", energy_estimate, counts=OperationCounts(), costs={"spikes": 1.0}),
+    *[case(error, "neuron_updates", energy_estimate, counts=OperationCounts(), costs={"neuron_updates": cost})
+      for error, cost in ((VALUE, -1.0), (VALUE, NAN), (TYPE, "much"))],
+    case(VALUE, "multiply_adds", energy_estimate, counts=OperationCounts(multiply_adds=7)),
+    # -- digital neurons --
+    *table(FixedPoint, TYPE, bits=[8.0]), *table(FixedPoint, VALUE, bits=[1, 53, 0]),
+    *[case(error, name, FixedPoint, bits=8, **{name: value}) for error, name, value in (
+        (VALUE, "exponent", 901), (TYPE, "exponent", 0.5), (VALUE, "sign", "mixed"), (VALUE, "rounding", "up"))],
+    *table(FixedPoint(bits=8).quantise, VALUE, values=[[NAN], [], [5e-324]]),
+    *table(FixedPoint(bits=8).quantise, TYPE, values=[["a"]]),
+    *table(DigitalFormat, TYPE, weights=[8], potential_bits=[24.0], graded=[1]),
+    *table(DigitalFormat, VALUE, potential_bits=[57, 1], current_bits=[1, 57], decay_bits=[0, 39], message_bits=[0, 33],
+           delay=[-1, 4097], potential_overflow=["clip"], current_overflow=["clip"], decay_rounding=["up"],
+           input_rounding=["up"], reset=["soft"],
+           bias=[FixedPoint(bits=8, exponent=-1), FixedPoint(bits=8, exponent=50), FixedPoint(bits=8, rounding="stochastic")]),
+    case(VALUE, "message_bits", DigitalFormat, message_bits=2, reset="zero"),
+    *table(digital, TYPE, network=[SQUARE], format=["Loihi"]),
+    *table(digital, VALUE, time_step=[1e-6, 0.0], threshold=[2**23, 0], delays=[[0, 1.5], [0], [0, -1], [0, 4097]]),
+    case(VALUE, "threshold", digital, format=DigitalFormat(potential_bits=56), threshold=2**55 - 1),
+    case(VALUE, "threshold", digital, network=network(firing_threshold=[1.0, 1e-3]), format=DigitalFormat(potential_bits=8)),
+    case(VALUE, "soma_bias", digital, network=network(soma_bias=[1e9, 0.0]), format=DigitalFormat(potential_bits=56)),
+    case(VALUE, "weights", digital, format=DigitalFormat(message_bits=32, weights=FixedPoint(bits=40))),
+    case(VALUE, "message_bits", digital, format=DigitalFormat(message_bits=2, graded=True)),
+    *table(digital_run, TYPE, network=[NETWORK], n_steps=[1.5], state=[3, REST], record_spikes=[1], max_spikes=[1.5]),
+    *table(digital_run, VALUE, n_steps=[0, 2**41], max_spikes=[0],
+           stimulus=[stimulus(drive_times=[2.0]), inputs(spikes=train(times=[0.1, 0.2], stop=1.0), weights=[[0.1, 7.0], [0, 0]])],
+           state=[digital_state(pending=np.zeros((2, 2), dtype=int)), digital_state(synaptic_current=[2**23, 0]),
+                  digital_state(membrane_potential=[0, -(2**23) - 1]), digital_state(pending=np.full((1, 2), 2**40)),
+                  digital_state(pending=[[-(2**63), 0]])]),
+    *table(digital_state, VALUE, membrane_potential=[[0, 1, 2], np.array([2**64 - 5, 0], dtype=np.uint64)]),
+    *table(digital_state, TYPE, membrane_potential=[[0.5, 0.0]]),
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("call", "error", "sentence"), CASES, ids=[case[2][:60] for case in CASES])
-def test_one_clear_sentence(call, error, sentence):
-    with pytest.raises(error, match="^" + re.escape(sentence)):
-        call()
+@pytest.mark.parametrize(("call", "error", "name", "arguments"), CASES)
+def test_the_error_names_the_argument(call, error, name, arguments):
+    with pytest.raises(error, match=rf"\b{name}\b") as caught:
+        call(**arguments)
+    assert type(caught.value) is error
+    assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize(
@@ -270,8 +308,7 @@ def test_one_clear_sentence(call, error, sentence):
     ids=["fortran", "float32", "read-only", "list", "strided"],
 )
 def test_any_layout_gives_the_same_run(convert):
-    weights = -np.arange(9.0).reshape(3, 3) / 16.0  # exact in float32
-    np.fill_diagonal(weights, 0.0)
+    weights = (np.eye(3) - 1.0) * np.arange(9.0).reshape(3, 3) / 16.0  # exact in float32
     bias = np.array([1.0, 1.25, 0.5])
     expected = simulate(SpikingNetwork(weights, bias), 50.0)
     result = simulate(SpikingNetwork(convert(weights), convert(bias)), 50.0)
@@ -280,41 +317,18 @@ def test_any_layout_gives_the_same_run(convert):
 
 
 def test_memory_mapped_weights(tmp_path):
-    weights = np.array([[0.0, -0.5], [-0.25, 0.0]])
-    np.save(tmp_path / "weights.npy", weights)
-    mapped = np.load(tmp_path / "weights.npy", mmap_mode="r")
-    expected = simulate(SpikingNetwork(weights, [1.0, 1.0]), 50.0)
-    result = simulate(SpikingNetwork(mapped, [1.0, 1.0]), 50.0)
-    np.testing.assert_array_equal(result.spike_counts, expected.spike_counts)
+    np.save(tmp_path / "weights.npy", WEIGHTS)
+    mapped = SpikingNetwork(np.load(tmp_path / "weights.npy", mmap_mode="r"), NETWORK.soma_bias)
+    np.testing.assert_array_equal(simulate(mapped, 10.0).spike_counts, RESULT.spike_counts)
 
 
 def test_networks_and_results_cannot_be_written():
     arrays = [NETWORK.soma_bias, NETWORK.firing_threshold, REST.membrane_potential]
     arrays += [RESULT.spike_counts, RESULT.average_soma_current, SPIKES.times, SPIKES.neurons]
     for array in arrays:
-        with pytest.raises(ValueError, match="read-only"):
-            array[0] = 1
+        assert not array.flags.writeable
     with contextlib.suppress(ValueError):  # a copy, or read-only
         NETWORK.weights.toarray()[0, 1] = 9.0
     assert NETWORK.weights.toarray()[0, 1] == -0.5
-    with pytest.raises(AttributeError, match="cannot assign"):
+    with pytest.raises(AttributeError):
         RESULT.duration = 1.0
-    assert isinstance(RESULT, SimulationResult)
-
-
-@pytest.mark.parametrize(
-    ("noun", "expected"),
-    [
-        ("Axes", "an Axes"),
-        ("EventData", "an EventData"),
-        ("int", "an int"),
-        ("ndarray", "an ndarray"),
-        ("LSTMCell", "an LSTMCell"),
-        ("UsageSteps", "a UsageSteps"),
-        ("LassoProblem", "a LassoProblem"),
-        ("str", "a str"),
-        ("NetworkState", "a NetworkState"),
-    ],
-)
-def test_articles_are_those_of_the_sound(noun, expected):
-    assert checks.a_or_an(noun) == expected

@@ -43,7 +43,7 @@ def drive_of(stimulus, network, since, until):
 
 
 def close(one, other, this, rtol=1e-11):
-    size = np.maximum(this.firing_threshold, 1.0)
+    size = np.maximum(this.firing_threshold, 1.0) + this.duration * np.abs(this.soma_bias).max()
     if this.state is not None:
         size = size + np.abs(this.state.membrane_potential) + np.abs(this.state.synaptic_current)
     np.testing.assert_allclose(one / size, other / size, rtol=0, atol=rtol)
