@@ -142,7 +142,7 @@ def test_a_batch_run_in_parts_is_the_batch(way, masked):
         objective = whole.learn(batch, mask=known)
         plan, phases = parts.plan(20), []
         assert plan.n_rows == (20 if way == "paper" else 25)
-        for start, stop in ((0, 7), (7, 19), (19, 23), (23, 25)):
+        for start, stop in ((0, 7), (7, 19), (19, 23), (23, 25))[: 3 if way == "paper" else 4]:
             rows = slice(start, stop)
             some = None if known is None else known[rows]
             phases.append(plan.run(parts.synapses, batch[rows], some, start=start, stop=stop))
@@ -174,13 +174,13 @@ def test_every_epoch_shows_every_signal_once_in_an_order_of_its_seed(signals, mo
 def test_callback_sees_the_learner_and_may_stop_it(signals, tmp_path):
     seen = []
     learn(signals, 2500, callback=lambda learner: seen.append(learner.n_samples))
-    assert seen == [1004, 2008, 2500]
+    assert seen == [1012, 2008, 2500]
     seen.clear()
     learn(signals, 100, callback=lambda learner: seen.append(learner.n_samples), callback_every=1)
     assert seen == [16, 32, 48, 64, 80, 96, 100]
     options = {"checkpoint": tmp_path / "learner.npz"}
     stopped = learn(signals, 2500, callback=lambda learner: True, **options)
-    assert stopped.n_samples == 1004
+    assert stopped.n_samples == 1012
     assert_same(TwoPhaseLearner.load(tmp_path / "learner.npz"), stopped)
     resumed = learn(signals, 2500, **options)
     assert_same(resumed, learn(signals, 2500))
@@ -210,7 +210,7 @@ def test_an_error_of_the_callback_passes_with_what_was_learned(signals):
     learner = begun(signals)
     with pytest.raises(StopHereError, match="mine"):
         continued(learner, signals, 2500, callback=fail)
-    assert learner.n_samples == 1004
+    assert learner.n_samples == 1012
     assert_same(learner, learn(signals, learner.n_samples))
 
 

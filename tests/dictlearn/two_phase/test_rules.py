@@ -1,10 +1,13 @@
 """The updates that learning runs, beside equations 11 and 12, finite differences and their guarantees."""
 
+import shutil
+
 import numpy as np
 import pytest
 
 from dictlearn import rules
 from solvers import LassoProblem, solve_active_set
+from tests.processes import ROOT, run_python
 
 KAPPA = 0.7
 
@@ -27,27 +30,6 @@ def sparse(rng, *shape):
 # -- the equations -------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("make_codes", [sparse, weights])
-def test_updates_written_out(rng, make_codes):
-    """Each entry of each update from its own neuron's numbers, for two signals."""
-    feedforward, feedback, lateral = weights(rng, 3, 2), weights(rng, 2, 3), weights(rng, 3, 3)
-    before = [matrix.copy() for matrix in (feedforward, feedback, lateral)]
-    codes = np.ascontiguousarray(make_codes(rng, 2, 3))
-    g_d, g_h = rng.standard_normal((2, 2)), rng.standard_normal((2, 3))
-    step, keep = rng.uniform(0.05, 0.1, 3), rng.uniform(0.9, 1.0, 3)
-    rules.update_feedforward(feedforward, codes, g_d, kappa=KAPPA, step=step, keep=keep)
-    rules.update_feedback(feedback, codes, g_d, kappa=KAPPA, step=step, keep=keep)
-    rules.update_lateral(lateral, codes, g_h, kappa=KAPPA, step=0.1, keep=0.98)
-    for i in range(3):
-        for j in range(2):
-            change = step[i] * sum(codes[k, i] * g_d[k, j] for k in range(2)) / KAPPA
-            assert feedforward[i, j] == pytest.approx(max(keep[i] * before[0][i, j] - change, 0.0))
-            assert feedback[j, i] == pytest.approx(max(keep[i] * before[1][j, i] - change, 0.0))
-        for j in range(3):
-            change = 0.1 * sum(g_h[k, i] * codes[k, j] for k in range(2)) / KAPPA
-            assert lateral[i, j] == pytest.approx(max(0.98 * before[2][i, j] - change, 0.0))
-
-
 def test_weights_stop_at_the_least(rng):
     """Zero by default; what no code and no decay changes stays as it is."""
     codes = np.array([[1.0, 0.0, 0.0]])
@@ -66,18 +48,6 @@ def test_weights_stop_at_the_least(rng):
         rest[index] = False
         np.testing.assert_array_equal(bounded[rest], free[rest])
         assert np.count_nonzero(free != start) == 2
-
-
-def test_asymmetry_shrinks_by_the_decay_alone(rng):
-    """F^T - B is multiplied by 1 - eta_D lambda2 a step, exactly: both get the same gradient."""
-    feedforward, feedback = weights(rng, 5, 4), weights(rng, 4, 5)
-    codes, gradient = sparse(rng, 3, 5), 0.1 * rng.standard_normal((3, 4))
-    before = feedforward.T - feedback
-    for _ in range(10):
-        for update, matrix in ((rules.update_feedforward, feedforward), (rules.update_feedback, feedback)):
-            update(matrix, codes, gradient, kappa=KAPPA, step=0.05, keep=1.0 - 0.05 * 0.1, least=-np.inf)
-    after = feedforward.T - feedback
-    np.testing.assert_allclose(after, before * (1.0 - 0.05 * 0.1) ** 10, rtol=0, atol=1e-12)
 
 
 def test_decay_by_what_is_observed_leaves_unit_norms_alone(rng):
@@ -233,3 +203,31 @@ def test_large_batches_are_projected_as_small_ones(n_signals, n_active):
     rules.project_lateral(lateral, codes, values, kappa=KAPPA, gain=0.5)
     np.testing.assert_allclose(lateral, np.maximum(start - change, 0.0), atol=1e-11)
     np.testing.assert_array_equal(lateral[:, n_active:], start[:, n_active:])
+
+
+# -- machine code on disk ------------------------------------------------------------------------
+
+PROGRAM = """
+import numpy as np
+from dictlearn.two_phase._kernels import updates
+updates.change_rows(np.ones((2, 3)), np.ones(2), np.ones((1, 2)), np.ones((1, 3)), 0.0)
+print(sum(updates.change_rows.stats.cache_hits.values()))
+"""
+
+
+@pytest.mark.thorough
+def test_a_change_of_any_kernel_they_depend_on_compiles_them_again(tmp_path):
+    """Machine code is used again, and never that of older sources."""
+    for package in ("snn", "solvers", "dictlearn"):
+        ignored = shutil.ignore_patterns("__pycache__", "*.nb?")
+        shutil.copytree(ROOT / package, tmp_path / package, ignore=ignored)
+    environment = {"NUMBA_CACHE_DIR": str(tmp_path / "cache"), "PYTHONPATH": str(tmp_path)}
+
+    def n_loaded():
+        return int(run_python("-c", PROGRAM, cwd=tmp_path, **environment).stdout)
+
+    assert [n_loaded(), n_loaded()] == [0, 1]
+    for changed in ("dictlearn/two_phase/_kernels/__init__.py", "snn/_kernels/__init__.py"):
+        with (tmp_path / changed).open("a") as file:
+            file.write("\n# changed\n")
+        assert [n_loaded(), n_loaded()] == [0, 1]
