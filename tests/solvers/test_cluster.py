@@ -9,7 +9,7 @@ import joblib
 import numpy as np
 import pytest
 
-from solvers import LassoProblem, penalty_max, solve_active_set, solve_coordinate_descent, solve_spiking
+from solvers import METHODS, LassoProblem, penalty_max, solve, solve_spiking
 from solvers.methods import method, spiking
 from solvers.workers import cluster
 from solvers.workers.cluster import MOST_LOSSES, run_on_cluster
@@ -20,13 +20,6 @@ from tests.cluster import kill, worker_pids
 pytestmark = pytest.mark.thorough
 
 pytest.importorskip("distributed", reason="needs the extra: pip install 'sparsespike[dask]'")
-
-SOLVERS = {
-    "spikes": solve_spiking,
-    "polished": lambda problem: solve_spiking(problem, polish=True),
-    "active set": solve_active_set,
-    "coordinate descent": solve_coordinate_descent,
-}
 
 
 @pytest.fixture(scope="module")
@@ -42,11 +35,13 @@ def require_same_bits(result, expected):
         np.testing.assert_array_equal(getattr(result, name), getattr(expected, name), err_msg=name)
 
 
-@pytest.mark.parametrize("name", SOLVERS)
+@pytest.mark.parametrize(
+    "name", ["spiking", "active_set_from_spikes", "active_set", "coordinate_descent", "digital"]
+)
 def test_codes_have_the_bits_of_one_thread(cluster_client, problem, name):
-    expected = SOLVERS[name](problem)
+    expected = solve(problem, METHODS[name])
     with joblib.parallel_config(backend="dask", client=cluster_client):
-        require_same_bits(SOLVERS[name](problem.subset(slice(None))), expected)
+        require_same_bits(solve(problem.subset(slice(None)), METHODS[name]), expected)
 
 
 def test_what_batches_share_travels_once(cluster_client, problem):

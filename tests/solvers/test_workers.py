@@ -14,7 +14,7 @@ from joblib.parallel import LokyBackend
 from threadpoolctl import threadpool_info, threadpool_limits
 from tqdm import tqdm
 
-from solvers import LassoProblem, penalty_max, solve_spiking
+from solvers import METHODS, LassoProblem, penalty_max, solve, solve_spiking
 from solvers.workers import blas
 from solvers.workers.blas import one_blas_thread
 from solvers.workers.progress import Progress
@@ -29,6 +29,7 @@ class AllAtOnce(LokyBackend):
 
 
 joblib.register_parallel_backend("all at once", AllAtOnce)
+BACKENDS = ("sequential", "threading", "loky", "all at once")
 
 
 def square(number):
@@ -36,17 +37,40 @@ def square(number):
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("backend", ["threading", "loky", "all at once", "sequential"])
+@pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("n_workers", [1, 2, 5])
 @pytest.mark.parametrize("n_batches", [1, 3, 40])
 def test_outcomes_come_in_the_order_of_the_batches(backend, n_workers, n_batches):
     with (
         joblib.parallel_config(backend=backend, n_jobs=n_workers),
-        tqdm(total=n_batches, leave=False) as bar,
+        tqdm(total=n_batches, leave=False, file=io.StringIO()) as bar,
     ):
-        outcomes = spread(square, range(n_batches), None, n_workers, bar)
+        outcomes = spread(square, range(n_batches), None, n_workers, Progress(bar))
         assert bar.n == n_batches
     assert outcomes == [k * k for k in range(n_batches)]
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("n_threads", [1, 2])
+@pytest.mark.parametrize(
+    "name", ["spiking", "active_set_from_spikes", "active_set", "fista", "coordinate_descent"]
+)
+def test_processes_give_the_bits_of_threads_for_long_signals(name, n_threads):
+    """So long that BLAS divides an inner product among its threads, and rounds it differently."""
+    rng = np.random.default_rng(0)
+    dictionary = rng.standard_normal((64, 20_000))
+    signals = (rng.standard_normal((8, 64)) * (rng.random((8, 64)) < 0.1)) @ dictionary
+    problem = LassoProblem(dictionary, signals, 0.1 * penalty_max(dictionary, signals).min())
+    with threadpool_limits(limits=n_threads, user_api="blas"):
+        expected = solve(problem, METHODS[name], n_jobs=1)
+        for backend in BACKENDS[1:]:
+            with joblib.parallel_config(backend=backend, n_jobs=2):
+                result = solve(problem.subset(slice(None)), METHODS[name])
+            if METHODS[name].blas_threads:
+                np.testing.assert_allclose(result.codes, expected.codes, rtol=0, atol=1e-10)
+                continue
+            for field in ("codes", "duality_gap", "kkt_violation", "objective", "n_steps"):
+                np.testing.assert_array_equal(getattr(result, field), getattr(expected, field))
 
 
 def blas_threads(_):
@@ -55,7 +79,7 @@ def blas_threads(_):
     return {pool["num_threads"] for pool in pools if pool.get("threading_layer") != "openmp"}
 
 
-@pytest.mark.parametrize("backend", ["sequential", "threading", "loky", "all at once"])
+@pytest.mark.parametrize("backend", BACKENDS)
 def test_workers_use_one_thread_of_blas_and_the_caller_has_its_own_again(backend):
     with (
         threadpool_limits(limits=2, user_api="blas"),
@@ -121,38 +145,29 @@ def test_a_thread_limits_blas_though_another_has_limited_it_before():
         assert blas_threads(None) == {2}
 
 
-class LibraryOfThreads:
-    """A BLAS whose number of threads is that of the thread that asks, as MKL's."""
-
-    internal_api = "mkl"
-
-    def __init__(self):
-        self.numbers = threading.local()
-
-    @property
-    def num_threads(self):
-        return getattr(self.numbers, "value", 4)
-
-    def set_num_threads(self, number):
-        self.numbers.value = number
-
-
 def test_each_thread_limits_a_library_that_counts_by_thread(monkeypatch):
-    library = LibraryOfThreads()
-    monkeypatch.setattr(blas, "_libraries", lambda with_scipy: [library])
+    """As MKL does: its number of threads is that of the thread that asks."""
+    numbers = threading.local()
+    library = blas.Library(
+        "mkl",
+        lambda: getattr(numbers, "value", 4),
+        lambda number: setattr(numbers, "value", number),
+        counts_by_thread=True,
+    )
+    monkeypatch.setattr(blas, "_libraries", lambda with_scipy: (library,))
 
     def inside_and_after():
         with one_blas_thread():
-            inside = library.num_threads
+            inside = library.n_threads()
             with one_blas_thread():
-                assert library.num_threads == inside
-            assert library.num_threads == inside
-        return inside, library.num_threads
+                assert library.n_threads() == inside
+            assert library.n_threads() == inside
+        return inside, library.n_threads()
 
     with one_blas_thread():
         assert in_a_thread(inside_and_after) == (1, 4)
-        assert library.num_threads == 1
-    assert library.num_threads == 4
+        assert library.n_threads() == 1
+    assert library.n_threads() == 4
 
 
 def test_a_thread_gives_the_bits_of_another_with_rows_on_demand():
@@ -179,23 +194,6 @@ def test_a_process_that_dies_ends_in_a_sentence():
         pytest.raises(RuntimeError, match="a worker process died before its batch was solved"),
     ):
         spread(end_at_once, range(4), None, 2, None)
-
-
-@pytest.mark.thorough
-@pytest.mark.parametrize("n_threads", [1, 2])
-def test_processes_give_the_bits_of_threads_for_long_signals(n_threads):
-    """So long that BLAS divides an inner product among its threads, and rounds it differently."""
-    rng = np.random.default_rng(0)
-    dictionary = rng.standard_normal((64, 20_000))
-    signals = (rng.standard_normal((8, 64)) * (rng.random((8, 64)) < 0.1)) @ dictionary
-    problem = LassoProblem(dictionary, signals, 0.1 * penalty_max(dictionary, signals).min())
-    with threadpool_limits(limits=n_threads, user_api="blas"):
-        expected = solve_spiking(problem, polish=True, n_jobs=1)
-        for backend in ("threading", "loky"):
-            with joblib.parallel_config(backend=backend, n_jobs=2):
-                result = solve_spiking(problem.subset(slice(None)), polish=True)
-            for name in ("codes", "duality_gap", "kkt_violation", "objective"):
-                np.testing.assert_array_equal(getattr(result, name), getattr(expected, name))
 
 
 def test_both_threads_work_and_one_is_the_callers():
