@@ -16,23 +16,19 @@ def two_sided(request):
     return request.param
 
 
-@pytest.fixture(params=[False, True], ids=["unit norms", "any norms"])
+@pytest.fixture(params=[1.0, 2.0], ids=["unit norms", "any norms"])
 def problem(request):
     rng = np.random.default_rng(11)
-    dictionary = random_dictionary(rng, 24, 20)
-    if request.param:
-        dictionary *= rng.uniform(0.5, 2.0, (24, 1))
+    dictionary = random_dictionary(rng, 24, 20) * request.param ** rng.uniform(-1.0, 1.0, (24, 1))
     return dictionary, rng.standard_normal(20)
 
 
 def flow_of(dictionary, signal, two_sided, **arguments):
     gram = dictionary @ dictionary.T
     norms = np.diagonal(gram).copy()
-    weights = -gram
-    np.fill_diagonal(weights, 0.0)
     return simulate_analog(
-        weights, dictionary @ signal, activation_threshold=PENALTY, divisor=norms, two_sided=two_sided,
-        **arguments,
+        np.diag(norms) - gram, dictionary @ signal, activation_threshold=PENALTY, divisor=norms,
+        two_sided=two_sided, **arguments,
     )  # fmt: skip
 
 
@@ -42,9 +38,8 @@ def energy(dictionary, signal, codes):
 
 
 def test_energy_never_rises(problem, two_sided):
-    dictionary, signal = problem
-    result = flow_of(dictionary, signal, two_sided, duration=100.0, n_times=2001)
-    energies = energy(dictionary, signal, result.activities)
+    result = flow_of(*problem, two_sided, duration=100.0, n_times=2001)
+    energies = energy(*problem, result.activities)
     # The integrator's tolerance, 1e-8 of the drive, is all that may show.
     assert np.diff(energies).max() <= 1e-8 * energies[0]
     assert energies[-1] < 0.9 * energies[0]
@@ -52,46 +47,38 @@ def test_energy_never_rises(problem, two_sided):
 
 def test_energy_falls_by_the_squared_speed_of_the_active_neurons(problem, two_sided):
     """dE/dt = - sum over active neurons of (du/dt)^2 / g, by differences of a finely sampled flow."""
-    dictionary, signal = problem
-    result = flow_of(dictionary, signal, two_sided, duration=2.0, n_times=20001, relative_tolerance=1e-12)
-    step = 1e-4
-    energies = energy(dictionary, signal, result.activities)
-    slope = (energies[2:] - energies[:-2]) / (2 * step)
-    speed = (result.potentials[2:] - result.potentials[:-2]) / (2 * step)
-    active = result.activities != 0.0
+    dictionary, _ = problem
+    result = flow_of(*problem, two_sided, duration=2.0, n_times=20001, relative_tolerance=1e-12)
+    energies, active = energy(*problem, result.activities), result.activities != 0.0
+    slope = (energies[2:] - energies[:-2]) / 2e-4
+    speed = (result.potentials[2:] - result.potentials[:-2]) / 2e-4
     norms = (dictionary**2).sum(axis=1)
-    predicted = -(active[1:-1] * speed**2 / norms).sum(axis=1)
-    # Where a neuron enters or leaves between two samples the slope has a kink: leave those out.
-    steady = (active[2:] == active[:-2]).all(axis=1)
+    expected = -(np.where(active[1:-1], speed**2, 0.0) / norms).sum(axis=1)
+    # Where the active set changes within a difference, the slope has a kink.
+    steady = (active[:-2] == active[2:]).all(axis=1)
     assert steady.mean() > 0.99
-    np.testing.assert_allclose(slope[steady], predicted[steady], rtol=0, atol=1e-4 * np.abs(slope).max())
+    np.testing.assert_allclose(slope[steady], expected[steady], rtol=1e-4, atol=1e-6)
 
 
 def test_rest_is_the_optimum(problem, two_sided):
+    """Of scikit-learn; the KKT conditions follow."""
     dictionary, signal = problem
-    result = flow_of(dictionary, signal, two_sided, duration=500.0, relative_tolerance=1e-11)
+    result = flow_of(dictionary, signal, two_sided, duration=500.0)
     lasso = Lasso(
-        alpha=PENALTY / 20, fit_intercept=False, positive=not two_sided, tol=1e-14, max_iter=1_000_000
+        alpha=PENALTY / 20, fit_intercept=False, positive=not two_sided, tol=1e-12, max_iter=1_000_000
     )
     expected = lasso.fit(dictionary.T, signal).coef_
     np.testing.assert_allclose(result.activities[-1], expected, rtol=0, atol=1e-6)
-    # KKT, from the potentials: u = b - (G - diag G) a at rest.
-    correlations = dictionary @ (signal - result.activities[-1] @ dictionary)
-    active = result.activities[-1] != 0.0
-    np.testing.assert_allclose(
-        correlations[active], PENALTY * np.sign(result.activities[-1][active]), rtol=0, atol=1e-6
-    )
-    reach = np.abs(correlations) if two_sided else correlations
-    assert (reach[~active] <= PENALTY + 1e-6).all()
 
 
 def test_without_activity_potentials_relax_to_the_drive():
     drive = np.array([0.5, -0.3])
     result = simulate_analog(np.zeros((2, 2)), drive, activation_threshold=1.0, duration=3.0, n_times=31)
-    np.testing.assert_allclose(
-        result.potentials, -np.expm1(-result.times)[:, np.newaxis] * drive, rtol=0, atol=1e-7
-    )
+    np.testing.assert_array_equal(result.times, np.linspace(0.0, 3.0, 31))
+    relaxed = -np.expm1(-result.times)[:, np.newaxis] * drive
+    np.testing.assert_allclose(result.potentials, relaxed, rtol=0, atol=1e-7)
     assert not result.activities.any()
+    assert result.operations.multiply_adds == 0
 
 
 def test_with_fixed_support_the_flow_is_a_matrix_exponential():
@@ -105,19 +92,17 @@ def test_with_fixed_support_the_flow_is_a_matrix_exponential():
     rest = np.linalg.solve(-matrix, drive - 0.1 * weights.sum(axis=0))
     for time, potential in zip(result.times, result.potentials, strict=True):
         np.testing.assert_allclose(potential, rest + expm(matrix * time) @ (start - rest), rtol=0, atol=1e-7)
+    # All neurons are active in each evaluation, and reach all.
+    assert result.operations.multiply_adds == 4 * result.n_evaluations
 
 
 def test_two_sided_is_odd():
-    weights = np.array([[0.0, -0.3], [-0.3, 0.0]])
-    drive = np.array([2.0, 1.0])
+    weights, drive = np.array([[0.0, -0.3], [-0.3, 0.0]]), np.array([2.0, 1.0])
     options = {"activation_threshold": 0.1, "duration": 5.0, "two_sided": True}
-    forth = simulate_analog(weights, drive, **options)
-    back = simulate_analog(weights, -drive, **options)
-    np.testing.assert_allclose(forth.activities, -back.activities, rtol=0, atol=1e-12)
+    forth, back = (simulate_analog(weights, sign * drive, **options).activities for sign in (1.0, -1.0))
+    np.testing.assert_allclose(forth, -back, rtol=0, atol=1e-12)
 
 
 def test_a_flow_that_blows_up_ends_in_an_error():
-    with pytest.raises(RuntimeError, match="could not be integrated to time 10000"):
-        simulate_analog(
-            np.array([[0.0, 3.0], [3.0, 0.0]]), np.ones(2), activation_threshold=0.1, duration=10_000.0
-        )
+    with pytest.raises(RuntimeError, match="10000"):
+        simulate_analog(3.0 * (1.0 - np.eye(2)), np.ones(2), activation_threshold=0.1, duration=10_000.0)

@@ -6,17 +6,28 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from snn import (
+    ARITHMETIC_45NM,
+    LOIHI,
     Imperfections,
     NetworkState,
+    OperationCounts,
     Simulator,
     SpikeTrain,
     SpikingNetwork,
+    energy_estimate,
     explain,
     simulate,
     simulate_clocked,
 )
 from snn.record import rates, traces
-from tests.reference.networks import MODERATE, classo_network, networks, random_dictionary, random_network
+from tests.reference.networks import (
+    MODERATE,
+    classo_network,
+    golden_network,
+    networks,
+    random_dictionary,
+    random_network,
+)
 from tests.reference.weight_forms import NAMES
 from tests.tiers import examples
 
@@ -176,6 +187,22 @@ def test_records_of_imperfect_neurons_are_not_rebuilt(options):
     perfect = simulate_clocked(network, 5.0, time_step=0.25, record_spikes=True)
     rebuilt = traces.membrane_potential(network, perfect.spikes, [5.0])[0]
     np.testing.assert_allclose(rebuilt, perfect.state.membrane_potential, rtol=0, atol=1e-12)
+
+
+def test_energy_is_counts_times_costs():
+    """Of the golden network until t = 4, on a clock of 1/4: 16 synaptic operations and 48 updates."""
+    counts = simulate(golden_network(), 4.0).operations
+    assert energy_estimate(counts.on_clock(0.25)) == pytest.approx(16 * 23.6 + 48 * 81.0)
+    clocked = simulate_clocked(golden_network(), 4.0, time_step=0.25).operations
+    costs = {"synaptic_operations": 2.0, "neuron_updates": 3.0}
+    assert energy_estimate(clocked, costs) == 2.0 * clocked.synaptic_operations + 3.0 * 48
+    # An exact run has no updates that a chip would do; where these cost nothing that is another matter.
+    with pytest.raises(ValueError, match="counts"):
+        energy_estimate(counts)
+    assert energy_estimate(counts, {"synaptic_operations": 1.0}) == 16.0
+    of_signals = OperationCounts(synaptic_operations=np.array([1, 0]), multiply_adds=np.array([0, 10]))
+    np.testing.assert_array_equal(energy_estimate(of_signals, {**LOIHI, "multiply_adds": 5.0}), [23.6, 50.0])
+    assert energy_estimate(OperationCounts(multiply_adds=10**9), ARITHMETIC_45NM) == pytest.approx(4.6e9)
 
 
 # --- rates -----------------------------------------------------------------------------------------
