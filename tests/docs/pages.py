@@ -54,22 +54,8 @@ _TOLERANCE = 0.01
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Block:
-    """A block of Python.
-
-    Attributes
-    ----------
-    code : str
-    line : int
-        Of its first line in the page, from 1.
-    output : str or None
-        What it prints: the block of ``text`` that follows it.
-    output_lines : tuple of int
-        Of that block in the page, from its fence to its fence; (0, 0) without one.
-    not_run : str or None
-        Why it is not run: the page says ``<!-- not run: REASON -->`` before it.
-    imports : frozenset of str
-        The packages that it imports.
-    """
+    """A block of Python: its first line in the page, what it prints (the block of ``text`` after it), and why
+    it is not run (``<!-- not run: REASON -->`` before it)."""
 
     code: str
     line: int
@@ -122,19 +108,7 @@ def blocks(page: Path) -> list[Block]:
 
 
 def run_page(page: Path) -> Iterator[tuple[Block, str, dict]]:
-    """Run the blocks of a page one after the other in one namespace, as a reader would type them.
-
-    Yields
-    ------
-    block : Block
-    printed : str
-    namespace : dict
-
-    Raises
-    ------
-    ExtraNeeded
-        Before the first block that imports a package which is not installed.
-    """
+    """Run the blocks of a page in one namespace; yield each, what it printed, and the names."""
     backend = matplotlib.get_backend()
     matplotlib.use("Agg")
     namespace: dict = {"__name__": "page"}
@@ -160,11 +134,7 @@ def run_page(page: Path) -> Iterator[tuple[Block, str, dict]]:
 
 
 def says_the_same(printed: str, quoted: str) -> bool:
-    """Tell whether a block prints what the page says.
-
-    Words are equal. Numbers differ by at most 1 %, or by one in the last digit that the page shows. What
-    the page shows as ``...`` may be anything.
-    """
+    """Tell whether words are equal, and numbers but for 1 % or one in the last digit; ``...`` is anything."""
     printed, quoted = " ".join(printed.split()), " ".join(quoted.split())
     pattern, numbers = "", []
     for piece in re.split(r"(\.\.\.)", quoted):

