@@ -1,0 +1,359 @@
+"""Machine code on disk: found again when nothing has changed, never when something has, never in the way."""
+
+import importlib
+import os
+import pty
+import re
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from snn import precompile
+from snn._kernels import compiling
+from tests.processes import LIMIT, ROOT, run_python
+
+pytestmark = pytest.mark.thorough
+
+INNER = """
+from snn._kernels.compiling import inlined
+
+@inlined
+def scaled(value):
+    return {factor} * value
+"""
+OUTER = """
+from inner_of_test import scaled
+from snn._kernels.compiling import compiled
+
+@compiled
+def total(values):
+    result = 0.0
+    for i in range(values.shape[0]):
+        result += scaled(values[i])
+    return result
+"""
+
+
+@pytest.fixture
+def kernels(tmp_path, monkeypatch):
+    """A folder of two kernels, of which one is part of the other; Numba keeps its files within."""
+    folder = tmp_path / "_kernels"
+    folder.mkdir()
+    (folder / "inner_of_test.py").write_text(INNER.format(factor="2.0"))
+    (folder / "outer_of_test.py").write_text(OUTER)
+    monkeypatch.syspath_prepend(folder)
+    yield folder
+    forget()
+
+
+def forget():
+    for name in ("inner_of_test", "outer_of_test", "record_of_test"):
+        sys.modules.pop(name, None)
+    compiling._digest_of_files.cache_clear()
+
+
+def as_a_new_process():
+    """Return the kernel `total` with nothing compiled yet."""
+    forget()
+    importlib.invalidate_caches()
+    return importlib.import_module("outer_of_test").total
+
+
+def require_total(expected, *, n_loaded, values=None):
+    """Call the kernel, which finds so much compiled; it has machine code of its own otherwise."""
+    kernel = as_a_new_process()
+    assert kernel(np.ones(3) if values is None else values) == expected
+    assert sum(kernel.stats.cache_hits.values()) == n_loaded
+
+
+def files_of_total(folder):
+    return sorted((folder / "__pycache__").glob("outer_of_test.total.*"))
+
+
+def test_read_only_arrays_and_other_types_have_files_of_their_own(kernels):
+    read_only = np.ones(3)
+    read_only.flags.writeable = False
+    arguments = [np.ones(3), read_only, np.ones(3, dtype=np.int64), np.ones((3, 2))[:, 0]]
+    for n_loaded in (0, 1):
+        for values in arguments:
+            require_total(6.0, n_loaded=n_loaded, values=values)
+        assert len(files_of_total(kernels)) == len(arguments)
+
+
+def test_a_change_of_one_file_renews_the_kernels_of_another(kernels, monkeypatch):
+    require_total(6.0, n_loaded=0)
+    (kernels / "inner_of_test.py").write_text(INNER.format(factor="10.0"))
+    require_total(30.0, n_loaded=0)
+    # What is out of date is gone, also when the kernel has moved within its file.
+    (kernels / "outer_of_test.py").write_text("\n\n" + OUTER)
+    require_total(30.0, n_loaded=0)
+    assert len(files_of_total(kernels)) == 1
+    # Also in a folder below, and from there.
+    deeper = kernels / "deeper"
+    deeper.mkdir()
+    (deeper / "of_test.py").write_text("")
+    require_total(30.0, n_loaded=0)
+    (kernels / "outer_of_test.py").rename(deeper / "outer_of_test.py")
+    monkeypatch.syspath_prepend(deeper)
+    require_total(30.0, n_loaded=0)
+    (kernels / "inner_of_test.py").write_text(INNER.format(factor="2.0"))
+    require_total(6.0, n_loaded=0)
+    require_total(6.0, n_loaded=1)
+
+
+RECORD = """
+from typing import NamedTuple
+import numpy as np
+from outer_of_test import weighted
+from snn._kernels.compiling import implements
+
+class Weighted(NamedTuple):
+    values: np.ndarray
+
+@implements(weighted, Weighted)
+def times_a_factor(record, value):
+    return {factor} * value
+"""
+OF_RECORDS = """
+from snn._kernels.compiling import compiled, resolved_by_record
+
+@resolved_by_record
+def weighted(record, value):
+    return value
+
+@compiled
+def total(record):
+    result = 0.0
+    for i in range(record.values.shape[0]):
+        result += weighted(record, record.values[i])
+    return result
+"""
+
+
+def test_a_change_of_what_a_record_does_renews_the_kernels_of_another_folder(kernels, tmp_path, monkeypatch):
+    (kernels / "outer_of_test.py").write_text(OF_RECORDS)
+    other = tmp_path / "other" / "_kernels"
+    other.mkdir(parents=True)
+    monkeypatch.syspath_prepend(other)
+    for factor, result in ((2.0, 6.0), (10.0, 30.0)):
+        (other / "record_of_test.py").write_text(RECORD.format(factor=factor))
+        for n_loaded in (0, 1):
+            kernel = as_a_new_process()
+            record = importlib.import_module("record_of_test").Weighted(np.ones(3))
+            assert (kernel(record), sum(kernel.stats.cache_hits.values())) == (result, n_loaded)
+    assert len(files_of_total(kernels)) == 1
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda content: b"",
+        lambda content: content[: len(content) // 2],
+        lambda content: content[:1000] + bytes([content[1000] ^ 1]) + content[1001:],
+    ],
+    ids=["empty", "half", "one bit"],
+)
+def test_a_damaged_file_is_replaced(kernels, damage):
+    as_a_new_process()(np.ones(3))
+    (file,) = files_of_total(kernels)
+    file.write_bytes(damage(file.read_bytes()))
+    require_total(6.0, n_loaded=0)
+    require_total(6.0, n_loaded=1)
+
+
+def test_a_file_of_another_type_under_this_ones_name_is_not_run(kernels):
+    """As an index of Numba's that lost a race would have it."""
+    as_a_new_process()(np.ones(3))
+    (of_floats,) = files_of_total(kernels)
+    as_a_new_process()(np.ones(3, dtype=np.int64))
+    (of_integers,) = set(files_of_total(kernels)) - {of_floats}
+    of_floats.write_bytes(of_integers.read_bytes())
+    require_total(6.0, n_loaded=0)  # read as integers, these would add up to about 1e19
+
+
+PROGRAM = """
+import resource, sys
+import numpy as np
+{before}
+from outer_of_test import total
+sys.stdout.write(str(total(np.ones(3))))
+"""
+NOWHERE = dict.fromkeys(("HOME", "XDG_CACHE_HOME", "NUMBA_CACHE_DIR"), os.devnull + "/none")
+
+
+@pytest.mark.parametrize(
+    ("before", "environment"),
+    [
+        ("resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))", {}),
+        ("", NOWHERE),
+        ("sys.modules['snn._kernels.linking'] = None", {}),
+    ],
+    ids=["full disk", "nowhere to write", "Numba has moved what linking needs"],
+)
+def test_what_cannot_be_kept_is_compiled(kernels, before, environment):
+    if environment:
+        (kernels / "__pycache__").write_text("not a folder")
+    path = os.pathsep.join((str(ROOT), str(kernels)))
+    program = PROGRAM.format(before=before)
+    assert run_python("-W", "error", "-c", program, PYTHONPATH=path, **environment).stdout == "6.0"
+    assert "RLIMIT" not in before or not files_of_total(kernels)  # nor a part of a file
+
+
+def test_an_inner_function_is_kept_as_a_part_alone_and_python_may_call_it(kernels):
+    assert as_a_new_process()(np.ones(3)) == 6.0
+    assert not list((kernels / "__pycache__").glob("inner_of_test.*.nbc"))
+    assert sys.modules["inner_of_test"].scaled(2.0) == 4.0
+    assert len(list((kernels / "__pycache__").glob("inner_of_test.*.nbc"))) == 1
+
+
+def test_a_small_network_compiles_no_active_set(tmp_path):
+    program = """
+import sys
+import numpy as np
+import snn
+from snn._kernels import active_set, screening, simulation
+snn.simulate(snn.SpikingNetwork(np.zeros((3, 3)), np.ones(3), np.ones(3)), 2.0)
+assert simulation.advance.signatures
+sys.stdout.write(str(len(active_set.integrate_active.signatures) + len(screening.screen.signatures)))
+"""
+    path, folder = os.pathsep.join((str(ROOT), str(ROOT))), str(tmp_path)
+    assert run_python("-W", "error", "-c", program, PYTHONPATH=path, NUMBA_CACHE_DIR=folder).stdout == "0"
+
+
+# --- warm_up ---------------------------------------------------------------------------------------
+
+
+def test_warm_up_names_what_it_compiles(capsys):
+    done = []
+    tasks = {"one": lambda: done.append(1), "two": lambda: done.append(2)}
+    precompile.run_tasks([lambda: tasks], progress=True)
+    assert done == [1, 2]
+    shown = capsys.readouterr().err
+    assert "one" in shown
+    assert "two" in shown
+    precompile.run_tasks([lambda: tasks], progress=False)
+    assert capsys.readouterr().err == ""
+
+
+TASKS = """
+import os, pathlib, time
+import numpy as np
+from outer_of_test import total
+
+NOTE = pathlib.Path(__file__).parent / "note"
+
+def one():
+    total(np.ones(3))
+    while not NOTE.exists():
+        time.sleep(0.01)
+    global other
+    other = int(NOTE.read_text())
+
+def two():
+    part = NOTE.with_suffix(".part")
+    part.write_text(str(os.getpid()))
+    os.replace(part, NOTE)
+
+def tasks():
+    return {"one": one, "two": two}
+"""
+
+
+def test_a_second_process_runs_the_tasks_from_the_last_on(kernels):
+    (kernels / "tasks_of_test.py").write_text(TASKS)
+    tasks_of_test = importlib.import_module("tasks_of_test")
+    try:
+        # The first task waits for what the second leaves, which another process begins with.
+        precompile.run_tasks([tasks_of_test.tasks], progress=False)
+    finally:
+        del sys.modules["tasks_of_test"]
+    assert tasks_of_test.other != os.getpid()
+
+
+def test_the_second_process_gets_the_names_of_the_path_alone(monkeypatch):
+    commands = []
+    monkeypatch.setattr(sys, "path", [Path("/of/a/program"), "/of/a/name"])
+    monkeypatch.setattr(subprocess, "Popen", lambda command, **_: commands.append(command))
+    precompile.run_tasks([lambda: {"one": lambda: None}], progress=False)
+    assert not commands  # with nothing to compile there is none
+    precompile._SecondProcess([precompile.tasks]).on_start(None)
+    assert commands[0][3:] == ["/of/a/name", "snn.precompile"]
+
+
+# --- what a user sees while kernels are compiled ------------------------------------------------------
+
+NOTICE = """
+import numpy as np
+from snn._kernels import compile_notice
+compile_notice.PATIENCE = {patience}
+compile_notice.SECONDS_BETWEEN = 0.01
+from snn._kernels.compiling import compiled
+from snn.precompile import run_tasks
+
+def kernel(values):
+    return values.sum()
+
+kernel.__module__ = {module!r}
+first, second = compiled(kernel), compiled(kernel)
+
+def compile_both():
+    first(np.arange(3.0))
+    second(np.arange(3, dtype=np.float32))
+
+{call}
+"""
+
+
+def shown(tmp_path, module="snn.of_a_test", call="compile_both()", patience=0.0, **options):
+    program = tmp_path / "program.py"
+    program.write_text(NOTICE.format(module=module, call=call, patience=patience))
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path / "cache"), "PYTHONPATH": os.getcwd()}
+    return subprocess.run([sys.executable, program], env=environment, text=True, check=True, **options)
+
+
+def test_one_line_is_written_to_stderr(tmp_path):
+    ran = shown(tmp_path, capture_output=True)
+    assert ran.stdout == ""
+    assert ran.stderr.count("sparsespike") == ran.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"module": "somebody.elses"},
+        {"patience": LIMIT},
+        {"call": "run_tasks([lambda: {'both': compile_both}], progress=False)"},
+        # A function without a module, as programs make them from text.
+        {"call": "import numba; f = lambda x: x + 1; f.__module__ = None; assert numba.njit(f)(1) == 2"},
+    ],
+    ids=["not ours", "quick", "warm_up", "from text"],
+)
+def test_nothing_is_written_where_there_is_nothing_to_say(tmp_path, options):
+    assert shown(tmp_path, capture_output=True, **options).stderr == ""
+
+
+def test_a_terminal_sees_seconds_and_kernels_counted(tmp_path):
+    def everything(terminal):
+        written = b""
+        try:
+            while part := os.read(terminal, 65_536):
+                written += part
+        except OSError:  # on Linux, where nothing can be written any more
+            pass
+        return written.decode()
+
+    master, terminal = pty.openpty()
+    with ThreadPoolExecutor(1) as pool:
+        reading = pool.submit(everything, master)  # all the time: a terminal holds 4 KB
+        try:
+            shown(tmp_path, stderr=terminal)
+        finally:
+            os.close(terminal)
+        written = reading.result()
+    os.close(master)
+    assert re.search(r"\rcompiling: \d+ s, \d kernels", written)
+    assert written.endswith("\r")
