@@ -31,6 +31,7 @@ from examples._common import (
 )
 from snn import SpikeTrain, simulate
 from solvers import (
+    METHODS,
     LassoProblem,
     SparseCodingResult,
     SpikingCodingResult,
@@ -50,7 +51,7 @@ MAX_DURATION = 30_000.0
 TOL = 1e-3
 RATE_TOL = 1e-2
 ACTIVE_SET_TOL = 1e-9
-METHODS = (
+COMPARED = (
     "spiking",
     "spiking_one_window",
     "active_set",
@@ -210,7 +211,7 @@ def solver_table(problem: LassoProblem) -> str:
             f"{record['mean_objective']:.6f}",
             f"{record['largest_relative_gap']:.1e}",
         )
-        for record in compare(problem, METHODS, tol=COMPARED_TOL)
+        for record in compare(problem, COMPARED, tol=COMPARED_TOL)
     ]
     return table(
         ("method", "seconds in all", "steps a patch", "atoms a patch", "mean objective", "largest gap"), rows

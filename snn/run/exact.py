@@ -157,12 +157,14 @@ class ExactRun(Run):
         return NO_SPIKES
 
     def __getstate__(self) -> dict[str, Any]:
-        return self.__dict__ | {"_n_calls": 0, "_code": None}
+        # Memory of the kernel has views of itself, and is as new after each call.
+        return self.__dict__ | {"_n_calls": 0, "_code": None, "_memory": None}
 
     def copy(self) -> ExactRun:
         """Return a run that goes on from here by itself; the two must not run at the same time."""
         other = object.__new__(type(self))
         vars(other).update(self.__getstate__())
+        other._memory = self._memory
         other.soma_bias = self.soma_bias.copy()
         other._states = self._states.copy()
         other._is_lost = self._is_lost.copy()
@@ -181,6 +183,8 @@ class ExactRun(Run):
             bias=checks.read_only(self.soma_bias), threshold=checks.read_only(self.network.firing_threshold)
         )
         self._form = self.network.weights.kernel_form()
+        if self._memory is None:
+            self._memory = self._engine.new_memory(self._form, self.soma_bias.shape[1], self._usual)
 
     def renew(self) -> None:
         """Start all copies anew from rest, with their drives as they are now, as in a run just made."""

@@ -274,18 +274,7 @@ def test_every_example_is_in_the_table():
     assert {file.stem for file in EXAMPLES.glob("*.py") if not file.name.startswith("_")} == set(PROGRAMS)
 
 
-BROKEN = {"photograph": "it takes its own tuple METHODS for the methods by name: TypeError"}
-
-
-@pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param(
-            name, marks=[pytest.mark.xfail(strict=True, reason=BROKEN[name])] if name in BROKEN else []
-        )
-        for name in RUN
-    ],
-)
+@pytest.mark.parametrize("name", RUN)
 def test_example_draws_and_reports(name, monkeypatch, tmp_path, capsys):
     pytest.importorskip(NEEDS.get(name, "numpy"))
     arguments, pictures, check, _ = PROGRAMS[name]

@@ -240,14 +240,7 @@ def test_no_bit_depends_on_pauses_and_company(form, data):
         np.testing.assert_array_equal(run.synaptic_current[copy_], expected.state.synaptic_current)
 
 
-def copies_of_grids_crash(form):
-    mark = pytest.mark.xfail(
-        run=False, reason="views of the kernel's memory are arrays of their own in a deep copy: it crashes"
-    )
-    return pytest.param(form, marks=mark if form in ("grid", "one position") else ())
-
-
-@pytest.mark.parametrize("form", [copies_of_grids_crash(name) for name in NAMES])
+@every_form
 @pytest.mark.parametrize("onto", [None, "current", "drive"])
 @examples(4)
 @given(data=st.data())
