@@ -106,23 +106,32 @@ for n_signals in (1, 30):
         for gram in (None, dictionary @ dictionary.T):
             for penalty in (1.0, rng.uniform(0.5, 1.0, 40)):
                 problem = solvers.LassoProblem(dictionary, signals, penalty, positive=positive, gram=gram)
-                for options in ({"readout": "rate"}, {"readout": "current"}, {"polish": True}):
-                    spiking = solvers.solve_spiking(problem, **options, n_jobs=2, tol=1e-2)
+                for name in ("spiking_rate", "spiking_current", "active_set_from_spikes"):
+                    spiking = solvers.solve(problem, solvers.METHODS[name], n_jobs=2, tol=1e-2)
                 for start in (None, spiking, spiking.codes, spiking.sparse_codes):
                     solvers.solve_active_set(problem, start=start, n_jobs=2)
                 snn.simulate(solvers.lasso_network(problem), 2.0)
 # NumPy forgets on the way that arrays are read-only.
 for other in (pickle.loads(pickle.dumps(problem)), copy.deepcopy(problem)):
-    solvers.solve_spiking(other, polish=True, tol=1e-2)
+    solvers.solve(other, solvers.METHODS["active_set_from_spikes"], tol=1e-2)
     solvers.solve_active_set(other)
     snn.simulate(pickle.loads(pickle.dumps(solvers.lasso_network(other))), 2.0)
 kernels = solvers.ConvolutionalDictionary(rng.standard_normal((3, 4, 4)), (12, 12), 2)
 images = rng.standard_normal((2, 144))
 for positive in (False, True):
     problem = solvers.LassoProblem(kernels, images, 1.0, positive=positive)
-    spiking = solvers.solve_spiking(problem, polish=True)
+    spiking = solvers.solve(problem, solvers.METHODS["active_set_from_spikes"])
     for start in (None, spiking, spiking.codes):
         assert (solvers.solve_active_set(problem, start=start).support_size > 0).all()
+"""
+# Neurons enough for an active set of neurons: from 64 on.
+WARM_SPIKING = """
+import numpy as np, solvers
+solvers.warm_up(progress=False)
+warm = signatures()
+rng = np.random.default_rng(0)
+problem = solvers.LassoProblem(rng.standard_normal((70, 20)), rng.standard_normal((2, 20)), 1.0)
+solvers.solve_spiking(problem, tol=1e-2)
 """
 WARM_DICTLEARN = """
 import dictlearn
@@ -145,7 +154,17 @@ dictlearn.mean_objective(dictlearn.random_dictionary(9, 16, rng=0), signals, pen
 
 
 @pytest.mark.parametrize(
-    "program", [WARM_SNN, WARM_SOLVERS, WARM_DICTLEARN], ids=["snn", "solvers", "dictlearn"]
+    "program",
+    [
+        pytest.param(WARM_SNN, id="snn"),
+        pytest.param(WARM_SOLVERS, id="solvers"),
+        pytest.param(
+            WARM_SPIKING,
+            id="solve_spiking",
+            marks=pytest.mark.xfail(strict=True, reason="warm_up compiles its run of few neurons only"),
+        ),
+        pytest.param(WARM_DICTLEARN, id="dictlearn"),
+    ],
 )
 def test_nothing_is_left_to_compile_after_warming_up(program):
     check = "added = signatures() - warm\nassert not added, added\nprint(len(warm))"
