@@ -1,80 +1,85 @@
-"""Networks of all forms to NIR, to a file, and back: the same spikes."""
+"""Networks to NIR graphs, through files, and back: the same numbers, and the same spikes; spikes to events."""
 
 # ruff: noqa: E501 - a case a line reads better
 
 import numpy as np
 import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
 from scipy import sparse
 
 pytest.importorskip("nir", reason="NIR is an extra: pip install 'sparsespike[nir]'")
 import nir
 
-from snn import NetworkState, SpikingNetwork, StencilWeights, simulate, simulate_clocked
-from snn.exchange import InputConvolution, from_nir, to_nir
-from tests.reference.networks import dense_weights, random_network, random_weights
-from tests.reference.weight_forms import NAMES, random_matrix, sparse_coding, stored
+from snn import DenseWeights, NetworkState, SpikeTrain, SpikingNetwork, StencilWeights, simulate
+from snn.exchange import InputConvolution, from_event_data, from_nir, to_event_data, to_nir
+from tests.processes import run_python
+from tests.reference.networks import MODERATE, networks, random_network, random_weights
+from tests.reference.weight_forms import NAMES
+from tests.tiers import examples
 
-DURATION = 12.0
-
-
-def through_file(graph, tmp_path, signal=None, **options):
-    nir.write(tmp_path / "graph.nir", graph)
-    return from_nir(nir.read(tmp_path / "graph.nir"), signal=signal, **options)
+TYPE, VALUE = TypeError, ValueError
 
 
-def random_network_of(name, rng, about=12):
-    weights = random_matrix(name, rng, about, density=rng.uniform(0.3, 1.0))
-    bias = rng.uniform(-0.5, 1.5, len(weights))
-    return stored(name, weights, bias, rng.uniform(1.0, 2.0, len(weights)))
+def through_file(graph, folder, **options):
+    nir.write(folder / "graph.nir", graph)
+    return from_nir(nir.read(folder / "graph.nir"), **options)
 
 
-def grid_weights(rng, n_channels, grid_shape, *, height=3, width=3, low=-1.0, high=1.0):
-    values = rng.uniform(low, high, (n_channels, height, width, n_channels))
-    values[np.arange(n_channels), height // 2, width // 2, np.arange(n_channels)] = 0.0
-    return StencilWeights(values, grid_shape)
-
-
-def patches_times_kernels(image, kernels, stride):
-    """Return the products of kernels, shape (n, colours, height, width), with the patches of an image, by hand."""
-    height, width = kernels.shape[2:]
-    rows = range(0, image.shape[1] - height + 1, stride)
-    columns = range(0, image.shape[2] - width + 1, stride)
-    return [
-        np.sum(image[:, i : i + height, j : j + width] * k) for i in rows for j in columns for k in kernels
-    ]
-
-
-def require_equal_spikes(one, other, *, atol=0.0, duration=DURATION):
+def require_equal_spikes(one, other, *, duration=12.0, atol=0.0):
     ones, others = (simulate(network, duration, record_spikes=True).spikes for network in (one, other))
-    assert len(ones)
     np.testing.assert_array_equal(ones.neurons, others.neurons)
     np.testing.assert_allclose(ones.times, others.times, rtol=0, atol=atol)
+    return ones
 
 
-@pytest.mark.thorough
-@pytest.mark.parametrize("name", NAMES)
-def test_random_networks_of_all_forms(name, tmp_path):
-    """Dense graphs give the spikes of the dense network bit for bit, and of the form itself to rounding."""
-    for seed in range(30):
-        rng = np.random.default_rng([7, seed])
-        network = random_network_of(name, rng)
-        came = through_file(to_nir(network), tmp_path)
-        assert came.time_constant == 1.0
-        np.testing.assert_array_equal(came.network.weights.toarray(), dense_weights(network))
+@pytest.mark.parametrize("form", NAMES)
+@pytest.mark.property
+@examples(8)
+@given(data=st.data())
+def test_there_and_back(form, data, tmp_path_factory):
+    """In a unit of time, with one population or several, and with an input or none."""
+    this = data.draw(networks(form, MODERATE, most=20))
+    network, rng = this.network(), np.random.default_rng(this.seed)
+    n, tau = network.n_neurons, data.draw(st.sampled_from([1.0, 8.0, 0.25]))
+    cuts = [0, *sorted({1 + cut % n for cut in data.draw(st.sets(st.integers(0, 60), max_size=2))} - {n}), n]
+    names = ["neurons"] if len(cuts) == 2 else ["retina", "lgn", "cortex"][: len(cuts) - 1]
+    sizes = None if len(cuts) == 2 else dict(zip(names, np.diff(cuts).tolist(), strict=True))
+    assume(this.weights.any() or sizes is None)  # without synapses a graph has no time constant
+    inputs = data.draw(st.sampled_from([None, rng.standard_normal((n, 3))]))
+    graph = to_nir(network, populations=sizes, time_constant=tau, input_weights=inputs)
+    signal = None if inputs is None else rng.standard_normal(3)
+    came = through_file(graph, tmp_path_factory.getbasetemp(), signal=signal, order=names)
+    assert came.time_constant == tau
+    np.testing.assert_array_equal(came.network.weights.toarray(), network.weights.toarray())
+    np.testing.assert_array_equal(came.network.firing_threshold, network.firing_threshold)
+    if inputs is None:
         np.testing.assert_array_equal(came.network.soma_bias, network.soma_bias)
-        np.testing.assert_array_equal(came.network.firing_threshold, network.firing_threshold)
-        same_form = type(came.network.weights) is type(network.weights)
-        require_equal_spikes(network, came.network, atol=0.0 if same_form else 1e-10)
-        if not same_form:
-            dense = SpikingNetwork(dense_weights(network), network.soma_bias, network.firing_threshold)
-            require_equal_spikes(dense, came.network)
-
-
-def test_a_network_that_is_screened(tmp_path):
-    """Few of 200 neurons fire, as in sparse coding."""
-    weights, bias = sparse_coding("lateral inhibition", np.random.default_rng(5), 200, 64, 10)
-    network = SpikingNetwork(weights, bias)
-    require_equal_spikes(network, through_file(to_nir(network), tmp_path).network, duration=30.0)
+    else:
+        expected = network.soma_bias + inputs @ signal
+        np.testing.assert_allclose(
+            came.network.soma_bias, expected, rtol=0, atol=1e-14 * (1.0 + abs(expected)).max()
+        )
+    for name, first, last in zip(names, cuts[:-1], cuts[1:], strict=True):
+        np.testing.assert_array_equal(came.populations[name].ravel(), np.arange(first, last))
+    for source in names:
+        for target in names:
+            between = network.weights.toarray()[
+                np.ix_(came.populations[source].ravel(), came.populations[target].ravel())
+            ]
+            assert (f"{source}_to_{target}" in graph.nodes) == (between.any() or len(names) == 1)
+    dense = SpikingNetwork(this.weights, came.network.soma_bias, network.firing_threshold)
+    atol = 0.0 if isinstance(came.network.weights, DenseWeights) else 1e-9
+    spikes = require_equal_spikes(
+        dense, came.network, duration=this.duration, atol=atol * max(this.duration, 1.0)
+    )
+    events = came.spikes_by_node(spikes)
+    for name, first, last in zip(names, cuts[:-1], cuts[1:], strict=True):
+        of_node = events.nodes[name].observables["spikes"]
+        train = from_event_data(of_node)
+        assert (train.n_neurons, of_node.t_max) == (last - first, tau * this.duration)
+        for neuron in range(first, last):
+            np.testing.assert_array_equal(train.of(neuron - first), tau * spikes.of(neuron))
 
 
 def test_numbers_of_any_size_keep_all_their_digits(tmp_path):
@@ -87,30 +92,31 @@ def test_numbers_of_any_size_keep_all_their_digits(tmp_path):
     np.testing.assert_array_equal(came.firing_threshold, network.firing_threshold)
 
 
-def test_one_neuron(tmp_path):
-    network = SpikingNetwork(np.zeros((1, 1)), [0.5])
-    require_equal_spikes(network, through_file(to_nir(network), tmp_path).network)
+def grid_weights(rng, n_channels, grid_shape, *, width=3, low=-1.0, high=1.0):
+    values = rng.uniform(low, high, (n_channels, 3, width, n_channels))
+    values[np.arange(n_channels), 1, width // 2, np.arange(n_channels)] = 0.0
+    return StencilWeights(values, grid_shape)
 
 
-def test_grid_with_one_bias_for_each_channel_is_a_convolution(tmp_path):
-    """Its file has one Conv2d; it comes back as StencilWeights, in the same order."""
-    rng = np.random.default_rng(4)
-    weights = grid_weights(rng, 3, (4, 6), width=5, low=-0.4, high=0.1)
-    network = SpikingNetwork(weights, np.tile([0.3, 0.9, 0.5], 24), rng.uniform(1.0, 2.0, 72))
+@pytest.mark.parametrize("shape", [(4, 6), (80, 80)])
+def test_a_grid_with_one_bias_for_each_channel_is_a_convolution(tmp_path, shape):
+    """It comes back as StencilWeights, in the same order; of 19,200 neurons the file has some kilobytes."""
+    rng, n = np.random.default_rng(4), 3 * shape[0] * shape[1]
+    weights = grid_weights(rng, 3, shape, width=5, low=-0.4, high=0.1)
+    network = SpikingNetwork(weights, np.tile([0.3, 0.9, 0.5], n // 3), rng.uniform(1.0, 2.0, n))
     graph = to_nir(network)
     assert isinstance(graph.nodes["neurons_to_neurons"], nir.Conv2d)
-    assert graph.nodes["neurons"].v_threshold.shape == (3, 4, 6)
     came = through_file(graph, tmp_path)
-    assert isinstance(came.network.weights, StencilWeights)
+    assert (tmp_path / "graph.nir").stat().st_size < 500_000
     np.testing.assert_array_equal(came.network.weights.values, weights.values)
     np.testing.assert_array_equal(came.network.firing_threshold, network.firing_threshold)
-    require_equal_spikes(network, came.network)
+    assert len(require_equal_spikes(network, came.network, duration=3.0))
     # As the graph has it: channels first.
-    rows, columns, channels = np.unravel_index(np.arange(72), (4, 6, 3))
-    np.testing.assert_array_equal(came.populations["neurons"][channels, rows, columns], np.arange(72))
+    rows, columns, channels = np.unravel_index(np.arange(n), (*shape, 3))
+    np.testing.assert_array_equal(came.populations["neurons"][channels, rows, columns], np.arange(n))
 
 
-def test_convolution_of_the_graph_is_what_its_nodes_compute():
+def test_the_convolution_of_the_graph_is_what_its_nodes_compute():
     """The node reads by cross-correlation, as in PyTorch: against a sum written out."""
     rng = np.random.default_rng(6)
     weights = grid_weights(rng, 2, (4, 3))
@@ -122,134 +128,28 @@ def test_convolution_of_the_graph_is_what_its_nodes_compute():
         received[target, row, column] = np.sum(
             node.weight[target] * image[:, row : row + 3, column : column + 3]
         )
-    np.testing.assert_allclose(
-        received.transpose(1, 2, 0).ravel(), weights.transpose_product(sent.ravel()), rtol=0, atol=1e-12
-    )
+    expected = weights.transpose_product(sent.ravel())
+    np.testing.assert_allclose(received.transpose(1, 2, 0).ravel(), expected, rtol=0, atol=1e-12)
 
 
-def test_kernels_that_no_padding_makes_square():
-    """NIR infers shapes as if kernels were square; one of 3 x 4 cannot be made so from both sides."""
-    network = SpikingNetwork(StencilWeights(np.zeros((1, 1, 1, 1)), (2, 2)), np.ones(4))
-    kernels = InputConvolution(np.ones((1, 3, 4)), (4, 5), 1)
-    with pytest.raises(ValueError, match="kernels must have sides that are both even or both odd"):
-        to_nir(network, input_weights=kernels)
-
-
-def test_input_weights(tmp_path):
-    """D s is added to the bias where the graph comes back with a signal."""
-    rng = np.random.default_rng(8)
-    network = random_network(rng, 9)
-    input_weights = rng.standard_normal((9, 4))
-    graph = to_nir(network, input_weights=input_weights)
-    assert graph.nodes["input_to_neurons"].weight.shape == (9, 4)
-    signal = rng.standard_normal(4)
-    came = through_file(graph, tmp_path, signal=signal)
-    np.testing.assert_allclose(
-        came.network.soma_bias, network.soma_bias + input_weights @ signal, rtol=0, atol=1e-14
-    )
-    none = through_file(graph, tmp_path, signal=np.zeros(4))
-    np.testing.assert_array_equal(none.network.soma_bias, network.soma_bias)
-    with pytest.raises(
-        ValueError, match=r"signal must be given: node 'neurons' depends on the input \['input'\]"
-    ):
-        through_file(graph, tmp_path)
-
-
-def test_input_convolution(tmp_path):
-    """Kernels on an image, at a stride, against products of patches with kernels."""
-    rng = np.random.default_rng(9)
-    kernels = rng.standard_normal((2, 3, 5))
-    weights = grid_weights(rng, 2, (3, 2), low=-0.1, high=0.0)
-    network = SpikingNetwork(weights, np.tile([-0.1, -0.2], 6))
-    graph = to_nir(network, input_weights=InputConvolution(kernels, (7, 7), 2))
-    image = rng.standard_normal((7, 7))
-    expected = network.soma_bias + patches_times_kernels(image[np.newaxis], kernels[:, np.newaxis], 2)
-    for signal in (image[np.newaxis], image.ravel()):
+@pytest.mark.parametrize(("n_colours", "kernel", "stride"), [(1, (3, 5), 2), (3, (2, 2), 1)])
+def test_an_input_convolution(tmp_path, n_colours, kernel, stride):
+    """Kernels on an image, colours first, at a stride, against products of patches with kernels."""
+    rng, shape = np.random.default_rng(9), (7, 7)
+    kernels, image = rng.standard_normal((2, n_colours, *kernel)), rng.standard_normal((n_colours, *shape))
+    grid = tuple((side - k) // stride + 1 for side, k in zip(shape, kernel, strict=True))
+    weights = grid_weights(rng, 2, grid, low=-0.1, high=0.0)
+    network = SpikingNetwork(weights, np.tile([-0.1, -0.2], grid[0] * grid[1]))
+    given = InputConvolution(kernels[:, 0] if n_colours == 1 else kernels, shape, stride)
+    graph = to_nir(network, input_weights=given)
+    patches = [
+        np.sum(image[:, i : i + kernel[0], j : j + kernel[1]] * k)
+        for i in range(0, stride * grid[0], stride) for j in range(0, stride * grid[1], stride) for k in kernels
+    ]  # fmt: skip
+    for signal in (image, image.ravel()):
         came = through_file(graph, tmp_path, signal=signal)
         assert isinstance(came.network.weights, StencilWeights)
-        np.testing.assert_allclose(came.network.soma_bias, expected, rtol=0, atol=1e-13)
-
-
-def test_input_convolution_of_a_colour_image(tmp_path):
-    """Colours first, as NIR has images."""
-    rng = np.random.default_rng(19)
-    kernels, image = rng.standard_normal((2, 3, 2, 2)), rng.standard_normal((3, 4, 3))
-    network = SpikingNetwork(StencilWeights(np.zeros((2, 1, 1, 2)), (3, 2)), np.zeros(12))
-    graph = to_nir(network, input_weights=InputConvolution(kernels, (4, 3), 1))
-    came = through_file(graph, tmp_path, signal=image)
-    expected = patches_times_kernels(image, kernels, 1)
-    np.testing.assert_allclose(came.network.soma_bias, expected, rtol=0, atol=1e-13)
-
-
-def test_populations(tmp_path):
-    """Two layers become two nodes; weights that are all zero are left out."""
-    rng = np.random.default_rng(10)
-    weights = random_weights(rng, 10)
-    weights[4:, :4] = 0.0
-    network = SpikingNetwork(weights, rng.uniform(0.1, 1.0, 10), rng.uniform(1.0, 2.0, 10))
-    graph = to_nir(network, populations={"retina": 4, "cortex": 6})
-    assert "retina_to_cortex" in graph.nodes
-    assert "cortex_to_retina" not in graph.nodes
-    came = through_file(graph, tmp_path, order=["retina", "cortex"])
-    np.testing.assert_array_equal(came.network.weights.toarray(), weights)
-    np.testing.assert_array_equal(came.populations["cortex"], np.arange(4, 10))
-    require_equal_spikes(network, came.network, atol=1e-10)
-    by_name = through_file(graph, tmp_path)
-    np.testing.assert_array_equal(by_name.populations["cortex"], np.arange(6))
-    np.testing.assert_array_equal(by_name.network.weights.toarray()[:6, :6], weights[4:, 4:])
-
-
-def test_unit_of_time(tmp_path):
-    """In milliseconds, with synapses of 8 ms: the graph's numbers, and spikes in its unit."""
-    rng = np.random.default_rng(11)
-    network = random_network(rng, 8)
-    graph = to_nir(network, time_constant=8.0)
-    np.testing.assert_array_equal(graph.nodes["neurons_synapses"].tau, 8.0)
-    np.testing.assert_array_equal(graph.nodes["input_to_neurons"].bias, network.soma_bias / 8.0)
-    came = through_file(graph, tmp_path)
-    assert came.time_constant == 8.0
-    require_equal_spikes(network, came.network)
-    spikes = simulate(came.network, DURATION, record_spikes=True).spikes
-    events = came.spikes_by_node(spikes).nodes["neurons"].observables["spikes"]
-    assert events.t_max == 8.0 * DURATION
-    np.testing.assert_array_equal(events.time[0], 8.0 * spikes.times)
-
-
-def test_clocks_agree_too(tmp_path):
-    network = random_network(np.random.default_rng(13), 20)
-    came = through_file(to_nir(network), tmp_path).network
-    runs = [
-        simulate_clocked(one, 10.0, time_step=1 / 8, record_spikes=True).spikes for one in (network, came)
-    ]
-    np.testing.assert_array_equal(runs[0].times, runs[1].times)
-    np.testing.assert_array_equal(runs[0].neurons, runs[1].neurons)
-
-
-def test_state_is_rest_or_refused():
-    network = random_network(np.random.default_rng(14), 3)
-    to_nir(
-        network, state=NetworkState(membrane_potential=np.zeros(3), synaptic_current=np.zeros(3), time=5.0)
-    )
-    state = simulate(network, 3.0).state
-    with pytest.raises(ValueError, match="state must be rest: NIR has no words for potentials and currents"):
-        to_nir(network, state=state)
-    with pytest.raises(ValueError, match="state has 2 neurons"):
-        to_nir(network, state=NetworkState.at_rest(2))
-
-
-def test_size_limit_names_the_way_out():
-    network = SpikingNetwork(sparse.csr_array((9000, 9000)), np.ones(9000))
-    with pytest.raises(ValueError, match=r"at most 8,192 neurons to be written as a dense array; got 9,000"):
-        to_nir(network)
-
-
-def test_large_grid_has_no_limit(tmp_path):
-    """12,800 neurons: as a convolution some kilobytes."""
-    weights = grid_weights(np.random.default_rng(16), 2, (80, 80), low=-0.05, high=-0.05)
-    network = SpikingNetwork(weights, np.full(12800, 0.5))
-    came = through_file(to_nir(network), tmp_path)
-    assert (tmp_path / "graph.nir").stat().st_size < 500_000
-    require_equal_spikes(network, came.network, duration=4.0)
+        np.testing.assert_allclose(came.network.soma_bias, network.soma_bias + patches, rtol=0, atol=1e-13)
 
 
 def test_metadata_says_what_the_graph_cannot(tmp_path):
@@ -258,48 +158,120 @@ def test_metadata_says_what_the_graph_cannot(tmp_path):
     assert set(nir.read(tmp_path / "graph.nir").metadata) == {"start", "firing", "ties", "time constant"}
 
 
-STENCIL = SpikingNetwork(StencilWeights(np.zeros((2, 1, 1, 2)), (2, 2)), np.arange(8.0))
+# --- events --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("n_spikes", [0, 40])
+def test_spikes_are_events_and_back(tmp_path, n_spikes):
+    rng = np.random.default_rng(1)
+    times, neurons = np.sort(rng.uniform(0.0, 20.0, n_spikes)), rng.integers(0, 12, n_spikes)
+    spikes = SpikeTrain(times=times, neurons=neurons, n_neurons=12, start=0.0, stop=20.0)
+    data = to_event_data(spikes)
+    assert (data.shape, data.n_neurons, data.t_max) == ((1, n_spikes), 12, 20.0)
+    back = from_event_data(data)
+    np.testing.assert_array_equal(back.times, times)
+    np.testing.assert_array_equal(back.neurons, neurons)
+    assert (back.n_neurons, back.start, back.stop) == (12, 0.0, 20.0)
+    # NIR's own conversion to steps: as many spikes, as no neuron fires twice in one.
+    np.testing.assert_array_equal(data.to_time_gridded(2.0**-12).data[0].sum(axis=0), spikes.counts())
+
+
+def test_rows_that_are_filled_up_and_not_in_order():
+    """As NIR and jaxsnn fill rows: index -1, at infinity or at twice the end."""
+    data = nir.EventData(
+        idx=np.array([[2, 0, -1, -1], [1, 1, 0, -1]]),
+        time=np.array([[3.0, 1.0, np.inf, 20.0], [0.0, 2.0, 10.0, np.inf]]),
+        n_neurons=3,
+        t_max=10.0,
+    )
+    first, second = from_event_data(data), from_event_data(data, sample=1)
+    np.testing.assert_array_equal(first.times, [1.0, 3.0])
+    np.testing.assert_array_equal(first.neurons, [0, 2])
+    np.testing.assert_array_equal(second.times, [0.0, 2.0, 10.0])
+
+
+# --- bad input -----------------------------------------------------------------------------------
+
 PLAIN = SpikingNetwork(np.zeros((2, 2)), [1.0, 1.0])
+GRID = SpikingNetwork(StencilWeights(np.zeros((2, 1, 1, 2)), (2, 2)), np.arange(8.0))
+UNIFORM, SPIKES = GRID.with_soma_bias(np.ones(8)), simulate(PLAIN, 2.5, record_spikes=True).spikes
 
 
-def kernels(n_channels, image_shape=(2, 2)):
-    return InputConvolution(np.ones((n_channels, 1, 1)), image_shape, 1)
+def kernels(n_channels, side=(1, 1), image_shape=(2, 2), stride=1):
+    return InputConvolution(np.ones((n_channels, *side)), image_shape, stride)
 
 
-@pytest.mark.parametrize(
-    ("network", "options", "error", "message"),
-    [
-        ("network", {}, TypeError, "network must be a SpikingNetwork; got str"),
-        (PLAIN, {"time_constant": 0.0}, ValueError, "time_constant must be positive"),
-        (PLAIN, {"state": 3}, TypeError, "state must be a NetworkState; got int"),
-        (PLAIN, {"input_weights": np.ones(2)}, ValueError, "input_weights must have shape"),
-        (PLAIN, {"input_weights": np.ones((3, 1))}, ValueError, "input_weights must have shape"),
-        (PLAIN, {"input_weights": np.full((2, 1), np.nan)}, ValueError, "input_weights must be finite"),
-        (PLAIN, {"populations": ["a", "b"]}, TypeError, "populations must be a Mapping; got list: pass {name: number of neurons}"),
-        (PLAIN, {"populations": {"a": 1}}, ValueError, "populations must have 2 neurons together; got 1"),
-        (PLAIN, {"populations": {"a": 1, "b": 0}}, ValueError, r"populations\['b'\] must be positive"),
-        (PLAIN, {"populations": {"a/b": 2}}, ValueError, "populations must have names without a slash"),
-        (PLAIN, {"populations": {"input": 2}}, ValueError, "populations must have names that leave other nodes"),
-        (PLAIN, {"populations": {"a": 1, "a_synapses": 1}}, ValueError, "got 'a_synapses' twice"),
-        (PLAIN, {"input_weights": kernels(1, (1, 2))}, TypeError, "input_weights must be an array, one row for each neuron"),
-        (STENCIL, {"input_weights": kernels(2)}, ValueError, "soma_bias of network must be the same at every position for an InputConvolution"),
-        (STENCIL, {"input_weights": kernels(3)}, ValueError, r"input_weights must have 2 kernels on a grid of \(2, 2\); got 3 on \(2, 2\)"),
-    ],
-)  # fmt: skip
-def test_nonsense_ends_in_a_sentence(network, options, error, message):
-    with pytest.raises(error, match=message):
-        to_nir(network, **options)
+def events(sample=0, kind=nir.EventData, **changes):
+    values = {"idx": np.array([[0, 1]]), "time": np.array([[1.0, 2.0]]), "n_neurons": 2, "t_max": 3.0}
+    return from_event_data(kind(**{**values, **changes}), sample=sample)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "error", "message"),
-    [
-        ((np.ones((2, 2)), (3, 3), 1), ValueError, "kernels must be 3-D"),
-        ((np.ones((1, 4, 2)), (3, 3), 1), ValueError, "kernels must not be larger than the image"),
-        ((np.ones((1, 2, 2)), 3, 1), TypeError, "image_shape must be a pair of integers"),
-        ((np.ones((1, 2, 2)), (3, 3), 0), ValueError, "stride must be positive"),
-    ],
-)
-def test_nonsense_of_input_convolutions(arguments, error, message):
-    with pytest.raises(error, match=message):
-        InputConvolution(*arguments)
+def spikes_of(spikes):
+    return from_nir(to_nir(GRID.with_soma_bias(np.ones(8)))).spikes_by_node(spikes)
+
+
+CASES = [
+    (to_nir, TYPE, "network", {"network": "network"}),
+    *((to_nir, error, name, {"network": PLAIN, name: value}) for error, name, value in (
+        (VALUE, "time_constant", 0.0), (TYPE, "state", 3), (VALUE, "state", NetworkState.at_rest(3)),
+        (VALUE, "state", simulate(PLAIN, 0.5).state), (VALUE, "input_weights", np.ones(2)),
+        (VALUE, "input_weights", np.ones((3, 1))), (VALUE, "input_weights", np.full((2, 1), np.nan)),
+        (TYPE, "input_weights", kernels(1, image_shape=(1, 2))),
+        (TYPE, "populations", ["a", "b"]), (VALUE, "populations", {"a": 1}), (VALUE, "populations", {"a": 1, "b": 0, "c": 1}),
+        (VALUE, "populations", {"a/b": 2}), (VALUE, "populations", {"": 2}), (VALUE, "populations", {"input": 2}),
+        (VALUE, "populations", {"a": 1, "a_synapses": 1}),
+    )),
+    (to_nir, VALUE, "soma_bias", {"network": GRID, "input_weights": kernels(2)}),
+    (to_nir, VALUE, "input_weights", {"network": GRID, "input_weights": kernels(3)}),
+    (to_nir, VALUE, "kernels", {"network": UNIFORM, "input_weights": kernels(2, (3, 4), (4, 5))}),
+    (to_nir, VALUE, "8,192", {"network": SpikingNetwork(sparse.csr_array((9000, 9000)), np.ones(9000))}),
+    (kernels, VALUE, "kernels", {"n_channels": 1, "side": (2,)}),
+    (kernels, VALUE, "kernels", {"n_channels": 1, "side": (4, 2)}),
+    (kernels, TYPE, "image_shape", {"n_channels": 1, "image_shape": 3}),
+    (kernels, VALUE, "stride", {"n_channels": 1, "stride": 0}),
+    (from_event_data, TYPE, "data", {"data": "spikes"}),
+    (from_event_data, TYPE, "to_event", {"data": nir.TimeGriddedData(np.zeros((1, 2, 3), bool), 0.1)}),
+    (events, TYPE, "data", {"kind": nir.ValuedEventData, "value": np.array([[3.0, 1.0]])}),
+    (events, VALUE, "idx", {"idx": np.array([0, 1]), "time": np.array([0.0, 1.0])}),
+    *((events, error, name, {name: value}) for error, name, value in (
+        (TYPE, "idx", np.array([[0.0, 1.0]])), (VALUE, "idx", np.array([[0, 2]])), (VALUE, "idx", np.array([[0, -2]])),
+        (VALUE, "time", np.array([[1.0, 4.0]])), (VALUE, "time", np.array([[np.nan, 1.0]])), (VALUE, "n_neurons", 0),
+        (VALUE, "t_max", -1.0), (VALUE, "sample", 1),
+    )),
+    (to_event_data, VALUE, "spikes", {"spikes": SpikeTrain(times=[6.0], neurons=[0], n_neurons=1, start=5.0, stop=7.0)}),
+    (to_event_data, TYPE, "spikes", {"spikes": "spikes"}),
+    (spikes_of, VALUE, "spikes", {"spikes": SPIKES}), (spikes_of, TYPE, "spikes", {"spikes": "spikes"}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("call", "error", "name", "arguments"), CASES)
+def test_the_error_names_the_argument(call, error, name, arguments):
+    with pytest.raises(error, match=rf"\b{name}\b"):
+        call(**arguments)
+
+
+@pytest.mark.thorough
+def test_a_missing_extra_is_named_and_none_is_imported_before():
+    """Everything else works without."""
+    program = """
+import sys, snn.exchange
+assert not {"nir", "h5py", "brian2", "amaranth"} & set(sys.modules)
+sys.modules["nir"] = sys.modules["brian2"] = sys.modules["amaranth"] = None  # an import of them fails
+import numpy as np
+from snn import SpikeTrain, SpikingNetwork
+from snn.exchange import *
+network = SpikingNetwork(np.zeros((2, 2)), [1.0, 1.0])
+spikes = SpikeTrain(times=[], neurons=[], n_neurons=1, start=0.0, stop=1.0)
+for call in (
+    lambda: to_nir(network), lambda: from_nir(None), lambda: to_event_data(spikes), lambda: from_event_data(None),
+    lambda: to_brian2(network, time_step=0.1), lambda: __import__("snn.hardware"),
+):
+    try:
+        call()
+    except ImportError as error:
+        print(error)
+"""
+    lines = run_python("-c", program).stdout.splitlines()
+    extras = ["nir"] * 4 + ["brian2", "hardware"]
+    assert len(lines) == len(extras)
+    assert all(f"'sparsespike[{extra}]'" in line for extra, line in zip(extras, lines, strict=True))
