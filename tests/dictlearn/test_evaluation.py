@@ -1,13 +1,17 @@
-"""Evaluation of dictionaries: closed forms, an independent solver, and planted atoms."""
+"""Evaluation of dictionaries, signals of learners, and what all learners share."""
 
 # ruff: noqa: E501 - a case a line reads better
+
+from typing import ClassVar
 
 import numpy as np
 import pytest
 
-from dictlearn import evaluation
-from dictlearn.evaluation import match_atoms, mean_objective
-from solvers import LassoProblem
+from dictlearn import evaluation, learn_dictionary, match_atoms, mean_objective
+from dictlearn.atoms import unit_norm
+from dictlearn.resumable import Course, History, Resumable, batches_in_order, learn_batches
+from snn.base.archive import Entry
+from solvers import IllPosedWarning, LassoProblem
 from solvers.certificate.optimality import objective
 from tests.reference.problems import optimal_codes
 
@@ -17,7 +21,7 @@ N_FEATURES, N_ATOMS, N_SIGNALS = 12, 18, 40
 
 @pytest.fixture(scope="module")
 def dictionary():
-    """Non-negative atoms of norms 1/2 to 2."""
+    """Atoms of norms 1/2 to 2 that are not negative."""
     rng = np.random.default_rng(0)
     atoms = rng.uniform(size=(N_ATOMS, N_FEATURES))
     return atoms / np.linalg.norm(atoms, axis=1, keepdims=True) * rng.uniform(0.5, 2.0, (N_ATOMS, 1))
@@ -44,51 +48,32 @@ def test_orthonormal_atoms_have_a_closed_form(signals):
         assert score.worst_gap < 1e-14
 
 
+@pytest.mark.parametrize("positive", [True, False])
 @pytest.mark.parametrize("normalise", [True, False])
-def test_objective_is_that_of_an_independent_solver(dictionary, signals, normalise):
-    """scikit-learn's coordinate descent, at its finest."""
+def test_objective_is_that_of_an_independent_solver(dictionary, signals, normalise, positive):
+    """scikit-learn's coordinate descent, at its finest; with one penalty, and one for each atom."""
     atoms = dictionary / np.linalg.norm(dictionary, axis=1, keepdims=True) if normalise else dictionary
-    problem = LassoProblem(atoms, signals, PENALTY, positive=True)
-    expected = objective(problem, optimal_codes(problem)).mean()
-    score = mean_objective(dictionary, signals, penalty=PENALTY, normalise=normalise)
-    assert score.objective == pytest.approx(expected, rel=1e-9)
+    for penalty in (PENALTY, np.linspace(0.1, 0.4, N_ATOMS)):
+        problem = LassoProblem(atoms, signals, penalty, positive=positive)
+        expected = objective(problem, optimal_codes(problem)).mean()
+        options = {"penalty": penalty, "normalise": normalise, "positive_code": positive}
+        score = mean_objective(dictionary, signals, **options)
+        assert score.objective == pytest.approx(expected, rel=1e-9)
+    assert vars(mean_objective(dictionary, signals, n_jobs=2, **options)) == vars(score)
 
 
-def test_norms_matter_only_for_the_raw_dictionary(dictionary, signals):
-    scaled = 3.0 * dictionary
-    once, again = (mean_objective(atoms, signals, penalty=PENALTY) for atoms in (dictionary, scaled))
-    assert again.objective == pytest.approx(once.objective, rel=1e-13)
-    raw = [
-        mean_objective(atoms, signals, penalty=PENALTY, normalise=False).objective
-        for atoms in (dictionary, scaled)
-    ]
-    assert raw[1] < 0.7 * raw[0]
-
-
-def test_norms_near_the_ends_of_the_range_are_normalised(dictionary, signals):
-    expected = mean_objective(dictionary, signals, penalty=PENALTY).objective
-    for scale in (1e-200, 1e200):
-        assert mean_objective(scale * dictionary, signals, penalty=PENALTY).objective == pytest.approx(
-            expected
-        )
-
-
-def test_atoms_that_vanished_are_left_out(dictionary, signals):
+def test_norms_units_blocks_and_atoms_that_vanished(dictionary, signals, monkeypatch):
+    score = mean_objective(dictionary, signals, penalty=PENALTY)
+    for scale in (3.0, 1e-200, 1e200):
+        scaled = mean_objective(scale * dictionary, signals, penalty=PENALTY)
+        assert scaled.objective == pytest.approx(score.objective, rel=1e-12)
     holes = np.insert(dictionary, [0, 5, N_ATOMS], 0.0, axis=0)
-    assert vars(mean_objective(holes, signals, penalty=PENALTY)) == vars(
-        mean_objective(dictionary, signals, penalty=PENALTY)
-    )
-
-
-def test_blocks_and_workers_change_nothing(dictionary, signals, monkeypatch):
-    whole = mean_objective(dictionary, signals, penalty=PENALTY)
-    assert vars(mean_objective(dictionary, signals, penalty=PENALTY, n_jobs=2)) == vars(whole)
+    assert vars(mean_objective(holes, signals, penalty=PENALTY)) == vars(score)
     monkeypatch.setattr(evaluation, "VALUES_PER_BLOCK", 7 * N_ATOMS)
     parts = mean_objective(dictionary, signals, penalty=PENALTY)
     # The same codes, added up in another order.
-    assert parts.objective == pytest.approx(whole.objective, rel=1e-14)
-    assert parts.nonzeros == whole.nonzeros
-    assert parts.worst_gap == whole.worst_gap
+    assert parts.objective == pytest.approx(score.objective, rel=1e-14)
+    assert (parts.nonzeros, parts.worst_gap) == (score.nonzeros, score.worst_gap)
 
 
 def test_signals_without_a_code(dictionary, signals):
@@ -97,8 +82,7 @@ def test_signals_without_a_code(dictionary, signals):
     score = mean_objective(dictionary, np.vstack([np.zeros((1, N_FEATURES)), weak]), penalty=PENALTY)
     assert score.objective == pytest.approx(0.25 * (weak**2).sum(), rel=1e-14)
     assert score.nonzeros == 0.0
-    # The bound on rounding of a gap that is zero.
-    assert score.worst_gap <= 1e-300
+    assert score.worst_gap <= 1e-300  # the bound on rounding of a gap that is zero
 
 
 # -- atoms that were to be found -----------------------------------------------------------------
@@ -113,46 +97,172 @@ def test_shuffled_and_scaled_atoms_are_found(dictionary):
     np.testing.assert_array_equal(match.assigned_cosine, match.best_cosine)
 
 
-def test_one_atom_does_not_stand_for_two():
+def test_one_atom_does_not_stand_for_two_nor_one_that_vanished_for_any():
     """Both atoms are nearest to the first; the best assignment gives the second to whom it suits better."""
-    dictionary = np.array([[1.0, 0.2], [0.0, 1.0]])
-    other = np.array([[1.0, 0.0], [1.0, 1.0]])
+    dictionary, other = np.array([[1.0, 0.2], [0.0, 1.0]]), np.array([[1.0, 0.0], [1.0, 1.0]])
     match = match_atoms(dictionary, other)
     cosines = other @ dictionary.T / np.outer([1.0, np.sqrt(2.0)], [np.sqrt(1.04), 1.0])
     assert match.best_atom.tolist() == [0, 0]
     np.testing.assert_allclose(match.best_cosine, cosines[:, 0])
     assert match.assigned_atom.tolist() == [0, 1]
     np.testing.assert_allclose(match.assigned_cosine, [cosines[0, 0], cosines[1, 1]])
-
-
-def test_too_few_atoms_and_atoms_that_vanished():
-    dictionary = np.array([[0.0, 0.0, 0.0], [0.0, 2.0, 0.0]])
-    match = match_atoms(dictionary, np.eye(3))
-    assert match.best_cosine.tolist() == [0.0, 1.0, 0.0]
-    assert match.assigned_cosine.tolist() == [0.0, 1.0, 0.0]
+    match = match_atoms(np.array([[0.0, 0.0, 0.0], [0.0, 2.0, 0.0]]), np.eye(3))
+    assert match.best_cosine.tolist() == match.assigned_cosine.tolist() == [0.0, 1.0, 0.0]
     assert sorted(match.assigned_atom.tolist()) == [-1, 0, 1]
     assert match.assigned_atom[1] == 1
     with pytest.raises(ValueError, match="read-only"):
         match.best_cosine[0] = 1.0
 
 
-# -- what is refused -----------------------------------------------------------------------------
+@pytest.mark.parametrize("scale", [1.0, 2.0**-1000, 2.0**1000])
+def test_atoms_are_scaled_to_unit_norm_wherever_they_are_in_the_range_of_floats(scale):
+    """To the bit what plain division makes of them; zeros stay zeros."""
+    atoms = np.random.default_rng(0).normal(size=(5, 7))
+    expected = atoms / np.linalg.norm(atoms, axis=1, keepdims=True)
+    atoms[2], expected[2] = 0.0, 0.0
+    np.testing.assert_array_equal(unit_norm(scale * atoms), expected)
 
 
 @pytest.mark.parametrize(
-    ("call", "error", "message"),
+    ("call", "error", "name"),
     [
-        (lambda: mean_objective(np.zeros((2, 3)), np.ones((1, 3)), penalty=0.1), ValueError, "dictionary must not be all zero"),
-        (lambda: mean_objective(np.ones((2, 3)), np.ones((1, 4)), penalty=0.1), ValueError, r"dictionary must have shape \(any, 4\)"),
-        (lambda: mean_objective("D", np.ones((1, 4)), penalty=0.1), TypeError, "dictionary must be an array of real numbers"),
-        (lambda: mean_objective(np.ones((2, 3)), np.ones(3), penalty=0.1), ValueError, r"signals must be 2-D"),
-        (lambda: mean_objective(np.ones((2, 3)), np.ones((1, 3)), penalty=0.0), ValueError, "penalty must be positive; got 0.0"),
-        (lambda: mean_objective(np.ones((2, 3)), np.ones((1, 3)), penalty=0.1, normalise=1), TypeError, "normalise must be True or False"),
-        (lambda: mean_objective(np.ones((2, 3)), np.ones((1, 3)), penalty=0.1, n_jobs=0), ValueError, "n_jobs must not be 0"),
-        (lambda: match_atoms(np.ones((2, 3)), np.ones((2, 4))), ValueError, r"dictionary must have shape \(any, 4\)"),
-        (lambda: match_atoms(np.ones((2, 3)), np.eye(3) - np.diag([0, 1, 0])), ValueError, "other must have atoms of positive norm; got zeros for atom 1"),
+        (lambda: mean_objective(np.zeros((2, 3)), np.ones((1, 3)), penalty=0.1), ValueError, "dictionary"),
+        (lambda: mean_objective(np.ones((2, 3)), np.ones((1, 4)), penalty=0.1), ValueError, "dictionary"),
+        (lambda: mean_objective("D", np.ones((1, 4)), penalty=0.1), TypeError, "dictionary"),
+        (lambda: mean_objective(np.ones((2, 3)), np.ones(3), penalty=0.1), ValueError, "signals"),
+        (lambda: mean_objective(np.ones((2, 3)), np.ones((1, 3)), penalty=0.0), ValueError, "penalty"),
+        (lambda: mean_objective(np.ones((2, 3)), np.ones((1, 3)), penalty=[0.1, -0.1]), ValueError, "penalty"),
+        (lambda: mean_objective(np.ones((2, 3)), np.ones((1, 3)), penalty=[0.1]), ValueError, "penalty"),
+        (lambda: mean_objective(np.ones((2, 3)), np.ones((1, 3)), penalty=0.1, normalise=1), TypeError, "normalise"),
+        (lambda: mean_objective(np.eye(2), np.eye(2), penalty=0.1, positive_code="x"), TypeError, "positive_code"),
+        (lambda: mean_objective(np.ones((2, 3)), np.ones((1, 3)), penalty=0.1, n_jobs=0), ValueError, "n_jobs"),
+        (lambda: match_atoms(np.ones((2, 3)), np.ones((2, 4))), ValueError, "dictionary"),
+        (lambda: match_atoms(np.ones((2, 3)), np.eye(3) - np.diag([0, 1, 0])), ValueError, "other .* atom 1"),
     ],
 )  # fmt: skip
-def test_nonsense_gets_one_clear_sentence(call, error, message):
-    with pytest.raises(error, match=message):
+def test_what_is_refused_is_named(call, error, name):
+    with pytest.raises(error, match=name):
         call()
+
+
+# -- signals that can hardly be learned from -----------------------------------------------------
+
+
+def is_warned_of(signals, recwarn):
+    recwarn.clear()
+    learn_dictionary(signals, 2, penalty=1e6, n_samples=1, rng=0)
+    return [str(warning.message) for warning in recwarn if warning.category is IllPosedWarning]
+
+
+@pytest.mark.filterwarnings("always")
+def test_one_signal_that_dominates_and_an_offset_are_said(recwarn):
+    """More energy than all others, of ten or more that are not zero; a mean with 85 % of the energy of 200."""
+    one = np.ones((10, 4))
+    for factor, rows, warned in ((2.99, 10, False), (3.01, 10, True), (3.01, 9, False)):
+        signals = np.vstack([one[:rows], np.zeros((3, 4))])
+        signals[4] *= factor
+        found = is_warned_of(signals, recwarn)
+        assert bool(found) is warned
+        assert all("signals[4]" in sentence for sentence in found)
+    for n_signals, share, warned in ((200, 0.86, True), (200, 0.84, False), (199, 0.86, False)):
+        # A mean of (1, 1), and as much to one side as to the other.
+        offset = np.sqrt(1.0 / share - 1.0) * np.array([1.0, -1.0])
+        signals = 1.0 + np.outer(np.where(np.arange(n_signals) % 2, 1.0, -1.0), offset)
+        assert bool(is_warned_of(signals, recwarn)) is warned
+
+
+# -- a learner of one's own ----------------------------------------------------------------------
+
+
+class MeanLearner(Resumable):
+    """Learns the mean of signals: all that a new learner has to say."""
+
+    _counter, _unit = "n_samples", "sample"
+    _schema: ClassVar = {
+        "mean": Entry("f", ("inputs",)),
+        "n_samples": Entry("iu", (), 0),
+        "history": Entry("f", (None, 2)),
+    }
+
+    def __init__(self, n_inputs):
+        self.mean, self.n_samples, self._history = np.zeros(n_inputs), 0, History(["n_samples", "error"])
+
+    def learn(self, signals):
+        error = float(np.square(signals - self.mean).sum())
+        self.n_samples += len(signals)
+        self.mean += (signals - self.mean).sum(axis=0) / self.n_samples
+        self._history.add(self.n_samples, error)
+        return error
+
+    def _entries(self):
+        return {"mean": self.mean, "n_samples": self.n_samples, "history": self._history.rows}
+
+    @classmethod
+    def _of_entries(cls, entries):
+        learner = cls(len(entries["mean"]))
+        learner.mean, learner.n_samples = entries["mean"].copy(), int(entries["n_samples"])
+        learner._history.rows = entries["history"]
+        return learner
+
+
+def learned(signals, end, seed=3, **course):
+    learner = MeanLearner(signals.shape[1])
+
+    def batches(seed):
+        return batches_in_order(len(signals), end, batch_size=4, seed=seed, first=learner.n_samples)
+
+    learn_batches(
+        learner,
+        lambda rows: learner.learn(signals[rows]),
+        batches,
+        end=end,
+        seed=seed,
+        course=Course(**course),
+        identity=lambda: {"seed": seed, "data": signals.tolist()},
+    )
+    return learner
+
+
+def test_a_new_learner_is_stopped_saved_and_resumed_with_the_same_bits(tmp_path):
+    signals = np.random.default_rng(0).standard_normal((20, 3))
+    whole, path, seen = learned(signals, 50), tmp_path / "mean.npz", []
+
+    def stop(learner):
+        seen.append(learner.n_samples)
+        return learner.n_samples >= 24
+
+    stopped = learned(signals, 50, callback=stop, callback_every=8, checkpoint=path)
+    assert seen == [8, 16, 24]
+    assert MeanLearner.load(path).n_samples == stopped.n_samples == 24
+    resumed, copied = learned(signals, 50, checkpoint=path), MeanLearner(1)
+    copied.copy_from(resumed)
+    resumed.mean[:] = 0.0
+    for learner in (copied, MeanLearner.load(path)):
+        np.testing.assert_array_equal(learner.mean, whole.mean)
+        np.testing.assert_array_equal(learner._history.rows, whole._history.rows)
+    for change, what in (({"seed": 4}, "other seed"), ({"signals": 2.0 * signals}, "other data"), ({"end": 40}, "50 samples already")):  # fmt: skip
+        with pytest.raises(ValueError, match=what):
+            learned(**{"signals": signals, "end": 60, **change}, checkpoint=path)
+    for name, value in (("mean", np.full(3, np.nan)), ("n_samples", np.array(-1)), ("history", np.zeros((2, 3))), ("history", np.zeros((2, 2), int))):  # fmt: skip
+        with np.load(path) as entries:
+            np.savez(tmp_path / "bad.npz", **{**entries, name: value})
+        with pytest.raises(ValueError, match=f"saved MeanLearner; got .*{name}"):
+            MeanLearner.load(tmp_path / "bad.npz")
+
+
+def test_a_folder_that_cannot_be_written_is_named_before_learning(tmp_path, monkeypatch):
+    monkeypatch.setattr("os.access", lambda *_: False)
+    with pytest.raises(ValueError, match=r"checkpoint .* folder that can be written"):
+        learned(np.ones((4, 2)), 8, checkpoint=tmp_path / "mean.npz")
+
+
+def test_each_epoch_has_each_signal_once_and_can_be_gone_on_from():
+    options = {"batch_size": 4, "seed": 6}
+    batches = list(batches_in_order(10, 25, **options))
+    assert [len(batch) for batch in batches] == [4, 4, 2, 4, 4, 2, 4, 1]
+    order = np.concatenate(batches)
+    assert sorted(order[:10]) == sorted(order[10:20]) == list(range(10))
+    assert (order[:10] != order[10:20]).any()
+    for first in (0, 4, 10, 14, 20, 25):
+        rest = [*batches_in_order(10, 25, first=first, **options), np.empty(0, dtype=int)]
+        np.testing.assert_array_equal(np.concatenate(rest), order[first:])
