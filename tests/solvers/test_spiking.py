@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.exceptions import ConvergenceWarning
-from threadpoolctl import threadpool_limits
 
 from snn import Clock, NetworkState, simulate, simulate_clocked
 from solvers import (
@@ -202,16 +201,6 @@ def test_threads_have_networks_of_their_own():
         require_same(found[k], together, [k])
 
 
-def test_a_signal_alone_has_the_bits_of_one_thread():
-    """Of a product of this size BLAS gives each of its threads a part."""
-    problem = random_problem(1000, 2000, n_signals=2, share=0.3)
-    together = solve_spiking(problem, tol=1e-2)
-    with threadpool_limits(2, "blas"):
-        for k in range(2):
-            alone = solve_spiking(problem.subset([k]), tol=1e-2)
-            np.testing.assert_array_equal(alone.codes[0], together.codes[k])
-
-
 @either_sign
 @pytest.mark.parametrize("name", ["spiking", "spiking_current", "active_set_from_spikes"])
 def test_one_signal_in_a_large_dictionary_makes_no_gram_matrix(name, positive):
@@ -267,12 +256,6 @@ def test_network_state_is_the_kkt_residual(positive):
         np.testing.assert_allclose(duration * slack, reached, rtol=0, atol=max(atol, 1e-10))
 
 
-@pytest.mark.parametrize(("signal", "error"), [(3, ValueError), (0.5, TypeError)])
-def test_network_is_refused_for_a_signal_that_is_not_there(signal, error):
-    with pytest.raises(error, match="signal must"):
-        lasso_network(random_problem(), signal)
-
-
 # -- what is read out of it ------------------------------------------------------------------------
 
 
@@ -325,21 +308,6 @@ def test_smooth_codes_are_those_of_recorded_spikes(positive, unit_norm):
         np.testing.assert_allclose(result.codes[signal], best, rtol=0, atol=1e-12)
 
 
-def test_how_fast_gaps_fall():
-    """Of one smooth window like 1 / t^2; of average currents far below those of rates."""
-    problem = planted(positive=True)
-    durations = np.array([32.0, 128.0, 512.0, 2048.0])
-    gaps = [np.median(quietly(OneWindow(time), problem, tol=1e-14).relative_gap) for time in durations]
-    assert np.polyfit(np.log(durations), np.log(gaps), 1)[0] < -1.35
-    optimum = solve(problem, POLISH).objective
-    for duration in (16.0, 128.0):
-        rate, current = (
-            quietly(kind(duration), problem, tol=1e-12).objective - optimum
-            for kind in (Rates, AverageCurrents)
-        )
-        assert np.median(rate / np.maximum(current, 1e-16)) > 20.0
-
-
 @either_sign
 def test_each_digit_of_a_refined_code_takes_about_as_many_spikes_as_the_last(positive):
     problem = planted(positive=positive)
@@ -353,20 +321,6 @@ def test_each_digit_of_a_refined_code_takes_about_as_many_spikes_as_the_last(pos
     np.testing.assert_allclose(results[1e-11].objective, exact.objective, rtol=1e-10)
     # One window needs thirty times as many for three more digits.
     assert quietly(OneWindow(), problem, tol=1e-6).n_steps.mean() > 5.0 * spikes[1e-6]
-
-
-@either_sign
-def test_spikes_alone_are_precise_where_atoms_are_alike(positive):
-    """Bumps on a line, with a cosine of 0.84 between neighbours: stages have momentum."""
-    places = np.arange(64.0)
-    bumps = np.exp(-0.5 * ((places - places[:, np.newaxis]) / 1.2) ** 2)
-    bumps /= np.linalg.norm(bumps, axis=1, keepdims=True)
-    rng = np.random.default_rng(0)
-    signals = (rng.random((4, 64)) * (rng.random((4, 64)) < 0.2)) @ bumps
-    signals += 0.01 * rng.standard_normal((4, 64))
-    penalty = 0.01 * penalty_max(bumps, signals, positive=positive).min()
-    problem = LassoProblem(bumps, signals[[0, 2]], penalty, positive=positive)
-    assert solve_spiking(problem, tol=1e-6, max_duration=2500.0).converged
 
 
 # -- starts ----------------------------------------------------------------------------------------
@@ -405,6 +359,7 @@ def test_polish_is_the_active_set_method_from_the_spikes(positive):
         polished.operations["polish"].multiply_adds, corrected.operations["method"].multiply_adds
     )
     assert polished.operations["network"].multiply_adds == 0
+    assert (polished.kkt_violation <= 1e-13 * np.abs(problem.correlations).max(axis=1)).all()
     # From spikes that ran longer there is less to correct, and the spikes had most of the support.
     longer = solve_active_set(problem, start=solve(problem, METHODS["spiking_current"], tol=1e-3))
     np.testing.assert_allclose(longer.codes, polished.codes, rtol=0, atol=1e-11)
@@ -416,39 +371,13 @@ def test_polish_is_the_active_set_method_from_the_spikes(positive):
 
 
 @either_sign
-@pytest.mark.parametrize("share", [1e-3, 0.03, 0.3, 0.99])
-def test_polish_ends_at_machine_precision(positive, share):
-    problem = random_problem(64, 128, positive=positive, share=share)
-    result = solve(problem, POLISH, tol=1e-12)
-    assert (result.duality_gap <= 1e-12 * problem.energies).all()
-    assert (result.kkt_violation <= 1e-13 * np.abs(problem.correlations).max(axis=1)).all()
-
-
-def smooth_bumps():
-    """Broad bumps: neighbours differ by 1e-4 of their norm, and 200 of them have rank 20 or so."""
-    centres, points = np.linspace(0.0, 1.0, 200), np.linspace(0.0, 1.0, 50)
-    return np.exp(-0.5 * ((centres[:, np.newaxis] - points) / 0.1) ** 2)
-
-
-def common_mode():
-    """One vector in all atoms, plus a ten-thousandth of noise."""
-    rng = np.random.default_rng(7)
-    return rng.standard_normal(30) + 1e-4 * rng.standard_normal((60, 30))
-
-
-def near_duplicates():
-    rng = np.random.default_rng(8)
-    atoms = rng.standard_normal((20, 30))
-    return np.vstack([atoms, atoms + 1e-7 * rng.standard_normal((20, 30))])
-
-
-@pytest.mark.parametrize("make", [smooth_bumps, common_mode, near_duplicates])
-@either_sign
 @pytest.mark.parametrize("share", [1e-6, 1e-3, 0.1])
-def test_nearly_dependent_atoms_end_in_a_good_code_or_an_honest_one(make, positive, share):
+def test_nearly_dependent_atoms_end_in_a_good_code_or_an_honest_one(positive, share):
     """Never worse than the zero code, whose gap is 1/2 ||s||^2; the status tells which of the two."""
-    dictionary = make()
-    signals = np.random.default_rng(9).standard_normal((6, dictionary.shape[1]))
+    # Broad bumps: neighbours differ by 1e-4 of their norm, and 200 of them have rank 20 or so.
+    centres, points = np.linspace(0.0, 1.0, 200), np.linspace(0.0, 1.0, 50)
+    dictionary = np.exp(-0.5 * ((centres[:, np.newaxis] - points) / 0.1) ** 2)
+    signals = np.random.default_rng(9).standard_normal((6, 50))
     penalty = share * penalty_max(dictionary, signals, positive=positive).min()
     problem = LassoProblem(dictionary, signals, max(penalty, 1e-9), positive=positive)
     result = quietly(POLISH, problem, tol=1e-9)
@@ -456,23 +385,6 @@ def test_nearly_dependent_atoms_end_in_a_good_code_or_an_honest_one(make, positi
     assert (np.maximum(result.duality_gap, result.objective) <= (1.0 + 1e-14) * problem.energies).all()
     is_reached = result.duality_gap <= 1e-9 * problem.energies
     np.testing.assert_array_equal(result.status == Status.CONVERGED, is_reached)
-
-
-@either_sign
-def test_duplicated_and_dependent_atoms(positive):
-    rng = np.random.default_rng(2)
-    atoms = rng.standard_normal((8, 6))
-    dictionary = np.vstack([atoms, atoms, -atoms, 2.0 * atoms, atoms[:4] + atoms[4:]])
-    signals = rng.standard_normal((20, 6))
-    for share in (1e-3, 0.1, 0.7):
-        penalty = share * penalty_max(dictionary, signals, positive=positive).min()
-        problem = LassoProblem(dictionary, signals, penalty, positive=positive)
-        for name, tol in (
-            ("active_set_from_spikes", 1e-11),
-            ("spiking_current", 0.01),
-            ("spiking_rate", 0.01),
-        ):
-            assert METHODS[name](problem, tol=tol).converged
 
 
 @pytest.mark.parametrize("seed", [131, 152, 162])
@@ -509,15 +421,6 @@ def test_signals_whose_active_set_does_not_end_run_on_and_do_not_disturb_the_oth
 
 
 # -- limits ----------------------------------------------------------------------------------------
-
-
-def test_a_signal_given_up_is_told_of_with_its_limit():
-    problem = random_problem(40, 80, n_signals=5)
-    for kind in (Stages, OneWindow, Rates, AverageCurrents):
-        with pytest.warns(ConvergenceWarning, match=rf"^{kind.name}: 5 of 5 .* max_duration=5;"):
-            result = solve(problem, kind(5.0), tol=1e-6)
-        assert (result.duration == 5.0).all()
-        assert (result.support_size > 0).all()
 
 
 def test_the_last_look_is_the_last_whatever_its_time_rounds_to():
@@ -607,21 +510,21 @@ def bursting_problem(smallest, signals=BURSTING, *, positive=True):
 @pytest.fixture
 def small_bursts(monkeypatch):
     """Networks are given up sooner, so that tests are quick."""
-    monkeypatch.setattr("snn.run.exact.LARGEST_BURST", 300_000)
+    monkeypatch.setattr("snn.run.exact.LARGEST_BURST", 100_000)
 
 
 @READ_OUTS
 def test_which_networks_are_stopped_does_not_depend_on_others_or_threads(kind, small_bursts):
-    problem = bursting_problem(5e-6)
+    problem = bursting_problem(1.5e-5)
     with pytest.warns(ConvergenceWarning, match="stopped before"):
         together = solve(problem, kind())
     assert 0 < (together.relative_gap > 1e-3).sum() < len(BURSTING) or kind in (Rates, AverageCurrents)
     in_threads = quietly(kind(), problem, n_jobs=2)
+    alone = {k: quietly(kind(), problem.subset([k])) for k in (0, 4)}
     for name in ("codes", "n_steps", "duration", "status", "n_stages", "duality_gap"):
         np.testing.assert_array_equal(getattr(in_threads, name), getattr(together, name))
-        for k in (0, 4):
-            alone = quietly(kind(), problem.subset([k]))
-            np.testing.assert_array_equal(getattr(alone, name)[0], getattr(together, name)[k])
+        for k, one in alone.items():
+            np.testing.assert_array_equal(getattr(one, name)[0], getattr(together, name)[k])
 
 
 def test_a_stopped_network_ran_for_the_time_that_it_reports(small_bursts):
