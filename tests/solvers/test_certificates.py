@@ -1,0 +1,433 @@
+"""Certificates: by hand, beside exact rationals, and the bounds of rounding that they rest on."""
+
+import warnings
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import sparse
+from scipy.optimize import linprog, minimize_scalar
+
+from solvers import ConvolutionalDictionary, ElasticNet, LassoProblem, certify, path, solve_active_set
+from solvers._kernels.precision import KEPT_BITS
+from solvers.certificate import corrected
+from solvers.certificate import optimality as by_numpy
+from solvers.certificate.compiled import certify as figures_by_kernel
+from solvers.certificate.corrected import least_eigenvalue
+from solvers.certificate.optimality import measure, penalty_max
+from solvers.certificate.residuals import residuals_of
+from solvers.problem.penalty import threshold
+from solvers.problem.rounding import gamma, high_part, operations_of_sum
+from tests.reference.problems import random_codes, random_problem
+from tests.reference.rationals import ExactProblem, rational
+from tests.tiers import examples
+
+SIGNS = pytest.mark.parametrize("positive", [True, False], ids=["positive", "signed"])
+FIGURES = ("objective", "duality_gap", "kkt_violation")
+NONE = np.empty(0, dtype=np.int64)
+
+
+def by_kernel(problem, codes):
+    return figures_by_kernel(problem, sparse.csr_array(codes))
+
+
+BOTH = pytest.mark.parametrize("figures", [measure, by_kernel], ids=["numpy", "kernel"])
+
+# -- by hand -------------------------------------------------------------------------------------
+
+TWO = [[1.0, 0.0], [0.6, 0.8]]
+BY_HAND = [
+    # Dictionary, signal, penalty, code: objective, gap, violation.  b = (1, 0.6): the second atom has the
+    # correlation 0.6 - 0.6 x 0.9 = 0.06 < 0.1 with the residual.
+    (TWO, (1.0, 0.0), 0.1, (0.9, 0.0), 0.095, 0.0, 0.0),
+    # b = (1, 1.4): a = G^-1 (b - lambda) = ((0.9 - 0.6 x 1.3), (1.3 - 0.6 x 0.9)) / 0.64.
+    (TWO, (1.0, 1.0), 0.1, (0.1875, 1.1875), 0.14375, 0.0, 0.0),
+    # b = (1, -0.2): signs (+, -), a = G^-1 (0.9, -0.1).
+    (TWO, (1.0, -1.0), 0.1, (1.5, -1.0), 0.275, 0.0, 0.0),
+    # max|b| = lambda: nothing pays.
+    (TWO, (0.1, 0.0), 0.1, (0.0, 0.0), 0.005, 0.0, 0.0),
+    # One atom, b = 1, lambda = 1/4: kappa = 1/4, gap 1/2 (3/4)^2, violation b - lambda.
+    ([[1.0, 0.0]], (1.0, 0.0), 0.25, (0.0,), 0.5, 0.5 * 0.75**2, 0.75),
+    # r = 1, d.r = 2, kappa = 1/2; a step without threshold leads to 4 a = 6, with it to 5.
+    ([[2.0]], (3.0,), 1.0, (1.0,), 1.5, 0.5 * 0.25 + (1.0 - 0.5 * 2.0), 1.0),
+    # r = 0: the best dual point is 0, and the gap is the whole penalty term.
+    (np.eye(2), (3.0, -1.0), 0.5, (3.0, -1.0), 2.0, 2.0, 0.5),
+    # An atom of norm zero adds its penalty to the objective, and nothing to the fit.
+    ([[1.0, 0.0], [0.0, 0.0]], (1.0, 0.0), [0.25, 0.125], (0.75, 2.0), 0.46875, 0.25, 0.125),
+    # Elastic net: a = T(s, l1) / (1 + l2).
+    (np.eye(3), (2.0, -1.0, 0.25), ElasticNet(0.5, 1.0), (0.75, -0.25, 0.0), 1.90625, 0.0, 0.0),
+]
+
+
+@BOTH
+@pytest.mark.parametrize(("dictionary", "signal", "penalty", "code", "energy", "gap", "violation"), BY_HAND)
+def test_figures_by_hand(figures, dictionary, signal, penalty, code, energy, gap, violation):
+    problem = LassoProblem(dictionary, [signal], penalty)
+    found = figures(problem, np.array([code]))
+    assert found.objective[0] == pytest.approx(energy, abs=1e-15)
+    assert found.duality_gap[0] == pytest.approx(gap, abs=1e-14)
+    assert found.kkt_violation[0] == pytest.approx(violation, abs=1e-15)
+    if gap == 0.0:
+        np.testing.assert_allclose(solve_active_set(problem).codes, [code], rtol=0, atol=1e-14)
+
+
+@BOTH
+@SIGNS
+@pytest.mark.parametrize("l2", [0.0, 1.0])
+def test_the_violation_is_the_way_to_the_fixed_point(figures, positive, l2):
+    """Halves and quarters: all of it is exact in binary, and a gap is the square of a bound on rounding."""
+    signals = np.array([[2.0, -1.0, 0.25, 0.0]])
+    problem = LassoProblem(np.eye(4), signals, ElasticNet(0.5, l2), positive=positive)
+    optimum = np.array([[1.5, 0.0 if positive else -0.5, 0.0, 0.0]]) / (1.0 + l2)
+    at_optimum = figures(problem, optimum)
+    assert at_optimum.kkt_violation[0] == 0.0
+    assert at_optimum.duality_gap[0] <= (1e-28 if l2 else 1e-14)
+    for atom in range(4):
+        for step in (-0.25, -(2.0**-20), 2.0**-20, 0.25):
+            moved = optimum.copy()
+            moved[0, atom] += step
+            if positive and moved.min() < 0.0:
+                continue
+            away = figures(problem, moved)
+            assert away.kkt_violation[0] == (1.0 + l2) * abs(step)
+            assert away.duality_gap[0] >= away.objective[0] - at_optimum.objective[0] > 0.0
+
+
+@pytest.mark.parametrize(("error", "l2"), [(2.0**-20, 0.0), (2.0**-30, 1.0)])
+def test_gap_keeps_its_digits_where_the_difference_of_objectives_has_none(error, l2):
+    """One atom of norm one, its coefficient too large by e: E - min E = 1/2 (1 + l2) e^2."""
+    problem = LassoProblem([[1.0, 0.0]], [[2.0, 0.0]], ElasticNet(0.5, l2))
+    excess = 0.5 * (1.0 + l2) * error**2
+    gap = measure(problem, [[1.5 / (1.0 + l2) + error]]).duality_gap[0]
+    assert excess * (1.0 - 1e-6) <= gap <= 2.0 * excess + 4e-15 * (l2 == 0.0)
+
+
+# -- what the figures depend on ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("curved", [False, True])
+@SIGNS
+@pytest.mark.parametrize("weights", ["none", "own masks", "weights"])
+@pytest.mark.parametrize(("n_features", "n_atoms"), [(1, 1), (64, 257), (1025, 30), (2300, 6)], ids=str)
+def test_figures_of_the_kernel_are_those_of_numpy(curved, positive, weights, n_features, n_atoms):
+    """To 1e-13 of the signal, also where sums are long, with many numbers beside few."""
+    rng = np.random.default_rng(n_features)
+    problem = random_problem(n_features, n_atoms, positive=positive, unit_norm=False, n_signals=4)
+    options = {}
+    if weights == "own masks":
+        options = {"mask": rng.random((4, n_features)) < 0.7}
+    elif weights == "weights":
+        options = {"feature_weights": rng.uniform(0.2, 2.0, n_features)}
+    l2 = problem.squared_norms * 10.0 ** rng.uniform(-6, 2, n_atoms) * (rng.random(n_atoms) < 0.7)
+    penalty = ElasticNet(rng.uniform(0.5, 2.0, n_atoms), l2 * curved)
+    problem = LassoProblem(problem.dictionary, problem.signals, penalty, positive=positive, **options)
+    best = solve_active_set(problem).codes
+    for density, scale in ((0.0, 1.0), (0.2, 1e-6), (0.2, 1.0), (1.0, 100.0)):
+        codes = best + random_codes(problem, density=density, scale=scale)
+        codes = np.maximum(codes, 0.0) if positive else codes
+        kernel, expected = by_kernel(problem, codes), measure(problem, codes)
+        units = expected.objective + problem.energies + 1e-300
+        reach = np.linalg.norm(problem.signals, axis=1) * problem.atoms.norms.max() + expected.kkt_violation
+        for name, unit in zip(FIGURES, (units, units, 2.0 * reach), strict=True):
+            assert (np.abs(getattr(kernel, name) - getattr(expected, name)) <= 1e-13 * unit).all(), name
+
+
+@BOTH
+@SIGNS
+def test_figures_of_a_code_depend_neither_on_company_nor_on_caches(figures, positive, monkeypatch):
+    """Nor on blocks, the type of indices, the Gram matrix, or correlations that a solver would find."""
+    problem = random_problem(n_signals=23, positive=positive)
+    codes = random_codes(problem)
+    expected = figures(problem, codes)
+    monkeypatch.setattr(by_numpy, "BLOCK_ENTRIES", 4 * problem.n_atoms)
+    problem.model._gram = np.full((problem.n_atoms, problem.n_atoms), np.nan)
+    vars(problem)["correlations"] = np.full((problem.n_signals, problem.n_atoms), np.nan)
+    longer = sparse.csr_array(codes)
+    longer.indices, longer.indptr = longer.indices.astype(np.int64), longer.indptr.astype(np.int64)
+    others = [figures(problem, codes), figures(problem, longer)]
+    others += [figures(problem.subset([k]), codes[[k]]) for k in (0, 11, 22)]
+    for name in FIGURES:
+        for other in others[:2]:
+            np.testing.assert_array_equal(getattr(other, name), getattr(expected, name))
+        alone = np.concatenate([getattr(other, name) for other in others[2:]])
+        np.testing.assert_array_equal(alone, getattr(expected, name)[[0, 11, 22]])
+
+
+def test_given_codes_are_certified_in_any_form():
+    problem = random_problem(share=0.2)
+    best = solve_active_set(problem)
+    given = certify(problem, best.codes)
+    assert given.method == "given"
+    assert given.converged
+    for form in ("csr", "csc", "coo", "lil", "dok"):
+        other = certify(problem, sparse.csr_matrix(best.codes).asformat(form))
+        np.testing.assert_array_equal(other.duality_gap, given.duality_gap)
+        np.testing.assert_array_equal(other.codes, best.codes)
+    assert not certify(problem, 1.5 * best.codes, tol=1e-9).converged
+    assert certify(problem, 1.5 * best.codes, tol=10.0).converged
+
+
+@BOTH
+def test_what_overflows_is_not_certified(figures):
+    problem = LassoProblem(np.eye(2), [[1.0, 1.0]], 0.5)
+    with warnings.catch_warnings(), np.errstate(over="ignore", invalid="ignore"):
+        warnings.simplefilter("error" if figures is by_kernel else "ignore")
+        assert not figures(problem, np.array([[1e200, 0.0]])).duality_gap[0] <= 1e300
+    # Where a feature is missing, neither its number nor a residual that overflows is read.
+    rng = np.random.default_rng(0)
+    dictionary, codes, mask = (
+        rng.standard_normal((6, 4)),
+        rng.standard_normal((3, 6)),
+        rng.random((3, 4)) < 0.6,
+    )
+    signals = rng.standard_normal((3, 4))
+    clean = figures(LassoProblem(dictionary, np.where(mask, signals, 0.0), 0.1, mask=mask), codes)
+    for rubbish in (np.nan, np.inf, -1e308):
+        found = figures(LassoProblem(dictionary, np.where(mask, signals, rubbish), 0.1, mask=mask), codes)
+        np.testing.assert_array_equal(found.duality_gap, clean.duality_gap)
+
+
+def test_ordinary_problems_lose_nothing(monkeypatch):
+    """Optimal codes are certified to 1e-13, and no dual point of them has to be corrected."""
+    monkeypatch.setattr(corrected, "_gaps", None)
+    for positive in (True, False):
+        problem = random_problem(64, 256, n_signals=5, positive=positive)
+        assert (solve_active_set(problem).duality_gap <= 1e-13 * problem.energies).all()
+
+
+# -- penalties that are tiny, zero, or far apart ---------------------------------------------------
+
+
+def exact_distance(problem, codes):
+    problem, code = ExactProblem(problem), rational(codes[0])
+    return problem.objective(code) - problem.optimum(codes[0], or_best=True)
+
+
+@pytest.mark.property
+@BOTH
+@examples(10)
+@given(
+    seed=st.integers(0, 2**20),
+    positive=st.booleans(),
+    size=st.sampled_from([0.0, 1e-13, 1e-9]),
+    own=st.booleans(),
+    twice=st.booleans(),
+)
+def test_optima_with_tiny_penalties_are_certified_and_others_truly(figures, seed, positive, size, own, twice):
+    """Of atoms beside an intercept, all once or twice: least squares has no dual point along the residual."""
+    rng = np.random.default_rng(seed)
+    dictionary = rng.random((8, 20)) * 10.0 ** rng.uniform(-3, 3, (8, 1))
+    signals = rng.random((1, 8)) @ dictionary / 1e2 + 0.3 * rng.standard_normal((1, 20))
+    penalty = 0.3 * np.linalg.norm(dictionary, axis=1)
+    penalty[: 1 if twice else 4] *= 0.0 if twice else size
+    single = LassoProblem(
+        dictionary, signals, penalty, positive=positive, mask=rng.random((1, 20) if own else 20) < 0.8
+    )
+    best = solve_active_set(single, tol=1e-9).codes
+    problem, changed = single, lambda codes: codes
+    if twice and not positive:
+        problem = LassoProblem(
+            np.vstack([dictionary, -dictionary[1:]]), signals, np.r_[penalty, penalty[1:]], mask=single.mask
+        )
+        changed = lambda codes: np.hstack([codes[:, :1], codes[:, 1:] / 2.0, -codes[:, 1:] / 2.0])  # noqa: E731
+    assert figures(problem, changed(best)).duality_gap[0] <= 1e-11 * problem.energies[0]
+    for factor in (0.0, 1e-15, 1e-9, 1e-3, None):
+        codes = 0.0 * best if factor is None else best * (1.0 + factor * rng.standard_normal(best.shape))
+        codes = np.maximum(codes, 0.0) if positive else codes
+        assert Fraction(figures(problem, changed(codes)).duality_gap[0]) >= exact_distance(single, codes)
+
+
+def test_penalties_far_apart_are_certified_or_not_but_truly():
+    n_certified = 0
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        dictionary, signal = rng.standard_normal((12, 8)), rng.standard_normal((1, 8))
+        norms = np.linalg.norm(dictionary, axis=1)
+        weights = 0.3 * np.abs(dictionary @ signal[0] / norms).max() * norms * 1e12 ** -rng.random(12)
+        problem = LassoProblem(dictionary, signal, weights)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            result = solve_active_set(problem, tol=1e-6)
+        n_certified += result.converged
+        distance = exact_distance(problem, result.codes)
+        assert not result.converged or distance <= Fraction(1e-6) * Fraction(problem.energies[0])
+    assert n_certified >= 36
+
+
+def test_an_intercept_is_not_penalised_and_ridge_regression_is_an_elastic_net():
+    """The code is that of centred columns and signals, and the intercept what is left."""
+    rng = np.random.default_rng(0)
+    dictionary, signals = rng.random((8, 20)), rng.standard_normal((3, 20))
+    penalty = np.r_[0.0, np.full(8, 0.2)]
+    with_intercept = np.concatenate([np.ones((1, 20)), dictionary])
+    codes = solve_active_set(LassoProblem(with_intercept, signals + 5.0, penalty), tol=1e-12).codes
+    centred = dictionary - dictionary.mean(axis=1, keepdims=True)
+    expected = solve_active_set(LassoProblem(centred, signals, 0.2)).codes
+    np.testing.assert_allclose(codes[:, 1:], expected, atol=1e-12)
+    left = signals.mean(axis=1) + 5.0 - expected @ dictionary.mean(axis=1)
+    np.testing.assert_allclose(codes[:, 0], left, atol=1e-12)
+    ridge = solve_active_set(LassoProblem(dictionary, signals, ElasticNet(0.0, 0.5)), tol=1e-10).codes
+    gram = dictionary @ dictionary.T + 0.5 * np.eye(8)
+    np.testing.assert_allclose(ridge, np.linalg.solve(gram, dictionary @ signals.T).T, atol=1e-12)
+
+
+def test_a_path_to_zero_ends_at_basis_pursuit():
+    """The smallest l1 norm of codes that reconstruct the signal, by a linear program."""
+    rng = np.random.default_rng(0)
+    dictionary, signal = rng.standard_normal((24, 8)), rng.standard_normal((1, 8))
+    found = path(LassoProblem(dictionary, signal, 1.0), [1.0, 1e-3, 1e-7], tol=1e-6)
+    assert found.converged
+    program = linprog(np.ones(48), A_eq=np.concatenate([dictionary, -dictionary]).T, b_eq=signal[0])
+    np.testing.assert_allclose(np.abs(found.codes[-1]).sum(), program.fun, rtol=1e-6)
+    np.testing.assert_allclose(found.codes[-1, 0], program.x[:24] - program.x[24:], atol=1e-5)
+
+
+# -- penalties by their definitions ----------------------------------------------------------------
+
+
+@SIGNS
+@pytest.mark.parametrize("l2", [0.0, 2.0])
+@pytest.mark.parametrize("point", [-3.0, -0.4, 0.0, 0.5, 2.0])
+def test_proximal_steps_and_conjugates_are_their_definitions(point, l2, positive):
+    """Found by search; a slack is h(a) + h*(x) - a x."""
+    penalty = ElasticNet(0.5, l2).bound_to(np.ones(1))
+    lowest = 0.0 if positive else -5.0
+
+    def value(a):
+        return penalty.value(np.array([a]))[0]
+
+    best = minimize_scalar(lambda a: 0.5 * (a - point) ** 2 + value(a), bounds=(lowest, 5.0)).x
+    out = np.empty((1, 1))
+    penalty.proximal_step(np.array([[point]]), positive=positive, out=out)
+    assert out[0, 0] == pytest.approx(best, abs=1e-4)
+    threshold(np.array([[point]]), np.array([0.5]), positive, out)
+    assert out[0, 0] == max(point - 0.5, 0.0) - (0.0 if positive else max(-point - 0.5, 0.0))
+    if l2:
+        conjugate = max(-minimize_scalar(lambda a: value(a) - a * point, bounds=(lowest, 5.0)).fun, 0.0)
+        reach = np.array([[point if positive else abs(point)]])
+        assert penalty.conjugate(reach, np.ones(1), without=NONE)[0] == pytest.approx(conjugate, abs=1e-7)
+        for a in (0.0, 0.2, 2.0, *(() if positive else (-1.5, -0.1))):
+            slack = penalty.slack(np.array([a]), np.array([0.5 * point]), np.array([2.0]), positive=positive)
+            assert slack[0] == pytest.approx(value(a) + conjugate - a * point, abs=1e-7)
+
+
+@pytest.mark.property
+@examples(40)
+@given(seed=st.integers(0, 2**32 - 1), exponent=st.floats(-14, 6), some_flat=st.booleans())
+def test_the_dual_multiple_is_the_best(seed, exponent, some_flat):
+    rng = np.random.default_rng(seed)
+    l2 = 10.0 ** (exponent + rng.uniform(-1, 1, 12))
+    if some_flat:
+        l2[::4] = 0.0
+    penalty = ElasticNet(rng.uniform(0.1, 1.0, 12), l2).bound_to(np.ones(12))
+    reach = np.abs(rng.standard_normal((3, 12)))
+    along, squared = rng.standard_normal(3), rng.uniform(0.1, 2.0, 3)
+    multiple = penalty.dual_multiple(reach, along, squared)
+
+    def dual(kappa):
+        values = kappa * along - 0.5 * kappa**2 * squared - penalty.conjugate(reach, kappa, without=NONE)
+        beyond = (kappa[:, np.newaxis] * reach > penalty.l1 * (1.0 + 1e-14))[:, l2 == 0.0].any(axis=1)
+        return np.where(beyond, -np.inf, values)
+
+    best = dual(multiple)
+    assert np.isfinite(best).all()
+    feasible = 1.0 / (reach / penalty.l1).max(axis=1)
+    for other in (0.0 * multiple, feasible, *(multiple * (1.0 + step) for step in (-0.1, -1e-3, 1e-3, 0.1))):
+        assert (best >= dual(other) - 1e-12 * (1.0 + np.abs(best))).all()
+
+
+def test_codes_of_an_elastic_net_vanish_at_its_maximum():
+    problem = random_problem(n_signals=1)
+    rng = np.random.default_rng(0)
+    l1, l2 = rng.uniform(0.5, 2.0, 40), rng.uniform(0.0, 2.0, 40)
+    multiple = (np.abs(problem.correlations[0]) / l1).max()
+    for share, is_zero in ((0.999, False), (1.0 + 1e-12, True)):
+        part = problem.with_penalty(ElasticNet(share * multiple * l1, l2))
+        assert (not solve_active_set(part).codes.any()) == is_zero
+    np.testing.assert_allclose(problem.with_penalty(l1).zero_code_multiples(), [multiple], rtol=1e-13)
+    assert penalty_max([[1.0]], [[-2.0]], positive=True)[0] == 0.0
+
+
+# -- bounds of rounding ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("size", [1.0, 1e8, 1e-8])
+@pytest.mark.parametrize("stride", [None, 1, 2])
+def test_residuals_are_right_to_their_own_rounding(size, stride):
+    """Also where signal and code cancel: the residual is 1e-8 of the signal."""
+    rng = np.random.default_rng(3)
+    dictionary = rng.standard_normal((12, 49)) * 10.0 ** rng.uniform(-4, 4, (12, 1))
+    if stride is not None:
+        dictionary = ConvolutionalDictionary(rng.standard_normal((2, 3, 3)), (7, 7), stride)
+    n_atoms = dictionary.shape[0]
+    codes = size * rng.standard_normal((3, n_atoms)) * (rng.random((3, n_atoms)) < [[0.0], [0.3], [1.0]])
+    atoms = LassoProblem(dictionary, np.ones((1, 49)), 1.0).atoms
+    signals = atoms.reconstruct(codes)
+    signals += 1e-8 * size * rng.standard_normal(signals.shape)
+    found = residuals_of(atoms, signals, sparse.csr_array(codes))
+    problem = LassoProblem(dictionary, signals, 1.0)
+    correlations = atoms.correlate(found.values)
+    for k in range(3):
+        exact_problem = ExactProblem(problem, k)
+        exact = exact_problem.residual(rational(codes[k]))
+        errors = [x - Fraction(y) for x, y in zip(exact, found.values[k].tolist(), strict=True)]
+        error = np.sqrt(float(sum(e * e for e in errors)))
+        # A plain sum would be off by up to some 1e-15 of the terms.
+        terms = np.abs(codes[k]) @ np.sqrt(atoms.squared_norms)
+        assert error <= found.errors[k] <= 1e-15 * np.linalg.norm(found.values[k]) + 1e-17 * terms
+        for atom, correlation in zip(exact_problem.atoms, correlations[k].tolist(), strict=True):
+            difference = sum(d * r for d, r in zip(atom, exact, strict=True)) - Fraction(correlation)
+            length = np.sqrt(float(sum(d * d for d in atom)))
+            assert abs(float(difference)) <= found.correlation_errors[k] * length
+
+
+def test_high_parts_are_short_and_low_parts_exact():
+    rng = np.random.default_rng(4)
+    values = rng.standard_normal((6, 30)) * 10.0 ** rng.uniform(-200, 100, (6, 1))
+    largest = np.abs(values).max(axis=1, keepdims=True)
+    for row, kept, most in zip(values, high_part(values, largest), largest[:, 0], strict=True):
+        unit = Fraction(2) ** (int(np.frexp(most)[1]) - KEPT_BITS)
+        for value, part in zip(row.tolist(), kept.tolist(), strict=True):
+            assert (Fraction(part) / unit).denominator == 1
+            assert abs(Fraction(value) - Fraction(part)) <= unit / 2
+            assert Fraction(value - part) == Fraction(value) - Fraction(part)
+
+
+@pytest.mark.parametrize("n_features", [3, 1000, 5000])
+def test_inner_products_are_within_their_bound(n_features):
+    """Cancelling ones, which are far smaller than their terms."""
+    rng = np.random.default_rng(5)
+    dictionary, signals = rng.standard_normal((2, n_features)), rng.standard_normal((1, n_features))
+    signals -= (signals @ dictionary.T) @ np.linalg.pinv(dictionary).T
+    problem = LassoProblem(dictionary, signals, 1.0)
+    exact = ExactProblem(problem)
+    for atom, correlation in zip(exact.atoms, problem.correlations[0].tolist(), strict=True):
+        terms = [d * s for d, s in zip(atom, exact.signal, strict=True)]
+        bound = gamma(operations_of_sum(n_features)) * float(sum(map(abs, terms)))
+        assert abs(float(sum(terms) - Fraction(correlation))) <= bound
+
+
+@pytest.mark.parametrize("share", [1.0, 1e-2, 1e-4])
+def test_eigenvalues_are_bounded_from_below_exactly(share):
+    """G - bound diag(||d||^2) is positive definite, in rationals."""
+    for seed in range(5):
+        rng = np.random.default_rng(seed)
+        atoms = rng.standard_normal(9) + share * rng.standard_normal((6, 9))
+        bound = least_eigenvalue(atoms)
+        units = atoms / np.linalg.norm(atoms, axis=1, keepdims=True)
+        smallest = np.linalg.eigvalsh(units @ units.T)[0]
+        # At least half the inverse of the sum of the inverse eigenvalues, but for a power of two.
+        assert smallest / 40.0 < bound < smallest
+        problem = ExactProblem(LassoProblem(atoms, np.ones((1, 9)), 1.0))
+        rows = [[problem.product(x, y) for y in problem.atoms] for x in problem.atoms]
+        for i in range(6):
+            rows[i][i] *= 1 - Fraction(bound)
+        for k in range(6):
+            assert rows[k][k] > 0
+            for i in range(k + 1, 6):
+                factor = rows[i][k] / rows[k][k]
+                rows[i] = [x - factor * y for x, y in zip(rows[i], rows[k], strict=True)]
+    assert least_eigenvalue(np.ones((2, 5))) == least_eigenvalue(np.eye(3)[:, :2] + 1.0) == 0.0
+    assert least_eigenvalue(np.ones((0, 5))) == 1.0
