@@ -9,14 +9,24 @@ from tests.processes import run_python
 pytestmark = pytest.mark.thorough
 
 PROGRAMS = {
-    "broken_disks": ["--failures", "60", "--saves", "100"],
-    "threads_and_interrupts": ["--rounds", "4"],
+    "broken_disks": "broken_disks --failures 60 --saves 100",
+    "threads": "threads_and_forks --rounds 4 --forks 0",
+    "forks": "threads_and_forks --rounds 0 --forks 20",
 }
+HANGS = pytest.mark.xfail(
+    sys.version_info < (3, 12),
+    strict=False,
+    reason="a lock of functools.cached_property, which another thread held at the fork: 1 child in 60 hangs",
+)
+CASES = [
+    pytest.param(command, id=key, marks=HANGS if key == "forks" else ()) for key, command in PROGRAMS.items()
+]
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="needs os.fork and timers of Unix")
-@pytest.mark.parametrize(("program", "options"), PROGRAMS.items(), ids=PROGRAMS)
-def test_a_short_run_finds_nothing(program, options, tmp_path):
+@pytest.mark.parametrize("command", CASES)
+def test_a_short_run_finds_nothing(command, tmp_path):
+    program, *options = command.split()
     results = tmp_path / "results.json"
     run_python("-m", f"tests.stress.{program}", *options, "--quiet", "--results", results)
     assert results.exists()

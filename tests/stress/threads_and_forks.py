@@ -1,0 +1,157 @@
+"""Solve and learn in many threads, under Ctrl-C, and in forks beside threads that solve: the same bits.
+
+    python -m tests.stress.threads_and_forks --rounds 300 --forks 200
+
+Threads solve one problem of which nothing is computed yet; a signal comes while a method works, which is then
+asked again; and a child that is forked while other threads solve has to solve, too.
+"""
+
+import os
+
+# Of BLAS as many threads as a machine may have, whatever it has: no bit may depend on them.
+os.environ["OPENBLAS_NUM_THREADS"] = "4"
+
+import argparse
+import json
+import signal
+import sys
+import threading
+import time
+import traceback
+from pathlib import Path
+
+import numpy as np
+
+import solvers
+from dictlearn import LearningSettings, continue_learning, new_learner
+
+N_THREADS, PATIENCE = 8, 60.0
+
+
+def problem(n_atoms, n_features, n_signals, share, **options):
+    rng = np.random.default_rng(n_atoms)
+    dictionary, signals = (rng.standard_normal((n, n_features)) for n in (n_atoms, n_signals))
+    return solvers.LassoProblem(
+        dictionary, signals, share * solvers.penalty_max(dictionary, signals).max(), **options
+    )
+
+
+def learned(_, n_jobs):
+    rng = np.random.default_rng(3)
+    signals = rng.uniform(size=(200, 30)) * (rng.uniform(size=(200, 30)) < 0.5) + 0.01
+    learner = new_learner(signals, 24, settings=LearningSettings(penalty=0.1, batch_size=16), rng=1)
+    continue_learning(learner, signals, n_samples=160, rng=1, n_jobs=n_jobs)
+    return learner.dictionary
+
+
+PROBLEMS = {
+    "dense": lambda: problem(80, 40, 24, 0.2),
+    "long": lambda: problem(64, 5000, 4, 0.5, positive=True),  # BLAS divides such products among threads
+    "wide": lambda: problem(900, 40, 1, 0.3),  # only parts of the Gram matrix are needed
+}
+METHODS = {
+    "spikes": lambda problem, n_jobs: solvers.solve_spiking(problem, tol=1e-4, n_jobs=n_jobs).codes,
+    "active set": lambda problem, n_jobs: solvers.solve_active_set(problem, n_jobs=n_jobs).codes,
+    "path": lambda problem, n_jobs: solvers.path(problem, [1.0, 0.7, 0.5], n_jobs=n_jobs).codes,
+    "learning": learned,
+    "FISTA": lambda problem, n_jobs: solvers.solve_fista(problem, tol=1e-5).codes,
+    "digital": lambda problem, n_jobs: solvers.solve_digital(problem, tol=0.05, n_jobs=n_jobs).codes,
+}
+# The last two leave the whole Gram matrix with a wide problem, and others then have other last bits.
+WORK = [(kind, name) for kind in PROBLEMS for name in list(METHODS)[: 4 if kind == "wide" else None]]
+
+
+def bits(kind, name, n_jobs=1, shared=None):
+    return METHODS[name](PROBLEMS[kind]() if shared is None else shared, n_jobs).tobytes()
+
+
+def together(kind, names, rng, expected):
+    """Let threads work on one problem, all at once; yield what is wrong."""
+    shared, barrier, faults = PROBLEMS[kind](), threading.Barrier(N_THREADS), []
+
+    def run(name, n_jobs):
+        barrier.wait()
+        try:
+            if bits(kind, name, n_jobs, shared) != expected[kind, name]:
+                faults.append(f"{name}, {kind}: other bits beside others")
+        except BaseException:
+            faults.append(f"{name}, {kind}: {traceback.format_exc()}")
+
+    jobs = zip(rng.choice(names, N_THREADS), rng.integers(1, 5, N_THREADS).tolist(), strict=True)
+    threads = [threading.Thread(target=run, args=job) for job in jobs]
+    for act in (threading.Thread.start, threading.Thread.join):
+        list(map(act, threads))
+    yield from faults
+
+
+def interrupted(kind, names, rng, expected):
+    """Interrupt one work once or twice, and then let it come to its end; yield what is wrong."""
+    name, shared = rng.choice(names), PROBLEMS[kind]()
+    for latest in (0.02, 0.02, 0.0):
+        begin = time.monotonic()
+        try:
+            try:
+                signal.setitimer(signal.ITIMER_REAL, rng.uniform(1e-5, latest) if latest else 0.0)
+                found = bits(kind, name, int(rng.integers(1, 5)), shared)
+            finally:
+                signal.setitimer(signal.ITIMER_REAL, 0.0)
+        except BaseException as error:
+            # Python's threading may raise an error of its own instead.
+            while not isinstance(error, KeyboardInterrupt | None):
+                error = error.__cause__ or error.__context__
+            if error is None or time.monotonic() - begin > PATIENCE:
+                yield f"{name}, {kind}, interrupted: {traceback.format_exc()}"
+            continue
+        if found != expected[kind, name]:
+            yield f"{name}, {kind}: other bits after an interrupt"
+
+
+def forks(n_forks, expected):
+    """Fork at any moment of the work of other threads; each child has to solve, and to end."""
+    is_over, usual = threading.Event(), [("dense", "spikes"), ("long", "active set"), ("dense", "FISTA")]
+
+    def solve_on():
+        while not is_over.is_set():
+            for kind, name in usual:
+                bits(kind, name, 2)
+
+    for _ in range(2):
+        threading.Thread(target=solve_on).start()
+    for number in range(n_forks):
+        kind, name = usual[number % 3]
+        time.sleep(1e-3 * (number % 17))
+        child = os.fork()
+        if not child:
+            signal.alarm(int(PATIENCE))  # which kills a child that hangs
+            os._exit(0 if bits(kind, name, 2) == expected[kind, name] else 3)
+        if code := os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]):
+            yield f"{name}, {kind}: a forked child ended with {code}"
+    is_over.set()
+
+
+def main():
+    """Return 0 if all answers were the same and no child hung."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    for name, default in (("rounds", 300), ("forks", 200), ("seed", 0)):
+        parser.add_argument(f"--{name}", type=int, default=default, help="default: %(default)s")
+    parser.add_argument("--results", type=Path, help="file of what was found")
+    parser.add_argument("--quiet", action="store_true", help="as other programs have it; little is printed")
+    options = parser.parse_args()
+    for _ in range(2):  # twice: something may have to be compiled
+        expected = {work: bits(*work) for work in WORK}
+    faults, rng = list(forks(options.forks, expected)), np.random.default_rng(options.seed)
+    signal.signal(signal.SIGALRM, signal.default_int_handler)
+    usual = sys.getswitchinterval()
+    for act, interval in ((together, 2e-5), (interrupted, usual)):  # switch often, to meet races
+        sys.setswitchinterval(interval)
+        for kind in rng.choice(list(PROBLEMS), options.rounds):
+            faults += act(kind, [name for other, name in WORK if other == kind], rng, expected)
+    if options.results:
+        options.results.write_text(json.dumps({"rounds": options.rounds, "faults": faults}))
+    print(*faults, sep="\n", file=sys.stderr)
+    print(f"{options.rounds} rounds of each, {options.forks} forks; faults: {len(faults)}")
+    return int(bool(faults))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
