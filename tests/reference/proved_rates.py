@@ -123,10 +123,6 @@ class PlainRates:
         before = 2.0 * self.growth * (self.last_spike + 1.0) + self.start**2
         return float(np.sqrt(along**2 + 2.0 * (self.growth + below) + before))
 
-    def bound(self, time: np.ndarray) -> np.ndarray:
-        """Return the smaller of the two bounds on the distance from the optimum."""
-        return np.minimum(self.root_bound(time), self.scale * self.reach / (time + 1.0))
-
     def grid_distance(self, time: np.ndarray) -> np.ndarray:
         """Return how far the nearest code is that counts can say at all, for each time and atom."""
         expected = (np.asarray(time)[:, np.newaxis] + 1.0) * self.rates
@@ -214,11 +210,6 @@ class FixedStages:
         """The most spikes of a stage."""
         spent = self._charge / self.scale * (self.duration + 1.0) + 0.5 * (self._width / self.scale) ** 2
         return spent / ((0.5 - HIGHEST_RATE) * float(np.diag(self.gram).min()))
-
-    @property
-    def spikes_of_a_decade(self) -> float:
-        """The most spikes for a factor of ten."""
-        return self.n_spikes * np.log(10.0) / -np.log(self.factor)
 
 
 class Stage(NamedTuple):

@@ -9,12 +9,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from numpy.polynomial import Polynomial
 
 from examples._common import photograph
-from snn import NetworkState, simulate, simulate_clocked
+from snn import simulate, simulate_clocked
 from snn.record import traces
-from snn.record.rates import smooth_rate
 from solvers import LassoProblem, lasso_network, solve_active_set, solve_spiking
 from tests.reference.proved_rates import (
     HIGHEST_RATE,
@@ -30,7 +28,6 @@ from tests.tiers import examples
 
 N_FEATURES = 16
 ATOMS = ("independent", "neighbours correlate", "one direction shared", "norms differ", "patches")
-SMOOTH_SLOPE = Polynomial([0.0, 60.0, -180.0, 120.0])
 
 
 def random_problem(rng: np.random.Generator, *, n_atoms: int, kind: str, positive: bool) -> LassoProblem:
@@ -194,28 +191,6 @@ def test_what_hardly_grows_changes_as_the_proof_says(number):
     assert (after - at_spikes <= -(0.5 - bounds.rates[neurons]) * bounds.thresholds[neurons] + 1e-9).all()
 
 
-@pytest.mark.parametrize("number", range(20))
-def test_a_run_that_starts_with_currents_keeps_a_bound(number):
-    problem, optimum, rounding = random_case(number)
-    rng = np.random.default_rng(number)
-    bounds = PlainRates.of(problem, optimum)
-    head_start = rng.uniform(0.0, 0.5 - HIGHEST_RATE)
-    # Rates that are wrong by up to a half.
-    carried = bounds.rates * rng.uniform(0.5, 1.5, len(bounds.rates))
-    state = NetworkState(
-        membrane_potential=(head_start - carried) * bounds.thresholds,
-        synaptic_current=-(bounds.gram - np.diag(bounds.thresholds)) @ carried,
-    )
-    for duration in (3.0, 30.0, 300.0):
-        run = simulate(lasso_network(problem, scale=bounds.scale), duration, state=state)
-        code = code_of_counts(problem, run.spike_counts + carried, duration, bounds.scale)
-        squared = 2.0 * (1.0 - head_start) * bounds.growth * (duration + 1.0)
-        squared += np.sum(((bounds.rates - carried) @ bounds.atoms) ** 2)
-        squared += 2.0 * bounds.thresholds @ (bounds.rates * carried)
-        limit = bounds.scale * np.sqrt(squared) / (duration + 1.0)
-        assert distance(problem, code, optimum) <= limit + rounding
-
-
 @pytest.mark.parametrize("number", range(5, 15))
 def test_counts_miss_the_optimum_by_a_quarter_of_a_spike_half_of_the_time(number):
     problem, optimum, _ = random_case(number)
@@ -235,72 +210,37 @@ def test_counts_miss_the_optimum_by_a_quarter_of_a_spike_half_of_the_time(number
     assert share >= 0.5 * (1.0 - 1.0 / (HIGHEST_RATE * 300.0)) - 1e-3
 
 
-@pytest.mark.parametrize("number", range(20))
-def test_the_smooth_window_keeps_the_root_bound(number):
-    problem, optimum, rounding = random_case(number)
-    bounds = PlainRates.of(problem, optimum)
-    duration = 200.0
-    run = simulate(lasso_network(problem, scale=bounds.scale), duration, record_spikes=True)
-    code = bounds.scale * smooth_rate(run.spikes)
-    if not problem.positive:
-        code = code[: problem.n_atoms] - code[problem.n_atoms :]
-    # The total change of the window, up and down.
-    change = 2.0 * 1.875
-    window = SMOOTH_SLOPE.integ()(np.linspace(0.0, 1.0, 1001))
-    assert np.abs(np.diff(window)).sum() == pytest.approx(change)
-    limit = change * bounds.root_bound(duration) * (duration + 1.0) / duration
-    assert distance(problem, code, optimum) <= limit + rounding
-
-
 # -- the bounds can be broken --------------------------------------------------------------------
 
 
-def papers_clock(network, duration, *, record_spikes):
+def papers_clock(network, duration, **options):
     """Run a network on the clock of the papers, which loses charge."""
-    return simulate_clocked(
-        network, duration, time_step=0.5, integration="euler", reset="zero", record_spikes=record_spikes
-    )
+    return simulate_clocked(network, duration, time_step=0.5, integration="euler", reset="zero", **options)
 
 
-def test_a_clock_that_loses_charge_breaks_the_bounds_of_rates():
-    root, steady, _ = np.transpose(
-        [share_of_bounds(*random_case(number), run=papers_clock, duration=20_000.0) for number in range(10)]
-    )
-    assert np.median(root) > 2.0
-    assert steady.max() > 1.0
-
-
-def test_a_coarse_clock_breaks_the_root_bound():
+def coarse_clock(network, duration, **options):
     """It keeps charge, but the neurons of atoms that share a direction fire in one step."""
-
-    def run(network, duration, *, record_spikes):
-        return simulate_clocked(network, duration, time_step=0.25, record_spikes=record_spikes)
-
-    assert share_of_bounds(*random_case(7), run=run)[0] > 2.0
+    return simulate_clocked(network, duration, time_step=0.25, **options)
 
 
-def test_rates_far_above_a_half_break_the_root_bound():
-    shares = [share_of_bounds(*random_case(number), highest=50.0, duration=20.0)[0] for number in range(20)]
-    assert max(shares) > 1.0
+def weaker_inhibition(network, duration, **options):
+    weights = 0.95 * network.weights.toarray()
+    weaker = type(network)(weights, network.soma_bias, network.firing_threshold)
+    return simulate(weaker, duration, **options)
 
 
-def test_spikes_that_inhibit_too_little_break_the_root_bound():
-    def run(network, duration, *, record_spikes):
-        weaker = type(network)(
-            weights=0.95 * network.weights.toarray(),
-            soma_bias=network.soma_bias,
-            firing_threshold=network.firing_threshold,
-        )
-        return simulate(weaker, duration, record_spikes=record_spikes)
-
-    shares = [share_of_bounds(*random_case(number), run=run, duration=5_000.0)[0] for number in range(5)]
-    assert max(shares) > 1.0
-
-
-def broken_stages(stages: FixedStages, **changed):
-    """Return what `run_stages` reads of stages, with something changed."""
-    names = ("used", "margins", "scale", "duration", "factor", "n_spikes")
-    return SimpleNamespace(**({name: getattr(stages, name) for name in names} | changed))
+@pytest.mark.parametrize(
+    ("numbers", "options"),
+    [
+        (range(10), {"run": papers_clock, "duration": 20_000.0}),
+        ([7], {"run": coarse_clock}),
+        (range(5), {"run": weaker_inhibition, "duration": 5_000.0}),
+        (range(20), {"highest": 50.0, "duration": 20.0}),
+    ],
+    ids=["a clock that loses charge", "a coarse clock", "weaker inhibition", "rates far above a half"],
+)
+def test_the_root_bound_can_be_broken(numbers, options):
+    assert max(share_of_bounds(*random_case(number), **options)[0] for number in numbers) > 1.0
 
 
 @pytest.mark.parametrize("broken", ["no margins", "too short", "an atom is left out", "bound too small"])
@@ -313,10 +253,14 @@ def test_without_its_conditions_a_stage_breaks_its_bound(broken):
             continue
         stages = FixedStages(dictionary=problem.dictionary, used=np.arange(problem.n_atoms), support=support)
         bound = float(np.linalg.norm(problem.signals))
-        if broken == "no margins":
-            stages = broken_stages(stages, margins=np.zeros_like(stages.margins))
-        elif broken == "too short":
-            stages = broken_stages(stages, duration=stages.duration / 500.0)
+        if broken in ("no margins", "too short"):
+            # As they were proved, but for one of them.
+            names = ("used", "margins", "scale", "duration", "factor", "n_spikes")
+            stages = SimpleNamespace(**{name: getattr(stages, name) for name in names})
+            if broken == "too short":
+                stages.duration /= 500.0
+            else:
+                stages.margins = np.zeros_like(stages.margins)
         elif broken == "an atom is left out":
             used = np.setdiff1d(np.arange(problem.n_atoms), support[:1])
             stages = FixedStages(dictionary=problem.dictionary, used=used, support=support[1:])
