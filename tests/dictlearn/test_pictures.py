@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
-from dictlearn import ConvolutionalDictionaryLearning, SpikingDictionaryLearning
+from dictlearn import ConvolutionalDictionaryLearning, SpikingDictionaryLearning, overcomplete_dct
 from dictlearn.pictures import plot_atoms
 
 
@@ -64,14 +64,72 @@ def test_learning_is_drawn_from_the_history(fitted):
 
 
 def test_bad_arguments_are_named(fitted):
-    with pytest.raises(ValueError, match=r"quantity must be one of 'objective', .*; got 'loss'"):
-        fitted.learner_.plot(quantity="loss")
-    with pytest.raises(ValueError, match="columns must be None without a patch_size; got 3"):
-        plot_atoms(fitted.components_, columns=3)
-    with pytest.raises(
-        ValueError, match="patch_size 3 needs atoms of 9 numbers, or 27 in colour; these have 4"
+    for arguments, options, error, name in (
+        ((np.ones((3, 64)), 7), {}, ValueError, "patch_size 7"),
+        ((np.ones(4), 2), {}, ValueError, "dictionary"),
+        ((np.ones((3, 4)), 2), {"columns": 0}, ValueError, "columns"),
+        (([["a"] * 4], 2), {}, TypeError, "dictionary"),
     ):
+        with pytest.raises(error, match=name):
+            plot_atoms(*arguments, **options)
+    with pytest.raises(ValueError, match="quantity"):
+        fitted.learner_.plot(quantity="loss")
+    with pytest.raises(ValueError, match="columns"):
+        plot_atoms(fitted.components_, columns=3)
+    with pytest.raises(ValueError, match="patch_size 3"):
         plot_atoms(fitted.components_, patch_size=3)
     short = SpikingDictionaryLearning(3, max_iter=1).fit(np.eye(20, 4))
-    with pytest.raises(ValueError, match="there were 20: learn from at least 1,000 in all"):
+    with pytest.raises(ValueError, match="there were 20"):
         short.learner_.plot()
+
+
+def test_mosaic_shows_each_atom_at_its_own_scale():
+    dictionary = np.array([[1.0, -2.0], [0.0, 0.0], [3.0, 3.0]])
+    ax = plot_atoms(dictionary, (1, 2), ax=Figure().subplots(), columns=2)
+    shown = ax.images[0].get_array()
+    nothing = np.nan
+    expected = [
+        [0.5, -1.0, nothing, 0.0, 0.0],
+        [nothing] * 5,
+        [1.0, 1.0, nothing, nothing, nothing],
+    ]
+    np.testing.assert_array_equal(np.ma.filled(shown, np.nan), expected)
+
+
+def test_mosaic_of_colour_has_grey_for_zero_and_white_between():
+    dictionary = np.array([[1.0, -2.0, 0.0, 0.0, 0.0, 2.0], [0.0] * 6])
+    shown = plot_atoms(dictionary, (1, 2), ax=Figure().subplots(), columns=2).images[0].get_array()
+    expected = [[[0.75, 0.0, 0.5], [0.5, 0.5, 1.0], [1.0] * 3, [0.5] * 3, [0.5] * 3]]
+    np.testing.assert_array_equal(shown, expected)
+
+
+def test_mosaic_is_about_square_and_uses_the_current_axes():
+    import matplotlib.pyplot as plt
+
+    figure = plt.figure()
+    try:
+        ax = plot_atoms(overcomplete_dct(8, 256), 8)
+        assert ax is plt.gca()
+        assert ax.images[0].get_array().shape == (16 * 9 - 1, 16 * 9 - 1)
+    finally:
+        plt.close(figure)
+
+
+def test_curves_are_drawn_as_curves():
+    rng = np.random.default_rng(0)
+    signal = np.convolve(rng.standard_normal(900) * (rng.random(900) < 0.03), np.hanning(20))
+    estimator = ConvolutionalDictionaryLearning(3, kernel_size=32, alpha=0.1, random_state=0).fit(signal)
+    axes = [Figure().subplots() for _ in range(4)]
+    estimator.learner_.plot(ax=axes[0])
+    coded = estimator.encode(signal)[0]
+    coded.plot(ax=axes[1])
+    coded.prepared.plot(ax=axes[2])
+    plot_atoms(rng.standard_normal((5, 20, 2)), curves=True, columns=2, ax=axes[3])
+    assert not any(ax.images for ax in axes)
+    assert len(axes[3].lines) == 2, "a line for each channel"
+    lines = axes[0].lines[0].get_xydata().reshape(3, 33, 2)[:, :-1]
+    for atom, drawn in zip(estimator.components_, lines, strict=True):
+        assert np.corrcoef(atom, drawn[:, 1])[0, 1] > 1 - 1e-12
+    np.testing.assert_array_equal(axes[1].lines[0].get_ydata(), coded.image)
+    with pytest.raises(ValueError, match="patch_size must be None for curves; got 4"):
+        plot_atoms(np.ones((2, 4)), 4, curves=True)

@@ -5,11 +5,16 @@
 import numpy as np
 import pytest
 
-from dictlearn import as_pixels, overcomplete_dct
+from dictlearn import (
+    as_pixels,
+    denoise,
+    extract_patches,
+    overcomplete_dct,
+    reconstruct_from_patches,
+    remove_mean,
+    split_channels,
+)
 from dictlearn.images import denoising
-from dictlearn.images.channels import split_channels
-from dictlearn.images.denoising import denoise
-from dictlearn.images.patches import extract_patches, reconstruct_from_patches, remove_mean
 from examples._common import photograph, signal_to_noise
 from solvers import IllPosedWarning, LassoProblem, solve_fista
 
@@ -23,99 +28,105 @@ def noisy():
     return clean, clean + NOISE * np.random.default_rng(0).normal(size=clean.shape)
 
 
-def by_hand(image, stride, approximate):
-    patches, means = remove_mean(extract_patches(image, 4, stride=stride))
-    correlations = patches @ DCT.T
-    return reconstruct_from_patches(approximate(correlations) @ DCT + means, image.shape, 4, stride=stride)
-
-
 @pytest.mark.parametrize("stride", [1, 2, 4])
 def test_orthonormal_atoms_threshold_their_correlations(noisy, stride):
-    image = noisy[1]
-    soft = by_hand(image, stride, lambda b: np.sign(b) * np.maximum(np.abs(b) - 0.2, 0.0))
-    hard = by_hand(image, stride, lambda b: np.where(np.abs(b) > 0.2, b, 0.0))
-    options = {"patch_size": 4, "penalty": 0.2, "stride": stride}
-    np.testing.assert_allclose(denoise(image, DCT, project=False, **options).image, soft, atol=1e-13)
-    np.testing.assert_allclose(denoise(image, DCT, **options).image, hard, atol=1e-13)
-
-
-def test_result_counts_and_certifies(noisy):
-    image = noisy[1]
-    result = denoise(image, DCT, patch_size=4, penalty=0.2)
-    patches = remove_mean(extract_patches(image, 4))[0]
-    assert result.n_patches == len(patches)
-    active = np.abs(patches @ DCT.T) > 0.2
-    assert result.nonzeros_per_patch == pytest.approx(active.sum(axis=1).mean(), rel=1e-12)
-    assert result.relative_gap < 1e-13
-    assert result.penalty.tolist() == [0.2] * 16
-    for array in (result.image, result.penalty):
-        assert not array.flags.writeable
+    """Soft without projection, hard with it; in channels each sign apart."""
+    image, options = noisy[1], {"patch_size": 4, "penalty": 0.2, "stride": stride}
+    patches, means = remove_mean(extract_patches(image, 4, stride=stride))
+    products = patches @ DCT.T
+    soft, hard = (
+        np.sign(products) * np.maximum(np.abs(products) - 0.2, 0.0),
+        products * (np.abs(products) > 0.2),
+    )
+    for codes, project in ((soft, False), (hard, True)):
+        expected = reconstruct_from_patches(codes @ DCT + means, image.shape, 4, stride=stride)
+        result = denoise(image, DCT, project=project, **options)
+        np.testing.assert_allclose(result.image, expected, atol=1e-13)
+        assert result.n_patches == len(patches)
+        assert result.nonzeros_per_patch == pytest.approx((hard != 0.0).sum(axis=1).mean(), rel=1e-12)
+        assert result.relative_gap < 1e-13
+        assert result.penalty.tolist() == [0.2] * 16
+        assert not result.image.flags.writeable
+        pixels = np.sign(patches) * np.maximum(np.abs(patches) - 0.2, 0.0)
+        pixels = patches * (pixels != 0.0) if project else pixels
+        expected = reconstruct_from_patches(pixels + means, image.shape, 4, stride=stride)
+        in_channels = denoise(image, np.eye(32), project=project, **options)
+        np.testing.assert_allclose(in_channels.image, expected, atol=1e-13)
 
 
 def test_any_solver_gives_the_same_image(noisy):
-    image = noisy[1][:20, :20]
-    dictionary = overcomplete_dct(6, 100)
+    image, dictionary = noisy[1][:20, :20], overcomplete_dct(6, 100)
     patches, means = remove_mean(extract_patches(image, 6))
-    problem = LassoProblem(dictionary, patches, 0.25)
-    codes = solve_fista(problem, tol=1e-12).codes
-    expected = reconstruct_from_patches(codes @ dictionary + means, image.shape, 6)
+    codes = solve_fista(LassoProblem(dictionary, patches, 0.25), tol=1e-12).codes
     # A gap of 1e-12 of 1/2 ||s||^2 bounds the square of the error of the reconstruction by twice that.
     error = 2e-6 * np.linalg.norm(patches, axis=1).max()
+    expected = reconstruct_from_patches(codes @ dictionary + means, image.shape, 6)
     result = denoise(image, dictionary, patch_size=6, penalty=0.25, project=False)
     np.testing.assert_allclose(result.image, expected, atol=error)
 
 
-def test_default_penalty_is_the_universal_threshold():
+def test_projection_is_the_least_squares_fit_of_active_atoms():
+    """Also of dependent ones: two channel atoms that join to multiples of one vector, one that joins to nothing."""
+    rng = np.random.default_rng(3)
+    atoms = np.zeros((3, 8))
+    atoms[0, 0], atoms[1, [0, 1, 5]], atoms[2, [2, 6]] = 1.0, (0.6, 0.5, 0.5), 1.0
+    signed = rng.standard_normal((6, 4))
+    for dictionary, joined, positive in ((atoms, atoms[:, :4] - atoms[:, 4:], True), (signed, signed, False)):
+        image = rng.standard_normal((5, 5))
+        patches, means = remove_mean(extract_patches(image, 2))
+        seen = split_channels(patches) if positive else patches
+        codes = solve_fista(LassoProblem(dictionary, seen, 0.1, positive=positive), tol=1e-13).codes
+        fits = []
+        for patch, code in zip(patches, codes, strict=True):
+            active = joined[np.abs(code) > 1e-5]
+            fits.append(patch @ np.linalg.pinv(active) @ active if len(active) else 0.0 * patch)
+        expected = reconstruct_from_patches(np.array(fits) + means, image.shape, 2)
+        np.testing.assert_allclose(
+            denoise(image, dictionary, patch_size=2, penalty=0.1).image, expected, atol=1e-9
+        )
+
+
+def test_the_default_penalty_is_the_universal_threshold():
+    """sqrt(2 log N) standard deviations of noise; in channels from the moments of its magnitude; half of it unprojected."""
     atoms = np.diag([1.0, 2.0, 0.5, 1.0])[:3]
-    result = denoise(np.eye(5), atoms, patch_size=2, noise_level=0.1)
     expected = np.sqrt(2.0 * np.log(3.0)) * 0.1 * np.array([1.0, 2.0, 0.5])
-    np.testing.assert_allclose(result.penalty, expected, rtol=1e-14)
-    shrunk = denoise(np.eye(5), atoms, patch_size=2, noise_level=0.1, project=False)
-    np.testing.assert_allclose(shrunk.penalty, 0.5 * expected, rtol=1e-14)
-
-
-def test_noise_in_channels_has_the_moments_of_the_default_penalty():
+    for factor, project in ((1.0, True), (0.5, False)):
+        result = denoise(np.eye(5), atoms, patch_size=2, noise_level=0.1, project=project)
+        np.testing.assert_allclose(result.penalty, factor * expected, rtol=1e-14)
     rng = np.random.default_rng(0)
     atoms = rng.uniform(size=(3, 8))
     penalty = denoise(20.0 * np.eye(5), atoms, patch_size=2, noise_level=1.0).penalty
     drive = split_channels(rng.normal(size=(200_000, 4))) @ atoms.T
-    expected = drive.mean(axis=0) + np.sqrt(2.0 * np.log(3.0)) * drive.std(axis=0)
     # 200,000 samples: mean and deviation are known to a few times 1/450 of the deviation.
-    np.testing.assert_allclose(penalty, expected, rtol=0.01)
-
-
-def test_channels_of_orthonormal_atoms_code_each_sign_apart():
-    # One atom a channel and pixel: the code is the signed patch, thresholded.
-    image = np.random.default_rng(0).normal(size=(6, 7))
-    patches, means = remove_mean(extract_patches(image, 2))
-    soft = np.sign(patches) * np.maximum(np.abs(patches) - 0.3, 0.0)
-    hard = np.where(np.abs(patches) > 0.3, patches, 0.0)
-    for project, approximations in ((False, soft), (True, hard)):
-        result = denoise(image, np.eye(8), patch_size=2, penalty=0.3, project=project)
-        expected = reconstruct_from_patches(approximations + means, image.shape, 2)
-        np.testing.assert_allclose(result.image, expected, atol=1e-13)
+    np.testing.assert_allclose(
+        penalty, drive.mean(axis=0) + np.sqrt(2.0 * np.log(3.0)) * drive.std(axis=0), rtol=0.01
+    )
 
 
 def test_noise_goes_and_the_image_stays(noisy):
     clean, image = noisy
-    signed = overcomplete_dct(8, 256)[1:]
+    signed, options = overcomplete_dct(8, 256)[1:], {"patch_size": 8, "noise_level": NOISE}
     before = signal_to_noise(clean, image)
     # From 20.2 dB to 25.8, 25.1 without projection, 25.2 in channels.
-    after = signal_to_noise(clean, denoise(image, signed, patch_size=8, noise_level=NOISE).image)
+    after = signal_to_noise(clean, denoise(image, signed, **options).image)
     assert after > before + 3.5
-    shrunk = denoise(image, signed, patch_size=8, noise_level=NOISE, project=False)
+    shrunk = denoise(image, signed, project=False, **options)
     assert before + 2.5 < signal_to_noise(clean, shrunk.image) < after
-    in_channels = denoise(
-        image, split_channels(np.vstack([signed, -signed])), patch_size=8, noise_level=NOISE
-    )
+    in_channels = denoise(image, split_channels(np.vstack([signed, -signed])), **options)
     assert signal_to_noise(clean, in_channels.image) > before + 2.5
 
 
-def test_neither_tiles_nor_workers_nor_progress_change_the_image(noisy, monkeypatch, capsys):
-    image = noisy[1]
-    options = {"patch_size": (4, 3), "penalty": 0.15}
+def test_neither_tiles_nor_workers_nor_types_nor_progress_change_the_image(
+    noisy, monkeypatch, capsys, tmp_path
+):
+    image, options = noisy[1].astype(np.float32), {"patch_size": (4, 3), "penalty": 0.15}
     dictionary = overcomplete_dct((4, 3), 25)
-    whole = denoise(image, dictionary, **options)
+    whole = denoise(image.astype(float), dictionary, **options)
+    np.save(tmp_path / "image.npy", np.asfortranarray(image))
+    mapped = np.load(tmp_path / "image.npy", mmap_mode="r")
+    np.testing.assert_array_equal(
+        denoise(mapped, np.asfortranarray(dictionary), **options).image, whole.image
+    )
     monkeypatch.setattr(denoising, "CODES_PER_TILE", 25 * 11**2)
     tiled = denoise(image, dictionary, n_jobs=2, progress=True, **options)
     # Codes are the same to the last bit; sums of overlapping patches are in another order.
@@ -125,90 +136,59 @@ def test_neither_tiles_nor_workers_nor_progress_change_the_image(noisy, monkeypa
     assert "denoising: 100%" in capsys.readouterr().err
 
 
-def test_flat_images_come_back():
+def test_flat_images_come_back_and_integers_have_the_noise_of_their_unit(noisy):
     image = np.full((9, 8), 0.1)
     result = denoise(image, DCT, patch_size=4, noise_level=0.01)
     np.testing.assert_allclose(result.image, image, rtol=1e-14)
-    assert result.nonzeros_per_patch == 0.0
-    assert result.relative_gap == 0.0
-
-
-def test_integers_have_the_noise_of_their_unit(noisy):
+    assert (result.nonzeros_per_patch, result.relative_gap) == (0.0, 0.0)
     pixels = np.clip(255.0 * noisy[1], 0.0, 255.0).round().astype(np.uint8)
-    sentence = (
-        r"noise_level must be at least 0.29, the error of rounding, for integers; got 0.1, and image has "
-        r"integers from \d+ to \d+: pass as_pixels\(image\), or noise_level in that unit$"
-    )
-    with pytest.raises(ValueError, match=sentence):
-        denoise(pixels, DCT, patch_size=4, noise_level=0.1)
+    for level in (0.1, 0.28):
+        with pytest.raises(ValueError, match=r"noise_level must be at least 0\.29"):
+            denoise(pixels, DCT, patch_size=4, noise_level=level)
     as_integers = denoise(pixels, DCT, patch_size=4, noise_level=25.0)
     as_floats = denoise(as_pixels(pixels), DCT, patch_size=4, noise_level=NOISE)
     np.testing.assert_allclose(as_integers.image / 255.0, as_floats.image, rtol=1e-9)
+    for options in ({"noise_level": 25}, {"penalty": 50.0}):
+        with pytest.warns(IllPosedWarning, match=rf"no patch has an atom.*{next(iter(options))}"):
+            denoise(noisy[1], DCT, patch_size=4, **options)
 
 
-def test_a_level_in_another_unit_that_leaves_no_atom_is_said(noisy):
-    with pytest.warns(
-        IllPosedWarning,
-        match=r"no patch has an atom.*: noise_level is 25, and image has values from .*; both must be in one",
-    ):
-        denoise(noisy[1], DCT, patch_size=4, noise_level=25)
-    with pytest.warns(IllPosedWarning, match="no patch has an atom.*: penalty is 50, and image"):
-        denoise(noisy[1], DCT, patch_size=4, penalty=50.0)
-
-
-def test_any_real_type_and_order(tmp_path, noisy):
-    image = np.asfortranarray(noisy[1][:12, :13], dtype=np.float32)
-    dictionary = np.asfortranarray(DCT)
-    expected = denoise(image.astype(float), DCT, patch_size=4, noise_level=NOISE).image
-    np.save(tmp_path / "image.npy", image)
-    mapped = np.load(tmp_path / "image.npy", mmap_mode="r")
-    for array in (image, dictionary):
-        array.flags.writeable = False
-    for other in (image, mapped):
-        ours = denoise(other, dictionary, patch_size=4, noise_level=NOISE).image
-        np.testing.assert_array_equal(ours, expected)
+def test_a_signal_is_denoised():
+    rng = np.random.default_rng(0)
+    x = np.convolve(rng.standard_normal(900) * (rng.random(900) < 0.03), np.hanning(20))
+    noise = 0.2 * rng.standard_normal(len(x))
+    waves = np.cos(np.pi * np.outer(np.arange(32), np.arange(32) + 0.5) / 32)
+    waves /= np.linalg.norm(waves, axis=1, keepdims=True)
+    result = denoise(x + noise, waves, patch_size=32, noise_level=0.2)
+    assert result.image.shape == x.shape
+    assert np.square(result.image - x).mean() < 0.6 * np.square(noise).mean()
 
 
 IMAGE = np.zeros((10, 12))
 
 
 @pytest.mark.parametrize(
-    ("changed", "error", "sentence"),
+    ("changed", "error", "name"),
     [
-        ({"image": IMAGE[0], "dictionary": np.eye(14), "patch_size": 14}, ValueError, r"must fit into the image, \(1, 12\)"),
-        ({"image": np.zeros((10, 12, 3))}, ValueError, r"image must be 2-D, \(height, width\), or 1-D; got shape \(10, 12, 3\): one call for each channel$"),
-        ({"image": IMAGE + np.nan}, ValueError, "image must be finite"),
-        ({"dictionary": DCT[:, :15]}, ValueError, "16 features, one a pixel, or 32, two channels; got 15"),
-        ({"dictionary": np.hstack([DCT, DCT])}, ValueError, "dictionary of two channels must not be negative"),
-        ({"dictionary": DCT * 0.0}, ValueError, "dictionary must have an atom of positive norm"),
-        ({"patch_size": 11}, ValueError, "patch_size must fit into the image"),
-        ({"stride": 4}, ValueError, "every pixel; patches of 4 at stride 4 leave out row 8 of 10"),
-        ({"noise_level": 0.0}, ValueError, "noise_level must be positive; got 0.0"),
-        ({"noise_level": None}, ValueError, "noise_level or penalty must be given, and not both; got neither"),
-        ({"penalty": 1.0}, ValueError, "noise_level or penalty must be given, and not both; got both"),
-        ({"noise_level": None, "penalty": -1.0}, ValueError, "penalty must be positive; got -1.0"),
-        ({"noise_level": None, "penalty": [1.0]}, ValueError, r"penalty must have shape \(16,\)"),
-        ({"project": 1}, TypeError, "project must be True or False"),
-        ({"n_jobs": 0}, ValueError, "n_jobs must not be 0"),
-        ({"progress": "yes"}, TypeError, "progress must be True or False"),
+        ({"image": IMAGE[0], "dictionary": np.eye(14), "patch_size": 14}, ValueError, "must fit into the image"),
+        ({"image": np.zeros((10, 12, 3))}, ValueError, "image"),
+        ({"image": IMAGE + np.nan}, ValueError, "image"),
+        ({"dictionary": DCT[:, :15]}, ValueError, "16 features"),
+        ({"dictionary": np.hstack([DCT, DCT])}, ValueError, "dictionary of two channels"),
+        ({"dictionary": DCT * 0.0}, ValueError, "dictionary"),
+        ({"patch_size": 11}, ValueError, "patch_size"),
+        ({"stride": 4}, ValueError, "row 8 of 10"),
+        ({"noise_level": 0.0}, ValueError, "noise_level"),
+        ({"noise_level": None}, ValueError, "noise_level or penalty .* neither"),
+        ({"penalty": 1.0}, ValueError, "noise_level or penalty .* both"),
+        ({"noise_level": None, "penalty": -1.0}, ValueError, "penalty"),
+        ({"noise_level": None, "penalty": [1.0]}, ValueError, "penalty"),
+        ({"project": 1}, TypeError, "project"),
+        ({"n_jobs": 0}, ValueError, "n_jobs"),
+        ({"progress": "yes"}, TypeError, "progress"),
     ],
 )  # fmt: skip
-def test_nonsense_is_named(changed, error, sentence):
+def test_what_is_refused_is_named(changed, error, name):
     arguments = {"image": IMAGE, "dictionary": DCT, "patch_size": 4, "noise_level": 0.1, **changed}
-    with pytest.raises(error, match=sentence):
+    with pytest.raises(error, match=name):
         denoise(arguments.pop("image"), arguments.pop("dictionary"), **arguments)
-
-
-def test_projection_on_dependent_atoms_is_on_their_span():
-    """Two channel atoms that join to multiples of one vector, and one that joins to nothing."""
-    from dictlearn.images.denoising import _approximations
-    from solvers import LassoProblem
-
-    atoms = np.zeros((3, 8))
-    atoms[0, 0] = 1.0
-    atoms[1, [0, 1, 5]] = 0.6, 0.5, 0.5
-    atoms[2, [2, 6]] = 1.0
-    patch = np.array([[1.0, 2.0, 3.0, 4.0]])
-    problem = LassoProblem(atoms, np.hstack([patch, np.zeros((1, 4))]), 0.1, positive=True)
-    projected = _approximations(patch, problem, np.ones((1, 3)), True)
-    np.testing.assert_allclose(projected, [[1.0, 0.0, 0.0, 0.0]], atol=1e-12)

@@ -1,81 +1,129 @@
-"""Images to patches and back."""
+"""Images to patches and back: channels, patches, whitening, cosine atoms, pixels and prepared images."""
 
 # ruff: noqa: E501 - a case a line reads better
+
+from itertools import product
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
+from scipy.fft import dctn
+from scipy.ndimage import gaussian_filter
+from sklearn.feature_extraction.image import extract_patches_2d, reconstruct_from_patches_2d
 
-from dictlearn.images.patches import extract_patches, random_patches, reconstruct_from_patches
-from dictlearn.images.preprocessing import normalise, remove_mean, whiten
+from dictlearn import (
+    as_pixels,
+    extract_patches,
+    join_channels,
+    normalise,
+    overcomplete_dct,
+    prepare_image,
+    random_patches,
+    reconstruct_from_patches,
+    remove_mean,
+    split_channels,
+    whiten,
+)
+from dictlearn.images.pixels import as_images
+from solvers import ConvolutionalDictionary, IllPosedWarning, LassoProblem, solve_active_set
+from tests.tiers import examples
+
+RNG = np.random.default_rng(0)
+GREY = np.arange(12.0).reshape(3, 4)
+IMAGE = np.zeros((10, 12))
 
 
-def test_patches_side_by_side_are_the_blocks_of_the_image():
-    image = np.arange(24.0).reshape(4, 6)
-    patches = extract_patches(image, (2, 3), stride=2)
-    # At stride 2 the columns 0-2 and 2-4: the fifth column is left out.
-    assert patches.tolist() == [
-        [0, 1, 2, 6, 7, 8],
-        [2, 3, 4, 8, 9, 10],
-        [12, 13, 14, 18, 19, 20],
-        [14, 15, 16, 20, 21, 22],
-    ]
+# -- channels ------------------------------------------------------------------------------------
 
 
-def test_a_patch_as_large_as_the_image_is_the_image():
-    image = np.arange(6.0).reshape(2, 3)
-    np.testing.assert_array_equal(extract_patches(image, (2, 3), stride=7), image.reshape(1, 6))
+@pytest.mark.property
+@examples(30)
+@given(
+    signals=arrays(
+        np.float64,
+        st.tuples(st.integers(1, 4), st.integers(1, 6)),
+        elements=st.floats(allow_nan=False, allow_infinity=False),
+    )
+)
+def test_channels_of_signals(signals):
+    """One of both is zero, nothing is rounded; entries in both channels are subtracted."""
+    split = split_channels(signals)
+    np.testing.assert_array_equal(split, np.hstack([np.maximum(signals, 0.0), np.maximum(-signals, 0.0)]))
+    assert not np.signbit(split).any()
+    np.testing.assert_array_equal(join_channels(split), signals)
+    assert join_channels([[3.0, 0.0, 1.0, 2.0]]).tolist() == [[2.0, -2.0]]
 
 
+# -- patches -------------------------------------------------------------------------------------
+
+
+@pytest.mark.property
+@examples(40)
 @given(
     grid=st.tuples(st.integers(1, 5), st.integers(1, 5)),
     size=st.tuples(st.integers(1, 6), st.integers(1, 6)),
     stride=st.integers(1, 6),
-    seed=st.integers(0, 2**32 - 1),
+    seed=st.integers(0, 99),
+    is_signal=st.booleans(),
 )
-def test_round_trip(grid, size, stride, seed):
-    stride = min(stride, *size)
+def test_patches_are_those_of_scikit_learn_and_come_back(grid, size, stride, seed, is_signal):
+    """Every `stride`-th of them; a pixel is the mean of what its patches say."""
+    rng = np.random.default_rng(seed)
+    if is_signal:
+        grid, size = (1, grid[1]), (1, size[1])
+    stride = min(stride, *(size[1:] if is_signal else size))
     shape = tuple(part + stride * (n - 1) for part, n in zip(size, grid, strict=True))
-    image = np.random.default_rng(seed).normal(size=shape)
-    patches = extract_patches(image, size, stride=stride)
-    assert patches.shape == (grid[0] * grid[1], size[0] * size[1])
-    again = reconstruct_from_patches(patches, shape, size, stride=stride)
-    # A mean of n <= 36 equal numbers: n - 1 additions and a division, each rounding by half an ulp.
-    np.testing.assert_allclose(again, image, rtol=36 * np.finfo(float).eps)
-
-
-def test_overlaps_are_averaged():
-    # Three patches of two pixels over four: the inner pixels are seen twice.
-    patches = np.array([[1.0, 2.0], [4.0, 5.0], [7.0, 8.0]])
-    image = reconstruct_from_patches(patches, (1, 4), (1, 2))
-    np.testing.assert_array_equal(image, [[1.0, 3.0, 6.0, 8.0]])
-
-
-def test_patches_are_a_copy():
-    image = np.zeros((2, 2))
-    patches = extract_patches(image, 2)
-    patches[:] = 1.0
-    assert not image.any()
-
-
-@pytest.mark.parametrize("kind", [np.float32, np.uint8, bool])
-def test_any_real_type_and_order(kind):
-    image = np.asfortranarray(np.arange(20).reshape(4, 5) % 2, dtype=kind)
+    image = rng.normal(size=shape)
     image.flags.writeable = False
-    patches = extract_patches(image, 2)
-    assert patches.dtype == np.float64
-    np.testing.assert_array_equal(reconstruct_from_patches(patches, (4, 5), 2), image)
+    theirs = extract_patches_2d(image, size).reshape(shape[0] - size[0] + 1, shape[1] - size[1] + 1, -1)
+    patches = extract_patches(image, size, stride=stride)
+    np.testing.assert_array_equal(patches, theirs[::stride, ::stride].reshape(-1, size[0] * size[1]))
+    patches += rng.normal(size=patches.shape)  # of the caller's own
+    again = reconstruct_from_patches(patches, shape, size, stride=stride)
+    total, count = np.zeros(shape), np.zeros(shape)
+    for patch, (row, column) in zip(patches, product(range(grid[0]), range(grid[1])), strict=True):
+        place = np.s_[row * stride : row * stride + size[0], column * stride : column * stride + size[1]]
+        total[place] += patch.reshape(size)
+        count[place] += 1
+    np.testing.assert_allclose(again, total / count, rtol=0, atol=1e-13)
+    if stride == 1:
+        theirs = reconstruct_from_patches_2d(patches.reshape(-1, *size), shape)
+        np.testing.assert_allclose(again, theirs, rtol=0, atol=1e-13)
+    if is_signal:
+        of_signal = extract_patches(image[0], size[1], stride=stride)
+        np.testing.assert_array_equal(of_signal, extract_patches(image, size, stride=stride))
+        back = reconstruct_from_patches(patches, shape[1], size[1], stride=stride)
+        np.testing.assert_array_equal(back, again[0])
+    wide = np.pad(image, ((0, 0), (0, stride - 1)))  # what does not fit is left out
+    np.testing.assert_array_equal(
+        extract_patches(wide, size, stride=stride), extract_patches(image, size, stride=stride)
+    )
 
 
-def test_means_come_back():
-    patches = np.random.default_rng(0).normal(3.0, size=(7, 16))
+@pytest.mark.property
+@examples(20)
+@given(
+    patches=arrays(
+        np.float64, st.tuples(st.integers(1, 5), st.integers(1, 9)), elements=st.floats(-1e307, 1e307)
+    )
+)
+def test_norms_and_means_come_back(patches):
+    normalised, norms = normalise(patches)
+    assert norms.shape == (len(patches), 1)
+    np.testing.assert_allclose(np.linalg.norm(normalised, axis=1), patches.any(axis=1), rtol=1e-14)
+    # A rounding each by norm, quotient and product; quotients below 1e-308 are multiples of the smallest
+    # number, and so are the norms.
+    float64 = np.finfo(float)
+    bound = 4 * float64.eps * np.abs(patches) + 4 * float64.smallest_subnormal * (1.0 + norms)
+    assert (np.abs(normalised * norms - patches) <= bound).all()
     centred, means = remove_mean(patches)
-    assert means.shape == (7, 1)
-    np.testing.assert_allclose(centred.sum(axis=1), 0.0, atol=16 * 10 * np.finfo(float).eps)
-    np.testing.assert_allclose(centred + means, patches, rtol=4 * np.finfo(float).eps, atol=1e-15)
-    np.testing.assert_array_equal(remove_mean([[1.0, 3.0]])[0], [[-1.0, 1.0]])
+    largest = np.abs(patches).max()
+    np.testing.assert_allclose(
+        means[:, 0], (patches / patches.shape[1]).sum(axis=1), rtol=0, atol=1e-14 * largest
+    )
+    np.testing.assert_allclose(centred + means, patches, rtol=0, atol=1e-15 * largest)
 
 
 @pytest.mark.parametrize("size", [1.0, 1e200, 1e-200, 1e-310, 1e308])
@@ -87,21 +135,56 @@ def test_norms_of_any_size(size):
     np.testing.assert_allclose(norms, np.array([[5.0], [0.0], [0.1]]) * (size / 4.0), rtol=1e-12)
 
 
-@given(
-    patches=arrays(
-        np.float64, st.tuples(st.integers(1, 5), st.integers(1, 9)), elements=st.floats(-1e307, 1e307)
-    )
-)
-def test_norms_come_back(patches):
-    normalised, norms = normalise(patches)
-    assert norms.shape == (len(patches), 1)
-    lengths = np.linalg.norm(normalised, axis=1)
-    np.testing.assert_allclose(lengths, patches.any(axis=1), rtol=1e-14)
-    # A rounding each by norm, quotient and product; quotients below 1e-308 are multiples of the smallest
-    # number, and so are the norms.
-    float64 = np.finfo(float)
-    bound = 4 * float64.eps * np.abs(patches) + 4 * float64.smallest_subnormal * (1.0 + norms)
-    assert (np.abs(normalised * norms - patches) <= bound).all()
+def test_random_patches_are_patches_of_the_images_none_twice():
+    images = [np.arange(30.0).reshape(5, 6), 100.0 + np.arange(12.0).reshape(3, 4)]
+    everything = np.vstack([extract_patches(image, (2, 3)) for image in images])
+    patches = random_patches(images, (2, 3), len(everything), rng=0)
+    assert sorted(patches.tolist()) == sorted(everything.tolist())
+    assert patches.tolist() != everything.tolist()
+    np.testing.assert_array_equal(random_patches(images, (2, 3), 7, rng=0), patches[:7])
+    rng = np.random.default_rng(0)
+    first, second = (random_patches(images, (2, 3), 7, rng=rng) for _ in range(2))
+    np.testing.assert_array_equal(first, patches[:7])
+    assert (first != second).any()
+    # Places 0, 1 of one image and 2, 3, 4 of the other, 1500 times: 300 each, give or take 16.
+    drawn = [
+        int(random_patches([np.arange(2.0)[None], np.arange(2.0, 5.0)[None]], 1, 1, rng=rng)[0, 0])
+        for _ in range(1500)
+    ]
+    assert np.abs(np.bincount(drawn, minlength=5) - 300).max() < 5 * 16
+    signals = [np.arange(40.0), np.arange(30.0)]
+    rows = random_patches([signal[None] for signal in signals], (1, 16), 20, rng=1)
+    np.testing.assert_array_equal(random_patches(signals, 16, 20, rng=1), rows)
+
+
+def test_flat_patches_are_left_out():
+    image = np.full((40, 40), 7.0)
+    image[25:30, 3:8] += np.random.default_rng(0).normal(size=(5, 5))
+    contrast = np.linalg.norm(remove_mean(extract_patches(image, 4))[0], axis=1)
+    least = np.sort(contrast)[-20]  # as a bound, itself included
+    patches = random_patches(image, 4, 20, rng=1, least_contrast=least)
+    assert sorted(patches.tolist()) == sorted(extract_patches(image, 4)[contrast >= least].tolist())
+    with pytest.raises(ValueError, match="n_patches must be at most 20"):
+        random_patches(image, 4, 21, rng=1, least_contrast=least)
+
+
+def test_images_may_come_from_files_and_in_any_type(tmp_path):
+    image = RNG.integers(0, 256, size=(12, 15)).astype(np.uint8)
+    np.save(tmp_path / "image.npy", image)
+    mapped = np.load(tmp_path / "image.npy", mmap_mode="r")
+    single = np.asfortranarray(image, dtype=np.float32)
+    single.flags.writeable = False
+    expected = random_patches(image, 3, 5, rng=0)
+    for other in (mapped, single, image.tolist(), [mapped], (single,), image[np.newaxis]):
+        np.testing.assert_array_equal(random_patches(other, 3, 5, rng=0), expected)
+    for other in (mapped, single):
+        np.testing.assert_array_equal(whiten(other), whiten(image))
+        np.testing.assert_array_equal(normalise(other)[0], normalise(image)[0])
+        np.testing.assert_array_equal(extract_patches(other, 3), extract_patches(image.astype(float), 3))
+        np.testing.assert_array_equal(join_channels(split_channels(other)), image)
+
+
+# -- whitening -----------------------------------------------------------------------------------
 
 
 def cosine(height, width, down, across):
@@ -111,16 +194,13 @@ def cosine(height, width, down, across):
 
 
 def test_whitening_weighs_waves_by_the_filter():
-    # 3/24 and 4/20 cycles a pixel, sides even and odd; amplitudes as R(f) = f exp(-(f / f0)^4).
+    # 3/24 and 5/25 cycles a pixel, sides even and odd; amplitudes as R(f) = f exp(-(f / f0)^4), 0.4 by default.
     waves = [cosine(24, 25, 3, 0), cosine(24, 25, 0, 5)]
-    frequencies = np.array([3 / 24, 5 / 25])
-    whitened = whiten(2.0 * waves[0] + 3.0 * waves[1], cutoff=0.3)
-    amplitudes = np.array([2.0, 3.0]) * frequencies * np.exp(-((frequencies / 0.3) ** 4))
-    expected = amplitudes[0] * (waves[0] - 5.0) + amplitudes[1] * (waves[1] - 5.0)
-    np.testing.assert_allclose(whitened, expected / np.sqrt(0.5 * (amplitudes**2).sum()), atol=1e-13)
-
-
-def test_one_wave_whitens_to_itself():
+    frequencies, image = np.array([3 / 24, 5 / 25]), 2.0 * waves[0] + 3.0 * waves[1]
+    for cutoff, whitened in ((0.3, whiten(image, cutoff=0.3)), (0.4, whiten(image))):
+        amplitudes = np.array([2.0, 3.0]) * frequencies * np.exp(-((frequencies / cutoff) ** 4))
+        expected = amplitudes[0] * (waves[0] - 5.0) + amplitudes[1] * (waves[1] - 5.0)
+        np.testing.assert_allclose(whitened, expected / np.sqrt(0.5 * (amplitudes**2).sum()), atol=1e-13)
     wave = cosine(16, 12, 2, -3)
     np.testing.assert_allclose(whiten(wave), np.sqrt(2.0) * (wave - 5.0), atol=1e-13)
 
@@ -131,129 +211,235 @@ def test_whitening_does_not_see_the_unit(size):
     whitened = whiten(image)
     assert abs(whitened.mean()) < 1e-15
     assert whitened.std() == pytest.approx(1.0, rel=1e-14)
-    # 1e-310 has 13 digits.
-    np.testing.assert_allclose(whiten(size * image), whitened, atol=1e-11)
+    np.testing.assert_allclose(whiten(size * image), whitened, atol=1e-11)  # 1e-310 has 13 digits
 
 
-def test_whitening_flattens_a_spectrum_of_one_over_f():
-    rng = np.random.default_rng(0)
-    frequency = np.hypot(np.fft.fftfreq(128)[:, np.newaxis], np.fft.rfftfreq(128))
-    spectrum = np.fft.rfft2(rng.normal(size=(128, 128))) / np.maximum(frequency, 1 / 128)
-    power = np.abs(np.fft.rfft2(whiten(np.fft.irfft2(spectrum)))) ** 2
-    bands = [power[(frequency > low) & (frequency <= low + 0.05)].mean() for low in (0.01, 0.06, 0.11, 0.16)]
-    # The filter itself falls by exp(-2 (0.19 / 0.4)^4), a tenth, to the middle of the last; each is a mean
-    # of 70 or more exponential variables.
-    assert max(bands) < 1.5 * min(bands)
-    assert power[frequency > 0.6].mean() < 0.01 * min(bands)
+# -- cosine atoms --------------------------------------------------------------------------------
 
 
-def test_random_patches_are_patches_of_the_images_none_twice():
-    images = [np.arange(30.0).reshape(5, 6), 100.0 + np.arange(12.0).reshape(3, 4)]
-    everything = np.vstack([extract_patches(image, (2, 3)) for image in images])
-    patches = random_patches(images, (2, 3), len(everything), rng=0)
-    assert sorted(patches.tolist()) == sorted(everything.tolist())
-    assert patches.tolist() != everything.tolist()
-    few = random_patches(images, (2, 3), 7, rng=0)
-    np.testing.assert_array_equal(few, patches[:7])
+@pytest.mark.parametrize("patch_size", [1, 2, 8])
+def test_a_complete_dictionary_is_the_orthonormal_dct(patch_size):
+    n_pixels = patch_size**2
+    dictionary = overcomplete_dct(patch_size, n_pixels)
+    signal = RNG.normal(size=(patch_size, patch_size))
+    np.testing.assert_allclose(dictionary @ dictionary.T, np.eye(n_pixels), atol=1e-14)
+    expected = dctn(signal, norm="ortho")
+    np.testing.assert_allclose((dictionary @ signal.ravel()).reshape(signal.shape), expected, atol=1e-13)
 
 
-def test_all_places_are_equally_likely():
-    # Places 0, 1 of one image and 2, 3, 4 of the other, 3000 times: 600 each, give or take 22.
-    images = [np.array([[0.0, 1.0]]), np.array([[2.0, 3.0, 4.0]])]
-    rng = np.random.default_rng(0)
-    drawn = [int(random_patches(images, 1, 1, rng=rng)[0, 0]) for _ in range(3000)]
-    assert np.abs(np.bincount(drawn, minlength=5) - 600).max() < 5 * 22
+@pytest.mark.parametrize(("patch_size", "n_atoms"), [(8, 256), (8, 81), ((4, 8), 64), ((5, 3), 100)])
+def test_an_overcomplete_dictionary_is_of_waves_without_means(patch_size, n_atoms):
+    """Along each side cos(pi k (j + 1/2) / K), the mean taken off and unit norm, K waves to a side."""
+    sides, n_waves = np.broadcast_to(patch_size, 2), int(np.sqrt(n_atoms))
+    along = []
+    for side in sides:
+        waves = np.cos(np.pi * np.outer(np.arange(n_waves), np.arange(side) + 0.5) / n_waves)
+        waves[1:] -= waves[1:].mean(axis=1, keepdims=True)
+        along.append(waves / np.linalg.norm(waves, axis=1, keepdims=True))
+    expected = np.kron(*along)
+    np.testing.assert_allclose(overcomplete_dct(patch_size, n_atoms), expected, atol=1e-13)
+    coherence = np.abs(expected @ expected.T - np.eye(n_atoms)).max()
+    assert coherence < 1.0 - 1e-6
+    assert np.linalg.matrix_rank(expected) == sides.prod()
 
 
-def test_random_patches_follow_the_generator():
-    image = np.random.default_rng(0).normal(size=(20, 20))
-    np.testing.assert_array_equal(random_patches(image, 4, 9, rng=3), random_patches(image, 4, 9, rng=3))
-    rng = np.random.default_rng(3)
-    first, second = random_patches(image, 4, 9, rng=rng), random_patches(image, 4, 9, rng=rng)
-    np.testing.assert_array_equal(first, random_patches([image], 4, 9, rng=3))
-    assert (first != second).any()
-    assert random_patches(image, 4, 9).shape == (9, 16)
+# -- pixels --------------------------------------------------------------------------------------
 
 
-def test_flat_patches_are_left_out():
-    rng = np.random.default_rng(0)
-    image = np.full((40, 40), 7.0)
-    image[25:30, 3:8] += rng.normal(size=(5, 5))
-    contrast = np.linalg.norm(remove_mean(extract_patches(image, 4))[0], axis=1)
-    # The last as a bound, itself included.
-    least = np.sort(contrast)[-20]
-    patches = random_patches(image, 4, 20, rng=1, least_contrast=least)
-    eligible = extract_patches(image, 4)[contrast >= least]
-    assert sorted(patches.tolist()) == sorted(eligible.tolist())
-    sentence = r"n_patches must be at most 20, the places of contrast [\d.]+ or more; got 21"
-    with pytest.raises(ValueError, match=sentence):
-        random_patches(image, 4, 21, rng=1, least_contrast=least)
+def test_integers_are_shares_of_white_and_floats_stay_what_they_are():
+    for dtype, white in ((np.uint8, 255), (np.uint16, 65535), (bool, 1)):
+        image = np.array([[0, 1], [white - 1, white]], dtype=dtype)
+        np.testing.assert_array_equal(as_pixels(image), image.astype(float) / white)
+    image = np.asfortranarray([[-3.0, 1e6]])
+    image.flags.writeable = False
+    np.testing.assert_array_equal(as_pixels(image), image)
+    assert as_pixels(image.astype(np.float32)).dtype == np.float64
+    for channels in (1, 3):
+        assert as_pixels(np.ones((3, 4, channels), dtype=np.uint8)).shape == (3, 4, channels)
+    np.testing.assert_array_equal(as_pixels(np.ma.masked_array(GREY)), GREY)  # nothing is masked
 
 
-def test_images_may_come_from_files_and_in_any_type(tmp_path):
-    image = np.random.default_rng(0).integers(0, 256, size=(12, 15)).astype(np.uint8)
-    np.save(tmp_path / "image.npy", image)
-    mapped = np.load(tmp_path / "image.npy", mmap_mode="r")
-    single = np.asfortranarray(image, dtype=np.float32)
-    single.flags.writeable = False
-    expected = random_patches(image, 3, 5, rng=0)
-    for other in (mapped, single, image.tolist(), [mapped], (single,), image[np.newaxis]):
-        np.testing.assert_array_equal(random_patches(other, 3, 5, rng=0), expected)
-    for other in (mapped, single):
-        np.testing.assert_array_equal(whiten(other), whiten(image))
-        for ours, theirs in zip(normalise(other), normalise(image), strict=True):
-            np.testing.assert_array_equal(ours, theirs)
+def test_several_images():
+    assert [image.shape for image in as_images([GREY, GREY[:2]])] == [(3, 4), (2, 4)]
+    assert [image.shape for image in as_images(np.ones((2, 5, 6, 3)))] == [(5, 6, 3)] * 2
+    assert [image.shape for image in as_images(list(np.ones((4, 5, 3))))] == [(5, 3)] * 4
 
 
-IMAGE = np.zeros((10, 12))
+# -- prepared images -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("shape", [(17, 23), (16, 9, 3), (8, 6), (31, 8, 1), (40,)])
+def test_padding_is_undone_to_the_last_bit(shape):
+    image = RNG.integers(0, 256, shape).astype(np.uint8)
+    is_signal = len(shape) == 1
+    size = 6 if is_signal else (8, 6)
+    plane = (1, *shape) if is_signal else shape
+    for stride, margin in product((1, 2, 3, 5), (0, 1, 7)):
+        prepared = prepare_image(image, size, stride=stride, margin=margin, background="none")
+        restored = prepared.restore(prepared.signal)
+        np.testing.assert_array_equal(restored, image if is_signal else as_pixels(image))
+        # A grid of positions covers it, and no smaller one does; a signal is padded along itself alone.
+        prepared.dictionary(np.ones((2, *np.atleast_1d(size), *shape[2:])))
+        larger = np.subtract(prepared.prepared_shape, plane[:2])[int(is_signal) :]
+        assert (larger >= 2 * margin).all()
+        assert (larger < 2 * margin + stride).all()
+        assert not is_signal or prepared.prepared_shape[0] == 1
+
+
+def test_padding_mirrors_the_image_and_cropping_keeps_what_fits():
+    image = RNG.random((9, 10))
+    prepared = prepare_image(image, 4, stride=4, background="none")
+    assert prepared.prepared_shape == (12, 12)
+    np.testing.assert_array_equal(prepared.detail, np.pad(image, ((1, 2), (1, 1)), mode="symmetric"))
+    image = RNG.random((11, 10, 3))
+    prepared = prepare_image(image, 4, stride=4, boundary="crop", background="mean")
+    assert prepared.prepared_shape == (8, 8)
+    means = image.mean(axis=(0, 1))
+    np.testing.assert_array_equal(prepared.detail, (image - means)[1:9, 1:9])
+    expected = np.broadcast_to(means, image.shape).copy()
+    expected[1:9, 1:9] = image[1:9, 1:9]
+    np.testing.assert_allclose(prepared.restore(prepared.signal), expected, rtol=0, atol=1e-15)
+
+
+def test_the_background_is_the_blurred_image_of_each_channel():
+    image = RNG.random((20, 21, 3))
+    prepared = prepare_image(image, 6, smoothing=2.5)
+    blurred = np.stack([gaussian_filter(image[..., c], 2.5) for c in range(3)], axis=-1)
+    np.testing.assert_allclose(prepared.background, blurred, rtol=0, atol=1e-15)
+    np.testing.assert_allclose(prepared.restore(prepared.signal), image, rtol=0, atol=1e-15)
+    # By default half the longer side of a kernel.
+    default = prepare_image(image, (4, 6)).background
+    np.testing.assert_array_equal(default, prepare_image(image, 4, smoothing=3.0).background)
+    for kind in ("smooth", "mean"):
+        flat = prepare_image(np.full((20, 21, 3), 0.1), 6, background=kind)
+        np.testing.assert_array_equal(flat.signal, 0.0)
+        np.testing.assert_array_equal(flat.restore(flat.signal), 0.1)
+    expected = prepared.restore(prepared.signal)
+    for signal in (prepared.signal[0], prepared.detail, prepared.detail.tolist()):
+        np.testing.assert_array_equal(prepared.restore(signal), expected)
+
+
+def test_it_is_the_remedy_of_the_warning():
+    ramp = np.linspace(0.0, 1.0, 40) + 0.1 * RNG.random((36, 40))
+    kernels = RNG.standard_normal((3, 5, 5))
+    kernels -= kernels.mean(axis=(1, 2), keepdims=True)
+    plain = LassoProblem(ConvolutionalDictionary(kernels, ramp.shape, 1), ramp.reshape(1, -1), 0.5)
+    with pytest.warns(IllPosedWarning, match="prepare_image"):
+        solve_active_set(plain)
+    prepared = prepare_image(ramp, 5)
+    problem = LassoProblem(prepared.dictionary(kernels), prepared.signal, 0.05)
+    explained = problem.reconstruct(solve_active_set(problem).sparse_codes)  # warnings are errors
+    image = prepared.restore(explained)
+    # What the code leaves of the signal is what the image made of it lacks.
+    np.testing.assert_allclose(ramp - image, (prepared.signal - explained).reshape(ramp.shape), atol=1e-14)
+    assert np.linalg.norm(ramp - image) < np.linalg.norm(ramp - prepared.background)
+
+
+# -- what is refused -----------------------------------------------------------------------------
+
+
+def prepared(**changes):
+    return prepare_image(np.ones((10, 12)), **{"kernel_size": 4, **changes})
+
+
+COLOUR = prepare_image(RNG.random((9, 10, 3)), 4, stride=3)
 
 
 @pytest.mark.parametrize(
-    ("call", "error", "sentence"),
+    ("call", "error", "name"),
     [
-        (lambda: extract_patches("image", 8), TypeError, "image must be an array of real numbers"),
-        (lambda: extract_patches(IMAGE[0], (8, 8)), TypeError, "patch_size must be an integer; got tuple"),
-        (lambda: extract_patches(IMAGE[0, 0], 8), ValueError, r"image must be 2-D, \(height, width\) or \(length,\)"),
-        (lambda: extract_patches(IMAGE * np.nan, 8), ValueError, "image must be finite"),
-        (lambda: extract_patches(IMAGE, 0), ValueError, "patch_size must be positive; got 0"),
-        (lambda: extract_patches(IMAGE, 2.5), TypeError, "patch_size must be an integer; got float"),
-        (lambda: extract_patches(IMAGE, True), TypeError, "patch_size must be an integer; got bool"),
-        (lambda: extract_patches(IMAGE, (2, 3, 4)), ValueError, "patch_size must be a pair .* got 3 of them"),
-        (lambda: extract_patches(IMAGE, (2, -3)), ValueError, "patch_size must be positive; got -3"),
-        (lambda: extract_patches(IMAGE, 11), ValueError, r"must fit into the image, \(10, 12\); got \(11, 11\)"),
-        (lambda: extract_patches(IMAGE, 8, stride=0), ValueError, "stride must be positive; got 0"),
-        (lambda: reconstruct_from_patches(IMAGE, (10, 2, 3), 2), ValueError, "image_shape must be a pair"),
-        (lambda: reconstruct_from_patches(IMAGE, (10,), 2), ValueError, r"patches must have shape \(9, 2\)"),
+        (lambda: split_channels([1.0, 2.0]), ValueError, "signals"),
+        (lambda: split_channels([["a"]]), TypeError, "signals"),
+        (lambda: split_channels([[np.inf]]), ValueError, "signals"),
+        (lambda: join_channels([[1.0, 2.0, 3.0]]), ValueError, "split .* 3 columns"),
+        (lambda: join_channels([1.0, 2.0]), ValueError, "split"),
+        (lambda: extract_patches("image", 8), TypeError, "image"),
+        (lambda: extract_patches(IMAGE[0], (8, 8)), TypeError, "patch_size"),
+        (lambda: extract_patches(IMAGE[0, 0], 8), ValueError, "image"),
+        (lambda: extract_patches(IMAGE * np.nan, 8), ValueError, "image"),
+        (lambda: extract_patches(IMAGE, 0), ValueError, "patch_size"),
+        (lambda: extract_patches(IMAGE, 2.5), TypeError, "patch_size"),
+        (lambda: extract_patches(IMAGE, True), TypeError, "patch_size"),
+        (lambda: extract_patches(IMAGE, (2, 3, 4)), ValueError, "patch_size"),
+        (lambda: extract_patches(IMAGE, (2, -3)), ValueError, "patch_size"),
+        (lambda: extract_patches(IMAGE, 11), ValueError, "patch_size|must fit"),
+        (lambda: extract_patches(IMAGE, 8, stride=0), ValueError, "stride"),
+        (lambda: reconstruct_from_patches(IMAGE, (10, 2, 3), 2), ValueError, "image_shape"),
         (lambda: reconstruct_from_patches(IMAGE, 10, 2), ValueError, r"patches must have shape \(9, 2\)"),
-        (lambda: reconstruct_from_patches(IMAGE, (10, 0), 2), ValueError, "image_shape must be positive"),
-        (lambda: reconstruct_from_patches(IMAGE, (1, 9), 2), ValueError, "patch_size must fit"),
+        (lambda: reconstruct_from_patches(IMAGE, (10, 0), 2), ValueError, "image_shape"),
+        (lambda: reconstruct_from_patches(IMAGE, (1, 9), 2), ValueError, "patch_size"),
         (lambda: reconstruct_from_patches(IMAGE, (10, 12), 2, stride=2), ValueError, r"patches must have shape \(30, 4\)"),
-        (lambda: reconstruct_from_patches(np.zeros((8, 4)), (5, 8), 2, stride=2), ValueError, "every pixel; patches of 2 at stride 2 leave out row 4 of 5"),
+        (lambda: reconstruct_from_patches(np.zeros((8, 4)), (5, 8), 2, stride=2), ValueError, "row 4 of 5"),
         (lambda: reconstruct_from_patches(np.zeros((6, 4)), (4, 8), 2, stride=3), ValueError, r"patches must have shape \(3, 4\)"),
-        (lambda: reconstruct_from_patches(np.zeros((2, 4)), (2, 5), 2, stride=3), ValueError, "every pixel; patches of 2 at stride 3 leave out column 2 of 5"),
-        (lambda: random_patches(IMAGE, 8, 0), ValueError, "n_patches must be positive; got 0"),
-        (lambda: random_patches(IMAGE, 8, 16), ValueError, "n_patches must be at most 15, .* got 16"),
-        (lambda: random_patches(IMAGE, 8, 1, least_contrast=-1.0), ValueError, "least_contrast must not be"),
-        (lambda: random_patches(IMAGE, 8, 1, least_contrast=0.1), ValueError, "at most 0, .* 0.1 or more"),
-        (lambda: random_patches(IMAGE, 11, 1), ValueError, "patch_size must fit into the image"),
-        (lambda: random_patches([IMAGE, IMAGE[0]], 8, 1), ValueError, "all be images, or all signals of one dimension"),
-        (lambda: random_patches([IMAGE, IMAGE * np.nan], 8, 1), ValueError, r"images\[1\] must be finite"),
-        (lambda: random_patches(IMAGE[0, 0], 8, 1), ValueError, "images must be 2-D"),
-        (lambda: random_patches([], 8, 1), ValueError, "images must not be empty"),
-        (lambda: random_patches(["image"], 8, 1), TypeError, "images must be an array of real numbers"),
-        (lambda: random_patches(iter([IMAGE]), 8, 1), TypeError, "images must be an array of real numbers"),
-        (lambda: normalise(IMAGE[0]), ValueError, "patches must be 2-D"),
-        (lambda: normalise(IMAGE + np.inf), ValueError, "patches must be finite"),
-        (lambda: normalise([[1.0, 1.0], [1.7e308, 1.7e308]]), ValueError, r"norms of at most 1.8e\+308; got more for patch 1"),
-        (lambda: whiten(IMAGE + 0.1), ValueError, "image must not be constant; got 0.1 everywhere"),
-        (lambda: whiten(np.ones((1, 1))), ValueError, "image must not be constant"),
-        (lambda: whiten(IMAGE[0]), ValueError, "image must be 2-D"),
-        (lambda: whiten(IMAGE, cutoff=0.0), ValueError, "cutoff must be positive; got 0.0"),
-        (lambda: whiten(np.indices((8, 8)).sum(axis=0) % 2, cutoff=0.1), ValueError, "image must vary at frequencies about or below cutoff=0.1"),
-        (lambda: remove_mean(IMAGE[0]), ValueError, "patches must be 2-D"),
-        (lambda: remove_mean([["a"]]), TypeError, "patches must be an array of real numbers"),
+        (lambda: reconstruct_from_patches(np.zeros((2, 4)), (2, 5), 2, stride=3), ValueError, "column 2 of 5"),
+        (lambda: random_patches(IMAGE, 8, 0), ValueError, "n_patches"),
+        (lambda: random_patches(IMAGE, 8, 16), ValueError, "n_patches must be at most 15"),
+        (lambda: random_patches(IMAGE, 8, 1, least_contrast=-1.0), ValueError, "least_contrast"),
+        (lambda: random_patches(IMAGE, 8, 1, least_contrast=0.1), ValueError, "n_patches must be at most 0"),
+        (lambda: random_patches(IMAGE, 11, 1), ValueError, "patch_size"),
+        (lambda: random_patches([IMAGE, IMAGE[0]], 8, 1), ValueError, "images must all be"),
+        (lambda: random_patches([IMAGE, IMAGE * np.nan], 8, 1), ValueError, r"images\[1\]"),
+        (lambda: random_patches(IMAGE[0, 0], 8, 1), ValueError, "images"),
+        (lambda: random_patches([], 8, 1), ValueError, "images"),
+        (lambda: random_patches(["image"], 8, 1), TypeError, "images"),
+        (lambda: random_patches(iter([IMAGE]), 8, 1), TypeError, "images"),
+        (lambda: normalise(IMAGE[0]), ValueError, "patches"),
+        (lambda: normalise(IMAGE + np.inf), ValueError, "patches"),
+        (lambda: normalise([[1.0, 1.0], [1.7e308, 1.7e308]]), ValueError, "norms .* patch 1"),
+        (lambda: remove_mean(IMAGE[0]), ValueError, "patches"),
+        (lambda: remove_mean([["a"]]), TypeError, "patches"),
+        (lambda: whiten(IMAGE + 0.1), ValueError, "image must not be constant; got 0.1"),
+        (lambda: whiten(np.ones((1, 1))), ValueError, "image"),
+        (lambda: whiten(IMAGE[0]), ValueError, "image"),
+        (lambda: whiten(IMAGE, cutoff=0.0), ValueError, "cutoff"),
+        (lambda: whiten(np.indices((8, 8)).sum(axis=0) % 2, cutoff=0.1), ValueError, "cutoff"),
+        (lambda: overcomplete_dct(8, 255), ValueError, "n_atoms"),
+        (lambda: overcomplete_dct(8, 49), ValueError, "n_atoms must be at least 64"),
+        (lambda: overcomplete_dct((4, 8), 36), ValueError, "n_atoms must be at least 64"),
+        (lambda: overcomplete_dct(8, 256.0), TypeError, "n_atoms"),
+        (lambda: overcomplete_dct(0, 4), ValueError, "patch_size"),
+        (lambda: overcomplete_dct("8", 4), TypeError, "patch_size"),
+        (lambda: overcomplete_dct((1, 2), 4), ValueError, "at least 2 for 4"),
+        (lambda: overcomplete_dct((2, 3), 16), ValueError, "at least 3 for 16"),
+        (lambda: as_pixels(np.ones((3, 4), dtype=np.int64)), TypeError, "int64"),
+        (lambda: as_pixels(np.ones((3, 4), dtype=complex)), TypeError, "image"),
+        (lambda: as_pixels([["a"]]), TypeError, "image"),
+        (lambda: as_pixels(np.ma.masked_equal([[1.0, 9.0]], 9.0)), TypeError, "image must not have masked"),
+        (lambda: as_pixels(np.ma.masked_equal(np.uint8([[1, 9]]), 9)), TypeError, "image must not have masked"),
+        (lambda: as_pixels(1.0), ValueError, "image"),
+        (lambda: as_pixels(np.ones((2, 3, 4, 3))), ValueError, "image"),
+        (lambda: as_pixels(np.ones((3, 4, 4), dtype=np.uint8)), ValueError, r"alpha channel by image\[..., :3\]"),
+        (lambda: as_pixels(np.ones((3, 4, 2))), ValueError, r"alpha channel by image\[..., :1\]"),
+        (lambda: as_pixels(np.ones((3, 40, 50))), ValueError, "moveaxis"),
+        (lambda: as_pixels(np.ones((30, 40, 7))), ValueError, "n_channels=7"),
+        (lambda: as_pixels([[1.0, np.nan]]), ValueError, r"nan at \(0, 1\)"),
+        (lambda: as_pixels([[1.0, np.inf]]), ValueError, "image"),
+        (lambda: as_pixels(np.ones((0, 4))), ValueError, "image"),
+        (lambda: as_pixels(np.ones((0, 4), dtype=np.uint8)), ValueError, "empty"),
+        (lambda: as_images(GREY[0, 0]), TypeError, "images"),
+        (lambda: as_images([GREY, GREY[0]]), ValueError, "images must all be"),
+        (lambda: as_images([GREY, np.ones((3, 4, 3))]), ValueError, r"channels.*images\[1\]"),
+        (lambda: as_images(np.ones((40, 30, 3))), ValueError, r"\[image\]"),
+        (lambda: as_images([GREY, np.full((3, 4), np.nan)]), ValueError, r"images\[1\]"),
+        (lambda: prepared(kernel_size=11), ValueError, "kernels .* 11 rows"),
+        (lambda: prepared(kernel_size=(4, 0)), ValueError, "kernel_size"),
+        (lambda: prepared(kernel_size="4"), TypeError, "kernel_size"),
+        (lambda: prepared(stride=0), ValueError, "stride"),
+        (lambda: prepared(boundary="zeros"), ValueError, "boundary"),
+        (lambda: prepared(margin=-1), ValueError, "margin"),
+        (lambda: prepared(margin=2, boundary="crop"), ValueError, "margin|zero for boundary"),
+        (lambda: prepared(background="blur"), ValueError, "background"),
+        (lambda: prepared(smoothing=0.0), ValueError, "smoothing"),
+        (lambda: prepared(smoothing=2.0, background="mean"), ValueError, "smoothing"),
+        (lambda: prepared().dictionary(np.ones((2, 5, 4))), ValueError, "kernels"),
+        (lambda: COLOUR.dictionary(np.ones((2, 4, 4))), ValueError, "kernels"),
+        (lambda: COLOUR.restore(np.ones(7)), ValueError, "shape"),
+        (lambda: COLOUR.restore(COLOUR.detail.transpose(1, 0, 2)[..., :2]), ValueError, "shape"),
+        (lambda: COLOUR.restore(COLOUR.signal.reshape(2, 150)), ValueError, "shape"),
+        (lambda: COLOUR.restore(np.ma.masked_less(COLOUR.signal, 0.0)), TypeError, "signal must not have masked"),
+        (lambda: COLOUR.restore(np.full(300, np.nan)), ValueError, "finite"),
     ],
 )  # fmt: skip
-def test_nonsense_is_named(call, error, sentence):
-    with pytest.raises(error, match=sentence):
+def test_what_is_refused_is_named(call, error, name):
+    with pytest.raises(error, match=name):
         call()
