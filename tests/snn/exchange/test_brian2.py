@@ -110,33 +110,28 @@ def test_spikes_that_were_not_recorded_are_asked_for(brian2):
     model = to_brian2(SpikingNetwork(np.zeros((1, 1)), [1.1]), time_step=1 / 4, record_spikes=False)
     model.network.run(4.125 * brian2.second)
     assert model.spike_counts.tolist() == [4]
-    with pytest.raises(ValueError, match="record_spikes of to_brian2 must be True for spikes; got False"):
+    with pytest.raises(ValueError, match="record_spikes"):
         model.spikes()
 
 
 @pytest.mark.parametrize(
-    ("options", "error", "message"),
+    ("options", "error", "name"),
     [
-        ({"time_step": 0.0}, ValueError, "time_step must be positive"),
-        ({"time_step": "fine"}, TypeError, "time_step must be a real number"),
-        ({"time_step": 0.1, "reset": "one"}, ValueError, "reset must be one of 'subtract', 'zero'"),
-        ({"time_step": 0.1, "method": 4}, TypeError, "method must be the name of one of Brian2's methods"),
-        (
-            {"time_step": 0.1, "method": "nonsense"},
-            ValueError,
-            "method must be one of Brian2's, .*'rk4'.*; got",
-        ),
-        ({"time_step": 0.1, "method": "exact"}, ValueError, "method must be one that integrates this neuron"),
-        ({"time_step": 0.1, "state": NetworkState.at_rest(3)}, ValueError, "state has 3 neurons"),
-        ({"time_step": 0.1, "record_spikes": 1}, TypeError, "record_spikes must be True or False"),
+        ({"network": "network"}, TypeError, "network"),
+        ({"time_step": 0.0}, ValueError, "time_step"),
+        ({"time_step": "fine"}, TypeError, "time_step"),
+        ({"reset": "one"}, ValueError, "reset"),
+        ({"method": 4}, TypeError, "method"),
+        ({"method": "nonsense"}, ValueError, "method .*'rk4'"),
+        ({"method": "exact"}, ValueError, "method"),
+        ({"state": NetworkState.at_rest(3)}, ValueError, "state"),
+        ({"record_spikes": 1}, TypeError, "record_spikes"),
     ],
 )
-def test_nonsense_ends_in_a_sentence(brian2, options, error, message):
+def test_the_error_names_the_argument(brian2, options, error, name):
     network = SpikingNetwork(np.zeros((2, 2)), [1.0, 1.0])
-    with pytest.raises(error, match=message):
-        to_brian2(network, **options)
-    with pytest.raises(TypeError, match="network must be a SpikingNetwork"):
-        to_brian2("network", time_step=0.1)
+    with pytest.raises(error, match=name):
+        to_brian2(**{"network": network, "time_step": 0.1, **options})
 
 
 def test_input_spikes_and_a_drive_that_changes(brian2):

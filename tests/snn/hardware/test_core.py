@@ -8,6 +8,8 @@ import subprocess
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 pytest.importorskip("amaranth", reason="needs the extra: pip install 'sparsespike[hardware]'")
 
@@ -22,9 +24,9 @@ from snn.digital import (
 from snn.digital.run import Integers
 from snn.hardware import Action, CoreLayout
 from solvers import LassoProblem, solve_digital
-from tests.processes import run_python
 from tests.reference.core import CoreRun, SimulatedCore
 from tests.stress.random_cores import differences
+from tests.tiers import examples
 
 REST = Action.REST, 0, 0
 
@@ -50,14 +52,11 @@ def expected(network, n_steps, state=None):
     return spikes, result.state.membrane_potential
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.property
+@examples(8)
+@given(seed=st.integers(0, 2**32))
 def test_random_networks_give_the_bits_of_the_emulator(seed):
     assert differences(seed) == []
-
-
-@pytest.mark.thorough
-def test_many_random_networks_give_the_bits_of_the_emulator():
-    assert [found for seed in range(1000, 1200) for found in differences(seed)] == []
 
 
 def test_values_can_be_loaded():
@@ -139,6 +138,7 @@ def test_cycles_are_those_of_the_documentation(lanes):
     assert others in range(last_groups + 4)
 
 
+@pytest.mark.thorough
 def test_whole_stages_run_on_a_core(monkeypatch):
     rng = np.random.default_rng(3)
     atoms = rng.standard_normal((12, 8))
@@ -270,31 +270,19 @@ def test_a_processor_computes_the_same_from_the_header(files, tmp_path):
 def test_bad_arguments_are_refused(tmp_path):
     network = ring()
     wide = ring(potential_bits=8, drive=400.0, bias=FixedPoint(bits=13))
+    slow = DigitalNetwork.of(
+        SpikingNetwork(np.zeros((2000, 2000)), np.zeros(2000)), DigitalFormat(delay=4096), time_step=0.25
+    )
     cases = [
-        (lambda: CoreLayout.of(network.network), TypeError, "network must be a DigitalNetwork; got SpikingNetwork"),
-        (lambda: CoreLayout.of(network, lanes=3), ValueError, "lanes must be a power of two; got 3"),
-        (lambda: CoreLayout.of(network, lanes=0), ValueError, "lanes must be"),
-        (lambda: CoreLayout.of(network, compressed="no"), TypeError, "compressed must be"),
-        (lambda: CoreLayout.of(wide), ValueError, "drive of network must fit into the 8 bits of the potential; got"),
-        (lambda: network.to_verilog(tmp_path, bench_steps=0), ValueError, "bench_steps must be"),
-        (lambda: network.to_verilog(tmp_path, bench_steps=2**32), ValueError, "bench_steps must be less than 2^32"),
+        (lambda: CoreLayout.of(slow), ValueError, "network"),
+        (lambda: CoreLayout.of(network.network), TypeError, "network"),
+        (lambda: CoreLayout.of(network, lanes=3), ValueError, "lanes"),
+        (lambda: CoreLayout.of(network, lanes=0), ValueError, "lanes"),
+        (lambda: CoreLayout.of(network, compressed="no"), TypeError, "compressed"),
+        (lambda: CoreLayout.of(wide), ValueError, "drive of network"),
+        (lambda: network.to_verilog(tmp_path, bench_steps=0), ValueError, "bench_steps"),
+        (lambda: network.to_verilog(tmp_path, bench_steps=2**32), ValueError, "bench_steps"),
     ]  # fmt: skip
-    for call, kind, sentence in cases:
-        with pytest.raises(kind, match=f"^{re.escape(sentence)}"):
+    for call, kind, name in cases:
+        with pytest.raises(kind, match=f"^{name}"):
             call()
-
-
-def test_a_delay_that_no_memory_holds_is_refused():
-    network = SpikingNetwork(np.zeros((2000, 2000)), np.zeros(2000))
-    digital = DigitalNetwork.of(network, DigitalFormat(delay=4096), time_step=0.25)
-    with pytest.raises(
-        ValueError, match=r"^network must need at most 2\^22 words in a memory of a core; got 8,194,000$"
-    ):
-        CoreLayout.of(digital)
-
-
-def test_without_the_extra_one_sentence_says_what_to_install():
-    program = "import sys; sys.modules['amaranth'] = None\ntry:\n    import snn.hardware\nexcept ImportError as e:\n    print(e)"
-    output = run_python("-c", program).stdout
-    assert output.startswith("amaranth must be installed for this; got")
-    assert "pip install 'sparsespike[hardware]'" in output
