@@ -60,21 +60,6 @@ class ExactProblem:
         conjugates = sum(((multiple * x - l1) ** 2 / l2 for x, l1, l2 in beyond), Fraction(0)) / 2
         return self.objective(code) - (multiple * along - multiple**2 * squared / 2 - conjugates)
 
-    def minimum(self, near):
-        """The smallest objective, if the support and signs of `near` are those of an optimum; else None."""
-        support = [i for i, value in enumerate(near) if value]
-        signs = {i: 1 if near[i] > 0 else -1 for i in support}
-        solution = self._on(support, signs)
-        if solution is None or any(x * signs[i] < 0 for i, x in solution.items()):
-            return None
-        code = [solution.get(i, Fraction(0)) for i in range(len(self.atoms))]
-        residual = self.residual(code)
-        for i, (atom, l1) in enumerate(zip(self.atoms, self.l1, strict=True)):
-            pull = self.product(atom, residual)
-            if i not in signs and (pull if self.positive else abs(pull)) > l1:
-                return None
-        return self.objective(code)
-
     @classmethod
     def of(cls, atoms, signal, weights, l1, l2, *, positive):
         """The problem of arrays."""
