@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from hypothesis import strategies as st
 
-from snn import NetworkState, SignPairWeights, SpikeTrain, SpikingNetwork, Stimulus
+from snn import NetworkState, SpikeTrain, SpikingNetwork, Stimulus
 from tests.reference.weight_forms import (
     FORMS,
     NAMES,
@@ -16,13 +16,12 @@ from tests.reference.weight_forms import (
     dense_weights,
     random_dictionary,
     random_matrix,
-    random_state,
     random_weights,
     sparse_coding,
     stored,
 )
 
-__all__ = ["dense_weights", "random_dictionary", "random_state", "random_weights"]
+__all__ = ["dense_weights", "random_dictionary", "random_weights"]
 
 # Figure 1 of Tang, Lin and Davies (2017), atoms in rows; as printed, and with unit norms.
 PRINTED_DICTIONARY = np.array([[0.3313, 0.8835, 0.3313], [0.8148, 0.3621, 0.4527], [0.4364, 0.2182, 0.8729]])
@@ -54,18 +53,6 @@ def random_network(rng, n_neurons, *, density=1.0, sign=0, strength=0.8):
         random_weights(rng, n_neurons, density=density, sign=sign, strength=strength),
         rng.uniform(-0.5, 1.5, n_neurons),
         rng.uniform(1.0, 2.0, n_neurons),
-    )
-
-
-def random_sign_pair_network(rng, n_pairs, *, cross=0.5, penalty=0.1):
-    """Pairs as the signed LASSO makes them: c - penalty drives one neuron, -c - penalty the other."""
-    dictionary = random_dictionary(rng, n_pairs, max(n_pairs // 2, 2))
-    lateral = -(dictionary @ dictionary.T)
-    np.fill_diagonal(lateral, 0.0)
-    correlations = dictionary @ rng.standard_normal(dictionary.shape[1])
-    return SpikingNetwork(
-        SignPairWeights(lateral=lateral, cross=np.full(n_pairs, cross)),
-        np.concatenate([correlations - penalty, -correlations - penalty]),
     )
 
 

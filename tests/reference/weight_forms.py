@@ -18,14 +18,11 @@ from snn import (
     BlockWeights,
     InhibitionOnDemand,
     LateralInhibition,
-    NetworkState,
     SignPairWeights,
     SpikingNetwork,
     StencilWeights,
     Weights,
-    simulate,
 )
-from tests.reference.simulator import simulate_slowly
 
 NOT_LOOKED_AT = 3.0  # stored where a neuron would meet itself
 GRID_SHAPE, REACH = (3, 2), (1, 1)
@@ -191,23 +188,7 @@ FORMS = {
     "one position": WeightForm(one_position, screened=False),
 }
 NAMES = tuple(FORMS)
-SIGNED = tuple(name for name, form in FORMS.items() if form.signed)
 ANY_MATRIX = tuple(name for name, form in FORMS.items() if form.nearest is np.copy)
-
-
-# One form of each record that kernels are compiled for (snn/_kernels/forms.py), and rows that pairs share, a
-# branch of their own.  All other forms are packed into these.
-RECORDS = ("dense", "sign pairs", "blocks", "sparse", "grid")
-N_SEEDS_OF_A_FORM = 4
-
-
-def names_and_seeds(n_seeds: int, names: tuple[str, ...] = NAMES) -> list[tuple[str, int]]:
-    """Return (form, seed) to test: all seeds for each record, few for each form that is packed into one."""
-    return [
-        (name, seed)
-        for name in names
-        for seed in range(n_seeds if name in RECORDS else min(n_seeds, N_SEEDS_OF_A_FORM))
-    ]
 
 
 def require_sums(form: Weights, weights: np.ndarray) -> None:
@@ -221,33 +202,6 @@ def require_sums(form: Weights, weights: np.ndarray) -> None:
     every = np.arange(len(weights))
     np.testing.assert_array_equal(form.out_degrees(every), degrees)
     np.testing.assert_array_equal(form.out_degrees(every[::-2]), degrees[::-2])
-
-
-def assert_same_spikes_as_twin(network, weights, duration, state=None, *, rtol=0.0, atol=1e-9):
-    """Compare with the twin, which is told the weights as a dense matrix; return the run.
-
-    Rounding of 1e-16 in a time grows with every spike that feeds on it, less than threefold in our networks,
-    and few spikes do so in a row: 1e-9 leaves seven digits for that, and is far below any interval.
-    """
-    return _compared_with_twin(network, weights, duration, state, rtol=rtol, atol=atol)[0]
-
-
-def assert_same_as_twin(network, weights, duration, state=None):
-    """Compare final states and operations too."""
-    run, slow = _compared_with_twin(network, weights, duration, state, rtol=0.0, atol=1e-9)
-    np.testing.assert_allclose(run.state.membrane_potential, slow.membrane_potential, atol=1e-8, rtol=1e-12)
-    np.testing.assert_allclose(run.state.synaptic_current, slow.synaptic_current, atol=1e-8)
-    assert run.operations.synaptic_operations == run.spike_counts @ np.count_nonzero(weights, axis=1)
-    return run
-
-
-def _compared_with_twin(network, weights, duration, state, **tolerance):
-    run = simulate(network, duration, state=state, record_spikes=True)
-    slow = simulate_slowly(weights, network.soma_bias, network.firing_threshold, duration, state=state)
-    start = 0.0 if state is None else state.time
-    np.testing.assert_array_equal(run.spikes.neurons, slow.neurons)
-    np.testing.assert_allclose(run.spikes.times - start, slow.times, **tolerance)
-    return run, slow
 
 
 def stored(name: str, weights: np.ndarray, soma_bias, firing_threshold=1.0) -> SpikingNetwork:
@@ -274,14 +228,6 @@ def random_matrix(name: str, rng, about: int, *, density=1.0, sign=0, strength=0
     n_neurons = FORMS[name].n_neurons(about)
     weights = random_weights(rng, n_neurons, density=density, sign=sign, strength=strength)
     return bounded(FORMS[name].nearest(weights), strength)
-
-
-def random_state(rng, network: SpikingNetwork, *, current=2.0) -> NetworkState:
-    return NetworkState(
-        membrane_potential=network.firing_threshold * rng.uniform(-2.0, 1.0, network.n_neurons),
-        synaptic_current=rng.normal(0.0, current, network.n_neurons),
-        time=rng.uniform(0.0, 5.0),
-    )
 
 
 def sparse_coding(name: str, rng, about: int, n_features: int, support: int, *, coherence=0.0):
