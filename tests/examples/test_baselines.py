@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from dictlearn import match_atoms, mean_objective, random_dictionary
+from dictlearn import random_dictionary
 from dictlearn.resumable import batches_in_order, seed_of_order
 from examples._baselines import learn_by_gradient_descent, learn_with_scikit_learn
 from solvers import LassoProblem
@@ -58,31 +58,6 @@ def test_gradient_steps_by_hand(signals, start, batch_size):
         # The tolerance of scikit-learn's codes, through up to twelve steps.
         np.testing.assert_allclose(learned, dictionary, rtol=0, atol=1e-6)
     assert np.abs(dictionary - start).max() > 0.05
-
-
-@pytest.mark.parametrize(
-    ("learn", "options"),
-    [
-        (learn_by_gradient_descent, {"step": 0.3, "batch_size": 4}),
-        (learn_with_scikit_learn, {"batch_size": 16}),
-    ],
-)
-def test_planted_atoms_are_found(planted, start, learn, options):
-    atoms, signals = planted
-    common = {"start": start, "penalty": 0.02, "n_samples": 3_000, "rng": 8, **options}
-    curve = learn(signals, marks=[0, 300, 3_000], **common)
-    scores = [
-        mean_objective(dictionary, signals, penalty=0.02).objective for dictionary in curve.dictionaries
-    ]
-    assert scores[0] > 2.0 * scores[1] > 2.0 * scores[2]
-    assert match_atoms(curve.dictionary, atoms).assigned_cosine.mean() > 0.97
-    norms = np.linalg.norm(curve.dictionaries, axis=2)
-    assert norms.max() <= 1.0 + 1e-12
-    assert curve.dictionaries.min() >= 0.0
-    assert (np.diff(curve.seconds) > 0.0).all()
-    assert curve.seconds[0] == 0.0
-    # Learning is a function of its arguments.
-    np.testing.assert_array_equal(learn(signals, **common).dictionary, curve.dictionary)
 
 
 # -- others' programs ----------------------------------------------------------------------------
