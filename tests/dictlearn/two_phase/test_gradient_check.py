@@ -1,7 +1,5 @@
 """The gradient check: Theorem 3 of Lin and Tang (2018) as numbers, for networks of every kind."""
 
-# ruff: noqa: E501 - a case a line reads better
-
 from fractions import Fraction
 
 import numpy as np

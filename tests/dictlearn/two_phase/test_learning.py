@@ -462,11 +462,12 @@ def test_a_threshold_that_would_vanish_is_held_and_counted(data):
     assert np.isfinite(learner.dictionary).all()
 
 
-@each_way
+# On the paper's clock a neuron fires once a step at most: it cannot run away.
+@pytest.mark.parametrize("way", [way for way in WAYS if way != "Euler"])
 def test_a_runaway_keeps_the_weights(way):
     settings, (atoms, signals) = replace(settings_of(way), duration=50.0, weight_format=None), data_of(way)
     network = TwoPhaseNetwork.consistent(atoms, **signs_of(settings))
-    network = replace(network, lateral=0.02 * network.lateral)
+    network = replace(network, lateral=0.06 * network.lateral)
     learner = TwoPhaseLearner(network, settings, scale=5.0)
     before = copy.deepcopy(learner)
     for call in (

@@ -1,0 +1,384 @@
+"""Kernels learned from images and signals: statistics and updates beside dense matrices, the learner."""
+
+# ruff: noqa: E501 - a case a line reads better
+
+import copy
+import pickle
+
+import numpy as np
+import pytest
+from joblib import parallel_config
+from scipy import sparse
+
+from dictlearn import KernelLearner, KernelSettings
+from dictlearn.images.crops import batches_of_crops, crop_shape
+from dictlearn.images.kernel_learning import learn_kernels, random_kernels
+from dictlearn.images.kernel_statistics import KernelStatistics
+from dictlearn.images.kernel_updates import improve_kernels, minimised
+from dictlearn.resumable import Course
+from solvers import ConvolutionalDictionary, LassoProblem, solve_active_set
+from tests.reference.convolutions import GEOMETRIES, random_dictionary
+from tests.reference.kernel_learning import best_kernels, design_matrix
+
+# -- statistics of codes, and the kernels that are best for them -----------------------------------
+
+
+def coded(geometry, n_signals=3, n_kernels=3):
+    """A dictionary, images and codes that have nothing to do with each other, and their statistics."""
+    rng = np.random.default_rng(0)
+    dictionary = random_dictionary(geometry, n_kernels)
+    signals = rng.standard_normal((n_signals, dictionary.shape[1]))
+    codes = rng.standard_normal((n_signals, dictionary.shape[0]))
+    codes[rng.random(codes.shape) < 0.7] = 0.0
+    codes[-1] = 0.0  # an image without a coefficient
+    statistics = statistics_of(dictionary)
+    statistics.add(dictionary, signals, sparse.csr_array(codes), 7.0)
+    return dictionary, signals, codes, statistics
+
+
+def statistics_of(dictionary):
+    sides = dictionary.kernels.shape[1:3]
+    return KernelStatistics(dictionary.n_kernels, sides, dictionary.n_channels, dictionary.stride)
+
+
+def as_pixels_of(kernels, dictionary):
+    return kernels.reshape(dictionary.n_kernels, -1, dictionary.n_channels)
+
+
+@pytest.mark.parametrize("geometry", GEOMETRIES)
+def test_statistics_are_the_normal_equations(geometry):
+    dictionary, signals, codes, statistics = coded(geometry)
+    matrix = design_matrix(dictionary, codes)
+    kernels = np.random.default_rng(1).standard_normal(dictionary.kernels.shape)
+    pixels = as_pixels_of(kernels, dictionary)
+    residual = signals.ravel() - matrix @ kernels.ravel()
+    objective = (0.5 * residual @ residual + 7.0) / len(signals)
+    assert statistics.objective(pixels) == pytest.approx(objective, rel=1e-12)
+    gradient = statistics.product(pixels) - statistics.correlations
+    # Sums of some hundred products of normal numbers.
+    np.testing.assert_allclose(gradient.ravel(), -matrix.T @ residual, rtol=0, atol=1e-10)
+    if dictionary.kernels.ndim == 3:
+        n_pixels = dictionary.features_of_atom
+        square = (matrix.T @ matrix).reshape(dictionary.n_kernels, n_pixels, dictionary.n_kernels, n_pixels)
+        for k in range(dictionary.n_kernels):
+            np.testing.assert_allclose(statistics.own_block(k), square[k, :, k], rtol=0, atol=1e-10)
+    usage = np.square(codes).reshape(-1, dictionary.n_kernels).sum(axis=0)
+    np.testing.assert_allclose(statistics.usage, usage, rtol=1e-12)
+    # Image by image; forgotten, as a weighted mean; a kernel cleared.
+    apart = statistics_of(dictionary)
+    for n in range(len(signals)):
+        apart.add(dictionary, signals[n : n + 1], sparse.csr_array(codes[n : n + 1]), 7.0 / 3)
+    np.testing.assert_allclose(apart.lags, statistics.lags, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(apart.correlations, statistics.correlations, rtol=0, atol=1e-12)
+    before = statistics.copy()
+    statistics.forget(0.25)
+    assert statistics.objective(pixels) == pytest.approx(objective, rel=1e-12)
+    assert (before.weight, statistics.weight) == (3.0, 0.75)
+    statistics.clear(1)
+    assert statistics.usage[1] == 0.0 <= before.usage[1]
+
+
+@pytest.mark.parametrize("geometry", [GEOMETRIES[0], GEOMETRIES[4], GEOMETRIES[6]])
+def test_sweeps_end_where_projected_gradients_do(geometry):
+    """The oracle is a dense matrix and a method of its own."""
+    dictionary, signals, codes, statistics = coded(geometry, n_signals=4)
+    matrix, kernels = design_matrix(dictionary, codes), dictionary.normalised(1.0).kernels
+    pixels = as_pixels_of(kernels.copy(), dictionary)
+    objectives = [statistics.objective(pixels)]
+    for _ in range(30):
+        improve_kernels(statistics, pixels, 1)
+        objectives.append(statistics.objective(pixels))
+    assert (np.diff(objectives) <= 1e-12 * objectives[0]).all()
+    assert (np.linalg.norm(pixels, axis=(1, 2)) <= 1.0 + 1e-12).all()
+    residual = signals.ravel() - matrix @ best_kernels(matrix, signals, kernels, 3000).ravel()
+    assert objectives[-1] == pytest.approx((0.5 * residual @ residual + 7.0) / len(signals), rel=1e-8)
+
+
+def test_kernels_that_are_unused_or_at_rest_stay_as_they_are():
+    dictionary, _, _, statistics = coded(GEOMETRIES[0])
+    pixels = as_pixels_of(dictionary.normalised(1.0).kernels.copy(), dictionary)
+    statistics.clear(2)
+    before = pixels.copy()
+    improve_kernels(statistics, pixels, 2)
+    np.testing.assert_array_equal(pixels[2], before[2])
+    assert not np.array_equal(pixels[1], before[1])
+    for kernel in (0, 1):
+        statistics.clear(kernel)
+    statistics.lags[2, statistics.reach[0], statistics.reach[1], 2] = 1.0
+    before = pixels[2].copy()
+    statistics.correlations[2] = 0.0
+    statistics.correlations[2] = statistics.product(pixels)[2] - statistics.own_block(2) @ before
+    improve_kernels(statistics, pixels, 1)
+    np.testing.assert_array_equal(pixels[2], before)
+
+
+@pytest.mark.parametrize("rank", [12, 7])
+@pytest.mark.parametrize("pull", [1e-3, 1.0, 10.0, 1e6])
+def test_one_kernel_meets_the_optimality_conditions_in_any_unit(rank, pull):
+    """block d + m d = wanted, m >= 0, ||d|| <= 1, and m = 0 where the norm is less than one."""
+    rng = np.random.default_rng(3)
+    root = rng.standard_normal((12, rank))
+    block = root @ root.T
+    # Within the range of the block, as the statistics of real codes are.
+    wanted = pull * block @ rng.standard_normal((12, 3))
+    kernel = minimised(block, wanted)
+    norm, left, scale = np.linalg.norm(kernel), wanted - block @ kernel, np.abs(wanted).max()
+    multiplier = np.vdot(left, kernel) / norm**2
+    assert norm <= 1.0 + 1e-12
+    np.testing.assert_allclose(left, multiplier * kernel, rtol=0, atol=1e-7 * scale)
+    assert multiplier >= -1e-9 * scale
+    if norm < 1.0 - 1e-9:
+        assert abs(multiplier) <= 1e-9 * scale
+    for exponent in (-900, -200, 200, 900):
+        np.testing.assert_array_equal(
+            minimised(np.ldexp(block, exponent), np.ldexp(wanted, exponent)), kernel
+        )
+
+
+# -- the learner ---------------------------------------------------------------------------------
+
+
+def planted(n_images=40, shape=(18, 17), n_kernels=3, side=5, n_channels=None, seed=0):
+    """Images that are sums of a few kernels, and the kernels."""
+    rng = np.random.default_rng(seed)
+    kernels = rng.standard_normal((n_kernels, side, side, *([n_channels] if n_channels else [])))
+    kernels = (kernels.T / np.linalg.norm(kernels.reshape(n_kernels, -1), axis=1)).T
+    dictionary = ConvolutionalDictionary(kernels, shape, 1)
+    codes = np.zeros((n_images, dictionary.shape[0]))
+    for code in codes:
+        code[rng.choice(len(code), 6, replace=False)] = rng.uniform(1.0, 2.0, 6) * rng.choice([-1, 1], 6)
+    return dictionary.reconstruct(codes).reshape(n_images, *dictionary.signal_shape), kernels
+
+
+def started(images, n_kernels=4, penalty=0.1, unit=1.0, **options):
+    start = random_kernels(list(images), n_kernels, (5, 5), np.random.default_rng(0))
+    return KernelLearner(start * unit, KernelSettings(penalty=penalty, **options))
+
+
+def cosines(kernels, others):
+    """The largest cosine of each of `others` with any kernel, at any shift of two pixels."""
+    padded = [np.pad(one, [(0, 0), (2, 2), (2, 2)] + [(0, 0)] * (one.ndim - 3)) for one in (kernels, others)]
+    shifts = [np.roll(padded[0], (i, j), axis=(1, 2)) for i in range(-2, 3) for j in range(-2, 3)]
+    shifted = np.concatenate(shifts).reshape(25 * len(kernels), -1)
+    return np.abs(shifted @ padded[1].reshape(len(others), -1).T).max(axis=0)
+
+
+@pytest.mark.parametrize(("n_channels", "seed"), [(None, 5), (3, 2)])
+def test_planted_kernels_are_found(n_channels, seed):
+    images, kernels = planted(n_channels=n_channels, seed=seed)
+    start = random_kernels(list(images), 6, (5, 5), np.random.default_rng(1))
+    learner = KernelLearner(start, KernelSettings(penalty=0.1))
+    before = cosines(learner.kernels, kernels)
+    for _ in range(2):
+        for first in range(0, len(images), 4):
+            assert learner.learn(images[first : first + 4]).converged
+    assert before.min() < 0.7
+    assert (cosines(learner.kernels, kernels) > 0.95).all()
+    np.testing.assert_allclose(np.linalg.norm(learner.kernels.reshape(6, -1), axis=1), 1.0, rtol=1e-12)
+    history = learner.history
+    assert history["objective"][-1] < 0.6 * history["objective"][0]
+    assert (history["gap"] <= 0.1).all()
+    assert (history["n_spikes"] > 0).all()
+
+
+def test_the_recorded_figures_are_those_of_the_problem():
+    images, _ = planted(n_images=4)
+    learner = started(images, tol=1e-7)
+    dictionary = ConvolutionalDictionary(learner.kernels, images.shape[1:], 1)
+    exact = solve_active_set(LassoProblem(dictionary, images.reshape(4, -1), 0.1))
+    learner.learn(images)
+    history = learner.history
+    energy = np.square(images).sum() / 4.0
+    assert history["energy"][0] == pytest.approx(0.5 * energy) or history["energy"][0] == pytest.approx(
+        energy
+    )
+    assert abs(history["objective"][0] - exact.objective.mean()) < 2e-7 * history["energy"][0]
+    assert history["n_samples"].tolist() == [4]
+
+
+def test_bits_depend_neither_on_workers_nor_on_a_stop(tmp_path):
+    images, path = list(planted(n_images=6)[0]), tmp_path / "kernels.npz"
+    task = {"n_passes": 2, "crop_size": (12, 12), "batch_size": 3, "seed": 5}
+
+    def learned(learner=None, images=images, **options):
+        learner = started(images, replace_dead=True) if learner is None else learner
+        learn_kernels(learner, images, **{**task, **options})
+        return learner
+
+    def assert_same(one, other):
+        np.testing.assert_array_equal(one.kernels, other.kernels)
+        for name, values in one.history.items():
+            np.testing.assert_array_equal(values, other.history[name])
+
+    whole = learned()
+    with parallel_config(backend="threading"):
+        assert_same(learned(n_jobs=2), whole)
+    saved = {"course": Course(checkpoint=path)}
+    stopped = learned(course=Course(callback=lambda learner: learner.n_batches == 3, checkpoint=path))
+    assert stopped.n_batches == 3
+    for again in (copy.deepcopy(stopped), pickle.loads(pickle.dumps(stopped)), KernelLearner.load(path)):
+        assert_same(learned(again), whole)
+    continued = learned(**saved)
+    assert_same(continued, whole)
+    # A learner that has learned goes on from a checkpoint, whatever its own start was.
+    assert_same(learned(continued, **saved), whole)
+    for options, what in (
+        ({"learner": KernelLearner(started(images).kernels[::-1], whole.settings)}, "other start"),
+        ({"learner": KernelLearner(started(images).kernels, KernelSettings(penalty=0.2))}, "other settings"),
+        ({"seed": 6}, "other seed"),
+        ({"images": [2.0 * image for image in images]}, "other images"),
+        ({"n_passes": 1}, "batches already"),
+    ):
+        with pytest.raises(ValueError, match=what):
+            learned(**{**options, **saved})
+    with pytest.raises(ValueError, match="batches already"):
+        learned(whole, n_passes=1)
+    with pytest.raises(ValueError, match="checkpoint"):
+        learned(course=Course(checkpoint=tmp_path / "nowhere" / "kernels.npz"))
+
+
+def test_a_stop_within_a_batch_leaves_the_learner_as_it_was(monkeypatch):
+    images, _ = planted(n_images=4)
+    learner, other = started(images), started(images)
+    learner.learn(images)
+    other.learn(images)
+
+    def interrupt(*arguments):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr("dictlearn.images.kernel_learner.improve_kernels", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            learner.learn(images)
+    assert (learner.n_batches, len(learner.history["gap"])) == (1, 1)
+    for each in (learner, other):
+        each.learn(images)
+    np.testing.assert_array_equal(learner.kernels, other.kernels)
+
+
+def test_dead_kernels_are_said_and_replaced():
+    images, kernels = planted(n_images=36)
+    # The first kernel is all that is wanted of the image, the others are checkerboards that nothing is like.
+    board = np.indices((5, 5)).sum(axis=0) % 2 - 0.5
+    start = np.stack([kernels[0], board, np.roll(board, 1, axis=0) * np.arange(1, 6)])
+    for replace_dead in (False, True):
+        learner = KernelLearner(start, KernelSettings(penalty=1.4, tol=1e-3, replace_dead=replace_dead))
+        for first in range(0, len(images), 12):
+            learner.learn(images[first : first + 12])
+        assert (learner.n_replaced > 0) is replace_dead
+        assert learner.dead_kernels.tolist() == ([] if replace_dead else [1, 2])
+    learner = KernelLearner(start, KernelSettings(penalty=1.4, tol=1e-3))
+    learner.learn(images)
+    np.testing.assert_allclose(learner.kernels[1], board / np.linalg.norm(board), rtol=1e-12)
+
+
+@pytest.mark.parametrize("exponent", [-390, -200, 390])
+def test_neither_the_unit_of_images_nor_lists_matter(exponent):
+    """The same bits at any power of two, the penalty in the same unit."""
+    images, unit = planted(n_images=8)[0], 2.0**exponent
+    one, other = started(images), started(images * unit, penalty=0.1 * unit, unit=unit)
+    for first in (0, 4):
+        one.learn(images[first : first + 4])
+        other.learn((unit * images[first : first + 4]).tolist())
+    np.testing.assert_array_equal(one.kernels, other.kernels)
+
+
+def test_a_random_start_has_no_kernel_twice():
+    tile = np.random.default_rng(0).standard_normal((4, 4))
+    images = [np.tile(tile, (5, 5)), np.zeros((9, 9))]
+    kernels = random_kernels(images, 30, (4, 4), np.random.default_rng(1)).reshape(30, -1)
+    assert (np.abs(kernels @ kernels.T) - np.eye(30)).max() < 0.999
+    np.testing.assert_allclose(np.linalg.norm(kernels, axis=1), 1.0, rtol=1e-12)
+
+
+def test_crops_cover_images_of_any_size():
+    rng = np.random.default_rng(0)
+    images = [rng.random((30, 47)), rng.random((9, 12)), rng.random((8, 30))]
+
+    def places(number):
+        return batches_of_crops(images, (16, 16), (8, 8), 4, batch_size=2, seed=1, number=number)
+
+    batches = [batch.of(images) for batch in places(0)]
+    assert {batch.shape[1:] for batch in batches} == {(16, 16), (8, 12), (8, 16)}
+    assert sum(len(batch) for batch in batches) == round(30 * 47 / 256) + 1 + 2
+    assert max(len(batch) for batch in batches) == 2
+    for batch, (shape, found) in zip(batches, places(0), strict=True):
+        for crop, (n, top, left) in zip(batch, found, strict=True):
+            np.testing.assert_array_equal(crop, images[n][top : top + shape[0], left : left + shape[1]])
+    assert len(places(1)) == len(batches)
+    assert places(1) != places(0)
+    assert crop_shape((100, 100, 3), (64, 30), (8, 8), 3) == (62, 29)
+
+
+# -- what is refused -----------------------------------------------------------------------------
+
+IMAGES = planted(n_images=2)[0]
+SETTINGS = KernelSettings(penalty=1.0)
+
+
+def fresh():
+    return KernelLearner(np.random.default_rng(0).standard_normal((3, 3, 3)), KernelSettings(penalty=0.05))
+
+
+def with_stride(stride):
+    learner = fresh()
+    learner.learn(IMAGES)
+    learner.settings = KernelSettings(penalty=0.05, stride=stride)
+    learner.learn(IMAGES)
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "name"),
+    [
+        (lambda: fresh().learn(IMAGES.astype(str)), TypeError, "images"),
+        (lambda: fresh().learn(IMAGES.astype(complex)), TypeError, "images"),
+        (lambda: fresh().learn(np.ma.masked_less(IMAGES, 0.0)), TypeError, "images must not have masked"),
+        (lambda: fresh().learn(np.ones(IMAGES.shape, np.uint8)), TypeError, "uint8"),
+        (lambda: fresh().learn(IMAGES[:0]), ValueError, "images"),
+        (lambda: fresh().learn(IMAGES[0]), ValueError, "images"),
+        (lambda: fresh().learn(IMAGES[..., np.newaxis]), ValueError, "images"),
+        (lambda: fresh().learn(IMAGES * np.nan), ValueError, "images"),
+        (lambda: fresh().learn(IMAGES * 1e-130), ValueError, "images"),
+        (lambda: fresh().learn(IMAGES * 1e130), ValueError, "unit"),
+        (lambda: with_stride(2), ValueError, "settings must keep their stride"),
+        (lambda: KernelLearner(np.ones((2, 3)), SETTINGS), ValueError, "kernels"),
+        (lambda: KernelLearner(np.zeros((2, 3, 3)), SETTINGS), ValueError, "zeros for"),
+        (lambda: KernelLearner(np.ones((2, 3, 3)), {"penalty": 1.0}), TypeError, "KernelSettings"),
+        (lambda: KernelSettings(penalty=0.0), ValueError, "penalty"),
+        (lambda: KernelSettings(penalty=1.0, stride=1.5), TypeError, "stride"),
+        (lambda: KernelSettings(penalty=1.0, forgetting=-1.0), ValueError, "forgetting"),
+        (lambda: KernelSettings(penalty=1.0, tol=0.0), ValueError, "tol"),
+        (lambda: KernelSettings(penalty=1.0, positive=1), TypeError, "positive"),
+        (lambda: KernelSettings(penalty=1.0, replace_dead=1), TypeError, "replace_dead"),
+        (lambda: random_kernels([np.zeros((9, 9))], 2, (3, 3), np.random.default_rng(0)), ValueError, "nothing to learn"),
+        (lambda: random_kernels([np.ones((9, 9))], 2, (1, 1), np.random.default_rng(0)), ValueError, "1 ways; got 2"),
+        (lambda: KernelLearner.load("/nowhere/kernels.npz"), FileNotFoundError, "nowhere"),
+    ],
+)  # fmt: skip
+def test_what_is_refused_is_named(call, error, name):
+    with pytest.raises(error, match=name):
+        call()
+
+
+def test_a_file_that_no_learner_wrote_is_refused(tmp_path):
+    path, learner = tmp_path / "kernels.npz", fresh()
+    learner.learn(planted(n_images=6)[0])
+    learner.save(path)
+    with np.load(path) as archive:
+        entries = dict(archive)
+    history, kernels = entries["history"], entries["kernels"]
+    for name, value in (
+        ("sums", np.array([np.nan, 1.0, 1.0])), ("sums", np.array([1.0, -1.0, 1.0])), ("sums", np.array([1.0, 1.0, 7.0])), ("sums", np.ones(2)),
+        ("counters", np.array([-5, 1, 0])), ("counters", np.array([6.5, 1.0, 0.0])), ("counters", np.array([6, 2, 0])), ("counters", np.array([7, 1, 0])),
+        ("last_used", np.full(3, 99)), ("last_used", np.full(3, 1.5)), ("last_used", np.full(3, -1)),
+        ("history", np.full(history.shape, np.nan)), ("history", np.repeat(history, 2, axis=0)),
+        ("lags", -entries["lags"]), ("lags", np.zeros(())), ("correlations", np.full((2, 9, 1), np.nan)),
+        ("kernels", 50.0 * kernels), ("kernels", np.zeros(kernels.shape)), ("kernels", np.ones(3)),
+        ("settings", np.array("[]")), ("settings", np.array('{"penalty": -1}')), ("settings", np.array('{"penalty": 1.0, "stride": 1' + 400 * "0" + "}")),
+    ):  # fmt: skip
+        np.savez(path, **{**entries, name: value})
+        with pytest.raises(ValueError, match="must name a saved KernelLearner"):
+            KernelLearner.load(path)
+    np.savez(path, kernels=np.ones(3))
+    with pytest.raises(ValueError, match="must name a saved KernelLearner"):
+        KernelLearner.load(path)
