@@ -1,12 +1,10 @@
-"""A core in Amaranth's simulator, and runs of `snn.digital` that are done by it."""
+"""A core in Amaranth's simulator."""
 
 from typing import NamedTuple
 
-import numpy as np
 from amaranth.sim import Simulator
 
-from snn.digital.run import DigitalRun
-from snn.hardware import Action, Core, CoreLayout
+from snn.hardware import Action, Core
 
 
 class Update(NamedTuple):
@@ -93,51 +91,3 @@ class SimulatedCore:
                 self.updates.extend(
                     Update(group * n_lanes + k, *numbers[4 * k : 4 * k + 4]) for k in range(n_lanes)
                 )
-
-
-class CoreRun(DigitalRun):
-    """Copies of one network, each run by a core: their spikes and potentials are the core's."""
-
-    lanes = 4
-
-    def __init__(self, how, network, soma_bias, state=None, **options):
-        super().__init__(how, network, soma_bias, state, **options)
-        layout = CoreLayout.of(how.network, lanes=self.lanes)
-        self.cores = [SimulatedCore(layout) for _ in soma_bias]
-        self._is_loaded = np.zeros(len(soma_bias), dtype=bool)
-
-    def _restart(self, copies):
-        super()._restart(copies)
-        self._is_loaded[copies] = False
-
-    def _load(self, k):
-        self.cores[k].do((Action.REST, 0, 0))
-        for action, values in (
-            (Action.DRIVE, self._copies.bias[k]),
-            (Action.POTENTIAL, self._copies.potential[k]),
-            (Action.CURRENT, self._copies.current[k]),
-        ):
-            self.cores[k].do(*((action, i, value) for i, value in enumerate(values)))
-        self._is_loaded[k] = True
-
-    def _call(self, active, position, stops, most, buffer):
-        n_neurons, n_spikes = self.network.n_neurons, 0
-        for k in active[position:]:
-            if not self._is_loaded[k]:
-                self._load(k)
-            if (n_steps := stops[k] - self._steps[k]) <= 0:
-                continue
-            updates, spikes, _ = self.cores[k].run(n_steps)
-            self._steps[k] = stops[k]
-            for update in updates:
-                if update.neuron < n_neurons:
-                    self._copies.potential[k, update.neuron] = update.potential
-                    self.overflows[k, update.neuron] += (update.narrow >> np.arange(4)) & 1
-            for step, neuron, message in spikes:
-                self.spike_counts[k, neuron] += 1
-                self.messages[k, neuron] += message
-                time = step * self.time_step
-                weight = message * self.integers.message_value[neuron] * time * time
-                self.window_moments[k, neuron] += weight, weight * time, weight * time * time
-            n_spikes += len(spikes)
-        return len(active), n_spikes, 0

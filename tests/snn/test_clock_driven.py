@@ -76,11 +76,11 @@ def changes_by_step(network, stimulus, start, step):
 
 @every_form
 @pytest.mark.property
-@examples(40)
+@examples(25)
 @given(data=st.data(), step=st.sampled_from([1 / 16, 1 / 4, 1 / 2]), scale=st.floats(0.5, 5.0), **RULES)
 def test_every_step_is_the_slow_twins(form, data, step, scale, integration, reset):
     """Spikes, state, charges and what imperfections took; two copies, the second with half the drive."""
-    this = data.draw(networks(form, SMALL, most=12))
+    this = data.draw(networks(form, SMALL, most=data.draw(st.sampled_from([6, 12, 12, 40]))))
     network = this.network().with_soma_bias(scale * this.soma_bias)
     n, n_steps = network.n_neurons, data.draw(st.integers(20, 60))
     given = data.draw(st.none() | imperfections(n))
@@ -182,42 +182,7 @@ def test_approaches_the_exact_run_as_the_step_shrinks(integration, reset):
     assert errors[2] < 20.0 / 4096
 
 
-def test_euler_is_an_exact_clock_of_larger_weights():
-    """Equation 16a: the charge of a spike is too large by one factor, and nothing else differs."""
-    step, network = 0.1, random_network(np.random.default_rng(4), 30)
-    factor = step / -np.expm1(-step)
-    larger = SpikingNetwork(factor * network.weights.toarray(), network.soma_bias, network.firing_threshold)
-    euler = simulate_clocked(network, 60.0, time_step=step, integration="euler", record_spikes=True)
-    exact = simulate_clocked(larger, 60.0, time_step=step, record_spikes=True)
-    assert euler.n_spikes > 200
-    np.testing.assert_array_equal(euler.spikes.neurons, exact.spikes.neurons)
-    np.testing.assert_array_equal(euler.spikes.times, exact.spikes.times)
-
-
 # --- by hand and in closed form ------------------------------------------------------------------
-
-
-def test_a_single_neuron_by_hand():
-    """In a step of log 2 half of a current arrives: 3/2, 3/4, 3/8, ... from a current of 3."""
-    step = np.log(2.0)
-    state = NetworkState(membrane_potential=np.array([0.75]), synaptic_current=np.array([3.0]))
-    network = SpikingNetwork([[0.0]], [0.0], 1.0)
-    run = simulate_clocked(network, 3 * step, time_step=step, state=state, record_spikes=True)
-    # 0.75 + 1.5 = 2.25: two spikes; 0.25 + 0.75: one, exactly at the threshold; then 0.375.
-    np.testing.assert_allclose(run.spikes.times, [step, step, 2 * step], rtol=1e-15)
-    np.testing.assert_allclose(run.state.membrane_potential, [0.375], atol=1e-14)
-    np.testing.assert_allclose(run.state.synaptic_current, [0.375], atol=1e-14)
-
-
-def test_overshoot_lost_by_hand():
-    """A rise of 0.4 a step: reset to zero fires every third step, subtraction twice in five."""
-    network = SpikingNetwork([[0.0]], [4.0], 1.0)
-    kept, lost = (
-        simulate_clocked(network, 1.5, time_step=0.1, reset=reset, record_spikes=True)
-        for reset in ("subtract", "zero")
-    )
-    np.testing.assert_allclose(lost.spikes.times, [0.3, 0.6, 0.9, 1.2, 1.5])
-    np.testing.assert_allclose(kept.spikes.times[:5], [0.3, 0.5, 0.8, 1.0, 1.3])
 
 
 def test_spikes_of_a_step_are_bounded_and_charge_is_not_lost():
@@ -231,17 +196,6 @@ def test_spikes_of_a_step_are_bounded_and_charge_is_not_lost():
     busy = SpikingNetwork(np.zeros((2, 2)), [1.0, 6000.0], 1.0)
     with pytest.raises(ValueError, match=r"time_step .* neuron 1"):
         simulate_clocked(busy, 1.0, time_step=0.25)
-
-
-def test_neurons_that_fire_together_are_all_found():
-    """Alone in their group of 32, with others in it, and all 100 at once; always in order."""
-    network = SpikingNetwork(np.zeros((100, 100)), np.zeros(100))
-    for together in ([3, 70], [31, 32], [64, 65, 95, 99], list(range(100))):
-        bias = np.zeros((1, 100))
-        bias[0, together] = 1.0
-        times, neurons, _ = Clock(0.25).start(network, bias).advance(2.0, record=True)
-        np.testing.assert_array_equal(times, np.repeat([1.0, 2.0], len(together)))
-        np.testing.assert_array_equal(neurons, together * 2)
 
 
 @pytest.mark.filterwarnings("ignore:time_step is:UserWarning")

@@ -2,12 +2,8 @@
 
 import importlib
 import os
-import pty
-import re
 import subprocess
 import sys
-from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -92,11 +88,9 @@ def test_a_change_of_one_file_renews_the_kernels_of_another(kernels, monkeypatch
     (kernels / "outer_of_test.py").write_text("\n\n" + OUTER)
     require_total(30.0, n_loaded=0)
     assert len(files_of_total(kernels)) == 1
-    # Also in a folder below, and from there.
+    # Also from a folder below.
     deeper = kernels / "deeper"
     deeper.mkdir()
-    (deeper / "of_test.py").write_text("")
-    require_total(30.0, n_loaded=0)
     (kernels / "outer_of_test.py").rename(deeper / "outer_of_test.py")
     monkeypatch.syspath_prepend(deeper)
     require_total(30.0, n_loaded=0)
@@ -203,40 +197,7 @@ def test_what_cannot_be_kept_is_compiled(kernels, before, environment):
     assert "RLIMIT" not in before or not files_of_total(kernels)  # nor a part of a file
 
 
-def test_an_inner_function_is_kept_as_a_part_alone_and_python_may_call_it(kernels):
-    assert as_a_new_process()(np.ones(3)) == 6.0
-    assert not list((kernels / "__pycache__").glob("inner_of_test.*.nbc"))
-    assert sys.modules["inner_of_test"].scaled(2.0) == 4.0
-    assert len(list((kernels / "__pycache__").glob("inner_of_test.*.nbc"))) == 1
-
-
-def test_a_small_network_compiles_no_active_set(tmp_path):
-    program = """
-import sys
-import numpy as np
-import snn
-from snn._kernels import active_set, screening, simulation
-snn.simulate(snn.SpikingNetwork(np.zeros((3, 3)), np.ones(3), np.ones(3)), 2.0)
-assert simulation.advance.signatures
-sys.stdout.write(str(len(active_set.integrate_active.signatures) + len(screening.screen.signatures)))
-"""
-    path, folder = os.pathsep.join((str(ROOT), str(ROOT))), str(tmp_path)
-    assert run_python("-W", "error", "-c", program, PYTHONPATH=path, NUMBA_CACHE_DIR=folder).stdout == "0"
-
-
 # --- warm_up ---------------------------------------------------------------------------------------
-
-
-def test_warm_up_names_what_it_compiles(capsys):
-    done = []
-    tasks = {"one": lambda: done.append(1), "two": lambda: done.append(2)}
-    precompile.run_tasks([lambda: tasks], progress=True)
-    assert done == [1, 2]
-    shown = capsys.readouterr().err
-    assert "one" in shown
-    assert "two" in shown
-    precompile.run_tasks([lambda: tasks], progress=False)
-    assert capsys.readouterr().err == ""
 
 
 TASKS = """
@@ -272,16 +233,6 @@ def test_a_second_process_runs_the_tasks_from_the_last_on(kernels):
     finally:
         del sys.modules["tasks_of_test"]
     assert tasks_of_test.other != os.getpid()
-
-
-def test_the_second_process_gets_the_names_of_the_path_alone(monkeypatch):
-    commands = []
-    monkeypatch.setattr(sys, "path", [Path("/of/a/program"), "/of/a/name"])
-    monkeypatch.setattr(subprocess, "Popen", lambda command, **_: commands.append(command))
-    precompile.run_tasks([lambda: {"one": lambda: None}], progress=False)
-    assert not commands  # with nothing to compile there is none
-    precompile._SecondProcess([precompile.tasks]).on_start(None)
-    assert commands[0][3:] == ["/of/a/name", "snn.precompile"]
 
 
 # --- what a user sees while kernels are compiled ------------------------------------------------------
@@ -334,26 +285,3 @@ def test_one_line_is_written_to_stderr(tmp_path):
 )
 def test_nothing_is_written_where_there_is_nothing_to_say(tmp_path, options):
     assert shown(tmp_path, capture_output=True, **options).stderr == ""
-
-
-def test_a_terminal_sees_seconds_and_kernels_counted(tmp_path):
-    def everything(terminal):
-        written = b""
-        try:
-            while part := os.read(terminal, 65_536):
-                written += part
-        except OSError:  # on Linux, where nothing can be written any more
-            pass
-        return written.decode()
-
-    master, terminal = pty.openpty()
-    with ThreadPoolExecutor(1) as pool:
-        reading = pool.submit(everything, master)  # all the time: a terminal holds 4 KB
-        try:
-            shown(tmp_path, stderr=terminal)
-        finally:
-            os.close(terminal)
-        written = reading.result()
-    os.close(master)
-    assert re.search(r"\rcompiling: \d+ s, \d kernels", written)
-    assert written.endswith("\r")

@@ -265,17 +265,6 @@ def test_smooth_rates_of_runs_are_those_of_their_spikes():
     np.testing.assert_allclose(continued.smooth_rate, later.smooth_rate, rtol=1e-9, atol=1e-12)
 
 
-def test_a_steady_neuron_shows_its_rate_at_once():
-    """The window is 0 at its edges, and so is its slope: the sum is nearly the integral.
-
-    Midway between spikes a period p apart, the sum of exponentials differs from it by (p/T)^2 / 24.
-    """
-    train = SpikeTrain(times=np.arange(0.3, 10), neurons=np.zeros(10, int), n_neurons=1, start=0, stop=10)
-    assert rates.smooth_rate(train)[0] == pytest.approx(1.0, abs=2e-4)
-    train = SpikeTrain(times=np.arange(0.05, 5, 0.1), neurons=np.zeros(50, int), n_neurons=1, start=0, stop=5)
-    assert rates.exponential_rate(train, time_constant=1.0)[0] == pytest.approx(10.0, rel=0.1**2 / 20)
-
-
 @pytest.mark.parametrize("time", [20.0, 200.0, 2000.0])
 def test_thresholded_average_current_differs_from_the_rate_by_c_over_t(time):
     """By Equation 4 of docs/theory.md u - theta a = v / t from rest.

@@ -108,8 +108,13 @@ def test_a_run_with_a_stimulus_is_runs_joined(form, kind, data):
             simulator.soma_bias = simulator.soma_bias + row_of(stimulus, which)
         else:
             simulator.synaptic_current = simulator.synaptic_current + row_of(stimulus, which)
-    np.testing.assert_array_equal(simulator.spike_counts, run.spike_counts)
-    np.testing.assert_allclose(simulator.membrane_potential, run.state.membrane_potential, rtol=0, atol=scale)
+    whole = Simulator(network, this.state)
+    whole.advance(stop, stimulus=stimulus)
+    for one in (simulator, whole):
+        np.testing.assert_array_equal(one.spike_counts, run.spike_counts)
+        np.testing.assert_allclose(one.membrane_potential, run.state.membrane_potential, rtol=0, atol=scale)
+        np.testing.assert_allclose(one.soma_bias, stimulus.drive_at([stop], network.soma_bias)[0], rtol=1e-12)
+    assert whole.network.soma_bias is whole.soma_bias
 
     begin = this.state or NetworkState.at_rest(network.n_neurons)
     drive = this.duration * stimulus.average_drive(this.start, stop, network.soma_bias)
@@ -182,22 +187,6 @@ def test_bits_do_not_depend_on_who_calls_the_kernel(form, regime, monkeypatch):
     np.testing.assert_array_equal(runs[0].window_moments, runs[1].window_moments)
 
 
-def test_a_simulator_goes_on_with_the_last_drive():
-    network = SpikingNetwork([[0.0, -0.5], [-0.25, 0.0]], [1.0, 0.7])
-    train = SpikeTrain(times=[1.0, 3.5], neurons=[0, 1], n_neurons=2, start=0.0, stop=4.0)
-    stimulus = Stimulus(spikes=train, weights=[[0.25, 0.0], [0.5, -0.25]], onto="drive")
-    simulator, last = Simulator(network), [1.75, 0.45]
-    simulator.peek()
-    simulator.advance(4.0, stimulus=stimulus)
-    np.testing.assert_allclose(simulator.soma_bias, last, rtol=1e-15)
-    np.testing.assert_allclose(stimulus.drive_at([4.0], network.soma_bias)[0], last, rtol=1e-15)
-    assert simulator.network.soma_bias is simulator.soma_bias
-    after = simulate(network.with_soma_bias(last), 5.0, state=simulator.state(), record_spikes=True)
-    np.testing.assert_allclose(
-        simulator.advance(9.0).spikes.times, after.spikes.times, rtol=0, atol=TOLERANCE
-    )
-
-
 def test_a_network_that_never_fires_has_no_next_spike():
     simulator = Simulator(SpikingNetwork([[0.0, -0.5], [-0.5, 0.0]], [-1.0, 0.0]))
     assert simulator.peek() == np.inf
@@ -222,15 +211,6 @@ def test_what_is_assigned_to_a_simulator_is_copied():
         drive[:] = [1.0, 0.7]
     simulator.weights = network.weights
     assert simulator.weights is network.weights
-
-
-def test_one_neuron_in_closed_form():
-    """A drive of 0.5 until 1, of 2 from then on, and at time 1 an input of -1: 2 s - (1 - e^-s) = 1/2."""
-    network = SpikingNetwork(np.zeros((1, 1)), [0.5])
-    spikes = SpikeTrain(times=[1.0], neurons=[0], n_neurons=1, start=0.0, stop=3.0)
-    stimulus = Stimulus(drive_times=[1.0], drive=[[2.0]], spikes=spikes, weights=[[-1.0]])
-    s = simulate(network, 3.0, stimulus=stimulus, record_spikes=True).spikes.times[0] - 1.0
-    assert 2.0 * s + np.expm1(-s) == pytest.approx(0.5, abs=1e-15)
 
 
 @pytest.mark.parametrize("weight", [5.0, -5.0])

@@ -21,10 +21,8 @@ from snn.digital import (
     FixedPoint,
     simulate_digital,
 )
-from snn.digital.run import Integers
 from snn.hardware import Action, CoreLayout
-from solvers import LassoProblem, solve_digital
-from tests.reference.core import CoreRun, SimulatedCore
+from tests.reference.core import SimulatedCore
 from tests.stress.random_cores import differences
 from tests.tiers import examples
 
@@ -87,7 +85,7 @@ def test_values_can_be_loaded():
     np.testing.assert_array_equal(potentials, expected_potentials)
 
 
-def test_a_run_goes_on_where_the_one_before_ended():
+def test_a_run_goes_on_where_the_one_before_ended_and_rest_forgets_it():
     network = ring(delay=3)
     once, twice = (SimulatedCore(CoreLayout.of(network, lanes=2)) for _ in range(2))
     spikes, potentials = after(once, network, 40)
@@ -95,24 +93,17 @@ def test_a_run_goes_on_where_the_one_before_ended():
     second, last = after(twice, network, 23)
     assert spikes == first + second
     np.testing.assert_array_equal(potentials, last)
-
-
-def test_rest_forgets_all_but_drives():
-    network = ring(delay=3)
-    core = SimulatedCore(CoreLayout.of(network, lanes=2))
-    before = after(core, network, 40)
-    core.do(REST)
-    again = after(core, network, 40)
-    assert before[0] == again[0]
-    np.testing.assert_array_equal(before[1], again[1])
+    twice.do(REST)
+    again, last = after(twice, network, 40)
+    assert spikes == again
+    np.testing.assert_array_equal(potentials, last)
 
 
 def test_flags_say_what_was_too_narrow():
     network = ring(weight=-0.1, potential_bits=8, drive=6.0)
     core = SimulatedCore(CoreLayout.of(network))
     core.run(20)
-    result = simulate_digital(network, 20)
-    below, above = result.potential_saturations.sum(axis=0) > 0
+    below, above = simulate_digital(network, 20).potential_saturations.sum(axis=0) > 0
     assert (bool(core.narrow & 1), bool(core.narrow >> 1 & 1)) == (below, above)
     assert above
     core.do(REST, REST)
@@ -136,23 +127,6 @@ def test_cycles_are_those_of_the_documentation(lanes):
     others = cycles - n_steps * per_step - len(groups) - (words + 3).sum()
     last_groups = sum(group == layout.n_groups - 1 for _, group in groups)
     assert others in range(last_groups + 4)
-
-
-@pytest.mark.thorough
-def test_whole_stages_run_on_a_core(monkeypatch):
-    rng = np.random.default_rng(3)
-    atoms = rng.standard_normal((12, 8))
-    atoms /= np.linalg.norm(atoms, axis=1, keepdims=True)
-    signals = np.stack([rng.uniform(0.5, 1.5, 2) @ atoms[rng.choice(12, 2)] for _ in range(2)])
-    problem = LassoProblem(atoms, signals, penalty=0.1)
-    emulated = solve_digital(problem, tol=1e-3)
-    monkeypatch.setattr(Integers, "run_type", CoreRun)
-    simulated = solve_digital(problem, tol=1e-3)
-    assert simulated.n_stages.tolist() == emulated.n_stages.tolist()
-    assert min(emulated.n_stages) > 1
-    assert simulated.n_clock_steps.tolist() == emulated.n_clock_steps.tolist()
-    np.testing.assert_array_equal(simulated.codes, emulated.codes)
-    np.testing.assert_array_equal(simulated.saturations[:, [0, 1, 3]], emulated.saturations[:, [0, 1, 3]])
 
 
 def test_rows_leave_out_words_of_zeros():
