@@ -1,240 +1,378 @@
-"""The problem: what it keeps, what it refuses, what it computes."""
+"""The problem and its dictionary: what they keep, what they share, and their products."""
 
+import copy
 import pickle
+import re
+from abc import update_abstractmethods
+from itertools import product
 
 import numpy as np
 import pytest
+from scipy import sparse
 
-from solvers import LassoProblem, solve_fista
+from snn import SpikingNetwork
+from snn.weights import examples
+from solvers import (
+    ConvolutionalDictionary,
+    ElasticNet,
+    LassoProblem,
+    PreparedLasso,
+    compare,
+    held_out_score,
+    path,
+    penalty_max,
+    solve_active_set,
+    solve_fista,
+    solve_spiking,
+)
 from solvers.gram.gram import gram_of
+from solvers.problem.dense_dictionary import DenseDictionary
+from solvers.problem.dictionaries import dictionary_of
+from solvers.problem.dictionary import Dictionary
+from solvers.problem.grid_sizes import require_grid, require_room, valid_shape, valid_strides
+from solvers.problem.masks import groups_of
+from tests.reference.convolutions import GEOMETRIES, random_dictionary
 from tests.reference.problems import random_codes, random_problem
 
-
-def test_derived_values_are_those_of_the_notation():
-    problem = random_problem(unit_norm=False)
-    dictionary, signals = problem.dictionary, problem.signals
-    assert (problem.n_signals, problem.n_atoms, problem.n_features) == (3, 40, 20)
-    np.testing.assert_allclose(problem.gram, dictionary @ dictionary.T, rtol=0, atol=1e-13)
-    np.testing.assert_allclose(problem.squared_norms, np.diagonal(problem.gram), rtol=1e-14)
-    np.testing.assert_allclose(problem.correlations, signals @ dictionary.T, rtol=0, atol=1e-12)
-    np.testing.assert_allclose(problem.energies, 0.5 * (signals**2).sum(axis=1), rtol=1e-14)
-    codes = random_codes(problem)
-    np.testing.assert_allclose(problem.reconstruct(codes), codes @ dictionary, rtol=0, atol=1e-13)
-
-
-def test_arrays_that_fit_are_not_copied_and_none_can_be_written():
-    dictionary, signals = np.eye(4), np.ones((2, 4))
-    problem = LassoProblem(dictionary, signals, 0.1)
-    assert np.shares_memory(problem.dictionary, dictionary)
-    assert np.shares_memory(problem.signals, signals)
-    names = ("dictionary", "signals", "l1_weights", "curvatures", "squared_norms", "energies", "gram")
-    for name in (*names, "correlations"):
-        assert not getattr(problem, name).flags.writeable
-    assert dictionary.flags.writeable
+RNG = np.random.default_rng(0)
+DICTIONARIES = {
+    "wide": DenseDictionary(RNG.standard_normal((30, 80))),
+    "tall": DenseDictionary(RNG.uniform(0.1, 3.0, (90, 1)) * RNG.standard_normal((90, 20))),
+    "sparse": dictionary_of(sparse.random_array((40, 70), density=0.1, rng=RNG) + sparse.eye_array(40, 70)),
+    "long sparse": dictionary_of(
+        sparse.vstack([np.ones((1, 5000)), sparse.random_array((20, 5000), density=0.01, rng=RNG)])
+    ),
+    **{f"images {geometry}": random_dictionary(geometry) for geometry in GEOMETRIES},
+}
+each_dictionary = pytest.mark.parametrize("dictionary", DICTIONARIES.values(), ids=DICTIONARIES.keys())
 
 
-def test_one_penalty_stands_for_all_atoms():
-    np.testing.assert_array_equal(LassoProblem(np.eye(3), np.eye(3), 0.5).l1_weights, [0.5, 0.5, 0.5])
-    each = LassoProblem(np.eye(3), np.eye(3), [0.1, 0.2, 0.3])
-    np.testing.assert_array_equal(each.l1_weights, [0.1, 0.2, 0.3])
+def full(rows):
+    return rows.toarray() if sparse.issparse(rows) else rows
 
 
-@pytest.mark.parametrize("made_before", [False, True])
-@pytest.mark.parametrize("which", [slice(1, 3), slice(None, None, 2), np.array([3, 0])])
-def test_subset_is_the_problem_of_some_signals(which, made_before):
-    problem = random_problem(n_signals=4)
-    if made_before:
-        _ = problem.gram, problem.correlations
-    part = problem.subset(which)
-    assert part.dictionary is problem.dictionary
-    for name in ("signals", "energies", "correlations"):
-        np.testing.assert_array_equal(getattr(part, name), getattr(problem, name)[which])
-        assert getattr(part, name).flags.c_contiguous
-        assert not getattr(part, name).flags.writeable
+# -- dictionaries ----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("n_features", "n_atoms"), [(77, 301), (1024, 515), (1024, 1025), (3, 5)])
+@each_dictionary
+def test_products_are_those_of_the_array(dictionary):
+    rng = np.random.default_rng(1)
+    array = dictionary.toarray()
+    n_atoms, n_features = dictionary.shape
+    # Sums of at most some thousands of products of numbers of order 1, and of as many of these.
+    close = {"rtol": 0, "atol": 1e-10}
+    np.testing.assert_allclose(dictionary.squared_norms, (array**2).sum(axis=1), rtol=1e-13)
+    signals, codes = rng.standard_normal((3, n_features)), rng.standard_normal((3, n_atoms))
+    codes[:, ::2] = 0.0
+    few = codes * (rng.uniform(size=codes.shape) < 0.05)
+    correlations = dictionary.correlate(signals)
+    np.testing.assert_allclose(correlations, signals @ array.T, **close)
+    np.testing.assert_array_equal(dictionary.correlate(signals[1:2])[0], correlations[1])
+    for some in (codes, few, np.zeros_like(few)):
+        for form in (some, sparse.csr_array(some)):
+            np.testing.assert_allclose(dictionary.reconstruct(form), some @ array, **close)
+            np.testing.assert_array_equal(
+                dictionary.reconstruct(form[[1]])[0], dictionary.reconstruct(form)[1]
+            )
+    for atoms in (np.array([n_atoms - 1, 0, n_atoms // 2]), np.arange(n_atoms)[::-3], np.arange(0)):
+        np.testing.assert_allclose(full(dictionary.gram_rows(atoms)), array[atoms] @ array.T, **close)
+    out = np.empty((3, n_atoms))
+    for rows in (codes, few, np.eye(n_atoms)[:1]):
+        dictionary.normal_product(rows, out=out[: len(rows)])
+        np.testing.assert_allclose(out[: len(rows)], rows @ array @ array.T, **close)
+    normalised = dictionary.normalised(2.0)
+    assert isinstance(normalised, type(dictionary))
+    norms = np.linalg.norm(array, axis=1, keepdims=True)
+    np.testing.assert_allclose(normalised.toarray(), array / (2.0 * norms), rtol=1e-14)
+    largest = np.linalg.norm(array / norms, ord=2) ** 2
+    assert largest * (1 - 1e-12) <= dictionary.largest_eigenvalue() <= largest * 1.002
+
+
+@pytest.mark.parametrize(("n_features", "n_atoms"), [(1024, 515), (1024, 1025), (3, 5)])
 def test_products_of_a_row_do_not_depend_on_the_other_rows(n_features, n_atoms):
     """Nor on whether a large dictionary is gone through part by part."""
     problem = random_problem(n_features=n_features, n_atoms=n_atoms, n_signals=20)
-    codes = random_codes(problem)
-    correlations = problem.correlate(problem.signals)
-    np.testing.assert_allclose(
-        correlations, problem.signals @ problem.dictionary.T, rtol=0, atol=1e-13 * n_features
-    )
+    codes, correlations = random_codes(problem), problem.correlate(problem.signals)
     for rows in (slice(0, 1), slice(3, 5), slice(4, 11)):
         np.testing.assert_array_equal(correlations[rows], problem.correlate(problem.signals[rows]))
         np.testing.assert_array_equal(problem.reconstruct(codes)[rows], problem.reconstruct(codes[rows]))
 
 
-def test_gram_at_hand_is_used():
-    dictionary = np.random.default_rng(0).standard_normal((5, 8))
+def test_a_gram_matrix_counts_what_it_takes_to_make_it():
+    dictionary = DenseDictionary(np.random.default_rng(2).standard_normal((30, 20)))
+    # 30 against 40 multiplications a product, and 300 to make it.
+    assert not dictionary.gram_is_cheaper(30, at_hand=False)
+    assert dictionary.gram_is_cheaper(31, at_hand=False)
+    assert dictionary.gram_is_cheaper(1, at_hand=True)
+    assert not random_dictionary().gram_is_cheaper(10**9, at_hand=False)
+    assert len(DICTIONARIES["long sparse"]._parts) == 5  # bounds of rounding count on it
+
+
+def test_an_atom_of_an_image_by_hand():
+    kernels = [[[1.0, 2.0], [3.0, 4.0]], [[5.0, 6.0], [7.0, 8.0]]]
+    dictionary = ConvolutionalDictionary(kernels, (3, 4), 1)
+    assert dictionary.shape == (2 * 3 * 2, 12)
+    atom = np.zeros((3, 4))
+    atom[1:3, 2:4] = kernels[0]  # row 1, column 2, kernel 0
+    np.testing.assert_array_equal(dictionary.toarray()[(1 * 3 + 2) * 2 + 0], atom.ravel())
+    inner = ConvolutionalDictionary(np.ones((4, 8, 8)), (80, 80), 4).gram_rows([4 * (5 * 19 + 7), 0])
+    assert np.diff(inner.indptr).tolist() == [9 * 4, 4 * 4]
+
+
+def test_colour_is_the_channels_one_beside_the_other():
+    rng = np.random.default_rng(7)
+    kernels = rng.standard_normal((4, 5, 3, 3))
+    colour = ConvolutionalDictionary(kernels, (13, 15), 2)
+    assert (colour.n_channels, colour.signal_shape, colour.image_shape) == (3, (13, 15, 3), (13, 15))
+    grey = [ConvolutionalDictionary(kernels[..., c], (13, 15), 2) for c in range(3)]
+    expected = np.stack([each.toarray().reshape(-1, 13, 15) for each in grey], axis=-1)
+    np.testing.assert_array_equal(colour.toarray(), expected.reshape(len(expected), -1))
+    np.testing.assert_allclose(colour.stencil(), sum(one.stencil() for one in grey), rtol=0, atol=1e-13)
+    one = ConvolutionalDictionary(grey[0].kernels[..., np.newaxis], (13, 15), 2)
+    assert (one.n_channels, one.signal_shape) == (1, (13, 15, 1))
+    np.testing.assert_array_equal(one.toarray(), grey[0].toarray())
+    for array in (colour.kernels, colour.stencil()):
+        assert not array.flags.writeable
+
+
+def covers(image, kernel, stride):
+    """Whether a kernel at some multiple of the stride ends with the image."""
+    return any(stride * k + kernel == image for k in range(image + 1))
+
+
+def test_sizes_and_strides_that_fit_are_those_of_the_definition():
+    for image, kernel, stride in product(range(1, 20), range(1, 8), range(1, 7)):
+        if kernel > image:
+            continue
+        larger = next(side for side in range(image, 60) if covers(side, kernel, stride))
+        smaller = next(side for side in range(image, 0, -1) if covers(side, kernel, stride))
+        assert valid_shape((image, 9), (kernel, 9), stride, pad=True) == (larger, 9)
+        assert valid_shape((9, image), (9, kernel), stride, pad=False) == (9, smaller)
+    for image, kernel in (((427, 640), (8, 8)), ((20, 14), (8, 2)), ((8, 8), (8, 8))):
+        fits = {s: all(covers(*sides, s) for sides in zip(image, kernel, strict=True)) for s in range(1, 9)}
+        assert valid_strides(image, kernel) == [s for s in range(1, min(kernel) + 1) if fits[s]]
+        for stride, is_valid in fits.items():
+            if is_valid:
+                require_grid(image, kernel, stride)
+                continue
+            with pytest.raises(ValueError, match="stride"):
+                require_grid(image, kernel, stride)
+    with pytest.raises(ValueError, match=r"images\[3\]"):
+        require_room((9, 5), (8, 8), name="images[3]")
+
+
+def test_the_sizes_that_a_message_proposes_fit():
+    with pytest.raises(ValueError, match=r"stride .* 1, 2;") as caught:
+        ConvolutionalDictionary([[[1.0] * 8] * 8], (428, 642), 3)
+    sizes = re.findall(r"(\d+) x (\d+) \((crop|pad)\)", str(caught.value))
+    assert sizes == [("428", "641", "crop"), ("428", "644", "pad")]
+    for rows, columns, _ in sizes:
+        ConvolutionalDictionary([[[1.0] * 8] * 8], (int(rows), int(columns)), 3)
+
+
+class FlippedDictionary(Dictionary):
+    """A form of a user's own: what `Dictionary` requires, and no more."""
+
+    def __init__(self, array):
+        self._held = DenseDictionary(-array)
+
+
+def _passed_on(name):
+    if isinstance(getattr(Dictionary, name), property):
+        return property(lambda self: getattr(self._held, name))
+    return lambda self, *args, **kwargs: getattr(self._held, name)(*args, **kwargs)
+
+
+# Whatever is abstract, now or later.
+for _name in Dictionary.__abstractmethods__:
+    setattr(FlippedDictionary, _name, _passed_on(_name))
+update_abstractmethods(FlippedDictionary)
+
+
+def test_a_form_of_a_user_needs_nothing_but_what_is_abstract():
+    rng = np.random.default_rng(5)
+    array, signals = rng.standard_normal((20, 16)), rng.standard_normal((3, 16))
+    problem = LassoProblem(FlippedDictionary(array), signals, 0.3)
+    assert "atoms: 20; features: 16" in repr(problem)
+    assert "<table" in problem._repr_html_()
+    result = solve_fista(problem, tol=1e-6)
+    expected = solve_fista(LassoProblem(-array, signals, 0.3), tol=1e-6)
+    np.testing.assert_allclose(result.codes, expected.codes, atol=1e-9)
+
+
+# -- what a problem keeps and shares ---------------------------------------------------------------
+
+
+def test_arrays_that_fit_are_not_copied_and_none_can_be_written():
+    rng = np.random.default_rng(7)
+    dictionary, signals, penalty = rng.standard_normal((5, 4)), rng.standard_normal((3, 4)), np.full(5, 0.1)
     gram = dictionary @ dictionary.T
-    problem = LassoProblem(dictionary, np.ones((1, 8)), 0.1, gram=gram)
-    assert np.shares_memory(problem.gram, gram)
+    problem = LassoProblem(dictionary, signals, penalty, gram=gram)
+    given = {"dictionary": dictionary, "signals": signals, "l1_weights": penalty, "gram": gram}
+    for name, array in given.items():
+        assert np.shares_memory(getattr(problem, name), array)
+        assert array.flags.writeable
+    for name in (*given, "curvatures", "correlations", "squared_norms", "energies"):
+        assert not getattr(problem, name).flags.writeable
+    with pytest.raises(AttributeError):
+        problem.positive = True
+    net = ElasticNet(0.5, [1.0, 0.0, 2.0, 1.0, 1.0])
+    bound = problem.with_penalty(net)
+    assert net.l1 == 0.5
+    np.testing.assert_array_equal(bound.l1_weights, [0.5] * 5)
+    assert bound.subset([1]).penalty is bound.penalty
+    assert not bound.curvatures.flags.writeable
 
 
-@pytest.mark.parametrize("atom", [0, 4])
-@pytest.mark.parametrize("symmetric", [True, False])
-def test_wrong_gram_is_refused_whatever_the_norm_of_the_atom_it_is_wrong_for(atom, symmetric):
-    dictionary = np.random.default_rng(0).standard_normal((5, 8))
-    dictionary[4] *= 1e-6
-    gram = dictionary @ dictionary.T
-    other = (atom + 1) % 5
-    wrong = gram.copy()
-    wrong[atom, other] *= 1.001
-    if symmetric:
-        wrong[other, atom] = wrong[atom, other]
-    LassoProblem(dictionary, np.ones((1, 8)), 0.1, gram=gram)
-    with pytest.raises(ValueError, match=r"gram must be dictionary @ dictionary\.T"):
-        LassoProblem(dictionary, np.ones((1, 8)), 0.1, gram=wrong)
+def test_masks_and_sparse_rows_of_the_caller_are_left_alone():
+    """Unsorted, with duplicates and with zeros that are stored, of any type, read-only or not."""
+    signals, mask = np.ones((2, 3)), np.array([[True, False, True], [True, True, True]])
+    problem = LassoProblem(np.eye(3), signals, 0.1, mask=mask)
+    mask[:] = False
+    assert problem.mask.sum() == 5
+    assert (signals == 1.0).all()
+    assert problem.signals[0, 1] == 0.0
+    for writeable, dtype, index in product((True, False), (np.int8, np.float32, float), (np.int32, np.int64)):
+        arrays = (
+            np.array([1, 2, 3, 0, 5], dtype),
+            np.array([2, 0, 2, 1, 3], index),
+            np.array([0, 4, 5], index),
+        )
+        for array in arrays:
+            array.flags.writeable = writeable
+        rows = sparse.csr_array(arrays, (2, 4))
+        problem = LassoProblem(np.eye(4), rows, 0.5)
+        np.testing.assert_array_equal(problem.dense_signals(), [[2.0, 0.0, 4.0, 0.0], [0.0, 0.0, 0.0, 5.0]])
+        assert problem.signals.nnz == 3
+        assert problem.signals.dtype == np.float64
+        for array, kept in zip(arrays, (rows.data, rows.indices, rows.indptr), strict=True):
+            np.testing.assert_array_equal(kept, array)
+        np.testing.assert_array_equal(solve_active_set(problem).codes, [[1.5, 0, 3.5, 0], [0, 0, 0, 4.5]])
 
 
-def one_atom_changed(dictionary):
-    dictionary[500, 3] *= 1.001
-    return dictionary @ dictionary.T
+@pytest.mark.parametrize("form", ["csr", "csc", "coo", "lil", "dok", "bsr", "dia"])
+def test_sparse_atoms_of_any_format_are_taken_and_none_is_changed(form):
+    array = np.random.default_rng(11).standard_normal((12, 9)) * (np.arange(9) % 3 == 0)
+    matrix = sparse.csr_array(array).asformat(form)
+    problem = LassoProblem(matrix, np.ones((1, 9)), 0.1)
+    np.testing.assert_array_equal(problem.atoms.toarray(), array)
+    np.testing.assert_array_equal(matrix.toarray(), array)
+    assert not problem.dictionary.data.flags.writeable
+    assert "sparse" in repr(problem)
 
 
-WRONG_GRAMS = {
-    "atoms in another order": lambda dictionary: dictionary[::-1] @ dictionary[::-1].T,
-    "two atoms exchanged": lambda dictionary: (
-        dictionary[[1, 0, *range(2, len(dictionary))]] @ dictionary[[1, 0, *range(2, len(dictionary))]].T
-    ),
-    "one atom changed a little": one_atom_changed,
-    "the sign of an atom": lambda dictionary: (
-        ((sign := np.where(np.arange(len(dictionary)) == 700, -1.0, 1.0)[:, np.newaxis]) * dictionary)
-        @ (sign * dictionary).T
-    ),
-    "other units": lambda dictionary: 4.0 * dictionary @ dictionary.T,
-    "correlations, not products": lambda dictionary: np.corrcoef(dictionary),
-    "upper triangle": lambda dictionary: np.triu(dictionary @ dictionary.T),
-    "lower triangle": lambda dictionary: np.tril(dictionary @ dictionary.T),
-    "not symmetric": lambda dictionary: (
-        dictionary @ dictionary.T + 1e-3 * np.triu(np.ones((len(dictionary), len(dictionary))), 1)
-    ),
-    "single precision": lambda dictionary: dictionary.astype(np.float32) @ dictionary.astype(np.float32).T,
-    "of the features": lambda dictionary: dictionary.T @ dictionary,
-    "another diagonal": lambda dictionary: dictionary @ dictionary.T + 1e-3 * np.eye(len(dictionary)),
-    "a column that is not finite": lambda dictionary: np.where(
-        np.arange(len(dictionary)) == 600, np.nan, dictionary @ dictionary.T
-    ),
-}
-
-
-@pytest.mark.parametrize("wrong", WRONG_GRAMS.values(), ids=WRONG_GRAMS)
-def test_wrong_gram_of_a_large_dictionary_is_refused(wrong):
-    """Of more than 511 atoms, not every row is read."""
-    dictionary = np.random.default_rng(0).standard_normal((1100, 20))
-    LassoProblem(dictionary, np.ones((1, 20)), 0.1, gram=dictionary @ dictionary.T)
-    with pytest.raises(ValueError, match="gram must"):
-        LassoProblem(dictionary, np.ones((1, 20)), 0.1, gram=wrong(dictionary.copy()))
-
-
-def test_a_right_gram_is_taken_whatever_the_norms_of_its_atoms():
-    dictionary = np.random.default_rng(0).standard_normal((60, 8))
-    dictionary *= 10.0 ** np.random.default_rng(1).uniform(-8, 8, (60, 1))
-    gram = dictionary @ dictionary.T
-    assert LassoProblem(dictionary, np.ones((1, 8)), 0.1, gram=gram).has_gram
-    gram[17, 3] *= 1.001
-    with pytest.raises(ValueError, match=r"gram must be dictionary @ dictionary\.T"):
-        LassoProblem(dictionary, np.ones((1, 8)), 0.1, gram=gram)
-
-
-def test_scale_that_floating_point_cannot_hold_is_refused():
-    for scale in (1e-150, 1e160):
-        with pytest.raises(ValueError, match="signals must have rows of squared norm between 1e-292"):
-            LassoProblem(np.eye(3), scale * np.ones((2, 3)), 1.0)
-        with pytest.raises(ValueError, match="dictionary must have rows of squared norm between 1e-292"):
-            LassoProblem(scale * np.eye(3), np.ones((2, 3)), 1.0)
-    with pytest.raises(ValueError, match="dictionary must have an atom of positive norm; got zeros only"):
-        LassoProblem(np.zeros((2, 3)), np.ones((2, 3)), 1.0)
-    LassoProblem(np.diag([1.0, 0.0, 1.0]), np.ones((2, 3)), 1.0)
-    LassoProblem(np.eye(3), np.zeros((2, 3)), 1.0)
-
-
-def test_a_pickled_gram_matrix_is_read_only():
-    """A kernel would be compiled once more for one that may be written."""
-    problem = random_problem(n_signals=2)
-    gram = pickle.loads(pickle.dumps(gram_of(problem)))
-    assert not gram._gram.flags.writeable
-    np.testing.assert_array_equal(gram._gram, problem.gram)
-
-
-def test_problem_survives_a_pickle():
-    problem = random_problem(positive=True)
-    _ = problem.gram
-    copy = pickle.loads(pickle.dumps(problem))
-    assert copy.positive
-    assert copy.has_gram
-    np.testing.assert_array_equal(solve_fista(copy).codes, solve_fista(problem).codes)
-
-
-@pytest.mark.parametrize("which", [1, slice(0, 0), []])
-def test_a_subset_has_signals(which):
-    problem = LassoProblem(np.eye(3), np.ones((4, 3)), 0.1)
-    with pytest.raises(ValueError, match="which must select one or more signals by a slice or a list; got"):
-        problem.subset(np.array(which, dtype=int) if which == [] else which)
-
-
-def test_a_mask_has_a_bool_for_each_signal():
-    problem = LassoProblem(np.eye(3), np.arange(1.0, 13.0).reshape(4, 3), 0.1)
-    part = problem.subset([True, False, False, True])
-    np.testing.assert_array_equal(part.signals, problem.signals[[0, 3]])
-    with pytest.raises(ValueError, match="which must have one bool for each of the 4 signals; got 2"):
-        problem.subset([True, False])
-
-
+@pytest.mark.parametrize("made_before", [False, True])
 @pytest.mark.parametrize(
-    ("which", "error", "message"),
-    [
-        ([0, 4], ValueError, "which must select among 4 signals, counted from 0; got 4"),
-        ([-5], ValueError, "which must select among 4 signals, counted from 0; got -5"),
-        ([0.5], TypeError, r"which must be a slice, or an array of integers or bools; got \[0.5\]"),
-        ("first", TypeError, "which must be a slice, or an array of integers or bools; got 'first'"),
-        ([[0, 1]], ValueError, "which must select one or more signals by a slice or a list; got"),
-    ],
+    "which", [slice(1, 3), slice(None, None, 2), np.array([3, 0]), [True, False, False, True]]
 )
-def test_signals_that_do_not_exist_are_refused(which, error, message):
-    with pytest.raises(error, match=message):
-        LassoProblem(np.eye(3), np.ones((4, 3)), 0.1).subset(which)
-
-
-@pytest.mark.parametrize(
-    ("atoms", "error", "message"),
-    [
-        ([0, 3], ValueError, r"atoms must lie in \[0, 3\); got 3"),
-        ([-1], ValueError, r"atoms must lie in \[0, 3\); got -1"),
-        ([0.0], TypeError, "atoms must be an array of integers; got dtype float64"),
-        ([True, False, True], TypeError, "atoms must be an array of integers; got dtype bool"),
-        (1, ValueError, r"atoms must be 1-D, one number a row; got shape \(\)"),
-    ],
-)
-def test_rows_of_atoms_that_do_not_exist_are_refused(atoms, error, message):
-    problem = LassoProblem(np.eye(3), np.ones((4, 3)), 0.1)
-    np.testing.assert_array_equal(problem.gram_rows([2, 0]), np.eye(3)[[2, 0]])
-    assert problem.gram_rows([]).shape == (0, 3)
-    with pytest.raises(error, match=message):
-        problem.gram_rows(atoms)
-
-
-def test_products_with_rows_of_another_length_are_refused():
-    problem = LassoProblem(np.ones((2, 3)), np.ones((4, 3)), 0.1)
-    for wrong in (np.ones(3), np.ones((1, 2)), np.ones((1, 1, 3))):
-        with pytest.raises(ValueError, match=r"signals must be 2-D, with rows of 3 numbers; got shape"):
-            problem.correlate(wrong)
-    for wrong in (np.ones(2), np.ones((1, 3))):
-        with pytest.raises(ValueError, match=r"codes must be 2-D, with rows of 2 numbers; got shape"):
-            problem.reconstruct(wrong)
-    with pytest.raises(ValueError, match=r"got shape \(3,\): for one signal pass signal\[np.newaxis\]"):
-        problem.correlate(np.ones(3))
-
-
-def test_parts_share_the_dictionary_and_what_is_known_of_it_by_then():
-    """What one of them has computed later is its own: no timing of another gets it for nothing."""
+def test_a_subset_is_the_problem_of_some_signals(which, made_before):
+    """It shares what is known by then; what one of them computes later is its own."""
     problem = random_problem(n_signals=4)
-    before = problem.subset(slice(0, 2))
-    assert before.atoms is problem.atoms
-    _ = problem.gram
-    assert not before.has_gram
-    after = problem.subset(slice(0, 2))
-    assert after.gram is problem.gram
+    if made_before:
+        _ = problem.gram, problem.correlations
+    part = problem.subset(which)
+    assert part.dictionary is problem.dictionary
+    assert part.has_gram == made_before
+    assert not made_before or part.gram is problem.gram
+    rows = np.arange(4)[which]
+    for name in ("signals", "energies", "correlations"):
+        np.testing.assert_array_equal(getattr(part, name), getattr(problem, name)[rows])
+        assert getattr(part, name).flags.c_contiguous
+        assert not getattr(part, name).flags.writeable
+
+
+def test_groups_are_signals_with_equal_masks():
+    masks = np.array([[1, 0, 1], [0, 1, 1], [1, 0, 1], [0, 1, 1], [1, 1, 1]], dtype=bool)
+    for options in ({"mask": masks}, {"feature_weights": 0.5 * masks}):
+        problem = LassoProblem(np.eye(3), np.ones((5, 3)), 0.1, **options)
+        assert [group.tolist() for group in groups_of(problem)] == [[0, 2], [1, 3], [4]]
+
+
+def test_prepared_problems_compute_nothing_twice(monkeypatch):
+    problem = random_problem()
+    prepared = PreparedLasso(problem.dictionary, problem.penalty)
+    made = []
+    for name in ("gram", "__init__"):
+        monkeypatch.setattr(DenseDictionary, name, lambda *_, name=name: made.append(name))
+    for signal in problem.signals:
+        one = prepared.with_signals(signal[np.newaxis])
+        assert one.gram is prepared.model.gram
+        assert one.atoms is prepared.model.atoms
+        for solve in (solve_active_set, solve_spiking):
+            assert solve(one).converged
+    assert not made
+
+
+def test_the_rest_of_the_package_takes_every_form():
+    """Paths, folds, comparisons and derivatives of sparse atoms and of sparse signals."""
+    rng = np.random.default_rng(8)
+    array = rng.standard_normal((30, 20)) * (rng.random((30, 20)) < 0.3) + np.eye(30, 20)
+    array[20:, 0] += 1.0
+    values = rng.standard_normal((3, 20)) * (rng.random((3, 20)) < 0.6)
+    dense = LassoProblem(array, values, 0.3)
+    upstream = rng.standard_normal((3, 30))
+    for atoms, signals in ((sparse.csr_array(array), values), (array, sparse.csr_array(values))):
+        ours = LassoProblem(atoms, signals, 0.3)
+        found, expected = (path(each, n_multiples=5, smallest=0.05) for each in (ours, dense))
+        np.testing.assert_allclose(found.codes, expected.codes, atol=1e-9)
+        np.testing.assert_allclose(penalty_max(atoms, signals), penalty_max(array, values), rtol=1e-12)
+        assert all(record["n_converged"] == 3 for record in compare(ours, ["fista", "spiking"], tol=1e-2))
+        if atoms is not array:
+            np.testing.assert_allclose(held_out_score(ours), held_out_score(dense), rtol=1e-9)
+            gradients = [solve_active_set(each).vjp(upstream) for each in (ours, dense)]
+            for name in ("signals", "dictionary", "l1"):
+                np.testing.assert_allclose(*(getattr(each, name) for each in gradients), atol=1e-10)
+
+
+# -- copies ----------------------------------------------------------------------------------------
+
+
+def problems():
+    """Problems of all kinds, with caches filled."""
+    dense = RNG.standard_normal((6, 4)), RNG.standard_normal((3, 4))
+    images = ConvolutionalDictionary(RNG.standard_normal((2, 3, 3)), (5, 5), 2), RNG.standard_normal((1, 25))
+    made = [
+        LassoProblem(*dense, 0.5),
+        LassoProblem(*dense, ElasticNet(0.5, 0.1), positive=True, mask=np.ones((3, 4), dtype=bool)),
+        LassoProblem(dense[0], sparse.csr_array(dense[1]), 0.5),
+        LassoProblem(*images, 0.5),
+    ]
+    assert all(problem.correlations.size for problem in made)
+    assert made[0].gram.size
+    return [*made, gram_of(made[0])]
+
+
+def flags_of(value, name="", seen=None):
+    """Whether each array may be written that can be reached from a value, by the way to it."""
+    seen = {} if seen is None else seen
+    if id(value) in seen:
+        return {}
+    seen[id(value)] = value
+    if isinstance(value, np.ndarray):
+        return {name: value.flags.writeable}
+    if sparse.issparse(value):
+        parts = {"data": value.data, "indices": value.indices, "indptr": value.indptr}
+    elif isinstance(value, tuple):
+        parts = dict(enumerate(value))
+    elif type(value).__module__.startswith(("snn.", "solvers.")):
+        parts = vars(value)
+    else:
+        return {}
+    flags = {}
+    for key, part in parts.items():
+        flags |= flags_of(part, f"{name}.{key}", seen)
+    return flags
+
+
+@pytest.mark.parametrize("send", [lambda value: pickle.loads(pickle.dumps(value)), copy.deepcopy, copy.copy])
+def test_what_is_copied_or_sent_is_as_read_only_as_before(send):
+    """A kernel would be compiled once more for an array that may be written."""
+    networks = [
+        SpikingNetwork(weights, np.ones(weights.shape[0]), np.ones(weights.shape[0]))
+        for weights in examples()
+        if type(weights).__name__ != "InhibitionOnDemand"  # it stores rows, and its function may be any
+    ]
+    for value in [*problems(), *networks]:
+        before, after = flags_of(value), flags_of(send(value))
+        assert before
+        assert not any(is_writable for name, is_writable in after.items() if not before.get(name, False))

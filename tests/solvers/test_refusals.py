@@ -247,7 +247,7 @@ OF_SOLVERS = [
     (lambda: SpikingSparseCoder(DICTIONARY, alpha=0.1).fit(np.ones((1, 3))), ValueError, "X"),
     (lambda: SpikingSparseCoder(DICTIONARY, alpha=0.1).fit(np.ma.masked_equal(SIGNALS, 3.0)), TypeError, "X"),
     (lambda: SpikingSparseCoder(DICTIONARY, alpha=0.1, tol=0.0).fit_transform(SIGNALS), ValueError, "tol"),
-    (lambda: SpikingSparseCoder(DICTIONARY, 1.0, method="x").fit_transform(SIGNALS), ValueError, "method"),
+    (lambda: path(PROBLEM, method="x"), ValueError, "method"),
     (lambda: held_out_score(PROBLEM, n_folds=0), ValueError, "n_folds"),
     (lambda: held_out_score(PROBLEM, fold_of=[0.0, 1.0]), TypeError, "fold_of"),
     (lambda: held_out_score(PROBLEM, fold_of=[0, 1, 0]), ValueError, "fold_of"),
