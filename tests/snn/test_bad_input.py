@@ -3,6 +3,7 @@
 # ruff: noqa: E501 - a case a line reads better
 
 import contextlib
+from functools import partial
 
 import numpy as np
 import pytest
@@ -48,32 +49,21 @@ SQUARE = np.zeros((2, 2))
 TYPE, VALUE = TypeError, ValueError
 
 
-def network(weights=SQUARE, soma_bias=(0.0, 0.0), firing_threshold=1.0):
-    return SpikingNetwork(weights, soma_bias, firing_threshold)
-
-
-def state(**changes):
-    return NetworkState(**{"membrane_potential": [0.0, 0.0], "synaptic_current": [0.0, 0.0], **changes})
-
-
-def train(**changes):
-    return SpikeTrain(
-        **{"times": [1.0, 2.0], "neurons": [0, 1], "n_neurons": 2, "start": 0.0, "stop": 3.0, **changes}
-    )
-
-
-def run(network=NETWORK, duration=1.0, **changes):
-    return simulate(network, duration, **changes)
-
-
-def clocked(network=NETWORK, duration=1.0, **changes):
-    return simulate_clocked(network, duration, **{"time_step": 0.1, **changes})
-
-
-def imperfect(duration=10.0, integration="exact", state=None, **changes):
-    return clocked(
-        duration=duration, integration=integration, state=state, imperfections=Imperfections(**changes)
-    )
+network = partial(SpikingNetwork, weights=SQUARE, soma_bias=[0.0, 0.0])
+state = partial(NetworkState, membrane_potential=[0.0, 0.0], synaptic_current=[0.0, 0.0])
+train = partial(SpikeTrain, times=[1.0, 2.0], neurons=[0, 1], n_neurons=2, start=0.0, stop=3.0)
+run = partial(simulate, network=NETWORK, duration=1.0)
+clocked = partial(simulate_clocked, network=NETWORK, duration=1.0, time_step=0.1)
+stimulus = partial(Stimulus, drive_times=[0.5], drive=[[0.0, 0.0]])
+inputs = partial(Stimulus, spikes=train(), weights=SQUARE)
+both = partial(inputs, drive_times=[0.5], drive=[[0.0, 0.0]])
+analog = partial(simulate_analog, weights=SQUARE, drive=[1.0, 1.0], activation_threshold=0.1, duration=1.0)
+told = partial(explain, network=NETWORK, spikes=SPIKES, k=0)
+trace = partial(traces.membrane_potential, network=NETWORK, spikes=SPIKES, times=[1.0])
+digital = partial(DigitalNetwork.of, network=NETWORK, format=DigitalFormat(), time_step=0.25)
+digital_run = partial(simulate_digital, network=digital(), n_steps=4)
+digital_state = partial(DigitalState, membrane_potential=[0, 0], synaptic_current=[0, 0], pending=[[0, 0]])
+fixed = partial(FixedPoint, bits=8)
 
 
 def simulator(**changes):
@@ -88,46 +78,13 @@ def simulator(**changes):
             np.testing.assert_array_equal(made.weights.toarray(), WEIGHTS)
 
 
-def stimulus(**changes):
-    return Stimulus(**{"drive_times": [0.5], "drive": [[0.0, 0.0]], **changes})
+def imperfect(duration=10.0, integration="exact", state=None, **changes):
+    given = Imperfections(**changes)
+    return clocked(duration=duration, integration=integration, state=state, imperfections=given)
 
 
-def inputs(**changes):
-    return Stimulus(**{"spikes": train(), "weights": SQUARE, **changes})
-
-
-def both(**changes):
-    return inputs(**{"drive_times": [0.5], "drive": [[0.0, 0.0]], **changes})
-
-
-def analog(**changes):
-    given = {"weights": SQUARE, "drive": [1.0, 1.0], "activation_threshold": 0.1, "duration": 1.0}
-    return simulate_analog(**{**given, **changes})
-
-
-def told(network=NETWORK, spikes=SPIKES, k=0, **changes):
-    return explain(network, spikes, k, **changes)
-
-
-def trace(network=NETWORK, spikes=SPIKES, times=(1.0,), **changes):
-    return traces.membrane_potential(network, spikes, times, **changes)
-
-
-def digital(network=NETWORK, format=DigitalFormat(), **changes):  # noqa: B008 - never changed
-    return DigitalNetwork.of(network, format, **{"time_step": 0.25, **changes})
-
-
-def digital_run(network=digital(), n_steps=4, **changes):  # noqa: B008
-    return simulate_digital(network, n_steps, **changes)
-
-
-def digital_state(**changes):
-    zeros = {"membrane_potential": [0, 0], "synaptic_current": [0, 0], "pending": [[0, 0]]}
-    return DigitalState(**{**zeros, **changes})
-
-
-def imperfect_digital(format=DigitalFormat(), **changes):  # noqa: B008
-    how = ImperfectDigital(0.25, format, imperfections=Imperfections(**changes))
+def imperfect_digital(format=None, **changes):
+    how = ImperfectDigital(0.25, format or DigitalFormat(), imperfections=Imperfections(**changes))
     return how.start(NETWORK, NETWORK.soma_bias[np.newaxis])
 
 
@@ -260,8 +217,7 @@ CASES = [
     case(VALUE, "multiply_adds", energy_estimate, counts=OperationCounts(multiply_adds=7)),
     # -- digital neurons --
     *table(FixedPoint, TYPE, bits=[8.0]), *table(FixedPoint, VALUE, bits=[1, 53, 0]),
-    *[case(error, name, FixedPoint, bits=8, **{name: value}) for error, name, value in (
-        (VALUE, "exponent", 901), (TYPE, "exponent", 0.5), (VALUE, "sign", "mixed"), (VALUE, "rounding", "up"))],
+    *table(fixed, VALUE, exponent=[901, -901], sign=["mixed"], rounding=["up"]), *table(fixed, TYPE, exponent=[0.5]),
     *table(FixedPoint(bits=8).quantise, VALUE, values=[[NAN], [], [5e-324]]),
     *table(FixedPoint(bits=8).quantise, TYPE, values=[["a"]]),
     *table(DigitalFormat, TYPE, weights=[8], potential_bits=[24.0], graded=[1]),
