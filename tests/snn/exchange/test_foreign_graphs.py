@@ -9,13 +9,16 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 pytest.importorskip("nir", reason="NIR is an extra: pip install 'sparsespike[nir]'")
 import nir
 
 from snn import SpikingNetwork, simulate, simulate_clocked
 from snn.exchange import from_nir, to_nir
-from tests.reference.networks import random_network, random_weights
+from tests.reference.networks import random_network
+from tests.tiers import examples
 
 W = np.array([[0.0, -0.5, 0.25], [0.4, 0.0, -1.0], [-0.125, 0.3, 0.0]])  # [source, target]
 BIAS = np.array([0.5, 1.0, 0.75])
@@ -182,49 +185,78 @@ def test_graphs_within_the_graph():
     assert list(came.populations) == ["middle.inner.cells"]
 
 
-def test_convolution_with_all_its_options():
-    """Stride, padding, dilation and groups, from an image to neurons, against sums written out."""
-    rng = np.random.default_rng(3)
-    kernel, bias = rng.standard_normal((4, 3, 2, 2)), rng.standard_normal(4)
-    image = rng.standard_normal((6, 5, 7))
+def convolved(image, kernel, stride, padding, dilation, groups, bias):
+    """Sums written out."""
+    padded = np.pad(image, [(0, 0), *((p, p) for p in padding)])
+    reach = [d * (side - 1) for d, side in zip(dilation, kernel.shape[2:], strict=True)]
+    sides = [(n - r - 1) // s + 1 for n, r, s in zip(padded.shape[1:], reach, stride, strict=True)]
+    result, of_group = np.empty((len(kernel), *sides)), kernel.shape[1]
+    for target, i, j in np.ndindex(result.shape):
+        first, top, left = of_group * (target * groups // len(kernel)), i * stride[0], j * stride[1]
+        rows, columns = (
+            slice(top, top + reach[0] + 1, dilation[0]),
+            slice(left, left + reach[1] + 1, dilation[1]),
+        )
+        result[target, i, j] = bias[target] + np.sum(
+            kernel[target] * padded[first : first + of_group, rows, columns]
+        )
+    return result
+
+
+@pytest.mark.property
+@examples(25)
+@given(seed=st.integers(0, 2**32), groups=st.integers(1, 2))
+def test_convolutions_are_sums(seed, groups):
+    """Of an image, which becomes a drive; and of spikes of one population, which reach another by weights."""
+    rng = np.random.default_rng(seed)
+    stride, dilation, padding = rng.integers(1, 3, 2), rng.integers(1, 3, 2), rng.integers(0, 3, 2)
+    kernel = rng.standard_normal((groups * rng.integers(1, 3), rng.integers(1, 3), *rng.integers(1, 4, 2)))
+    shape = groups * kernel.shape[1], *rng.integers(5, 7, 2)
+    same = "same" if (stride == 1).all() and (np.array(kernel.shape[2:]) % 2 == 1).all() else None
+    options = (
+        stride,
+        padding if same is None else dilation * (np.array(kernel.shape[2:]) - 1) // 2,
+        dilation,
+        groups,
+    )
+    image, bias = rng.standard_normal(shape), rng.standard_normal(len(kernel))
+    expected = convolved(image, kernel, *options, bias)
+    given_padding = same or tuple(int(p) for p in padding)
+    given = (
+        tuple(map(int, shape[1:])),
+        kernel,
+        tuple(map(int, stride)),
+        given_padding,
+        tuple(map(int, dilation)),
+        groups,
+    )
     nodes = {
-        "image": nir.Input(np.array([6, 5, 7])),
-        "conv": nir.Conv2d((5, 7), kernel, (2, 1), (1, 2), (3, 2), 2, bias),
-        "cells": neurons(np.ones((4, 2, 9))),
+        "image": nir.Input(np.array(shape)),
+        "conv": nir.Conv2d(*given, bias),
+        "cells": neurons(np.ones(expected.shape)),
     }
     # NIR 1.0.8 infers the shapes of convolutions without groups, and of square kernels, alone.
-    graph = unchecked(nodes, [("image", "conv"), ("conv", "cells")])
-    padded = np.pad(image, ((0, 0), (1, 1), (2, 2)))
-    expected = np.empty((4, 2, 9))
-    for target, i, j in np.ndindex(expected.shape):
-        first = 3 * (target // 2)
-        patch = padded[first : first + 3, 2 * i : 2 * i + 4 : 3, j : j + 3 : 2]
-        expected[target, i, j] = bias[target] + np.sum(kernel[target] * patch)
-    came = from_nir(graph, signal=image)
+    came = from_nir(unchecked(nodes, list(pairwise(nodes))), signal=image)
     np.testing.assert_allclose(
         came.network.soma_bias[came.populations["cells"]], expected, rtol=0, atol=1e-12
     )
 
-
-def test_convolution_between_two_populations():
-    """It becomes sparse weights: against the same convolution of one spike after the other."""
-    rng = np.random.default_rng(4)
-    kernel = rng.standard_normal((2, 3, 3, 3))
-    conv = nir.Conv2d((4, 5), kernel, 1, "same", 1, 1, np.zeros(2))
-    first, second = neurons(np.ones((3, 4, 5))), neurons(np.ones((2, 4, 5)))
-    names = ["image", "first", "li", "conv", "second"]
-    nodes = [nir.Input(np.array([3, 4, 5])), first, synapses((3, 4, 5)), conv, second]
-    graph = nir.NIRGraph(nodes=dict(zip(names, nodes, strict=True)), edges=list(pairwise(names)))
-    came = from_nir(graph, signal=np.zeros(60))
-    weights = came.network.weights.toarray()
-    for channel, row, column in np.ndindex(3, 4, 5):
-        spike = np.zeros((3, 6, 7))
-        spike[channel, row + 1, column + 1] = 1.0
-        source = came.populations["first"][channel, row, column]
-        for target, i, j in np.ndindex(2, 4, 5):
-            expected = np.sum(kernel[target] * spike[:, i : i + 3, j : j + 3])
-            assert weights[source, came.populations["second"][target, i, j]] == expected
-    assert not weights[came.populations["second"].ravel()].any()
+    conv = nir.Conv2d(*given, np.zeros(len(kernel)))
+    nodes = {
+        "image": nir.Input(np.array(shape)),
+        "first": neurons(np.ones(shape)),
+        "li": synapses(shape),
+        "conv": conv,
+    }
+    nodes["second"] = neurons(np.ones(expected.shape))
+    came = from_nir(unchecked(nodes, list(pairwise(nodes))), signal=np.zeros(shape))
+    weights, second = came.network.weights.toarray(), came.populations["second"]
+    assert not weights[second.ravel()].any()
+    for k in rng.integers(0, image.size, 10):
+        spike = np.zeros(image.size)
+        spike[k] = 1.0
+        expected = convolved(spike.reshape(shape), kernel, *options, np.zeros(len(kernel)))
+        np.testing.assert_array_equal(weights[came.populations["first"].ravel()[k]][second], expected)
 
 
 FOLDER = Path(__file__).with_name("conformance")
@@ -417,12 +449,3 @@ def test_damaged_graphs_end_in_one_sentence_or_a_network():
             assert isinstance(came.network, SpikingNetwork)
             outcomes["network"] += 1
     assert min(outcomes.values()) > 30, outcomes
-
-
-def test_a_file_that_ends_early_is_no_graph(tmp_path):
-    network = SpikingNetwork(random_weights(np.random.default_rng(1), 4), np.ones(4))
-    nir.write(tmp_path / "whole.nir", to_nir(network))
-    whole = (tmp_path / "whole.nir").read_bytes()
-    (tmp_path / "half.nir").write_bytes(whole[: len(whole) // 2])
-    with pytest.raises(OSError, match="truncated"):
-        nir.read(tmp_path / "half.nir")
