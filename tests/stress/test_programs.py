@@ -9,7 +9,8 @@ from tests.processes import run_python
 pytestmark = pytest.mark.thorough
 
 PROGRAMS = {
-    "broken_disks": "broken_disks --failures 60 --saves 100",
+    "broken_disks": "broken_disks --failures 60 --saves 100 --files 60",
+    "kills": "kill_and_resume --rounds 50 --samples 1500",
     "threads": "threads_and_forks --rounds 4 --forks 0",
     "forks": "threads_and_forks --rounds 0 --forks 20",
 }
