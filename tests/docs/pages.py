@@ -14,7 +14,6 @@ import io
 import os
 import re
 import tempfile
-import time
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -32,17 +31,9 @@ from examples._pictures import write
 ROOT = Path(__file__).parents[2]
 
 # What a block may import only where an extra is installed.
-EXTRAS = {
-    "brian2": "brian2",
-    "dask": "dask",
-    "distributed": "dask",
-    "jax": "jax",
-    "mlxtend": "digits",
-    "nir": "nir",
-    "pywt": "examples",
-    "PIL": "examples",
-    "skimage": "examples",
-}
+EXTRAS = {name: name for name in ("brian2", "dask", "jax", "nir")} | {
+    "distributed": "dask", "mlxtend": "digits", "pywt": "examples", "PIL": "examples", "skimage": "examples",
+}  # fmt: skip
 # Brian2 and what it imports warn of their own dependencies.
 WARNS_ITSELF = {"brian2"}
 
@@ -155,17 +146,11 @@ def says_the_same(printed: str, quoted: str) -> bool:
 
 
 def _close(got: str, said: str) -> bool:
+    got, said = got.replace(",", ""), said.replace(",", "")
     mantissa, _, exponent = said.partition("e")
     decimals = len(mantissa.partition(".")[2])
-    last_digit = 10.0 ** (int(exponent or 0) - decimals)
-    difference = abs(_value(got) - _value(said))
-    return difference <= max(
-        1.001 * last_digit if decimals or exponent else 0.0, _TOLERANCE * abs(_value(said))
-    )
-
-
-def _value(number: str) -> float:
-    return float(number.replace(",", ""))
+    last = 1.001 * 10.0 ** (int(exponent or 0) - decimals) if decimals or exponent else 0.0
+    return abs(float(got) - float(said)) <= max(last, _TOLERANCE * abs(float(said)))
 
 
 def _imports(code: str) -> Iterator[str]:
@@ -187,11 +172,7 @@ def main() -> None:
         with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
             lines = page.read_text(encoding="utf-8").splitlines(keepends=True)
             changes = []
-            start = time.perf_counter()
             for block, printed, _ in run_page(page):
-                end = time.perf_counter()
-                print(f"--- {page.name}:{block.line}, {end - start:.1f} s")
-                start = end
                 if block.output is None or not says_the_same(printed, block.output):
                     print(printed, end="")
                     if block.output is not None:

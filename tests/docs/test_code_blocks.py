@@ -79,38 +79,31 @@ def _commands() -> list[tuple[str, str]]:
 COMMANDS = _commands()
 
 
+def named(pattern: str) -> set[tuple[str, str]]:
+    return {(page, name) for page, line in COMMANDS for name in re.findall(pattern, line)}
+
+
 def test_make_targets_exist():
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     targets = set(re.findall(r"^([a-z][\w-]*):", makefile, flags=re.MULTILINE))
-    named = {
-        (page, target)
-        for page, line in COMMANDS
-        for target in re.findall(r"^(?:\$ )?make ((?!PYTHON)[a-z][\w-]*)", line)
-    }
-    assert named
-    assert {(page, target) for page, target in named if target not in targets} == set()
+    found = named(r"^(?:\$ )?make ((?!PYTHON)[a-z][\w-]*)")
+    assert found
+    assert {(page, target) for page, target in found if target not in targets} == set()
 
 
 def test_modules_to_run_exist():
-    named = {
-        (page, module)
-        for page, line in COMMANDS
-        for module in re.findall(r"\bpython3? (?:-W \w+ )?-m ([\w.]+)", line)
-    }
-    assert len(named) > 20
-
     def exists(module: str) -> bool:
         path = Path(*module.split("."))
-        ours = (ROOT / path.parts[0]).is_dir()
-        if not ours:
+        if not (ROOT / path.parts[0]).is_dir():
             return find_spec(path.parts[0]) is not None
         return (ROOT / path).with_suffix(".py").is_file() or (ROOT / path / "__main__.py").is_file()
 
-    assert {(page, module) for page, module in named if not exists(module)} == set()
+    found = named(r"\bpython3? (?:-W \w+ )?-m ([\w.]+)")
+    assert len(found) > 20
+    assert {(page, module) for page, module in found if not exists(module)} == set()
 
 
 def test_files_that_pages_name_exist():
-    places = r"(?:docs|examples|tests|snn|solvers|dictlearn|conformance)/[\w./-]*"
-    named = {(page, file) for page, line in COMMANDS for file in re.findall(rf"^{places}$", line)}
-    assert len(named) > 50
-    assert {(page, file) for page, file in named if not (ROOT / file).exists()} == set()
+    found = named(r"^(?:docs|examples|tests|snn|solvers|dictlearn)/[\w./-]*$")
+    assert len(found) > 50
+    assert {(page, file) for page, file in found if not (ROOT / file).exists()} == set()
