@@ -88,11 +88,7 @@ def test_mosaic_shows_each_atom_at_its_own_scale():
     ax = plot_atoms(dictionary, (1, 2), ax=Figure().subplots(), columns=2)
     shown = ax.images[0].get_array()
     nothing = np.nan
-    expected = [
-        [0.5, -1.0, nothing, 0.0, 0.0],
-        [nothing] * 5,
-        [1.0, 1.0, nothing, nothing, nothing],
-    ]
+    expected = [[0.5, -1.0, nothing, 0.0, 0.0], [nothing] * 5, [1.0, 1.0, nothing, nothing, nothing]]
     np.testing.assert_array_equal(np.ma.filled(shown, np.nan), expected)
 
 

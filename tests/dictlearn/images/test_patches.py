@@ -28,6 +28,7 @@ from dictlearn import (
 )
 from dictlearn.images.pixels import as_images
 from solvers import ConvolutionalDictionary, IllPosedWarning, LassoProblem, solve_active_set
+from tests.dictlearn.refused import each_refused
 from tests.tiers import examples
 
 RNG = np.random.default_rng(0)
@@ -338,107 +339,81 @@ def test_it_is_the_remedy_of_the_warning():
 # -- what is refused -----------------------------------------------------------------------------
 
 
+def patches_of(image=IMAGE, patch_size=8, **options):
+    return extract_patches(image, patch_size, **options)
+
+
+def put_together(patches=IMAGE, image_shape=(10, 12), patch_size=2, **options):
+    return reconstruct_from_patches(patches, image_shape, patch_size, **options)
+
+
+def drawn(images=IMAGE, patch_size=8, n_patches=1, **options):
+    return random_patches(images, patch_size, n_patches, **options)
+
+
+def waves(patch_size=8, n_atoms=64):
+    return overcomplete_dct(patch_size, n_atoms)
+
+
 def prepared(**changes):
     return prepare_image(np.ones((10, 12)), **{"kernel_size": 4, **changes})
 
 
 COLOUR = prepare_image(RNG.random((9, 10, 3)), 4, stride=3)
+MASKED = [np.ma.masked_equal([[1.0, 9.0]], 9.0), np.ma.masked_equal(np.uint8([[1, 9]]), 9)]
 
 
-@pytest.mark.parametrize(
-    ("call", "error", "name"),
-    [
-        (lambda: split_channels([1.0, 2.0]), ValueError, "signals"),
-        (lambda: split_channels([["a"]]), TypeError, "signals"),
-        (lambda: split_channels([[np.inf]]), ValueError, "signals"),
-        (lambda: join_channels([[1.0, 2.0, 3.0]]), ValueError, "split .* 3 columns"),
-        (lambda: join_channels([1.0, 2.0]), ValueError, "split"),
-        (lambda: extract_patches("image", 8), TypeError, "image"),
-        (lambda: extract_patches(IMAGE[0], (8, 8)), TypeError, "patch_size"),
-        (lambda: extract_patches(IMAGE[0, 0], 8), ValueError, "image"),
-        (lambda: extract_patches(IMAGE * np.nan, 8), ValueError, "image"),
-        (lambda: extract_patches(IMAGE, 0), ValueError, "patch_size"),
-        (lambda: extract_patches(IMAGE, 2.5), TypeError, "patch_size"),
-        (lambda: extract_patches(IMAGE, True), TypeError, "patch_size"),
-        (lambda: extract_patches(IMAGE, (2, 3, 4)), ValueError, "patch_size"),
-        (lambda: extract_patches(IMAGE, (2, -3)), ValueError, "patch_size"),
-        (lambda: extract_patches(IMAGE, 11), ValueError, "patch_size|must fit"),
-        (lambda: extract_patches(IMAGE, 8, stride=0), ValueError, "stride"),
-        (lambda: reconstruct_from_patches(IMAGE, (10, 2, 3), 2), ValueError, "image_shape"),
-        (lambda: reconstruct_from_patches(IMAGE, 10, 2), ValueError, r"patches must have shape \(9, 2\)"),
-        (lambda: reconstruct_from_patches(IMAGE, (10, 0), 2), ValueError, "image_shape"),
-        (lambda: reconstruct_from_patches(IMAGE, (1, 9), 2), ValueError, "patch_size"),
-        (lambda: reconstruct_from_patches(IMAGE, (10, 12), 2, stride=2), ValueError, r"patches must have shape \(30, 4\)"),
-        (lambda: reconstruct_from_patches(np.zeros((8, 4)), (5, 8), 2, stride=2), ValueError, "row 4 of 5"),
-        (lambda: reconstruct_from_patches(np.zeros((6, 4)), (4, 8), 2, stride=3), ValueError, r"patches must have shape \(3, 4\)"),
-        (lambda: reconstruct_from_patches(np.zeros((2, 4)), (2, 5), 2, stride=3), ValueError, "column 2 of 5"),
-        (lambda: random_patches(IMAGE, 8, 0), ValueError, "n_patches"),
-        (lambda: random_patches(IMAGE, 8, 16), ValueError, "n_patches must be at most 15"),
-        (lambda: random_patches(IMAGE, 8, 1, least_contrast=-1.0), ValueError, "least_contrast"),
-        (lambda: random_patches(IMAGE, 8, 1, least_contrast=0.1), ValueError, "n_patches must be at most 0"),
-        (lambda: random_patches(IMAGE, 11, 1), ValueError, "patch_size"),
-        (lambda: random_patches([IMAGE, IMAGE[0]], 8, 1), ValueError, "images must all be"),
-        (lambda: random_patches([IMAGE, IMAGE * np.nan], 8, 1), ValueError, r"images\[1\]"),
-        (lambda: random_patches(IMAGE[0, 0], 8, 1), ValueError, "images"),
-        (lambda: random_patches([], 8, 1), ValueError, "images"),
-        (lambda: random_patches(["image"], 8, 1), TypeError, "images"),
-        (lambda: random_patches(iter([IMAGE]), 8, 1), TypeError, "images"),
-        (lambda: normalise(IMAGE[0]), ValueError, "patches"),
-        (lambda: normalise(IMAGE + np.inf), ValueError, "patches"),
-        (lambda: normalise([[1.0, 1.0], [1.7e308, 1.7e308]]), ValueError, "norms .* patch 1"),
-        (lambda: remove_mean(IMAGE[0]), ValueError, "patches"),
-        (lambda: remove_mean([["a"]]), TypeError, "patches"),
-        (lambda: whiten(IMAGE + 0.1), ValueError, "image must not be constant; got 0.1"),
-        (lambda: whiten(np.ones((1, 1))), ValueError, "image"),
-        (lambda: whiten(IMAGE[0]), ValueError, "image"),
-        (lambda: whiten(IMAGE, cutoff=0.0), ValueError, "cutoff"),
-        (lambda: whiten(np.indices((8, 8)).sum(axis=0) % 2, cutoff=0.1), ValueError, "cutoff"),
-        (lambda: overcomplete_dct(8, 255), ValueError, "n_atoms"),
-        (lambda: overcomplete_dct(8, 49), ValueError, "n_atoms must be at least 64"),
-        (lambda: overcomplete_dct((4, 8), 36), ValueError, "n_atoms must be at least 64"),
-        (lambda: overcomplete_dct(8, 256.0), TypeError, "n_atoms"),
-        (lambda: overcomplete_dct(0, 4), ValueError, "patch_size"),
-        (lambda: overcomplete_dct("8", 4), TypeError, "patch_size"),
-        (lambda: overcomplete_dct((1, 2), 4), ValueError, "at least 2 for 4"),
-        (lambda: overcomplete_dct((2, 3), 16), ValueError, "at least 3 for 16"),
-        (lambda: as_pixels(np.ones((3, 4), dtype=np.int64)), TypeError, "int64"),
-        (lambda: as_pixels(np.ones((3, 4), dtype=complex)), TypeError, "image"),
-        (lambda: as_pixels([["a"]]), TypeError, "image"),
-        (lambda: as_pixels(np.ma.masked_equal([[1.0, 9.0]], 9.0)), TypeError, "image must not have masked"),
-        (lambda: as_pixels(np.ma.masked_equal(np.uint8([[1, 9]]), 9)), TypeError, "image must not have masked"),
-        (lambda: as_pixels(1.0), ValueError, "image"),
-        (lambda: as_pixels(np.ones((2, 3, 4, 3))), ValueError, "image"),
-        (lambda: as_pixels(np.ones((3, 4, 4), dtype=np.uint8)), ValueError, r"alpha channel by image\[..., :3\]"),
-        (lambda: as_pixels(np.ones((3, 4, 2))), ValueError, r"alpha channel by image\[..., :1\]"),
-        (lambda: as_pixels(np.ones((3, 40, 50))), ValueError, "moveaxis"),
-        (lambda: as_pixels(np.ones((30, 40, 7))), ValueError, "n_channels=7"),
-        (lambda: as_pixels([[1.0, np.nan]]), ValueError, r"nan at \(0, 1\)"),
-        (lambda: as_pixels([[1.0, np.inf]]), ValueError, "image"),
-        (lambda: as_pixels(np.ones((0, 4))), ValueError, "image"),
-        (lambda: as_pixels(np.ones((0, 4), dtype=np.uint8)), ValueError, "empty"),
-        (lambda: as_images(GREY[0, 0]), TypeError, "images"),
-        (lambda: as_images([GREY, GREY[0]]), ValueError, "images must all be"),
-        (lambda: as_images([GREY, np.ones((3, 4, 3))]), ValueError, r"channels.*images\[1\]"),
-        (lambda: as_images(np.ones((40, 30, 3))), ValueError, r"\[image\]"),
-        (lambda: as_images([GREY, np.full((3, 4), np.nan)]), ValueError, r"images\[1\]"),
-        (lambda: prepared(kernel_size=11), ValueError, "kernels .* 11 rows"),
-        (lambda: prepared(kernel_size=(4, 0)), ValueError, "kernel_size"),
-        (lambda: prepared(kernel_size="4"), TypeError, "kernel_size"),
-        (lambda: prepared(stride=0), ValueError, "stride"),
-        (lambda: prepared(boundary="zeros"), ValueError, "boundary"),
-        (lambda: prepared(margin=-1), ValueError, "margin"),
-        (lambda: prepared(margin=2, boundary="crop"), ValueError, "margin|zero for boundary"),
-        (lambda: prepared(background="blur"), ValueError, "background"),
-        (lambda: prepared(smoothing=0.0), ValueError, "smoothing"),
-        (lambda: prepared(smoothing=2.0, background="mean"), ValueError, "smoothing"),
-        (lambda: prepared().dictionary(np.ones((2, 5, 4))), ValueError, "kernels"),
-        (lambda: COLOUR.dictionary(np.ones((2, 4, 4))), ValueError, "kernels"),
-        (lambda: COLOUR.restore(np.ones(7)), ValueError, "shape"),
-        (lambda: COLOUR.restore(COLOUR.detail.transpose(1, 0, 2)[..., :2]), ValueError, "shape"),
-        (lambda: COLOUR.restore(COLOUR.signal.reshape(2, 150)), ValueError, "shape"),
-        (lambda: COLOUR.restore(np.ma.masked_less(COLOUR.signal, 0.0)), TypeError, "signal must not have masked"),
-        (lambda: COLOUR.restore(np.full(300, np.nan)), ValueError, "finite"),
-    ],
+@each_refused(
+    (split_channels, ValueError, {"signals": [[1.0, 2.0], [[np.inf]]]}),
+    (split_channels, TypeError, {"signals": [[["a"]]]}),
+    (join_channels, ValueError, {"split": [[[1.0, 2.0, 3.0]], [1.0, 2.0]]}),
+    (patches_of, ValueError, {"image": [IMAGE[0, 0], IMAGE * np.nan], "patch_size": [0, (2, 3, 4), (2, -3), 11], "stride": [0]}),
+    (patches_of, TypeError, {"image": ["image"], "patch_size": [2.5, True]}),
+    (lambda: extract_patches(IMAGE[0], (8, 8)), TypeError, "patch_size must be an integer"),
+    (put_together, ValueError, {"image_shape": [(10, 2, 3), (10, 0)], "patches": [IMAGE]}),
+    (lambda: put_together(image_shape=10), ValueError, r"patches must have shape \(9, 2\)"),
+    (lambda: put_together(image_shape=(1, 9)), ValueError, "patch_size must fit"),
+    (lambda: put_together(stride=2), ValueError, r"patches must have shape \(30, 4\)"),
+    (lambda: put_together(np.zeros((8, 4)), (5, 8), stride=2), ValueError, "row 4 of 5"),
+    (lambda: put_together(np.zeros((6, 4)), (4, 8), stride=3), ValueError, r"patches must have shape \(3, 4\)"),
+    (lambda: put_together(np.zeros((2, 4)), (2, 5), stride=3), ValueError, "column 2 of 5"),
+    (drawn, ValueError, {"n_patches": [0, 16], "least_contrast": [-1.0], "patch_size": [11], "images": [[IMAGE, IMAGE[0]], IMAGE[0, 0], []]}),
+    (drawn, TypeError, {"images": [["image"], iter([IMAGE])]}),
+    (lambda: drawn(least_contrast=0.1), ValueError, "n_patches must be at most 0"),
+    (lambda: drawn([IMAGE, IMAGE * np.nan]), ValueError, r"images\[1\]"),
+    (normalise, ValueError, {"patches": [IMAGE[0], IMAGE + np.inf]}),
+    (lambda: normalise([[1.0, 1.0], [1.7e308, 1.7e308]]), ValueError, "norms .* patch 1"),
+    (remove_mean, ValueError, {"patches": [IMAGE[0]]}),
+    (remove_mean, TypeError, {"patches": [[["a"]]]}),
+    (whiten, ValueError, {"image": [IMAGE + 0.1, np.ones((1, 1)), IMAGE[0]]}),
+    (lambda: whiten(IMAGE, cutoff=0.0), ValueError, "cutoff must be positive"),
+    (lambda: whiten(np.indices((8, 8)).sum(axis=0) % 2, cutoff=0.1), ValueError, "cutoff=0.1"),
+    (waves, ValueError, {"n_atoms": [255, 49], "patch_size": [0]}),
+    (waves, TypeError, {"n_atoms": [256.0], "patch_size": ["8"]}),
+    (lambda: waves((4, 8), 36), ValueError, "n_atoms must be at least 64"),
+    (lambda: waves((1, 2), 4), ValueError, "at least 2 for 4"),
+    (lambda: waves((2, 3), 16), ValueError, "at least 3 for 16"),
+    (as_pixels, TypeError, {"image": [np.ones((3, 4), dtype=np.int64), np.ones((3, 4), dtype=complex), [["a"]], *MASKED]}),
+    (as_pixels, ValueError, {"image": [1.0, np.ones((2, 3, 4, 3)), [[1.0, np.inf]], np.ones((0, 4)), np.ones((0, 4), dtype=np.uint8)]}),
+    (lambda: as_pixels(np.ones((3, 4, 4), dtype=np.uint8)), ValueError, r"alpha channel by image\[..., :3\]"),
+    (lambda: as_pixels(np.ones((3, 4, 2))), ValueError, r"alpha channel by image\[..., :1\]"),
+    (lambda: as_pixels(np.ones((3, 40, 50))), ValueError, "moveaxis"),
+    (lambda: as_pixels(np.ones((30, 40, 7))), ValueError, "n_channels=7"),
+    (lambda: as_pixels([[1.0, np.nan]]), ValueError, r"nan at \(0, 1\)"),
+    (as_images, ValueError, {"images": [[GREY, GREY[0]]]}),
+    (as_images, TypeError, {"images": [GREY[0, 0]]}),
+    (lambda: as_images([GREY, np.ones((3, 4, 3))]), ValueError, r"channels.*images\[1\]"),
+    (lambda: as_images(np.ones((40, 30, 3))), ValueError, r"\[image\]"),
+    (lambda: as_images([GREY, np.full((3, 4), np.nan)]), ValueError, r"images\[1\] must be finite"),
+    (prepared, ValueError, {"kernel_size": [(4, 0)], "stride": [0], "boundary": ["zeros"], "margin": [-1], "background": ["blur"], "smoothing": [0.0]}),
+    (prepared, TypeError, {"kernel_size": ["4"]}),
+    (lambda: prepared(kernel_size=11), ValueError, "11 rows"),
+    (lambda: prepared(margin=2, boundary="crop"), ValueError, "margin|zero for boundary"),
+    (lambda: prepared(smoothing=2.0, background="mean"), ValueError, "smoothing must come"),
+    (lambda: prepared().dictionary(np.ones((2, 5, 4))), ValueError, "kernels"),
+    (COLOUR.dictionary, ValueError, {"kernels": [np.ones((2, 4, 4))]}),
+    (COLOUR.restore, ValueError, {"signal": [np.ones(7), COLOUR.detail.transpose(1, 0, 2)[..., :2], COLOUR.signal.reshape(2, 150), np.full(300, np.nan)]}),
+    (COLOUR.restore, TypeError, {"signal": [np.ma.masked_less(COLOUR.signal, 0.0)]}),
 )  # fmt: skip
 def test_what_is_refused_is_named(call, error, name):
     with pytest.raises(error, match=name):

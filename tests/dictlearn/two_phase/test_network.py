@@ -22,14 +22,7 @@ from dictlearn import (
 from examples._common import photograph
 from snn import simulate
 from solvers import LassoProblem, penalty_max, solve_active_set, solve_spiking
-from tests.dictlearn.two_phase.learners import (
-    CLOCKS,
-    SIGNS,
-    network_of,
-    observed_by_hand,
-    signals_for,
-    tasks,
-)
+from tests.dictlearn.two_phase.learners import CLOCKS, SIGNS, network_of, observed_by_hand, signals_for, tasks
 from tests.tiers import examples
 
 PENALTY = 0.1
