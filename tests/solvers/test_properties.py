@@ -105,7 +105,7 @@ def has_small_penalty(this, signal):
     length = np.sqrt(2.0 * this.energies[signal])
     norms = np.sqrt((this.atoms**2).sum(axis=1))
     return any(
-        not l2 and norm > 0.0 and Fraction(float(l1)) <= SMALL * Fraction(float(norm * length))
+        not l2 and Fraction(float(l1)) <= SMALL * Fraction(float(norm * length))
         for l1, l2, norm in zip(this.l1, this.l2, norms, strict=True)
     )
 
