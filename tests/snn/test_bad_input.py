@@ -83,9 +83,9 @@ def imperfect(duration=10.0, integration="exact", state=None, **changes):
     return clocked(duration=duration, integration=integration, state=state, imperfections=given)
 
 
-def imperfect_digital(format=None, **changes):
+def imperfect_digital(format=None, state=None, **changes):
     how = ImperfectDigital(0.25, format or DigitalFormat(), imperfections=Imperfections(**changes))
-    return how.start(NETWORK, NETWORK.soma_bias[np.newaxis])
+    return how.start(NETWORK, NETWORK.soma_bias[np.newaxis], state)
 
 
 def table(call, error, **values):
@@ -159,6 +159,7 @@ CASES = [
     *table(imperfect, VALUE, delays=[[1.0, 1.0, 1.0], np.ones((2, 3))]),
     case(VALUE, "state", imperfect, state=REST, delays=1.0), case(VALUE, "state", imperfect, state=REST, refractory_time=1.0),
     *table(imperfect_digital, VALUE, leak=[1e-6], potential_noise=[1e13], delays=[np.zeros(3)]),
+    case(VALUE, "state", imperfect_digital, state=digital_state(), delays=1.0),
     case(VALUE, "potential_bits and decay_bits", imperfect_digital, format=DigitalFormat(potential_bits=52), leak=0.1),
     # -- stimuli --
     case(VALUE, "drive_times", Stimulus), case(VALUE, "drive", stimulus, drive=None),

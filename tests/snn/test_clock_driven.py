@@ -23,7 +23,6 @@ from snn.record import rates
 from tests.reference.clock import simulate_slowly
 from tests.reference.networks import (
     classo_network,
-    golden_network,
     networks,
     random_dictionary,
     random_network,
@@ -227,26 +226,6 @@ def test_exactly_max_spikes_spikes_are_allowed():
     with pytest.raises(RunawayError, match="max_spikes = 14") as caught:
         simulate_clocked(network, 10.0, time_step=0.125, max_spikes=14)
     assert caught.value.result.n_spikes == 15
-
-
-def test_errors_of_the_rates_that_time_does_not_remove():
-    """Rates of Euler's steps tend to those of larger weights; a reset to zero loses the overshoot besides.
-
-    Equation 4, which is exact with subtraction, bounds the distance by a constant over t.
-    """
-    network, step, time = golden_network(), 0.1, 4000.0
-    factor = step / -np.expm1(-step)
-    larger = SpikingNetwork(network.weights.toarray() * factor, network.soma_bias, network.firing_threshold)
-    limit, true = simulate(larger, time).spike_rate, simulate(network, time).spike_rate
-    kept, lost = (
-        simulate_clocked(network, time, time_step=step, integration="euler", reset=reset).spike_rate
-        for reset in ("subtract", "zero")
-    )
-    assert np.abs(kept - limit).max() < 8.0 / time
-    assert np.abs(lost - limit).max() > 0.02
-    assert np.abs(true - limit).max() > 0.02
-    for coarse in (0.1, 0.5, 1.0):  # exact steps, and nothing lost
-        assert np.abs(simulate_clocked(network, time, time_step=coarse).spike_rate - true).max() < 8.0 / time
 
 
 def test_floors_of_figure_2():

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from snn import Imperfections, SpikeTrain, SpikingNetwork, Stimulus, simulate_clocked
 from snn.digital import (
-    Digital,
     DigitalFormat,
     DigitalNetwork,
     DigitalState,
@@ -227,15 +226,6 @@ def test_integers_have_the_mismatch_that_the_clock_has():
     )
 
 
-def test_integers_take_no_state_that_does_not_say_all():
-    network = SpikingNetwork([[0.0, -0.5], [-0.3, 0.0]], [1.0, 0.7])
-    drive = network.soma_bias[np.newaxis]
-    state = Digital(0.25).start(network, drive).state()
-    with pytest.raises(ValueError, match="state"):
-        ImperfectDigital(0.25, imperfections=Imperfections(delays=1.0)).start(network, drive, state)
-    ImperfectDigital(0.25, imperfections=Imperfections(leak=1.0)).start(network, drive, state)
-
-
 @pytest.mark.parametrize("theta", [1.0, 0.1, 1.3, 1 / 3, 7.7])
 @pytest.mark.parametrize("bits", [10, 52, 53, 54, 56])
 def test_the_largest_threshold_fits_into_its_register(theta, bits):
@@ -247,40 +237,6 @@ def test_the_largest_threshold_fits_into_its_register(theta, bits):
 
 
 # --- by hand ---------------------------------------------------------------------------------------
-
-
-def test_three_steps_by_hand():
-    """Two neurons, a threshold of 8 units: neuron 0 fires in steps 2 and 3, neuron 1 gets -3 of each."""
-    real = SpikingNetwork([[0.0, -0.75], [0.0, 0.0]], [5 / 8, 4 / 8], 1.0)
-    form = DigitalFormat(
-        weights=FixedPoint(bits=4, exponent=0), bias=FixedPoint(bits=5), potential_bits=6, current_bits=6,
-        decay_bits=1, delay=0,
-    )  # fmt: skip
-    # delta is 1 of 2: half of a current is left, and arrives; -0.75 * 8 / 2 = -3 units.
-    network = DigitalNetwork.of(real, form, time_step=1.0, threshold=8)
-    assert network.decay == 1
-    assert network.weights.mantissas.tolist() == [-3]
-    result = simulate_digital(network, 3, record_spikes=True)
-    # v0: 5, 10 -> 2, 7.   v1: 4, 8 -> 0, 4 - 3 = 1.   u1 after: 0, -3, trunc(-1.5) = -1.
-    assert result.state.membrane_potential.tolist() == [7, 1]
-    assert result.state.synaptic_current.tolist() == [0, -1]
-    assert result.spikes.times.tolist() == [2.0, 2.0]
-    assert result.spike_rate.tolist() == [1 / 3, 1 / 3]
-
-
-def test_graded_messages_carry_the_charge():
-    """A graded spike stands for the whole potential: with reset to zero nothing but low bits is lost."""
-    rng, n = np.random.default_rng(4), 12
-    real = SpikingNetwork(np.zeros((n, n)), rng.uniform(0.1, 3.0, n), rng.uniform(0.5, 1.0, n))
-    expected = real.soma_bias / real.firing_threshold
-    for reset in ("subtract", "zero"):
-        form = DigitalFormat(message_bits=16, graded=True, reset=reset, bias=FixedPoint(bits=24))
-        result = simulate_digital(DigitalNetwork.of(real, form, time_step=0.25), 4000)
-        # What is not sent yet is less than a spike, in 1000 time constants; a message leaves out 2^-13.
-        np.testing.assert_allclose(result.spike_rate, expected, atol=1.5e-3)
-    unit = DigitalNetwork.of(real, DigitalFormat(reset="zero", bias=FixedPoint(bits=24)), time_step=0.25)
-    # Unit spikes and a reset to zero lose what the potential had risen beyond the threshold.
-    assert (expected - simulate_digital(unit, 4000).spike_rate).max() > 0.1
 
 
 def test_loihis_decay_and_lavas_wrap_by_hand():
@@ -376,11 +332,8 @@ def test_stochastic_rounding_keeps_the_mean_and_the_grid():
     assert abs(mantissas.mean() - 11.2) < 4 * math.sqrt(0.2 * 0.8 / 40_000)
     whole = np.arange(-8, 8) / 16
     np.testing.assert_array_equal(fmt.quantise(whole, rng=0).to_float(), whole)
-
-
-def test_stochastic_rounding_depends_on_the_generator_alone():
-    fmt = FixedPoint(bits=6, rounding="stochastic")
-    values = np.random.default_rng(0).standard_normal((20, 30))
+    # It depends on the generator alone.
+    values = np.random.default_rng(0).uniform(-1.0, 1.0, (20, 30))
     first = fmt.quantise(values, rng=7)
     np.testing.assert_array_equal(fmt.quantise(np.asfortranarray(values), rng=7).mantissas, first.mantissas)
     assert (fmt.quantise(values, rng=8).mantissas != first.mantissas).any()
