@@ -8,7 +8,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dictlearn import LearningSettings, RunawayFeedbackError, TwoPhaseLearner, UsageSteps
-from tests.dictlearn.two_phase.learners import SIGNS, network_of, observed_by_hand, planted, state, tasks
+from tests.dictlearn.two_phase.learners import (
+    COUNTERS,
+    SIGNS,
+    network_of,
+    observed_by_hand,
+    planted,
+    state,
+    tasks,
+)
 from tests.tiers import examples
 
 # Quotients of sums of some hundred numbers near one.
@@ -211,6 +219,7 @@ def compare(learner, expected, objective):
 def test_a_batch_changes_a_learner_as_the_equations_say(task, replaced):
     settings, network, scale, batches = task
     learner = TwoPhaseLearner(network, settings, scale=scale, replace_dead=replaced)
+    assert [getattr(learner, name) for name in COUNTERS] == [0] * 5
     learner.last_compared[:] = np.arange(learner.n_atoms)[::-1] // 2
     if replaced:
         learner.last_fired[: learner.n_atoms // 2] = -2000

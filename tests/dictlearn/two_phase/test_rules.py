@@ -30,26 +30,6 @@ def sparse(rng, *shape):
 # -- the equations -------------------------------------------------------------------------------
 
 
-def test_weights_stop_at_the_least(rng):
-    """Zero by default; what no code and no decay changes stays as it is."""
-    codes = np.array([[1.0, 0.0, 0.0]])
-    gradient = np.array([[100.0, -1.0]])
-    for update, shape, index in (
-        (rules.update_feedforward, (3, 2), np.s_[0, 0]),
-        (rules.update_feedback, (2, 3), np.s_[0, 0]),
-    ):
-        start = weights(rng, *shape)
-        bounded, free = start.copy(order="F"), start.copy(order="F")
-        update(bounded, codes, gradient, kappa=KAPPA, step=0.1)
-        update(free, codes, gradient, kappa=KAPPA, step=0.1, least=-np.inf)
-        assert bounded[index] == 0.0
-        assert free[index] == pytest.approx(start[index] - 10.0 / KAPPA)
-        rest = np.ones(shape, dtype=bool)
-        rest[index] = False
-        np.testing.assert_array_equal(bounded[rest], free[rest])
-        assert np.count_nonzero(free != start) == 2
-
-
 def test_decay_by_what_is_observed_leaves_unit_norms_alone(rng):
     """One signal, any code: ||F_i||^2 changes by 2 eta a rho (1 - ||F_i||^2) and a square of the step."""
     atoms = rng.uniform(0.2, 1.0, (5, 4))
@@ -124,28 +104,6 @@ def test_the_lateral_update_follows_finite_differences_of_the_mismatch(rng):
     np.testing.assert_allclose((before - lateral) / 0.01, gradient, rtol=0, atol=1e-12)
 
 
-def test_lateral_weights_move_as_the_product_of_the_others_does(rng):
-    """Exactly, in a symmetric network, for a batch, with decay."""
-    atoms = rng.standard_normal((5, 4))
-    feedforward, feedback = np.asfortranarray(atoms), np.asfortranarray(atoms.T)
-    lateral = np.asfortranarray(feedforward @ feedback)
-    codes, gradient = sparse(rng, 3, 5), rng.standard_normal((3, 4))
-    sizes = {"step": rng.uniform(0.02, 0.05, 5), "keep": rng.uniform(0.9, 1.0, 5)}
-    before = rules.observed_penalty(feedforward, gradient, kappa=KAPPA)
-    rules.update_feedforward(feedforward, codes, gradient, kappa=KAPPA, least=-np.inf, **sizes)
-    rules.update_feedback(feedback, codes, gradient, kappa=KAPPA, least=-np.inf, **sizes)
-    after = rules.observed_penalty(feedforward, gradient, kappa=KAPPA)
-    start = lateral.copy()
-    rules.move_lateral_with_feedback(lateral, codes, before, **sizes)
-    rules.move_lateral_with_feedforward(lateral, codes, after, **sizes)
-    assert np.abs(lateral - start).max() > 0.05
-    np.testing.assert_allclose(lateral, feedforward @ feedback, rtol=0, atol=1e-14)
-    mismatch = rules.lateral_mismatch(feedforward, feedback, lateral, codes, kappa=KAPPA)
-    np.testing.assert_allclose(mismatch, 0.0, atol=1e-14)
-    wrong = rules.lateral_mismatch(feedforward, feedback, 1.1 * lateral, codes, kappa=KAPPA)
-    np.testing.assert_allclose(wrong, 0.1 * KAPPA * codes @ lateral.T, atol=1e-14)
-
-
 # -- the projection ------------------------------------------------------------------------------
 
 
@@ -161,28 +119,6 @@ def test_projection_corrects_a_share_of_the_mismatch(rng, n_signals, gain):
     # Codes without a common atom: each is corrected by gain / (1 + ridge).
     expected = (1.0 - gain / 1.01) * mismatch
     np.testing.assert_allclose((lateral - product) @ codes.T, expected, rtol=0, atol=1e-12)
-
-
-def test_projection_of_one_code_is_the_normalised_least_mean_squares_rule(rng):
-    lateral, code, g_h = weights(rng, 6, 6), sparse(rng, 1, 6), rng.standard_normal((1, 6))
-    before = lateral.copy()
-    rules.project_lateral(lateral, code, g_h, kappa=KAPPA, least=-np.inf)
-    expected = g_h.T @ code / (code**2).sum() / KAPPA / 1.01
-    np.testing.assert_allclose(before - lateral, expected, rtol=0, atol=1e-13)
-
-
-def test_projection_of_alike_codes_is_the_limit_of_single_corrections(rng):
-    """Codes that share atoms: repeated one by one, the normalised rule ends where the projection does."""
-    lateral, product, codes = weights(rng, 8, 8), weights(rng, 8, 8), rng.uniform(0.5, 1.5, (3, 8))
-    repeated = lateral.copy()
-    for _ in range(20_000):
-        for code in codes:
-            repeated -= np.outer((repeated - product) @ code, code) / (code @ code)
-    rules.project_lateral(lateral, codes, KAPPA * codes @ (lateral - product).T, kappa=KAPPA, least=-np.inf)
-    # What the ridge leaves is a small share of what either changes.
-    weak, strong = (np.linalg.norm((h - product) @ codes.T) for h in (lateral, weights(rng, 8, 8)))
-    assert np.linalg.norm((repeated - product) @ codes.T) < 1e-9
-    assert weak < 0.2 * strong
 
 
 @pytest.mark.parametrize("n_signals", [rules.LARGE_BATCH, rules.LARGE_BATCH + 1])
