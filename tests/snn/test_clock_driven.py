@@ -78,7 +78,7 @@ def changes_by_step(network, stimulus, start, step):
 @examples(25)
 @given(data=st.data(), step=st.sampled_from([1 / 16, 1 / 4, 1 / 2]), scale=st.floats(0.5, 5.0), **RULES)
 def test_every_step_is_the_slow_twins(form, data, step, scale, integration, reset):
-    """Spikes, state, charges and what imperfections took; two copies, the second with half the drive."""
+    """Spikes, state, charges and what imperfections took; two copies, in pieces."""
     this = data.draw(networks(form, SMALL, most=data.draw(st.sampled_from([6, 12, 12, 40]))))
     network = this.network().with_soma_bias(scale * this.soma_bias)
     n, n_steps = network.n_neurons, data.draw(st.integers(20, 60))
@@ -99,7 +99,9 @@ def test_every_step_is_the_slow_twins(form, data, step, scale, integration, rese
         record_spikes=True, **options,
     )  # fmt: skip
     drives = np.stack([network.soma_bias, 0.5 * network.soma_bias])
-    run = clock.start(network, drives, state, window_moments=True)
+    pieces = {} if data.draw(st.booleans()) else {"updates_per_call": 50}
+    run = clock.start(network, drives, state, window_moments=True, **pieces)
+    run.advance(data.draw(st.floats(0.0, 0.5)) * duration, active=np.array([1, 0]))
     run.advance(duration)
 
     def slowly(bias, **changes):
