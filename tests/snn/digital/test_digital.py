@@ -171,6 +171,9 @@ def test_integers_stand_for_the_numbers_nearest_to_them(seed):
     least, most = room[form.weights.rounding]
     assert ((least - 1e-6 <= off) & (off <= most + 1e-6))[~clipped].all()
     assert not clipped.any() or form.weights.exponent is not None
+    delays = rng.integers(0, 5, network.n_neurons)
+    again = DigitalNetwork.of(real, form, time_step=step, delays=delays, rng=rng)
+    np.testing.assert_array_equal(again.delays, delays)
     drive = network.drive(real.soma_bias)
     amounts = real.soma_bias * step / network.unit
     assert (abs(drive.to_float() - amounts) <= 0.5001 * 2.0**drive.exponent).all()
