@@ -313,6 +313,42 @@ def test_a_simulation_is_a_run_of_one_copy(kind, form, data):
         assert early.duration <= 30.0
 
 
+ALL_IMPERFECTIONS = {
+    "leak": 0.15, "refractory_time": 0.3, "delays": 0.4, "threshold_mismatch": 0.1, "weight_mismatch": 0.2,
+    "potential_noise": 0.1, "lost_spikes": 0.2,
+}  # fmt: skip
+TERMS = {
+    "leak": "leaked", "refractory_time": "refused", "potential_noise": "noise", "lost_spikes": "n_lost",
+    "delays": "pending",
+}  # fmt: skip
+
+
+@pytest.mark.property
+@pytest.mark.parametrize("integration", ["exact", "euler"])
+@examples(12)
+@given(data=st.data(), names=st.sets(st.sampled_from(list(ALL_IMPERFECTIONS))), seed=st.integers(0, 99))
+def test_charge_balances_with_every_imperfection(integration, data, names, seed):
+    """(16e) and (16f) of docs/theory.md, at the end of any step."""
+    this = data.draw(networks("dense", ["mixed weights", "weak inhibition"], least=10, most=24))
+    drives = np.outer([1.0, 2.5], np.abs(this.soma_bias))
+    imperfections = Imperfections(**{name: ALL_IMPERFECTIONS[name] for name in names}, seed=seed)
+    how = ImperfectClock(1 / 8, imperfections=imperfections, integration=integration)
+    run = how.start(this.network(), drives)
+    weights, threshold = run.network.weights.toarray(), run.network.firing_threshold
+    assert np.array_equal(weights, this.weights) == ("weight_mismatch" not in names)
+    assert np.array_equal(threshold, this.firing_threshold) == ("threshold_mismatch" not in names)
+    for time in (1 / 8, 7 / 8, 25.0):
+        run.advance(time)
+        left = run.membrane_potential + run.leaked + run.refused - run.noise
+        np.testing.assert_allclose(run.charge, threshold * run.spike_counts + left, rtol=0, atol=1e-9)
+        arrived = (run.spike_counts - run.n_lost) @ weights - run.pending - run.synaptic_current
+        # Euler's step counts a current `gain` times.
+        np.testing.assert_allclose(run.charge, drives * time + run.gain * arrived, rtol=0, atol=1e-9)
+    assert run.spike_counts.sum() > 50
+    for name, term in TERMS.items():
+        assert getattr(run, term).any() == (name in names), name
+
+
 @pytest.mark.parametrize("time_step", [0.1, 1 / 3, 0.25, 1e-6, 0.7])
 def test_a_clock_ends_at_the_last_step_that_ends_by_then(time_step):
     """Also where the quotient of time and step is rounded to less than the whole number it would be."""
