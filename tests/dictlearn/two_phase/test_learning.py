@@ -180,42 +180,6 @@ def test_rare_atoms_have_unit_norm_too():
 
 
 @pytest.mark.thorough
-def test_the_paper_s_reweighting_keeps_small_atoms_and_its_lateral_ratio_norms(data):
-    """Each atom has a twin of half its norm, which pays twice the penalty for the same."""
-    atoms, signals = data
-    twins = atoms + 0.1 * random_dictionary(*atoms.shape, rng=1)
-    start = np.vstack([atoms, 0.5 * twins / np.linalg.norm(twins, axis=1, keepdims=True)])
-    start = TwoPhaseNetwork.consistent(start)  # a dictionary would be brought to unit norms
-    least = {}
-    for reweighting in (True, False):
-        steps = PaperSteps(step=0.05, reweighting=reweighting)
-        learner = learn(signals, 3000, replace(PAPER, steps=steps), start=start)
-        least[reweighting] = norms_of(learner).min() / norms_of(learner).max()
-        assert (len(learner.dead_atoms) > 0) is not reweighting
-    assert least[True] > 0.6
-    assert least[False] < 0.4
-    slow, fast = (
-        learn(signals, 3000, replace(PAPER, steps=PaperSteps(step=0.1, lateral_ratio=ratio)), start=atoms)
-        for ratio in (1.0, 15.0)
-    )
-    assert np.median(norms_of(slow)) < 0.75 * np.median(norms_of(fast))
-
-
-@pytest.mark.thorough
-@pytest.mark.parametrize("way", ["penalties", "paper"])
-def test_learning_minimises_the_objective_with_penalties_of_atoms(data, way):
-    """An atom that costs much is used for little; the same dictionary with other atoms dear is worse."""
-    atoms, signals = data
-    settings = replace(settings_of(way), penalty=PENALTIES)
-    learner = learn(signals, 6000, settings, start=atoms[::-1])
-    ours = objective(learner.dictionary, signals, settings)
-    assert ours < 0.99 * objective(atoms[::-1], signals, settings)
-    assert ours < 0.97 * objective(learner.dictionary, signals, replace(settings, penalty=PENALTIES[::-1]))
-    same = learn(signals, 6000, replace(settings, penalty=float(np.mean(PENALTIES))), start=atoms[::-1])
-    assert ours < objective(same.dictionary, signals, settings)
-
-
-@pytest.mark.thorough
 def test_half_of_the_inputs_teach_a_planted_dictionary():
     """Learning stays where all inputs would have it; with zeros or means filled in it goes elsewhere."""
     atoms, signals = planted(12, 24, 3000, seed=1)
