@@ -1,0 +1,511 @@
+"""The active-set method: starts, corrections, limits, dependent atoms, and images."""
+
+import warnings
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sklearn.datasets import load_sample_image
+from sklearn.exceptions import ConvergenceWarning
+
+from examples.convolutional_coding import normalised
+from solvers import (
+    METHODS,
+    ConvolutionalDictionary,
+    ElasticNet,
+    LassoProblem,
+    memory_limit,
+    penalty_max,
+    solve_active_set,
+    solve_coordinate_descent,
+    solve_fista,
+)
+from solvers._kernels import active_set as kernel
+from solvers.gram import convolutional_active_set
+from tests.reference.convolutions import GEOMETRIES, random_dictionary
+from tests.reference.solved import problems_for
+from tests.tiers import examples
+
+# Kernels that depend on each other are on purpose here.
+pytestmark = pytest.mark.filterwarnings("ignore::solvers.problem.conditioning.IllPosedWarning")
+SIGNS = pytest.mark.parametrize("positive", [True, False], ids=["positive", "signed"])
+# The equations are solved until their residual is rounding, 1e-16 times sums of some hundred products.
+ROUNDING = 1e-13
+from_spikes = METHODS["active_set_from_spikes"]
+
+
+@pytest.mark.property
+@examples(60)
+@given(
+    this=problems_for(
+        "active_set",
+        dictionary=["random", "zero atoms", "sparse", "images", "one dimension"],
+        signals=["noise", "mixture", "zero among them"],
+        penalty=["number", "vector", "elastic net"],
+        most=90,
+    ),
+    density=st.sampled_from([0.0, 0.3, 1.0]),
+)
+def test_any_start_ends_at_the_optimum_and_counts_its_corrections(this, density):
+    """Violations count from 1e-13 of the largest correlation; equations are solved to their condition."""
+    start = this.codes(density=density)
+    with this.with_room():
+        result = solve_active_set(this.problem(), start=start if density else None)
+    room = 2e-11 * np.abs(result.problem.correlations).max(axis=1)
+    assert (result.kkt_violation <= room).all()
+    begun = start * this.atoms.any(axis=1)
+    expected = [corrections(*pair) for pair in zip(result.codes, begun, strict=True)]
+    np.testing.assert_array_equal(
+        result.n_corrections[this.energies > 0.0], np.array(expected)[this.energies > 0.0]
+    )
+
+
+def random_problem(n_atoms, n_features, *, share, positive=False, n_signals=1, correlation=0.0, seed=0):
+    rng = np.random.default_rng(seed)
+    dictionary = rng.standard_normal((n_atoms, n_features))
+    dictionary += np.sqrt(correlation / (1.0 - correlation)) * rng.standard_normal(n_features)
+    signals = rng.standard_normal((n_signals, n_features))
+    penalty = share * penalty_max(dictionary, signals, positive=positive).min()
+    return LassoProblem(dictionary, signals, max(penalty, 1e-6), positive=positive)
+
+
+def solve_quietly(problem, **arguments):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        return solve_active_set(problem, **arguments)
+
+
+def corrections(code, start):
+    """Atoms that entered or left, by hand; an atom that changed its sign did both."""
+    entered = np.count_nonzero((code != 0.0) & (code * start <= 0.0))
+    return entered + np.count_nonzero((start != 0.0) & (code * start <= 0.0))
+
+
+def test_the_solution_needs_no_correction():
+    problem = random_problem(80, 50, share=0.05, n_signals=5)
+    result = solve_active_set(problem)
+    np.testing.assert_array_equal(result.n_corrections, result.support_size)
+    again = solve_active_set(problem, start=result)
+    assert (again.n_corrections == 0).all()
+    # One round solves the equations of the support, another after each time that atoms join the working set.
+    assert (again.n_steps < result.n_steps).all()
+    np.testing.assert_allclose(again.codes, result.codes, rtol=0, atol=1e-13)
+
+
+def test_many_signals_share_work_arrays_that_grow():
+    """Small and large supports in turn: what is left of one signal does not affect the next."""
+    problem = random_problem(120, 80, share=0.02, n_signals=6)
+    weaker = problem.signals * np.where(np.arange(6) % 2, 0.03, 1.0)[:, np.newaxis]
+    problem = LassoProblem(problem.dictionary, weaker, problem.l1_weights)
+    together = solve_active_set(problem)
+    assert together.support_size.max() > kernel.LEAST_CAPACITY > together.support_size.min()
+    for signal in range(6):
+        alone = solve_active_set(problem.subset([signal]))
+        np.testing.assert_array_equal(alone.codes[0], together.codes[signal])
+        assert alone.n_steps[0] == together.n_steps[signal]
+
+
+@pytest.mark.parametrize("positive", [True, False])
+@pytest.mark.parametrize("share", [0.02, 0.2, 0.7])
+@pytest.mark.parametrize("guessed", [False, True])
+def test_a_single_signal_needs_no_gram_matrix(positive, share, guessed, monkeypatch):
+    """The optimum is that of the full matrix."""
+    problem = random_problem(600, 60, share=share, positive=positive)
+    given = LassoProblem(
+        problem.dictionary, problem.signals, problem.l1_weights, positive=positive, gram=problem.gram
+    )
+    start = None
+    if guessed:
+        start = np.zeros((1, 600))
+        start[0, ::40] = 1.0
+    expected = solve_active_set(given, start=start)
+
+    def refuse(self, *arguments):
+        raise AssertionError("more of the Gram matrix was computed than is used")
+
+    monkeypatch.setattr("solvers.problem.dense_dictionary.DenseDictionary.gram", refuse)
+    monkeypatch.setattr("solvers.problem.dense_dictionary.DenseDictionary.gram_rows", refuse)
+    alone = LassoProblem(problem.dictionary, problem.signals, problem.l1_weights, positive=positive)
+    result = solve_active_set(alone, start=start)
+    assert not alone.has_gram
+    np.testing.assert_array_equal(result.codes != 0.0, expected.codes != 0.0)
+    # With almost as many active atoms as features the equations have a condition of some 1e4.
+    np.testing.assert_allclose(result.codes, expected.codes, rtol=0, atol=1e-11)
+    started = np.zeros(600) if start is None else start[0]
+    assert result.n_corrections[0] == corrections(result.codes[0], started)
+
+
+def test_rounds_are_bounded():
+    problem = random_problem(60, 40, share=0.01)
+    with pytest.warns(ConvergenceWarning, match="active_set: 1 of 1 signals .* within its rounds"):
+        result = solve_active_set(problem, max_rounds=3)
+    assert result.n_steps[0] == 3
+    assert not result.converged
+    # What it has is a point on the way: feasible, and better than nothing.
+    assert result.objective[0] < problem.energies[0]
+
+
+def test_of_codes_that_miss_tol_the_best_is_kept():
+    """With a single round: the start, where that is better, or zero."""
+    problem = random_problem(60, 40, share=0.01, n_signals=3)
+    near = solve_fista(problem, tol=1e-3)
+    result = solve_quietly(problem, start=near, max_rounds=1, tol=1e-12)
+    assert (result.duality_gap <= near.duality_gap).all()
+    assert (solve_quietly(problem, max_rounds=1, tol=1e-12).duality_gap <= problem.energies).all()
+
+
+def test_neither_batches_nor_workers_change_a_bit(monkeypatch):
+    monkeypatch.setattr("solvers.workers.spread.LARGEST_BATCH", 7)
+    problem = random_problem(64, 32, share=0.1, n_signals=40)
+    start = solve_fista(problem, tol=1e-1)
+    together = solve_active_set(problem, start=start, n_jobs=1)
+    spread = solve_active_set(problem, start=start, n_jobs=2)
+    for name in ("codes", "duality_gap", "n_steps", "n_corrections"):
+        np.testing.assert_array_equal(getattr(spread, name), getattr(together, name))
+    for signal in (0, 6, 39):
+        alone = solve_active_set(problem.subset([signal]), start=start.codes[[signal]])
+        np.testing.assert_array_equal(alone.codes[0], together.codes[signal])
+
+
+@pytest.mark.parametrize("decades", [6, 7, 8])
+@pytest.mark.parametrize("positive", [True, False])
+def test_the_scale_of_an_atom_does_not_matter(decades, positive):
+    """Atoms and penalties times 10^U(-w, w) are the same problem, its codes divided by these factors."""
+    rng = np.random.default_rng(decades)
+    for share in np.geomspace(1e-3, 0.8, 20):
+        n_features = int(rng.integers(5, 40))
+        plain = random_problem(
+            2 * n_features, n_features, share=share, positive=positive, seed=rng.integers(2**31)
+        )
+        factors = 10.0 ** rng.uniform(-decades, decades, plain.n_atoms)
+        scaled = LassoProblem(
+            plain.dictionary * factors[:, np.newaxis],
+            plain.signals,
+            plain.l1_weights * factors,
+            positive=positive,
+        )
+        start = (rng.random((1, plain.n_atoms)) < 0.3) / factors
+        expected = solve_active_set(plain)
+        for result in (solve_active_set(scaled), solve_active_set(scaled, start=start)):
+            assert result.converged
+            np.testing.assert_array_equal(result.codes != 0.0, expected.codes != 0.0)
+            size = np.abs(expected.codes).max()
+            np.testing.assert_allclose(result.codes * factors, expected.codes, rtol=0, atol=1e-11 * size)
+
+
+@pytest.mark.parametrize("positive", [True, False])
+@pytest.mark.parametrize("share", [1e-3, 0.1, 0.7])
+def test_duplicated_and_dependent_atoms(positive, share):
+    rng = np.random.default_rng(2)
+    atoms = rng.standard_normal((8, 6))
+    dictionary = np.vstack([atoms, atoms, -atoms, 2.0 * atoms, atoms[:4] + atoms[4:]])
+    signals = rng.standard_normal((20, 6))
+    penalty = share * penalty_max(dictionary, signals, positive=positive).min()
+    problem = LassoProblem(dictionary, signals, penalty, positive=positive)
+    for start in (None, np.ones((20, len(dictionary)))):
+        result = solve_active_set(problem, start=start, tol=1e-11)
+        assert result.converged
+        # The active atoms of each code are independent of each other.
+        assert (result.support_size <= 6).all()
+
+
+@pytest.mark.parametrize("bytes_allowed", [1.0, 1e9])
+@pytest.mark.parametrize(
+    ("n_atoms", "n_features", "width", "share", "seed"),
+    [(447, 8, 0.5, 1e-7, 47), (593, 6, 0.6, 2e-7, 147), (207, 32, 0.4, 2e-5, 58), (482, 53, 0.3, 5e-7, 124)],
+)
+def test_smooth_atoms_are_no_worse_than_a_few_steps(n_atoms, n_features, width, share, seed, bytes_allowed):
+    """Their equations lead astray from the first support, and to the zero code if nothing else is tried."""
+    rng = np.random.default_rng(seed)
+    places = np.linspace(-1.0, 1.0, n_features)
+    dictionary = np.exp(-((places - np.linspace(-1, 1, n_atoms)[:, np.newaxis]) ** 2) / (2.0 * width**2))
+    signals = rng.standard_normal((5, n_features))
+    with memory_limit(bytes_allowed):
+        problem = LassoProblem(dictionary, signals, share * penalty_max(dictionary, signals).max())
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        result = solve_active_set(problem)
+        few_steps = solve_fista(problem, max_iter=10)
+    is_good = result.relative_gap <= 1e-3
+    assert (is_good | (result.objective <= few_steps.objective * (1.0 + 1e-9))).all()
+    assert (is_good | (result.support_size > 0)).all()
+    sizes = np.diff(result.sparse_codes.indptr)
+    assert (result.n_corrections[~is_good] == sizes[~is_good]).all()
+    if bytes_allowed > 1.0:
+        for k in range(5):
+            np.testing.assert_array_equal(solve_quietly(problem.subset([k])).codes[0], result.codes[k])
+
+
+# -- images ------------------------------------------------------------------------------------------
+
+
+def image_problem(geometry=GEOMETRIES[0], *, positive=True, n_signals=1, share=0.2, seed=1):
+    dictionary = random_dictionary(geometry)
+    signals = np.random.default_rng(seed).standard_normal((n_signals, dictionary.shape[1]))
+    penalty = share * penalty_max(dictionary, signals, positive=positive).min()
+    return LassoProblem(dictionary, signals, penalty, positive=positive)
+
+
+def photograph(side, *, n_kernels=48, penalty=0.4, positive=True, seed=0):
+    """A crop of a photograph, in kernels that are patches of the same photograph elsewhere."""
+    image = normalised(load_sample_image("china.jpg").mean(axis=2) / 255.0)
+    rng = np.random.default_rng(seed)
+    rows, columns = rng.integers(0, 200, n_kernels), rng.integers(0, 600, n_kernels)
+    kernels = np.stack([image[i : i + 8, j : j + 8] for i, j in zip(rows, columns, strict=True)])
+    kernels -= kernels.mean(axis=(1, 2), keepdims=True)
+    kernels /= np.linalg.norm(kernels, axis=(1, 2), keepdims=True)
+    signal = image[250 : 250 + side, 200 : 200 + side].reshape(1, -1)
+    return LassoProblem(ConvolutionalDictionary(kernels, (side, side), 4), signal, penalty, positive=positive)
+
+
+def dense_twin(problem):
+    return LassoProblem(
+        problem.dictionary.toarray(), problem.signals, problem.l1_weights, positive=problem.positive
+    )
+
+
+def require_exact(problem, result):
+    largest = np.abs(problem.correlations).max()
+    assert result.converged
+    assert result.kkt_violation.max() <= ROUNDING * largest
+    # A gap is a sum over the support of codes times violations of the equations.
+    sizes = np.abs(result.codes).sum(axis=1)
+    assert (result.duality_gap <= ROUNDING * (largest * sizes + problem.energies)).all()
+
+
+@pytest.mark.parametrize("geometry", GEOMETRIES)
+@pytest.mark.parametrize("positive", [True, False])
+def test_it_is_the_code_of_the_array(geometry, positive):
+    problem = image_problem(geometry, positive=positive, n_signals=3)
+    results = [from_spikes(each) for each in (problem, dense_twin(problem))]
+    require_exact(problem, results[0])
+    np.testing.assert_array_equal(results[0].codes != 0.0, results[1].codes != 0.0)
+    # The busiest neuron of the array's network may fire just when the run ends, or just after, by rounding.
+    n_other = (results[0].spike_counts != results[1].spike_counts).sum(axis=1)
+    assert n_other.max() <= 1
+    assert (np.abs(results[0].n_corrections - results[1].n_corrections) <= n_other).all()
+    # Rounding of the correlations times the condition of the equations, below 1e4 here.
+    np.testing.assert_allclose(results[0].codes, results[1].codes, rtol=0, atol=1e-11)
+    assert results[0].support_size.min() > 0
+
+
+@pytest.mark.parametrize("positive", [True, False])
+def test_a_photograph(positive):
+    problem = photograph(52, positive=positive)
+    result = from_spikes(problem)
+    require_exact(problem, result)
+    assert result.duality_gap[0] <= 1e-12 * problem.energies[0]
+    assert result.support_size[0] > 100
+    assert 0 < result.n_corrections[0] < 3 * result.support_size[0]
+    assert result.rate_duality_gap[0] > 1e-3 * problem.energies[0]
+    fista = solve_fista(problem, tol=1e-8)
+    assert abs(fista.objective[0] - result.objective[0]) <= 1e-8 * problem.energies[0]
+
+
+def test_a_weak_penalty():
+    """Nearly as many atoms as pixels; steps must be taken back."""
+    problem = photograph(28, penalty=0.005)
+    result = from_spikes(problem)
+    require_exact(problem, result)
+    assert result.support_size[0] > 0.3 * problem.n_features
+
+
+@pytest.mark.parametrize("start", ["nothing", "everything", "wrong signs", "a few", "spikes"])
+@pytest.mark.parametrize("positive", [True, False])
+def test_it_ends_from_any_start(start, positive):
+    problem = image_problem(positive=positive)
+    optimal = solve_coordinate_descent(dense_twin(problem), tol=1e-12)
+    codes = np.zeros((1, problem.n_atoms))
+    if start == "everything":
+        codes[:] = 0.1
+    elif start == "wrong signs":
+        codes[:] = 0.1
+        if not positive:
+            codes[optimal.codes > 0.0] = -0.1
+    elif start == "a few":
+        codes[0, ::7] = 1.0
+    given = {"nothing": None, "spikes": METHODS["spiking"](problem, tol=0.1)}.get(start, codes)
+    result = solve_active_set(problem, start=given)
+    require_exact(problem, result)
+    np.testing.assert_array_equal(result.codes != 0.0, optimal.codes != 0.0)
+    # A gap of 1e-12 of the energy leaves the root of it in a code.
+    np.testing.assert_allclose(result.codes, optimal.codes, rtol=0, atol=1e-4)
+    assert result.n_steps[0] > 0
+    if start in ("everything", "wrong signs", "a few"):
+        shared = (codes * result.codes > 0.0).sum()
+        expected = np.count_nonzero(codes) + np.count_nonzero(result.codes) - 2 * shared
+        assert result.n_corrections[0] == expected
+    # The code itself needs no correction.
+    again = solve_active_set(problem, start=result)
+    assert again.n_corrections[0] == 0
+    np.testing.assert_allclose(again.codes, result.codes, rtol=0, atol=1e-11)
+
+
+@pytest.mark.parametrize("positive", [True, False])
+@pytest.mark.parametrize("difference", [0.0, 1e-12, 1e-8, 1e-6, 1e-4])
+def test_duplicated_kernels(positive, difference):
+    """The equations are singular, or nearly: the code is not unique, or hardly, its objective is."""
+    single = image_problem(positive=positive)
+    kernels = np.tile(single.dictionary.kernels, (2, 1, 1))
+    kernels[5:] += difference * np.random.default_rng(5).standard_normal(kernels[5:].shape)
+    dictionary = ConvolutionalDictionary(kernels, (13, 15), 2)
+    problem = LassoProblem(dictionary, single.signals, single.l1_weights[0], positive=positive)
+    result = from_spikes(problem, tol=1e-6)
+    assert result.converged
+    # Of differences whose squares are rounding beside one, a gap of their own size is left.
+    if difference == 0.0 or difference**2 >= 1e-12:
+        require_exact(problem, result)
+    if difference == 0.0:
+        alone = from_spikes(single)
+        np.testing.assert_allclose(result.objective, alone.objective, rtol=1e-12)
+
+
+def dependent_problem(seed, *, positive):
+    """More kernels than pixels under them, of norms and penalties that differ a hundredfold."""
+    rng = np.random.default_rng([20, seed])
+    kernels = rng.standard_normal((int(rng.integers(3, 7)), 1, 2))
+    kernels *= 10.0 ** rng.uniform(-1.0, 1.0, (len(kernels), 1, 1))
+    dictionary = ConvolutionalDictionary(kernels, (5, 18), int(rng.choice([1, 2, 4])))
+    signal = rng.standard_normal((1, dictionary.shape[1]))
+    penalty = 10.0 ** rng.uniform(-3.0, 0.0) * penalty_max(dictionary, signal, positive=positive)
+    penalty = penalty * 10.0 ** rng.uniform(-1.0, 1.0, dictionary.shape[0])
+    return LassoProblem(dictionary, signal, penalty, positive=positive)
+
+
+@pytest.mark.parametrize("positive", [True, False])
+def test_more_kernels_than_pixels_under_them(positive):
+    """Atoms depend on each other without being alike: the equations of too many have no solution.
+
+    Some networks fire these so often that no multiple of their currents is better than nothing; what
+    fired is right or wrong all the same.
+    """
+    for seed in range(60):
+        problem = dependent_problem(seed, positive=positive)
+        result, other = (from_spikes(each) for each in (problem, dense_twin(problem)))
+        require_exact(problem, result)
+        np.testing.assert_array_equal(result.codes != 0.0, other.codes != 0.0)
+        np.testing.assert_array_equal(result.n_corrections, other.n_corrections)
+
+
+@pytest.mark.parametrize(
+    ("seed", "positive"),
+    [(39, False), (102, False), (258, False), (83, True), (239, True)],
+)
+def test_steps_far_away_and_steps_that_lead_back_are_undone(seed, positive):
+    """Targets 1e17 away, from which the residual has no digits left; and sweeps that return to the origin."""
+    problem = dependent_problem(seed, positive=positive)
+    rng = np.random.default_rng(0)
+    random_start = rng.standard_normal((1, problem.n_atoms)) * (rng.random((1, problem.n_atoms)) < 0.3)
+    for start in (None, np.abs(random_start), np.full((1, problem.n_atoms), 1.0)):
+        require_exact(problem, solve_active_set(problem, start=start))
+
+
+def test_duplicates_at_different_penalties():
+    """The null direction lowers the penalty until the dearer atom is gone."""
+    single = image_problem()
+    dictionary = ConvolutionalDictionary(np.tile(single.dictionary.kernels, (2, 1, 1)), (13, 15), 2)
+    penalty = np.tile(np.repeat([1.0, 1.001], 5), dictionary.n_positions) * single.l1_weights[0]
+    problem = LassoProblem(dictionary, single.signals, penalty, positive=True)
+    result = from_spikes(problem)
+    require_exact(problem, result)
+    by_kernel = result.codes.reshape(-1, 10)
+    assert not by_kernel[:, 5:].any()
+    assert by_kernel[:, :5].any()
+
+
+def test_a_search_that_does_not_end_is_reported(monkeypatch):
+    """Without any round the best code met is kept, with its own gap."""
+    problem = image_problem(positive=False)
+    monkeypatch.setattr(convolutional_active_set, "MOST_ROUNDS", 0)
+    with pytest.warns(ConvergenceWarning, match="1 of 1 signals .* the precision of the active-set method"):
+        result = replace(from_spikes, max_duration=5.0)(problem, tol=1e-6)
+    assert not result.converged
+    assert result.duality_gap[0] <= result.rate_duality_gap[0]
+    assert result.objective[0] < problem.energies[0]
+    with pytest.warns(ConvergenceWarning, match="active_set: 1 of 1 signals .* within its rounds"):
+        assert not solve_active_set(problem).converged
+    assert from_spikes(problem, tol=1.0).converged
+
+
+@pytest.mark.parametrize("decades", [6, 8])
+@pytest.mark.parametrize("positive", [True, False])
+def test_the_scale_of_a_kernel_does_not_matter(decades, positive):
+    """Kernels and penalties times 10^U(-w, w) are the same problem, its codes divided by these factors."""
+    rng = np.random.default_rng(decades)
+    for geometry in GEOMETRIES[:5]:
+        for share in (0.01, 0.2):
+            plain = image_problem(geometry, positive=positive, share=share)
+            dictionary = plain.dictionary
+            factors = 10.0 ** rng.uniform(-decades, decades, dictionary.n_kernels)
+            each = np.tile(factors, dictionary.n_positions)
+            scaled = LassoProblem(
+                ConvolutionalDictionary(
+                    dictionary.kernels * factors[:, np.newaxis, np.newaxis],
+                    dictionary.image_shape,
+                    dictionary.stride,
+                ),
+                plain.signals,
+                plain.l1_weights * each,
+                positive=positive,
+            )
+            expected, result = solve_active_set(plain), solve_active_set(scaled)
+            require_exact(plain, expected)
+            assert result.converged
+            np.testing.assert_array_equal(result.codes != 0.0, expected.codes != 0.0)
+            size = np.abs(expected.codes).max()
+            np.testing.assert_allclose(result.codes * each, expected.codes, rtol=0, atol=1e-10 * size)
+
+
+@pytest.mark.parametrize("seed", [7, 8, 13])
+def test_a_support_that_empties_ends_the_search(seed):
+    """What rounding leaves of the correlations of a signal without any is as large as its penalty."""
+    rng = np.random.default_rng(seed)
+    dictionary = ConvolutionalDictionary(rng.standard_normal((1, 1, 3)), (1, 4), 1)
+    atoms = dictionary.toarray()
+    signal = rng.standard_normal((1, 4))
+    signal -= signal @ np.linalg.pinv(atoms) @ atoms
+    problem = LassoProblem(dictionary, signal, 1e-20, positive=True)
+    with pytest.warns(ConvergenceWarning, match="active_set: 1 of 1 signals") as caught:
+        result = solve_active_set(problem)
+    assert len(caught) == 1
+    assert np.abs(result.codes).max() < 1e-15
+
+
+def long_signal(*, stride=1, n_channels=1, positive=False, l2_penalty=0.0, share=0.05, copies=1, seed=0):
+    """A long signal of smooth kernels of one dimension."""
+    rng = np.random.default_rng(seed)
+    kernels = np.cumsum(rng.standard_normal((3, 8, n_channels)), axis=1)
+    kernels = np.tile(kernels / np.linalg.norm(kernels, axis=(1, 2), keepdims=True), (copies, 1, 1))
+    dictionary = ConvolutionalDictionary(kernels, 8 + 200 * stride, stride)
+    signal = np.cumsum(rng.standard_normal((1, dictionary.shape[1])), axis=1)
+    signal -= signal.mean()
+    penalty = share * penalty_max(dictionary, signal, positive=positive).min()
+    if l2_penalty:
+        penalty = ElasticNet(penalty, l2_penalty * penalty)
+    return LassoProblem(dictionary, signal, penalty, positive=positive)
+
+
+@pytest.mark.parametrize("positive", [False, True])
+@pytest.mark.parametrize(
+    ("stride", "n_channels", "l2_penalty"), [(1, 1, 0.0), (2, 1, 0.5), (1, 3, 0.0), (4, 2, 0.0)]
+)
+def test_long_signals_are_solved_by_windows(stride, n_channels, l2_penalty, positive):
+    problem = long_signal(
+        stride=stride, n_channels=n_channels, l2_penalty=l2_penalty, positive=positive, seed=stride
+    )
+    result = solve_active_set(problem)
+    require_exact(problem, result)
+    rng = np.random.default_rng(1)
+    start = rng.standard_normal((1, problem.n_atoms)) * (rng.random((1, problem.n_atoms)) < 0.1)
+    again = solve_active_set(problem, start=np.abs(start) if positive else start)
+    require_exact(problem, again)
+    np.testing.assert_allclose(again.objective, result.objective, rtol=1e-12)
+
+
+def test_windows_of_kernels_that_depend_on_each_other():
+    single, double = long_signal(positive=True), long_signal(positive=True, copies=2)
+    expected, found = solve_active_set(single), solve_active_set(double)
+    assert found.relative_gap.max() <= 1e-12
+    np.testing.assert_allclose(found.objective, expected.objective, rtol=1e-11)

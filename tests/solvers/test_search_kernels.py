@@ -1,0 +1,349 @@
+"""What active sets are made of: factors, parts of Gram matrices, sweeps over grids, windows, working sets."""
+
+import numpy as np
+import pytest
+
+from solvers import (
+    ConvolutionalDictionary,
+    ElasticNet,
+    LassoProblem,
+    memory_limit,
+    penalty_max,
+    solve_active_set,
+)
+from solvers._kernels import grid_descent, sparse_gram
+from solvers._kernels.active_set import join
+from solvers._kernels.factor import Terms, enter, leave, new_working_set
+from solvers._kernels.products import GramMatrix
+from solvers.gram import convolutional_active_set, working_set
+from solvers.gram.convolutional_active_set import ActiveSetSearch, gram_part
+from solvers.gram.nested_dissection import Factor, divide
+from solvers.gram.windows import windows_of
+from solvers.gram.working_set import WorkingSetSearch
+from tests.reference.convolutions import GEOMETRIES, random_dictionary
+
+pytestmark = pytest.mark.filterwarnings("ignore::solvers.problem.conditioning.IllPosedWarning")
+# The equations are solved until their residual is rounding, 1e-16 times sums of some hundred products.
+ROUNDING = 1e-13
+NOTHING = np.empty(0, dtype=np.int64), np.empty(0)
+
+# -- the factor of an active set ---------------------------------------------------------------------
+
+
+def members(dictionary, correlations, l1_weights, curvatures):
+    """All atoms of a dictionary as members."""
+    n_atoms = len(dictionary)
+    gram = dictionary @ dictionary.T
+    terms = Terms(correlations[np.newaxis], l1_weights, curvatures, np.ones(n_atoms), True)
+    work = new_working_set(n_atoms)
+    for atom in range(n_atoms):
+        join(work, atom, GramMatrix(gram), terms, 0, atom)
+    return work
+
+
+@pytest.mark.parametrize("n_block", [1, 3, 8, 20])
+@pytest.mark.parametrize("largest_curvature", [0.0, 0.5])
+def test_factor_after_entering_and_leaving_is_that_of_the_remaining_atoms(n_block, largest_curvature):
+    """Twin: U against NumPy's Cholesky factor of the signed Gram matrix, z against its equations."""
+    rng = np.random.default_rng(5)
+    dictionary = rng.standard_normal((30, 40))
+    curvatures = largest_curvature * rng.random(30)
+    gram = dictionary @ dictionary.T + np.diag(curvatures)
+    correlations, l1_weights = rng.standard_normal(30), rng.uniform(0.1, 0.2, 30)
+    work = members(dictionary, correlations, l1_weights, curvatures)
+    np.testing.assert_array_equal(work.gram, gram)
+    places, signs = rng.permutation(30), rng.choice([-1.0, 1.0], 30)
+    size = 0
+    for start in range(0, 30, n_block):
+        stop = min(start + n_block, 30)
+        size = enter(work, size, places[start:stop], signs[start:stop], stop - start)
+    for leaving in (29, 0, 13, 5, 5, 24):
+        leave(work, size, leaving)
+        size -= 1
+        places, signs = np.delete(places, leaving), np.delete(signs, leaving)
+    np.testing.assert_array_equal(work.active[:size], places)
+    np.testing.assert_array_equal(work.sign[:size], signs)
+    signed = gram[np.ix_(places, places)] * np.outer(signs, signs)
+    factor = np.triu(work.factor[:size, :size])
+    # Condition 1e4 or so.
+    np.testing.assert_allclose(factor, np.linalg.cholesky(signed).T, rtol=0, atol=1e-10)
+    drive = signs * correlations[places] - l1_weights[places]
+    np.testing.assert_allclose(factor.T @ work.image[:size], drive, rtol=0, atol=1e-12)
+
+
+def test_dependent_atoms_do_not_enter():
+    dictionary = np.array([[1.0, 0.0], [0.0, 2.0], [1.0, 1.0], [-1.0, 0.0]])
+    work = members(dictionary, np.ones(4), np.full(4, 0.1), np.zeros(4))
+    assert enter(work, 0, np.array([0, 3, 1, 2]), np.ones(4), 4) == 2
+    np.testing.assert_array_equal(work.active[:2], [0, 1])
+
+
+def test_with_curvature_no_atom_depends_on_others():
+    dictionary = np.array([[1.0, 0.0], [0.0, 2.0], [1.0, 1.0], [-1.0, 0.0]])
+    work = members(dictionary, np.ones(4), np.full(4, 0.1), np.full(4, 0.5))
+    assert enter(work, 0, np.array([0, 3, 1, 2]), np.ones(4), 4) == 4
+
+
+# -- the working set of a single signal ----------------------------------------------------------------
+
+
+def wide_problem(n_atoms, n_features, *, share, positive=False, rho=0.0, curvature=0.0, seed=0):
+    """Atoms that correlate with the one before."""
+    rng = np.random.default_rng(seed)
+    dictionary = rng.standard_normal((n_atoms, n_features))
+    for j in range(1, n_atoms):
+        dictionary[j] = rho * dictionary[j - 1] + np.sqrt(1.0 - rho**2) * dictionary[j]
+    signals = rng.standard_normal((1, n_features))
+    penalty = max(share * penalty_max(dictionary, signals, positive=positive)[0], 1e-6)
+    if curvature:
+        penalty = ElasticNet(penalty, curvature)
+    return LassoProblem(dictionary, signals, penalty, positive=positive)
+
+
+def code_of(search):
+    code = np.zeros((1, search.problem.n_atoms))
+    atoms, values = search.support()
+    code[0, atoms] = values
+    return code
+
+
+def solved(problem, atoms=NOTHING[0], currents=NOTHING[1]):
+    search = WorkingSetSearch(problem, atoms, currents)
+    assert search.run(100 * problem.n_atoms)
+    return search
+
+
+@pytest.mark.parametrize("capacity", [1, 7, 90])
+def test_memory_that_has_to_grow_changes_nothing(capacity, monkeypatch):
+    problem = wide_problem(400, 60, share=0.01, rho=0.5)
+    expected = code_of(solved(problem))
+    assert np.count_nonzero(expected) > 30
+    monkeypatch.setattr(working_set, "CAPACITY", capacity)
+    np.testing.assert_allclose(code_of(solved(problem)), expected, rtol=0, atol=1e-12)
+
+
+def test_what_is_read():
+    """Atoms join by the dozen, and few are read when the code has changed little."""
+    problem = wide_problem(3000, 50, share=0.1, rho=0.5)
+    search = solved(problem)
+    atoms, values = search.support()
+    assert search.n_members < 300
+    assert 0.0 < search.n_readings < 5.0
+    again = solved(problem, atoms, values)
+    assert again.n_readings <= 1.0
+    assert again.n_members == len(atoms)
+    np.testing.assert_allclose(code_of(again), code_of(search), rtol=0, atol=1e-12)
+
+
+def test_violators_that_the_bound_leaves_out_do_not_exist(monkeypatch):
+    """Whatever is known, of each residual the violators are those that all atoms give."""
+    asked = WorkingSetSearch._worst
+    seen = []
+
+    def compared(self, atoms, correlations):
+        chosen = asked(self, atoms, correlations)
+        if self.n_rounds:
+            residual = self.problem.signals - code_of(self) @ self.problem.dictionary
+            reach = np.abs(self.problem.dictionary @ residual[0])
+            violators = np.flatnonzero(reach > (1.0 + 1e-9) * self.problem.l1_weights)
+            assert set(violators) <= set(atoms) | set(self._work.atoms[: self.n_members])
+            seen.append(len(atoms) / self.problem.n_atoms)
+        return chosen
+
+    monkeypatch.setattr(WorkingSetSearch, "_worst", compared)
+    for rho in (0.0, 0.9):
+        solved(wide_problem(2000, 60, share=0.02, rho=rho))
+    assert min(seen) < 0.2
+
+
+# -- grids -------------------------------------------------------------------------------------------
+
+
+def random_problem(geometry=GEOMETRIES[0], *, positive=True, n_signals=1, share=0.2, seed=1):
+    dictionary = random_dictionary(geometry)
+    signals = np.random.default_rng(seed).standard_normal((n_signals, dictionary.shape[1]))
+    penalty = share * penalty_max(dictionary, signals, positive=positive).min()
+    return LassoProblem(dictionary, signals, penalty, positive=positive)
+
+
+def part_of(dictionary, chosen, seed=2):
+    """A part of the Gram matrix with random curvatures, and the same as an array."""
+    array = dictionary.toarray()
+    rng = np.random.default_rng(seed)
+    atoms = np.flatnonzero(rng.uniform(size=len(array)) < chosen)
+    curvatures = rng.uniform(0.0, 2.0, len(atoms))
+    return gram_part(dictionary, atoms, curvatures), array[atoms] @ array[atoms].T + np.diag(curvatures)
+
+
+@pytest.mark.parametrize("geometry", GEOMETRIES)
+@pytest.mark.parametrize("chosen", [0.0, 0.3, 1.0])
+def test_a_part_of_the_gram_matrix_is_that_of_the_array(geometry, chosen):
+    part, gram = part_of(random_dictionary(geometry), chosen)
+    columns = np.zeros(gram.shape)
+    for column, unit in zip(columns, np.eye(len(gram)), strict=True):
+        sparse_gram.multiply(part, unit, column)
+    # Sums of at most a few hundred products of numbers below a hundred.
+    np.testing.assert_allclose(columns, gram, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("geometry", GEOMETRIES)
+@pytest.mark.parametrize("chosen", [0.1, 0.3, 1.0])
+@pytest.mark.parametrize("n_least", [0, 4, 1000])
+def test_the_factor_solves_the_equations_of_the_array(geometry, chosen, n_least, monkeypatch):
+    monkeypatch.setattr("solvers.gram.nested_dissection.LEAST_MEMBERS", n_least)
+    part, gram = part_of(random_dictionary(geometry), chosen)
+    diagonal = np.random.default_rng(3).uniform(1.0, 2.0, len(gram))
+    aim = np.random.default_rng(4).standard_normal(len(gram))
+    damped = gram + 0.5 * np.diag(diagonal)
+    exact = np.linalg.solve(damped, aim)
+    # Rounding times the condition, below 1e4.
+    np.testing.assert_allclose(Factor(part, diagonal, 0.5).solve(aim), exact, rtol=0, atol=1e-11)
+
+
+def test_a_matrix_that_is_not_positive_definite_is_refused():
+    part, gram = part_of(random_dictionary(GEOMETRIES[0]), 0.3)
+    with pytest.raises(np.linalg.LinAlgError, match="not positive definite"):
+        Factor(part, np.ones(len(gram)), -1e3)
+
+
+@pytest.mark.parametrize("grid_shape", [(1, 1), (1, 20), (13, 4), (16, 16)])
+@pytest.mark.parametrize("reach", [(0, 0), (1, 1), (2, 0), (3, 2)])
+def test_the_regions_of_a_grid(grid_shape, reach):
+    """Each position is eliminated once, and all that it reaches is its own region, its border or earlier."""
+    regions = divide(grid_shape, reach, 5)
+    order = np.concatenate([region.own for region in regions])
+    np.testing.assert_array_equal(np.sort(order), np.arange(grid_shape[0] * grid_shape[1]))
+    region_of = np.empty(len(order), dtype=int)
+    for number, region in enumerate(regions):
+        region_of[region.own] = number
+    for number, region in enumerate(regions):
+        known = set(region.own) | set(region.border)
+        assert all(region_of[region.border] > number)
+        for position in region.own:
+            row, column = divmod(position, grid_shape[1])
+            for i in range(max(row - reach[0], 0), min(row + reach[0] + 1, grid_shape[0])):
+                for j in range(max(column - reach[1], 0), min(column + reach[1] + 1, grid_shape[1])):
+                    other = i * grid_shape[1] + j
+                    assert region_of[other] < number or other in known
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("geometry", GEOMETRIES)
+@pytest.mark.parametrize("positive", [True, False])
+def test_sweeps_are_coordinate_descent(geometry, positive):
+    """Over all coefficients, then over those that are not zero, each twice at a position and in turn."""
+    problem = random_problem(geometry, positive=positive)
+    search = ActiveSetSearch(problem, problem.squared_norms, np.arange(0), np.zeros(0))
+    array, penalty = problem.dictionary.toarray(), problem.l1_weights
+    expected = np.zeros(problem.n_atoms)
+    n_kernels = problem.dictionary.n_kernels
+
+    def descend(over):
+        for first in range(0, problem.n_atoms, n_kernels):
+            for i in [*range(first, first + n_kernels)] * grid_descent.PASSES:
+                if over == "all" or expected[i]:
+                    left = problem.signals[0] - expected @ array
+                    stepped = array[i] @ left + problem.squared_norms[i] * expected[i]
+                    shrunk = max(stepped - penalty[i], 0.0)
+                    shrunk += 0.0 if positive else min(stepped + penalty[i], 0.0)
+                    expected[i] = shrunk / problem.squared_norms[i]
+
+    drift = np.zeros(len(search.code))
+    descend("all")
+    n_changes = grid_descent.sweep_all(search._grid, search._terms, False, search.code, search.image, drift)
+    np.testing.assert_allclose(search.code.ravel(), expected, rtol=0, atol=1e-11)
+    assert n_changes >= np.count_nonzero(expected) > 1
+    assert drift.any()
+    descend("support")
+    grid_descent.sweep_support(search._grid, search._terms, 0.0, False, search.code, search.image, drift)
+    np.testing.assert_allclose(search.code.ravel(), expected, rtol=0, atol=1e-11)
+    left = problem.signals[0] - search.code.ravel() @ array
+    np.testing.assert_allclose(search.image.ravel(), left, rtol=0, atol=1e-11)
+    before = search.code.copy()
+    grid_descent.sweep_support(search._grid, search._terms, np.inf, False, search.code, search.image, drift)
+    np.testing.assert_array_equal(search.code, before)
+
+
+@pytest.mark.parametrize("geometry", GEOMETRIES)
+def test_drift_bounds_how_far_correlations_move(geometry):
+    problem = random_problem(geometry, positive=False)
+    search = ActiveSetSearch(problem, problem.squared_norms, np.arange(0), np.zeros(0))
+    n_kernels = problem.dictionary.n_kernels
+    norms = np.sqrt(problem.squared_norms).reshape(-1, n_kernels)
+    before = problem.correlations.reshape(-1, n_kernels) / norms
+    drift = np.zeros(len(search.code))
+    grid_descent.sweep_all(search._grid, search._terms, False, search.code, search.image, drift)
+    after = problem.correlate(search.image.reshape(1, -1)).reshape(-1, n_kernels) / norms
+    # The first position was visited before anything had moved.
+    assert np.abs(after - before)[0].max() <= drift[0] + np.abs(search.code[0]) @ norms[0] + 1e-12
+
+
+@pytest.mark.parametrize("code", ["everything", "wrong signs"])
+@pytest.mark.parametrize("positive", [True, False])
+def test_the_search_ends_from_codes_that_are_worse_than_nothing(code, positive):
+    """`solve_active_set` would start from the best multiple of such a code, which is zero."""
+    problem = random_problem(positive=positive)
+    array = problem.dictionary.toarray()
+    dense = LassoProblem(array, problem.signals, problem.l1_weights, positive=positive)
+    optimal = solve_active_set(dense).codes[0]
+    start = np.full(problem.n_atoms, 0.1)
+    if code == "wrong signs" and not positive:
+        start[optimal > 0.0] = -0.1
+    search = convolutional_active_set.ActiveSetSearch(
+        problem, problem.squared_norms, np.arange(problem.n_atoms), start
+    )
+    assert search.run(convolutional_active_set.MOST_ROUNDS)
+    support, values = search.support()
+    np.testing.assert_array_equal(support, np.flatnonzero(optimal))
+    np.testing.assert_allclose(values, optimal[support], rtol=0, atol=1e-10)
+
+
+def long_signal(*, stride=1, n_channels=1, positive=False, l2_penalty=0.0, share=0.05, copies=1, seed=0):
+    """A long signal of smooth kernels of one dimension."""
+    rng = np.random.default_rng(seed)
+    kernels = np.cumsum(rng.standard_normal((3, 8, n_channels)), axis=1)
+    kernels = np.tile(kernels / np.linalg.norm(kernels, axis=(1, 2), keepdims=True), (copies, 1, 1))
+    dictionary = ConvolutionalDictionary(kernels, 8 + 200 * stride, stride)
+    signal = np.cumsum(rng.standard_normal((1, dictionary.shape[1])), axis=1)
+    signal -= signal.mean()
+    penalty = share * penalty_max(dictionary, signal, positive=positive).min()
+    if l2_penalty:
+        penalty = ElasticNet(penalty, l2_penalty * penalty)
+    return LassoProblem(dictionary, signal, penalty, positive=positive)
+
+
+def windows(problem):
+    """The windows of a problem, if it has any."""
+    diagonal = problem.squared_norms + problem.curvatures
+    return windows_of(problem, diagonal.reshape(-1, problem.dictionary.n_kernels))
+
+
+def test_a_window_is_solved_exactly_and_leaves_the_others():
+    problem = long_signal()
+    diagonal = (problem.squared_norms + problem.curvatures).reshape(-1, 3)
+    search = ActiveSetSearch(problem, diagonal, np.empty(0, dtype=np.int64), np.empty(0))
+    found = windows(problem)
+    first, others = found.starts(0, len(search.code))
+    assert found.solve(first, search.code, problem.correlations.reshape(-1, 3)) > 0
+    inside = (first[:, np.newaxis] + np.arange(found.n_positions)).ravel()
+    outside = (others[:, np.newaxis] + np.arange(found.n_positions)).ravel()
+    assert search.code[inside].any()
+    assert not search.code[outside].any()
+    left = problem.signals - problem.reconstruct(search.code.reshape(1, -1))
+    excess = np.abs(problem.correlate(left).reshape(-1, 3)) - problem.l1_weights.reshape(-1, 3)
+    largest = np.abs(problem.correlations).max()
+    assert excess[inside].max() <= ROUNDING * largest < excess[outside].max()
+
+
+def test_where_windows_do_not_pay_there_are_none():
+    problem = long_signal()
+    weights = problem.l1_weights.copy()
+    assert windows(LassoProblem(problem.dictionary, problem.signals, weights)) is not None
+    weights[5] *= 2.0
+    uneven = LassoProblem(problem.dictionary, problem.signals, weights)
+    assert windows(uneven) is None
+    assert solve_active_set(uneven, tol=1e-12).converged
+    short = ConvolutionalDictionary(problem.dictionary.kernels[:, 0], 50, 1)
+    assert windows(LassoProblem(short, problem.signals[:, :50], 1.0)) is None
+    with memory_limit(1e3):
+        assert windows(LassoProblem(problem.dictionary, problem.signals, 1.0)) is None
