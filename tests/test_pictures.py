@@ -26,7 +26,6 @@ from dictlearn.images.coded import code_images
 from dictlearn.pictures import plot_image
 from snn.base.drawn import Drawn, drawing_of
 from snn.base.html import Described
-from snn.pictures import rates_against_time
 from solvers.studies.compare import COLUMNS
 from tests.reference.networks import golden_network
 
@@ -257,18 +256,6 @@ def test_a_run_draws_its_spikes_or_else_its_rates(ax):
         counted.plot(neurons=[3], ax=ax)
 
 
-def test_a_run_that_ended_at_once_is_drawn(ax):
-    network = snn.SpikingNetwork([[0.0, 2.0], [2.0, 0.0]], [1.0, 1.0])
-    with pytest.raises(snn.RunawayError) as caught:
-        snn.simulate(network, 50.0, max_spikes=100)
-    run = caught.value.result
-    assert run.plot(ax=ax) is ax
-    empty = snn.SpikeTrain(times=[], neurons=[], n_neurons=2, start=1.0, stop=1.0)
-    assert empty.plot(ax=Figure().subplots()).get_title() == "0 spikes of 2 neurons"
-    with pytest.raises(ValueError, match="spikes must be of an interval of time; got one from 1"):
-        rates_against_time(empty, ax=ax)
-
-
 def test_a_code_has_its_entries_and_its_certificate(ax):
     problem = random_problem()
     result = solvers.solve_active_set(problem)
@@ -284,17 +271,6 @@ def test_a_code_has_its_entries_and_its_certificate(ax):
         missed = solvers.solve_fista(problem, tol=1e-6, max_iter=2)
     assert "more than tol = 1e-06" in missed.plot(ax=ax).get_title()
     assert "converged: 0 of 3 signals" in repr(missed)
-
-
-def test_many_neurons_have_one_name_for_the_grey_lines(ax):
-    spikes = snn.simulate(
-        snn.SpikingNetwork(np.zeros((9, 9)), np.linspace(0.2, 1.0, 9)), 30.0, record_spikes=True
-    ).spikes
-    rates_against_time(spikes, limits=np.linspace(0.2, 1.0, 9), ax=ax)
-    names = [text.get_text() for text in ax.get_legend().get_texts()]
-    # The largest rates are named, the largest first.
-    assert names == [*(f"neuron {k}" for k in (8, 7, 6, 5, 4, 3)), "other neurons", "limits"]
-    assert is_complete(ax)
 
 
 @pytest.mark.parametrize("channels", [(), (1,), (3,)])

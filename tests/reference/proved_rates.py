@@ -14,14 +14,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from snn import SpikeTrain, simulate
+from snn import simulate
 from solvers import LassoProblem, lasso_network
 
 HIGHEST_RATE = 0.25
 """Of a neuron, by choice.  The root bound needs 1/2 at most, and the others 1/4 as they are written."""
-
-GAP_ROUNDING = 1e-14
-"""What rounding may add to a gap, in units of 1/2 ||signal||^2."""
 
 
 def distance(problem: LassoProblem, first: np.ndarray, second: np.ndarray) -> float:
@@ -122,19 +119,6 @@ class PlainRates:
         )
         before = 2.0 * self.growth * (self.last_spike + 1.0) + self.start**2
         return float(np.sqrt(along**2 + 2.0 * (self.growth + below) + before))
-
-    def grid_distance(self, time: np.ndarray) -> np.ndarray:
-        """Return how far the nearest code is that counts can say at all, for each time and atom."""
-        expected = (np.asarray(time)[:, np.newaxis] + 1.0) * self.rates
-        return self.scale * np.abs(expected - np.rint(expected)) / (np.asarray(time)[:, np.newaxis] + 1.0)
-
-
-def counts_at(spikes: SpikeTrain, n_neurons: int, times: np.ndarray) -> np.ndarray:
-    """Return the spikes of each neuron by each time."""
-    counts = np.zeros((len(times), n_neurons), dtype=np.int64)
-    for neuron in range(n_neurons):
-        counts[:, neuron] = np.searchsorted(spikes.times[spikes.neurons == neuron], times, side="right")
-    return counts
 
 
 # -- stages of fixed length ----------------------------------------------------------------------
@@ -245,26 +229,3 @@ def run_stages(
         code[stages.used] += code_of_counts(left, run.spike_counts, stages.duration, scale)
         bound *= stages.factor
         yield Stage(code, bound, run.n_spikes)
-
-
-def certified_start(problem: LassoProblem, code: np.ndarray) -> tuple[np.ndarray, float]:
-    """Return the atoms that the optimum may use, and a bound on the distance of a code from it.
-
-    Both follow from the duality gap of the code: with a dual point z, ``1/2 ||z - z*||^2`` and
-    ``1/2 ||(a - a*) D||^2`` are at most the gap, and an atom whose correlation with z* is below its penalty
-    is not used.
-    """
-    signal = problem.signals[0]
-    residual = signal - code @ problem.dictionary
-    correlations = problem.dictionary @ residual
-    most = correlations if problem.positive else np.abs(correlations)
-    dual = residual / max(1.0, float(np.max(most / problem.l1_weights)))
-    cost = float(problem.l1_weights @ np.abs(code))
-    # E(a) - D(z), with the signal written as residual plus reconstruction.
-    gap = 0.5 * float(np.sum((residual - dual) ** 2)) + cost - float(code @ (problem.dictionary @ dual))
-    gap = max(gap, 0.0) + GAP_ROUNDING * 0.5 * float(signal @ signal)
-    radius = np.sqrt(2.0 * gap)
-    reached = problem.dictionary @ dual
-    reached = reached if problem.positive else np.abs(reached)
-    norms = np.linalg.norm(problem.dictionary, axis=1)
-    return np.flatnonzero(reached + norms * radius >= problem.l1_weights), float(radius)

@@ -292,17 +292,3 @@ def test_codes_that_are_all_zero_are_named():
     negative = SpikingSparseCoder(np.abs(DICTIONARY), alpha=0.1, positive=True)
     with pytest.warns(IllPosedWarning, match="positive"):
         negative.transform(-np.abs(SIGNALS))
-
-
-def test_a_transposed_dictionary_is_named():
-    rng = np.random.default_rng(0)
-    atoms = rng.standard_normal((8, 8))
-    atoms /= np.linalg.norm(atoms, axis=1, keepdims=True)
-    signals = rng.standard_normal((3, 8))
-    with pytest.warns(IllPosedWarning, match=r"pass dictionary\.T"):
-        SpikingSparseCoder(atoms.T, alpha=0.1).transform(signals)
-    orthonormal = np.linalg.qr(atoms)[0]
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        for dictionary in (atoms, orthonormal, orthonormal.T, rng.standard_normal((8, 8)), atoms.T[:, :7]):
-            SpikingSparseCoder(dictionary, alpha=0.1).transform(signals[:, : dictionary.shape[1]])

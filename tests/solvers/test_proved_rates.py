@@ -12,15 +12,12 @@ from hypothesis import strategies as st
 
 from examples._common import photograph
 from snn import simulate, simulate_clocked
-from snn.record import traces
-from solvers import LassoProblem, lasso_network, solve_active_set, solve_spiking
+from solvers import LassoProblem, lasso_network, solve_active_set
 from tests.reference.proved_rates import (
     HIGHEST_RATE,
     FixedStages,
     PlainRates,
-    certified_start,
     code_of_counts,
-    counts_at,
     distance,
     run_stages,
 )
@@ -121,93 +118,12 @@ def check_stages(number: int) -> None:
     assert max(shares) <= 1.0 + 1e-9, f"problem {number}: {shares}"
 
 
-def check_stages_of_many_atoms(number: int) -> bool:
-    """Return whether the certificate left so few atoms that there is a bound."""
-    rng = np.random.default_rng(number)
-    problem = random_problem(rng, n_atoms=64, kind=ATOMS[number % 4], positive=bool(rng.integers(2)))
-    optimum, rounding = optimum_of(problem)
-    # A code that is good enough for its certificate to leave few atoms.
-    code = solve_spiking(problem, tol=1e-8).codes[0].copy()
-    used, _ = certified_start(problem, code)
-    assert np.isin(np.flatnonzero(optimum), used).all()
-    if not 0 < len(used) < N_FEATURES:
-        return False
-    code[np.setdiff1d(np.arange(64), used)] = 0.0
-    _, bound = certified_start(problem, code)
-    assert distance(problem, code, optimum) <= bound + rounding
-    stages = FixedStages(dictionary=problem.dictionary, used=used, support=used)
-    shares = share_of_stages(problem, optimum, rounding, stages, code, bound)
-    assert max(shares) <= 1.0 + 1e-9, f"problem {number}: {shares}"
-    return True
-
-
 @pytest.mark.property
 @examples(60)
 @given(number=st.integers(0, 10**6))
 def test_no_run_and_no_stage_breaks_its_bound(number):
     check_rates(number)
     check_stages(number)
-
-
-@pytest.mark.property
-@examples(8)
-@given(first=st.integers(0, 10**6))
-def test_stages_of_more_atoms_than_features_from_a_certified_code(first):
-    assert any(check_stages_of_many_atoms(number) for number in range(first, first + 4))
-
-
-@pytest.mark.parametrize("number", range(5, 15))
-def test_what_hardly_grows_changes_as_the_proof_says(number):
-    """(11k) at every spike, and the drift from one spike to the next."""
-    problem, optimum, _ = random_case(number)
-    bounds = PlainRates.of(problem, optimum)
-    network = lasso_network(problem, scale=bounds.scale)
-    spikes = simulate(network, 60.0, record_spikes=True).spikes
-    times, neurons = spikes.times, spikes.neurons
-    assert len(times) > 5
-    assert (np.diff(times) > 0.0).all()
-    errors = counts_at(spikes, len(bounds.rates), times) - (times[:, np.newaxis] + 1.0) * bounds.rates
-    # Right before the spike: its neuron is at the threshold, and has not fired.
-    before = errors - np.eye(len(bounds.rates))[neurons]
-    fired = np.arange(len(times)), neurons
-    expected = -bounds.thresholds[neurons] - traces.soma_current(network, spikes, times)[fired]
-    expected -= (times + 1.0) * bounds.slack[neurons]
-    np.testing.assert_allclose((before @ bounds.gram)[fired], expected, atol=1e-9)
-
-    # Between spikes potentials are smooth; quadrature of the drift x . v is exact to rounding.
-    ends = np.concatenate([[0.0], times])
-    middles, halves = 0.5 * (ends[1:] + ends[:-1]), 0.5 * np.diff(ends)
-    nodes, weights = np.polynomial.legendre.leggauss(16)
-    inside = (middles[:, np.newaxis] + halves[:, np.newaxis] * nodes).ravel()
-    drift = (traces.membrane_potential(network, spikes, inside) @ bounds.rates).reshape(len(times), -1)
-    drift = halves * (drift @ weights)
-    potentials = traces.membrane_potential(network, spikes, times)
-    potentials[fired] = bounds.thresholds[neurons]
-    at_spikes = 0.5 * np.sum((before @ bounds.atoms) ** 2, axis=1) - potentials @ bounds.rates
-    potentials[fired] = 0.0
-    after = 0.5 * np.sum((errors @ bounds.atoms) ** 2, axis=1) - potentials @ bounds.rates
-    risen = at_spikes - np.concatenate([[0.5 * bounds.start**2], after[:-1]])
-    np.testing.assert_allclose(risen, drift, atol=1e-9)
-    assert (after - at_spikes <= -(0.5 - bounds.rates[neurons]) * bounds.thresholds[neurons] + 1e-9).all()
-
-
-@pytest.mark.parametrize("number", range(5, 15))
-def test_counts_miss_the_optimum_by_a_quarter_of_a_spike_half_of_the_time(number):
-    problem, optimum, _ = random_case(number)
-    bounds = PlainRates.of(problem, optimum)
-    spikes = simulate(lasso_network(problem, scale=bounds.scale), 400.0, record_spikes=True).spikes
-    times = np.linspace(100.0, 400.0, 30_001)
-    counts = counts_at(spikes, len(bounds.rates), times)
-    missed = np.abs(code_of_counts(problem, counts, times, bounds.scale) - optimum)
-    # No run does better than the grid of counts.
-    grid = bounds.grid_distance(times)
-    if not problem.positive:
-        grid = grid[:, : problem.n_atoms] + grid[:, problem.n_atoms :]
-    assert (missed >= grid - 1e-9 * bounds.scale).all()
-    busiest = np.argmax(np.abs(optimum))
-    share = np.mean(missed[:, busiest] >= 0.25 * bounds.scale / (times + 1.0))
-    # Whole periods of 1/x; the window may begin and end within one.
-    assert share >= 0.5 * (1.0 - 1.0 / (HIGHEST_RATE * 300.0)) - 1e-3
 
 
 # -- the bounds can be broken --------------------------------------------------------------------
