@@ -113,7 +113,9 @@ def test_a_run_with_a_stimulus_is_runs_joined(form, kind, data):
     for one in (simulator, whole):
         np.testing.assert_array_equal(one.spike_counts, run.spike_counts)
         np.testing.assert_allclose(one.membrane_potential, run.state.membrane_potential, rtol=0, atol=scale)
-        np.testing.assert_allclose(one.soma_bias, stimulus.drive_at([stop], network.soma_bias)[0], rtol=1e-12)
+        np.testing.assert_allclose(
+            one.soma_bias, stimulus.drive_at([stop], network.soma_bias)[0], rtol=1e-12, atol=1e-12
+        )
     assert whole.network.soma_bias is whole.soma_bias
 
     begin = this.state or NetworkState.at_rest(network.n_neurons)
