@@ -138,11 +138,6 @@ def fail(number):
     raise KeyError(number)
 
 
-def test_an_error_of_a_batch_is_raised(cluster_client):
-    with joblib.parallel_config(backend="dask", client=cluster_client), pytest.raises(KeyError):
-        spread(fail, range(20), None, 2, None)
-
-
 def test_losses_without_end_are_given_up():
     class LosesEverything:
         n_scattered = 0

@@ -119,12 +119,6 @@ def test_the_network_alone_solves_the_rounded_problem(positive, readout):
     assert np.max(true_over) > np.max(over)
 
 
-def test_coherent_atoms_need_a_shorter_step_and_then_16_bits_do():
-    problem = random_problem(64, 128, coherence=0.9, n_signals=2)
-    assert solve_digital(problem, with_weights(16, decay_bits=16), tol=1e-4, time_step=1 / 16).converged
-    assert not quietly(problem, with_weights(16), tol=1e-4, max_duration=500.0).converged
-
-
 @pytest.mark.parametrize("refine", [True, False])
 def test_networks_that_run_away_are_stopped_and_say_so(refine):
     """Three bits turn small negative weights into none, and atoms excite each other."""
@@ -150,16 +144,6 @@ def test_one_run_is_that_of_simulate_digital():
     rates = simulate_digital(network, 1200).spike_rate * result.scale[0]
     # The solver starts at half the thresholds, and keeps the best code: rates agree to a few spikes.
     np.testing.assert_allclose(rates, result.codes[0], atol=3 * result.scale[0] / 200)
-
-
-def test_a_reset_to_zero_leaves_a_gap_that_stages_close():
-    """Loihi's own neuron: unit spikes, a reset to zero."""
-    problem = random_problem(64, 128, n_signals=2)
-    loihi = DigitalFormat(reset="zero", current_overflow="wrap")
-    assert solve_digital(problem, loihi, tol=5e-3).converged
-    options = {"refine": False, "tol": 1e-9, "max_duration": 1000.0}
-    alone, keeping = (quietly(problem, form, **options) for form in (loihi, DigitalFormat()))
-    assert (alone.duality_gap > 2.0 * keeping.duality_gap).all()
 
 
 @either_sign

@@ -124,13 +124,6 @@ def test_the_largest_default_multiple_is_where_the_first_code_begins():
     assert solve_active_set(problem.with_penalty(0.999 * largest)).support_size.any()
 
 
-def test_carried_supports_save_rounds():
-    problem = random_problem(64, 128, n_signals=1, share=0.02)
-    result = path(problem, np.geomspace(20.0, 1.0, 40))
-    cold = [solve_active_set(problem.with_penalty(multiple)).n_steps[0] for multiple in result.multiples]
-    assert result.n_steps.sum() < 0.7 * sum(cold)
-
-
 def test_convolutional_dictionaries():
     rng = np.random.default_rng(0)
     dictionary = ConvolutionalDictionary(rng.standard_normal((3, 4, 4)), (10, 10), 2)
