@@ -8,7 +8,7 @@ from snn import ImperfectClock, Imperfections
 from snn.digital import DigitalFormat, FixedPoint, ImperfectDigital
 from solvers import ConvolutionalDictionary, LassoProblem, solve, solve_digital, solve_spiking
 from solvers.certificate.optimality import duality_gap
-from solvers.methods import DigitalStages, Stages
+from solvers.methods import DigitalStages, OneWindow, Stages
 from tests.reference.problems import random_problem
 
 STEP = 1 / 4
@@ -38,8 +38,9 @@ def solved(problem, imperfections, **options):
 def test_stages_reach_what_one_window_does_not(problem, name):
     """Delays change what is on the way only; all others change what a run tends to, or how it gets there."""
     imperfections = Imperfections(**{name: {**REPAIRED, "delays": 1.0}[name]}, seed=1)
+    one_window = OneWindow(how=ImperfectClock(STEP, imperfections=imperfections), max_duration=500.0)
     with pytest.warns(ConvergenceWarning, match="max_duration=500"):
-        window = solved(problem, imperfections, refine=False, tol=1e-6, max_duration=500.0)
+        window = solve(problem, one_window, tol=1e-6)
     assert (np.median(window.relative_gap) > WORSE) == (name != "delays")
     stages = solved(problem, imperfections, tol=1e-6)
     assert stages.converged

@@ -10,7 +10,7 @@ import pytest
 from tqdm import tqdm
 
 from snn.run import exact
-from solvers import LassoProblem, solve_active_set, solve_fista, solve_spiking
+from solvers import METHODS, LassoProblem, solve_active_set, solve_fista, solve_spiking
 from solvers.workers import progress
 from solvers.workers.progress import Progress, progress_bar, report, share_of_decades
 from tests.reference.convolutions import GEOMETRIES, random_dictionary
@@ -65,7 +65,7 @@ def one_problem():
     [
         solve_active_set,
         solve_fista,
-        lambda problem, **more: solve_spiking(problem, polish=True, **more),
+        METHODS["active_set_from_spikes"],
         lambda problem, **more: solve_spiking(problem, tol=1e-3, **more),
     ],
     ids=["active set", "fista", "spikes, polished", "spikes"],

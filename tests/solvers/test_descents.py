@@ -1,4 +1,4 @@
-"""FISTA: its steps, its stopping rule, its batches."""
+"""FISTA, the analog flow and coordinate descent: their steps, their limits, what the theory says of them."""
 
 import warnings
 
@@ -6,31 +6,48 @@ import numpy as np
 import pytest
 from sklearn.exceptions import ConvergenceWarning
 
-from solvers import LassoProblem, Status, solve_fista
-from solvers.certificate.optimality import objective
+from snn import simulate_analog
+from solvers import LassoProblem, Status, solve_analog, solve_coordinate_descent, solve_fista, solve_spiking
+from solvers.certificate.optimality import measure, objective
 from solvers.methods import fista
-from solvers.problem.dense_dictionary import DenseDictionary
-from tests.reference.problems import optimal_codes, random_problem, require_certified
+from tests.reference.problems import optimal_codes, random_problem
+
+LIMITS = {
+    solve_fista: {"max_iter": 7},
+    solve_coordinate_descent: {"max_iter": 1},
+    solve_analog: {"max_duration": 2.0},
+    solve_spiking: {"max_duration": 1.0},
+}
 
 
 @pytest.mark.parametrize("positive", [True, False])
-def test_orthonormal_dictionary_takes_one_step(positive):
-    """L = 1, and the first step lands on the soft threshold of b."""
+@pytest.mark.parametrize("solve", [solve_fista, solve_analog])
+def test_orthonormal_atoms_lead_to_the_soft_threshold(solve, positive):
+    """L = 1, and one step of FISTA lands there; the flow du/dt = b - u has no coupling."""
     problem = LassoProblem(np.eye(3), [[2.0, -1.0, 0.3]], 0.5, positive=positive)
-    result = solve_fista(problem, tol=1e-14, max_iter=1)
-    np.testing.assert_allclose(result.codes, [[1.5, 0.0 if positive else -0.5, 0.0]], rtol=0, atol=1e-15)
-    assert result.n_steps == 1
-    assert result.method == "fista"
+    result = solve(problem, tol=1e-12)
+    atol = 1e-15 if solve is solve_fista else np.sqrt(2e-12 * problem.energies[0])
+    np.testing.assert_allclose(result.codes, [[1.5, 0.0 if positive else -0.5, 0.0]], rtol=0, atol=atol)
+    assert solve is solve_analog or result.n_steps == 1
 
 
-@pytest.mark.parametrize("shape", [(1, 5), (7, 1), (40, 40), (100, 300), (300, 100)])
-@pytest.mark.parametrize("unit_norm", [True, False])
-def test_largest_eigenvalue_is_not_below_the_true_one_nor_much_above(shape, unit_norm):
-    dictionary = random_problem(shape[1], shape[0], unit_norm=unit_norm).dictionary
-    norms = np.linalg.norm(dictionary, axis=1)
-    largest = np.linalg.norm(dictionary / norms[:, np.newaxis], ord=2) ** 2
-    found = DenseDictionary(dictionary).largest_eigenvalue()
-    assert largest * (1 - 1e-12) <= found <= largest * 1.002
+@pytest.mark.parametrize(("solve", "limit"), LIMITS.items())
+def test_limits_are_kept_and_told(solve, limit):
+    ((name, value),) = limit.items()
+    problem = random_problem(share=0.01)
+    with pytest.warns(ConvergenceWarning, match=rf"3 of 3 .*{name}={value:g}") as caught:
+        result = solve(problem, tol=1e-9, **limit)
+    assert caught[0].filename == __file__
+    assert (result.status == Status.LIMIT_REACHED).all()
+    assert (result.n_steps == value).all() if name == "max_iter" else (result.n_steps > 0).all()
+
+
+@pytest.mark.parametrize("solve", [solve_fista, solve_analog])
+def test_signals_whose_zero_code_will_do_take_no_step(solve):
+    result = solve(LassoProblem(np.eye(2), [[0.0, 0.0], [0.5, 0.5], [3.0, 0.0]], 1.0))
+    np.testing.assert_array_equal(result.n_steps[:2], 0)
+    assert not result.codes[:2].any()
+    assert result.n_steps[2] > 0
 
 
 @pytest.mark.parametrize("share", [0.01, 0.3])
@@ -47,17 +64,6 @@ def test_objective_falls_as_fast_as_the_theory_says(share, max_iter):
     assert (result.objective - objective(problem, best) <= bound).all()
 
 
-def test_limit_of_iterations_is_kept_and_told():
-    problem = random_problem(share=0.01)
-    with pytest.warns(ConvergenceWarning, match="fista: 3 of 3 .* within max_iter=7 iterations") as caught:
-        result = solve_fista(problem, tol=1e-9, max_iter=7)
-    assert caught[0].filename == __file__
-    assert (result.n_steps == 7).all()
-    assert (result.status == Status.LIMIT_REACHED).all()
-    assert not result.converged
-    require_certified(problem, result)
-
-
 def test_tol_below_rounding_ends_at_the_limit_with_the_true_gap():
     problem = random_problem()
     with pytest.warns(ConvergenceWarning):
@@ -66,18 +72,6 @@ def test_tol_below_rounding_ends_at_the_limit_with_the_true_gap():
     assert (np.abs(result.duality_gap) <= 1e-13 * problem.energies).all()
     assert ((result.status == Status.CONVERGED) == (result.duality_gap <= 1e-30 * problem.energies)).all()
     assert (result.n_steps[result.status == Status.LIMIT_REACHED] == 2000).all()
-
-
-def test_signals_whose_zero_code_will_do_take_no_step():
-    problem = random_problem(n_signals=4)
-    signals = problem.signals.copy()
-    signals[1] = 0.0
-    signals[2] *= 1e-3
-    result = solve_fista(LassoProblem(problem.dictionary, signals, 1.0))
-    assert (result.n_steps[[1, 2]] == 0).all()
-    assert not result.codes[[1, 2]].any()
-    assert (result.n_steps[[0, 3]] > 0).all()
-    assert result.converged
 
 
 @pytest.mark.parametrize("positive", [True, False])
@@ -119,3 +113,43 @@ def test_atoms_of_any_norm_cost_no_iterations():
     plain, result = solve_fista(problem, tol=1e-8), solve_fista(scaled, tol=1e-8)
     np.testing.assert_array_equal(result.n_steps, plain.n_steps)
     np.testing.assert_allclose(result.codes * factors, plain.codes, rtol=0, atol=1e-9)
+
+
+@pytest.mark.parametrize("positive", [True, False])
+@pytest.mark.parametrize("share", [0.02, 0.3])
+def test_energy_never_rises(positive, share):
+    problem = random_problem(n_signals=1, positive=positive, share=share, unit_norm=False)
+    objectives = [problem.energies[0]]
+    for duration in (0.1, 0.3, 1.0, 2.0, 5.0, 10.0, 30.0, 100.0):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            result = solve_analog(problem, tol=1e-8, max_duration=duration)
+        objectives.append(result.objective[0])
+    # Up to the integrator's relative tolerance, a tenth of tol.
+    assert (np.diff(objectives) <= 1e-9 * problem.energies[0]).all()
+    assert objectives[-1] - objective(problem, optimal_codes(problem))[0] <= 1e-6 * problem.energies[0]
+
+
+@pytest.mark.parametrize("positive", [True, False])
+def test_rest_is_the_kkt_point_and_the_kkt_point_is_at_rest(positive):
+    problem = random_problem(n_signals=1, positive=positive)
+    result = solve_analog(problem, tol=1e-12)
+    assert result.converged
+    assert result.kkt_violation[0] <= 4 * np.sqrt(2 * 1e-12 * problem.energies[0])
+    # Started from the potentials of the optimum, u = a + d.r, the flow stays there.
+    codes = optimal_codes(problem)
+    potential = codes + problem.correlate(problem.signals - codes @ problem.dictionary)
+    stayed = simulate_analog(
+        -(problem.gram - np.diag(np.diagonal(problem.gram))),
+        problem.correlations[0],
+        activation_threshold=problem.l1_weights,
+        two_sided=not positive,
+        duration=10.0,
+        initial_potential=potential[0],
+        relative_tolerance=1e-12,
+    )
+    # The optimum is known to its KKT violation, and the flow can only descend from there; the integrator
+    # adds a few times its tolerance of the drive.
+    moved = np.abs(stayed.activities - codes[0]).max()
+    drive = np.abs(problem.correlations).max()
+    assert moved <= 10 * (measure(problem, codes).kkt_violation[0] + 1e-12 * drive)
