@@ -5,6 +5,7 @@ import pickle
 import signal
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import pytest
@@ -361,15 +362,23 @@ def asked(rows):
     )
 
 
+def stencil(**changes):
+    return StencilWeights(**({"values": np.zeros((1, 1, 1, 1)), "grid_shape": (1, 1)} | changes))
+
+
+def wrong(make, error, **arguments):
+    """Return the cases in which one argument is wrong, each way of it."""
+    for name, values in arguments.items():
+        yield from ((partial(make, **{name: value}), error, name) for value in values)
+
+
 HUGE = 2**62
 REFUSED = [
     (lambda: BlockWeights(2, [block(1, 0)]), ValueError, "blocks"),
     (lambda: BlockWeights(2, [np.ones((2, 2))]), TypeError, "blocks"),
     (lambda: BlockWeights(2, 5), TypeError, "blocks"),
-    (lambda: BlockWeights(4, [block(HUGE, 0)]), ValueError, "blocks"),
-    (lambda: BlockWeights(4, [block(0, HUGE)]), ValueError, "blocks"),
-    (lambda: BlockWeights(4, [block(3, 0)]), ValueError, "blocks"),
-    (lambda: BlockWeights(4, [block(0, 3)]), ValueError, "blocks"),
+    *((lambda k=k: BlockWeights(4, [block(k, 0)]), ValueError, "blocks") for k in (HUGE, 3)),
+    *((lambda k=k: BlockWeights(4, [block(0, k)]), ValueError, "blocks") for k in (HUGE, 3)),
     (lambda: block(-1, 0), ValueError, "first_source"),
     (lambda: block(0, -5), ValueError, "first_target"),
     (lambda: block(0, 0, values=[[np.nan]]), ValueError, "values"),
@@ -377,32 +386,18 @@ REFUSED = [
     (lambda: SignPairWeights(InhibitionOnDemand(3, np.eye(3).__getitem__), np.ones(4)), ValueError, "cross"),
     (lambda: SignPairWeights(SparseWeights(sparse.csr_array((2, 2))), np.ones(2)), TypeError, "lateral"),
     (lambda: SignPairWeights(SignPairWeights(np.zeros((1, 1)), [1.0]), np.ones(2)), TypeError, "lateral"),
-    (lambda: segmented(targets=[1, 3]), ValueError, "targets"),
-    (lambda: segmented(targets=[-1, 2]), ValueError, "targets"),
-    (lambda: segmented(lengths=[-1, 1]), ValueError, "lengths"),
-    (lambda: segmented(lengths=[HUGE, 1], targets=[HUGE, 2]), ValueError, "lengths"),
-    (lambda: segmented(offsets=[0, 3]), ValueError, "offsets"),
-    (lambda: segmented(offsets=[-1, 2]), ValueError, "offsets"),
-    (lambda: segmented(starts=[0, 2, 1, 2]), ValueError, "starts"),
-    (lambda: segmented(starts=[0, 1, 2, 3]), ValueError, "starts"),
-    (lambda: segmented(starts=[0, 1, 2]), ValueError, "starts"),
-    (lambda: segmented(lengths=[1]), ValueError, "lengths"),
-    (lambda: segmented(factors=[1.0]), ValueError, "factors"),
-    (lambda: segmented(factors=[1.0, np.nan]), ValueError, "factors"),
+    *wrong(segmented, ValueError, targets=([1, 3], [-1, 2]), lengths=([-1, 1], [1], [HUGE, 1])),
+    *wrong(segmented, ValueError, offsets=([0, 3], [-1, 2]), factors=([1.0], [1.0, np.nan])),
+    *wrong(segmented, ValueError, starts=([0, 2, 1, 2], [0, 1, 2, 3], [0, 1, 2])),
+    *wrong(segmented, ValueError, values=(np.ones((3, 1)), np.ones(6)[::2])),
+    *wrong(segmented, TypeError, targets=([1.0, 2.0],), values=(np.ones(3, dtype=np.float32),)),
     (lambda: segmented(targets=[0, 2]), ValueError, "segment"),
-    (lambda: segmented(values=np.ones((3, 1))), ValueError, "values"),
-    (lambda: segmented(values=np.ones(6)[::2]), ValueError, "values"),
-    (lambda: segmented(targets=[1.0, 2.0]), TypeError, "targets"),
-    (lambda: segmented(values=np.ones(3, dtype=np.float32)), TypeError, "values"),
-    (lambda: StencilWeights(np.zeros((2, 1, 2)), (1, 1)), ValueError, "values"),
-    (lambda: StencilWeights(np.zeros((2, 1, 1, 3)), (1, 1)), ValueError, "channels"),
-    (lambda: StencilWeights(np.zeros((2, 1, 2, 2)), (1, 1)), ValueError, "offsets"),
-    (lambda: StencilWeights(np.ones((1, 1, 3, 1)), (1, 1)), ValueError, "itself"),
-    (lambda: StencilWeights(np.full((1, 1, 3, 1), np.inf), (1, 1)), ValueError, "values"),
-    (lambda: StencilWeights("weights", (1, 1)), TypeError, "values"),
-    (lambda: StencilWeights(np.zeros((1, 1, 1, 1)), (1, 0)), ValueError, "grid_shape"),
-    (lambda: StencilWeights(np.zeros((1, 1, 1, 1)), (1, 1, 1)), ValueError, "grid_shape"),
-    (lambda: StencilWeights(np.zeros((1, 1, 1, 1)), 3), TypeError, "grid_shape"),
+    *wrong(stencil, ValueError, values=(np.zeros((2, 1, 2)), np.full((1, 1, 3, 1), np.inf))),
+    *wrong(stencil, ValueError, grid_shape=((1, 0), (1, 1, 1))),
+    *wrong(stencil, TypeError, grid_shape=(3,), values=("weights",)),
+    (lambda: stencil(values=np.zeros((2, 1, 1, 3))), ValueError, "channels"),
+    (lambda: stencil(values=np.zeros((2, 1, 2, 2))), ValueError, "offsets"),
+    (lambda: stencil(values=np.ones((1, 1, 3, 1))), ValueError, "itself"),
     (lambda: InhibitionOnDemand(3, 1), TypeError, "compute_rows"),
     (lambda: InhibitionOnDemand(0, CountedRows(np.eye(3))), ValueError, "n_neurons"),
     (lambda: asked(np.ones((1, 3, 3))), ValueError, "compute_rows"),
