@@ -2,7 +2,6 @@
 
 import threading
 import warnings
-from functools import partialmethod
 
 import numpy as np
 import pytest
@@ -401,23 +400,6 @@ def test_a_polished_code_does_not_depend_on_the_others_of_its_batch(seed):
         alone = solve(problem.subset([one]), POLISH, tol=1e-6)
         np.testing.assert_array_equal(alone.codes[0], together.codes[one])
         assert alone.polished[0] == together.polished[one]
-
-
-def test_signals_whose_active_set_does_not_end_run_on_and_do_not_disturb_the_others(monkeypatch):
-    """With few rounds allowed some need a better start: their codes replace rows among those that ended."""
-    from solvers.gram.gram import FullGram
-
-    impatient = partialmethod(FullGram.optimal_codes, max_rounds=3)
-    monkeypatch.setattr(FullGram, "optimal_codes", impatient)
-    problem = random_problem(32, 64, n_signals=12, share=0.1)
-    together = quietly(POLISH, problem, tol=1e-9)
-    assert len(np.unique(together.duration)) > 1
-    assert together.converged
-    require_certified(problem, together)
-    for signal in range(12):
-        alone = quietly(POLISH, problem.subset([signal]), tol=1e-9)
-        for name in ("codes", "spike_counts", "duration", "duality_gap", "n_corrections"):
-            np.testing.assert_array_equal(getattr(alone, name)[0], getattr(together, name)[signal])
 
 
 # -- limits ----------------------------------------------------------------------------------------
