@@ -161,13 +161,13 @@ def test_it_learns_as_the_function_and_codes_as_the_solver(signals, variant, mis
 
 def test_scikit_learn_learns_the_same(signals):
     """On the same problem, its objective at the end is within a few percent."""
-    theirs = DictionaryLearning(8, alpha=0.1, max_iter=100, fit_algorithm="cd", random_state=0)
+    theirs = DictionaryLearning(8, alpha=0.1, max_iter=50, fit_algorithm="cd", random_state=0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         theirs.fit(signals)
     atoms = theirs.components_ / np.linalg.norm(theirs.components_, axis=1, keepdims=True)
     other = solve_active_set(LassoProblem(atoms, signals, 0.1)).objective.mean()
-    ours = SpikingDictionaryLearning(8, max_iter=40, random_state=0).fit(signals)
+    ours = SpikingDictionaryLearning(8, max_iter=30, random_state=0).fit(signals)
     assert ours.encode(signals).objective.mean() < 1.05 * other
 
 

@@ -1,16 +1,12 @@
-"""Evaluation of dictionaries, signals of learners, and what all learners share."""
+"""Evaluation of dictionaries, and warnings of signals that can hardly be learned from."""
 
 # ruff: noqa: E501 - a case a line reads better
-
-from typing import ClassVar
 
 import numpy as np
 import pytest
 
 from dictlearn import evaluation, learn_dictionary, match_atoms, mean_objective
 from dictlearn.atoms import unit_norm
-from dictlearn.resumable import Course, History, Resumable, batches_in_order, learn_batches
-from snn.base.archive import Entry
 from solvers import IllPosedWarning, LassoProblem
 from solvers.certificate.optimality import objective
 from tests.reference.problems import optimal_codes
@@ -169,100 +165,3 @@ def test_one_signal_that_dominates_and_an_offset_are_said(recwarn):
         offset = np.sqrt(1.0 / share - 1.0) * np.array([1.0, -1.0])
         signals = 1.0 + np.outer(np.where(np.arange(n_signals) % 2, 1.0, -1.0), offset)
         assert bool(is_warned_of(signals, recwarn)) is warned
-
-
-# -- a learner of one's own ----------------------------------------------------------------------
-
-
-class MeanLearner(Resumable):
-    """Learns the mean of signals: all that a new learner has to say."""
-
-    _counter, _unit = "n_samples", "sample"
-    _schema: ClassVar = {
-        "mean": Entry("f", ("inputs",)),
-        "n_samples": Entry("iu", (), 0),
-        "history": Entry("f", (None, 2)),
-    }
-
-    def __init__(self, n_inputs):
-        self.mean, self.n_samples, self._history = np.zeros(n_inputs), 0, History(["n_samples", "error"])
-
-    def learn(self, signals):
-        error = float(np.square(signals - self.mean).sum())
-        self.n_samples += len(signals)
-        self.mean += (signals - self.mean).sum(axis=0) / self.n_samples
-        self._history.add(self.n_samples, error)
-        return error
-
-    def _entries(self):
-        return {"mean": self.mean, "n_samples": self.n_samples, "history": self._history.rows}
-
-    @classmethod
-    def _of_entries(cls, entries):
-        learner = cls(len(entries["mean"]))
-        learner.mean, learner.n_samples = entries["mean"].copy(), int(entries["n_samples"])
-        learner._history.rows = entries["history"]
-        return learner
-
-
-def learned(signals, end, seed=3, **course):
-    learner = MeanLearner(signals.shape[1])
-
-    def batches(seed):
-        return batches_in_order(len(signals), end, batch_size=4, seed=seed, first=learner.n_samples)
-
-    learn_batches(
-        learner,
-        lambda rows: learner.learn(signals[rows]),
-        batches,
-        end=end,
-        seed=seed,
-        course=Course(**course),
-        identity=lambda: {"seed": seed, "data": signals.tolist()},
-    )
-    return learner
-
-
-def test_a_new_learner_is_stopped_saved_and_resumed_with_the_same_bits(tmp_path):
-    signals = np.random.default_rng(0).standard_normal((20, 3))
-    whole, path, seen = learned(signals, 50), tmp_path / "mean.npz", []
-
-    def stop(learner):
-        seen.append(learner.n_samples)
-        return learner.n_samples >= 24
-
-    stopped = learned(signals, 50, callback=stop, callback_every=8, checkpoint=path)
-    assert seen == [8, 16, 24]
-    assert MeanLearner.load(path).n_samples == stopped.n_samples == 24
-    resumed, copied = learned(signals, 50, checkpoint=path), MeanLearner(1)
-    copied.copy_from(resumed)
-    resumed.mean[:] = 0.0
-    for learner in (copied, MeanLearner.load(path)):
-        np.testing.assert_array_equal(learner.mean, whole.mean)
-        np.testing.assert_array_equal(learner._history.rows, whole._history.rows)
-    for change, what in (({"seed": 4}, "other seed"), ({"signals": 2.0 * signals}, "other data"), ({"end": 40}, "50 samples already")):  # fmt: skip
-        with pytest.raises(ValueError, match=what):
-            learned(**{"signals": signals, "end": 60, **change}, checkpoint=path)
-    for name, value in (("mean", np.full(3, np.nan)), ("n_samples", np.array(-1)), ("history", np.zeros((2, 3))), ("history", np.zeros((2, 2), int))):  # fmt: skip
-        with np.load(path) as entries:
-            np.savez(tmp_path / "bad.npz", **{**entries, name: value})
-        with pytest.raises(ValueError, match=f"saved MeanLearner; got .*{name}"):
-            MeanLearner.load(tmp_path / "bad.npz")
-
-
-def test_a_folder_that_cannot_be_written_is_named_before_learning(tmp_path, monkeypatch):
-    monkeypatch.setattr("os.access", lambda *_: False)
-    with pytest.raises(ValueError, match=r"checkpoint .* folder that can be written"):
-        learned(np.ones((4, 2)), 8, checkpoint=tmp_path / "mean.npz")
-
-
-def test_each_epoch_has_each_signal_once_and_can_be_gone_on_from():
-    options = {"batch_size": 4, "seed": 6}
-    batches = list(batches_in_order(10, 25, **options))
-    assert [len(batch) for batch in batches] == [4, 4, 2, 4, 4, 2, 4, 1]
-    order = np.concatenate(batches)
-    assert sorted(order[:10]) == sorted(order[10:20]) == list(range(10))
-    assert (order[:10] != order[10:20]).any()
-    for first in (0, 4, 10, 14, 20, 25):
-        rest = [*batches_in_order(10, 25, first=first, **options), np.empty(0, dtype=int)]
-        np.testing.assert_array_equal(np.concatenate(rest), order[first:])

@@ -25,7 +25,6 @@ from dictlearn import (
     split_channels,
 )
 from snn.digital import FixedPoint
-from solvers import LassoProblem, solve_active_set
 from tests.dictlearn.two_phase.learners import SIGNS, assert_same, network_of, planted, state
 
 PENALTY = 0.05
@@ -98,7 +97,7 @@ def test_every_way_of_learning_lowers_the_objective(way, masked):
     settings, (_, signals) = settings_of(way), data_of(way)
     mask = np.random.default_rng(5).uniform(size=signals.shape) < 0.7 if masked else None
     start = new_learner(signals, 8, settings=settings, rng=3)
-    learner = learn(signals, 2400, settings, mask=mask)
+    learner = learn(signals, 2000, settings, mask=mask)
     network = learner.network
     before, after = (objective(each.dictionary, signals, settings) for each in (start, learner))
     assert after < (0.85 if masked or "counts" in way else 0.8) * before
@@ -168,18 +167,6 @@ def test_usage_steps_bring_norms_to_one_and_keep_them(data, changes):
 
 
 @pytest.mark.thorough
-def test_rare_atoms_have_unit_norm_too():
-    """Their penalty is weighted, since they are silent for long; so is what they observe of it."""
-    signals = np.zeros((400, 6))
-    signals[:, :4] = np.eye(4)[np.arange(400) % 4]
-    signals[::80] = [0.0, 0.0, 0.0, 0.0, 0.8, 0.6]
-    start = np.vstack([np.eye(6)[:4], signals[0]]) + 0.01
-    learner = learn(signals, 40_000, replace(USAGE, penalty=0.2), start=start)
-    assert learner.usage[4] < 0.1 * learner.usage[:4].min()
-    np.testing.assert_allclose(norms_of(learner), 1.0, atol=0.02)
-
-
-@pytest.mark.thorough
 def test_half_of_the_inputs_teach_a_planted_dictionary():
     """Learning stays where all inputs would have it; with zeros or means filled in it goes elsewhere."""
     atoms, signals = planted(12, 24, 3000, seed=1)
@@ -196,17 +183,6 @@ def test_half_of_the_inputs_teach_a_planted_dictionary():
         assert objective(other.dictionary, held_out, settings) > 1.2 * whole
 
 
-@pytest.mark.thorough
-def test_averages_are_better_than_the_weights_of_the_moment():
-    """Steps are large: what batches did last is noise, where signals have some that no atom explains."""
-    settings, (_, signals) = settings_of("signed atoms"), data_of("signed atoms", 1500)
-    noisy = signals + 0.1 * np.random.default_rng(5).standard_normal(signals.shape)
-    learner = learn(noisy, 4500, settings)
-    moment = objective(learner.network.feedback.T, noisy, settings)
-    assert objective(learner.dictionary, noisy, settings) < 0.998 * moment
-    assert np.abs(learner.dictionary - learner.network.feedback.T).max() > 0.01
-
-
 def test_probes_make_lateral_weights_of_silent_neurons_true():
     """Signals reach only half of the atoms; H of the others is wrong, and no signal shows it."""
     atoms = np.vstack([np.eye(6)[:3], np.full((3, 6), [0.0, 0.0, 0.0, 1.0, 1.0, 1.0]) / np.sqrt(3.0)])
@@ -220,20 +196,6 @@ def test_probes_make_lateral_weights_of_silent_neurons_true():
         consistency[probes] = learner.network.consistency
     assert consistency[0.0] < 0.9
     assert consistency[1.0] > 0.98
-
-
-@pytest.mark.parametrize("masked", [False, True])
-def test_the_observed_objective_is_that_of_the_exact_codes_of_long_phases(data, masked):
-    atoms, signals = data[0], data[1][:20]
-    mask = np.random.default_rng(5).uniform(size=signals.shape) < 0.6 if masked else None
-    settings = replace(USAGE, penalty=PENALTIES, duration=500.0, time_step=None)
-    learner = TwoPhaseLearner(TwoPhaseNetwork.consistent(atoms), settings, scale=5.0)
-    known = np.ones(signals.shape, dtype=bool) if mask is None else mask
-    expected = 0.0
-    for signal, seen in zip(signals, known, strict=True):
-        problem = LassoProblem(atoms[:, seen], signal[np.newaxis, seen], PENALTIES, positive=True)
-        expected += solve_active_set(problem).objective[0] / 20.0
-    assert learner.learn(signals, mask=mask) == pytest.approx(expected, rel=0.03)
 
 
 # -- what must change nothing --------------------------------------------------------------------
@@ -365,15 +327,7 @@ def test_sizes_at_the_edge(data, n_signals, n_atoms, n_samples):
     assert learn_dictionary(data[1][:3], 2, penalty=0.1, rng=0).n_samples == 30
 
 
-def test_a_signal_of_nothing_teaches_nothing(data):
-    learner = learn(data[1], 320)
-    before = learner.network
-    assert learner.learn(np.zeros((5, 12))) == 0.0
-    np.testing.assert_array_equal(learner.network.feedforward, before.feedforward)
-    np.testing.assert_array_equal(learner.network.feedback, before.feedback)
-    assert learner.n_samples == 325
-
-
+@pytest.mark.thorough
 def test_an_input_that_is_never_known_is_left_to_the_others(data):
     """Weights decay where nothing was ever seen: norms of one are worth more elsewhere."""
     mask = np.ones(12, dtype=bool)
@@ -397,7 +351,7 @@ def with_unused_atoms(way):
     return start, np.pad(signals, ((0, 0), (0, 4)))
 
 
-@pytest.mark.parametrize("way", ["usage", *(name for name in SIGNS if name != "positive")])
+@pytest.mark.parametrize("way", ["usage", "signed atoms", "signed codes"])
 def test_atoms_silent_for_a_thousand_samples_are_reported_and_replaced(way):
     start, signals = with_unused_atoms(way)
     settings = replace(settings_of(way), steps=UsageSteps(patience=1e12))
@@ -527,17 +481,6 @@ def test_stochastic_rounding_is_right_on_average_and_follows_its_seed():
     np.testing.assert_allclose(np.mean(found, axis=0), start.feedforward, atol=5 * 2.0**-3 / 40.0)
     again = TwoPhaseLearner(start, settings, scale=5.0, rounding_seed=7)
     np.testing.assert_array_equal(again.network.feedforward, found[7])
-
-
-@pytest.mark.thorough
-def test_small_updates_are_lost_to_nearest_and_not_to_stochastic(data):
-    """What rounding to the nearest does to learning with few bits, and why there is the other."""
-    objectives = {}
-    for name in ("nearest", "stochastic"):
-        settings = replace(USAGE, weight_format=replace(STOCHASTIC, bits=5, rounding=name))
-        objectives[name] = objective(learn(data[1], 4000, settings).dictionary, data[1], USAGE)
-    assert objectives["stochastic"] < 1.1 * objective(learn(data[1], 4000).dictionary, data[1], USAGE)
-    assert objectives["nearest"] > 1.1 * objectives["stochastic"]
 
 
 def test_weights_beyond_the_range_are_counted(data):

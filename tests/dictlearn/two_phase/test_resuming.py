@@ -73,7 +73,7 @@ def continued(learner, signals, n_samples=600, rng=3, **options):
 
 
 @pytest.mark.property
-@examples(25)
+@examples(14)
 @given(
     way=st.sampled_from(list(WAYS)),
     masked=st.booleans(),
@@ -305,40 +305,24 @@ def test_threads_of_learning_make_calls_cancel_and_end(monkeypatch):
 PROGRAM = """
 import sys
 import numpy as np
-from dictlearn import SpikingDictionaryLearning, TwoPhaseNetwork, random_dictionary
+from dictlearn import SpikingDictionaryLearning
 
 X = np.random.default_rng(0).standard_normal((64, 64))
-n_jobs = int(sys.argv[1])
-{prepare}
+learning = SpikingDictionaryLearning(time_step=None, n_jobs=int(sys.argv[1]), random_state=0).partial_fit(X)
 try:
     ready()
-    {run}
+    learning.partial_fit(3e3 * X)
 except KeyboardInterrupt:
-    print("interrupted", {seen})
+    print("interrupted", learning.n_samples_seen_)
 """
-LEARNING = PROGRAM.format(
-    prepare="learning = SpikingDictionaryLearning(time_step=None, n_jobs=n_jobs, random_state=0).partial_fit(X)",
-    run="learning.partial_fit(3e3 * X)",
-    seen="learning.n_samples_seen_",
-)
-CLOCKED = PROGRAM.format(
-    prepare="""
-network = TwoPhaseNetwork.consistent(random_dictionary(96, 64, rng=0))
-options = {"penalty": 1.0, "time_step": 1 / 32, "n_jobs": n_jobs}
-network.run(np.abs(X), duration=1.0, **options)
-""",
-    run="network.run(np.abs(X), duration=1e4, **options)",
-    seen="64",
-)
 
 
 @pytest.mark.thorough
 @pytest.mark.skipif(os.name != "posix", reason="needs SIGINT")
 @pytest.mark.parametrize("n_jobs", [1, 2])
-@pytest.mark.parametrize("program", [LEARNING, CLOCKED], ids=["learning", "on a clock"])
-def test_ctrl_c_stops_a_long_batch_soon(program, n_jobs):
+def test_ctrl_c_stops_a_long_batch_soon(n_jobs):
     """Where threads ended after their last spike only, they took more than a minute."""
-    printed, seconds = interrupted(program, n_jobs, after=1.0)
+    printed, seconds = interrupted(PROGRAM, n_jobs, after=1.0)
     assert printed == "interrupted 64\n"
     assert seconds < 8.0
 
