@@ -37,7 +37,7 @@ from_spikes = METHODS["active_set_from_spikes"]
 
 
 @pytest.mark.property
-@examples(60)
+@examples(40)
 @given(
     this=problems_for(
         "active_set",
@@ -275,22 +275,6 @@ def require_exact(problem, result):
     assert (result.duality_gap <= ROUNDING * (largest * sizes + problem.energies)).all()
 
 
-@pytest.mark.parametrize("geometry", GEOMETRIES)
-@pytest.mark.parametrize("positive", [True, False])
-def test_it_is_the_code_of_the_array(geometry, positive):
-    problem = image_problem(geometry, positive=positive, n_signals=3)
-    results = [from_spikes(each) for each in (problem, dense_twin(problem))]
-    require_exact(problem, results[0])
-    np.testing.assert_array_equal(results[0].codes != 0.0, results[1].codes != 0.0)
-    # The busiest neuron of the array's network may fire just when the run ends, or just after, by rounding.
-    n_other = (results[0].spike_counts != results[1].spike_counts).sum(axis=1)
-    assert n_other.max() <= 1
-    assert (np.abs(results[0].n_corrections - results[1].n_corrections) <= n_other).all()
-    # Rounding of the correlations times the condition of the equations, below 1e4 here.
-    np.testing.assert_allclose(results[0].codes, results[1].codes, rtol=0, atol=1e-11)
-    assert results[0].support_size.min() > 0
-
-
 @pytest.mark.parametrize("positive", [True, False])
 def test_a_photograph(positive):
     problem = photograph(52, positive=positive)
@@ -302,14 +286,6 @@ def test_a_photograph(positive):
     assert result.rate_duality_gap[0] > 1e-3 * problem.energies[0]
     fista = solve_fista(problem, tol=1e-8)
     assert abs(fista.objective[0] - result.objective[0]) <= 1e-8 * problem.energies[0]
-
-
-def test_a_weak_penalty():
-    """Nearly as many atoms as pixels; steps must be taken back."""
-    problem = photograph(28, penalty=0.005)
-    result = from_spikes(problem)
-    require_exact(problem, result)
-    assert result.support_size[0] > 0.3 * problem.n_features
 
 
 @pytest.mark.parametrize("start", ["nothing", "everything", "wrong signs", "a few", "spikes"])
@@ -381,7 +357,7 @@ def test_more_kernels_than_pixels_under_them(positive):
     Some networks fire these so often that no multiple of their currents is better than nothing; what
     fired is right or wrong all the same.
     """
-    for seed in range(60):
+    for seed in range(20):
         problem = dependent_problem(seed, positive=positive)
         result, other = (from_spikes(each) for each in (problem, dense_twin(problem)))
         require_exact(problem, result)

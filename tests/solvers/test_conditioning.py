@@ -178,7 +178,9 @@ def test_every_method_names_zero_codes_and_atoms_in_columns(name):
     assert len([text for text in messages if "dictionary.T" in text]) == 1
 
 
-@pytest.mark.parametrize("workers", [{"n_jobs": 2}, {"n_jobs": 2, "backend": "loky"}])
+@pytest.mark.parametrize(
+    "workers", [{"n_jobs": 2}, pytest.param({"n_jobs": 2, "backend": "loky"}, marks=pytest.mark.thorough)]
+)
 def test_workers_say_nothing_of_their_own(workers, capfd):
     with parallel_config(**workers), warnings.catch_warnings():
         warnings.simplefilter("default")

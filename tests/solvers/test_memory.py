@@ -13,7 +13,6 @@ from scipy import sparse
 from solvers import (
     METHODS,
     LassoProblem,
-    PreparedLasso,
     memory_limit,
     path,
     penalty_max,
@@ -24,7 +23,7 @@ from solvers._kernels.largest import list_largest
 from solvers.certificate import compiled
 from solvers.certificate.optimality import measure
 from solvers.gram import shared_products
-from solvers.gram.shared_products import Members, Search
+from solvers.gram.shared_products import Search
 from solvers.methods.fista import ScaledAtoms, gradient_step
 from solvers.problem import screening
 from solvers.problem.dense_dictionary import DenseDictionary
@@ -52,7 +51,7 @@ def limited(*arguments, **options):
 
 
 @pytest.mark.property
-@examples(15)
+@examples(6)
 @given(this=problems_for("active_set", limited=True, most=400))
 def test_codes_of_many_atoms_are_those_of_the_matrix(this):
     """Also of atoms in each other's way, and poor codes have the figures that all atoms give."""
@@ -203,23 +202,6 @@ def test_lists_of_the_largest_by_parts():
         assert np.delete(sizes[k], listed).max() <= smallest[k] <= np.sort(sizes[k])[-20]
 
 
-def test_prepared_without_a_gram_matrix():
-    rng = np.random.default_rng(0)
-    dictionary, signals = rng.standard_normal((2000, 30)), rng.standard_normal((5, 30))
-    with memory_limit(2e6):
-        prepared = PreparedLasso(dictionary, 0.5)
-    assert not prepared.model.has_gram
-    expected = solve_active_set(limited(dictionary, signals, 0.5))
-    for k in range(5):
-        one = prepared.with_signals(signals[[k]])
-        np.testing.assert_array_equal(solve_active_set(one).codes[0], expected.codes[k])
-        assert one.model.once(UnitAtoms, whatever_penalty=True) is prepared.model.once(
-            UnitAtoms, whatever_penalty=True
-        )
-    given = PreparedLasso(dictionary, 0.5, gram=dictionary @ dictionary.T)
-    assert given.model.has_gram
-
-
 def test_the_limit_holds_for_problems_made_within():
     arguments = np.eye(3), np.ones((1, 3)), 0.5
     before = LassoProblem(*arguments)
@@ -238,15 +220,6 @@ def test_the_limit_holds_for_problems_made_within():
     with limit:
         assert LassoProblem(*arguments).model.memory.limit == 70
     assert LassoProblem(*arguments).model.memory == before.model.memory
-
-
-def test_members_are_of_one_signal_after_the_other():
-    rng = np.random.default_rng(0)
-    problem = limited(rng.standard_normal((50, 10)), rng.standard_normal((2, 10)), 0.5)
-    members = Members(problem)
-    assert not members.among(np.arange(50), np.array([], dtype=np.int64)).any()
-    np.testing.assert_array_equal(members.among(np.array([4, 5, 6]), np.array([5, 9])), [False, True, False])
-    assert not members.among(np.arange(50), np.array([], dtype=np.int64)).any()
 
 
 def test_a_memory_map_is_read_and_not_copied(tmp_path, monkeypatch):
