@@ -313,6 +313,24 @@ def test_a_network_whose_inputs_fire_most_names_one_of_them():
             network.run(np.ones((1, n_inputs)), penalty=0.01, duration=50.0)
 
 
+def test_an_unknown_input_that_fires_most_is_named():
+    network = TwoPhaseNetwork([[1.0, 1.0]], [[0.1], [3.0]], [[1.0]])
+    with pytest.raises(RunawayFeedbackError, match="input neuron 1"):
+        network.run([[1.0, np.nan]], penalty=0.01, duration=50.0, mask=[[True, False]])
+
+
+def test_weights_of_a_network_are_arrays_that_cannot_be_changed():
+    network = TwoPhaseNetwork([[1, 2]], [[3], [4]], [[5]])
+    for matrix, expected in (
+        (network.feedforward, [[1, 2]]),
+        (network.feedback, [[3], [4]]),
+        (network.lateral, [[5]]),
+    ):
+        np.testing.assert_array_equal(matrix, expected)
+        with pytest.raises(ValueError, match="read-only"):
+            matrix[0, 0] = 1.0
+
+
 def test_small_atoms_are_no_runaway():
     network, signals = network_of({}), signals_for({}, 1)
     small = TwoPhaseNetwork.consistent(0.005 * network.feedforward)

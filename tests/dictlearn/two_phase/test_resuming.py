@@ -444,6 +444,14 @@ def test_a_checkpoint_that_no_learner_wrote_is_refused_and_kept(signals, tmp_pat
         require_refused("identity")
 
 
+def test_a_folder_that_cannot_be_written_is_named_before_learning(signals, tmp_path, monkeypatch):
+    monkeypatch.setattr("os.access", lambda *_: False)
+    learner = begun(signals)
+    with pytest.raises(ValueError, match=r"checkpoint .* can be written"):
+        continued(learner, signals, 32, checkpoint=tmp_path / "learner.npz")
+    assert learner.n_samples == 0
+
+
 def test_progress_shows_the_objective(signals, capsys):
     learn(signals, 100, progress=True)
     shown = capsys.readouterr().err
