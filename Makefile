@@ -38,7 +38,7 @@ help:
 	@echo "make test-lowest  run the tests with the lowest versions of all dependencies"
 	@echo "make package    build and check wheel and source distribution in dist/; try the wheel with each of PYTHONS ($(PYTHONS))"
 	@echo "make lint       run the checks of style, imports and types only"
-	@echo "make benchmark  time the simulator and the solvers beside their peers: some twenty minutes; figures go to docs/benchmarks/"
+	@echo "make benchmark  time the simulator and the solvers beside their peers: some twenty minutes; figures go to out/benchmarks.json"
 	@echo "make learn      learn the three dictionaries of the paper at full size, from $(words $(SEEDS)) seeds, beside the baselines: some hours; started again, it goes on where it was"
 	@echo "make docs       build the site in docs/_build/html; warnings are errors"
 	@echo "make links      ask the network whether links to other sites still lead somewhere"

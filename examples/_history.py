@@ -197,7 +197,8 @@ def code_history(
     Examples
     --------
     >>> import numpy as np
-    >>> from solvers import LassoProblem, code_history
+    >>> from examples._history import code_history
+    >>> from solvers import LassoProblem
     >>> history = code_history(LassoProblem(np.eye(2), [[2.0, 0.1]], 0.5), tol=1e-6)
     >>> history.codes[[0, -1]].round(3)
     array([[0. , 0. ],

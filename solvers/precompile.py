@@ -13,6 +13,7 @@ from snn import precompile
 from solvers.certificate.compiled import certify_screened
 from solvers.methods.active_set import solve_active_set
 from solvers.methods.method import METHODS, solve
+from solvers.methods.spiking import solve_spiking
 from solvers.problem.budget import Memory
 from solvers.problem.convolution import ConvolutionalDictionary
 from solvers.problem.lasso import LassoProblem
@@ -41,6 +42,8 @@ def tasks() -> precompile.Tasks:
     """Return the tasks that call all kernels of `solvers`."""
     rng = np.random.default_rng(0)
     dense = rng.standard_normal((6, 4)), rng.standard_normal((3, 4))
+    # Neurons of these are screened.
+    many = rng.standard_normal((70, 20)), rng.standard_normal((2, 20))
     convolutional = (
         ConvolutionalDictionary(rng.standard_normal((2, 3, 3)), (5, 5), 2),
         rng.standard_normal((1, 25)),
@@ -58,6 +61,9 @@ def tasks() -> precompile.Tasks:
         one = problem.subset(slice(0, 1))
         if dictionary is dense[0]:
             runs[f"{form}, derivatives"] = partial(_derivatives, problem)
+            runs[f"{form} by spikes, one signal"] = partial(solve_spiking, one, tol=0.05)
+            screened = LassoProblem(*many, 1.0, positive=positive)
+            runs[f"{form} of many neurons"] = partial(solve_spiking, screened, tol=0.05, n_jobs=1)
         runs[f"{form} by an active set, one signal"] = partial(solve_active_set, one, n_jobs=1)
     masked = LassoProblem(*dense, 0.5, mask=np.ones((3, 4), dtype=np.bool_))
     runs["LASSO with masks, by an active set"] = partial(solve_active_set, masked, n_jobs=1)

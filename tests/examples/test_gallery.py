@@ -15,7 +15,6 @@ pytestmark = pytest.mark.thorough
 ROOT = Path(__file__).parents[2]
 GALLERY = ROOT / "examples" / "gallery"
 SCRIPTS = sorted(GALLERY.glob("**/*.py"))
-BROKEN = {"plot_read_outs": "solve_spiking takes no readout: its methods have names"}
 
 
 def test_every_script_is_listed_in_its_section():
@@ -25,10 +24,8 @@ def test_every_script_is_listed_in_its_section():
 
 
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda script: script.stem)
-def test_script_draws_one_picture_that_shows_what_its_text_says(script, monkeypatch, tmp_path, request):
+def test_script_draws_one_picture_that_shows_what_its_text_says(script, monkeypatch, tmp_path):
     """Without a warning, since warnings are errors here, and from any folder."""
-    if script.stem in BROKEN:
-        request.applymarker(pytest.mark.xfail(strict=True, reason=BROKEN[script.stem]))
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "argv", [str(script)])
     # Agg has nothing to show; scripts call it for readers.

@@ -12,26 +12,26 @@ import numpy as np
 from sklearn.datasets import load_sample_image
 
 from dictlearn import normalise, overcomplete_dct, random_patches, remove_mean
-from solvers import LassoProblem, solve_spiking
+from solvers import METHODS, LassoProblem, solve
 
 image = load_sample_image("china.jpg").mean(axis=2) / 255.0
 patches = random_patches([image], 8, 20, rng=0, least_contrast=0.5)
 signals = normalise(remove_mean(patches)[0])[0]
 problem = LassoProblem(overcomplete_dct(8, 256), signals, penalty=0.1)
 
-# Options of the solver, and the smallest tolerance that is asked for.
+# Methods of the registry, and the smallest tolerance that is asked for.
 read_outs = {
-    "spike rates": ({"readout": "rate"}, 1e-3),
-    "average currents": ({"readout": "current"}, 3e-4),
-    "smooth window": ({"refine": False}, 3e-5),
-    "smooth window, refined": ({}, 1e-8),
+    "spike rates": ("spiking_rate", 1e-3),
+    "average currents": ("spiking_current", 3e-4),
+    "smooth window": ("spiking_one_window", 3e-5),
+    "smooth window, refined": ("spiking", 1e-8),
 }
 figure, ax = plt.subplots(figsize=(6.4, 4.6), layout="constrained")
-for (name, (options, smallest)), marker in zip(read_outs.items(), "osD^", strict=True):
+for (name, (method, smallest)), marker in zip(read_outs.items(), "osD^", strict=True):
     tolerances = np.geomspace(0.1, smallest, 1 + round(2 * np.log10(0.1 / smallest)))
     points = []
     for tol in tolerances:
-        result = solve_spiking(problem, tol=tol, **options)
+        result = solve(problem, METHODS[method], tol=tol)
         points.append((np.median(result.n_steps), np.median(result.relative_gap)))
     ax.loglog(*zip(*points, strict=True), marker=marker, markersize=5, label=name)
 ax.set(
