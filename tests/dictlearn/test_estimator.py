@@ -5,6 +5,7 @@
 import pickle
 import warnings
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -31,6 +32,7 @@ from dictlearn import (
 )
 from snn.digital import FixedPoint
 from solvers import IllPosedWarning, LassoProblem, held_out_score, solve_active_set
+from tests.dictlearn.refused import each_refused
 
 # The paper's network, of signals in two channels.
 SPLIT = {"split_channels": True, "positive_code": True}
@@ -277,21 +279,6 @@ def test_partial_fit_goes_on_where_fit_ended_and_fit_starts_anew(signals):
     np.testing.assert_array_equal(learning.fit(signals).components_, before)
 
 
-def test_partial_fit_and_loading_do_not_repeat_what_was_said_of_settings(signals, tmp_path):
-    learning = SpikingDictionaryLearning(6, alpha=0.2, time_step=2.5, random_state=0)
-
-    def n_warnings(call):
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always")
-            call()
-        return sum("time_step" in str(warning.message) for warning in caught)
-
-    assert n_warnings(lambda: [learning.partial_fit(signals[n : n + 20]) for n in (0, 20, 40)]) == 1
-    learning.learner_.save(tmp_path / "learner.npz")
-    assert n_warnings(lambda: TwoPhaseLearner.load(tmp_path / "learner.npz")) == 0
-    assert n_warnings(lambda: learning.set_params(time_step=1.25).partial_fit(signals[:20])) == 1
-
-
 def test_fit_goes_on_from_a_checkpoint(signals, tmp_path):
     plain = SpikingDictionaryLearning(8, random_state=0, checkpoint_every=100)
     expected = clone(plain).fit(signals)
@@ -442,55 +429,38 @@ def test_warnings_point_at_the_line_that_called(signals, fitted):
 NETWORK = TwoPhaseNetwork.consistent(np.ones((2, 5)))
 
 
-@pytest.mark.parametrize(
-    ("parameters", "error", "name"),
-    [
-        ({"alpha": 0.0}, ValueError, "alpha"),
-        ({"alpha": [0.1]}, ValueError, "alpha .* 5 atoms; got 1"),
-        ({"alpha": [0.1, -0.1]}, ValueError, "alpha"),
-        ({"alpha": "small"}, TypeError, "alpha"),
-        ({"alpha": 1e300}, ValueError, "alpha"),
-        ({"missing_values": "none"}, TypeError, "missing_values"),
-        ({"n_components": 0}, ValueError, "n_components"),
-        ({"n_components": 2.0}, TypeError, "n_components"),
-        ({"batch_size": 0}, ValueError, "batch_size"),
-        ({"split_channels": "yes"}, TypeError, "split_channels"),
-        ({"kappa": 1.0}, ValueError, "kappa"),
-        ({"duration": 0.0}, ValueError, "duration"),
-        ({"amplitude": -1.0}, ValueError, "amplitude"),
-        ({"readout": "exact"}, ValueError, "readout"),
-        ({"steps": 0.1}, TypeError, "steps"),
-        ({"weight_format": 6}, TypeError, "weight_format"),
-        ({"dict_init": np.ones((2, 4))}, ValueError, "dict_init"),
-        ({"dict_init": np.ones((2, 5)), "n_components": 3}, ValueError, "dict_init has 2 atoms but n_components is 3"),
-        ({"dict_init": np.eye(2, 5) * [[1.0], [0.0]]}, ValueError, "dict_init .* atom 1"),
-        ({"dict_init": -np.ones((2, 5)), "positive_dict": True}, ValueError, "dict_init"),
-        ({"dict_init": NETWORK, **SPLIT}, ValueError, "dict_init has 5 inputs"),
-        ({"dict_init": NETWORK}, ValueError, "dict_init"),
-        ({"replace_dead": 1}, TypeError, "replace_dead"),
-        ({"n_jobs": 0}, ValueError, "n_jobs"),
-        ({"transform_alpha": -1.0}, ValueError, "transform_alpha"),
-        ({"transform_alpha": [0.1, 0.1]}, ValueError, "transform_alpha"),
-        ({"tol": -1.0}, ValueError, "tol"),
-        ({"positive_code": "x"}, TypeError, "positive_code"),
-        ({"positive_dict": 1}, TypeError, "positive_dict"),
-        ({"positive_dict": True, "split_channels": True}, ValueError, "positive_dict"),
-        ({"random_state": "x"}, ValueError, "'x' cannot be used to seed"),
-        ({"max_iter": 0}, ValueError, "max_iter"),
-        ({"checkpoint": 3}, TypeError, "checkpoint"),
-        ({"checkpoint_every": 0}, ValueError, "checkpoint_every"),
-        ({"callback": 3}, TypeError, "callback"),
-        ({"progress": 1}, TypeError, "progress"),
-    ],
-)  # fmt: skip
-def test_bad_parameters_are_named_and_leave_no_fit(signals, parameters, error, name):
-    of_fit = {"max_iter", "checkpoint", "checkpoint_every", "callback", "progress"}
-    for fit in ("fit",) if of_fit & set(parameters) else ("fit", "partial_fit"):
-        learning = SpikingDictionaryLearning(**parameters)
-        with pytest.raises(error, match=name):
-            getattr(learning, fit)(np.abs(signals))
+def learned(fit="partial_fit", **parameters):
+    signals = np.abs(np.random.default_rng(0).standard_normal((20, 5)))
+    learning = SpikingDictionaryLearning(**parameters)
+    try:
+        getattr(learning, fit)(signals)
+    finally:
         assert not hasattr(learning, "n_features_in_")
         assert not hasattr(learning, "learner_")
+
+
+def of_both(**parameters):
+    """`fit` refuses first, `partial_fit` likewise."""
+    with pytest.raises((TypeError, ValueError)):
+        learned("partial_fit", **parameters)
+    learned("fit", **parameters)
+
+
+@each_refused(
+    (of_both, ValueError, {"alpha": [0.0, [0.1], [0.1, -0.1], 1e300], "n_components": [0], "batch_size": [0], "kappa": [1.0], "duration": [0.0], "amplitude": [-1.0], "readout": ["exact"], "n_jobs": [0]}),
+    (of_both, ValueError, {"dict_init": [np.ones((2, 4)), np.eye(2, 5) * [[1.0], [0.0]], NETWORK], "transform_alpha": [-1.0, [0.1, 0.1]], "tol": [-1.0]}),
+    (of_both, TypeError, {"alpha": ["small"], "missing_values": ["none"], "n_components": [2.0], "split_channels": ["yes"], "steps": [0.1], "weight_format": [6], "replace_dead": [1], "positive_code": ["x"], "positive_dict": [1]}),
+    (partial(learned, "fit"), ValueError, {"max_iter": [0], "checkpoint_every": [0]}),
+    (partial(learned, "fit"), TypeError, {"checkpoint": [3], "callback": [3], "progress": [1]}),
+    (lambda: of_both(dict_init=np.ones((2, 5)), n_components=3), ValueError, "dict_init has 2 atoms but n_components is 3"),
+    (lambda: of_both(dict_init=-np.ones((2, 5)), positive_dict=True), ValueError, "dict_init must"),
+    (lambda: of_both(dict_init=NETWORK, **SPLIT), ValueError, "dict_init has 5 inputs"),
+    (lambda: of_both(positive_dict=True, split_channels=True), ValueError, "positive_dict must"),
+    (lambda: of_both(random_state="x"), ValueError, "'x' cannot be used to seed"),
+)  # fmt: skip
+def test_bad_parameters_are_named_and_leave_no_fit(call, error, name):
+    with pytest.raises(error, match=name):
+        call()
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ from dictlearn import evaluation, learn_dictionary, match_atoms, mean_objective
 from dictlearn.atoms import unit_norm
 from solvers import IllPosedWarning, LassoProblem
 from solvers.certificate.optimality import objective
+from tests.dictlearn.refused import each_refused
 from tests.reference.problems import optimal_codes
 
 PENALTY = 0.2
@@ -119,22 +120,15 @@ def test_atoms_are_scaled_to_unit_norm_wherever_they_are_in_the_range_of_floats(
     np.testing.assert_array_equal(unit_norm(scale * atoms), expected)
 
 
-@pytest.mark.parametrize(
-    ("call", "error", "name"),
-    [
-        (lambda: mean_objective(np.zeros((2, 3)), np.ones((1, 3)), penalty=0.1), ValueError, "dictionary"),
-        (lambda: mean_objective(np.ones((2, 3)), np.ones((1, 4)), penalty=0.1), ValueError, "dictionary"),
-        (lambda: mean_objective("D", np.ones((1, 4)), penalty=0.1), TypeError, "dictionary"),
-        (lambda: mean_objective(np.ones((2, 3)), np.ones(3), penalty=0.1), ValueError, "signals"),
-        (lambda: mean_objective(np.ones((2, 3)), np.ones((1, 3)), penalty=0.0), ValueError, "penalty"),
-        (lambda: mean_objective(np.ones((2, 3)), np.ones((1, 3)), penalty=[0.1, -0.1]), ValueError, "penalty"),
-        (lambda: mean_objective(np.ones((2, 3)), np.ones((1, 3)), penalty=[0.1]), ValueError, "penalty"),
-        (lambda: mean_objective(np.ones((2, 3)), np.ones((1, 3)), penalty=0.1, normalise=1), TypeError, "normalise"),
-        (lambda: mean_objective(np.eye(2), np.eye(2), penalty=0.1, positive_code="x"), TypeError, "positive_code"),
-        (lambda: mean_objective(np.ones((2, 3)), np.ones((1, 3)), penalty=0.1, n_jobs=0), ValueError, "n_jobs"),
-        (lambda: match_atoms(np.ones((2, 3)), np.ones((2, 4))), ValueError, "dictionary"),
-        (lambda: match_atoms(np.ones((2, 3)), np.eye(3) - np.diag([0, 1, 0])), ValueError, "other .* atom 1"),
-    ],
+def score(dictionary=((1.0, 2.0, 3.0), (1.0, 0.0, 0.0)), signals=((1.0, 1.0, 1.0),), **options):
+    return mean_objective(dictionary, signals, **{"penalty": 0.1, **options})
+
+
+@each_refused(
+    (score, ValueError, {"dictionary": [np.zeros((2, 3)), np.ones((2, 4))], "signals": [np.ones(3)], "penalty": [0.0, [0.1, -0.1], [0.1]], "n_jobs": [0]}),
+    (score, TypeError, {"dictionary": ["D"], "normalise": [1], "positive_code": ["x"]}),
+    (lambda: match_atoms(np.ones((2, 3)), np.ones((2, 4))), ValueError, "dictionary"),
+    (lambda: match_atoms(np.ones((2, 3)), np.eye(3) - np.diag([0, 1, 0])), ValueError, "other .* atom 1"),
 )  # fmt: skip
 def test_what_is_refused_is_named(call, error, name):
     with pytest.raises(error, match=name):

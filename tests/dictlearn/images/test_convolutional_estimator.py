@@ -14,6 +14,7 @@ from sklearn.utils import estimator_checks
 from dictlearn import ConvolutionalDictionaryLearning, KernelLearner, as_pixels, prepare_image
 from dictlearn.images.crops import crop_shape
 from solvers import ConvolutionalDictionary, LassoProblem, solve_active_set, solve_spiking
+from tests.dictlearn.refused import each_refused
 
 RNG = np.random.default_rng(0)
 # Those of scikit-learn's common checks that pass no data: all others pass tables of numbers.
@@ -50,7 +51,7 @@ def signal(seed=0):
     return (rng.random(18) + 0.5) @ beats + 0.01 * rng.standard_normal(900)
 
 
-COLOUR = images(((20, 21, 3), (17, 26, 3)))
+PICTURES, COLOUR = images(), images(((20, 21, 3), (17, 26, 3)))
 
 
 def estimator(**changes):
@@ -304,50 +305,38 @@ def test_silence_is_said():
 # -- what is refused -----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("changes", "pictures", "error", "name"),
-    [
-        ({}, np.ones((9, 4)), ValueError, r"images\[0\]; got 5 columns in an image of 4"),
-        ({}, np.array(1.0), ValueError, "images .* a number"),
-        ({}, [np.ones((9, 9)), np.ones(9)], ValueError, "got both"),
-        ({"kernel_size": (5, 5)}, [np.ones(9)], TypeError, "kernel_size"),
-        ({"n_channels": 0}, images(), ValueError, "n_channels"),
-        ({"n_channels": 2}, [np.ones((9, 9, 3))], ValueError, r"\(height, width, 2\)"),
-        ({"n_channels": 2}, [np.ones((9, 3))], ValueError, r"\(9, 2\)|n_channels"),
-        ({"n_channels": 3}, np.ones((40, 30, 3)), ValueError, "colour image or several signals"),
-        ({"kernel_size": 32}, [np.ones((900, 12))], ValueError, "n_chan"),
-        ({}, [], ValueError, "empty"),
-        ({}, [np.ones((9, 9))], ValueError, "images must not be constant"),
-        ({}, [np.ones((9, 9, 4))], ValueError, "alpha channel"),
-        ({}, [np.full((9, 9), np.nan)], ValueError, r"images\[0\]"),
-        ({}, np.ones((9, 4, 9)), ValueError, r"pass \[image\]"),
-        ({}, np.ones((40, 30, 3)), ValueError, r"pass \[image\]"),
-        ({}, [np.ma.masked_less(np.eye(9), 0.5)], TypeError, r"images\[0\] must not have masked"),
-        ({"n_components": 0}, images(), ValueError, "n_components"),
-        ({"alpha": 0.0}, images(), ValueError, "alpha"),
-        ({"stride": 0}, images(), ValueError, "stride"),
-        ({"crop_size": 4}, images(), ValueError, "crop_size"),
-        ({"batch_size": 1.5}, images(), TypeError, "batch_size"),
-        ({"max_iter": 0}, images(), ValueError, "max_iter"),
-        ({"background": "dark"}, images(), ValueError, "background"),
-        ({"dict_init": np.ones((3, 5, 5))}, images(), ValueError, "dict_init"),
-        ({"dict_init": np.zeros((4, 5, 5))}, images(), ValueError, "dict_init"),
-        ({"callback": 3}, images(), TypeError, "callback"),
-        ({"progress": 1}, images(), TypeError, "progress"),
-        ({"n_jobs": 0}, images(), ValueError, "n_jobs"),
-        ({"solver": "fista"}, images(), TypeError, "solver"),
-        ({"boundary": "foo"}, images(), ValueError, "boundary"),
-        ({"margin": -2}, images(), ValueError, "margin"),
-        ({"transform_tol": -1}, images(), ValueError, "transform_tol"),
-        ({"checkpoint": 3}, images(), TypeError, "checkpoint"),
-    ],
+def fit(images=PICTURES, method="fit", **changes):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(KernelLearner, "learn", lambda *arguments, **options: pytest.fail("it learned"))
+        getattr(estimator(**changes), method)(images)
+
+
+def of_both(images=PICTURES, **changes):
+    """`fit` refuses, and `partial_fit` likewise."""
+    with pytest.raises((TypeError, ValueError)):
+        fit(images, "partial_fit", **changes)
+    fit(images, **changes)
+
+
+@each_refused(
+    (of_both, ValueError, {"images": [np.array(1.0), [np.ones((9, 9)), np.ones(9)], [], [np.ones((9, 9))], [np.full((9, 9), np.nan)]], "n_channels": [0], "n_components": [0], "alpha": [0.0], "stride": [0], "crop_size": [4]}),
+    (of_both, ValueError, {"background": ["dark"], "dict_init": [np.ones((3, 5, 5)), np.zeros((4, 5, 5))], "n_jobs": [0], "boundary": ["foo"], "margin": [-2], "transform_tol": [-1]}),
+    (of_both, TypeError, {"batch_size": [1.5], "solver": ["fista"], "images": [[np.ma.masked_less(np.eye(9), 0.5)]]}),
+    (fit, ValueError, {"max_iter": [0]}),
+    (fit, TypeError, {"callback": [3], "progress": [1], "checkpoint": [3]}),
+    (lambda: of_both(np.ones((9, 4))), ValueError, r"images\[0\]; got 5 columns in an image of 4"),
+    (lambda: of_both([np.ones(9)], kernel_size=(5, 5)), TypeError, "kernel_size must be"),
+    (lambda: of_both([np.ones((9, 9, 3))], n_channels=2), ValueError, r"\(height, width, 2\)"),
+    (lambda: of_both([np.ones((9, 3))], n_channels=2), ValueError, r"\(any, 2\)"),
+    (lambda: of_both(np.ones((40, 30, 3)), n_channels=3), ValueError, "colour image or several signals"),
+    (lambda: of_both([np.ones((900, 12))], kernel_size=32), ValueError, "n_chan"),
+    (lambda: of_both([np.ones((9, 9, 4))]), ValueError, "alpha channel"),
+    (lambda: of_both(np.ones((9, 4, 9))), ValueError, r"pass \[image\]"),
+    (lambda: of_both(np.ones((40, 30, 3))), ValueError, r"colour image pass \[image\]"),
 )  # fmt: skip
-def test_bad_input_is_named_before_learning(changes, pictures, error, name, monkeypatch):
-    monkeypatch.setattr(KernelLearner, "learn", lambda *arguments, **options: pytest.fail("it learned"))
-    of_fit = {"max_iter", "callback", "progress", "checkpoint"}
-    for method in ("fit",) if of_fit & set(changes) else ("fit", "partial_fit"):
-        with pytest.raises(error, match=name):
-            getattr(estimator(**changes), method)(pictures)
+def test_bad_input_is_named_before_learning(call, error, name):
+    with pytest.raises(error, match=name):
+        call()
 
 
 @pytest.mark.parametrize(

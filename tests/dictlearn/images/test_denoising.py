@@ -2,6 +2,8 @@
 
 # ruff: noqa: E501 - a case a line reads better
 
+from functools import partial
+
 import numpy as np
 import pytest
 
@@ -17,6 +19,7 @@ from dictlearn import (
 from dictlearn.images import denoising
 from examples._common import photograph, signal_to_noise
 from solvers import IllPosedWarning, LassoProblem, solve_fista
+from tests.dictlearn.refused import each_refused
 
 DCT = overcomplete_dct(4, 16)
 NOISE = 25 / 255
@@ -167,28 +170,17 @@ def test_a_signal_is_denoised():
 IMAGE = np.zeros((10, 12))
 
 
-@pytest.mark.parametrize(
-    ("changed", "error", "name"),
-    [
-        ({"image": IMAGE[0], "dictionary": np.eye(14), "patch_size": 14}, ValueError, "must fit into the image"),
-        ({"image": np.zeros((10, 12, 3))}, ValueError, "image"),
-        ({"image": IMAGE + np.nan}, ValueError, "image"),
-        ({"dictionary": DCT[:, :15]}, ValueError, "16 features"),
-        ({"dictionary": np.hstack([DCT, DCT])}, ValueError, "dictionary of two channels"),
-        ({"dictionary": DCT * 0.0}, ValueError, "dictionary"),
-        ({"patch_size": 11}, ValueError, "patch_size"),
-        ({"stride": 4}, ValueError, "row 8 of 10"),
-        ({"noise_level": 0.0}, ValueError, "noise_level"),
-        ({"noise_level": None}, ValueError, "noise_level or penalty .* neither"),
-        ({"penalty": 1.0}, ValueError, "noise_level or penalty .* both"),
-        ({"noise_level": None, "penalty": -1.0}, ValueError, "penalty"),
-        ({"noise_level": None, "penalty": [1.0]}, ValueError, "penalty"),
-        ({"project": 1}, TypeError, "project"),
-        ({"n_jobs": 0}, ValueError, "n_jobs"),
-        ({"progress": "yes"}, TypeError, "progress"),
-    ],
+def denoised(image=IMAGE, dictionary=DCT, **options):
+    return denoise(image, dictionary, **{"patch_size": 4, "noise_level": 0.1, **options})
+
+
+@each_refused(
+    (denoised, ValueError, {"image": [np.zeros((10, 12, 3)), IMAGE + np.nan], "dictionary": [DCT[:, :15], np.hstack([DCT, DCT]), DCT * 0.0], "patch_size": [11], "noise_level": [0.0, None], "penalty": [1.0], "n_jobs": [0]}),
+    (denoised, TypeError, {"project": [1], "progress": ["yes"]}),
+    (partial(denoised, noise_level=None), ValueError, {"penalty": [-1.0, [1.0]]}),
+    (lambda: denoised(IMAGE[0], np.eye(14), patch_size=14), ValueError, "must fit into the image"),
+    (lambda: denoised(stride=4), ValueError, "row 8 of 10"),
 )  # fmt: skip
-def test_what_is_refused_is_named(changed, error, name):
-    arguments = {"image": IMAGE, "dictionary": DCT, "patch_size": 4, "noise_level": 0.1, **changed}
+def test_what_is_refused_is_named(call, error, name):
     with pytest.raises(error, match=name):
-        denoise(arguments.pop("image"), arguments.pop("dictionary"), **arguments)
+        call()

@@ -17,6 +17,7 @@ from dictlearn.images.kernel_statistics import KernelStatistics
 from dictlearn.images.kernel_updates import improve_kernels, minimised
 from dictlearn.resumable import Course
 from solvers import ConvolutionalDictionary, LassoProblem, solve_active_set
+from tests.dictlearn.refused import each_refused
 from tests.reference.convolutions import GEOMETRIES, random_dictionary
 from tests.reference.kernel_learning import best_kernels, design_matrix
 
@@ -327,33 +328,33 @@ def with_stride(stride):
     learner.learn(IMAGES)
 
 
-@pytest.mark.parametrize(
-    ("call", "error", "name"),
-    [
-        (lambda: fresh().learn(IMAGES.astype(str)), TypeError, "images"),
-        (lambda: fresh().learn(IMAGES.astype(complex)), TypeError, "images"),
-        (lambda: fresh().learn(np.ma.masked_less(IMAGES, 0.0)), TypeError, "images must not have masked"),
-        (lambda: fresh().learn(np.ones(IMAGES.shape, np.uint8)), TypeError, "uint8"),
-        (lambda: fresh().learn(IMAGES[:0]), ValueError, "images"),
-        (lambda: fresh().learn(IMAGES[0]), ValueError, "images"),
-        (lambda: fresh().learn(IMAGES[..., np.newaxis]), ValueError, "images"),
-        (lambda: fresh().learn(IMAGES * np.nan), ValueError, "images"),
-        (lambda: fresh().learn(IMAGES * 1e-130), ValueError, "images"),
-        (lambda: fresh().learn(IMAGES * 1e130), ValueError, "unit"),
-        (lambda: with_stride(2), ValueError, "settings must keep their stride"),
-        (lambda: KernelLearner(np.ones((2, 3)), SETTINGS), ValueError, "kernels"),
-        (lambda: KernelLearner(np.zeros((2, 3, 3)), SETTINGS), ValueError, "zeros for"),
-        (lambda: KernelLearner(np.ones((2, 3, 3)), {"penalty": 1.0}), TypeError, "KernelSettings"),
-        (lambda: KernelSettings(penalty=0.0), ValueError, "penalty"),
-        (lambda: KernelSettings(penalty=1.0, stride=1.5), TypeError, "stride"),
-        (lambda: KernelSettings(penalty=1.0, forgetting=-1.0), ValueError, "forgetting"),
-        (lambda: KernelSettings(penalty=1.0, tol=0.0), ValueError, "tol"),
-        (lambda: KernelSettings(penalty=1.0, positive=1), TypeError, "positive"),
-        (lambda: KernelSettings(penalty=1.0, replace_dead=1), TypeError, "replace_dead"),
-        (lambda: random_kernels([np.zeros((9, 9))], 2, (3, 3), np.random.default_rng(0)), ValueError, "nothing to learn"),
-        (lambda: random_kernels([np.ones((9, 9))], 2, (1, 1), np.random.default_rng(0)), ValueError, "1 ways; got 2"),
-        (lambda: KernelLearner.load("/nowhere/kernels.npz"), FileNotFoundError, "nowhere"),
-    ],
+def learn(images):
+    fresh().learn(images)
+
+
+def settings(penalty=1.0, **options):
+    return KernelSettings(penalty=penalty, **options)
+
+
+def learner(kernels=((np.eye(3)),), settings=SETTINGS):
+    return KernelLearner(kernels, settings)
+
+
+def start(images, n_kernels=2, size=(3, 3)):
+    return random_kernels(images, n_kernels, size, np.random.default_rng(0))
+
+
+@each_refused(
+    (learn, ValueError, {"images": [IMAGES[:0], IMAGES[0], IMAGES[..., np.newaxis], IMAGES * np.nan, IMAGES * 1e-130, IMAGES * 1e130]}),
+    (learn, TypeError, {"images": [IMAGES.astype(str), IMAGES.astype(complex), np.ma.masked_less(IMAGES, 0.0), np.ones(IMAGES.shape, np.uint8)]}),
+    (learner, ValueError, {"kernels": [np.ones((2, 3)), np.zeros((2, 3, 3))]}),
+    (learner, TypeError, {"settings": [{"penalty": 1.0}]}),
+    (settings, ValueError, {"penalty": [0.0], "forgetting": [-1.0], "tol": [0.0]}),
+    (settings, TypeError, {"stride": [1.5], "positive": [1], "replace_dead": [1]}),
+    (lambda: with_stride(2), ValueError, "settings must keep their stride"),
+    (lambda: start([np.zeros((9, 9))]), ValueError, "nothing to learn"),
+    (lambda: start([np.ones((9, 9))], 2, (1, 1)), ValueError, "1 ways; got 2"),
+    (lambda: KernelLearner.load("/nowhere/kernels.npz"), FileNotFoundError, "nowhere"),
 )  # fmt: skip
 def test_what_is_refused_is_named(call, error, name):
     with pytest.raises(error, match=name):
