@@ -130,3 +130,30 @@ def test_every_byte_counts(tmp_path):
             np.testing.assert_array_equal(loaded.synaptic_current, state.synaptic_current)
             assert loaded.time == state.time
     assert n_refused > len(whole) // 2
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"membrane_potential": np.array(0.5)},
+        {"membrane_potential": np.zeros((1, 2))},
+        {"membrane_potential": np.zeros(3)},
+        {"membrane_potential": np.array(["a", "b"])},
+        {"synaptic_current": np.array([0.0, np.nan])},
+        {"time": np.zeros(1)},
+    ],
+    ids=["no axis", "two axes", "another length", "text", "not finite", "an array"],
+)
+def test_entries_that_are_no_state_are_refused(tmp_path, changes):
+    path, state = (
+        tmp_path / "state.npz",
+        NetworkState(membrane_potential=[0.5, -1.5], synaptic_current=[2.5, 0.25]),
+    )
+    state.save(path)
+    with np.load(path) as archive:
+        entries = dict(archive)
+    np.savez(path, **entries)
+    np.testing.assert_array_equal(NetworkState.load(path).membrane_potential, state.membrane_potential)
+    np.savez(path, **{**entries, **changes})
+    with pytest.raises(ValueError, match="^path must name a saved NetworkState"):
+        NetworkState.load(path)
