@@ -336,7 +336,7 @@ def settings(penalty=1.0, **options):
     return KernelSettings(penalty=penalty, **options)
 
 
-def learner(kernels=((np.eye(3)),), settings=SETTINGS):
+def learner(kernels=(((1.0, 2.0), (3.0, 4.0)),), settings=SETTINGS):
     return KernelLearner(kernels, settings)
 
 
