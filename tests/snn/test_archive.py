@@ -129,7 +129,7 @@ def test_every_byte_counts(tmp_path):
             np.testing.assert_array_equal(loaded.membrane_potential, state.membrane_potential)
             np.testing.assert_array_equal(loaded.synaptic_current, state.synaptic_current)
             assert loaded.time == state.time
-    assert n_refused > len(whole) // 2
+    assert len(whole) // 2 < n_refused < len(whole)
 
 
 @pytest.mark.parametrize(
@@ -155,5 +155,5 @@ def test_entries_that_are_no_state_are_refused(tmp_path, changes):
     np.savez(path, **entries)
     np.testing.assert_array_equal(NetworkState.load(path).membrane_potential, state.membrane_potential)
     np.savez(path, **{**entries, **changes})
-    with pytest.raises(ValueError, match="^path must name a saved NetworkState"):
+    with pytest.raises(ValueError, match=r"^path must name a saved NetworkState"):
         NetworkState.load(path)
