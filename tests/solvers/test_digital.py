@@ -136,7 +136,10 @@ def test_one_run_is_that_of_simulate_digital():
     problem = random_problem(20, 40, positive=True, n_signals=1)
     result = quietly(problem, refine=False, readout="rate", max_duration=300.0, tol=1e-12)
     assert result.duration[0] == 300.0
-    drive = (problem.correlations[0] - problem.l1_weights) / result.scale[0]
+    drive = problem.correlations[0] - problem.l1_weights
+    # Driven alone, the busiest neuron fires once in two time constants.
+    assert result.scale[0] == pytest.approx(2.0 * (drive / problem.squared_norms).max())
+    drive = drive / result.scale[0]
     drive = np.maximum(drive, -4.0 * drive.max())
     network = type(result.network).of(
         result.network.network.with_soma_bias(drive), result.network.format, time_step=0.25

@@ -180,20 +180,30 @@ def test_a_frame_after_nothing_of_use_is_coded_as_if_it_were_the_first(change):
 
 
 @either_sign
+@pytest.mark.parametrize("l2", [0.0, 0.1])
 @pytest.mark.parametrize("shares", [(0.7,), (0.8, 0.3), (0.5, 0.4, 0.2)])
-def test_a_mixture_of_the_frames_before_takes_no_spikes(positive, shares):
+def test_a_mixture_of_the_frames_before_takes_no_spikes(positive, shares, l2):
     """A frame whose optimum is that mixture of the last codes, in the support of the last one."""
     dictionary, frames = moving_frames(4, n_signals=3, positive=positive)
-    stream, shorter = (SparseCodingStream(dictionary, PENALTY, positive=positive) for _ in range(2))
+    penalty = ElasticNet(PENALTY, l2)
+    stream, shorter = (SparseCodingStream(dictionary, penalty, positive=positive) for _ in range(2))
     last = [stream.code(frame, tol=1e-10) for frame in frames][::-1]
     signs = np.sign(last[0].codes)
     mixed = signs**2 * sum(share * result.codes for share, result in zip(shares, last, strict=False))
     assert ((np.sign(mixed) == signs) | (signs == 0.0)).all()
-    # What the optimum leaves of a frame depends on signs alone.
-    frame = mixed @ dictionary + frames[-1] - last[0].codes @ dictionary
+    # What the optimum leaves of a frame depends on signs alone, or on curvatures times the code.
+    left = frames[-1] - last[0].codes @ dictionary
+    for k, change in enumerate(l2 * (mixed - last[0].codes)):
+        support = np.flatnonzero(signs[k])
+        left[k] += np.linalg.lstsq(dictionary[support], change[support])[0]
+    frame = mixed @ dictionary + left
     result = stream.code(frame, tol=1e-6)
-    assert not result.n_steps.any()
-    np.testing.assert_allclose(result.codes, mixed, rtol=0, atol=1e-3)
+    problem = LassoProblem(dictionary, frame, penalty, positive=positive)
+    gaps = measure(problem, mixed).duality_gap
+    np.testing.assert_allclose(result.start_duality_gap, gaps, rtol=1e-3, atol=1e-8 * problem.energies.max())
+    if l2 == 0.0:
+        assert not result.n_steps.any()
+        np.testing.assert_allclose(result.codes, mixed, rtol=0, atol=1e-3)
     shorter.code(frames[-1], tol=1e-10)
     if len(shares) > 1:
         assert shorter.code(frame, tol=1e-6).n_steps.all()
