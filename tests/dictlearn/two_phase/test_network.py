@@ -67,8 +67,8 @@ def test_phases_are_what_single_spikes_say(task, masked, strength, data):
             for name, value in by_hand.items():
                 np.testing.assert_allclose(getattr(phase, name)[row], value, atol=1e-9, err_msg=name)
         spikes = network.spikes(signal, penalty=penalty, reweighting=weights, mask=known, **options)
-        counts = np.histogram(spikes.times, [0.0, settings.duration, 2.0 * settings.duration])[0]
-        assert counts.tolist() == [phase.n_spikes[row] for phase in phases]
+        n_first = np.count_nonzero(spikes.times <= settings.duration)
+        assert [n_first, spikes.times.size - n_first] == [phase.n_spikes[row] for phase in phases]
         assert (spikes.start, spikes.stop) == (0.0, 2.0 * settings.duration)
 
 
