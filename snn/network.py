@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
@@ -11,6 +10,7 @@ from numpy.typing import ArrayLike
 
 from snn.base import checks
 from snn.base.html import Described, number, value_range
+from snn.base.locks import cached_property
 from snn.base.unchanging import Unchanging
 from snn.state import NetworkState
 from snn.weights import Weights, as_weights

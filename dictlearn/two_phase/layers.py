@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 
 from snn.base import checks
+from snn.base.locks import cached_property
 from snn.weights.blocks import Connection
 
 FEEDFORWARD, LATERAL, FEEDBACK = range(3)

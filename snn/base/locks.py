@@ -1,11 +1,32 @@
-"""A lock that a forked process has free, whichever thread held it when the process was forked."""
+"""Locks that a forked process has free, whichever thread held them when the process was forked."""
 
 from __future__ import annotations
 
+import functools
 import os
 import threading
 from types import TracebackType
+from typing import TYPE_CHECKING
 from weakref import WeakSet
+
+if TYPE_CHECKING:
+    from functools import cached_property as cached_property
+else:
+
+    class cached_property(functools.cached_property):
+        """As that of Python 3.12, without the lock of Python 3.11: one for all objects of a class.
+
+        Threads that come at the same time may compute a value twice.
+        """
+
+        def __get__(self, instance, owner=None):
+            """Return the value, computed at the first time."""
+            if instance is None:
+                return self
+            values = vars(instance)
+            if self.attrname not in values:
+                values[self.attrname] = self.func(instance)
+            return values[self.attrname]
 
 
 class ForkSafeLock:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from functools import cached_property
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,6 +14,7 @@ from scipy import sparse
 
 from snn.base import checks
 from snn.base.html import Described, counted, memory, number, value_range
+from snn.base.locks import cached_property
 from snn.base.unchanging import Unchanging
 from snn.digital.fixed_point import FixedPoint, FixedPointArray
 from snn.digital.format import MOST_DELAY, MOST_REGISTER_BITS, DigitalFormat

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +12,7 @@ from numpy.typing import ArrayLike
 from snn.base import checks
 from snn.base.drawn import Drawn
 from snn.base.html import number, value_range
+from snn.base.locks import cached_property
 from snn.network import SpikingNetwork
 from snn.record.operations import OperationCounts, clocked_operations, exact_operations
 from snn.record.windows import smooth_rate_of_moments

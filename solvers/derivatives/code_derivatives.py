@@ -13,7 +13,6 @@ where an atom is at its bound, there is none.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
@@ -22,6 +21,7 @@ from scipy import sparse
 
 from snn.base import checks
 from snn.base.html import Described, number
+from snn.base.locks import cached_property
 from solvers.derivatives.supports import Supports, Violations
 from solvers.problem.convolution import ConvolutionalDictionary
 from solvers.problem.dense_dictionary import DenseDictionary

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from functools import cached_property
 from typing import cast
 
 import numpy as np
 
 from snn import StencilWeights
+from snn.base.locks import cached_property
 from solvers.problem.convolution import ConvolutionalDictionary
 from solvers.problem.model import CodingModel
 

@@ -12,7 +12,6 @@
 from __future__ import annotations
 
 from copy import copy
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -20,6 +19,7 @@ import numpy as np
 from snn import InhibitionOnDemand, LateralInhibition, SignPairWeights, StencilWeights
 from snn.base import checks
 from snn.base.html import memory
+from snn.base.locks import cached_property
 from snn.weights.protocol import Weights
 from solvers._kernels.active_set import solve_active_sets, solve_weighted_active_sets
 from solvers._kernels.batch import CompressedRows

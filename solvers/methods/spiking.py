@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
@@ -13,6 +12,7 @@ from scipy import sparse
 from snn import OperationCounts
 from snn.base import checks
 from snn.base.html import value_range
+from snn.base.locks import cached_property
 from snn.digital import Digital
 from snn.run.exact import Exact
 from snn.run.imperfect import Imperfections, clock_of

@@ -6,7 +6,6 @@ NumPy and SciPy only, like the certificates that use it.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -16,6 +15,7 @@ from scipy import sparse
 
 from snn.base import checks
 from snn.base.html import number, size
+from snn.base.locks import cached_property
 from solvers.problem.dictionary import Dictionary
 from solvers.problem.grid_sizes import require_grid
 from solvers.problem.norms import inverse_norms, squared_norms_of_rows

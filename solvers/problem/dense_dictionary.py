@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from functools import cached_property
-
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
 
 from snn.base import checks
 from snn.base.html import memory
+from snn.base.locks import cached_property
 from solvers._kernels.precision import LONGEST_SUM, SMALLEST_SQUARED_NORM
 from solvers.problem.matrix_dictionary import MatrixDictionary
 from solvers.problem.norms import squared_norms_of_rows

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from functools import cached_property
 from typing import Any, NoReturn
 
 import numpy as np
@@ -11,6 +10,7 @@ from scipy import sparse
 
 from snn.base import checks
 from snn.base.html import Described, number
+from snn.base.locks import cached_property
 from snn.base.unchanging import Unchanging
 from solvers.workers.blas import load_scipy_linalg
 

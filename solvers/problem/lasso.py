@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -12,6 +11,7 @@ from scipy import sparse
 
 from snn.base import checks
 from snn.base.html import Described, number, value_range
+from snn.base.locks import cached_property
 from snn.base.unchanging import Unchanging
 from solvers.problem.convolution import ConvolutionalDictionary
 from solvers.problem.dictionary import Dictionary

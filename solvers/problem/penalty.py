@@ -14,13 +14,13 @@ absolute value, or the correlation itself where codes must not be negative.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from snn.base import checks
+from snn.base.locks import cached_property
 from snn.base.unchanging import Unchanging
 from solvers._kernels.precision import SMALLEST, UNIT_ROUNDOFF, WITHIN
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -10,6 +9,7 @@ from scipy import sparse
 
 from snn.base import checks
 from snn.base.html import memory
+from snn.base.locks import cached_property
 from solvers._kernels.precision import LONGEST_SUM, SMALLEST_SQUARED_NORM
 from solvers.problem.compressed import checked_rows, squared_norms_of_compressed
 from solvers.problem.matrix_dictionary import MatrixDictionary

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import IntEnum
-from functools import cached_property, lru_cache
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -13,6 +13,7 @@ from scipy import sparse
 from snn.base import checks
 from snn.base.drawn import Drawn
 from snn.base.html import counted, number, value_range
+from snn.base.locks import cached_property
 from solvers._kernels.batch import CompressedRows, nonzero_entries
 from solvers.derivatives.code_derivatives import CodeDerivatives, CodeGradients
 from solvers.problem.lasso import LassoProblem

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -16,6 +15,7 @@ from snn.base import checks
 from snn.base.caller_warnings import warn_caller, without_warnings
 from snn.base.drawn import Drawn
 from snn.base.html import counted, number, value_range
+from snn.base.locks import cached_property
 from solvers.gram.gram import shares_products, with_shared_conversion
 from solvers.methods.method import Method
 from solvers.methods.registry import named_method

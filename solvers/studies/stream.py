@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -14,6 +13,7 @@ from scipy import sparse
 from snn import Exact, OperationCounts, SpikeTrain
 from snn.base import checks
 from snn.base.html import Described, number
+from snn.base.locks import cached_property
 from snn.record.result import require_record
 from snn.weights.sparse import checked_rows
 from solvers._kernels.batch import CompressedRows
